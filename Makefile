@@ -1,0 +1,60 @@
+# One virtual environment, .venv, holds every tool; `make` alone lists the targets.
+
+PYTHON ?= python3
+# What goes into the environment besides the core; see pyproject.toml.
+EXTRAS ?= dev,sim,tune,examples
+
+# Set iteration order must not reach emitted files.
+export PYTHONHASHSEED := 0
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv lint format test test-full demo docs clean distclean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+venv: $(STAMP) ## create or update .venv
+
+# Wheels only: nothing but Daedal itself is built here. A changed pyproject.toml reinstalls.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Daedal needs Python 3.11 or newer, not $$($(PYTHON) --version 2>&1): run make PYTHON=python3.11" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --only-binary :all: --editable '.[$(EXTRAS)]'
+	@touch $@
+
+# import-linter looks in its working directory first, so it runs where all packages lie side by side.
+lint: $(STAMP) ## check style, types and import directions
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	cd typings && ../$(BIN)/lint-imports --config ../pyproject.toml --cache-dir ../.import_linter_cache
+
+format: $(STAMP) ## rewrite the sources in house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint ## lint, then run all but the slow tests
+	$(PYTEST) -m "not slow"
+
+test-full: lint ## lint, then run every test
+	$(PYTEST)
+
+demo: $(STAMP) ## compile the digits network for variant vta and simulate it on the RTL
+	$(BIN)/python examples/digits/demo.py
+
+docs: $(STAMP) ## regenerate the documents derived from the code
+	$(BIN)/python -m daedal.isa.docs
+
+clean: ## remove build products
+	rm -rf build dist *.egg-info sim_build .daedal .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean ## remove build products and .venv
+	rm -rf $(VENV)

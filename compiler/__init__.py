@@ -1,0 +1,1 @@
+"""From an ONNX model to a program: frontend, graph, te, loop IR, schedule, codegen, link."""

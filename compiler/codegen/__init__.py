@@ -1,0 +1,1 @@
+"""Scheduled loop IR -> relocatable segments of instructions."""

@@ -1,0 +1,86 @@
+"""State of one import: the graph so far, constants by name, and names that mean another tensor."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from daedal.compiler.frontend.node import Array, OnnxNode
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import AttrValue
+from daedal.compiler.graph.types import TensorType
+
+__all__ = ["ImportContext"]
+
+
+class ImportContext:
+    """What an importer function works with.
+
+    Constants enter the graph when a node first reads them, so shapes, axes and bounds that only
+    the importer needs never do.
+    """
+
+    def __init__(self, builder: GraphBuilder, opset: int) -> None:
+        self.builder = builder
+        self.opset = opset
+        self._constants: dict[str, Array] = {}
+        self._aliases: dict[str, str] = {}
+
+    def define_constant(self, name: str, array: Array) -> None:
+        """Make a named constant available."""
+        self._constants[name] = array
+
+    def alias(self, name: str, target: str) -> None:
+        """Let `name` mean the tensor `target`."""
+        resolved = self.resolve(target)
+        if resolved in self._constants:
+            self._constants[name] = self._constants[resolved]
+        else:
+            self._aliases[name] = resolved
+
+    def resolve(self, name: str) -> str:
+        """The tensor that `name` means."""
+        return self._aliases.get(name, name)
+
+    def constant_value(self, name: str | None) -> Array | None:
+        """Value of a constant, or None where `name` is absent or computed."""
+        return None if name is None else self._constants.get(self.resolve(name))
+
+    def operand(self, node: OnnxNode, index: int) -> str:
+        """Graph tensor for a required operand of `node`."""
+        name = node.input(index)
+        if name is None:
+            raise node.refuse(f"operand {index} must be given", "repair the model")
+        resolved = self.resolve(name)
+        if not self.builder.is_defined(resolved):
+            if resolved not in self._constants:
+                raise node.refuse(f"operand {name!r} is not defined", "repair the model")
+            self.builder.constant(resolved, self._constants[resolved])
+        return resolved
+
+    def operand_type(self, node: OnnxNode, index: int) -> TensorType:
+        """Type of a required operand."""
+        return self.builder.types[self.operand(node, index)]
+
+    def required_constant(self, node: OnnxNode, index: int) -> Array:
+        """Value of an operand that has to be constant."""
+        value = self.constant_value(node.input(index))
+        if value is None:
+            raise node.refuse(
+                f"operand {index} must be a constant", "fold it, or fix the shapes at export"
+            )
+        return value
+
+    def add_constant(self, base: str, array: Array) -> str:
+        """Define a constant of ours in the graph."""
+        return self.builder.constant(self.builder.fresh_name(base), np.asarray(array))
+
+    def emit(
+        self, node: OnnxNode, op: str, operands: Sequence[str], **attrs: AttrValue
+    ) -> None:
+        """Add the graph node whose output is the ONNX node's first output; others must be unused."""
+        node.finish()
+        if any(node.outputs[1:]):
+            raise node.refuse(
+                "only the first output is supported", "remove the uses of the other outputs"
+            )
+        self.builder.add(op, operands, attrs, output=node.outputs[0], name=node.name)

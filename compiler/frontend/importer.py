@@ -1,0 +1,104 @@
+"""ONNX model to graph: one pass over the nodes, one importer function per operator.
+
+Input: a path or bytes. Output: a verified `Graph` of float operators, quantize and dequantize
+nodes, with static shapes (a symbolic batch becomes 1) and the model's tensor names.
+"""
+
+from pathlib import Path
+
+import onnx
+
+from daedal.compiler.frontend.context import ImportContext
+from daedal.compiler.frontend.node import OnnxNode, tensor_value
+from daedal.compiler.frontend.operators import find_importer, supported_operators
+from daedal.compiler.frontend.reader import opset_of, read_model
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.types import TensorType
+from daedal.isa.errors import ModelError
+
+__all__ = ["load_onnx"]
+
+_INPUT_DTYPES = {
+    onnx.TensorProto.FLOAT: "float32",
+    onnx.TensorProto.INT8: "int8",
+    onnx.TensorProto.UINT8: "uint8",
+}
+
+
+def load_onnx(source: str | Path | bytes) -> Graph:
+    """Import an ONNX model.
+
+    Parameters
+    ----------
+    source : path of the file, or its bytes.
+
+    Raises
+    ------
+    ModelError
+        For a file that is not valid ONNX or too large, an operator or attribute that is not
+        supported, and a shape that is not static.
+    """
+    model = read_model(source)
+    opset = opset_of(model)
+    builder = GraphBuilder(model.graph.name or "model")
+    context = ImportContext(builder, opset)
+    for tensor in model.graph.initializer:
+        context.define_constant(tensor.name, tensor_value(tensor))
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    for value in model.graph.input:
+        if value.name not in initialized:
+            builder.input(value.name, _input_type(value))
+    for proto in model.graph.node:
+        _import_node(context, proto)
+    return builder.finish([_finish_output(context, value.name) for value in model.graph.output])
+
+
+def _input_type(value: onnx.ValueInfoProto) -> TensorType:
+    """Type of a graph input; only the first dimension may be symbolic, and becomes 1."""
+    tensor = value.type.tensor_type
+    if tensor.elem_type not in _INPUT_DTYPES:
+        kind = onnx.TensorProto.DataType.Name(tensor.elem_type)
+        raise ModelError(
+            f"model inputs must be float32, int8 or uint8, not {kind} (input {value.name!r}); "
+            "convert the input in the model's export"
+        )
+    shape = []
+    for axis, dimension in enumerate(tensor.shape.dim):
+        if dimension.HasField("dim_value"):
+            shape.append(int(dimension.dim_value))
+        elif axis == 0:
+            shape.append(1)
+        else:
+            raise ModelError(
+                f"shapes must be static except for the batch, but dimension {axis} of input "
+                f"{value.name!r} is {dimension.dim_param or 'unknown'!r}; "
+                "fix it with onnx.tools.update_model_dims"
+            )
+    return TensorType(tuple(shape), _INPUT_DTYPES[tensor.elem_type])
+
+
+def _import_node(context: ImportContext, proto: onnx.NodeProto) -> None:
+    node = OnnxNode(proto, context.opset)
+    importer = find_importer(node.op_type) if proto.domain in ("", "ai.onnx") else None
+    if importer is None:
+        domain = f"{proto.domain}." if proto.domain else ""
+        raise ModelError(
+            f"operators must be supported ones, not {domain}{node.op_type} (node {node.name!r}, "
+            f"opset {context.opset}); replace it by {', '.join(supported_operators())}"
+        )
+    importer(context, node)
+
+
+def _finish_output(context: ImportContext, name: str) -> str:
+    """Graph tensor for a model output; one that only renames another gets a node of its own."""
+    target = context.resolve(name)
+    builder = context.builder
+    if not builder.is_defined(target):
+        raise ModelError(
+            f"model outputs must be computed by a node, but {name!r} is not; repair the model"
+        )
+    if target == name:
+        return name
+    shape = builder.types[target].shape
+    return builder.add("reshape", [target], {"shape": shape}, output=name)

@@ -1,0 +1,52 @@
+"""Importer functions by ONNX operator, one module per family."""
+
+from collections.abc import Callable
+
+from daedal.compiler.frontend.context import ImportContext
+from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.frontend.operators import (
+    convolution,
+    elementwise,
+    pooling,
+    quantization,
+    shape,
+)
+
+__all__ = ["Importer", "find_importer", "supported_operators"]
+
+Importer = Callable[[ImportContext, OnnxNode], None]
+
+_IMPORTERS: dict[str, Importer] = {
+    "Add": elementwise.import_add,
+    "AveragePool": pooling.import_average_pool,
+    "Clip": elementwise.import_clip,
+    "Constant": shape.import_constant,
+    "Conv": convolution.import_conv,
+    "DequantizeLinear": quantization.import_dequantize,
+    "Dropout": shape.import_dropout,
+    "Flatten": shape.import_flatten,
+    "Gemm": convolution.import_gemm,
+    "GlobalAveragePool": pooling.import_global_average_pool,
+    "GlobalMaxPool": pooling.import_global_max_pool,
+    "Identity": shape.import_identity,
+    "LogSoftmax": elementwise.import_log_softmax,
+    "MatMul": convolution.import_matmul,
+    "MaxPool": pooling.import_max_pool,
+    "QuantizeLinear": quantization.import_quantize,
+    "Relu": elementwise.import_relu,
+    "Reshape": shape.import_reshape,
+    "Softmax": elementwise.import_softmax,
+    "Squeeze": shape.import_squeeze,
+    "Transpose": shape.import_transpose,
+    "Unsqueeze": shape.import_unsqueeze,
+}
+
+
+def find_importer(op_type: str) -> Importer | None:
+    """The importer of an operator of the standard domain, or None."""
+    return _IMPORTERS.get(op_type)
+
+
+def supported_operators() -> tuple[str, ...]:
+    """Names of the ONNX operators that can be imported."""
+    return tuple(_IMPORTERS)

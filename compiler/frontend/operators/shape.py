@@ -1,0 +1,147 @@
+"""Constants, and operators that only rename or reshape."""
+
+import math
+
+import numpy as np
+
+from daedal.compiler.frontend.context import ImportContext
+from daedal.compiler.frontend.node import Array, OnnxNode
+
+__all__ = [
+    "import_constant",
+    "import_dropout",
+    "import_flatten",
+    "import_identity",
+    "import_reshape",
+    "import_squeeze",
+    "import_transpose",
+    "import_unsqueeze",
+]
+
+
+def import_constant(context: ImportContext, node: OnnxNode) -> None:
+    """Constant-1 to -13, numbers only."""
+    value = node.tensor("value")
+    if value is None:
+        value = _listed_constant(node)
+    node.finish()
+    context.define_constant(node.outputs[0], value)
+
+
+def _listed_constant(node: OnnxNode) -> Array:
+    reals = node.reals("value_floats")
+    if reals is not None:
+        return np.array(reals, dtype=np.float32)
+    integers = node.integers("value_ints", None)
+    if integers is not None:
+        return np.array(integers, dtype=np.int64)
+    real = node.real("value_float", math.nan)
+    if not math.isnan(real):
+        return np.array(real, dtype=np.float32)
+    return np.array(node.integer("value_int", 0), dtype=np.int64)
+
+
+def import_identity(context: ImportContext, node: OnnxNode) -> None:
+    """Identity: another name for its operand."""
+    node.finish()
+    name = node.input(0)
+    if name is None:
+        raise node.refuse("operand 0 must be given", "repair the model")
+    context.alias(node.outputs[0], name)
+
+
+def import_dropout(context: ImportContext, node: OnnxNode) -> None:
+    """Dropout does nothing at inference; its mask must not be used."""
+    node.real("ratio", 0.5)
+    node.integer("seed", 0)
+    if any(node.outputs[1:]):
+        raise node.refuse("the mask must not be used", "export the model for inference")
+    import_identity(context, node)
+
+
+def import_flatten(context: ImportContext, node: OnnxNode) -> None:
+    """Flatten-1 to -13."""
+    x = context.operand_type(node, 0)
+    axis = node.integer("axis", 1)
+    if not -x.rank <= axis <= x.rank:
+        raise node.refuse(f"axis must lie in {x.rank} dimensions, not {axis}", "repair the model")
+    split = axis % x.rank if axis < 0 else axis
+    shape = (math.prod(x.shape[:split]), math.prod(x.shape[split:]))
+    context.emit(node, "reshape", [context.operand(node, 0)], shape=shape)
+
+
+def import_reshape(context: ImportContext, node: OnnxNode) -> None:
+    """Reshape-5 to -14 with a constant shape: 0 copies an extent, -1 takes what is left."""
+    x = context.operand_type(node, 0)
+    allow_zero = node.integer("allowzero", 0)
+    wanted = [int(extent) for extent in context.required_constant(node, 1).reshape(-1)]
+    shape = []
+    for axis, extent in enumerate(wanted):
+        if extent == 0 and not allow_zero:
+            if axis >= x.rank:
+                raise node.refuse(f"shape {wanted} copies a missing axis", "repair the model")
+            extent = x.shape[axis]
+        shape.append(extent)
+    if shape.count(-1) == 1:
+        known = math.prod(extent for extent in shape if extent != -1)
+        if known < 1 or x.num_elements % known:
+            raise node.refuse(
+                f"shape {wanted} must divide {x.num_elements} elements", "repair the model"
+            )
+        shape[shape.index(-1)] = x.num_elements // known
+    context.emit(node, "reshape", [context.operand(node, 0)], shape=tuple(shape))
+
+
+def import_squeeze(context: ImportContext, node: OnnxNode) -> None:
+    """Squeeze-1 (axes as attribute) to -13 (axes as operand)."""
+    x = context.operand_type(node, 0)
+    axes = _axes(context, node, x.rank)
+    if axes is None:
+        axes = tuple(axis for axis, extent in enumerate(x.shape) if extent == 1)
+    if any(x.shape[axis] != 1 for axis in axes):
+        raise node.refuse(f"axes {list(axes)} of {x} must have extent 1", "repair the model")
+    shape = tuple(extent for axis, extent in enumerate(x.shape) if axis not in axes)
+    context.emit(node, "reshape", [context.operand(node, 0)], shape=shape)
+
+
+def import_unsqueeze(context: ImportContext, node: OnnxNode) -> None:
+    """Unsqueeze-1 (axes as attribute) to -13 (axes as operand)."""
+    x = context.operand_type(node, 0)
+    raw = _raw_axes(context, node)
+    if raw is None:
+        raise node.refuse("axes must be given", "repair the model")
+    axes = _check_axes(node, raw, x.rank + len(raw))
+    extents = iter(x.shape)
+    shape = tuple(1 if axis in axes else next(extents) for axis in range(x.rank + len(axes)))
+    context.emit(node, "reshape", [context.operand(node, 0)], shape=shape)
+
+
+def import_transpose(context: ImportContext, node: OnnxNode) -> None:
+    """Transpose-1 to -13."""
+    rank = context.operand_type(node, 0).rank
+    order = node.integers("perm", tuple(reversed(range(rank))))
+    assert order is not None
+    context.emit(node, "transpose", [context.operand(node, 0)], order=order)
+
+
+def _raw_axes(context: ImportContext, node: OnnxNode) -> tuple[int, ...] | None:
+    if context.opset < 13:
+        return node.integers("axes", None)
+    if node.input(1) is None:
+        return None
+    return tuple(int(axis) for axis in context.required_constant(node, 1).reshape(-1))
+
+
+def _axes(context: ImportContext, node: OnnxNode, rank: int) -> tuple[int, ...] | None:
+    raw = _raw_axes(context, node)
+    return None if raw is None else _check_axes(node, raw, rank)
+
+
+def _check_axes(node: OnnxNode, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    resolved = tuple(axis + rank if axis < 0 else axis for axis in axes)
+    if len(set(resolved)) != len(resolved) or not all(0 <= axis < rank for axis in resolved):
+        raise node.refuse(
+            f"axes must be different and lie in {rank} dimensions, not {list(axes)}",
+            "repair the model",
+        )
+    return resolved

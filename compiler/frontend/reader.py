@@ -1,0 +1,101 @@
+"""Reads an ONNX file into a checked ModelProto. The file is untrusted.
+
+Input: a path or the bytes of a file. Output: a ModelProto that passed onnx's own checker, holds all
+its data itself and stays within our bounds.
+"""
+
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from daedal.isa.errors import ModelError
+
+__all__ = ["MAX_MODEL_BYTES", "MAX_NODES", "MIN_OPSET", "opset_of", "read_model"]
+
+MAX_MODEL_BYTES = 1 << 30
+MAX_NODES = 100_000
+MIN_OPSET = 7
+
+
+def read_model(source: str | Path | bytes) -> onnx.ModelProto:
+    """Parse and check a model.
+
+    Raises
+    ------
+    ModelError
+        For a file that cannot be read, is too large, is truncated or is not valid ONNX.
+    """
+    data = source if isinstance(source, bytes) else _read_file(Path(source))
+    if len(data) > MAX_MODEL_BYTES:
+        raise ModelError(
+            f"a model must have at most {MAX_MODEL_BYTES} bytes, not {len(data)}; "
+            "use a smaller model"
+        )
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise ModelError(
+            f"a model must be a complete ONNX file, and these {len(data)} bytes are not one "
+            "(damaged or truncated); export or download it again"
+        ) from error
+    _check_bounds(model)
+    try:
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else "unknown reason"
+        raise ModelError(
+            f"a model must be valid ONNX, and this one is not: {reason}; export it again"
+        ) from error
+    return model
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Version of the standard operator set that the model uses."""
+    versions = [item.version for item in model.opset_import if item.domain in ("", "ai.onnx")]
+    newest = onnx.defs.onnx_opset_version()
+    if len(versions) != 1 or not MIN_OPSET <= versions[0] <= newest:
+        found = ", ".join(str(version) for version in versions) or "none"
+        raise ModelError(
+            f"a model must use one ONNX opset from {MIN_OPSET} to {newest}, not {found}; "
+            "convert it with onnx.version_converter"
+        )
+    return int(versions[0])
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        size_bytes = path.stat().st_size
+        if size_bytes > MAX_MODEL_BYTES:
+            raise ModelError(
+                f"a model must have at most {MAX_MODEL_BYTES} bytes, not {size_bytes} ({path}); "
+                "use a smaller model"
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(
+            f"a model must be a readable file, but {path} is not ({error.strerror}); "
+            "check the path"
+        ) from error
+
+
+def _check_bounds(model: onnx.ModelProto) -> None:
+    graph = model.graph
+    if not graph.node:
+        raise ModelError(
+            "a model must be a complete ONNX file with at least one node, and this one has none "
+            "(not ONNX, or truncated); export or download it again"
+        )
+    if len(graph.node) > MAX_NODES or len(graph.initializer) > MAX_NODES:
+        raise ModelError(
+            f"a model must have at most {MAX_NODES} nodes, not {len(graph.node)}; split it"
+        )
+    if graph.sparse_initializer:
+        raise ModelError("weights must be dense, not sparse initializers; export them dense")
+    for tensor in graph.initializer:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise ModelError(
+                f"weights must lie inside the file, but {tensor.name!r} is external data; "
+                "save the model with onnx.save(..., save_as_external_data=False)"
+            )

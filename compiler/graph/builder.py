@@ -1,0 +1,137 @@
+"""Builds graphs node by node, inferring the type of every output as it is added."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from daedal.compiler.graph.graph import Array, Attrs, AttrValue, Graph, Node
+from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.types import TensorType
+from daedal.isa.errors import ModelError
+
+__all__ = ["GraphBuilder"]
+
+
+class GraphBuilder:
+    """Collects inputs, constants and nodes; `finish` gives the graph.
+
+    Passes rebuild a graph by walking the old one in order: `copy_inputs`, then `add` or
+    `copy_node`. Constants of the old graph come along when a node first reads them.
+    """
+
+    def __init__(self, name: str, source: Graph | None = None) -> None:
+        self._name = name
+        self._source = source
+        self._inputs: list[str] = []
+        self._nodes: list[Node] = []
+        self._constants: dict[str, Array] = {}
+        self.types: dict[str, TensorType] = {}
+
+    def copy_inputs(self) -> None:
+        """Declare every input of the source graph."""
+        assert self._source is not None
+        for name in self._source.inputs:
+            self.input(name, self._source.types[name])
+
+    def copy_node(self, node: Node, inputs: Sequence[str] | None = None) -> str:
+        """Add a node of the source graph again, reading `inputs` instead where given."""
+        operands = node.inputs if inputs is None else tuple(inputs)
+        return self.add(node.op, operands, node.attrs, output=node.output, name=node.name)
+
+    def input(self, name: str, type_: TensorType) -> str:
+        """Declare a graph input."""
+        self._define(name, type_)
+        self._inputs.append(name)
+        return name
+
+    def constant(self, name: str, array: Array, type_: TensorType | None = None) -> str:
+        """Define a constant; without `type_` it is plain and typed by its array."""
+        value = np.array(array, order="C")
+        resolved = TensorType(value.shape, value.dtype.name) if type_ is None else type_
+        assert resolved.physical_shape == value.shape, f"constant {name!r} has the wrong shape"
+        self._define(name, resolved)
+        self._constants[name] = value
+        return name
+
+    def add(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        attrs: Attrs | None = None,
+        *,
+        output: str,
+        name: str = "",
+    ) -> str:
+        """Append a node with one output and return the output's name.
+
+        Raises
+        ------
+        ModelError
+            Where the operator refuses its operands; the message names node and operator.
+        """
+        definition = get_op(op)
+        values: Mapping[str, AttrValue] = {} if attrs is None else attrs
+        node = Node(op, tuple(inputs), (output,), values, name or output)
+        for operand in node.inputs:
+            self._adopt(operand)
+        operand_types = [self.types[operand] for operand in node.inputs]
+        definition.check(operand_types, node.attrs)
+        try:
+            result = definition.infer(operand_types, node.attrs)
+        except ModelError as error:
+            raise ModelError(f"{error} ({node})") from error
+        self._define(output, result)
+        self._nodes.append(node)
+        return output
+
+    def is_defined(self, name: str) -> bool:
+        """Whether a tensor of that name exists already."""
+        return name in self.types
+
+    def value(self, name: str) -> Array | None:
+        """The array of a constant, or None for any other tensor."""
+        return self._constants.get(name)
+
+    def fresh_name(self, base: str) -> str:
+        """`base`, or `base` with the first number that makes it new here and in the source."""
+        taken = self._source.types if self._source is not None else {}
+        candidate, count = base, 0
+        while candidate in self.types or candidate in taken:
+            count += 1
+            candidate = f"{base}_{count}"
+        return candidate
+
+    def finish(self, outputs: Sequence[str]) -> Graph:
+        """The graph with these outputs; constants that no node reads are left out."""
+        for name in outputs:
+            self._adopt(name)
+        used = {name for node in self._nodes for name in node.inputs} | set(outputs)
+        constants = {name: array for name, array in self._constants.items() if name in used}
+        dropped = self._constants.keys() - constants.keys()
+        types = {name: type_ for name, type_ in self.types.items() if name not in dropped}
+        return Graph(
+            self._name,
+            tuple(self._inputs),
+            tuple(outputs),
+            tuple(self._nodes),
+            constants,
+            types,
+        )
+
+    def _define(self, name: str, type_: TensorType) -> None:
+        if name in self.types:
+            raise ModelError(
+                f"every tensor must be defined once, but {name!r} is defined again; "
+                "rename one of the two in the model"
+            )
+        self.types[name] = type_
+
+    def _adopt(self, name: str) -> None:
+        """Take a constant over from the source graph on first use."""
+        if name in self.types:
+            return
+        assert self._source is not None and name in self._source.constants, (
+            f"tensor {name!r} is read before it is defined"
+        )
+        self._constants[name] = np.asarray(self._source.constants[name])
+        self.types[name] = self._source.types[name]

@@ -1,0 +1,98 @@
+"""The graph: a typed program in static single assignment form, one operator per node.
+
+Invariants (checked by `verifier.verify`): every tensor is defined once, as an input, a constant or
+the output of one node; nodes come after what they read; every tensor has a type.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.graph.types import TensorType
+
+__all__ = ["Array", "AttrValue", "Attrs", "Graph", "Node"]
+
+Array = npt.NDArray[Any]
+AttrValue = int | float | str | tuple[int, ...]
+Attrs = Mapping[str, AttrValue]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One application of operator `op`: tensor names in, tensor names out."""
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Attrs = field(default_factory=dict)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+
+    @property
+    def output(self) -> str:
+        """The output of a node that has only one."""
+        assert len(self.outputs) == 1, f"{self.op} has {len(self.outputs)} outputs"
+        return self.outputs[0]
+
+    def __str__(self) -> str:
+        return f"node {self.name or self.outputs[0]!r}, operator {self.op}"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in an order in which they can run, with constants and types by tensor name.
+
+    Passes never change a graph; they build another (`GraphBuilder`). Constants are arrays in the
+    physical shape of their type and are read-only.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Array]
+    types: Mapping[str, TensorType]
+
+    def __post_init__(self) -> None:
+        for array in self.constants.values():
+            array.flags.writeable = False
+        object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
+        object.__setattr__(self, "types", MappingProxyType(dict(self.types)))
+
+    @cached_property
+    def producers(self) -> Mapping[str, Node]:
+        """The node that defines each tensor; inputs and constants are not in it."""
+        return {name: node for node in self.nodes for name in node.outputs}
+
+    @cached_property
+    def users(self) -> Mapping[str, tuple[Node, ...]]:
+        """The nodes that read each tensor, in order, once each."""
+        found: dict[str, list[Node]] = {name: [] for name in self.types}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                found[name].append(node)
+        return {name: tuple(nodes) for name, nodes in found.items()}
+
+    def type_of(self, name: str) -> TensorType:
+        """Type of the tensor called `name`."""
+        return self.types[name]
+
+    def constant(self, name: str) -> Array:
+        """Value of a constant, in the physical shape of its type."""
+        return np.asarray(self.constants[name])
+
+    def is_constant(self, name: str) -> bool:
+        """Whether the tensor is a constant."""
+        return name in self.constants
+
+    def __str__(self) -> str:
+        from daedal.compiler.graph.printer import print_graph
+
+        return print_graph(self)

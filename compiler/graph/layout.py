@@ -1,0 +1,155 @@
+"""Memory layouts of graph tensors: how a logical shape becomes the order of elements in memory.
+
+A type keeps its logical shape whatever its layout; `Layout.physical_shape` says what the array that
+holds it looks like. Blocked layouts exist for the accelerator: one scratchpad row is one innermost
+(batch x block) or (block_out x block_in) tile, so a tile of a tensor is one strided load.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "PLAIN",
+    "ActivationLayout",
+    "DepthwiseLayout",
+    "Layout",
+    "PlainLayout",
+    "WeightLayout",
+]
+
+Array = npt.NDArray[Any]
+
+
+class Layout:
+    """How the elements of a tensor of logical shape `shape` lie in memory."""
+
+    def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Shape of the array that holds a tensor of logical `shape`."""
+        raise NotImplementedError
+
+    def pack(self, array: Array) -> Array:
+        """Rearrange a logical array into this layout; elements that exist only here are zero."""
+        raise NotImplementedError
+
+    def unpack(self, array: Array) -> Array:
+        """Inverse of `pack`, with the padded extents kept: the caller crops to the shape."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class PlainLayout(Layout):
+    """Row-major in the order of the logical shape."""
+
+    def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape
+
+    def pack(self, array: Array) -> Array:
+        return array
+
+    def unpack(self, array: Array) -> Array:
+        return array
+
+    def __str__(self) -> str:
+        return "plain"
+
+
+PLAIN = PlainLayout()
+
+
+@dataclass(frozen=True)
+class ActivationLayout(Layout):
+    """Logical (N, C, H, W) held as (N/batch, C/block, H, W, batch, block).
+
+    `block` is max(block_in, block_out) of the variant, so that the output of one operator is the
+    input of the next without a copy.
+    """
+
+    batch: int
+    block: int
+
+    def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        n, c, h, w = shape
+        return (-(-n // self.batch), -(-c // self.block), h, w, self.batch, self.block)
+
+    def pack(self, array: Array) -> Array:
+        nb, cb, h, w, batch, block = self.physical_shape(array.shape)
+        padded = _pad_to(array, (nb * batch, cb * block, h, w))
+        split = padded.reshape(nb, batch, cb, block, h, w)
+        return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 1, 3))
+
+    def unpack(self, array: Array) -> Array:
+        nb, cb, h, w, batch, block = array.shape
+        return array.transpose(0, 4, 1, 5, 2, 3).reshape(nb * batch, cb * block, h, w)
+
+    def __str__(self) -> str:
+        return f"NCHW{self.batch}n{self.block}c"
+
+
+@dataclass(frozen=True)
+class WeightLayout(Layout):
+    """Logical (O, I, KH, KW) held as (OB, IB, KH, KW, block_out, block_in).
+
+    O and I are both padded with zeros to a multiple of max(block_in, block_out), the block of the
+    activations on either side; then OB = padded O / block_out and IB = padded I / block_in.
+    """
+
+    block_out: int
+    block_in: int
+
+    def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        o, i, kh, kw = shape
+        block = max(self.block_out, self.block_in)
+        outs, ins = -(-o // block) * block, -(-i // block) * block
+        bo, bi = self.block_out, self.block_in
+        return (outs // bo, ins // bi, kh, kw, bo, bi)
+
+    def pack(self, array: Array) -> Array:
+        ob, ib, kh, kw, bo, bi = self.physical_shape(array.shape)
+        padded = _pad_to(array, (ob * bo, ib * bi, kh, kw))
+        split = padded.reshape(ob, bo, ib, bi, kh, kw)
+        return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 1, 3))
+
+    def unpack(self, array: Array) -> Array:
+        ob, ib, kh, kw, bo, bi = array.shape
+        return array.transpose(0, 4, 1, 5, 2, 3).reshape(ob * bo, ib * bi, kh, kw)
+
+    def __str__(self) -> str:
+        return f"OIHW{self.block_out}o{self.block_in}i"
+
+
+@dataclass(frozen=True)
+class DepthwiseLayout(Layout):
+    """Logical (C, 1, KH, KW) held as (C/block, rows, block, block): tap t is row t // block, vector
+    t % block of it, which is how the depthwise mode addresses channel vectors in weight rows.
+    """
+
+    kernel: tuple[int, int]
+    block: int
+
+    def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        c, _, kh, kw = shape
+        assert (kh, kw) == self.kernel, "the layout was made for another kernel"
+        return (-(-c // self.block), -(-(kh * kw) // self.block), self.block, self.block)
+
+    def pack(self, array: Array) -> Array:
+        cb, rows, block, _ = self.physical_shape(array.shape)
+        taps = array.reshape(array.shape[0], -1)
+        padded = _pad_to(taps, (cb * block, rows * block)).reshape(cb, block, rows, block)
+        return np.ascontiguousarray(padded.transpose(0, 2, 3, 1))
+
+    def unpack(self, array: Array) -> Array:
+        cb, rows, block, _ = array.shape
+        taps = array.transpose(0, 3, 1, 2).reshape(cb * block, rows * block)
+        kh, kw = self.kernel
+        return taps[:, : kh * kw].reshape(cb * block, 1, kh, kw)
+
+    def __str__(self) -> str:
+        return f"CHW{self.block}t{self.block}c"
+
+
+def _pad_to(array: Array, shape: tuple[int, ...]) -> Array:
+    """Append zeros to every axis up to `shape`."""
+    return np.pad(array, [(0, want - have) for have, want in zip(array.shape, shape, strict=True)])

@@ -1,0 +1,29 @@
+"""The operators of the graph language, one module per family; importing registers them all."""
+
+from daedal.compiler.graph.ops import (
+    convolution,
+    elementwise,
+    integer_convolution,
+    integer_elementwise,
+    integer_pooling,
+    packing,
+    pooling,
+    quantization,
+    shape,
+)
+from daedal.compiler.graph.ops.registry import OpDef, get_op, list_ops
+
+__all__ = [
+    "OpDef",
+    "convolution",
+    "elementwise",
+    "get_op",
+    "integer_convolution",
+    "integer_elementwise",
+    "integer_pooling",
+    "list_ops",
+    "packing",
+    "pooling",
+    "quantization",
+    "shape",
+]

@@ -1,0 +1,118 @@
+"""Float convolution and dense layer, as imported from ONNX Conv, Gemm and MatMul."""
+
+from collections.abc import Sequence
+
+from daedal.compiler.graph.ops.registry import (
+    Array,
+    Attrs,
+    OpDef,
+    ints,
+    register,
+    require,
+    whole,
+)
+from daedal.compiler.graph.ops.windows import convolve, output_extents
+from daedal.compiler.graph.types import TensorType
+
+__all__ = ["CONV2D", "DENSE", "infer_conv2d_shape", "infer_dense_shape"]
+
+
+def infer_conv2d_shape(x: TensorType, w: TensorType, attrs: Attrs) -> tuple[int, ...]:
+    """Logical shape of a convolution of ``x`` (N, C, H, W) with ``w`` (O, C/groups, KH, KW)."""
+    require(
+        x.rank == 4 and w.rank == 4,
+        f"a convolution must have a map (N, C, H, W) and weights (O, I, KH, KW), not {x} and {w}; "
+        "only two-dimensional convolutions are supported",
+    )
+    groups = whole(attrs, "groups")
+    n, channels, *extents = x.shape
+    out_channels, per_group, *kernel = w.shape
+    require(
+        groups >= 1 and channels == per_group * groups and out_channels % groups == 0,
+        f"channels must match the weights: {channels} channels in {groups} groups meet weights "
+        f"{list(w.shape)}; repair the model",
+    )
+    oh, ow = output_extents(
+        extents, kernel, ints(attrs, "strides"), ints(attrs, "pads"), ints(attrs, "dilations")
+    )
+    return (n, out_channels, oh, ow)
+
+
+def infer_dense_shape(x: TensorType, out_features: int, in_features: int) -> tuple[int, ...]:
+    """Logical shape of a dense layer over ``x`` (N, K)."""
+    require(
+        x.rank == 2 and x.shape[1] == in_features,
+        f"a dense layer must have an input (N, {in_features}), not {list(x.shape)}; "
+        "flatten the input first",
+    )
+    return (x.shape[0], out_features)
+
+
+def _check_bias(operands: Sequence[TensorType], length: int) -> None:
+    if len(operands) == 3:
+        require(
+            operands[2].shape == (length,),
+            f"the bias must have one value per output channel ({length}), "
+            f"not shape {list(operands[2].shape)}; repair the model",
+        )
+
+
+def _infer_conv2d(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    shape = infer_conv2d_shape(operands[0], operands[1], attrs)
+    _check_bias(operands, shape[1])
+    return TensorType(shape, "float32")
+
+
+def _evaluate_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    result = convolve(
+        arrays[0],
+        arrays[1],
+        ints(attrs, "strides"),
+        ints(attrs, "pads"),
+        ints(attrs, "dilations"),
+        whole(attrs, "groups"),
+        0.0,
+    )
+    return result + arrays[2].reshape(1, -1, 1, 1) if len(arrays) == 3 else result
+
+
+def _infer_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    weights = operands[1]
+    require(weights.rank == 2, f"dense weights must be a matrix, not {weights}; repair the model")
+    out_features, in_features = weights.shape if whole(attrs, "transposed") else weights.shape[::-1]
+    _check_bias(operands, out_features)
+    return TensorType(infer_dense_shape(operands[0], out_features, in_features), "float32")
+
+
+def _evaluate_dense(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    weights = arrays[1].T if whole(attrs, "transposed") else arrays[1]
+    result: Array = arrays[0] @ weights
+    return result + arrays[2] if len(arrays) == 3 else result
+
+
+_WINDOW = {"strides": "ints", "pads": "ints", "dilations": "ints", "groups": "int"}
+
+CONV2D = register(
+    OpDef(
+        "conv2d",
+        ("x", "w", "bias"),
+        _WINDOW,
+        _infer_conv2d,
+        _evaluate_conv2d,
+        num_optional=1,
+        doc="float convolution, weights (O, I/groups, KH, KW)",
+    )
+)
+
+DENSE = register(
+    OpDef(
+        "dense",
+        ("x", "w", "bias"),
+        {"transposed": "int"},
+        _infer_dense,
+        _evaluate_dense,
+        num_optional=1,
+        doc="float dense layer, weights (O, K) where transposed is 1, else (K, O)",
+    )
+)
+

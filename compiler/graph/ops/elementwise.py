@@ -1,0 +1,112 @@
+"""Float elementwise operators and softmax."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from daedal.compiler.graph.ops.registry import (
+    Array,
+    Attrs,
+    OpDef,
+    ints,
+    number,
+    register,
+    require,
+)
+from daedal.compiler.graph.types import TensorType
+
+__all__ = ["ADD", "CLIP", "LOG_SOFTMAX", "RELU", "SOFTMAX"]
+
+
+def _infer_add(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    a, b = operands
+    try:
+        shape = np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        shape = ()
+        require(
+            False,
+            f"operands of an addition must have shapes that broadcast, not {list(a.shape)} and "
+            f"{list(b.shape)}; repair the model",
+        )
+    return TensorType(tuple(shape), a.dtype)
+
+
+def _infer_same(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    return operands[0]
+
+
+def _infer_softmax(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    rank = operands[0].rank
+    require(
+        all(0 <= axis < rank for axis in ints(attrs, "axes")),
+        f"softmax axes must lie in a tensor of {rank} dimensions, not {list(ints(attrs, 'axes'))}",
+    )
+    return operands[0]
+
+
+def _evaluate_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    return np.add(arrays[0], arrays[1])
+
+
+def _evaluate_relu(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    return np.maximum(arrays[0], arrays[0].dtype.type(0))
+
+
+def _evaluate_clip(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    low, high = number(attrs, "low"), number(attrs, "high")
+    result: Array = np.minimum(np.maximum(arrays[0], np.float32(low)), np.float32(high))
+    return result
+
+
+def _log_softmax(x: Array, axes: tuple[int, ...]) -> Array:
+    """Logarithm of softmax in float64, shifted by the maximum so that nothing overflows."""
+    values = x.astype(np.float64)
+    shifted = values - values.max(axis=axes, keepdims=True)
+    result: Array = shifted - np.log(np.exp(shifted).sum(axis=axes, keepdims=True))
+    return result
+
+
+def _evaluate_softmax(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    return np.exp(_log_softmax(arrays[0], ints(attrs, "axes"))).astype(np.float32)
+
+
+def _evaluate_log_softmax(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    return _log_softmax(arrays[0], ints(attrs, "axes")).astype(np.float32)
+
+
+ADD = register(OpDef("add", ("a", "b"), {}, _infer_add, _evaluate_add, doc="a + b, broadcast"))
+RELU = register(OpDef("relu", ("x",), {}, _infer_same, _evaluate_relu, doc="max(x, 0)"))
+CLIP = register(
+    OpDef(
+        "clip",
+        ("x",),
+        {"low": "float", "high": "float"},
+        _infer_same,
+        _evaluate_clip,
+        doc=f"min(max(x, low), high); a missing bound is {-math.inf} or {math.inf}",
+    )
+)
+SOFTMAX = register(
+    OpDef(
+        "softmax",
+        ("x",),
+        {"axes": "ints"},
+        _infer_softmax,
+        _evaluate_softmax,
+        doc="softmax over all of `axes` together",
+    )
+)
+LOG_SOFTMAX = register(
+    OpDef(
+        "log_softmax",
+        ("x",),
+        {"axes": "ints"},
+        _infer_softmax,
+        _evaluate_log_softmax,
+        doc="logarithm of softmax over all of `axes` together",
+    )
+)

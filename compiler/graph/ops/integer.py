@@ -1,0 +1,78 @@
+"""What the integer operators share: requantization, parameters, blocked evaluation.
+
+Every integer operator ends in the machine's REQUANTIZE: its last operand `params` holds
+``[bias, multiplier, shift]`` in the last axis (int64), and its attributes `zero_point`, `low` and
+`high` finish the result: ``clip(rhe((acc + bias) * multiplier * 2**-shift) + zero_point, low,
+high)``. On a blocked tensor the operator works on the padded channels too, so its bytes are those
+of the machine down to the lanes that nobody reads.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.ops.registry import Array, Attrs, require, whole
+from daedal.compiler.graph.types import TensorType
+from daedal.isa import numerics
+
+__all__ = [
+    "REQUANTIZE_ATTRS",
+    "check_activation",
+    "check_params",
+    "on_padded_maps",
+    "requantize",
+    "result_type",
+]
+
+REQUANTIZE_ATTRS = {"zero_point": "int", "low": "int", "high": "int"}
+
+_DTYPE = "int8"
+
+
+def check_activation(x: TensorType) -> None:
+    """Raise ModelError unless `x` can be an activation of the accelerator."""
+    require(
+        x.dtype == _DTYPE,
+        f"activations on the accelerator must be {_DTYPE}, not {x.dtype}; quantize the model to "
+        "8 bits",
+    )
+
+
+def check_params(params: TensorType, rows: int, x: TensorType, channels: bool) -> None:
+    """Assert the parameter shape: (rows, 3) plain, (rows / block_out, block_out, 3) blocked."""
+    assert params.dtype == "int64" and params.shape[-1] == 3, f"params are {params}"
+    if x.is_plain:
+        assert params.shape == (rows, 3), f"params are {params} for {rows} rows"
+    elif not channels:
+        assert params.rank == 3 and params.shape[0] == rows, f"params are {params}"
+    else:
+        assert params.rank == 3 and params.shape[0] * params.shape[1] >= rows, f"{params}"
+
+
+def result_type(shape: tuple[int, ...], x: TensorType) -> TensorType:
+    """Type of a result of logical `shape` in the layout of the operand `x`."""
+    return TensorType(shape, _DTYPE, x.layout)
+
+
+def requantize(acc: Array, params: Array, attrs: Attrs) -> Array:
+    """Apply REQUANTIZE; `params` is (..., 3) and broadcasts against `acc` without its last axis."""
+    return numerics.requantize(
+        acc,
+        params[..., 0],
+        params[..., 1],
+        params[..., 2],
+        whole(attrs, "zero_point"),
+        whole(attrs, "low"),
+        whole(attrs, "high"),
+    ).astype(_DTYPE)
+
+
+def on_padded_maps(
+    evaluate: Callable[[Sequence[Array]], Array], arrays: Sequence[Array], x: TensorType
+) -> Array:
+    """Run `evaluate` on the activations `arrays`, unpacked with their padding, and pack its result."""
+    if not isinstance(x.layout, ActivationLayout):
+        return evaluate(arrays)
+    result = evaluate([x.layout.unpack(array) for array in arrays])
+    return np.ascontiguousarray(x.layout.pack(result))

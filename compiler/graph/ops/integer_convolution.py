@@ -1,0 +1,102 @@
+"""Integer convolution and dense layer."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from daedal.compiler.graph.ops.convolution import infer_conv2d_shape, infer_dense_shape
+from daedal.compiler.graph.ops.integer import (
+    REQUANTIZE_ATTRS,
+    check_activation,
+    check_params,
+    on_padded_maps,
+    requantize,
+    result_type,
+)
+from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, register, whole
+from daedal.compiler.graph.ops.windows import convolve
+from daedal.compiler.graph.types import TensorType
+
+__all__ = ["Q_CONV2D", "Q_DENSE"]
+
+
+def _infer_q_conv2d(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    x, w, params = operands
+    check_activation(x)
+    shape = infer_conv2d_shape(x, w, attrs)
+    assert w.dtype == "int8" and w.is_plain == x.is_plain, f"{x} meets weights {w}"
+    check_params(params, shape[1], x, channels=True)
+    return result_type(shape, x)
+
+
+def _evaluate_q_conv2d(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    x, w, params = arrays
+    weights = types[1].layout.unpack(w).astype(np.float64)
+    per_channel = params.reshape(-1, 3)[:, None, None, :]
+    # Blocked depthwise weights have as many channels as the padded map, so have its groups.
+    grouped = whole(attrs, "groups") > 1
+
+    def evaluate(maps: Sequence[Array]) -> Array:
+        groups = maps[0].shape[1] // weights.shape[1] if grouped else 1
+        acc = convolve(
+            maps[0].astype(np.float64),
+            weights,
+            ints(attrs, "strides"),
+            ints(attrs, "pads"),
+            ints(attrs, "dilations"),
+            groups,
+            whole(attrs, "pad_value"),
+        )
+        return requantize(acc.astype(np.int64), per_channel, attrs)
+
+    return on_padded_maps(evaluate, [x], types[0])
+
+
+def _infer_q_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    x, w, params = operands
+    check_activation(x)
+    shape = infer_dense_shape(x, *w.shape)
+    assert w.dtype == "int8" and x.is_plain, f"{x} meets weights {w}"
+    check_params(params, shape[1], x, channels=True)
+    return result_type(shape, x)
+
+
+def _evaluate_q_dense(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    x, w, params = arrays
+    acc = x.astype(np.float64) @ w.astype(np.float64).T
+    return requantize(acc.astype(np.int64), params, attrs)
+
+
+Q_CONV2D = register(
+    OpDef(
+        "q_conv2d",
+        ("x", "w", "params"),
+        {
+            "strides": "ints",
+            "pads": "ints",
+            "dilations": "ints",
+            "groups": "int",
+            "pad_value": "int",
+            **REQUANTIZE_ATTRS,
+        },
+        _infer_q_conv2d,
+        _evaluate_q_conv2d,
+        on_accelerator=True,
+        doc="integer convolution of the map padded with pad_value",
+    )
+)
+Q_DENSE = register(
+    OpDef(
+        "q_dense",
+        ("x", "w", "params"),
+        dict(REQUANTIZE_ATTRS),
+        _infer_q_dense,
+        _evaluate_q_dense,
+        on_accelerator=True,
+        doc="integer dense layer, weights (O, K)",
+    )
+)

@@ -1,0 +1,52 @@
+"""Conversion between the plain and the blocked layout of activations; runs on the host."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, require, whole
+from daedal.compiler.graph.types import TensorType
+
+__all__ = ["PACK", "UNPACK"]
+
+
+def _infer_pack(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    x = operands[0]
+    require(
+        x.rank == 4 and x.is_plain,
+        f"only a plain map (N, C, H, W) can be packed into blocks, not {x}; "
+        "reshape it to four dimensions",
+    )
+    return x.with_layout(ActivationLayout(whole(attrs, "batch"), whole(attrs, "block")))
+
+
+def _infer_unpack(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    x = operands[0]
+    assert isinstance(x.layout, ActivationLayout), f"{x} is not blocked"
+    return TensorType(x.shape, x.dtype)
+
+
+def _evaluate_pack(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    layout = ActivationLayout(whole(attrs, "batch"), whole(attrs, "block"))
+    return layout.pack(arrays[0])
+
+
+def _evaluate_unpack(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    n, c = types[0].shape[:2]
+    return np.ascontiguousarray(types[0].layout.unpack(arrays[0])[:n, :c])
+
+
+PACK = register(
+    OpDef(
+        "pack",
+        ("x",),
+        {"batch": "int", "block": "int"},
+        _infer_pack,
+        _evaluate_pack,
+        doc="(N, C, H, W) into blocks of batch x block; lanes beyond N and C are zero",
+    )
+)
+UNPACK = register(
+    OpDef("unpack", ("x",), {}, _infer_unpack, _evaluate_unpack, doc="blocks into (N, C, H, W)")
+)

@@ -1,0 +1,94 @@
+"""Float pooling over NCHW maps, as imported from MaxPool, AveragePool and GlobalAveragePool."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from daedal.compiler.graph.ops.registry import (
+    Array,
+    Attrs,
+    OpDef,
+    ints,
+    register,
+    require,
+    whole,
+)
+from daedal.compiler.graph.ops.windows import output_extents, sliding_windows
+from daedal.compiler.graph.types import TensorType
+
+__all__ = ["AVG_POOL", "MAX_POOL", "infer_pool_shape", "window_counts"]
+
+_NO_DILATION = (1, 1)
+
+
+def infer_pool_shape(x: TensorType, attrs: Attrs) -> tuple[int, ...]:
+    """Logical shape of a pooled map; every window must hold at least one element of it."""
+    require(x.rank == 4, f"pooling must have a map (N, C, H, W), not {x}; reshape it first")
+    kernel, pads = ints(attrs, "kernel"), ints(attrs, "pads")
+    oh, ow = output_extents(x.shape[2:], kernel, ints(attrs, "strides"), pads, _NO_DILATION)
+    require(
+        all(pads[axis] < kernel[axis % 2] for axis in range(4)),
+        f"pads of a pooling must be smaller than its kernel {list(kernel)}, not {list(pads)}; "
+        "pad the map by an operator of its own",
+    )
+    return (x.shape[0], x.shape[1], oh, ow)
+
+
+def window_counts(x: TensorType, attrs: Attrs) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Elements of the map, without padding, that each output row and each output column sees.
+
+    The window of output (oh, ow) holds ``rows[oh] * columns[ow]`` elements.
+    """
+    kernel, strides, pads = ints(attrs, "kernel"), ints(attrs, "strides"), ints(attrs, "pads")
+    oh, ow = output_extents(x.shape[2:], kernel, strides, pads, _NO_DILATION)
+    counts = []
+    for axis, num_outputs in enumerate((oh, ow)):
+        extent = x.shape[2 + axis]
+        starts = [index * strides[axis] - pads[axis] for index in range(num_outputs)]
+        counts.append(
+            tuple(min(start + kernel[axis], extent) - max(start, 0) for start in starts)
+        )
+    return counts[0], counts[1]
+
+
+def _infer_pool(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    return TensorType(infer_pool_shape(operands[0], attrs), operands[0].dtype)
+
+
+def _windows(x: Array, attrs: Attrs, pad_value: float) -> Array:
+    kernel, strides, pads = ints(attrs, "kernel"), ints(attrs, "strides"), ints(attrs, "pads")
+    return sliding_windows(x, kernel, strides, pads, _NO_DILATION, pad_value)
+
+
+def _evaluate_max_pool(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    return np.asarray(_windows(arrays[0], attrs, -np.inf).max(axis=(4, 5)))
+
+
+def _evaluate_avg_pool(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    sums = _windows(arrays[0].astype(np.float64), attrs, 0.0).sum(axis=(4, 5))
+    if whole(attrs, "count_include_pad"):
+        kernel = ints(attrs, "kernel")
+        return (sums / (kernel[0] * kernel[1])).astype(np.float32)
+    rows, columns = window_counts(types[0], attrs)
+    return (sums / np.outer(rows, columns)).astype(np.float32)
+
+
+_WINDOW = {"kernel": "ints", "strides": "ints", "pads": "ints"}
+
+MAX_POOL = register(
+    OpDef("max_pool", ("x",), _WINDOW, _infer_pool, _evaluate_max_pool, doc="float maximum pool")
+)
+AVG_POOL = register(
+    OpDef(
+        "avg_pool",
+        ("x",),
+        {**_WINDOW, "count_include_pad": "int"},
+        _infer_pool,
+        _evaluate_avg_pool,
+        doc="float average pool; global pooling has the map as its kernel",
+    )
+)

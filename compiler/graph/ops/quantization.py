@@ -1,0 +1,139 @@
+"""Operators between real and integer tensors, as imported from QuantizeLinear and its inverse."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from daedal.compiler.graph.ops.registry import (
+    Array,
+    Attrs,
+    OpDef,
+    register,
+    require,
+    whole,
+)
+from daedal.compiler.graph.types import TensorType
+from daedal.isa import numerics
+
+__all__ = ["DEQUANTIZE", "FLIP_SIGN", "QUANTIZE"]
+
+
+def _check_parameters(operands: Sequence[TensorType], attrs: Attrs) -> None:
+    x, scale, zero_point = operands
+    axis = whole(attrs, "axis")
+    require(
+        scale.dtype == "float32",
+        f"quantization scales must be float32, not {scale.dtype}; export the model in float32",
+    )
+    require(
+        scale.shape == zero_point.shape,
+        f"scale and zero point must have the same shape, not {list(scale.shape)} and "
+        f"{list(zero_point.shape)}; repair the model",
+    )
+    if scale.num_elements > 1:
+        require(
+            scale.rank == 1 and 0 <= axis < x.rank and x.shape[axis] == scale.shape[0],
+            f"a scale per channel must have one value per index of its axis, but {scale} meets "
+            f"{x} on axis {axis}; repair the model",
+        )
+
+
+def _along_axis(parameter: Array, x: TensorType, attrs: Attrs) -> Array:
+    """Shape a scalar or per-channel parameter so that it broadcasts over `x`."""
+    if parameter.size == 1:
+        return parameter.reshape(())
+    shape = [1] * x.rank
+    shape[whole(attrs, "axis")] = parameter.size
+    return parameter.reshape(shape)
+
+
+def _infer_quantize(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    _check_parameters(operands, attrs)
+    x, _, zero_point = operands
+    require(x.dtype == "float32", f"only float32 can be quantized, not {x.dtype}")
+    require(
+        zero_point.dtype in ("int8", "uint8", "int16", "int32"),
+        f"the zero point of a quantization must be int8 or uint8, not {zero_point.dtype}; "
+        "quantize the model to 8 bits",
+    )
+    return TensorType(x.shape, zero_point.dtype)
+
+
+def _infer_dequantize(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    _check_parameters(operands, attrs)
+    x, _, zero_point = operands
+    require(
+        x.dtype in ("int8", "uint8", "int16", "int32") and x.dtype == zero_point.dtype,
+        f"tensor and zero point must have one integer type, not {x.dtype} and "
+        f"{zero_point.dtype}; quantize the model to 8 bits",
+    )
+    return TensorType(x.shape, "float32")
+
+
+def _infer_flip_sign(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    other = {"int8": "uint8", "uint8": "int8"}.get(operands[0].dtype)
+    require(other is not None, f"only 8-bit tensors change signedness, not {operands[0]}")
+    assert other is not None
+    return TensorType(operands[0].shape, other)
+
+
+def _evaluate_quantize(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    x, scale, zero_point = arrays
+    return numerics.quantize(
+        x,
+        _along_axis(scale, types[0], attrs),
+        _along_axis(zero_point, types[0], attrs),
+        zero_point.dtype,
+    )
+
+
+def _evaluate_dequantize(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    x, scale, zero_point = arrays
+    return numerics.dequantize(
+        x, _along_axis(scale, types[0], attrs), _along_axis(zero_point, types[0], attrs)
+    )
+
+
+def _evaluate_flip_sign(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    other = np.dtype(np.int8 if arrays[0].dtype == np.uint8 else np.uint8)
+    return (arrays[0].view(np.uint8) ^ np.uint8(0x80)).view(other)
+
+
+_OPERANDS = ("x", "scale", "zero_point")
+
+QUANTIZE = register(
+    OpDef(
+        "quantize",
+        _OPERANDS,
+        {"axis": "int"},
+        _infer_quantize,
+        _evaluate_quantize,
+        doc="saturate(round(x / scale) + zero_point), in the zero point's type",
+    )
+)
+DEQUANTIZE = register(
+    OpDef(
+        "dequantize",
+        _OPERANDS,
+        {"axis": "int"},
+        _infer_dequantize,
+        _evaluate_dequantize,
+        doc="(x - zero_point) * scale",
+    )
+)
+FLIP_SIGN = register(
+    OpDef(
+        "flip_sign",
+        ("x",),
+        {},
+        _infer_flip_sign,
+        _evaluate_flip_sign,
+        doc="uint8 to int8 by -128, int8 to uint8 by +128",
+    )
+)

@@ -1,0 +1,105 @@
+"""The operator registry: signature, type inference and numpy evaluation of every graph operator.
+
+The evaluations together are the definition of the graph language (`interpreter` runs them).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy.typing as npt
+
+from daedal.compiler.graph.types import TensorType
+from daedal.isa.errors import ModelError
+
+__all__ = ["OpDef", "get_op", "ints", "list_ops", "number", "register", "require", "whole"]
+
+Array = npt.NDArray[Any]
+Attrs = Mapping[str, Any]
+Infer = Callable[[Sequence[TensorType], Attrs], TensorType]
+Evaluate = Callable[[Sequence[Array], Sequence[TensorType], Attrs], Array]
+
+_KINDS: dict[str, type] = {"int": int, "float": float, "str": str, "ints": tuple}
+
+
+@dataclass(frozen=True)
+class OpDef:
+    """Definition of one operator.
+
+    Parameters
+    ----------
+    name : the name nodes carry.
+    operands : names of the operands; the last `num_optional` of them may be left out.
+    attrs : attribute name to kind, "int", "float", "str" or "ints"; all of them are required.
+    infer : result type from operand types and attributes; raises ModelError.
+    evaluate : result array from operand arrays (physical), their types and attributes.
+    on_accelerator : whether the accelerator executes it; the others run on the host.
+    doc : one line for listings.
+    """
+
+    name: str
+    operands: tuple[str, ...]
+    attrs: Mapping[str, str]
+    infer: Infer
+    evaluate: Evaluate
+    num_optional: int = 0
+    on_accelerator: bool = False
+    doc: str = ""
+
+    def check(self, operands: Sequence[TensorType], attrs: Attrs) -> None:
+        """Assert that a node has the operands and attributes of this operator."""
+        most = len(self.operands)
+        assert most - self.num_optional <= len(operands) <= most, (
+            f"{self.name} takes {most} operands, not {len(operands)}"
+        )
+        assert attrs.keys() == self.attrs.keys(), (
+            f"{self.name} has attributes {sorted(self.attrs)}, not {sorted(attrs)}"
+        )
+        for name, kind in self.attrs.items():
+            value = attrs[name]
+            assert isinstance(value, _KINDS[kind]) and not isinstance(value, bool), (
+                f"{self.name}.{name} must be {kind}, not {value!r}"
+            )
+            if kind == "ints":
+                assert all(type(item) is int for item in value), f"{self.name}.{name}: {value!r}"
+
+
+_REGISTRY: dict[str, OpDef] = {}
+
+
+def register(definition: OpDef) -> OpDef:
+    """Add an operator; each name once."""
+    assert definition.name not in _REGISTRY, f"operator {definition.name} is defined twice"
+    _REGISTRY[definition.name] = definition
+    return definition
+
+
+def get_op(name: str) -> OpDef:
+    """The definition of operator `name`."""
+    return _REGISTRY[name]
+
+
+def list_ops() -> tuple[OpDef, ...]:
+    """Every operator, by name."""
+    return tuple(_REGISTRY[name] for name in sorted(_REGISTRY))
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise ModelError with `message` unless the condition holds."""
+    if not condition:
+        raise ModelError(message)
+
+
+def ints(attrs: Attrs, name: str) -> tuple[int, ...]:
+    """An attribute of kind "ints"."""
+    return cast(tuple[int, ...], attrs[name])
+
+
+def whole(attrs: Attrs, name: str) -> int:
+    """An attribute of kind "int"."""
+    return cast(int, attrs[name])
+
+
+def number(attrs: Attrs, name: str) -> float:
+    """An attribute of kind "float"."""
+    return float(attrs[name])

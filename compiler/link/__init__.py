@@ -1,0 +1,1 @@
+"""Segments of all layers -> one program: scratchpad rows, memory plan, tokens."""

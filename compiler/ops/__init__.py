@@ -1,0 +1,1 @@
+"""The operator library: tensor expressions and schedules of the supported operators."""

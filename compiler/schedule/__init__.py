@@ -1,0 +1,1 @@
+"""Schedule primitives: loop IR -> equivalent loop IR, recorded in a trace."""

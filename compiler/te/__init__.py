@@ -1,0 +1,44 @@
+"""Tensor expressions: what is computed, before anything says how.
+
+>>> from daedal.compiler import te
+>>> a = te.placeholder((4, 8), "int8", "a")
+>>> b = te.placeholder((3, 8), "int8", "b")
+>>> k = te.reduce_axis(8, "k")
+>>> c = te.compute(
+...     (4, 3), lambda i, j: te.sum(a[i, k].astype("int32") * b[j, k].astype("int32"), k), "c"
+... )
+>>> print(te.tensor_text(c))
+c[i:4, j:3] int32 = sum(int32(a[i, k]) * int32(b[j, k]), over k in 8)
+
+Role: the operator library is written in this language. Output: `Tensor`; `create_prim_func` gives loop IR.
+"""
+
+from daedal.compiler.te.interpreter import evaluate_tensors
+from daedal.compiler.te.lower import create_prim_func
+from daedal.compiler.te.ops import any, max, min, reduce_axis, requantize, sum
+from daedal.compiler.te.printer import tensor_text, tensors_text
+from daedal.compiler.te.tensor import Tensor, compute, placeholder
+from daedal.compiler.tir.expr import eq, maximum, minimum, ne, select
+from daedal.compiler.tir.intrinsics import call
+
+__all__ = [
+    "Tensor",
+    "any",
+    "call",
+    "compute",
+    "create_prim_func",
+    "eq",
+    "evaluate_tensors",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "ne",
+    "placeholder",
+    "reduce_axis",
+    "requantize",
+    "select",
+    "sum",
+    "tensor_text",
+    "tensors_text",
+]

@@ -1,0 +1,94 @@
+"""From tensor expressions to the loop IR: one block per computation, in order of need."""
+
+from collections.abc import Sequence
+
+from daedal.compiler.te.reduction import combine, identity
+from daedal.compiler.te.tensor import Tensor
+from daedal.compiler.tir.errors import ExpressionError
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce, Var
+from daedal.compiler.tir.region import make_block, whole_window
+from daedal.compiler.tir.stmt import (
+    Allocate,
+    Allocation,
+    BlockRealize,
+    BufferStore,
+    For,
+    PrimFunc,
+    Seq,
+    Stmt,
+)
+from daedal.compiler.tir.verify import verify
+from daedal.compiler.tir.visit import replace_buffers, substitute
+
+__all__ = ["create_prim_func", "topological"]
+
+
+def topological(outputs: Sequence[Tensor]) -> list[Tensor]:
+    """Every tensor that `outputs` need, producers first."""
+    order: dict[Tensor, None] = {}
+
+    def visit(tensor: Tensor) -> None:
+        if tensor not in order:
+            for source in tensor.inputs:
+                visit(source)
+            order[tensor] = None
+
+    for tensor in outputs:
+        visit(tensor)
+    return list(order)
+
+
+def create_prim_func(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], name: str = "main"
+) -> PrimFunc:
+    """A function with `inputs` and then `outputs` as parameters; what lies between is allocated.
+
+    Raises
+    ------
+    ExpressionError
+        Where a placeholder is missing from `inputs`, or two tensors bear one name.
+    """
+    tensors = topological(outputs)
+    given = set(inputs)
+    for tensor in tensors:
+        if tensor.value is None and tensor not in given:
+            raise ExpressionError(f"placeholder {tensor.name!r} must be among the inputs of {name!r}")
+    everything = list(dict.fromkeys([*inputs, *tensors]))
+    names = [tensor.name for tensor in everything]
+    for item in names:
+        if names.count(item) > 1:
+            raise ExpressionError(f"tensors of one function need distinct names, not two {item!r}")
+    buffers: dict[Buffer, Buffer] = {
+        tensor: Buffer(tensor.name, tensor.shape, tensor.dtype) for tensor in everything
+    }
+    nests = [_nest(tensor, buffers) for tensor in tensors if tensor.value is not None]
+    body: Stmt = nests[0] if len(nests) == 1 else Seq(tuple(nests))
+    params = (*inputs, *outputs)
+    inner = [buffers[tensor] for tensor in tensors if tensor not in params]
+    if inner:
+        body = Allocate(tuple(Allocation(buffer, whole_window(buffer)) for buffer in inner), body)
+    func = PrimFunc(name, tuple(buffers[t] for t in params), body, len(outputs))
+    verify(func)
+    return func
+
+
+def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer]) -> Stmt:
+    """Loops named as the axes, around one block whose variables are the axes with a ``v`` before."""
+    assert tensor.value is not None
+    reduce = tensor.value if isinstance(tensor.value, Reduce) else None
+    axes = tensor.axes + (reduce.axes if reduce is not None else ())
+    iter_vars = tuple(Axis(f"v{axis.name}", extent=axis.extent, kind=axis.kind) for axis in axes)
+    renamed: dict[Var, Expr] = dict(zip(axes, iter_vars, strict=True))
+    value = replace_buffers(substitute(reduce.value if reduce else tensor.value, renamed), buffers)
+    target = buffers[tensor]
+    indices = tuple(iter_vars[: len(tensor.axes)])
+    init: Stmt | None = None
+    if reduce is not None:
+        init = BufferStore(target, indices, identity(reduce.op, tensor.dtype))
+        value = combine(reduce.op, Load(target, indices), value)
+    block = make_block(tensor.name, iter_vars, BufferStore(target, indices, value), init)
+    loops = tuple(Var(axis.name) for axis in axes)
+    stmt: Stmt = BlockRealize(loops, block)
+    for loop, axis in zip(reversed(loops), reversed(axes), strict=True):
+        stmt = For(loop, axis.extent, stmt)
+    return stmt

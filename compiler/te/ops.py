@@ -1,0 +1,70 @@
+"""The words of the language: reductions, selection and scalar intrinsics."""
+
+from collections.abc import Sequence
+
+from daedal.compiler.tir.dtype import check_dtype, limits
+from daedal.compiler.tir.errors import ExpressionError
+from daedal.compiler.tir.expr import Axis, Expr, ExprLike, Reduce, as_expr
+from daedal.compiler.tir.intrinsics import call
+
+__all__ = ["any", "max", "min", "reduce_axis", "requantize", "sum"]
+
+
+def reduce_axis(extent: int, name: str) -> Axis:
+    """An axis to reduce over, from 0 to extent - 1."""
+    return Axis(name, extent=extent, kind="reduce")
+
+
+def sum(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:  # noqa: A001
+    """The sum over `axis`, in the dtype of `value` (integers wrap): widen with astype first."""
+    return _reduce("sum", value, axis)
+
+
+def max(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:  # noqa: A001
+    """The largest value over `axis`."""
+    return _reduce("max", value, axis)
+
+
+def min(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:  # noqa: A001
+    """The smallest value over `axis`."""
+    return _reduce("min", value, axis)
+
+
+def any(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:  # noqa: A001
+    """Whether a bool `value` holds anywhere over `axis`."""
+    return _reduce("any", value, axis)
+
+
+def requantize(
+    acc: Expr,
+    bias: ExprLike,
+    multiplier: ExprLike,
+    shift: ExprLike,
+    zero_point: ExprLike,
+    low: ExprLike,
+    high: ExprLike,
+    dtype: str = "int8",
+) -> Expr:
+    """``clip(rhe((acc + bias) * multiplier * 2^-shift) + zero_point, low, high)`` as `dtype`.
+
+    Source: `daedal.isa.numerics.requantize`, the machine's own.
+    """
+    check_dtype(dtype)
+    ends = limits(dtype)
+    for bound in (low, high):
+        if isinstance(bound, int) and not ends[0] <= bound <= ends[1]:
+            raise ExpressionError(f"bounds of requantize must fit {dtype}, not {bound}")
+    args = tuple(
+        as_expr(arg, "int64") for arg in (acc, bias, multiplier, shift, zero_point, low, high)
+    )
+    return call("requantize", args, dtype)
+
+
+def _reduce(op: str, value: Expr, axis: Axis | Sequence[Axis]) -> Expr:
+    axes = (axis,) if isinstance(axis, Axis) else tuple(axis)
+    if not axes or not all(isinstance(item, Axis) and item.kind == "reduce" for item in axes):
+        raise ExpressionError(f"{op} needs at least one reduce_axis to reduce over")
+    if (value.dtype == "bool") != (op == "any"):
+        needed = "a bool" if op == "any" else "a number"
+        raise ExpressionError(f"{op} reduces {needed}, not {value.dtype}; convert the value first")
+    return Reduce(op, value, axes)

@@ -1,0 +1,25 @@
+"""What each reduction starts from and how it combines."""
+
+from daedal.compiler.tir.dtype import is_integer, limits
+from daedal.compiler.tir.expr import Binary, Expr, FloatImm, IntImm, Or
+
+__all__ = ["combine", "identity"]
+
+
+def identity(op: str, dtype: str) -> Expr:
+    """The neutral element of a reduction."""
+    if op == "any":
+        return IntImm(0, "bool")
+    if op == "sum":
+        return IntImm(0, dtype) if is_integer(dtype) else FloatImm(0.0)
+    if is_integer(dtype):
+        low, high = limits(dtype)
+        return IntImm(low if op == "max" else high, dtype)
+    return FloatImm(float("-inf") if op == "max" else float("inf"))
+
+
+def combine(op: str, a: Expr, b: Expr) -> Expr:
+    """One step of a reduction."""
+    if op == "any":
+        return Or(a, b)
+    return Binary("+" if op == "sum" else op, a, b)

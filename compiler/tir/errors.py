@@ -1,0 +1,17 @@
+"""Mistakes in tensor expressions and in the loop IR, as sentences a user can act on."""
+
+from daedal.isa.errors import UserError
+
+__all__ = ["ExecutionError", "ExpressionError", "InvalidIRError"]
+
+
+class ExpressionError(UserError):
+    """An expression, tensor or block that cannot mean anything: wrong dtype, shape or form."""
+
+
+class InvalidIRError(UserError):
+    """A function that breaks a rule of the loop IR (see `daedal.compiler.tir.verify`)."""
+
+
+class ExecutionError(UserError):
+    """The interpreter met an access outside a buffer or a read of what was never written."""

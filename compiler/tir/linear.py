@@ -1,0 +1,190 @@
+"""Affine forms of index expressions, their bounds, and a simplifier built on both."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from daedal.compiler.tir.dtype import INDEX_DTYPE
+from daedal.compiler.tir.expr import Binary, Cast, Expr, IntImm, Var
+from daedal.compiler.tir.visit import free_vars, rewrite
+
+__all__ = ["Linear", "bounds", "linear", "simplify"]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """``sum(coefficient * term) + constant``.
+
+    Terms are variables, or expressions that are not affine in any (``f // 7``). No coefficient is 0.
+    """
+
+    terms: tuple[tuple[Expr, int], ...]
+    constant: int
+
+    @property
+    def coefficients(self) -> dict[Expr, int]:
+        """Coefficient by term."""
+        return dict(self.terms)
+
+    def coefficient(self, term: Expr) -> int:
+        """The coefficient of `term`, 0 where it does not appear."""
+        return self.coefficients.get(term, 0)
+
+    def split(self, variables: Iterable[Var]) -> "tuple[Linear, Linear] | None":
+        """The part that depends only on `variables` (no constant), and the rest; None where a term mixes."""
+        inside = set(variables)
+        first: list[tuple[Expr, int]] = []
+        second: list[tuple[Expr, int]] = []
+        for term, factor in self.terms:
+            used = free_vars(term)
+            count = sum(var in inside for var in used)
+            if 0 < count < len(used):
+                return None
+            (first if count else second).append((term, factor))
+        return Linear(tuple(first), 0), Linear(tuple(second), self.constant)
+
+    def expr(self) -> Expr:
+        """This form as an expression."""
+        result: Expr | None = None
+        for term, factor in self.terms:
+            if result is None:
+                result = term * factor
+            else:
+                result = result + term * factor if factor > 0 else result - term * -factor
+        if result is None:
+            return IntImm(self.constant)
+        return result + self.constant if self.constant >= 0 else result - -self.constant
+
+    def __sub__(self, other: "Linear") -> "Linear":
+        return _sum(self, other, -1)
+
+    def __add__(self, other: "Linear") -> "Linear":
+        return _sum(self, other, 1)
+
+
+def linear(expr: Expr, variables: Iterable[Var] | None = None) -> Linear | None:
+    """The affine form of an integer expression.
+
+    Without `variables` there always is one (with opaque terms). With them, None is returned where `expr`
+    is not affine in exactly those variables.
+    """
+    form = _linear(expr)
+    if variables is not None:
+        allowed = set(variables)
+        if any(term not in allowed for term, _ in form.terms):
+            return None
+    return form
+
+
+def bounds(expr: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | None:
+    """Smallest and largest value where every variable v lies in [0, extents[v]); None where one is unknown.
+
+    Exact for affine forms of independent variables; never too narrow.
+    """
+    low = high = 0
+    form = _linear(expr)
+    for term, factor in form.terms:
+        inner = _term_bounds(term, extents)
+        if inner is None:
+            return None
+        ends = (inner[0] * factor, inner[1] * factor)
+        low, high = low + min(ends), high + max(ends)
+    return low + form.constant, high + form.constant
+
+
+def simplify(expr: Expr, extents: Mapping[Var, int] | None = None) -> Expr:
+    """A shorter equal index expression: like terms joined, ``//`` and ``%`` resolved where bounds allow."""
+    ranges = extents or {}
+
+    def visit(node: Expr) -> Expr | None:
+        if isinstance(node, Binary) and node.dtype == INDEX_DTYPE:
+            if node.op in ("//", "%") and isinstance(node.b, IntImm) and node.b.value > 0:
+                return _divide(node, node.b.value, ranges)
+            if node.op in ("+", "-", "*"):
+                return _linear(node).expr()
+            if node.op in ("min", "max"):
+                return _extremum(node, ranges)
+        return None
+
+    return rewrite(expr, visit)
+
+
+def _sum(a: Linear, b: Linear, sign: int) -> Linear:
+    total = dict(a.terms)
+    for term, factor in b.terms:
+        total[term] = total.get(term, 0) + sign * factor
+    kept = tuple((term, factor) for term, factor in total.items() if factor)
+    return Linear(kept, a.constant + sign * b.constant)
+
+
+def _linear(expr: Expr) -> Linear:
+    match expr:
+        case IntImm(value):
+            return Linear((), value)
+        case Binary("+", a, b):
+            return _sum(_linear(a), _linear(b), 1)
+        case Binary("-", a, b):
+            return _sum(_linear(a), _linear(b), -1)
+        case Binary("*", a, b):
+            left, right = _linear(a), _linear(b)
+            if not left.terms:
+                left, right = right, left
+            if not right.terms:
+                scale = right.constant
+                terms = tuple((term, factor * scale) for term, factor in left.terms if scale)
+                return Linear(terms, left.constant * scale)
+        case Cast(dtype, value) if dtype in ("int32", "int64") and value.dtype == INDEX_DTYPE:
+            return _linear(value)
+    return Linear(((expr, 1),), 0)
+
+
+def _term_bounds(term: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | None:
+    if isinstance(term, Var):
+        return (0, extents[term] - 1) if term in extents else None
+    if isinstance(term, Binary) and term.op in ("//", "%", "min", "max"):
+        a, b = bounds(term.a, extents), bounds(term.b, extents)
+        if a is None or b is None:
+            return None
+        if term.op == "min":
+            return min(a[0], b[0]), min(a[1], b[1])
+        if term.op == "max":
+            return max(a[0], b[0]), max(a[1], b[1])
+        if b[0] == b[1] > 0:
+            divisor = b[0]
+            if term.op == "//":
+                return a[0] // divisor, a[1] // divisor
+            if a[0] // divisor == a[1] // divisor:
+                return a[0] % divisor, a[1] % divisor
+            return 0, divisor - 1
+    return None
+
+
+def _divide(node: Binary, divisor: int, extents: Mapping[Var, int]) -> Expr:
+    """Split the dividend into a multiple of the divisor and a rest; a rest within [0, divisor) vanishes."""
+    form = _linear(node.a)
+    whole = tuple((term, factor // divisor) for term, factor in form.terms if factor % divisor == 0)
+    rest_terms = tuple((term, factor) for term, factor in form.terms if factor % divisor)
+    rest = Linear(rest_terms, form.constant % divisor)
+    quotient = Linear(whole, form.constant // divisor)
+    rest_expr = rest.expr()
+    limits = bounds(rest_expr, extents)
+    inside = limits is not None and limits[0] // divisor == limits[1] // divisor
+    if inside:
+        assert limits is not None
+        steps = limits[0] // divisor
+        if node.op == "//":
+            return Linear(quotient.terms, quotient.constant + steps).expr()
+        return Linear(rest.terms, rest.constant - steps * divisor).expr()
+    if node.op == "//":
+        return quotient.expr() + rest_expr // divisor
+    return rest_expr % divisor
+
+
+def _extremum(node: Binary, extents: Mapping[Var, int]) -> Expr | None:
+    limits = bounds(node.a - node.b, extents)
+    if limits is None:
+        return None
+    if limits[1] <= 0:
+        return node.a if node.op == "min" else node.b
+    if limits[0] >= 0:
+        return node.b if node.op == "min" else node.a
+    return None

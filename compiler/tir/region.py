@@ -1,0 +1,185 @@
+"""Which boxes of buffers a statement touches: the region inference behind compute_at and cache_read."""
+
+from collections.abc import Iterable, Mapping
+
+from daedal.compiler.tir.expr import And, Axis, Buffer, Expr, IntImm, Var
+from daedal.compiler.tir.linear import bounds, linear, simplify
+from daedal.compiler.tir.stmt import (
+    Allocate,
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    Range,
+    Region,
+    Seq,
+    Stmt,
+)
+from daedal.compiler.tir.visit import loads, substitute
+
+__all__ = [
+    "Access",
+    "accesses",
+    "block_regions",
+    "conjuncts",
+    "join",
+    "make_block",
+    "relax",
+    "union",
+    "whole_window",
+]
+
+
+class Access:
+    """One region of a buffer that a statement reads or writes, and whether it writes."""
+
+    def __init__(self, region: Region, writes: bool) -> None:
+        self.region = region
+        self.writes = writes
+
+
+def conjuncts(predicate: Expr | None) -> list[Expr]:
+    """The conditions that a predicate joins with ``&``."""
+    if predicate is None:
+        return []
+    if isinstance(predicate, And):
+        return conjuncts(predicate.a) + conjuncts(predicate.b)
+    return [predicate]
+
+
+def relax(part: Range, inner: Mapping[Var, int], extents: Mapping[Var, int]) -> Range | None:
+    """The hull of ``part`` while the variables of `inner` run over their extents.
+
+    Variables outside `inner` stay symbolic in the minimum; where that is impossible (``f // 7`` with both
+    kinds in f) the hull over all of `extents` is taken, and None returned where that is unknown too.
+    """
+    everything = {**extents, **inner}
+    minimum = simplify(part.min, everything)
+    form = linear(minimum)
+    assert form is not None
+    parts = form.split(inner)
+    if parts is not None:
+        inside = bounds(parts[0].expr(), inner)
+        if inside is not None:
+            low, high = inside
+            return Range(parts[1].expr() + low, high - low + part.extent)
+    whole = bounds(minimum, everything)
+    if whole is None:
+        return None
+    return Range(IntImm(whole[0]), whole[1] - whole[0] + part.extent)
+
+
+def relax_region(region: Region, inner: Mapping[Var, int], extents: Mapping[Var, int]) -> Region:
+    """`relax` in every dimension; an index nothing is known of covers its whole dimension."""
+    ranges = []
+    for part, size in zip(region.ranges, region.buffer.shape, strict=True):
+        ranges.append(relax(part, inner, extents) or Range(IntImm(0), size))
+    return Region(region.buffer, tuple(ranges), region.pad_value)
+
+
+def join(a: Range, b: Range, extents: Mapping[Var, int]) -> Range:
+    """The hull of two ranges; over all of `extents` where their distance is not constant."""
+    distance = linear(b.min - a.min)
+    assert distance is not None
+    if not distance.terms:
+        low = min(0, distance.constant)
+        high = max(a.extent, distance.constant + b.extent)
+        return Range(a.min if low == 0 else b.min, high - low)
+    both = [bounds(part.min, extents) for part in (a, b)]
+    assert both[0] is not None and both[1] is not None, "ranges over unknown variables"
+    low = min(both[0][0], both[1][0])
+    high = max(both[0][1] + a.extent, both[1][1] + b.extent)
+    return Range(IntImm(low), high - low)
+
+
+def union(regions: Iterable[Region], extents: Mapping[Var, int]) -> list[Region]:
+    """One hull per buffer and pad value, in order of first appearance."""
+    found: dict[tuple[Buffer, int | float | None], Region] = {}
+    for region in regions:
+        key = (region.buffer, region.pad_value)
+        if key in found:
+            pairs = zip(found[key].ranges, region.ranges, strict=True)
+            ranges = tuple(join(a, b, extents) for a, b in pairs)
+            found[key] = Region(region.buffer, ranges, region.pad_value)
+        else:
+            found[key] = region
+    return list(found.values())
+
+
+def accesses(stmt: Stmt, extents: Mapping[Var, int]) -> list[Access]:
+    """Every access of `stmt`, relaxed over the loops inside it, in execution order.
+
+    `extents` are the domains of the variables that are free in `stmt`. Stores within a block's ``init``
+    count as writes; predicates are not applied, so the boxes may be too large, never too small.
+    """
+    match stmt:
+        case BufferStore(buffer, indices, value):
+            found = [
+                Access(_point(load.buffer, load.indices, load.pad_value), False) for load in loads(value)
+            ]
+            for index in indices:
+                found += [Access(_point(ld.buffer, ld.indices, ld.pad_value), False) for ld in loads(index)]
+            return [*found, Access(_point(buffer, indices, None), True)]
+        case Seq(body):
+            return [access for part in body for access in accesses(part, extents)]
+        case Allocate(_, body):
+            return accesses(body, extents)
+        case For(var, extent, body):
+            inside = accesses(body, {**extents, var: extent})
+            return _relaxed(inside, {var: extent}, extents)
+        case BlockRealize(values, block):
+            binding: dict[Var, Expr] = dict(zip(block.iter_vars, values, strict=True))
+            found = [Access(region, False) for region in block.reads]
+            found += [Access(region, True) for region in block.writes]
+            return [Access(_bound(access.region, binding), access.writes) for access in found]
+    raise AssertionError(f"not a statement with accesses: {stmt!r}")
+
+
+def block_regions(
+    iter_vars: tuple[Axis, ...], body: Stmt, init: Stmt | None
+) -> tuple[tuple[Region, ...], tuple[Region, ...]]:
+    """The `reads` and `writes` of a block with this body, over its iteration variables.
+
+    What a reduction reads of the buffer it accumulates into is not listed among the reads.
+    """
+    extents: dict[Var, int] = {axis: axis.extent for axis in iter_vars}
+    found = accesses(body, extents) + (accesses(init, extents) if init is not None else [])
+    writes = union((access.region for access in found if access.writes), extents)
+    updated = {region.buffer for region in writes} if init is not None else set()
+    reads = union(
+        (access.region for access in found if not access.writes and access.region.buffer not in updated),
+        extents,
+    )
+    return tuple(reads), tuple(writes)
+
+
+def make_block(
+    name: str,
+    iter_vars: tuple[Axis, ...],
+    body: Stmt,
+    init: Stmt | None = None,
+    annotations: Mapping[str, str | int | bool] | None = None,
+) -> Block:
+    """A block whose regions are derived from its body."""
+    reads, writes = block_regions(iter_vars, body, init)
+    return Block(name, iter_vars, reads, writes, body, init, dict(annotations or {}))
+
+
+def whole_window(buffer: Buffer) -> tuple[Range, ...]:
+    """The window that backs every element."""
+    return tuple(Range(IntImm(0), extent) for extent in buffer.shape)
+
+
+def _point(buffer: Buffer, indices: tuple[Expr, ...], pad: int | float | None) -> Region:
+    return Region(buffer, tuple(Range(index, 1) for index in indices), pad)
+
+
+def _relaxed(
+    found: list[Access], inner: Mapping[Var, int], extents: Mapping[Var, int]
+) -> list[Access]:
+    return [Access(relax_region(a.region, inner, extents), a.writes) for a in found]
+
+
+def _bound(region: Region, binding: Mapping[Var, Expr]) -> Region:
+    ranges = tuple(Range(substitute(part.min, binding), part.extent) for part in region.ranges)
+    return Region(region.buffer, ranges, region.pad_value)

@@ -1,0 +1,171 @@
+"""Statements of the loop IR: loops around blocks, from te to emission.
+
+A `Block` is the unit of computation. Its iteration variables are bound by a `BlockRealize` to expressions
+over the enclosing loops; its body speaks of them alone, so transforming loops never touches what is
+computed. Buffers keep their whole, logical shape and indices: an `Allocation` says which *window* of it
+exists while the statement below runs (``oh_0*4 : +6``), and computing at a loop shrinks that window.
+
+Meaning is sequential; `For.kind` and all annotations are hints to lowerings which the interpreter ignores.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, Var
+
+__all__ = [
+    "SCOPES",
+    "Allocate",
+    "Allocation",
+    "Block",
+    "BlockRealize",
+    "BufferStore",
+    "For",
+    "PrimFunc",
+    "Range",
+    "Region",
+    "Seq",
+    "Stmt",
+    "Value",
+]
+
+SCOPES = frozenset({"global", "inp", "wgt", "acc", "par", "out"})
+"""The accelerator's memory scopes; other back ends pass their own set where scopes are checked."""
+
+Value = str | int | bool
+"""What an annotation may hold."""
+
+NO_ANNOTATIONS: Mapping[str, Value] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Range:
+    """``min : +extent``; `min` is an index expression, `extent` a constant."""
+
+    min: Expr
+    extent: int
+
+
+@dataclass(frozen=True)
+class Region:
+    """A box of a buffer, one `Range` per dimension.
+
+    `pad_value` is set where the box is read through ``padded`` and may reach outside the buffer.
+    """
+
+    buffer: Buffer
+    ranges: tuple[Range, ...]
+    pad_value: int | float | None = None
+
+
+class Stmt:
+    """Base of all statements."""
+
+
+@dataclass(frozen=True)
+class BufferStore(Stmt):
+    """``buffer[indices] = value``."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Seq(Stmt):
+    """Statements one after the other; never nested, never fewer than two."""
+
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class For(Stmt):
+    """``for var in extent: body``, counting up from 0.
+
+    `kind` is one of "serial", "unroll", "parallel", "vectorize", "virtual_thread" and the GPU axes
+    "block.x" ... "thread.z".
+    """
+
+    var: Var
+    extent: int
+    body: Stmt
+    kind: str = "serial"
+    annotations: Mapping[str, Value] = field(default=NO_ANNOTATIONS)
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A buffer that exists while one statement runs; only `window` of its logical shape is backed."""
+
+    buffer: Buffer
+    window: tuple[Range, ...]
+    annotations: Mapping[str, Value] = field(default=NO_ANNOTATIONS)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the window: what memory has to hold."""
+        return tuple(part.extent for part in self.window)
+
+
+@dataclass(frozen=True)
+class Allocate(Stmt):
+    """Allocations, fresh and undefined each time `body` is entered."""
+
+    allocations: tuple[Allocation, ...]
+    body: Stmt
+
+
+@dataclass(frozen=True)
+class Block(Stmt):
+    """A computation over iteration variables, with the regions one instance reads and writes.
+
+    `init`, if any, runs before `body` in the instance whose reduce variables are all 0.
+    """
+
+    name: str
+    iter_vars: tuple[Axis, ...]
+    reads: tuple[Region, ...]
+    writes: tuple[Region, ...]
+    body: Stmt
+    init: Stmt | None = None
+    annotations: Mapping[str, Value] = field(default=NO_ANNOTATIONS)
+
+    @property
+    def reduce_vars(self) -> tuple[Axis, ...]:
+        """The iteration variables that accumulate."""
+        return tuple(axis for axis in self.iter_vars if axis.kind == "reduce")
+
+    @property
+    def spatial_vars(self) -> tuple[Axis, ...]:
+        """The iteration variables whose instances are independent."""
+        return tuple(axis for axis in self.iter_vars if axis.kind == "spatial")
+
+
+@dataclass(frozen=True)
+class BlockRealize(Stmt):
+    """One instance of `block`, with `values` for its iteration variables, if `predicate` holds."""
+
+    values: tuple[Expr, ...]
+    block: Block
+    predicate: Expr | None = None
+
+
+@dataclass(frozen=True)
+class PrimFunc:
+    """A function on buffers: those of `outputs` are written, the other parameters only read."""
+
+    name: str
+    params: tuple[Buffer, ...]
+    body: Stmt
+    num_outputs: int = 1
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        """The parameters that are read."""
+        return self.params[: len(self.params) - self.num_outputs]
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        """The parameters that are written, last in `params`."""
+        return self.params[len(self.params) - self.num_outputs :]

@@ -1,0 +1,107 @@
+"""Walking and rewriting expressions."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from daedal.compiler.tir.expr import (
+    And,
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Expr,
+    Load,
+    Not,
+    Or,
+    Reduce,
+    Select,
+    Var,
+    _binary,
+)
+
+__all__ = ["children", "free_vars", "loads", "replace_buffers", "rewrite", "substitute", "walk"]
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The operands of a node, in order."""
+    match expr:
+        case Binary(_, a, b) | Compare(_, a, b) | And(a, b) | Or(a, b):
+            return (a, b)
+        case Not(a) | Cast(_, a) | Reduce(_, a, _):
+            return (a,)
+        case Select(condition, true, false):
+            return (condition, true, false)
+        case Load(_, indices):
+            return indices
+        case Call(_, args):
+            return args
+    return ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Every node, parents first."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def free_vars(expr: Expr) -> list[Var]:
+    """The variables in `expr`, each once, in the order of their first appearance."""
+    return list(dict.fromkeys(node for node in walk(expr) if isinstance(node, Var)))
+
+
+def loads(expr: Expr) -> list[Load]:
+    """Every load in `expr`, in order; equal ones are listed once."""
+    return list(dict.fromkeys(node for node in walk(expr) if isinstance(node, Load)))
+
+
+def rewrite(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
+    """Rebuild bottom-up; where `visit` returns an expression it stands for the node."""
+    node = _rebuilt(expr, tuple(rewrite(child, visit) for child in children(expr)))
+    replaced = visit(node)
+    return node if replaced is None else replaced
+
+
+def substitute(expr: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """`expr` with variables replaced."""
+    if not values:
+        return expr
+    return rewrite(expr, lambda node: values.get(node) if isinstance(node, Var) else None)
+
+
+def replace_buffers(expr: Expr, buffers: Mapping[Buffer, Buffer]) -> Expr:
+    """`expr` with the buffers of its loads replaced; indices stay."""
+
+    def visit(node: Expr) -> Expr | None:
+        if isinstance(node, Load) and node.buffer in buffers:
+            return Load(buffers[node.buffer], node.indices, node.pad_value)
+        return None
+
+    return rewrite(expr, visit)
+
+
+def _rebuilt(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
+    if all(new is old for new, old in zip(parts, children(expr), strict=True)):
+        return expr
+    match expr:
+        case Binary(op, _, _):
+            return _binary(op, *parts)
+        case Compare(op, _, _):
+            return Compare(op, *parts)
+        case And():
+            return And(*parts)
+        case Or():
+            return Or(*parts)
+        case Not():
+            return Not(*parts)
+        case Select():
+            return Select(*parts)
+        case Cast(dtype, _):
+            return parts[0].astype(dtype)
+        case Reduce(op, _, axes):
+            return Reduce(op, parts[0], axes)
+        case Load(buffer, _, pad_value):
+            return Load(buffer, parts, pad_value)
+        case Call(name, _, dtype):
+            return Call(name, parts, dtype)
+    raise AssertionError(f"no children to rebuild in {expr!r}")

@@ -1,0 +1,30 @@
+"""Daedal: one hardware variant drives accelerator, simulators, compiler and runtime.
+
+The public names below are resolved on first use, so that `import daedal.isa` loads nothing else.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from daedal.api import compile, simulate
+    from daedal.isa.variant import Variant, load_variant
+
+__all__ = ["Variant", "compile", "load_variant", "simulate"]
+
+_HOMES = {
+    "Variant": "daedal.isa.variant",
+    "compile": "daedal.api",
+    "load_variant": "daedal.isa.variant",
+    "simulate": "daedal.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'daedal' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,152 @@
+"""Signatures between the units of the machine: every wire bundle has one definition, here.
+
+Rules that hold for all of them:
+
+1. A `stream.Signature` keeps valid and payload until ready; valid never waits for ready.
+2. `retire` and `error` are pulses: the other side always takes them.
+3. `activity` says what the unit does in this very cycle; `tokens.IssueGate` and the counters turn
+   it into one `isa.registers.CycleClass` per cycle.
+"""
+
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.layouts import INDEX_BITS, issue_layout, retire_layout, row_bits
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import Opcode
+from daedal.isa.variant import Variant
+
+__all__ = [
+    "Activity",
+    "accumulator_ports",
+    "error_signature",
+    "fill_signature",
+    "read_request",
+    "read_word",
+    "row_mask_write",
+    "scratchpad_read_signature",
+    "unit_signature",
+    "write_response",
+]
+
+
+class Activity(enum.Enum, shape=2):
+    """What a unit does in a cycle.
+
+    BUSY: it moves or computes something. STALL: it has work, but memory, the bus or a scratchpad
+    port keeps it waiting. DRAIN: nothing left to start, results still in flight. NONE: empty.
+    """
+
+    NONE = 0
+    DRAIN = 1
+    STALL = 2
+    BUSY = 3
+
+
+def error_signature() -> wiring.Signature:
+    """A pulse: error code (`isa.registers.ErrorCode`) and the index of the instruction."""
+    return wiring.Signature({"valid": Out(1), "code": Out(8), "index": Out(INDEX_BITS)})
+
+
+def unit_signature(variant: Variant, opcode: Opcode) -> dict[str, wiring.Member]:
+    """Ports that LOAD, GEMM, ALU and STORE have in common.
+
+    `issue` gives the next instruction (its tokens are already taken). `retire` pulses once per
+    instruction, in order, when all its effects are visible to every unit; it may come while later
+    instructions run. `work` counts what `isa.registers` names as the unit's work, per cycle.
+    """
+    return {
+        "issue": In(stream.Signature(issue_layout(variant, opcode))),
+        "retire": Out(wiring.Signature({"valid": Out(1), "payload": Out(retire_layout())})),
+        "activity": Out(Activity),
+        "work": Out(1),
+        "error": Out(error_signature()),
+    }
+
+
+def fill_signature(variant: Variant) -> stream.Signature:
+    """LOAD writes scratchpads: one bus word at `beat` within `row`, or (pad) the whole row.
+
+    `memory` is an `isa.table.LoadMemory` code. With `pad`, every bus word of the row becomes
+    `data`, which LOAD builds from the pad value in the memory form of the elements. Only the
+    accumulators may make it wait.
+    """
+    pads = [scratchpad(variant, memory) for memory in Memory if memory is not Memory.OUT]
+    return stream.Signature(
+        data.StructLayout(
+            {
+                "memory": 3,
+                "row": max(pad.index_bits for pad in pads),
+                "beat": max(1, max((p.row_beats(variant) - 1).bit_length() for p in pads)),
+                "pad": 1,
+                "data": variant.bus.data_bits,
+            }
+        )
+    )
+
+
+def scratchpad_read_signature(row_width: int, data_width: int) -> wiring.Signature:
+    """Read port of a scratchpad: `data` is row `row` of exactly two cycles before (registered)."""
+    return wiring.Signature({"enable": Out(1), "row": Out(row_width), "data": In(data_width)})
+
+
+def row_mask_write(variant: Variant) -> data.StructLayout:
+    """A write of some elements of an accumulator row (full row of data, one mask bit each)."""
+    pad = scratchpad(variant, Memory.ACC)
+    return data.StructLayout({"row": pad.index_bits, "mask": pad.elements, "data": pad.row_bits})
+
+
+def accumulator_ports(variant: Variant) -> dict[str, wiring.Member]:
+    """Ports of the banked accumulators, seen from the accumulators.
+
+    GEMM is never refused: it reads (`gemm_read`, data two cycles later) and writes when it wants.
+    In return it must not start a product for bank b in a cycle in which bit b of `gemm_hold` is
+    set: a starved reader or writer of that bank gets the slot. The ALU and STORE ask through
+    streams of row numbers; each accepted request gives one `*_data` pulse exactly two cycles later.
+    """
+    pad = scratchpad(variant, Memory.ACC)
+    request = stream.Signature(row_bits(variant, Memory.ACC))
+    answer = wiring.Signature({"valid": Out(1), "data": Out(pad.row_bits)})
+    return {
+        "gemm_read": In(scratchpad_read_signature(pad.index_bits, pad.row_bits)),
+        "gemm_write": In(
+            wiring.Signature(
+                {"enable": Out(1), "row": Out(pad.index_bits), "data": Out(pad.row_bits)}
+            )
+        ),
+        "gemm_hold": Out(variant.memory.acc_banks),
+        "alu_read": In(request),
+        "alu_data": Out(answer),
+        "alu_write": In(stream.Signature(row_mask_write(variant))),
+        "store_read": In(request),
+        "store_data": Out(answer),
+        "fill": In(fill_signature(variant)),
+    }
+
+
+def read_request(variant: Variant) -> stream.Signature:
+    """A reader asks for `beats` bus words from word address `address`; any length, any boundary.
+
+    The read master splits it into INCR bursts of at most 32 beats that never cross 4 KiB, and
+    reserves space for the data before it asks, so RREADY never waits for a unit.
+    """
+    return stream.Signature(
+        data.StructLayout({"address": _word_address_bits(variant), "beats": REQUEST_BEATS_BITS})
+    )
+
+
+def read_word(variant: Variant) -> stream.Signature:
+    """Words in the order of the requests; `response` is the AXI RRESP of the beat."""
+    return stream.Signature(data.StructLayout({"data": variant.bus.data_bits, "response": 2}))
+
+
+def write_response() -> wiring.Signature:
+    """Pulse: one write request (in order) is complete; the worst BRESP of its bursts."""
+    return wiring.Signature({"valid": Out(1), "response": Out(2)})
+
+
+REQUEST_BEATS_BITS = 20
+
+
+def _word_address_bits(variant: Variant) -> int:
+    return variant.bus.address_bits - (variant.bus_bytes - 1).bit_length()

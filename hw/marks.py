@@ -1,0 +1,171 @@
+"""Marks: records of a unit's counters, written to a ring in memory when a marked instruction retires.
+
+Input: retirements and counters. Output: write requests and bus words for the write master.
+"""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.counters import COUNTS, counts_layout
+from daedal.hw.interfaces import error_signature, read_request, write_response
+from daedal.hw.layouts import INDEX_BITS
+from daedal.hw.tokens import QUEUED_UNITS, retire_signature
+from daedal.isa.registers import MARK_BYTES, ErrorCode
+from daedal.isa.table import Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["MARKS_PER_UNIT", "MarkRecorder"]
+
+MARKS_PER_UNIT = 4
+"""Records of one unit that wait on chip; a gate holds a marked instruction back beyond these."""
+
+_IN_FLIGHT = 4
+
+
+def _snapshot_layout() -> data.StructLayout:
+    """What a record is made of, in the order of `isa.registers.MARK_FIELDS`."""
+    return data.StructLayout(
+        {"tag": 16, "index": INDEX_BITS, "cycle": 64, "counts": counts_layout()}
+    )
+
+
+class MarkRecorder(wiring.Component):
+    """Takes a snapshot at every marked retirement and writes it to the ring.
+
+    Retirement never waits: a gate admits a marked instruction only against `credit{u}`, which
+    counts the free places of unit u. Records of one unit stay in order; the ring holds `capacity`
+    records and starts over, so the newest ones survive.
+
+    Members
+    -------
+    enabled : `capacity` is not 0; without it nothing is recorded.
+    retire{u}, counts{u}, cycle : what is recorded.
+    credit{u}, taken{u} : see `tokens.IssueGate`.
+    base_address : bus word address of the ring. capacity : its records.
+    restart : pulse at the start of a run: begin at the ring's first record.
+    request, data, response : writer of the write master.
+    idle : nothing waits or is in flight. written : records acknowledged since `restart`.
+    error, error_unit : a record's write failed; names the marked instruction.
+    """
+
+    def __init__(self, *, variant: Variant) -> None:
+        self._beats = MARK_BYTES // variant.bus_bytes
+        self._width = variant.bus.data_bits
+        address_bits = len(read_request(variant).create().p.address)
+        members = {
+            "enabled": Out(1),
+            "cycle": In(64),
+            "base_address": In(address_bits),
+            "capacity": In(32),
+            "restart": In(1),
+            "request": Out(read_request(variant)),
+            "data": Out(stream.Signature(variant.bus.data_bits)),
+            "response": In(write_response()),
+            "idle": Out(1),
+            "written": Out(32),
+            "error": Out(error_signature()),
+            "error_unit": Out(3),
+        }
+        for unit in QUEUED_UNITS:
+            members[f"retire{unit:d}"] = In(retire_signature())
+            members[f"counts{unit:d}"] = In(counts_layout())
+            members[f"credit{unit:d}"] = Out(1)
+            members[f"taken{unit:d}"] = In(1)
+        super().__init__(members)
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.d.comb += self.enabled.eq(self.capacity.any())
+        queues = [self._collect(m, unit) for unit in QUEUED_UNITS]
+        m.submodules.in_flight = in_flight = fifo.SyncFIFO(width=2 + INDEX_BITS, depth=_IN_FLIGHT)
+        self._send(m, queues, in_flight)
+        self._acknowledge(m, in_flight)
+        m.d.comb += self.idle.eq(
+            ~in_flight.r_rdy & ~Cat(queue.r_rdy for queue in queues).any()
+        )
+        return m
+
+    def _collect(self, m: Module, unit: Unit) -> fifo.SyncFIFO:
+        retire = getattr(self, f"retire{unit:d}")
+        layout = _snapshot_layout()
+        queue = fifo.SyncFIFO(width=layout.size, depth=MARKS_PER_UNIT)
+        m.submodules[f"queue{unit:d}"] = queue
+        snapshot = Signal(layout, name=f"snapshot{unit:d}")
+        m.d.comb += [
+            snapshot.tag.eq(retire.payload.tag),
+            snapshot.index.eq(retire.payload.index),
+            snapshot.cycle.eq(self.cycle),
+            snapshot.counts.eq(getattr(self, f"counts{unit:d}")),
+            queue.w_data.eq(snapshot),
+            queue.w_en.eq(retire.valid & retire.payload.mark & self.enabled),
+        ]
+        # A place is taken when the gate admits the instruction, long before the record comes.
+        places = Signal(range(MARKS_PER_UNIT + 1), init=MARKS_PER_UNIT, name=f"places{unit:d}")
+        taken = getattr(self, f"taken{unit:d}")
+        m.d.comb += getattr(self, f"credit{unit:d}").eq(places.any())
+        m.d.sync += places.eq(places - taken + (queue.r_en & queue.r_rdy))
+        return queue
+
+    def _send(self, m: Module, queues: list[fifo.SyncFIFO], in_flight: fifo.SyncFIFO) -> None:
+        unit = Signal(2)
+        beat = Signal(range(max(2, self._beats)))
+        slot = Signal(32)
+        address = Signal.like(self.request.p.address)
+        records = Array([queue.r_data for queue in queues])
+        record = data.View(_snapshot_layout(), records[unit])
+        words = [
+            Cat(record.tag, unit),
+            record.index,
+            record.cycle[:32],
+            record.cycle[32:],
+            *(record.counts[number] for number in range(COUNTS)),
+        ]
+        padded = Cat(*(Cat(word, Const(0, 32))[:32] for word in words)) | Const(0, 8 * MARK_BYTES)
+        m.d.comb += [
+            self.request.p.address.eq(address),
+            self.request.p.beats.eq(self._beats),
+            self.data.p.eq(padded.word_select(beat, self._width)),
+            in_flight.w_data.eq(Cat(unit, record.index)),
+        ]
+        with m.If(self.restart):
+            m.d.sync += [slot.eq(0), address.eq(self.base_address)]
+        with m.FSM():
+            with m.State("CHOOSE"):
+                for number, queue in reversed(list(enumerate(queues))):
+                    with m.If(queue.r_rdy):
+                        m.d.sync += unit.eq(number)
+                        m.next = "REQUEST"
+            with m.State("REQUEST"):
+                m.d.comb += self.request.valid.eq(in_flight.w_rdy)
+                with m.If(self.request.valid & self.request.ready):
+                    m.d.comb += in_flight.w_en.eq(1)
+                    m.d.sync += [slot.eq(slot + 1), address.eq(address + self._beats)]
+                    with m.If(slot + 1 == self.capacity):
+                        m.d.sync += [slot.eq(0), address.eq(self.base_address)]
+                    m.next = "DATA"
+            with m.State("DATA"):
+                m.d.comb += self.data.valid.eq(1)
+                with m.If(self.data.ready):
+                    m.d.sync += beat.eq(beat + 1)
+                    with m.If(beat == self._beats - 1):
+                        m.d.sync += beat.eq(0)
+                        m.d.comb += Array([queue.r_en for queue in queues])[unit].eq(1)
+                        m.next = "CHOOSE"
+
+    def _acknowledge(self, m: Module, in_flight: fifo.SyncFIFO) -> None:
+        failed = self.response.response[1]
+        m.d.comb += [
+            in_flight.r_en.eq(self.response.valid),
+            self.error.valid.eq(self.response.valid & failed),
+            self.error.code.eq(
+                Mux(self.response.response[0], ErrorCode.WRITE_DECERR, ErrorCode.WRITE_SLVERR)
+            ),
+            Cat(self.error_unit, self.error.index).eq(
+                Cat(in_flight.r_data[:2], Const(0, 1), in_flight.r_data[2:])
+            ),
+        ]
+        with m.If(self.restart):
+            m.d.sync += self.written.eq(0)
+        with m.Elif(self.response.valid & ~failed):
+            m.d.sync += self.written.eq(self.written + 1)

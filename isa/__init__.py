@@ -1,0 +1,1 @@
+"""The contract all parts derive from: variant, instructions, numerics, semantics, programs."""

@@ -1,0 +1,59 @@
+"""The one error tree: every mistake a user can make is a `UserError` with one clear sentence.
+
+A message states the rule, the offender and what to do:
+``depth must be a power of two, not 12 (scratchpad 'inp'); choose 8 or 16``.
+Broken invariants of our own are ``assert``s, never these.
+"""
+
+__all__ = [
+    "ArtifactError",
+    "DaedalError",
+    "DeviceError",
+    "ModelError",
+    "ProgramError",
+    "ScheduleError",
+    "ToolError",
+    "UserError",
+    "VariantError",
+    "VerificationError",
+]
+
+
+class DaedalError(Exception):
+    """Root of every error that Daedal raises on purpose."""
+
+
+class UserError(DaedalError):
+    """A mistake in what the user gave; the command line prints it and exits with status 2."""
+
+
+class VariantError(UserError):
+    """A variant that cannot be built, or an unknown one."""
+
+
+class ProgramError(UserError):
+    """A program that cannot be encoded, decoded, assembled or placed."""
+
+
+class VerificationError(ProgramError):
+    """A program that breaks a rule of the machine: tokens, serial order or an unordered access."""
+
+
+class ArtifactError(UserError):
+    """A file that is not an artifact, is damaged, or was made for something else."""
+
+
+class ModelError(UserError):
+    """An ONNX model that cannot be read or compiled."""
+
+
+class ScheduleError(UserError):
+    """A schedule primitive was asked for something illegal."""
+
+
+class ToolError(UserError):
+    """An outside tool is missing or too old."""
+
+
+class DeviceError(DaedalError):
+    """A device failed while it ran a valid program, or reported an error status."""

@@ -1,0 +1,123 @@
+"""Micro-ops: their encoding, and the row numbers that an instruction makes of them.
+
+`expand` is the definition of the hardware loops: row = base + micro-op field + sum of loop index
+times factor, loop 0 outermost, the micro-op sequence innermost. The base makes a sequence
+relocatable: one copy serves every place where a tile may lie.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.isa.errors import ProgramError
+from daedal.isa.instruction import Instruction
+from daedal.isa.numerics import IntArray
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import LOOPS, Unit, micro_op_layout
+from daedal.isa.variant import Variant
+
+__all__ = ["Expansion", "UopArray", "decode_uops", "encode_uops", "expand", "row_limits"]
+
+UopArray = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Row numbers of every product or vector of an instruction, in order: arrays of one length.
+
+    `rows` is keyed by micro-op field (acc, inp, wgt or dst, src, par); `restart` marks the
+    products that overwrite (GEMM only, else all False).
+    """
+
+    rows: Mapping[str, IntArray]
+    restart: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.restart)
+
+
+def encode_uops(variant: Variant, unit: Unit, fields: Mapping[str, npt.ArrayLike]) -> UopArray:
+    """Pack columns of micro-op fields (each of length n) into n 64-bit words.
+
+    Raises ProgramError for a value that its field cannot hold.
+    """
+    layout = micro_op_layout(variant, unit)
+    columns = {name: np.asarray(column, dtype=np.int64) for name, column in fields.items()}
+    length = max((column.size for column in columns.values()), default=0)
+    words = np.zeros(length, dtype=np.uint64)
+    for name, column in columns.items():
+        item = layout.get(name)
+        if item is None:
+            raise ProgramError(f"a micro-op of {unit.name} has no field {name!r}")
+        if column.size and (column.min() < 0 or column.max() >> item.width):
+            offender = int(column.max() if column.max() >> item.width else column.min())
+            raise ProgramError(
+                f"micro-op field {unit.name}.{name} must be 0 to {(1 << item.width) - 1}, "
+                f"not {offender}"
+            )
+        words |= column.astype(np.uint64) << np.uint64(item.offset)
+    return words
+
+
+def decode_uops(variant: Variant, unit: Unit, words: UopArray) -> dict[str, IntArray]:
+    """Unpack 64-bit words into columns of micro-op fields; unused bits are ignored."""
+    return {
+        name: (words >> np.uint64(item.offset)).astype(np.int64) & ((1 << item.width) - 1)
+        for name, item in micro_op_layout(variant, unit).items()
+    }
+
+
+def row_limits(variant: Variant, instruction: Instruction) -> dict[str, int]:
+    """For each micro-op field of the instruction's unit, how many rows (or vectors) there are."""
+    if instruction.unit is Unit.GEMM:
+        vectors = variant.array.block_out if instruction.mode else 1
+        return {
+            "acc": scratchpad(variant, Memory.ACC).depth_rows,
+            "inp": scratchpad(variant, Memory.INP).depth_rows,
+            "wgt": scratchpad(variant, Memory.WGT).depth_rows * vectors,
+        }
+    destination = Memory.ACC if instruction.destination else Memory.OUT
+    return {
+        "dst": scratchpad(variant, destination).depth_rows,
+        "src": scratchpad(variant, Memory.ACC).depth_rows,
+        "par": scratchpad(variant, Memory.PAR).depth_rows,
+    }
+
+
+def expand(variant: Variant, instruction: Instruction, words: UopArray) -> Expansion:
+    """Row numbers of a GEMM or ALU instruction, given its unit's micro-op memory `words`.
+
+    Raises ProgramError where a row number leaves its scratchpad.
+    """
+    unit = instruction.unit
+    begin, end = instruction.uop_begin, instruction.uop_end
+    if end > len(words):
+        raise ProgramError(
+            f"{unit.name}.uop_end must be at most {len(words)}, the micro-op memory, not {end}"
+        )
+    columns = decode_uops(variant, unit, words[begin:end])
+    extents = [getattr(instruction, f"extent{level}") for level in range(LOOPS)]
+    shape = (*extents, max(0, end - begin))
+    steps = np.indices((*extents, 1), dtype=np.int64)[:, ..., 0] if LOOPS else None
+    rows = {}
+    for name, limit in row_limits(variant, instruction).items():
+        base = getattr(instruction, f"{name}_base")
+        index = base + columns[name].reshape((1,) * LOOPS + (-1,))
+        for level in range(LOOPS):
+            factor = getattr(instruction, f"{name}_factor{level}")
+            index = index + (steps[level] * factor)[..., None]  # type: ignore[index]
+        flat = np.broadcast_to(index, shape).reshape(-1)
+        if flat.size and flat.max() >= limit:
+            raise ProgramError(
+                f"{unit.name}.{name} must stay below {limit} rows, not reach {int(flat.max())}"
+            )
+        rows[name] = flat
+    restart = np.zeros(shape, dtype=bool)
+    if unit is Unit.GEMM and instruction.overwrite:
+        restart[...] = columns["first"].astype(bool)
+        for level in range(LOOPS):
+            if getattr(instruction, f"acc_factor{level}") == 0:
+                restart &= (np.arange(extents[level]) == 0).reshape((-1,) + (1,) * (LOOPS - level))
+    return Expansion(rows, restart.reshape(-1))

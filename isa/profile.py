@@ -1,0 +1,73 @@
+"""`Profile`: what a device counted during one launch. Cycles, per-unit classes, work, marks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from daedal.isa.registers import CLASSES, CycleClass
+from daedal.isa.table import Unit
+
+__all__ = ["MarkRecord", "Profile", "UnitCounters"]
+
+
+@dataclass(frozen=True)
+class UnitCounters:
+    """Cycles of one unit by class (they sum to the cycles counted), and its work."""
+
+    classes: Mapping[CycleClass, int]
+    work: int
+
+    def since(self, earlier: "UnitCounters") -> "UnitCounters":
+        """What was counted after `earlier`."""
+        classes = {kind: self.classes[kind] - earlier.classes[kind] for kind in CLASSES}
+        return UnitCounters(classes, self.work - earlier.work)
+
+
+@dataclass(frozen=True)
+class MarkRecord:
+    """A marked instruction retired: when, on which unit, and that unit's counters so far."""
+
+    tag: int
+    unit: Unit
+    instruction: int
+    cycle: int
+    counters: UnitCounters
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Counters of one launch; `cycles` is None on a device that has no notion of time."""
+
+    device: str
+    cycles: int | None = None
+    beats_read: int = 0
+    beats_written: int = 0
+    units: Mapping[Unit, UnitCounters] = field(default_factory=dict)
+    marks: Sequence[MarkRecord] = ()
+    wall_seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for reports."""
+
+        def plain(counters: UnitCounters) -> dict[str, int]:
+            named = {kind.name.lower(): counters.classes[kind] for kind in CLASSES}
+            return {**named, "work": counters.work}
+
+        return {
+            "device": self.device,
+            "cycles": self.cycles,
+            "beats_read": self.beats_read,
+            "beats_written": self.beats_written,
+            "units": {unit.name.lower(): plain(value) for unit, value in self.units.items()},
+            "marks": [
+                {
+                    "tag": mark.tag,
+                    "unit": mark.unit.name.lower(),
+                    "instruction": mark.instruction,
+                    "cycle": mark.cycle,
+                    "counters": plain(mark.counters),
+                }
+                for mark in self.marks
+            ],
+            "wall_seconds": self.wall_seconds,
+        }

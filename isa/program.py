@@ -1,0 +1,182 @@
+"""`Program`: what one launch of the machine runs, and its file.
+
+A program belongs to one variant (by fingerprint). Its memory is four regions, one per base address
+register: constants (micro-ops, weights, parameters; their bytes come with the program), inputs,
+outputs and workspace. The file is a zip of a JSON manifest, the instructions and the constants;
+reading one checks sizes, versions and the hash, and never unpickles or evaluates anything.
+"""
+
+import dataclasses
+import hashlib
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from daedal.isa.errors import ArtifactError, ProgramError
+from daedal.isa.files import write_atomically
+from daedal.isa.instruction import Instruction, decode_all, encode_all
+from daedal.isa.table import BASES
+from daedal.isa.tensor import TensorSpec
+from daedal.isa.variant import Variant
+
+__all__ = ["Program"]
+
+FORMAT = "daedal program 1"
+MAX_FILE_BYTES = 1 << 30
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    AttributeError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    ProgramError,
+)
+"""What reading a damaged or foreign zip or manifest can raise."""
+_MEMBERS = ("manifest.json", "instructions.bin", "constants.bin")
+
+
+@dataclass(frozen=True)
+class Program:
+    """Instructions, constants, region sizes and the tensors at its edges.
+
+    `marks` names the tags of marked instructions (a layer each). `region_bytes` has one size per
+    base address register, in the order of `isa.table.BASES`; the constants fill the first.
+    """
+
+    variant: Variant
+    instructions: tuple[Instruction, ...]
+    constants: bytes = b""
+    region_bytes: tuple[int, int, int, int] = (0, 0, 0, 0)
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    marks: Mapping[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.constants) > self.region_bytes[0]:
+            sizes = (len(self.constants), *self.region_bytes[1:])
+            object.__setattr__(self, "region_bytes", sizes)
+
+    def encode(self) -> bytes:
+        """The instruction stream as the machine fetches it."""
+        return encode_all(self.variant, self.instructions)
+
+    def to_bytes(self) -> bytes:
+        """The program as the bytes of its file; equal programs give equal bytes."""
+        code = self.encode()
+        manifest = {
+            "format": FORMAT,
+            "variant": dataclasses.asdict(self.variant),
+            "fingerprint": self.variant.fingerprint,
+            "region_bytes": dict(zip(BASES, self.region_bytes, strict=True)),
+            "inputs": [dataclasses.asdict(spec) for spec in self.inputs],
+            "outputs": [dataclasses.asdict(spec) for spec in self.outputs],
+            "marks": {str(tag): name for tag, name in sorted(self.marks.items())},
+            "sha256": hashlib.sha256(code + self.constants).hexdigest(),
+        }
+        text = json.dumps(manifest, indent=1).encode()
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in zip(_MEMBERS, (text, code, self.constants), strict=True):
+                archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, source: str = "program") -> "Program":
+        """Read what `to_bytes` wrote. Raises ArtifactError for anything else."""
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                sizes = {item.filename: item.file_size for item in archive.infolist()}
+                if set(sizes) != set(_MEMBERS) or sum(sizes.values()) > MAX_FILE_BYTES:
+                    raise ArtifactError(f"{source} must hold {', '.join(_MEMBERS)}")
+                text, code, constants = (archive.read(name) for name in _MEMBERS)
+            manifest = json.loads(text)
+            if manifest["format"] != FORMAT:
+                raise ArtifactError(
+                    f"{source} must be of format {FORMAT!r}, not {manifest['format']!r}"
+                )
+            if manifest["sha256"] != hashlib.sha256(code + constants).hexdigest():
+                raise ArtifactError(
+                    f"{source} must match its hash; it is damaged, compile it again"
+                )
+            variant = variant_from_json(manifest["variant"])
+            if manifest["fingerprint"] != variant.fingerprint:
+                raise ArtifactError(
+                    f"{source} must carry the fingerprint of its variant; it was made by another "
+                    "version of Daedal, compile it again"
+                )
+            return cls(
+                variant=variant,
+                instructions=tuple(decode_all(variant, code)),
+                constants=constants,
+                region_bytes=_regions(manifest["region_bytes"]),
+                inputs=_specs(manifest["inputs"]),
+                outputs=_specs(manifest["outputs"]),
+                marks={int(tag): str(name) for tag, name in manifest["marks"].items()},
+            )
+        except _DAMAGE as error:
+            raise ArtifactError(
+                f"{source} must be a file that Daedal wrote; it is damaged or something else "
+                f"({type(error).__name__})"
+            ) from error
+
+    def save(self, path: str | Path) -> None:
+        """Write the file; nothing is left half-written."""
+        write_atomically(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Program":
+        """Read a file. Raises ArtifactError where it cannot be read."""
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise ArtifactError(
+                f"a program file must be readable; {str(path)!r} is not: {error.strerror}"
+            ) from error
+        return cls.from_bytes(data, source=repr(str(path)))
+
+    def check_variant(self, variant: Variant, device: str) -> None:
+        """Raise ArtifactError unless it was made for `variant`."""
+        if self.variant.fingerprint != variant.fingerprint:
+            raise ArtifactError(
+                f"a program must run on the variant it was compiled for "
+                f"({self.variant.name!r}, {self.variant.fingerprint}), not on {device} of "
+                f"{variant.name!r} ({variant.fingerprint}); compile it for that variant"
+            )
+
+
+def variant_from_json(data: Mapping[str, Any]) -> Variant:
+    """Rebuild a variant from `dataclasses.asdict`, with all its checks."""
+    lines = [f"name = {json.dumps(data['name'])}"]
+    for section in ("array", "memory", "bus", "units"):
+        lines.append(f"[{section}]")
+        lines += [f"{key} = {json.dumps(value)}" for key, value in data[section].items()]
+    return Variant.from_toml("\n".join(lines), source="the program's variant")
+
+
+def _regions(data: Mapping[str, int]) -> tuple[int, int, int, int]:
+    sizes = [int(data[name]) for name in BASES]
+    if any(not 0 <= size <= MAX_FILE_BYTES * 4 for size in sizes):
+        raise ValueError("a region's size is out of range")
+    return (sizes[0], sizes[1], sizes[2], sizes[3])
+
+
+def _specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
+    result = []
+    for item in items:
+        n, c, h, w = (int(size) for size in item["shape"])
+        numbers = {key: int(item[key]) for key in ("base", "offset_bytes", "element_bits", "batch")}
+        result.append(
+            TensorSpec(
+                name=str(item["name"]), shape=(n, c, h, w), block=int(item["block"]), **numbers
+            )
+        )
+    return tuple(result)

@@ -1,0 +1,127 @@
+"""Scratchpads of a variant: rows, elements and memory forms, derived from its parameters.
+
+A *row* is what one cycle of the array reads or writes. In external memory a row is stored densely,
+each element padded to a power of two of bits; every row is a whole number of bus words (beats).
+"""
+
+import enum
+from dataclasses import dataclass
+
+from daedal.isa.errors import VariantError
+from daedal.isa.variant import Variant
+
+__all__ = ["Memory", "Scratchpad", "check_scratchpads", "scratchpad", "scratchpads"]
+
+UOP_BYTES = 8
+"""A micro-op in memory; on chip only the bits that its fields use are kept."""
+
+
+class Memory(enum.Enum):
+    """The scratchpads by name."""
+
+    INP = "inp"
+    WGT = "wgt"
+    ACC = "acc"
+    OUT = "out"
+    PAR = "par"
+    UOP_GEMM = "uop_gemm"
+    UOP_ALU = "uop_alu"
+
+
+@dataclass(frozen=True)
+class Scratchpad:
+    """One on-chip memory.
+
+    `shape` is one row as an array of elements; `element_bits` is an element on chip and
+    `memory_bits` the same in external memory. A parameter element is a packed entry
+    (bias, multiplier, shift), a micro-op row holds `shape[0]` micro-ops.
+    """
+
+    memory: Memory
+    shape: tuple[int, ...]
+    element_bits: int
+    memory_bits: int
+    depth_rows: int
+
+    @property
+    def elements(self) -> int:
+        """Elements of one row."""
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+    @property
+    def row_bits(self) -> int:
+        """Bits of one row on chip."""
+        return self.elements * self.element_bits
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row in external memory."""
+        return self.elements * self.memory_bits // 8
+
+    @property
+    def index_bits(self) -> int:
+        """Width of a row number."""
+        return (self.depth_rows - 1).bit_length()
+
+    def row_beats(self, variant: Variant) -> int:
+        """Bus words of one row."""
+        return self.row_bytes // variant.bus_bytes
+
+
+def parameter_bits(variant: Variant) -> int:
+    """Bits of one channel's parameters in memory: bias, multiplier and shift, rounded up."""
+    used = variant.array.accumulator_bits + variant.units.multiplier_bits + 6
+    return 1 << (used - 1).bit_length()
+
+
+def scratchpads(variant: Variant) -> dict[Memory, Scratchpad]:
+    """All scratchpads of `variant`."""
+    array, memory = variant.array, variant.memory
+    acc_memory_bits = 1 << (array.accumulator_bits - 1).bit_length()
+    par_bits = parameter_bits(variant)
+    uops = max(1, variant.bus_bytes // UOP_BYTES)
+    forms: list[tuple[Memory, tuple[int, ...], int, int, int]] = [
+        (Memory.INP, (array.batch, array.block_in), array.input_bits, array.input_bits,
+         memory.inp_bytes),
+        (Memory.WGT, (array.block_out, array.block_in), array.weight_bits, array.weight_bits,
+         memory.wgt_bytes),
+        (Memory.ACC, (array.batch, array.block_out), array.accumulator_bits, acc_memory_bits,
+         memory.acc_bytes),
+        (Memory.OUT, (array.batch, array.block_out), array.output_bits, array.output_bits,
+         memory.out_bytes),
+        (Memory.PAR, (array.block_out,), par_bits, par_bits, memory.par_bytes),
+        (Memory.UOP_GEMM, (uops,), 8 * UOP_BYTES, 8 * UOP_BYTES, memory.gemm_uop_bytes),
+        (Memory.UOP_ALU, (uops,), 8 * UOP_BYTES, 8 * UOP_BYTES, memory.alu_uop_bytes),
+    ]  # fmt: skip
+    result = {}
+    for name, shape, bits, memory_bits, capacity in forms:
+        row = Scratchpad(name, shape, bits, memory_bits, 1)
+        depth = capacity // row.row_bytes if row.row_bytes else 0
+        result[name] = Scratchpad(name, shape, bits, memory_bits, depth)
+    return result
+
+
+def scratchpad(variant: Variant, memory: Memory) -> Scratchpad:
+    """One scratchpad of `variant`."""
+    return scratchpads(variant)[memory]
+
+
+def check_scratchpads(variant: Variant) -> None:
+    """Raise VariantError where a row is no whole number of bus words, or a memory is too small."""
+    for pad in scratchpads(variant).values():
+        name = pad.memory.value
+        if pad.row_bytes == 0 or pad.row_bytes % variant.bus_bytes:
+            raise VariantError(
+                f"a row of scratchpad {name!r} must be a multiple of the bus width "
+                f"({variant.bus_bytes} bytes), not {pad.elements * pad.memory_bits / 8:g} bytes; "
+                "make the bus narrower or the block larger"
+            )
+        least = max(4, variant.memory.acc_banks) if pad.memory is Memory.ACC else 4
+        if pad.depth_rows < least:
+            raise VariantError(
+                f"scratchpad {name!r} must hold at least {least} rows of {pad.row_bytes} bytes, "
+                f"not {pad.depth_rows}; give it {least * pad.row_bytes} bytes"
+            )

@@ -1,0 +1,404 @@
+"""The one table of instructions and micro-ops: every field, its width and its meaning.
+
+Encoder, decoder, assembler, the layouts in `hw`, the simulators and docs/isa.md are derived from
+`INSTRUCTIONS` and `MICRO_OPS`. A field's width may depend on the variant; `instruction_layout`
+gives the concrete bit positions. Bit 0 is the least significant bit of the first byte.
+"""
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from daedal.isa.errors import VariantError
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.variant import Variant
+
+__all__ = [
+    "BASES",
+    "HEADER",
+    "IMMEDIATE_BITS",
+    "INSTRUCTIONS",
+    "LOOPS",
+    "MICRO_OPS",
+    "AluOp",
+    "BitField",
+    "Field",
+    "GemmMode",
+    "InstructionFormat",
+    "LoadMemory",
+    "Opcode",
+    "OutMemory",
+    "Unit",
+    "check_instructions",
+    "instruction_bits",
+    "instruction_bytes",
+    "instruction_layout",
+    "micro_op_layout",
+]
+
+LOOPS = 3
+"""Hardware loops around a micro-op sequence; loop 0 is the outermost."""
+
+BASES = ("constants", "inputs", "outputs", "workspace")
+"""Meaning of the base address registers, by number."""
+
+
+class Unit(enum.IntEnum):
+    """Units with a queue of their own (0..3), and FETCH for status and counters."""
+
+    LOAD = 0
+    GEMM = 1
+    ALU = 2
+    STORE = 3
+    FETCH = 4
+
+
+class Opcode(enum.IntEnum):
+    """Instruction codes; 0 is illegal, so that memory full of zeros never runs."""
+
+    LOAD = 1
+    GEMM = 2
+    ALU = 3
+    STORE = 4
+    FINISH = 5
+
+
+class LoadMemory(enum.IntEnum):
+    """Destination of a LOAD; ACC_NARROW reads elements of input width and sign-extends them."""
+
+    INP = 0
+    WGT = 1
+    ACC = 2
+    ACC_NARROW = 3
+    PAR = 4
+    UOP_GEMM = 5
+    UOP_ALU = 6
+
+    @property
+    def memory(self) -> Memory:
+        """The scratchpad that is written."""
+        return Memory.ACC if self is LoadMemory.ACC_NARROW else Memory[self.name]
+
+
+class OutMemory(enum.IntEnum):
+    """Source of a STORE and destination of an ALU operation."""
+
+    OUT = 0
+    ACC = 1
+
+    @property
+    def memory(self) -> Memory:
+        """The scratchpad meant."""
+        return Memory[self.name]
+
+
+class GemmMode(enum.IntEnum):
+    """What one micro-op of GEMM multiplies.
+
+    DENSE: ``ACC[acc][b][o] += sum_i INP[inp][b][i] * WGT[wgt][o][i]``.
+    DEPTHWISE: ``ACC[acc][b][c] += INP[inp][b][c] * WGT[wgt // block_out][wgt % block_out][c]``.
+    Code 2 is kept for three depthwise taps per cycle.
+    """
+
+    DENSE = 0
+    DEPTHWISE = 1
+
+
+class AluOp(enum.IntEnum):
+    """Operations of the tensor ALU; x and y are accumulator elements, or y the immediate.
+
+    Register form: ``ACC[dst] = op(ACC[dst], ACC[src])``; immediate form:
+    ``dst = op(ACC[src], immediate)``. MOV takes y alone; REQUANTIZE takes ``ACC[src]`` and the
+    parameters ``PAR[par]`` and has no immediate form. MUL keeps the low 18 bits of each operand.
+    Shift amounts are the low 7 bits of y, signed; a negative amount shifts the other way.
+    """
+
+    ADD = 0
+    SUB = 1
+    MUL = 2
+    MIN = 3
+    MAX = 4
+    SHL = 5
+    SHR = 6
+    SHR_EVEN = 7
+    MOV = 8
+    REQUANTIZE = 9
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field: `width` as a function of the variant, and what it means."""
+
+    name: str
+    width: Callable[[Variant], int]
+    doc: str
+    signed: bool = False
+    choices: type[enum.IntEnum] | None = None
+
+
+@dataclass(frozen=True)
+class InstructionFormat:
+    """One task instruction: who executes it and its fields after the common header."""
+
+    opcode: Opcode
+    unit: Unit
+    fields: tuple[Field, ...]
+    doc: str
+
+
+@dataclass(frozen=True)
+class BitField:
+    """A field at its place: bits ``[offset, offset + width)`` of an instruction or micro-op."""
+
+    field: Field
+    offset: int
+    width: int
+
+    @property
+    def name(self) -> str:
+        """The field's name."""
+        return self.field.name
+
+
+def _fixed(bits: int) -> Callable[[Variant], int]:
+    return lambda variant: bits
+
+
+def _index(*memories: Memory) -> Callable[[Variant], int]:
+    return lambda variant: max(scratchpad(variant, m).index_bits for m in memories)
+
+
+def _weight_index(variant: Variant) -> int:
+    """Rows, or vectors inside rows where depthwise mode addresses them."""
+    vectors = variant.array.block_out if variant.array.depthwise_taps else 1
+    return scratchpad(variant, Memory.WGT).index_bits + (vectors - 1).bit_length()
+
+
+def _uop_index(memory: Memory) -> Callable[[Variant], int]:
+    def width(variant: Variant) -> int:
+        pad = scratchpad(variant, memory)
+        return (pad.depth_rows * pad.elements - 1).bit_length()
+
+    return width
+
+
+def _plus_one(width: Callable[[Variant], int]) -> Callable[[Variant], int]:
+    return lambda variant: width(variant) + 1
+
+
+_LOADABLE = _index(*{m.memory for m in LoadMemory})
+_STORABLE = _index(*{m.memory for m in OutMemory})
+_OUTPUT_BITS: Callable[[Variant], int] = lambda variant: variant.array.output_bits  # noqa: E731
+IMMEDIATE_BITS = 18
+
+HEADER = (
+    Field("opcode", _fixed(4), "which instruction", choices=Opcode),
+    Field(
+        "pop", _fixed(4), "units from which one token each is taken before the start, a bit each"
+    ),
+    Field("push", _fixed(4), "units to which one token each is given when done, a bit each"),
+    Field("mark", _fixed(1), "record the unit's counters when done"),
+    Field("tag", _fixed(16), "what a mark is recorded under"),
+)
+
+
+def _transfer(index: Callable[[Variant], int]) -> tuple[Field, ...]:
+    count = _plus_one(index)
+    return (
+        Field("base", _fixed(2), "base address register: " + ", ".join(BASES)),
+        Field("row", index, "first scratchpad row; rows follow each other densely"),
+        Field("offset_beats", _fixed(32), "address above the base, in bus words"),
+        Field("blocks", count, "planes; 0 moves nothing"),
+        Field("rows", count, "rows of a plane in memory"),
+        Field("cols", count, "scratchpad rows that lie densely in one row of memory"),
+        Field("row_stride_beats", _fixed(24), "bus words from a row to the next"),
+        Field("block_stride_beats", _fixed(24), "bus words from a plane to the next"),
+    )
+
+
+def _loops(
+    extent: Callable[[Variant], int],
+    indices: tuple[tuple[str, Callable[[Variant], int], str], ...],
+) -> tuple[Field, ...]:
+    fields = [
+        Field(f"{name}_base", width, f"added to the {what} of every micro-op")
+        for name, width, what in indices
+    ]
+    for level in range(LOOPS):
+        fields.append(Field(f"extent{level}", extent, f"iterations of loop {level}"))
+        fields += [
+            Field(f"{name}_factor{level}", width, f"{what} advances by this per step")
+            for name, width, what in indices
+        ]
+    return tuple(fields)
+
+
+def _sequence(memory: Memory) -> tuple[Field, ...]:
+    width = _uop_index(memory)
+    return (
+        Field("uop_begin", width, "first micro-op of the sequence"),
+        Field(
+            "uop_end", _plus_one(width), "one past the last micro-op; an empty range does nothing"
+        ),
+    )
+
+
+INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
+    form.opcode: form
+    for form in (
+        InstructionFormat(
+            Opcode.LOAD,
+            Unit.LOAD,
+            (
+                Field("memory", _fixed(3), "destination", choices=LoadMemory),
+                *_transfer(_LOADABLE),
+                Field("pad_top", _fixed(6), "rows of pad above each plane"),
+                Field("pad_bottom", _fixed(6), "rows of pad below each plane"),
+                Field("pad_left", _fixed(6), "scratchpad rows of pad before each row"),
+                Field("pad_right", _fixed(6), "scratchpad rows of pad after each row"),
+                Field("pad_value", _fixed(16), "value of every pad element", signed=True),
+            ),
+            "Load blocks x rows x cols scratchpad rows from memory, with pads around each plane "
+            "(pads only into INP and ACC).",
+        ),
+        InstructionFormat(
+            Opcode.GEMM,
+            Unit.GEMM,
+            (
+                Field("mode", _fixed(2), "what one product is", choices=GemmMode),
+                Field(
+                    "overwrite",
+                    _fixed(1),
+                    "a micro-op marked first overwrites its accumulators while every loop whose "
+                    "acc factor is 0 is in its first iteration",
+                ),
+                *_sequence(Memory.UOP_GEMM),
+                *_loops(
+                    _plus_one(_index(Memory.ACC)),
+                    (
+                        ("acc", _index(Memory.ACC), "accumulator row"),
+                        ("inp", _index(Memory.INP), "input row"),
+                        ("wgt", _weight_index, "weight row (depthwise: vector)"),
+                    )
+                ),
+            ),
+            "Multiply: for each loop iteration and micro-op, one product added to one accumulator "
+            "row.",
+        ),
+        InstructionFormat(
+            Opcode.ALU,
+            Unit.ALU,
+            (
+                Field("operation", _fixed(5), "what is computed", choices=AluOp),
+                Field("use_immediate", _fixed(1), "take the immediate instead of a second row"),
+                Field(
+                    "immediate",
+                    _fixed(IMMEDIATE_BITS),
+                    "second operand; REQUANTIZE: the zero point added after the shift",
+                    signed=True,
+                ),
+                Field("destination", _fixed(1), "where results go", choices=OutMemory),
+                Field("saturate", _fixed(1), "clamp results to the output range, else truncate"),
+                Field("low", _OUTPUT_BITS, "REQUANTIZE: lower bound of the result", signed=True),
+                Field("high", _OUTPUT_BITS, "REQUANTIZE: upper bound of the result", signed=True),
+                *_sequence(Memory.UOP_ALU),
+                *_loops(
+                    _plus_one(_index(Memory.ACC)),
+                    (
+                        ("dst", _index(Memory.ACC, Memory.OUT), "destination row"),
+                        ("src", _index(Memory.ACC), "source row"),
+                        ("par", _index(Memory.PAR), "parameter row"),
+                    )
+                ),
+            ),
+            "Vector operation on accumulator rows: for each loop iteration and micro-op, one row.",
+        ),
+        InstructionFormat(
+            Opcode.STORE,
+            Unit.STORE,
+            (
+                Field("memory", _fixed(1), "source", choices=OutMemory),
+                *_transfer(_STORABLE),
+            ),
+            "Store blocks x rows x cols scratchpad rows to memory; done when the bus has "
+            "acknowledged every write.",
+        ),
+        InstructionFormat(
+            Opcode.FINISH,
+            Unit.FETCH,
+            (),
+            "End of the program: wait for every unit and every write, then raise the interrupt.",
+        ),
+    )
+}
+
+MICRO_OPS: dict[Unit, tuple[Field, ...]] = {
+    Unit.GEMM: (
+        Field("acc", _index(Memory.ACC), "accumulator row"),
+        Field("inp", _index(Memory.INP), "input row"),
+        Field("wgt", _weight_index, "weight row (depthwise: vector)"),
+        Field("first", _fixed(1), "first product of its accumulator row, see overwrite"),
+    ),
+    Unit.ALU: (
+        Field("dst", _index(Memory.ACC, Memory.OUT), "destination row"),
+        Field("src", _index(Memory.ACC), "source row"),
+        Field("par", _index(Memory.PAR), "parameter row"),
+    ),
+}
+
+
+def _place(fields: tuple[Field, ...], variant: Variant) -> dict[str, BitField]:
+    placed: dict[str, BitField] = {}
+    offset = 0
+    for item in fields:
+        width = item.width(variant)
+        placed[item.name] = BitField(item, offset, width)
+        offset += width
+    return placed
+
+
+@lru_cache(maxsize=256)
+def instruction_layout(variant: Variant, opcode: Opcode) -> dict[str, BitField]:
+    """Fields of one instruction at their places, header first."""
+    return _place(HEADER + INSTRUCTIONS[opcode].fields, variant)
+
+
+@lru_cache(maxsize=256)
+def micro_op_layout(variant: Variant, unit: Unit) -> dict[str, BitField]:
+    """Fields of a micro-op of GEMM or ALU at their places in its 64-bit word."""
+    return _place(MICRO_OPS[unit], variant)
+
+
+def _used_bits(layout: dict[str, BitField]) -> int:
+    return max(item.offset + item.width for item in layout.values())
+
+
+@lru_cache(maxsize=256)
+def instruction_bits(variant: Variant) -> int:
+    """Width of every instruction: 128, 256 or 512, at least one beat."""
+    longest = max(_used_bits(instruction_layout(variant, opcode)) for opcode in Opcode)
+    return max(128, 1 << (longest - 1).bit_length(), variant.bus.data_bits)
+
+
+def instruction_bytes(variant: Variant) -> int:
+    """Bytes of one instruction in memory."""
+    return instruction_bits(variant) // 8
+
+
+def check_instructions(variant: Variant) -> None:
+    """Raise VariantError where the fields do not fit an instruction or a micro-op."""
+    for opcode in Opcode:
+        used = _used_bits(instruction_layout(variant, opcode))
+        if used > 512:
+            raise VariantError(
+                f"an instruction must fit 512 bits, not {used} ({opcode.name} of variant "
+                f"{variant.name!r}); make the largest scratchpads smaller"
+            )
+    for unit in MICRO_OPS:
+        used = _used_bits(micro_op_layout(variant, unit))
+        if used > 64:
+            raise VariantError(
+                f"a micro-op must fit 64 bits, not {used} ({unit.name} of variant "
+                f"{variant.name!r}); make the largest scratchpads smaller"
+            )

@@ -1,0 +1,74 @@
+"""`TensorSpec`: a tensor of a program in external memory, and packing it from and to numpy.
+
+The layout is NCHW[n]c: shape (N/batch, C/block, H, W, batch, block), channels padded with zeros to
+whole blocks. Source: DESIGN, section 4.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.isa.elements import from_memory, to_memory
+from daedal.isa.errors import ProgramError
+
+__all__ = ["TensorSpec", "pack_tensor", "unpack_tensor"]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Where a tensor lies and how: `shape` is the logical (N, C, H, W).
+
+    `base` is the number of a base address register, `offset_bytes` the distance above it.
+    """
+
+    name: str
+    base: int
+    offset_bytes: int
+    shape: tuple[int, int, int, int]
+    element_bits: int
+    batch: int
+    block: int
+
+    @property
+    def blocked_shape(self) -> tuple[int, int, int, int, int, int]:
+        """(N/batch, C/block, H, W, batch, block)."""
+        n, c, h, w = self.shape
+        return (-(-n // self.batch), -(-c // self.block), h, w, self.batch, self.block)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in memory, padding channels included."""
+        return math.prod(self.blocked_shape) * self.element_bits // 8
+
+
+def pack_tensor(spec: TensorSpec, values: npt.ArrayLike) -> bytes:
+    """(N, C, H, W) integers to the bytes of the blocked layout.
+
+    Raises ProgramError for another shape.
+    """
+    array = np.asarray(values)
+    if array.shape != spec.shape:
+        raise ProgramError(f"tensor {spec.name!r} must have shape {spec.shape}, not {array.shape}")
+    nb, cb, h, w, batch, block = spec.blocked_shape
+    full = np.zeros((nb * batch, cb * block, h, w), dtype=np.int64)
+    full[: spec.shape[0], : spec.shape[1]] = array
+    blocked = full.reshape(nb, batch, cb, block, h, w).transpose(0, 2, 4, 5, 1, 3)
+    return to_memory(blocked.reshape(-1, batch * block), spec.element_bits).tobytes()
+
+
+def unpack_tensor(spec: TensorSpec, data: bytes) -> npt.NDArray[np.int64]:
+    """Bytes of the blocked layout to (N, C, H, W) integers.
+
+    Raises ProgramError for another size.
+    """
+    if len(data) != spec.size_bytes:
+        raise ProgramError(
+            f"tensor {spec.name!r} must have {spec.size_bytes} bytes, not {len(data)}"
+        )
+    nb, cb, h, w, batch, block = spec.blocked_shape
+    raw = np.frombuffer(data, dtype=np.uint8).reshape(1, -1)
+    blocked = from_memory(raw, spec.element_bits, signed=True).reshape(spec.blocked_shape)
+    full = blocked.transpose(0, 4, 1, 5, 2, 3).reshape(nb * batch, cb * block, h, w)
+    return full[: spec.shape[0], : spec.shape[1]].copy()

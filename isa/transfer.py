@@ -1,0 +1,72 @@
+"""Where a LOAD or STORE moves rows: scratchpad rows, pad rows and byte offsets in memory."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from daedal.isa.errors import ProgramError
+from daedal.isa.instruction import Instruction
+from daedal.isa.numerics import IntArray
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import LoadMemory, Opcode, OutMemory
+from daedal.isa.variant import Variant
+
+__all__ = ["PADDABLE", "Transfer", "transfer"]
+
+PADDABLE = (LoadMemory.INP, LoadMemory.ACC, LoadMemory.ACC_NARROW)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Rows moved, in order: `rows[k]` pairs with `offsets_bytes[k]` above the base address.
+
+    `pad_rows` are written with the pad value; `element_bits` is an element in memory.
+    """
+
+    memory: Memory
+    rows: IntArray
+    offsets_bytes: IntArray
+    pad_rows: IntArray
+    row_bytes: int
+    element_bits: int
+
+
+def transfer(variant: Variant, instruction: Instruction) -> Transfer:
+    """Expand a LOAD or STORE; ProgramError where it leaves its scratchpad or pads wrongly."""
+    if instruction.opcode is Opcode.LOAD:
+        target = LoadMemory(instruction.memory)
+        memory, narrow = target.memory, target is LoadMemory.ACC_NARROW
+        pads = [instruction.pad_top, instruction.pad_bottom]
+        pads += [instruction.pad_left, instruction.pad_right]
+        if any(pads) and target not in PADDABLE:
+            known = ", ".join(item.name for item in PADDABLE)
+            raise ProgramError(f"LOAD may pad only {known}, not {target.name}")
+    else:
+        memory, narrow = OutMemory(instruction.memory).memory, False
+        pads = [0, 0, 0, 0]
+    pad = scratchpad(variant, memory)
+    element_bits = variant.array.input_bits if narrow else pad.memory_bits
+    row_bytes = pad.elements * element_bits // 8
+    top, bottom, left, right = pads
+    blocks, rows, cols = instruction.blocks, instruction.rows, instruction.cols
+    height, width = top + rows + bottom, left + cols + right
+    total = blocks * height * width
+    if instruction.row + total > pad.depth_rows:
+        raise ProgramError(
+            f"{instruction.opcode.name} must stay below {pad.depth_rows} rows of scratchpad "
+            f"{memory.value!r}, not reach {instruction.row + total - 1}"
+        )
+    numbers = instruction.row + np.arange(total, dtype=np.int64).reshape(blocks, height, width)
+    inside = np.zeros((blocks, height, width), dtype=bool)
+    inside[:, top : top + rows, left : left + cols] = True
+    b, r, c = np.ogrid[:blocks, :rows, :cols]
+    beats = instruction.offset_beats + b * instruction.block_stride_beats
+    offsets = (beats + r * instruction.row_stride_beats) * variant.bus_bytes + c * row_bytes
+    return Transfer(
+        memory,
+        numbers[inside],
+        np.broadcast_to(offsets, (blocks, rows, cols)).reshape(-1).astype(np.int64),
+        numbers[~inside],
+        row_bytes,
+        element_bits,
+    )

@@ -1,0 +1,335 @@
+"""`Variant`: the one description of an accelerator that hardware, simulators and compiler share.
+
+Input: a TOML file (`variants/*.toml`) or the dataclasses themselves. Output: a checked, immutable
+`Variant` with a content hash. What follows from these parameters (rows, widths, instruction
+fields) is derived in `scratchpad.py` and `table.py`, never stored.
+"""
+
+import dataclasses
+import hashlib
+import tomllib
+import types
+import typing
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from daedal.isa.errors import VariantError
+
+__all__ = [
+    "ArrayConfig",
+    "BusConfig",
+    "MemoryConfig",
+    "UnitsConfig",
+    "Variant",
+    "load_variant",
+    "shipped_variants",
+]
+
+MAX_TOML_BYTES = 64 * 1024
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise VariantError(message)
+
+
+def _is_power_of_two(value: int) -> bool:
+    return value > 0 and value & (value - 1) == 0
+
+
+@dataclass(frozen=True)
+class ArrayConfig:
+    """The multiplier array: one (batch x block_in) by (block_in x block_out) product per cycle.
+
+    `depthwise_taps` is the number of channel taps a depthwise product adds per cycle; 0 leaves
+    the mode out.
+    """
+
+    batch: int = 1
+    block_in: int = 16
+    block_out: int = 16
+    input_bits: int = 8
+    weight_bits: int = 8
+    accumulator_bits: int = 32
+    output_bits: int = 8
+    depthwise_taps: int = 1
+
+    def check(self) -> None:
+        """Raise VariantError for an array that cannot be built."""
+        for name in ("batch", "block_in", "block_out"):
+            value = getattr(self, name)
+            _require(
+                _is_power_of_two(value) and value <= 64,
+                f"array.{name} must be a power of two up to 64, not {value}",
+            )
+        for name in ("input_bits", "weight_bits"):
+            value = getattr(self, name)
+            _require(value in (4, 8, 16), f"array.{name} must be 4, 8 or 16, not {value}")
+        _require(
+            self.output_bits == self.input_bits,
+            "array.output_bits must equal array.input_bits (one layer's output is the next one's "
+            f"input), not {self.output_bits} against {self.input_bits}",
+        )
+        _require(
+            self.accumulator_bits in (32, 48),
+            f"array.accumulator_bits must be 32 or 48, not {self.accumulator_bits}",
+        )
+        product_bits = self.input_bits + self.weight_bits + self.block_in.bit_length() - 1
+        _require(
+            product_bits <= self.accumulator_bits,
+            f"array.accumulator_bits must hold one product of {product_bits} bits, "
+            f"not {self.accumulator_bits}",
+        )
+        _require(
+            self.depthwise_taps in (0, 1),
+            f"array.depthwise_taps must be 0 or 1, not {self.depthwise_taps}",
+        )
+        _require(
+            self.depthwise_taps == 0 or self.block_in == self.block_out,
+            "array.depthwise_taps needs block_in equal to block_out, not "
+            f"{self.block_in} and {self.block_out}; set depthwise_taps = 0",
+        )
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """Capacities of the scratchpads in bytes, and the number of accumulator banks.
+
+    A micro-op takes 8 bytes in memory; `gemm_uop_bytes` and `alu_uop_bytes` count those.
+    """
+
+    inp_bytes: int = 32 * 1024
+    wgt_bytes: int = 256 * 1024
+    acc_bytes: int = 128 * 1024
+    out_bytes: int = 32 * 1024
+    par_bytes: int = 8 * 1024
+    gemm_uop_bytes: int = 16 * 1024
+    alu_uop_bytes: int = 16 * 1024
+    acc_banks: int = 4
+
+    def check(self) -> None:
+        """Raise VariantError for capacities that are no powers of two."""
+        for spec in dataclasses.fields(self):
+            value = getattr(self, spec.name)
+            _require(
+                _is_power_of_two(value), f"memory.{spec.name} must be a power of two, not {value}"
+            )
+        _require(
+            self.acc_banks in (2, 4, 8), f"memory.acc_banks must be 2, 4 or 8, not {self.acc_banks}"
+        )
+
+
+@dataclass(frozen=True)
+class BusConfig:
+    """The AXI4 master: widths, and bursts in flight in each direction."""
+
+    data_bits: int = 64
+    address_bits: int = 32
+    read_bursts: int = 16
+    write_bursts: int = 16
+
+    def check(self) -> None:
+        """Raise VariantError for a bus that AXI4 or the machine does not allow."""
+        _require(
+            self.data_bits in (64, 128, 256, 512),
+            f"bus.data_bits must be 64, 128, 256 or 512, not {self.data_bits}",
+        )
+        _require(
+            32 <= self.address_bits <= 64,
+            f"bus.address_bits must be 32 to 64, not {self.address_bits}",
+        )
+        for name in ("read_bursts", "write_bursts"):
+            value = getattr(self, name)
+            _require(
+                _is_power_of_two(value) and 2 <= value <= 64,
+                f"bus.{name} must be a power of two from 2 to 64, not {value}",
+            )
+
+
+@dataclass(frozen=True)
+class UnitsConfig:
+    """Queues and lanes: what the units around the array can do per cycle.
+
+    `requantize_lanes` elements are requantized per cycle, with multipliers of `multiplier_bits`
+    unsigned bits; other ALU operations handle `alu_lanes` elements per cycle. `counters` builds
+    the performance counters and the marks that a profile needs.
+    """
+
+    queue_depth: int = 16
+    token_bits: int = 8
+    alu_lanes: int = 16
+    requantize_lanes: int = 8
+    multiplier_bits: int = 17
+    counters: bool = True
+
+    def check(self) -> None:
+        """Raise VariantError for queues or lanes that cannot be built."""
+        _require(
+            _is_power_of_two(self.queue_depth) and 2 <= self.queue_depth <= 256,
+            f"units.queue_depth must be a power of two from 2 to 256, not {self.queue_depth}",
+        )
+        _require(
+            2 <= self.token_bits <= 16, f"units.token_bits must be 2 to 16, not {self.token_bits}"
+        )
+        _require(
+            8 <= self.multiplier_bits <= 26,
+            f"units.multiplier_bits must be 8 to 26, not {self.multiplier_bits}",
+        )
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One accelerator. Immutable; `fingerprint` identifies it everywhere.
+
+    Raises VariantError, with the rule that is broken, when it cannot be built.
+    """
+
+    name: str
+    array: ArrayConfig = field(default_factory=ArrayConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    bus: BusConfig = field(default_factory=BusConfig)
+    units: UnitsConfig = field(default_factory=UnitsConfig)
+
+    def __post_init__(self) -> None:
+        valid = self.name.replace("_", "").replace("-", "").isalnum() and self.name.isascii()
+        _require(
+            valid and len(self.name) <= 32,
+            "a variant's name must be at most 32 letters, digits, '-' and '_', "
+            f"not {self.name[:40]!r}",
+        )
+        for section in (self.array, self.memory, self.bus, self.units):
+            section.check()
+        vector = self.array.batch * self.array.block_out
+        for name in ("alu_lanes", "requantize_lanes"):
+            lanes = getattr(self.units, name)
+            _require(
+                _is_power_of_two(lanes) and lanes <= vector,
+                f"units.{name} must be a power of two up to batch x block_out = {vector}, "
+                f"not {lanes}",
+            )
+        # Imported here: both derive from a Variant, and an impossible one must not exist.
+        from daedal.isa.scratchpad import check_scratchpads
+        from daedal.isa.table import check_instructions
+
+        check_scratchpads(self)
+        check_instructions(self)
+
+    @property
+    def fingerprint(self) -> str:
+        """First 16 hexadecimal digits of the SHA-256 over all parameters except the name."""
+        lines = [
+            f"{section}.{spec.name}={getattr(getattr(self, section), spec.name)!r}"
+            for section in ("array", "memory", "bus", "units")
+            for spec in dataclasses.fields(getattr(self, section))
+        ]
+        text = "\n".join(["daedal machine 1", *lines])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def block(self) -> int:
+        """Channels of one block in the memory layout NCHW[n]c."""
+        return max(self.array.block_in, self.array.block_out)
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiplications of one product."""
+        return self.array.batch * self.array.block_in * self.array.block_out
+
+    @property
+    def bus_bytes(self) -> int:
+        """Bytes of one beat."""
+        return self.bus.data_bits // 8
+
+    def replace(self, name: str | None = None, **changes: int | bool) -> "Variant":
+        """Copy with parameters changed by their names, in whichever section they are."""
+        sections = {s: getattr(self, s) for s in ("array", "memory", "bus", "units")}
+        for key, value in changes.items():
+            owner = next((s for s, v in sections.items() if hasattr(v, key)), None)
+            if owner is None:
+                raise VariantError(f"a variant has no parameter {key!r}")
+            sections[owner] = dataclasses.replace(sections[owner], **{key: value})
+        return Variant(name=name or self.name, **sections)
+
+    @classmethod
+    def from_toml(cls, text: str, *, source: str = "variant") -> "Variant":
+        """Read a variant; unknown sections, keys and wrong types are refused."""
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise VariantError(f"{source} must be valid TOML: {error}") from error
+        name = data.pop("name", None)
+        if not isinstance(name, str):
+            raise VariantError(f"{source} must give the variant's name as a string, not {name!r}")
+        sections = {"array": ArrayConfig, "memory": MemoryConfig, "bus": BusConfig}
+        parts: dict[str, Any] = {
+            key: _read_section(kind, key, data.pop(key, {}), source)
+            for key, kind in {**sections, "units": UnitsConfig}.items()
+        }
+        for key in data:
+            raise VariantError(
+                f"{source} may hold name, [array], [memory], [bus] and [units], not {key!r}"
+            )
+        return cls(name=name, **parts)
+
+
+def _read_section(kind: type, section: str, values: object, source: str) -> Any:
+    if not isinstance(values, dict):
+        raise VariantError(f"{source}: [{section}] must be a table, not {values!r}")
+    types_by_name = typing.get_type_hints(kind)
+    for key, value in values.items():
+        if key not in types_by_name:
+            known = ", ".join(types_by_name)
+            raise VariantError(f"{source}: [{section}] has no key {key!r}; it has {known}")
+        if type(value) is not types_by_name[key]:
+            raise VariantError(
+                f"{source}: {section}.{key} must be of type {types_by_name[key].__name__}, "
+                f"not {value!r}"
+            )
+    return kind(**values)
+
+
+def _variants_package() -> types.ModuleType:
+    import daedal.variants
+
+    return daedal.variants
+
+
+def shipped_variants() -> list[str]:
+    """Names of the variants that come with Daedal."""
+    folder = resources.files(_variants_package())
+    return sorted(
+        entry.name.removesuffix(".toml")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml")
+    )
+
+
+def load_variant(name_or_path: str | Path) -> Variant:
+    """Load a shipped variant by name, or any variant from the path of a TOML file."""
+    text = str(name_or_path)
+    if isinstance(name_or_path, str) and not text.endswith(".toml"):
+        if text not in shipped_variants():
+            known = ", ".join(shipped_variants())
+            raise VariantError(
+                f"a variant is one of {known}, or the path of a .toml file, not {text!r}"
+            )
+        source = resources.files(_variants_package()) / f"{text}.toml"
+        return Variant.from_toml(source.read_text(encoding="utf-8"), source=f"variant {text!r}")
+    path = Path(name_or_path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_TOML_BYTES + 1)
+    except OSError as error:
+        raise VariantError(
+            f"a variant file must be readable; {text!r} is not: {error.strerror}"
+        ) from error
+    if len(data) > MAX_TOML_BYTES:
+        raise VariantError(
+            f"a variant file must be at most {MAX_TOML_BYTES} bytes; {text!r} is not"
+        )
+    try:
+        return Variant.from_toml(data.decode("utf-8"), source=f"{path.name!r}")
+    except UnicodeDecodeError as error:
+        raise VariantError(f"a variant file must be UTF-8 text; {text!r} is not") from error

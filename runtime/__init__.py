@@ -1,0 +1,1 @@
+"""Running artifacts on devices, and what a run reports."""

@@ -1,0 +1,1 @@
+"""Simulators of the machine: functional and register-transfer level."""

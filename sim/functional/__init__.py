@@ -1,0 +1,1 @@
+"""Executes programs on numpy arrays, checking tokens on the way."""

@@ -1,0 +1,92 @@
+"""The functional device: executes programs with `isa.semantics`, in program order, no time."""
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from daedal.isa.errors import DeviceError, ProgramError
+from daedal.isa.instruction import units_of
+from daedal.isa.profile import Profile
+from daedal.isa.program import Program
+from daedal.isa.protocols import PAGE_BYTES
+from daedal.isa.semantics import State, execute
+from daedal.isa.table import Opcode, Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["FunctionalDevice"]
+
+
+class FunctionalDevice:
+    """A machine that computes at once. Scratchpads keep their contents between launches."""
+
+    def __init__(self, variant: Variant, *, memory_bytes: int = 1 << 16) -> None:
+        self._variant = variant
+        self._state = State(variant)
+        self._memory = np.zeros(memory_bytes, dtype=np.uint8)
+        self._next = 0
+
+    @property
+    def name(self) -> str:
+        """``functional``."""
+        return "functional"
+
+    @property
+    def variant(self) -> Variant:
+        """The machine's variant."""
+        return self._variant
+
+    @property
+    def state(self) -> State:
+        """Scratchpads, for tests and debuggers."""
+        return self._state
+
+    def alloc(self, size_bytes: int) -> int:
+        """Address of a new region; memory grows as needed."""
+        address = self._next
+        self._next += -(-max(size_bytes, 1) // PAGE_BYTES) * PAGE_BYTES
+        if self._next > self._memory.size:
+            grown = np.zeros(max(self._next, 2 * self._memory.size), dtype=np.uint8)
+            grown[: self._memory.size] = self._memory
+            self._memory = grown
+        return address
+
+    def write(self, address: int, data: bytes) -> None:
+        """Copy into memory."""
+        self._memory[address : address + len(data)] = np.frombuffer(data, dtype=np.uint8)
+
+    def read(self, address: int, size_bytes: int) -> bytes:
+        """Copy out of memory."""
+        return self._memory[address : address + size_bytes].tobytes()
+
+    def launch(self, program: Program, bases: Sequence[int]) -> Profile:
+        """Execute in program order, checking that every pop finds its token.
+
+        Raises DeviceError, naming unit and instruction, where the machine would end in an error.
+        """
+        program.check_variant(self._variant, "the functional simulator")
+        begin = time.perf_counter()
+        tokens: dict[tuple[Unit, Unit], int] = {}
+        for index, instruction in enumerate(program.instructions):
+            unit = instruction.unit
+            for source in units_of(instruction.pop):
+                if tokens.get((source, unit), 0) == 0:
+                    raise DeviceError(
+                        f"every pop must find a token in program order; instruction {index} "
+                        f"({unit.name}) finds none from {source.name}"
+                    )
+                tokens[source, unit] -= 1
+            try:
+                execute(self._state, instruction, self._memory, bases)
+            except ProgramError as error:
+                raise DeviceError(f"instruction {index} ({unit.name}): {error}") from error
+            for target in units_of(instruction.push):
+                tokens[unit, target] = tokens.get((unit, target), 0) + 1
+            if instruction.opcode is Opcode.FINISH:
+                break
+        else:
+            raise DeviceError("a program must end with FINISH; this one does not")
+        left = [f"{a.name} to {b.name}" for (a, b), count in sorted(tokens.items()) if count]
+        if left:
+            raise DeviceError(f"no token may be left at FINISH, but some are: {', '.join(left)}")
+        return Profile(device=self.name, wall_seconds=time.perf_counter() - begin)

@@ -1,0 +1,1 @@
+"""Runs the emitted Verilog under cocotb, on Verilator or Icarus."""

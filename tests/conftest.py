@@ -1,0 +1,98 @@
+"""What every test shares: seeds, golden texts, the folder of shared models, strict skips in CI."""
+
+import os
+import zlib
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import hypothesis
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+GOLDEN = Path(__file__).resolve().parent / "golden"
+SHARED = ROOT.parent / "shared"
+CI = os.environ.get("DAEDAL_CI") == "1"
+
+# A loaded machine is slow, not wrong: no deadlines. In CI every run sees the same examples.
+hypothesis.settings.register_profile(
+    "daedal",
+    deadline=None,
+    derandomize=CI,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("daedal")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write the texts under tests/golden instead of comparing with them",
+    )
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """A seed that depends on the test's name alone; pytest shows the print when the test fails."""
+    value = zlib.crc32(request.node.nodeid.encode())
+    print(f"seed {value}")
+    return value
+
+
+@pytest.fixture
+def rng(seed: int) -> np.random.Generator:
+    """Random numbers that are the same in every run of this test, and differ between tests."""
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)` fails unless tests/golden/<name> holds exactly `text`."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+            return
+        if not path.exists():
+            pytest.fail(f"tests/golden/{name} does not exist: run pytest --update-golden once")
+        assert text == path.read_text(encoding="utf-8"), (
+            f"tests/golden/{name} differs: if the change is meant, run pytest --update-golden"
+        )
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of models beside the repository; a test that needs it skips without."""
+    if not SHARED.is_dir():
+        pytest.skip("needs the models in ../shared, which is not there")
+    return SHARED
+
+
+def _fail_if_tool_missing(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn a skip into a failure in CI, where everything but ../shared can be installed."""
+    if not CI or not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if "../shared" not in reason:
+        report.outcome = "failed"
+        report.longrepr = f"{reason}\n(with DAEDAL_CI=1 a skip is an error: install the tool)"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _fail_if_tool_missing(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _fail_if_tool_missing(report)
+    return report

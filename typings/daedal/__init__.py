@@ -1,0 +1,1 @@
+../../daedal/__init__.py

@@ -1,0 +1,1 @@
+"""The variants that ship with Daedal, one TOML file each."""
