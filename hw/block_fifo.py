@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.memory import Memory
@@ -11,23 +11,21 @@ from amaranth.lib.wiring import In, Out
 __all__ = ["BlockFifo"]
 
 _SKID = 4
-"""Items that may be between the read port and the reader: two in the RAM's pipeline, one landing,
-one leaving."""
+"""A read's round trip in cycles: RAM, its output register, the skid queue, the credit back."""
 
 
 class BlockFifo(wiring.Component):
-    """FIFO of `depth` items, each readable 4 cycles after it was written.
+    """FIFO of at least `depth` items, each readable 4 cycles after it was written.
 
-    The RAM's read port is followed by a register, as timing on FPGAs demands, and a small queue
-    catches what is in that pipeline when the reader stops. That queue is part of `depth`: the
-    FIFO refuses items (and a writer that counts must count) beyond `depth`.
+    The RAM's read port is followed by a register, as timing on FPGAs demands; a small skid queue
+    catches what is in that pipeline when the reader stops.
 
     Parameters
     ----------
     shape
         Shape of an item.
     depth
-        Capacity; a power of two, at least 8.
+        Items that the RAM holds; a power of two.
 
     Members
     -------
@@ -36,8 +34,8 @@ class BlockFifo(wiring.Component):
     """
 
     def __init__(self, *, shape: Any, depth: int):
-        if depth < 8 or depth & (depth - 1):
-            raise ValueError(f"depth must be a power of two of at least 8, not {depth!r}")
+        if depth < 2 or depth & (depth - 1):
+            raise ValueError(f"depth must be a power of two of at least 2, not {depth!r}")
         self._shape = shape
         self._depth = depth
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
@@ -46,6 +44,36 @@ class BlockFifo(wiring.Component):
         m = Module()
         m.submodules.memory = memory = Memory(shape=self._shape, depth=self._depth, init=[])
         write, read = memory.write_port(), memory.read_port()
-        width = len(self.i.as_value().payload) if False else len(write.data.as_value()) if hasattr(write.data, "as_value") else len(write.data)
+        width = len(Value.cast(self.o.payload))
         m.submodules.skid = skid = SyncFIFO(width=width, depth=_SKID)
+
+        level = Signal(range(self._depth + 1))  # items in the RAM
+        credits = Signal(range(_SKID + 1), init=_SKID)  # places in the skid not spoken for
+        fetch = Signal()
+        m.d.comb += [
+            self.i.ready.eq(level != self._depth),
+            write.en.eq(self.i.valid & self.i.ready),
+            write.data.eq(self.i.payload),
+            fetch.eq((level != 0) & (credits != 0)),
+            read.en.eq(fetch),
+            self.o.valid.eq(skid.r_rdy),
+            Value.cast(self.o.payload).eq(skid.r_data),
+            skid.r_en.eq(self.o.ready),
+        ]
+        pop = self.o.valid & self.o.ready
+        m.d.sync += [
+            write.addr.eq(write.addr + write.en),
+            read.addr.eq(read.addr + fetch),
+            level.eq(level + write.en - fetch),
+            credits.eq(credits + pop - fetch),
+        ]
+
+        reading, landing = Signal(), Signal()
+        landed = Signal(width, reset_less=True)
+        m.d.sync += [
+            reading.eq(fetch),
+            landing.eq(reading),
+            landed.eq(read.data),
+        ]
+        m.d.comb += [skid.w_en.eq(landing), skid.w_data.eq(landed)]
         return m

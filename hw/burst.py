@@ -17,7 +17,7 @@ __all__ = ["BurstSplitter", "burst_layout"]
 
 def burst_layout(variant: Variant) -> data.StructLayout:
     """A burst: word address, beats (1 to 32), and whether it ends its request."""
-    request = read_request(variant).payload_shape
+    request = read_request(variant).members["payload"].shape
     return data.StructLayout(
         {
             "address": request["address"].shape,

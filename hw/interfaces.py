@@ -21,6 +21,7 @@ __all__ = [
     "accumulator_ports",
     "error_signature",
     "fill_signature",
+    "out_write_signature",
     "read_request",
     "read_word",
     "row_mask_write",
@@ -101,8 +102,10 @@ def accumulator_ports(variant: Variant) -> dict[str, wiring.Member]:
 
     GEMM is never refused: it reads (`gemm_read`, data two cycles later) and writes when it wants.
     In return it must not start a product for bank b in a cycle in which bit b of `gemm_hold` is
-    set: a starved reader or writer of that bank gets the slot. The ALU and STORE ask through
-    streams of row numbers; each accepted request gives one `*_data` pulse exactly two cycles later.
+    set: a starved reader or writer of that bank gets the slot. The ALU (`alu_read` for its source,
+    `alu_read2` for the destination of a register form) and STORE ask through streams of row
+    numbers; each accepted request gives one `*_data` pulse exactly two cycles later. What is
+    accepted on `alu_write` or `fill` is visible to every read from the next cycle on.
     """
     pad = scratchpad(variant, Memory.ACC)
     request = stream.Signature(row_bits(variant, Memory.ACC))
@@ -117,11 +120,26 @@ def accumulator_ports(variant: Variant) -> dict[str, wiring.Member]:
         "gemm_hold": Out(variant.memory.acc_banks),
         "alu_read": In(request),
         "alu_data": Out(answer),
+        "alu_read2": In(request),
+        "alu_data2": Out(answer),
         "alu_write": In(stream.Signature(row_mask_write(variant))),
         "store_read": In(request),
         "store_data": Out(answer),
         "fill": In(fill_signature(variant)),
     }
+
+
+def out_write_signature(variant: Variant) -> wiring.Signature:
+    """The ALU writes some elements of an output row: full row of data, one mask bit per element."""
+    pad = scratchpad(variant, Memory.OUT)
+    return wiring.Signature(
+        {
+            "enable": Out(1),
+            "row": Out(pad.index_bits),
+            "mask": Out(pad.elements),
+            "data": Out(pad.row_bits),
+        }
+    )
 
 
 def read_request(variant: Variant) -> stream.Signature:

@@ -24,9 +24,10 @@ def from_memory(
         size = bits // 8
         flat = raw.reshape(-1, size).astype(object)
         value = sum(flat[:, k] * (1 << (8 * k)) for k in range(size))
-        return np.asarray(value, dtype=object).reshape(count, -1)
+        return np.asarray(value, dtype=object).reshape(count, raw.shape[1] * 8 // bits)
     if bits == 4:
-        pairs = np.stack([raw & 0xF, raw >> 4], axis=-1).reshape(count, -1).astype(np.int64)
+        halves = np.stack([raw & 0xF, raw >> 4], axis=-1).astype(np.int64)
+        pairs = halves.reshape(count, 2 * raw.shape[1])
         return np.where(pairs >= 8, pairs - 16, pairs) if signed else pairs
     kind = np.dtype(f"<{'i' if signed else 'u'}{bits // 8}")
     return np.ascontiguousarray(raw).view(kind).astype(np.int64)
@@ -38,4 +39,4 @@ def to_memory(values: IntArray, bits: int) -> npt.NDArray[np.uint8]:
         nibbles = (values & 0xF).astype(np.uint8)
         return np.asarray(nibbles[:, 0::2] | nibbles[:, 1::2] << 4, dtype=np.uint8)
     narrow = np.ascontiguousarray(values).astype(np.dtype(f"<i{bits // 8}"))
-    return narrow.view(np.uint8).reshape(len(values), -1)
+    return narrow.view(np.uint8).reshape(len(values), values.shape[1] * bits // 8)

@@ -11,6 +11,7 @@ from daedal.isa.errors import ProgramError
 from daedal.isa.table import (
     HEADER,
     INSTRUCTIONS,
+    AluOp,
     BitField,
     Opcode,
     Unit,
@@ -25,6 +26,7 @@ __all__ = [
     "decode_all",
     "encode",
     "encode_all",
+    "reads_destination",
     "unit_mask",
     "units_of",
 ]
@@ -99,6 +101,12 @@ def _checked(item: BitField, value: int, what: str) -> int:
 
 def _members(choices: type[enum.IntEnum]) -> list[enum.IntEnum]:
     return list(choices)
+
+
+def reads_destination(instruction: Instruction) -> bool:
+    """Whether an ALU instruction is of the register form ``dst = op(dst, src)``."""
+    unary = instruction.operation in (AluOp.MOV, AluOp.REQUANTIZE)
+    return not (instruction.use_immediate or unary)
 
 
 def encode(variant: Variant, instruction: Instruction) -> bytes:

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.isa.errors import ProgramError
-from daedal.isa.instruction import Instruction
+from daedal.isa.instruction import Instruction, reads_destination
 from daedal.isa.numerics import IntArray
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import LOOPS, Unit, micro_op_layout
+from daedal.isa.table import LOOPS, OutMemory, Unit, micro_op_layout
 from daedal.isa.variant import Variant
 
 __all__ = ["Expansion", "UopArray", "decode_uops", "encode_uops", "expand", "row_limits"]
@@ -78,9 +78,12 @@ def row_limits(variant: Variant, instruction: Instruction) -> dict[str, int]:
             "inp": scratchpad(variant, Memory.INP).depth_rows,
             "wgt": scratchpad(variant, Memory.WGT).depth_rows * vectors,
         }
-    destination = Memory.ACC if instruction.destination else Memory.OUT
+    # The register form reads ACC[dst] whatever it writes.
+    targets = {OutMemory(instruction.destination).memory}
+    if reads_destination(instruction):
+        targets.add(Memory.ACC)
     return {
-        "dst": scratchpad(variant, destination).depth_rows,
+        "dst": min(scratchpad(variant, memory).depth_rows for memory in targets),
         "src": scratchpad(variant, Memory.ACC).depth_rows,
         "par": scratchpad(variant, Memory.PAR).depth_rows,
     }

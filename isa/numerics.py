@@ -57,7 +57,7 @@ def round_half_even_shift(x: npt.ArrayLike, shift: npt.ArrayLike) -> IntArray:
     """``x * 2**-shift`` rounded to the nearest integer, ties to even; `shift` is 0..63."""
     values = np.asarray(x, dtype=np.int64)
     amount = np.asarray(shift, dtype=np.int64)
-    floor = values >> amount
+    floor: IntArray = values >> amount
     # The dropped bits, left-aligned: comparing with one half needs no width beyond 64.
     left = np.where(amount > 0, 64 - amount, 0).astype(np.uint64)
     dropped = np.where(amount > 0, values.astype(np.uint64) << left, np.uint64(0))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from daedal.isa.elements import from_memory, to_memory
 from daedal.isa.errors import ProgramError
-from daedal.isa.instruction import Instruction
+from daedal.isa.instruction import Instruction, reads_destination
 from daedal.isa.microcode import Expansion, UopArray, expand
 from daedal.isa.numerics import (
     IntArray,
@@ -137,7 +137,8 @@ def _store(
     source = state.acc if instruction.memory == OutMemory.ACC else state.out
     lines = _addresses(move, bases[instruction.base], memory, "STORE")
     # Rows may overlap in memory (stride 0): numpy keeps the last one, as the machine does.
-    memory[lines] = to_memory(source[move.rows].reshape(len(lines), -1), move.element_bits)
+    elements = source[move.rows].reshape(len(lines), source[0].size)
+    memory[lines] = to_memory(elements, move.element_bits)
 
 
 def _gemm(state: State, instruction: Instruction) -> None:
@@ -182,7 +183,7 @@ def _independent_runs(instruction: Instruction, steps: Expansion) -> list[tuple[
     if instruction.destination != OutMemory.ACC:
         return [(0, len(steps))]
     dst, src = steps.rows["dst"].tolist(), steps.rows["src"].tolist()
-    reads_dst = _reads_destination(instruction)
+    reads_dst = reads_destination(instruction)
     runs: list[tuple[int, int]] = []
     begin, written = 0, set[int]()
     for position, (d, s) in enumerate(zip(dst, src, strict=True)):
@@ -192,10 +193,6 @@ def _independent_runs(instruction: Instruction, steps: Expansion) -> list[tuple[
         written.add(d)
     runs.append((begin, len(steps)))
     return runs
-
-
-def _reads_destination(instruction: Instruction) -> bool:
-    return not (instruction.use_immediate or instruction.operation in (AluOp.MOV, AluOp.REQUANTIZE))
 
 
 def _alu_result(state: State, instruction: Instruction, rows: dict[str, IntArray]) -> IntArray:

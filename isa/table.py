@@ -280,7 +280,7 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
                         ("acc", _index(Memory.ACC), "accumulator row"),
                         ("inp", _index(Memory.INP), "input row"),
                         ("wgt", _weight_index, "weight row (depthwise: vector)"),
-                    )
+                    ),
                 ),
             ),
             "Multiply: for each loop iteration and micro-op, one product added to one accumulator "
@@ -309,7 +309,7 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
                         ("dst", _index(Memory.ACC, Memory.OUT), "destination row"),
                         ("src", _index(Memory.ACC), "source row"),
                         ("par", _index(Memory.PAR), "parameter row"),
-                    )
+                    ),
                 ),
             ),
             "Vector operation on accumulator rows: for each loop iteration and micro-op, one row.",

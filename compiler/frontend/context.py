@@ -74,9 +74,7 @@ class ImportContext:
         """Define a constant of ours in the graph."""
         return self.builder.constant(self.builder.fresh_name(base), np.asarray(array))
 
-    def emit(
-        self, node: OnnxNode, op: str, operands: Sequence[str], **attrs: AttrValue
-    ) -> None:
+    def emit(self, node: OnnxNode, op: str, operands: Sequence[str], **attrs: AttrValue) -> None:
         """Add the graph node whose output is the ONNX node's first output; others must be unused."""
         node.finish()
         if any(node.outputs[1:]):

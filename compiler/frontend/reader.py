@@ -75,8 +75,7 @@ def _read_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ModelError(
-            f"a model must be a readable file, but {path} is not ({error.strerror}); "
-            "check the path"
+            f"a model must be a readable file, but {path} is not ({error.strerror}); check the path"
         ) from error
 
 

@@ -1,12 +1,12 @@
 """Text of a graph: stable, one node per line, with the type of every tensor.
 
-    graph resnet8 {
-      input x: float32[1,3,32,32]
-      const w: int8[16,3,3,3] = crc32:5bd0f0a1
-      const s: float32[] = 0.5
-      y: int8[1,16,32,32] = q_conv2d(x, w, p) strides=1,1 pads=1,1,1,1 ... # conv0
-      output y
-    }
+graph resnet8 {
+  input x: float32[1,3,32,32]
+  const w: int8[16,3,3,3] = crc32:5bd0f0a1
+  const s: float32[] = 0.5
+  y: int8[1,16,32,32] = q_conv2d(x, w, p) strides=1,1 pads=1,1,1,1 ... # conv0
+  output y
+}
 """
 
 import json

@@ -79,7 +79,8 @@ def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer]) -> Stmt:
     axes = tensor.axes + (reduce.axes if reduce is not None else ())
     iter_vars = tuple(Axis(f"v{axis.name}", extent=axis.extent, kind=axis.kind) for axis in axes)
     renamed: dict[Var, Expr] = dict(zip(axes, iter_vars, strict=True))
-    value = replace_buffers(substitute(reduce.value if reduce else tensor.value, renamed), buffers)
+    formula = tensor.value if reduce is None else reduce.value
+    value = replace_buffers(substitute(formula, renamed), buffers)
     target = buffers[tensor]
     indices = tuple(iter_vars[: len(tensor.axes)])
     init: Stmt | None = None

@@ -401,7 +401,8 @@ def _binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
         raise ExpressionError(f"{op} is not defined for {dtype}; convert with astype")
     if op in ("//", "%") and isinstance(right, IntImm) and right.value == 0:
         raise ExpressionError(f"{op} needs a divisor other than 0")
-    return _folded(op, left, right) or Binary(op, left, right)
+    folded = _folded(op, left, right)
+    return Binary(op, left, right) if folded is None else folded
 
 
 def _folded(op: str, a: Expr, b: Expr) -> Expr | None:

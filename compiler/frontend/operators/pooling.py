@@ -25,9 +25,7 @@ def import_average_pool(context: ImportContext, node: OnnxNode) -> None:
     """AveragePool-7 to -22 without dilation and ceil_mode."""
     attrs = _window(context, node)
     counted = int(node.integer("count_include_pad", 0) != 0)
-    context.emit(
-        node, "avg_pool", [context.operand(node, 0)], **attrs, count_include_pad=counted
-    )
+    context.emit(node, "avg_pool", [context.operand(node, 0)], **attrs, count_include_pad=counted)
 
 
 def import_global_average_pool(context: ImportContext, node: OnnxNode) -> None:

@@ -48,9 +48,7 @@ def _import(context: ImportContext, node: OnnxNode, op: str, default_dtype: str)
     context.emit(node, op, operands, axis=axis % rank if rank else 0)
 
 
-def _parameter(
-    context: ImportContext, node: OnnxNode, index: int, role: str, value: Array
-) -> str:
+def _parameter(context: ImportContext, node: OnnxNode, index: int, role: str, value: Array) -> str:
     """The operand for a scale or zero point; one value becomes a scalar whatever its shape."""
     if value.size == 1 and value.shape != ():
         return context.add_constant(f"{node.outputs[0]}.{role}", value.reshape(()))

@@ -9,6 +9,7 @@ from daedal.compiler.graph.ops.registry import (
     ints,
     register,
     require,
+    require_float,
     whole,
 )
 from daedal.compiler.graph.ops.windows import convolve, output_extents
@@ -58,6 +59,7 @@ def _check_bias(operands: Sequence[TensorType], length: int) -> None:
 
 
 def _infer_conv2d(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    require_float(operands)
     shape = infer_conv2d_shape(operands[0], operands[1], attrs)
     _check_bias(operands, shape[1])
     return TensorType(shape, "float32")
@@ -77,6 +79,7 @@ def _evaluate_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], attrs
 
 
 def _infer_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    require_float(operands)
     weights = operands[1]
     require(weights.rank == 2, f"dense weights must be a matrix, not {weights}; repair the model")
     out_features, in_features = weights.shape if whole(attrs, "transposed") else weights.shape[::-1]
@@ -115,4 +118,3 @@ DENSE = register(
         doc="float dense layer, weights (O, K) where transposed is 1, else (K, O)",
     )
 )
-

@@ -13,6 +13,7 @@ from daedal.compiler.graph.ops.registry import (
     number,
     register,
     require,
+    require_float,
 )
 from daedal.compiler.graph.types import TensorType
 
@@ -20,6 +21,7 @@ __all__ = ["ADD", "CLIP", "LOG_SOFTMAX", "RELU", "SOFTMAX"]
 
 
 def _infer_add(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    require_float(operands)
     a, b = operands
     try:
         shape = np.broadcast_shapes(a.shape, b.shape)
@@ -34,10 +36,12 @@ def _infer_add(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _infer_same(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    require_float(operands)
     return operands[0]
 
 
 def _infer_softmax(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    require_float(operands)
     rank = operands[0].rank
     require(
         all(0 <= axis < rank for axis in ints(attrs, "axes")),

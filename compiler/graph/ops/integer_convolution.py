@@ -29,9 +29,7 @@ def _infer_q_conv2d(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return result_type(shape, x)
 
 
-def _evaluate_q_conv2d(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_q_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
     x, w, params = arrays
     weights = types[1].layout.unpack(w).astype(np.float64)
     per_channel = params.reshape(-1, 3)[:, None, None, :]
@@ -63,9 +61,7 @@ def _infer_q_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return result_type(shape, x)
 
 
-def _evaluate_q_dense(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_q_dense(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
     x, w, params = arrays
     acc = x.astype(np.float64) @ w.astype(np.float64).T
     return requantize(acc.astype(np.int64), params, attrs)

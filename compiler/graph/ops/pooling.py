@@ -11,6 +11,7 @@ from daedal.compiler.graph.ops.registry import (
     ints,
     register,
     require,
+    require_float,
     whole,
 )
 from daedal.compiler.graph.ops.windows import output_extents, sliding_windows
@@ -45,13 +46,12 @@ def window_counts(x: TensorType, attrs: Attrs) -> tuple[tuple[int, ...], tuple[i
     for axis, num_outputs in enumerate((oh, ow)):
         extent = x.shape[2 + axis]
         starts = [index * strides[axis] - pads[axis] for index in range(num_outputs)]
-        counts.append(
-            tuple(min(start + kernel[axis], extent) - max(start, 0) for start in starts)
-        )
+        counts.append(tuple(min(start + kernel[axis], extent) - max(start, 0) for start in starts))
     return counts[0], counts[1]
 
 
 def _infer_pool(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    require_float(operands)
     return TensorType(infer_pool_shape(operands[0], attrs), operands[0].dtype)
 
 
@@ -60,15 +60,11 @@ def _windows(x: Array, attrs: Attrs, pad_value: float) -> Array:
     return sliding_windows(x, kernel, strides, pads, _NO_DILATION, pad_value)
 
 
-def _evaluate_max_pool(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_max_pool(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
     return np.asarray(_windows(arrays[0], attrs, -np.inf).max(axis=(4, 5)))
 
 
-def _evaluate_avg_pool(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_avg_pool(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
     sums = _windows(arrays[0].astype(np.float64), attrs, 0.0).sum(axis=(4, 5))
     if whole(attrs, "count_include_pad"):
         kernel = ints(attrs, "kernel")

@@ -77,9 +77,7 @@ def _infer_flip_sign(operands: Sequence[TensorType], attrs: Attrs) -> TensorType
     return TensorType(operands[0].shape, other)
 
 
-def _evaluate_quantize(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_quantize(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
     x, scale, zero_point = arrays
     return numerics.quantize(
         x,

@@ -12,7 +12,17 @@ import numpy.typing as npt
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.errors import ModelError
 
-__all__ = ["OpDef", "get_op", "ints", "list_ops", "number", "register", "require", "whole"]
+__all__ = [
+    "OpDef",
+    "get_op",
+    "ints",
+    "list_ops",
+    "number",
+    "register",
+    "require",
+    "require_float",
+    "whole",
+]
 
 Array = npt.NDArray[Any]
 Attrs = Mapping[str, Any]
@@ -88,6 +98,15 @@ def require(condition: bool, message: str) -> None:
     """Raise ModelError with `message` unless the condition holds."""
     if not condition:
         raise ModelError(message)
+
+
+def require_float(operands: Sequence[TensorType]) -> None:
+    """Raise ModelError unless every operand is float32."""
+    for operand in operands:
+        require(
+            operand.dtype == "float32",
+            f"operands must be float32, not {operand}; insert a DequantizeLinear",
+        )
 
 
 def ints(attrs: Attrs, name: str) -> tuple[int, ...]:

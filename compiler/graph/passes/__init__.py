@@ -1,1 +1,22 @@
-"""Graph -> Graph passes, one per file."""
+"""Graph passes: functions from graph to graph, one per file. `compiler.pipeline` lists the order."""
+
+from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_conv
+from daedal.compiler.graph.passes.fold_bias import fold_bias
+from daedal.compiler.graph.passes.fold_constants import fold_constants
+from daedal.compiler.graph.passes.lower_qdq import lower_qdq
+from daedal.compiler.graph.passes.partition import Partition, partition
+from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
+from daedal.compiler.graph.passes.to_blocked import to_blocked
+
+__all__ = [
+    "Partition",
+    "eliminate_dead_code",
+    "flatten_dense_to_conv",
+    "fold_bias",
+    "fold_constants",
+    "lower_qdq",
+    "partition",
+    "simplify_reshapes",
+    "to_blocked",
+]

@@ -1,0 +1,118 @@
+"""Turns integer dense layers into convolutions, so that the blocked layout needs no data movement."""
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import AttrValue, Graph, Node
+
+__all__ = ["flatten_dense_to_conv"]
+
+_ELEMENTWISE = ("q_add", "q_requantize")
+
+
+def flatten_dense_to_conv(graph: Graph) -> Graph:
+    """Compute `q_dense` as `q_conv2d`, and matrices (N, C) as maps (N, C, 1, 1).
+
+    A dense layer over a flattened map becomes a convolution whose kernel is the map; any other one
+    a 1x1 convolution. Integer elementwise operators on matrices move to maps too. Whatever else
+    reads a result gets it through a reshape. Exact.
+
+    Before::
+
+        f = reshape(x) shape=1,512          # x: int8[1,32,4,4]
+        y = q_dense(f, w, p)                # w: int8[10,512]
+
+    After::
+
+        const w.map: int8[10,32,4,4]
+        y = q_conv2d(x, w.map, p) ...       # int8[1,10,1,1]
+        y.flat = reshape(y) shape=1,10      # where something reads the matrix
+    """
+    return _Rewrite(graph).run()
+
+
+class _Rewrite:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._builder = GraphBuilder(graph.name, graph)
+        self._maps: dict[str, str] = {}
+        self._matrices: dict[str, str] = {}
+
+    def run(self) -> Graph:
+        self._builder.copy_inputs()
+        for node in self._graph.nodes:
+            if node.op == "q_dense":
+                self._rewrite_dense(node)
+            elif node.op in _ELEMENTWISE and self._graph.types[node.output].rank == 2:
+                *data, params = node.inputs
+                operands = [*(self._as_map(name) for name in data), params]
+                self._define_map(node, node.op, operands, dict(node.attrs))
+            else:
+                self._builder.copy_node(node, [self._as_matrix(name) for name in node.inputs])
+        return self._builder.finish([self._as_matrix(name) for name in self._graph.outputs])
+
+    def _rewrite_dense(self, node: Node) -> None:
+        x, w, params = node.inputs
+        source = self._flattened_map(x)
+        maps = self._as_map(x) if source is None else self._as_matrix(source)
+        _, *extents = self._builder.types[maps].shape
+        weights = self._graph.constant(w)
+        kernel = self._builder.constant(
+            self._builder.fresh_name(f"{w}.map"), weights.reshape(weights.shape[0], *extents)
+        )
+        attrs: dict[str, AttrValue] = {
+            "strides": (1, 1),
+            "pads": (0, 0, 0, 0),
+            "dilations": (1, 1),
+            "groups": 1,
+            "pad_value": 0,
+            **node.attrs,
+        }
+        self._define_map(node, "q_conv2d", [maps, kernel, params], attrs)
+
+    def _flattened_map(self, name: str) -> str | None:
+        """The map (N, C, H, W) that `name` (N, C * H * W) flattens, or None."""
+        producer = self._graph.producers.get(name)
+        if producer is None or producer.op != "reshape":
+            return None
+        before = self._graph.types[producer.inputs[0]].shape
+        after = self._graph.types[name].shape
+        return producer.inputs[0] if len(before) == 4 and before[0] == after[0] else None
+
+    def _define_map(
+        self, node: Node, op: str, operands: list[str], attrs: dict[str, AttrValue]
+    ) -> None:
+        """Add the operator on maps; its result keeps the name unless a graph output needs that."""
+        name = node.output
+        if name in self._graph.outputs:
+            name = self._builder.fresh_name(f"{node.output}.map")
+        self._maps[node.output] = self._builder.add(
+            op, operands, attrs, output=name, name=node.name
+        )
+
+    def _as_map(self, name: str) -> str:
+        """The matrix `name` of the old graph as a map (N, C, 1, 1)."""
+        if name not in self._maps:
+            shape = self._graph.types[name].shape
+            output = self._builder.fresh_name(f"{name}.map")
+            self._maps[name] = self._builder.add(
+                "reshape", [name], {"shape": (*shape, 1, 1)}, output=output
+            )
+        return self._maps[name]
+
+    def _as_matrix(self, name: str) -> str:
+        """The tensor `name` of the old graph in its old shape."""
+        if name not in self._maps or self._maps[name] == name:
+            wanted = self._graph.types[name]
+            if name not in self._maps or self._builder.types[name].shape == wanted.shape:
+                return name
+        elif self._builder.is_defined(name):
+            return name
+        if name not in self._matrices:
+            is_output = name in self._graph.outputs
+            output = name if is_output else self._builder.fresh_name(f"{name}.flat")
+            self._matrices[name] = self._builder.add(
+                "reshape",
+                [self._maps[name]],
+                {"shape": self._graph.types[name].shape},
+                output=output,
+            )
+        return self._matrices[name]

@@ -1,0 +1,195 @@
+"""Lowers quantize/dequantize patterns to integer operators.
+
+This is the one pass that may change bits: every operator by at most one unit of its output's last
+place against onnxruntime, fed the same inputs. Every later pass is exact.
+"""
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.passes.integer_rules import LoweringContext, lower_tensor
+from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
+from daedal.isa.errors import ModelError
+
+__all__ = ["lower_qdq"]
+
+
+def lower_qdq(graph: Graph, *, multiplier_bits: int, accumulator_bits: int = 32) -> Graph:
+    """Replace float operators between `dequantize` and `quantize` by integer operators.
+
+    Each keeps the name of the quantized tensor it computes. Activations become int8: uint8 ones by
+    -128 on value and zero point. Zero points fold into biases and pad values, ReLU and Clip into
+    bounds, and a quantize of a dequantize with the same scale and zero point vanishes. Float
+    operators that no rule covers stay, with the dequantize and quantize nodes they need.
+
+    Parameters
+    ----------
+    graph : a graph from the frontend.
+    multiplier_bits : bits of the unsigned multipliers of REQUANTIZE in the variant.
+    accumulator_bits : bits of its accumulators.
+
+    Before::
+
+        x = dequantize(x_q, sx, zx) axis=1
+        w = dequantize(w_q, sw, zw) axis=0
+        t = conv2d(x, w, b) ...
+        r = relu(t)
+        y_q = quantize(r, sy, zy) axis=1
+
+    After::
+
+        const y_q.params: int64[16,3]
+        y_q = q_conv2d(x_q, w_q, y_q.params) low=zy pad_value=zx zero_point=zy ...
+
+    Raises
+    ------
+    ModelError
+        For a model without quantization, and for a layer whose weights, bias or scales the
+        machine cannot hold.
+    """
+    if not any(node.op in ("quantize", "dequantize") for node in graph.nodes):
+        raise ModelError(
+            f"models must be quantized to int8 (QDQ), and {graph.name!r} has no QuantizeLinear "
+            "node; quantize it with onnxruntime.quantization.quantize_static, format QDQ"
+        )
+    try:
+        return _Lowering(graph, multiplier_bits, accumulator_bits).run()
+    except RecursionError as error:
+        # The rules follow chains of reshapes and pools recursively; real chains have a few links.
+        raise ModelError(
+            f"chains of reshapes and pools between quantized layers must be short ({graph.name!r}); "
+            "merge them in the model"
+        ) from error
+
+
+class _Lowering:
+    """One run: walks the quantize nodes in order, and emits float nodes only where they are read."""
+
+    def __init__(self, graph: Graph, multiplier_bits: int, accumulator_bits: int) -> None:
+        self._graph = graph
+        self._builder = GraphBuilder(graph.name, graph)
+        self._integer_names: dict[str, str] = {}
+        self._context = LoweringContext(
+            graph, self._builder, multiplier_bits, accumulator_bits, self._view
+        )
+
+    def run(self) -> Graph:
+        self._builder.copy_inputs()
+        for node in self._graph.nodes:
+            if node.op == "quantize" and node.output not in self._integer_names:
+                self._lower_quantize(node)
+        for name in self._graph.outputs:
+            self._emit(name)
+        return self._builder.finish(self._graph.outputs)
+
+    def _lower_quantize(self, node: Node) -> None:
+        """Compute the quantized tensor by an integer operator, or by the host's quantize."""
+        name = self._name_for(node.output)
+        quantization = self._quantization(node)
+        lowered = None
+        if quantization is not None:
+            lowered = lower_tensor(self._context, node.inputs[0], quantization, name)
+        if lowered is None:
+            self._emit(node.inputs[0])
+            scale, zero_point = node.inputs[1], self._signed_zero_point(node)
+            operands = [node.inputs[0], scale, zero_point]
+            lowered = self._builder.add(
+                "quantize", operands, node.attrs, output=name, name=node.name
+            )
+        self._integer_names[node.output] = lowered
+
+    def _name_for(self, tensor: str) -> str:
+        """Name of the int8 form of a quantized tensor: its own, unless uint8 is a graph output."""
+        if tensor in self._graph.outputs and self._graph.types[tensor].dtype == "uint8":
+            return self._builder.fresh_name(f"{tensor}.int8")
+        return tensor
+
+    def _quantization(self, node: Node) -> Quantization | None:
+        """Scale and zero point of a quantize or dequantize node, or None where it is not lowerable:
+        parameters per channel, or integers of more than 8 bits."""
+        scale, zero_point = (self._graph.constants.get(name) for name in node.inputs[1:])
+        assert scale is not None and zero_point is not None
+        if scale.size != 1 or zero_point.dtype.name not in ("int8", "uint8"):
+            return None
+        offset = 128 if zero_point.dtype.name == "uint8" else 0
+        return Quantization(float(scale.reshape(())), int(zero_point.reshape(())) - offset)
+
+    def _signed_zero_point(self, node: Node) -> str:
+        """The zero point operand, as int8 where it was uint8."""
+        name = node.inputs[2]
+        value = self._graph.constant(name)
+        if value.dtype.name != "uint8":
+            return name
+        signed = (value.astype("int16") - 128).astype("int8")
+        return self._builder.constant(self._builder.fresh_name(f"{name}.int8"), signed)
+
+    def _view(self, tensor: str) -> QuantizedTensor | None:
+        """The int8 tensor behind a float tensor that is a plain dequantize, else None."""
+        node = self._graph.producers.get(tensor)
+        if node is None or node.op != "dequantize" or self._graph.is_constant(node.inputs[0]):
+            return None
+        quantization = self._quantization(node)
+        if quantization is None:
+            return None
+        name = self._integer(node.inputs[0])
+        return QuantizedTensor(name, quantization.scale, quantization.zero_point)
+
+    def _integer(self, tensor: str) -> str:
+        """int8 form of an integer tensor of the old graph."""
+        if tensor not in self._integer_names:
+            if tensor in self._graph.inputs:
+                self._integer_names[tensor] = self._signed_input(tensor)
+            else:
+                node = self._graph.producers[tensor]
+                operand = self._integer(node.inputs[0])
+                self._integer_names[tensor] = self._builder.copy_node(node, [operand])
+        return self._integer_names[tensor]
+
+    def _signed_input(self, tensor: str) -> str:
+        if self._graph.types[tensor].dtype != "uint8":
+            return tensor
+        output = self._builder.fresh_name(f"{tensor}.int8")
+        return self._builder.add("flip_sign", [tensor], output=output)
+
+    def _emit(self, tensor: str) -> None:
+        """Make `tensor` of the old graph exist in the new one, with what it depends on."""
+        stack = [tensor]
+        while stack:
+            name = stack[-1]
+            if self._builder.is_defined(name) or self._graph.is_constant(name):
+                stack.pop()
+                continue
+            if self._graph.types[name].dtype in ("int8", "uint8"):
+                self._emit_integer(name)
+                stack.pop()
+                continue
+            node = self._graph.producers[name]
+            missing = [item for item in self._float_operands(node) if not self._is_ready(item)]
+            if missing:
+                stack.extend(missing)
+                continue
+            self._emit_float(node)
+            stack.pop()
+
+    def _is_ready(self, name: str) -> bool:
+        return self._builder.is_defined(name) or self._graph.is_constant(name)
+
+    def _float_operands(self, node: Node) -> tuple[str, ...]:
+        return () if node.op == "dequantize" else node.inputs
+
+    def _emit_float(self, node: Node) -> None:
+        if node.op != "dequantize" or self._graph.is_constant(node.inputs[0]):
+            self._builder.copy_node(node)
+            return
+        operands = [self._integer(node.inputs[0]), node.inputs[1], self._signed_zero_point(node)]
+        self._builder.copy_node(node, operands)
+
+    def _emit_integer(self, name: str) -> None:
+        """Define a graph output that is an integer tensor, under its own name and type."""
+        integer = self._integer(name)
+        if self._builder.is_defined(name):
+            return
+        if self._graph.types[name].dtype == "uint8":
+            self._builder.add("flip_sign", [integer], output=name)
+        else:
+            shape = self._graph.types[name].shape
+            self._builder.add("reshape", [integer], {"shape": shape}, output=name)

@@ -1,0 +1,100 @@
+"""Finds the integers behind the weights and the bias of a quantized layer."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.ops.registry import get_op
+from daedal.isa.errors import ModelError
+
+__all__ = ["QuantizedWeights", "find_weights", "real_constant"]
+
+
+@dataclass(frozen=True)
+class QuantizedWeights:
+    """int8 weights with zero point 0 and one scale per output channel.
+
+    Parameters
+    ----------
+    name : the constant they come from.
+    values : integers, output channel first.
+    scales : (output channels,) float64.
+    """
+
+    name: str
+    values: Array
+    scales: Array
+
+
+def find_weights(graph: Graph, layer: Node, channel_axis: int) -> QuantizedWeights:
+    """Weights of `layer` with `channel_axis`, that of the output channels, moved to the front.
+
+    Raises
+    ------
+    ModelError
+        For weights that are computed, not quantized, quantized along another axis, or that do not
+        fit into int8 once their zero point is subtracted.
+    """
+    tensor = layer.inputs[1]
+    orders = []
+    producer = graph.producers.get(tensor)
+    while producer is not None and producer.op == "transpose":
+        orders.append(producer.attrs["order"])
+        producer = graph.producers.get(producer.inputs[0])
+    if producer is None or producer.op != "dequantize" or not graph.is_constant(producer.inputs[0]):
+        raise ModelError(
+            f"weights of a quantized layer must be constant and quantized, not {tensor!r} "
+            f"({layer}); quantize the weights to int8"
+        )
+    values, scale, zero_point = (graph.constant(name) for name in producer.inputs)
+    axis = producer.attrs["axis"]
+    assert isinstance(axis, int)
+    integers = values.astype(np.int64) - _along(zero_point, axis, values.ndim)
+    for order in reversed(orders):
+        assert isinstance(order, tuple)
+        integers, axis = integers.transpose(order), order.index(axis)
+    if scale.size > 1 and axis != channel_axis:
+        raise ModelError(
+            f"weights must be quantized per tensor or per output channel, not along axis {axis} "
+            f"({layer}); quantize the model again"
+        )
+    integers = np.moveaxis(integers, channel_axis, 0)
+    if integers.min() < -128 or integers.max() > 127:
+        raise ModelError(
+            "weights must fit into int8 once their zero point is subtracted, not "
+            f"{integers.min()} to {integers.max()} ({layer}); quantize them symmetrically"
+        )
+    scales = np.broadcast_to(scale.astype(np.float64), (integers.shape[0],))
+    return QuantizedWeights(
+        producer.inputs[0], np.ascontiguousarray(integers.astype(np.int8)), scales
+    )
+
+
+def real_constant(graph: Graph, layer: Node, tensor: str) -> Array:
+    """Value of a constant, through the nodes that make it (dequantize, reshape).
+
+    Raises
+    ------
+    ModelError
+        Where it depends on an input of the graph.
+    """
+    if graph.is_constant(tensor):
+        return graph.constant(tensor)
+    producer = graph.producers.get(tensor)
+    if producer is None or producer.op not in ("dequantize", "reshape", "transpose"):
+        raise ModelError(
+            f"the bias of a quantized layer must be constant, not {tensor!r} ({layer}); "
+            "fold it into a constant"
+        )
+    operands = [real_constant(graph, layer, name) for name in producer.inputs]
+    types = [graph.types[name] for name in producer.inputs]
+    return get_op(producer.op).evaluate(operands, types, producer.attrs)
+
+
+def _along(parameter: Array, axis: int, rank: int) -> Array:
+    if parameter.size == 1:
+        return parameter.astype(np.int64).reshape(())
+    shape = [1] * rank
+    shape[axis] = parameter.size
+    return parameter.astype(np.int64).reshape(shape)

@@ -1,0 +1,156 @@
+"""Puts the integer operators' tensors into the layouts of the accelerator."""
+
+import numpy as np
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout, Layout, WeightLayout
+from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.types import TensorType
+from daedal.isa.errors import ModelError
+
+__all__ = ["to_blocked"]
+
+
+def to_blocked(
+    graph: Graph, *, block_in: int, block_out: int, batch: int = 1, depthwise: bool = False
+) -> Graph:
+    """Block activations, weights and parameters; pack at the entry, unpack at the exit. Exact.
+
+    A name means the same logical tensor as before. Where a tensor exists in both layouts, the one
+    that is new gets the suffix ``.blocked`` or ``.plain``.
+
+    Parameters
+    ----------
+    graph : an integer graph without `q_dense` (`flatten_dense_to_conv`).
+    block_in, block_out, batch : shape of the variant's multiplier array. Activations are blocked
+        by max(block_in, block_out).
+    depthwise : keep convolutions with one channel per group for the depthwise mode (needs
+        block_in == block_out); all other groups become zeros in ungrouped weights.
+
+    Before::
+
+        y = q_conv2d(x, w, p) ...           # int8[1,20,8,8]
+        z = dequantize(y, s, o)
+
+    After::
+
+        x.blocked = pack(x) batch=1 block=16
+        y = q_conv2d(x.blocked, w.blocked, p.blocked) ...   # int8[1,20,8,8]:NCHW1n16c
+        y.plain = unpack(y)
+        z = dequantize(y.plain, s, o)
+
+    Raises
+    ------
+    ModelError
+        For an integer operator on a tensor that is not a map (N, C, H, W).
+    """
+    assert not depthwise or block_in == block_out, "depthwise mode needs a square array"
+    return _Blocking(graph, block_in, block_out, batch, depthwise).run()
+
+
+class _Blocking:
+    def __init__(
+        self, graph: Graph, block_in: int, block_out: int, batch: int, depthwise: bool
+    ) -> None:
+        self._graph = graph
+        self._builder = GraphBuilder(graph.name, graph)
+        self._weights = WeightLayout(block_out, block_in)
+        self._activations = ActivationLayout(batch, max(block_in, block_out))
+        self._block_out = block_out
+        self._depthwise = depthwise
+        self._blocked: dict[str, str] = {}
+        self._plain: dict[str, str] = {}
+
+    def run(self) -> Graph:
+        self._builder.copy_inputs()
+        for node in self._graph.nodes:
+            if get_op(node.op).on_accelerator:
+                self._block_node(node)
+            else:
+                self._builder.copy_node(node, [self._as_plain(name) for name in node.inputs])
+        return self._builder.finish([self._as_plain(name) for name in self._graph.outputs])
+
+    def _block_node(self, node: Node) -> None:
+        x = self._graph.types[node.inputs[0]]
+        if x.rank != 4:
+            raise ModelError(
+                f"tensors on the accelerator must be maps (N, C, H, W), not {x} ({node}); "
+                "reshape it in the model"
+            )
+        *data, params = node.inputs
+        attrs = dict(node.attrs)
+        if node.op == "q_conv2d":
+            operands = [self._as_blocked(data[0]), self._block_weights(node, attrs)]
+        else:
+            operands = [self._as_blocked(name) for name in data]
+        operands.append(self._block_params(node, params))
+        name = node.output
+        if name in self._graph.outputs:
+            name = self._builder.fresh_name(f"{name}.blocked")
+        self._blocked[node.output] = self._builder.add(
+            node.op, operands, attrs, output=name, name=node.name
+        )
+
+    def _as_blocked(self, name: str) -> str:
+        if name not in self._blocked:
+            output = self._builder.fresh_name(f"{name}.blocked")
+            attrs = {"batch": self._activations.batch, "block": self._activations.block}
+            self._blocked[name] = self._builder.add("pack", [name], attrs, output=output)
+        return self._blocked[name]
+
+    def _as_plain(self, name: str) -> str:
+        if self._graph.is_constant(name):
+            return name
+        if name not in self._plain:
+            self._plain[name] = name
+            blocked = self._blocked.get(name)
+            if blocked is not None and not self._is_plain(name):
+                is_output = name in self._graph.outputs
+                output = name if is_output else self._builder.fresh_name(f"{name}.plain")
+                self._plain[name] = self._builder.add("unpack", [blocked], output=output)
+        return self._plain[name]
+
+    def _is_plain(self, name: str) -> bool:
+        return self._builder.is_defined(name) and self._builder.types[name].is_plain
+
+    def _block_weights(self, node: Node, attrs: dict[str, AttrValue]) -> str:
+        """Weights in their layout; sets `groups` to 1 where groups became zeros."""
+        name = node.inputs[1]
+        values, type_ = self._graph.constant(name), self._graph.types[name]
+        groups = attrs["groups"]
+        assert isinstance(groups, int)
+        layout: Layout = self._weights
+        if groups > 1:
+            channels = self._graph.types[node.inputs[0]].shape[1]
+            if self._depthwise and type_.shape[:2] == (channels, 1):
+                layout = DepthwiseLayout((type_.shape[2], type_.shape[3]), self._activations.block)
+            else:
+                values = _expand_groups(values, groups)
+                type_ = TensorType(values.shape, type_.dtype)
+                attrs["groups"] = 1
+        return self._define(name, layout.pack(values), type_.with_layout(layout))
+
+    def _block_params(self, node: Node, name: str) -> str:
+        """(rows, 3) into (rows / block_out, block_out, 3), or lanes of equal rows."""
+        rows, lanes = self._graph.constant(name), self._block_out
+        if node.op == "q_conv2d":
+            block = self._activations.block
+            padded = np.zeros((-(-len(rows) // block) * block, 3), dtype=np.int64)
+            padded[: len(rows)] = rows
+            return self._define(name, padded.reshape(-1, lanes, 3))
+        return self._define(name, np.repeat(rows[:, None, :], lanes, axis=1))
+
+    def _define(self, name: str, array: Array, type_: TensorType | None = None) -> str:
+        return self._builder.constant(self._builder.fresh_name(f"{name}.blocked"), array, type_)
+
+
+def _expand_groups(values: Array, groups: int) -> Array:
+    """(O, I/groups, KH, KW) into (O, I, KH, KW) with zeros between groups."""
+    o, per_group, kh, kw = values.shape
+    wide = np.zeros((o, per_group * groups, kh, kw), dtype=values.dtype)
+    outs = o // groups
+    for group in range(groups):
+        rows = slice(group * outs, (group + 1) * outs)
+        wide[rows, group * per_group : (group + 1) * per_group] = values[rows]
+    return wide

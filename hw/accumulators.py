@@ -1,0 +1,223 @@
+"""Banked accumulators: GEMM, ALU, STORE and LOAD share them, each bank one read and one write.
+
+Input: `accumulator_ports`. Output: rows two cycles after each accepted read. The bank of a row is
+its top bit (the virtual thread, by convention of the compiler) and its lowest bits.
+"""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory as Ram
+
+from daedal.hw.interfaces import accumulator_ports
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import LoadMemory
+from daedal.isa.variant import Variant
+
+__all__ = ["PATIENCE_CYCLES", "Accumulators", "bank_of"]
+
+PATIENCE_CYCLES = 8
+"""A request that lost so many cycles takes one slot of its bank away from GEMM."""
+
+
+def bank_of(variant: Variant, row: Value) -> Value:
+    """Bank number of an accumulator row: {top bit, low bits}."""
+    low_bits = variant.memory.acc_banks.bit_length() - 2
+    top = scratchpad(variant, Memory.ACC).index_bits - 1
+    return Cat(row[:low_bits], row[top])
+
+
+class Accumulators(wiring.Component):
+    """Accumulator rows in banks; arbitration per bank and cycle.
+
+    GEMM always goes first. Of the others the ALU goes before STORE (reads) and before LOAD
+    (writes), until one has waited `PATIENCE_CYCLES`: then it precedes the ALU and `gemm_hold`
+    withholds one product of that bank. GEMM's reads and writes follow its issue after fixed times,
+    so the freed slot comes that much later; with repeated holds every wait is bounded.
+
+    Reads return what was written up to the cycle before. No unit may depend on a row that is
+    written in the cycle in which it is read (GEMM forwards, tokens and the ALU's interlock order
+    the rest).
+    """
+
+    def __init__(self, *, variant: Variant) -> None:
+        self._variant = variant
+        super().__init__(accumulator_ports(variant))
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        variant = self._variant
+        pad = scratchpad(variant, Memory.ACC)
+        banks = variant.memory.acc_banks
+        low_bits = banks.bit_length() - 2
+        # Write enables as fine as the narrowest writer: a bus word of LOAD or a group of lanes.
+        grain = min(
+            variant.bus.data_bits // pad.memory_bits or 1,
+            variant.units.alu_lanes,
+            variant.units.requantize_lanes,
+        )
+        grains = pad.elements // grain
+
+        readers = {"alu": self.alu_read, "alu2": self.alu_read2, "store": self.store_read}
+        answers = {"alu": self.alu_data, "alu2": self.alu_data2, "store": self.store_data}
+        read_bank = {name: bank_of(variant, port.p) for name, port in readers.items()}
+        fill_data, fill_mask = self._widen_fill(m, grain)
+        fill = self.fill.p
+        for_acc = Signal()
+        m.d.comb += for_acc.eq(
+            (fill.memory == LoadMemory.ACC) | (fill.memory == LoadMemory.ACC_NARROW)
+        )
+        fill_valid = self.fill.valid & for_acc
+        fill_bank = bank_of(variant, fill.row)
+        alu_bank = bank_of(variant, self.alu_write.p.row)
+        alu_mask = Cat(self.alu_write.p.mask[number * grain] for number in range(grains))
+
+        urgent, holds = {}, []
+        for name, valid, ready, bank in (
+            *((n, p.valid, p.ready, read_bank[n]) for n, p in readers.items()),
+            ("alu_write", self.alu_write.valid, self.alu_write.ready, alu_bank),
+            ("fill", fill_valid, self.fill.ready, fill_bank),
+        ):
+            urgent[name], hold = self._patience(m, name, valid & ~ready, bank)
+            holds.append(hold)
+        held = Signal(banks)
+        m.d.sync += held.eq(holds[0] | holds[1] | holds[2] | holds[3] | holds[4])
+        m.d.comb += self.gemm_hold.eq(held)
+
+        gemm_read_bank = bank_of(variant, self.gemm_read.row)
+        gemm_write_bank = bank_of(variant, self.gemm_write.row)
+        outputs = []
+        granted: dict[str, list[Value]] = {name: [] for name in (*readers, "alu_write", "fill")}
+        for number in range(banks):
+            ram = Ram(shape=pad.row_bits, depth=pad.depth_rows // banks, init=[])
+            m.submodules[f"bank{number}"] = ram
+            read, write = ram.read_port(), ram.write_port(granularity=grain * pad.element_bits)
+
+            def inner(row: Value) -> Value:
+                return row[low_bits : pad.index_bits - 1]
+
+            gemm_reads = self.gemm_read.enable & (gemm_read_bank == number)
+            wants = {
+                name: port.valid & (read_bank[name] == number) for name, port in readers.items()
+            }
+            store_first = urgent["store"] & wants["store"]
+            grant = {
+                "alu": ~gemm_reads & wants["alu"] & ~store_first,
+                "alu2": ~gemm_reads & wants["alu2"] & ~wants["alu"] & ~store_first,
+                "store": ~gemm_reads
+                & wants["store"]
+                & (store_first | ~(wants["alu"] | wants["alu2"])),
+            }
+            m.d.comb += [
+                read.en.eq(gemm_reads | wants["alu"] | wants["alu2"] | wants["store"]),
+                read.addr.eq(inner(self.store_read.p)),
+            ]
+            with m.If(gemm_reads):
+                m.d.comb += read.addr.eq(inner(self.gemm_read.row))
+            with m.Elif(grant["alu"]):
+                m.d.comb += read.addr.eq(inner(self.alu_read.p))
+            with m.Elif(grant["alu2"]):
+                m.d.comb += read.addr.eq(inner(self.alu_read2.p))
+
+            gemm_writes = self.gemm_write.enable & (gemm_write_bank == number)
+            alu_wants = self.alu_write.valid & (alu_bank == number)
+            fill_wants = fill_valid & (fill_bank == number)
+            fill_first = urgent["fill"] & fill_wants
+            grant["alu_write"] = ~gemm_writes & alu_wants & ~fill_first
+            grant["fill"] = ~gemm_writes & fill_wants & (fill_first | ~alu_wants)
+            with m.If(gemm_writes):
+                m.d.comb += [
+                    write.addr.eq(inner(self.gemm_write.row)),
+                    write.data.eq(self.gemm_write.data),
+                    write.en.eq(~0),
+                ]
+            with m.Elif(grant["alu_write"]):
+                m.d.comb += [
+                    write.addr.eq(inner(self.alu_write.p.row)),
+                    write.data.eq(self.alu_write.p.data),
+                    write.en.eq(alu_mask),
+                ]
+            with m.Elif(grant["fill"]):
+                m.d.comb += [
+                    write.addr.eq(inner(fill.row)),
+                    write.data.eq(fill_data),
+                    write.en.eq(fill_mask),
+                ]
+            for name, value in grant.items():
+                bit = Signal(name=f"grant_{name}_{number}")
+                m.d.comb += bit.eq(value)
+                granted[name].append(bit)
+            output = Signal(pad.row_bits, name=f"output{number}", reset_less=True)
+            m.d.sync += output.eq(read.data)
+            outputs.append(output)
+
+        # Fills for other memories are none of ours: ready says only "would be taken".
+        m.d.comb += [
+            self.alu_write.ready.eq(Cat(granted["alu_write"]).any()),
+            self.fill.ready.eq(Cat(granted["fill"]).any() | (self.fill.valid & ~for_acc)),
+        ]
+        for name, port in readers.items():
+            m.d.comb += port.ready.eq(Cat(granted[name]).any())
+            self._answer(m, name, Cat(granted[name]), outputs, answers[name])
+        gemm_bank = Signal.like(gemm_read_bank)
+        gemm_bank_out = Signal.like(gemm_read_bank)
+        m.d.sync += [gemm_bank.eq(gemm_read_bank), gemm_bank_out.eq(gemm_bank)]
+        with m.Switch(gemm_bank_out):
+            for number, output in enumerate(outputs):
+                with m.Case(number):
+                    m.d.comb += self.gemm_read.data.eq(output)
+        return m
+
+    def _patience(
+        self, m: Module, name: str, lost: Value, bank: Value
+    ) -> tuple[Signal, Value]:
+        """Count lost cycles of one requester: (it is urgent, one-hot bank to hold now)."""
+        age = Signal(range(PATIENCE_CYCLES), name=f"{name}_age")
+        urgent = Signal(name=f"{name}_urgent")
+        expired = Signal(name=f"{name}_expired")
+        m.d.comb += expired.eq(lost & (age == PATIENCE_CYCLES - 1))
+        with m.If(lost):
+            m.d.sync += [age.eq(age + 1), urgent.eq(urgent | expired)]
+        with m.Else():
+            m.d.sync += [age.eq(0), urgent.eq(0)]
+        return urgent, Mux(expired, 1 << bank, 0)
+
+    def _answer(self, m: Module, name: str, granted: Value, outputs, answer) -> None:
+        """Route the bank that a request was granted to its answer, two cycles later."""
+        first = Signal(len(outputs), name=f"{name}_first")
+        second = Signal(len(outputs), name=f"{name}_second")
+        m.d.sync += [first.eq(granted), second.eq(first)]
+        m.d.comb += answer.valid.eq(second.any())
+        with m.Switch(second):
+            for number, output in enumerate(outputs):
+                with m.Case(1 << number):
+                    m.d.comb += answer.data.eq(output)
+
+    def _widen_fill(self, m: Module, grain: int) -> tuple[Value, Value]:
+        """A fill as a full row of accumulators and its write enables, one per `grain` elements."""
+        variant = self._variant
+        pad = scratchpad(variant, Memory.ACC)
+        fill = self.fill.p
+        rows, masks = [], []
+        for bits in (pad.memory_bits, variant.array.input_bits):
+            count = variant.bus.data_bits // bits
+            elements = [
+                fill.data.word_select(k, bits).as_signed() for k in range(count)
+            ]
+            word = Cat(_resize(value, pad.element_bits) for value in elements)
+            rows.append(word.replicate(pad.elements // count))
+            beats = pad.elements // count
+            beat = fill.beat[: (beats - 1).bit_length()]
+            enables = (1 << (count // grain)) - 1
+            masks.append(Mux(fill.pad, (1 << (pad.elements // grain)) - 1,
+                             (enables << (beat * (count // grain)))[: pad.elements // grain]))
+        narrow = fill.memory == LoadMemory.ACC_NARROW
+        row, mask = Signal(pad.row_bits), Signal(pad.elements // grain)
+        m.d.comb += [row.eq(Mux(narrow, rows[1], rows[0])), mask.eq(Mux(narrow, masks[1], masks[0]))]
+        return row, mask
+
+
+def _resize(value: Value, bits: int) -> Value:
+    """A signed value cut or sign-extended to `bits` bits."""
+    if len(value) >= bits:
+        return value[:bits]
+    return Cat(value, value[-1].replicate(bits - len(value)))

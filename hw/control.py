@@ -1,0 +1,227 @@
+"""The AXI4-Lite slave with the register map of `isa.registers`.
+
+Input: the pins, and what the machine reports. Output: run settings, start and abort pulses, and the
+interrupt.
+"""
+
+from amaranth.hdl import Array, Cat, Const, Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.axi import axi4_lite_pins
+from daedal.hw.counters import counts_layout
+from daedal.hw.interfaces import read_request
+from daedal.hw.layouts import INDEX_BITS
+from daedal.isa.registers import (
+    CLASSES,
+    CONTROL_ADDRESS_BITS,
+    ID_VALUE,
+    REGISTERS,
+    counter_offset,
+    register,
+)
+from daedal.isa.table import BASES, Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["WATCHDOG_DEFAULT_CYCLES", "Control"]
+
+WATCHDOG_DEFAULT_CYCLES = 1 << 20
+"""The watchdog after reset: a machine that nobody configured does not hang either."""
+
+_GROUP_WORDS = 8
+
+
+
+class Control(wiring.Component):
+    """Registers behind AXI4-Lite.
+
+    AW and W may come in any order; a write happens when both are there and its B is on offer in the
+    next cycle. A read answers three cycles after AR. One write and one read are open at a time, and
+    every access is answered OKAY: unknown registers read 0 and ignore writes. Write strobes are
+    honoured. While a run is on, writes to addresses, lengths and the watchdog are ignored.
+
+    `interrupt` is a level: `isr & ier & gie`. Reading `control` clears done, as in AP_CTRL.
+
+    Members
+    -------
+    axi pins : as `axi.axi4_lite_pins` names them, without prefix.
+    start, abort : pulses. program, marks : bus word addresses; base{n} in `base_address`.
+    running : a run is on (or wanted). finished : pulse, the run ended.
+    error_code, error_unit, error_index : why, latched by the supervisor.
+    cycles, beats_read, beats_written, counts{u}, marks_written : what `counters` and `marks` count.
+
+    Source: UG1399, "S_AXILITE Control Register Map"; IHI 0022, B1.1.
+    """
+
+    def __init__(self, *, variant: Variant) -> None:
+        self._variant = variant
+        word_bits = len(read_request(variant).create().p.address)
+        self._skipped = variant.bus.address_bits - word_bits
+        members = {
+            **axi4_lite_pins(CONTROL_ADDRESS_BITS, ""),
+            "interrupt": Out(1),
+            "start": Out(1),
+            "abort": Out(1),
+            "program": Out(word_bits),
+            "program_length": Out(32),
+            "watchdog": Out(32),
+            "base_address": Out(data.ArrayLayout(word_bits, len(BASES))),
+            "marks": Out(word_bits),
+            "marks_capacity": Out(32),
+            "marks_written": In(32),
+            "running": In(1),
+            "finished": In(1),
+            "error_code": In(8),
+            "error_unit": In(3),
+            "error_index": In(INDEX_BITS),
+            "cycles": In(64),
+            "beats_read": In(64),
+            "beats_written": In(64),
+        }
+        for unit in Unit:
+            members[f"counts{unit:d}"] = In(counts_layout())
+        super().__init__(members)
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        done, gie, ier, isr = Signal(), Signal(), Signal(), Signal()
+        settings = {
+            item.name: Signal(32, name=item.name)
+            for item in REGISTERS
+            if item.writable and item.name not in ("control", "gie", "ier", "isr", "abort")
+        }
+        settings["watchdog"] = Signal(32, init=WATCHDOG_DEFAULT_CYCLES, name="watchdog")
+        self._drive_settings(m, settings)
+        m.d.comb += self.interrupt.eq(isr & ier & gie)
+
+        address, word, strobes, write = self._accept_write(m)
+        hits = {
+            item.name: write & (address == item.offset // 4) for item in REGISTERS if item.writable
+        }
+        bit0 = word[0] & strobes[0]
+        m.d.comb += [
+            self.start.eq(hits["control"] & bit0 & ~self.running),
+            self.abort.eq(hits["abort"] & bit0),
+        ]
+        for name, flag in (("gie", gie), ("ier", ier)):
+            with m.If(hits[name] & strobes[0]):
+                m.d.sync += flag.eq(word[0])
+        with m.If(self.finished):
+            m.d.sync += isr.eq(1)
+        with m.Elif(hits["isr"] & bit0):
+            m.d.sync += isr.eq(~isr)
+        for name, value in settings.items():
+            with m.If(hits[name] & ~self.running):
+                for lane in range(4):
+                    with m.If(strobes[lane]):
+                        m.d.sync += value[8 * lane : 8 * lane + 8].eq(
+                            word[8 * lane : 8 * lane + 8]
+                        )
+
+        status = Cat(self.running, done, ~self.running, done)
+        values = self._readable(settings, status, gie, ier, isr)
+        seen = self._answer_reads(m, values)
+        with m.If(self.finished):
+            m.d.sync += done.eq(1)
+        with m.Elif(seen | self.start):
+            m.d.sync += done.eq(0)
+        return m
+
+    def _drive_settings(self, m: Module, settings: dict[str, Signal]) -> None:
+        def word_address(name: str):  # noqa: ANN202 (amaranth is untyped)
+            return Cat(settings[f"{name}_lo"], settings[f"{name}_hi"])[
+                self._skipped : self._variant.bus.address_bits
+            ]
+
+        m.d.comb += [
+            self.program.eq(word_address("program")),
+            self.marks.eq(word_address("marks")),
+            self.program_length.eq(settings["program_length"]),
+            self.watchdog.eq(settings["watchdog"]),
+            self.marks_capacity.eq(settings["marks_capacity"]),
+        ]
+        for number in range(len(BASES)):
+            m.d.comb += self.base_address[number].eq(word_address(f"base{number}"))
+
+    def _accept_write(self, m: Module):
+        """Collect AW and W; returns word address, data, strobes and the pulse of a write."""
+        have_address, have_word = Signal(), Signal()
+        address = Signal(CONTROL_ADDRESS_BITS - 2)
+        word, strobes = Signal(32), Signal(4)
+        write = Signal()
+        m.d.comb += [
+            self.awready.eq(~have_address & ~self.bvalid),
+            self.wready.eq(~have_word & ~self.bvalid),
+            write.eq(have_address & have_word & ~self.bvalid),
+        ]
+        with m.If(self.awvalid & self.awready):
+            m.d.sync += [have_address.eq(1), address.eq(self.awaddr[2:])]
+        with m.If(self.wvalid & self.wready):
+            m.d.sync += [have_word.eq(1), word.eq(self.wdata), strobes.eq(self.wstrb)]
+        with m.If(write):
+            m.d.sync += [have_address.eq(0), have_word.eq(0), self.bvalid.eq(1)]
+        with m.If(self.bvalid & self.bready):
+            m.d.sync += self.bvalid.eq(0)
+        return address, word, strobes, write
+
+    def _readable(self, settings, status, gie, ier, isr) -> dict[int, object]:
+        """Value of every register by word number."""
+        named = {
+            **settings,
+            "control": status,
+            "gie": gie,
+            "ier": ier,
+            "isr": isr,
+            "id": Const(ID_VALUE, 32),
+            "marks_written": self.marks_written,
+            "error": Cat(self.error_code, self.error_unit),
+            "error_instruction": self.error_index,
+        }
+        pairs = {
+            "fingerprint": Const(int(self._variant.fingerprint, 16), 64),
+            "cycles": self.cycles,
+            "beats_read": self.beats_read,
+            "beats_written": self.beats_written,
+        }
+        for name, value in pairs.items():
+            named[f"{name}_lo"], named[f"{name}_hi"] = value[:32], value[32:]
+        words = {register(name).offset // 4: value for name, value in named.items()}
+        for unit in Unit:
+            counts = getattr(self, f"counts{unit:d}")
+            for number, kind in enumerate((*CLASSES, None)):
+                words[counter_offset(unit, kind) // 4] = counts[number]
+        return words
+
+    def _answer_reads(self, m: Module, values: dict[int, object]):
+        """Serve AR and R; returns the pulse of a read of `control`.
+
+        The value is chosen in two registered steps, first within groups of words, then among
+        groups: seventy words in one step would be the longest path of the machine.
+        """
+        address = Signal(CONTROL_ADDRESS_BITS - 2)
+        busy, chosen = Signal(), Signal()
+        m.d.comb += self.arready.eq(~busy)
+        with m.If(self.arvalid & self.arready):
+            m.d.sync += [busy.eq(1), address.eq(self.araddr[2:])]
+        groups = {}
+        for number in sorted({word // _GROUP_WORDS for word in values}):
+            first = number * _GROUP_WORDS
+            group = Signal(32, name=f"group{number}", reset_less=True)
+            members = [values.get(first + word, Const(0, 32)) for word in range(_GROUP_WORDS)]
+            m.d.sync += group.eq(Array(members)[address[:3]])
+            groups[number] = group
+        with m.If(busy & ~chosen):
+            m.d.sync += chosen.eq(1)
+        with m.If(chosen & ~self.rvalid):
+            m.d.sync += self.rvalid.eq(1)
+            with m.Switch(address[3:]):
+                for number, group in groups.items():
+                    with m.Case(number):
+                        m.d.sync += self.rdata.eq(group)
+                with m.Default():
+                    m.d.sync += self.rdata.eq(0)
+        with m.If(self.rvalid & self.rready):
+            m.d.sync += [self.rvalid.eq(0), busy.eq(0), chosen.eq(0)]
+        # Done is cleared in the cycle in which the group holding it is sampled, so that a run that
+        # ends a cycle later is not lost.
+        return busy & ~chosen & (address == register("control").offset // 4)

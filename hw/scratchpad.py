@@ -1,0 +1,197 @@
+"""Scratchpads: block RAM that LOAD fills by bus words and a unit reads by rows.
+
+Input: fills (`fill_signature`) or, for the output scratchpad, rows from the ALU. Output: registered
+read ports with a latency of two cycles. Reads never depend on a write of the same cycle: tokens
+order the units.
+"""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory as Ram
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.interfaces import (
+    fill_signature,
+    out_write_signature,
+    scratchpad_read_signature,
+)
+from daedal.hw.layouts import micro_op_struct
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import LoadMemory, Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["MicroOpMemory", "OutScratchpad", "Scratchpad", "read_shape"]
+
+
+def read_shape(variant: Variant, memory: Memory) -> tuple[int, int]:
+    """Widths (row number, data) of the read port of a scratchpad.
+
+    Parameters are read by slices of a row, as many entries as are requantized per cycle but at
+    least a bus word: a narrower RAM takes fewer blocks. The row number is then row * slices + slice.
+    """
+    pad = scratchpad(variant, memory)
+    width = pad.row_bits
+    if memory is Memory.PAR:
+        lanes_bits = variant.units.requantize_lanes * pad.element_bits
+        width = min(width, max(lanes_bits, variant.bus.data_bits))
+    slices = pad.row_bits // width
+    return pad.index_bits + (slices - 1).bit_length(), width
+
+
+class Scratchpad(wiring.Component):
+    """INP, WGT or PAR: written by LOAD, read by GEMM or ALU, one row per cycle.
+
+    Parameters
+    ----------
+    variant : the machine.
+    memory : which scratchpad.
+
+    Members
+    -------
+    fill : takes the fills addressed to this memory and never waits; others pass by.
+    read : a row (PAR: a slice, see `read_shape`) two cycles after `enable`.
+    """
+
+    def __init__(self, *, variant: Variant, memory: Memory) -> None:
+        if memory not in (Memory.INP, Memory.WGT, Memory.PAR):
+            raise ValueError(f"a scratchpad that LOAD fills must be INP, WGT or PAR, not {memory}")
+        self._variant = variant
+        self._memory = memory
+        super().__init__(
+            {
+                "fill": In(fill_signature(variant)),
+                "read": In(scratchpad_read_signature(*read_shape(variant, memory))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        pad = scratchpad(self._variant, self._memory)
+        row_width, data_width = read_shape(self._variant, self._memory)
+        slices = pad.row_bits // data_width
+        words = data_width // self._variant.bus.data_bits
+        m.submodules.ram = ram = Ram(
+            shape=data_width, depth=pad.depth_rows * slices, init=[]
+        )
+        write = ram.write_port(granularity=self._variant.bus.data_bits)
+        read = ram.read_port()
+
+        fill = self.fill.p
+        taken = Signal()
+        word = fill.beat[: (words - 1).bit_length()]
+        m.d.comb += [
+            self.fill.ready.eq(1),
+            taken.eq(self.fill.valid & (fill.memory == LoadMemory[self._memory.name])),
+            write.data.eq(fill.data.replicate(words)),
+        ]
+        # A pad covers a whole row at once; PAR, the only memory in slices, is never padded.
+        slice_number = fill.beat[(words - 1).bit_length() :][: row_width - pad.index_bits]
+        m.d.comb += write.addr.eq((fill.row[: pad.index_bits] << (slices - 1).bit_length())
+                                  | slice_number if slices > 1 else fill.row)
+        with m.If(taken):
+            m.d.comb += write.en.eq(Mux(fill.pad, ~0, 1 << word))
+
+        held = Signal(data_width, reset_less=True)
+        m.d.comb += [
+            read.addr.eq(self.read.row),
+            read.en.eq(self.read.enable),
+            self.read.data.eq(held),
+        ]
+        m.d.sync += held.eq(read.data)
+        return m
+
+
+class OutScratchpad(wiring.Component):
+    """OUT: written by the ALU in groups of lanes, read by STORE.
+
+    Members
+    -------
+    write : some elements of a row; elements that the ALU computes in one cycle share a mask.
+    read : a row two cycles after `enable`.
+    """
+
+    def __init__(self, *, variant: Variant) -> None:
+        self._variant = variant
+        super().__init__(
+            {
+                "write": In(out_write_signature(variant)),
+                "read": In(scratchpad_read_signature(*read_shape(variant, Memory.OUT))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        units = self._variant.units
+        pad = scratchpad(self._variant, Memory.OUT)
+        # The RAM's write enables are as coarse as the ALU's smallest group of lanes.
+        group = min(units.alu_lanes, units.requantize_lanes)
+        m.submodules.ram = ram = Ram(shape=pad.row_bits, depth=pad.depth_rows, init=[])
+        write = ram.write_port(granularity=group * pad.element_bits)
+        read = ram.read_port()
+        held = Signal(pad.row_bits, reset_less=True)
+        m.d.comb += [
+            write.addr.eq(self.write.row),
+            write.data.eq(self.write.data),
+            read.addr.eq(self.read.row),
+            read.en.eq(self.read.enable),
+            self.read.data.eq(held),
+        ]
+        with m.If(self.write.enable):
+            for number in range(pad.elements // group):
+                m.d.comb += write.en[number].eq(self.write.mask[number * group])
+        m.d.sync += held.eq(read.data)
+        return m
+
+
+class MicroOpMemory(wiring.Component):
+    """Micro-ops of GEMM or ALU; of their 64 bits in memory only the used ones are kept.
+
+    Members
+    -------
+    fill : takes the fills addressed to this memory and never waits; others pass by.
+    advance : both pipeline registers of the read port move in this cycle, else they hold.
+    index : number of the micro-op to read.
+    data : the micro-op whose number stood at `index` two advances ago.
+    """
+
+    def __init__(self, *, variant: Variant, unit: Unit) -> None:
+        self._variant = variant
+        self._load = {Unit.GEMM: LoadMemory.UOP_GEMM, Unit.ALU: LoadMemory.UOP_ALU}[unit]
+        self._layout = micro_op_struct(variant, unit)
+        pad = scratchpad(variant, self._load.memory)
+        super().__init__(
+            {
+                "fill": In(fill_signature(variant)),
+                "advance": In(1),
+                "index": In((pad.depth_rows * pad.elements - 1).bit_length()),
+                "data": Out(self._layout),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        pad = scratchpad(self._variant, self._load.memory)
+        used, per_row = self._layout.size, pad.elements
+        select_bits = (per_row - 1).bit_length()
+        m.submodules.ram = ram = Ram(shape=used * per_row, depth=pad.depth_rows, init=[])
+        write, read = ram.write_port(), ram.read_port()
+        fill = self.fill.p
+        m.d.comb += [
+            self.fill.ready.eq(1),
+            write.en.eq(self.fill.valid & (fill.memory == self._load)),
+            write.addr.eq(fill.row),
+            read.en.eq(self.advance),
+            read.addr.eq(self.index[select_bits:]),
+        ]
+        for number in range(per_row):
+            word = fill.data.word_select(number, pad.element_bits)
+            m.d.comb += write.data.word_select(number, used).eq(word)
+        select = Signal(select_bits, reset_less=True)
+        held = Signal(self._layout, reset_less=True)
+        with m.If(self.advance):
+            m.d.sync += [
+                select.eq(self.index[:select_bits]),
+                held.eq(read.data.word_select(select, used)),
+            ]
+        m.d.comb += self.data.eq(held)
+        return m

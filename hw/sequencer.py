@@ -1,0 +1,233 @@
+"""The sequencer: hardware loops around a range of micro-ops, one set of row numbers per cycle.
+
+Input: GEMM or ALU instructions. Output: a stream of steps; consecutive instructions follow each
+other without a bubble. Latency from instruction to first step: four cycles.
+"""
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.interfaces import fill_signature
+from daedal.hw.layouts import instruction_struct, issue_layout, retire_layout
+from daedal.hw.pipeline import register
+from daedal.hw.scratchpad import MicroOpMemory
+from daedal.isa.table import (
+    INSTRUCTIONS,
+    LOOPS,
+    MICRO_OPS,
+    Opcode,
+    Unit,
+    micro_op_layout,
+)
+from daedal.isa.variant import Variant
+
+__all__ = ["Sequencer", "step_layout"]
+
+
+def _index_names(unit: Unit) -> tuple[str, ...]:
+    return tuple(field.name for field in MICRO_OPS[unit] if field.name != "first")
+
+
+def step_layout(variant: Variant, opcode: Opcode, controls: tuple[str, ...]) -> data.StructLayout:
+    """One step: a product of GEMM, a vector of the ALU.
+
+    `index` holds the row numbers by micro-op field; `out_of_range` tells that one of them left its
+    field. `restart` is the decision that the product overwrites (GEMM). `last` marks the last step
+    of its instruction, `skip` a step that only retires an instruction with nothing to do.
+    `control` carries the instruction's fields named in `controls`.
+    """
+    unit = INSTRUCTIONS[opcode].unit
+    fields = instruction_struct(variant, opcode)
+    widths = micro_op_layout(variant, unit)
+    return data.StructLayout(
+        {
+            "index": data.StructLayout({n: widths[n].width for n in _index_names(unit)}),
+            "out_of_range": 1,
+            "restart": 1,
+            "last": 1,
+            "skip": 1,
+            "control": data.StructLayout({name: fields[name].shape for name in controls}),
+            "retire": retire_layout(),
+        }
+    )
+
+
+class Sequencer(wiring.Component):
+    """Expand instructions into steps: for i0, for i1, for i2, for uop in [uop_begin, uop_end).
+
+    index = base + i0 * factor0 + i1 * factor1 + i2 * factor2 + micro-op field. The loop sums are
+    kept as running sums, with one bit more that remembers an overflow. Pipeline: loop state and
+    micro-op address; RAM; RAM output register; sum. All of it moves or stands together.
+
+    Parameters
+    ----------
+    variant : the machine.
+    opcode : GEMM or ALU.
+    controls : fields of the instruction that go along with each step.
+
+    Members
+    -------
+    issue : instructions. fill : micro-ops from LOAD. steps : what `step_layout` says.
+    idle : no instruction and no step is inside.
+    """
+
+    def __init__(self, *, variant: Variant, opcode: Opcode, controls: tuple[str, ...]) -> None:
+        if opcode not in (Opcode.GEMM, Opcode.ALU):
+            raise ValueError(f"a sequencer's opcode must be GEMM or ALU, not {opcode.name}")
+        self._variant = variant
+        self._opcode = opcode
+        self._controls = controls
+        self._unit = INSTRUCTIONS[opcode].unit
+        super().__init__(
+            {
+                "issue": In(stream.Signature(issue_layout(variant, opcode))),
+                "fill": In(fill_signature(variant)),
+                "steps": Out(stream.Signature(step_layout(variant, opcode, controls))),
+                "idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.micro_ops = micro_ops = MicroOpMemory(variant=self._variant, unit=self._unit)
+        advance = Signal()
+        m.d.comb += [
+            micro_ops.fill.p.eq(self.fill.p),
+            micro_ops.fill.valid.eq(self.fill.valid),
+            self.fill.ready.eq(1),
+            advance.eq(~self.steps.valid | self.steps.ready),
+            micro_ops.advance.eq(advance),
+        ]
+        active, tag, offsets = self._loops(m, advance, micro_ops.index)
+        valids = [active]
+        with m.If(advance):
+            for stage in ("address", "read"):
+                valids.append(register(m, valids[-1], name=f"{stage}_valid", reset_less=False))
+                tag = register(m, tag, name=f"{stage}_tag")
+                offsets = {
+                    name: register(m, value, name=f"{stage}_{name}")
+                    for name, value in offsets.items()
+                }
+        with m.If(advance):
+            m.d.sync += self.steps.valid.eq(valids[-1])
+            self._sum(m, tag, offsets, micro_ops.data)
+        m.d.comb += self.idle.eq(~(Cat(valids).any() | self.steps.valid))
+        return m
+
+    def _tag_layout(self) -> data.StructLayout:
+        """What travels beside the row numbers; `fresh`: every loop allows an overwrite now."""
+        steps = self.steps.p.shape()
+        names = ("out_of_range", "last", "skip", "control", "retire")
+        return data.StructLayout({"fresh": 1, **{n: steps[n].shape for n in names}})
+
+    def _loops(
+        self, m: Module, advance: Value, index: Value
+    ) -> tuple[Value, Value, dict[str, Value]]:
+        """State of the loops: (an instruction is active, tag of its current step, running sums)."""
+        names = _index_names(self._unit)
+        held = Signal(self.issue.p.shape(), reset_less=True)
+        current, following = held.instruction, self.issue.p.instruction
+        active, skip, beyond = Signal(), Signal(), Signal()
+        uop = Signal(len(index), reset_less=True)
+        uop_final = Signal(len(index), reset_less=True)
+        left = [Signal(len(current[f"extent{k}"]), name=f"left{k}") for k in range(LOOPS)]
+        first = [Signal(name=f"first{k}") for k in range(LOOPS)]
+        sums = {
+            name: [
+                Signal(len(current[f"{name}_base"]) + 1, name=f"{name}_sum{k}", reset_less=True)
+                for k in range(LOOPS)
+            ]
+            for name in names
+        }
+
+        uop_last, finish, accept = Signal(), Signal(), Signal()
+        done = [Signal(name=f"done{k}") for k in range(LOOPS)]
+        m.d.comb += [
+            *(flag.eq(count == 0) for flag, count in zip(done, left, strict=True)),
+            uop_last.eq(uop == uop_final),
+            finish.eq(skip | (uop_last & Cat(done).all())),
+            index.eq(uop),
+            self.issue.ready.eq(advance & (~active | finish)),
+            accept.eq(self.issue.valid & self.issue.ready),
+        ]
+        with m.If(advance & active):
+            m.d.sync += uop.eq(uop + 1)
+            with m.If(uop_last):
+                m.d.sync += uop.eq(current.uop_begin)
+                inner_done = Value.cast(1)
+                for level in reversed(range(LOOPS)):
+                    with m.If(inner_done & ~done[level]):
+                        m.d.sync += [left[level].eq(left[level] - 1), first[level].eq(0)]
+                        for name in names:
+                            moved = _sticky_sum(sums[name][level], current[f"{name}_factor{level}"])
+                            m.d.sync += [sums[name][k].eq(moved) for k in range(level, LOOPS)]
+                    with m.Elif(inner_done):
+                        m.d.sync += [
+                            left[level].eq(current[f"extent{level}"] - 1),
+                            first[level].eq(1),
+                        ]
+                    inner_done = inner_done & done[level]
+            m.d.sync += active.eq(~finish)
+        with m.If(accept):
+            m.d.sync += [
+                active.eq(1),
+                held.eq(self.issue.p),
+                uop.eq(following.uop_begin),
+                uop_final.eq(following.uop_end - 1),
+                beyond.eq(following.uop_end > (1 << len(index))),
+                skip.eq(
+                    (following.uop_begin >= following.uop_end)
+                    | Cat(following[f"extent{k}"] == 0 for k in range(LOOPS)).any()
+                ),
+            ]
+            for level in range(LOOPS):
+                m.d.sync += [
+                    left[level].eq(following[f"extent{level}"] - 1),
+                    first[level].eq(1),
+                ]
+                m.d.sync += [sums[name][level].eq(following[f"{name}_base"]) for name in names]
+
+        tag = Signal(self._tag_layout())
+        m.d.comb += [
+            tag.last.eq(finish),
+            tag.skip.eq(skip),
+            tag.out_of_range.eq(beyond),
+            *(tag.control[name].eq(current[name]) for name in self._controls),
+            tag.retire.push.eq(current.push),
+            tag.retire.mark.eq(current.mark),
+            tag.retire.tag.eq(current.tag),
+            tag.retire.index.eq(held.index),
+        ]
+        if self._unit is Unit.GEMM:
+            stays = [current[f"acc_factor{k}"] != 0 for k in range(LOOPS)]
+            m.d.comb += tag.fresh.eq(
+                current.overwrite & Cat(a | b for a, b in zip(stays, first, strict=True)).all()
+            )
+        return active, tag, {name: sums[name][-1] for name in names}
+
+    def _sum(self, m: Module, tag: Value, offsets: dict[str, Value], micro_op: Value) -> None:
+        """Last stage: row numbers, range check and overwrite decision into the output register."""
+        step = self.steps.p
+        beyond = []
+        for name, offset in offsets.items():
+            total = offset + micro_op[name]
+            width = len(step.index[name])
+            m.d.sync += step.index[name].eq(total[:width])
+            beyond.append(total[width:].any())
+        m.d.sync += [
+            step.out_of_range.eq((tag.out_of_range | Cat(beyond).any()) & ~tag.skip),
+            step.last.eq(tag.last),
+            step.skip.eq(tag.skip),
+            step.control.eq(tag.control),
+            step.retire.eq(tag.retire),
+        ]
+        if self._unit is Unit.GEMM:
+            m.d.sync += step.restart.eq(tag.fresh & micro_op.first)
+
+
+def _sticky_sum(running: Value, step: Value) -> Value:
+    """`running` + `step`, where the top bit of `running` keeps that an earlier sum overflowed."""
+    total = running + step
+    width = len(running) - 1
+    return Cat(total[:width], total[width:].any())

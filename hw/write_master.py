@@ -1,0 +1,194 @@
+"""The write side of the AXI4 master: STORE and the marks give words, bursts go out, B comes back."""
+
+from amaranth.hdl import Array, Fragment, Module, Mux, ResetInserter, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from daedal.hw.axi import (
+    ID_BITS,
+    MAX_BURST_BEATS,
+    address_channel,
+    response_channel,
+    write_channel,
+)
+from daedal.hw.burst import BurstSplitter
+from daedal.hw.interfaces import read_request, write_response
+from daedal.isa.variant import Variant
+
+__all__ = ["WriteMaster"]
+
+
+class WriteMaster(wiring.Component):
+    """Serve `writers` streams of requests with AXI4 writes; writer `w` uses ID `w`.
+
+    INCR bursts of at most 32 beats that never cross 4 KiB; at most ``bus.write_bursts`` open in
+    all; the lowest writer is served first. AW may go out before its data is there; the words of
+    bursts follow in the order of AW, whole bursts, every byte strobed. BREADY is always 1.
+
+    Latency: 3 cycles from a request to AW, 1 from a word to W, 2 from B to the response.
+    Throughput: a burst per cycle on AW, a word per cycle on W, without a gap between bursts.
+
+    Parameters
+    ----------
+    variant
+        Bus widths and the number of open bursts.
+    writers
+        How many; 1 or 2.
+
+    Members
+    -------
+    request{w} : ``In(read_request(variant))``
+    data{w} : ``In(stream.Signature(variant.bus.data_bits))``
+        The words of the requests, in order.
+    response{w} : ``Out(write_response())``
+        One pulse per request, in order: all its bursts are acknowledged.
+    aw : ``Out(stream.Signature(address_channel(variant)))``
+    w : ``Out(stream.Signature(write_channel(variant)))``
+    b : ``In(stream.Signature(response_channel()))``
+    stop : ``In(1)``
+        While 1, no further burst starts, and open ones are ended with beats that strobe no byte.
+    drained : ``Out(1)``
+        No burst is open or waits at AW.
+    flush : ``In(1)``
+        Pulse while `stop` and `drained`: forget all requests.
+    beat : ``Out(1)``
+        A word has gone out.
+    """
+
+    def __init__(self, *, variant: Variant, writers: int = 2):
+        if not 1 <= writers <= 1 << ID_BITS:
+            raise ValueError(f"writers must be 1 to {1 << ID_BITS}, not {writers!r}")
+        self._variant = variant
+        self._writers = writers
+        members = {}
+        for writer in range(writers):
+            members[f"request{writer}"] = In(read_request(variant))
+            members[f"data{writer}"] = In(stream.Signature(variant.bus.data_bits))
+            members[f"response{writer}"] = Out(write_response())
+        super().__init__(
+            {
+                **members,
+                "aw": Out(stream.Signature(address_channel(variant))),
+                "w": Out(stream.Signature(write_channel(variant))),
+                "b": In(stream.Signature(response_channel())),
+                "stop": In(1),
+                "drained": Out(1),
+                "flush": In(1),
+                "beat": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Fragment:
+        m = Module()
+        variant = self._variant
+        most = variant.bus.write_bursts
+
+        # Bursts whose AW has gone out and whose words have not.
+        order_layout = data.StructLayout({"writer": ID_BITS, "len": range(MAX_BURST_BEATS)})
+        m.submodules.order = order = SyncFIFO(width=order_layout.size, depth=most)
+        entry = Signal(order_layout)
+        m.d.comb += order.w_data.eq(entry)
+
+        answer = Signal.like(self.b.payload, reset_less=True)
+        answer_valid = Signal()
+        m.d.comb += self.b.ready.eq(1)
+        m.d.sync += [answer_valid.eq(self.b.valid), answer.eq(self.b.payload)]
+
+        open_bursts = Signal(range(most + 1))
+        may_start = Signal()
+        m.d.comb += [
+            may_start.eq((~self.aw.valid | self.aw.ready) & (open_bursts != most) & ~self.stop),
+            self.drained.eq((open_bursts == 0) & ~answer_valid),
+        ]
+        with m.If(self.aw.ready):
+            m.d.sync += self.aw.valid.eq(0)
+
+        granted = 0
+        for writer in range(self._writers):
+            m.submodules[f"splitter{writer}"] = splitter = BurstSplitter(variant=variant)
+            connect(m, flipped(getattr(self, f"request{writer}")), splitter.i)
+            grant = Signal(name=f"grant{writer}")
+            m.d.comb += [
+                grant.eq(may_start & splitter.o.valid & ~granted),
+                splitter.o.ready.eq(grant),
+            ]
+            granted = granted | splitter.o.valid
+            burst = splitter.o.payload
+            with m.If(grant):
+                m.d.comb += [
+                    order.w_en.eq(1),
+                    entry.writer.eq(writer),
+                    entry.len.eq(burst.beats - 1),
+                ]
+                m.d.sync += [
+                    self.aw.valid.eq(1),
+                    self.aw.payload.id.eq(writer),
+                    self.aw.payload.addr.eq(
+                        burst.address << (variant.bus_bytes - 1).bit_length()
+                    ),
+                    self.aw.payload.len.eq(burst.beats - 1),
+                ]
+            self._respond(m, writer, grant, burst.last, answer_valid, answer)
+        m.d.sync += open_bursts.eq(open_bursts + (may_start & granted) - answer_valid)
+
+        self._send_words(m, order, order_layout)
+        return ResetInserter(self.flush)(m)
+
+    def _respond(self, m: Module, writer: int, grant, last, answer_valid, answer) -> None:
+        """Turn the B of each burst into one response per request."""
+        m.submodules[f"lasts{writer}"] = lasts = SyncFIFO(
+            width=1, depth=self._variant.bus.write_bursts
+        )
+        response = getattr(self, f"response{writer}")
+        mine = answer_valid & (answer.id == writer)
+        worst = Signal(2, name=f"worst{writer}")
+        so_far = Mux(answer.resp > worst, answer.resp, worst)
+        m.d.comb += [
+            lasts.w_en.eq(grant),
+            lasts.w_data.eq(last),
+            lasts.r_en.eq(mine),
+        ]
+        m.d.sync += [response.valid.eq(mine & lasts.r_data), response.response.eq(so_far)]
+        with m.If(mine):
+            m.d.sync += worst.eq(Mux(lasts.r_data, 0, so_far))
+
+    def _send_words(self, m: Module, order: SyncFIFO, layout: data.StructLayout) -> None:
+        """Move the words of the oldest burst to W."""
+        # The burst at hand, taken from the queue while its predecessor's last word goes out.
+        active = Signal()
+        writer = Signal(ID_BITS)
+        remaining = Signal(range(MAX_BURST_BEATS))
+        last = remaining == 0
+
+        sources = [getattr(self, f"data{number}") for number in range(self._writers)]
+        source_valid = Array(source.valid for source in sources)[writer]
+        source_data = Array(source.payload for source in sources)[writer]
+        free = ~self.w.valid | self.w.ready
+        move = Signal()
+        m.d.comb += [
+            move.eq(active & free & (source_valid | self.stop)),
+            self.beat.eq(self.w.valid & self.w.ready),
+        ]
+        for number, source in enumerate(sources):
+            m.d.comb += source.ready.eq(active & free & ~self.stop & (writer == number))
+        with m.If(free):
+            m.d.sync += [
+                self.w.valid.eq(move),
+                self.w.payload.data.eq(source_data),
+                self.w.payload.strb.eq(Mux(self.stop, 0, ~0)),
+                self.w.payload.last.eq(last),
+            ]
+        with m.If(move):
+            m.d.sync += remaining.eq(remaining - 1)
+
+        take = ~active | (move & last)
+        head = layout(order.r_data)
+        m.d.comb += order.r_en.eq(take)
+        with m.If(take):
+            m.d.sync += [
+                active.eq(order.r_rdy),
+                writer.eq(head.writer),
+                remaining.eq(head.len),
+            ]
+        return

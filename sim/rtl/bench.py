@@ -1,0 +1,105 @@
+"""Runs inside the simulator: carries a job list out through the harness's command registers.
+
+Input: ``jobs.json`` in the simulator's working folder, written by `run.py`: a list of jobs, each a
+list of steps. Output: ``results.jsonl``, one line per event, flushed at once. Python wakes once per
+step and, while a program runs, once per `pause_cycles` to report progress.
+"""
+
+import json
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+import cocotb
+from cocotb.triggers import ReadOnly, Timer, ValueChange
+
+__all__ = ["run_jobs_file"]
+
+OP_RESET, OP_WRITE, OP_READ, OP_START, OP_WAIT, OP_LOAD, OP_DUMP, OP_FILL = range(1, 9)
+STATUS_OK, STATUS_RUNNING, STATUS_TIMEOUT, STATUS_SILENT, STATUS_BUS_ERROR, STATUS_FILE = range(6)
+
+STATUS_TEXT = {
+    STATUS_SILENT: "the control bus did not answer",
+    STATUS_BUS_ERROR: "the control bus answered with an error",
+    STATUS_FILE: "the memory image file is shorter than the job says",
+}
+
+
+@cocotb.test()
+async def run_jobs_file(dut: Any) -> None:
+    """Carry out every job of ``jobs.json``."""
+    jobs = json.loads(Path("jobs.json").read_text())
+    with Path("results.jsonl").open("w") as sink:
+        harness = _Harness(dut, sink)
+        await Timer(1, "ns")  # the simulator's own initial values come first
+        for index, job in enumerate(jobs):
+            await harness.job(index, job)
+
+
+class _Harness:
+    """The host's side of the protocol at the top of `hdl/harness.v`."""
+
+    def __init__(self, dut: Any, sink: TextIO) -> None:
+        self.dut = dut
+        self.sink = sink
+        self.go = 0
+
+    def emit(self, **event: Any) -> None:
+        self.sink.write(json.dumps(event) + "\n")
+        self.sink.flush()
+
+    async def command(self, op: int, **operands: int) -> int:
+        """Issue one command, return its status."""
+        for name, value in operands.items():
+            getattr(self.dut, name).value = value
+        self.go ^= 1
+        self.dut.op.value = op
+        self.dut.go.value = self.go
+        await ValueChange(self.dut.done)
+        await ReadOnly()
+        status = int(self.dut.status.value)
+        result = int(self.dut.result.value) if op == OP_READ else 0
+        await Timer(1, "ns")  # leave the read-only phase, still in the same clock cycle
+        if status in STATUS_TEXT:
+            what = f"{'read' if op == OP_READ else 'write'} of register {operands['op_address']:#x}: "
+            raise RuntimeError(("" if status == STATUS_FILE else what) + STATUS_TEXT[status])
+        return result if op == OP_READ else status
+
+    async def job(self, index: int, job: dict[str, Any]) -> None:
+        for name, value in job["settings"].items():
+            getattr(self.dut, name).value = value
+        if job["reset"]:
+            await self.command(OP_RESET)
+        for address, count in job["fills"]:
+            await self.command(OP_FILL, op_address=address, op_count=count, op_data=0)
+        for address, count in job["loads"]:
+            await self.command(OP_LOAD, op_address=address, op_count=count)
+        for address, value in job["writes"]:
+            await self.command(OP_WRITE, op_address=address, op_data=value)
+
+        began = time.perf_counter()
+        address, value = job["start"]
+        await self.command(OP_START, op_address=address, op_data=value)
+        pause = job["pause_cycles"]
+        while True:
+            status = await self.command(OP_WAIT, op_limit=job["limit"], op_pause=pause)
+            cycles = int(self.dut.run_cycles.value)
+            if status != STATUS_RUNNING:
+                break
+            self.emit(kind="progress", job=index, cycles=cycles)
+            pause += job["pause_cycles"]
+        seconds = time.perf_counter() - began
+
+        violation = int(self.dut.violation.value)
+        registers = [await self.command(OP_READ, op_address=at) for at in job["reads"]]
+        for address, count in job["dumps"]:
+            await self.command(OP_DUMP, op_address=address, op_count=count)
+        self.emit(
+            kind="result",
+            job=index,
+            cycles=cycles,
+            timed_out=status == STATUS_TIMEOUT,
+            registers=registers,
+            violation=violation,
+            seconds=seconds,
+        )

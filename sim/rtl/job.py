@@ -1,0 +1,149 @@
+"""`Job` and `RawResult`: one launch on the RTL, described in bytes and control registers.
+
+No meaning is attached here to any register or address: the `rtl` device above knows the machine.
+"""
+
+from dataclasses import dataclass, field
+
+from daedal.isa.errors import ProgramError
+from daedal.isa.memory_model import CHANNELS, PRESETS, MemoryModel
+
+__all__ = ["AXI_RULES", "Faults", "Job", "RawResult"]
+
+AXI_RULES = {
+    1: "AR changed or fell before ARREADY",
+    2: "AW changed or fell before AWREADY",
+    3: "W changed or fell before WREADY",
+    4: "a read burst is not INCR of the full bus width",
+    5: "a write burst is not INCR of the full bus width",
+    6: "a read burst is longer than 32 beats",
+    7: "a write burst is longer than 32 beats",
+    8: "a read burst crosses 4 KiB",
+    9: "a write burst crosses 4 KiB",
+    10: "a read address is not aligned to the bus",
+    11: "a write address is not aligned to the bus",
+    12: "WLAST is not on the burst's last beat",
+}
+"""What the codes of `hdl/axi_rules.v` mean."""
+
+RESPONSES = {None: 0, "SLVERR": 2, "DECERR": 3}
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Errors that the memory injects.
+
+    Attributes
+    ----------
+    first_byte, last_byte
+        Address range (inclusive, whole bus words) that answers `read_response` and
+        `write_response`: None, ``"SLVERR"`` or ``"DECERR"``. Failing writes change nothing.
+    stop_channels
+        Channels (`CHANNELS`) that fall silent for good once `stop_after_beats` R and W beats
+        have moved since reset.
+    """
+
+    first_byte: int = 0
+    last_byte: int = 0
+    read_response: str | None = None
+    write_response: str | None = None
+    stop_channels: tuple[str, ...] = ()
+    stop_after_beats: int = 0
+
+    def __post_init__(self) -> None:
+        for response in (self.read_response, self.write_response):
+            if response not in RESPONSES:
+                raise ProgramError(
+                    f"a fault's response must be None, 'SLVERR' or 'DECERR', not {response!r}"
+                )
+        for channel in self.stop_channels:
+            if channel not in CHANNELS:
+                raise ProgramError(f"stop_channels must be among {CHANNELS}, not {channel!r}")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One launch.
+
+    Attributes
+    ----------
+    image
+        ``(byte address, bytes)`` pieces of memory; later pieces win where they overlap.
+    start
+        ``(register address, value)``: the write that starts the machine and the cycle count.
+    writes
+        Control writes before it, in order.
+    reads
+        Register addresses to read after the interrupt or the timeout, in order.
+    dumps
+        ``(byte address, size_bytes)`` of memory to bring back.
+    cycle_limit
+        Cycles after the start write at which the launch is given up.
+    clear_memory
+        Zero all memory first; otherwise it stays as the previous job of the same run left it
+        (undefined for the first).
+    reset_before
+        Reset machine and memory model first. Required wherever `memory` or `faults` differ from
+        those of the job before, since their state must start anew.
+    wave
+        ``(begin, end)`` cycles after the start write to record, half open.
+    """
+
+    start: tuple[int, int]
+    image: tuple[tuple[int, bytes], ...] = ()
+    writes: tuple[tuple[int, int], ...] = ()
+    reads: tuple[int, ...] = ()
+    dumps: tuple[tuple[int, int], ...] = ()
+    memory: MemoryModel = PRESETS["ddr"]
+    faults: Faults = field(default_factory=Faults)
+    cycle_limit: int = 100_000_000
+    clear_memory: bool = True
+    reset_before: bool = True
+    wave: tuple[int, int] | None = None
+
+    def check(self, size_bytes: int) -> None:
+        """Raise ProgramError where image or dumps leave a memory of `size_bytes`."""
+        pieces = [(address, len(data), "image") for address, data in self.image]
+        pieces += [(address, size, "dump") for address, size in self.dumps]
+        for address, size, what in pieces:
+            if address < 0 or size < 0 or address + size > size_bytes:
+                raise ProgramError(
+                    f"the simulated memory has {size_bytes} bytes, but the {what} at {address:#x} "
+                    f"has {size}; build the simulator with more memory"
+                )
+        if self.cycle_limit < 1:
+            raise ProgramError(f"cycle_limit must be at least 1, not {self.cycle_limit}")
+        if self.wave is not None and not 0 <= self.wave[0] < self.wave[1]:
+            raise ProgramError(f"a wave window must be begin < end from 0 on, not {self.wave}")
+
+
+@dataclass(frozen=True)
+class RawResult:
+    """What one launch left behind.
+
+    Attributes
+    ----------
+    cycles
+        Clock cycles from the edge that accepted the start write to the edge that saw the interrupt
+        rise; the limit where `timed_out`.
+    registers
+        Values in the order of `Job.reads`.
+    memory
+        Bytes in the order of `Job.dumps`.
+    axi_violation
+        First protocol rule the machine broke (see `AXI_RULES`), or None.
+    seconds
+        Wall clock between start write and interrupt: simulation only.
+    """
+
+    cycles: int
+    timed_out: bool
+    registers: tuple[int, ...]
+    memory: tuple[bytes, ...]
+    axi_violation: str | None
+    seconds: float
+
+    @property
+    def cycles_per_second(self) -> float:
+        """Simulated cycles per second of wall clock."""
+        return self.cycles / self.seconds if self.seconds > 0 else 0.0

@@ -1,0 +1,322 @@
+"""Runs jobs on a built simulator, in one child process, and brings their results back.
+
+Input: `Built` and a list of `Job`. Output: a `RawResult` per job. Everything the child touches lies in
+one scratch folder inside `work_dir`, removed at the end; only waveforms stay.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from daedal.isa.errors import DeviceError, ProgramError
+from daedal.isa.memory_model import CHANNELS
+from daedal.sim.rtl.build import Built
+from daedal.sim.rtl.job import AXI_RULES, RESPONSES, Job, RawResult
+from daedal.sim.rtl.toolchain import find_icarus, simulation_environment
+
+__all__ = ["RunProgress", "run_jobs", "run_module"]
+
+POLL_SECONDS = 0.05
+LOG_TAIL_LINES = 30
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """Where a run stands: jobs finished, jobs in all, cycles of the job under way."""
+
+    num_done: int
+    num_jobs: int
+    cycles: int
+
+
+def run_jobs(
+    built: Built,
+    jobs: Sequence[Job],
+    *,
+    work_dir: Path,
+    progress: Callable[[RunProgress], None] | None = None,
+    pause_cycles: int = 1 << 18,
+    limit_seconds: float | None = None,
+) -> list[RawResult]:
+    """Run `jobs` in order in one simulator process.
+
+    Parameters
+    ----------
+    built
+        From `build_simulator`.
+    work_dir
+        Scratch lies in here while the run lasts. A job's waveform stays as ``wave.vcd``; at most
+        one job of a run may ask for one.
+    progress
+        Called after every `pause_cycles` simulated cycles and after every job.
+    limit_seconds
+        Wall clock after which the child is ended; None: the jobs' cycle limits are enough.
+
+    Raises
+    ------
+    ProgramError
+        A job does not fit the simulated memory, or asks for waves from a build without.
+    DeviceError
+        The simulator died or took longer than `limit_seconds`; the message has the log's end.
+    """
+    if not jobs:
+        return []
+    word_bytes = built.data_bits // 8
+    waves = [job for job in jobs if job.wave is not None]
+    if waves and not built.waves:
+        raise ProgramError("a wave window needs a simulator built with waves=True")
+    if len(waves) > 1:
+        raise ProgramError(f"one job of a run may record waves, not {len(waves)}; run them apart")
+    for job in jobs:
+        job.check(built.words * word_bytes)
+
+    work_dir = work_dir.resolve()
+    work_dir.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="rtl-", dir=work_dir))
+    try:
+        with (scratch / "image.bin").open("wb") as image:
+            described = [_describe(job, built, image, pause_cycles) for job in jobs]
+        (scratch / "jobs.json").write_text(json.dumps(described))
+        reporter = _Reporter(scratch / "results.jsonl", len(jobs), progress)
+        arguments = ["+image=image.bin", "+dump=dump.bin", "+wave=wave.vcd"]
+        run_module(
+            built,
+            "daedal.sim.rtl.bench",
+            scratch,
+            arguments=arguments,
+            poll=reporter.poll,
+            limit_seconds=limit_seconds,
+        )
+        reporter.poll()
+        if (scratch / "wave.vcd").exists():
+            os.replace(scratch / "wave.vcd", work_dir / "wave.vcd")
+        return _collect(jobs, reporter.results, scratch / "dump.bin", word_bytes)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def run_module(
+    built: Built,
+    module: str,
+    folder: Path,
+    *,
+    arguments: Sequence[str] = (),
+    poll: Callable[[], None] | None = None,
+    limit_seconds: float | None = None,
+    variables: dict[str, str] | None = None,
+) -> None:
+    """Run the cocotb tests of `module` on a simulator, with `folder` as the working folder.
+
+    The child is ended when this call is interrupted. `variables` join the child's environment.
+
+    Raises
+    ------
+    DeviceError
+        A test failed, or the simulator died or took too long; the message has the log's end.
+    """
+    environment = simulation_environment() | {
+        "COCOTB_TOPLEVEL": built.top,
+        "COCOTB_TEST_MODULES": module,
+        "COCOTB_RESULTS_FILE": str(folder / "cocotb.xml"),
+        "COCOTB_RANDOM_SEED": "1",
+        **(variables or {}),
+    }
+    command = [*_command(built), *arguments]
+    log = folder / "log"
+    ended_early = False
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        began = time.monotonic()
+        try:
+            while process.poll() is None:
+                if limit_seconds is not None and time.monotonic() - began > limit_seconds:
+                    ended_early = True
+                    break
+                try:
+                    process.wait(POLL_SECONDS)
+                except subprocess.TimeoutExpired:
+                    if poll is not None:
+                        poll()
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    if ended_early:
+        raise DeviceError(
+            f"the simulation took longer than {limit_seconds:g} seconds and was ended; its log ends:\n"
+            f"{_tail(log)}"
+        )
+    passed = (folder / "cocotb.xml").exists() and _passed(folder / "cocotb.xml")
+    if process.returncode != 0 or not passed:
+        raise DeviceError(
+            f"the simulation failed (exit status {process.returncode}); its log ends:\n{_tail(log)}"
+        )
+
+
+def _command(built: Built) -> list[str]:
+    if built.simulator == "verilator":
+        return [str(built.program)]
+    import cocotb_tools.config
+
+    library = cocotb_tools.config.lib_entry("vpi", "icarus")
+    return [str(find_icarus().vvp), "-m", str(library), str(built.program)]
+
+
+def _passed(results: Path) -> bool:
+    text = results.read_text(errors="replace")
+    return "<testcase" in text and "<failure" not in text and "<error" not in text
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()
+    return "\n".join(lines[-LOG_TAIL_LINES:])
+
+
+def _describe(job: Job, built: Built, image: Any, pause_cycles: int) -> dict[str, Any]:
+    """Return the job as `bench.py` reads it, and append its memory to the image file."""
+    word_bytes = built.data_bits // 8
+    loads = []
+    for address, data in _whole_words(job.image, word_bytes):
+        loads.append([address // word_bytes, len(data) // word_bytes])
+        image.write(_swap(data, word_bytes))
+    model, faults = job.memory, job.faults
+    settings = {
+        "cfg_read_latency": model.read_latency_cycles,
+        "cfg_write_latency": model.write_latency_cycles,
+        "cfg_max_reads": model.max_read_bursts,
+        "cfg_max_writes": model.max_write_bursts,
+        "cfg_shared": int(model.shared_bus),
+        "cfg_stall": sum(odds << 9 * place for place, odds in enumerate(model.stall_per_256)),
+        "cfg_extra_latency": model.extra_latency_cycles,
+        "cfg_seed": model.generator_state,
+        "fault_first": faults.first_byte,
+        "fault_last": faults.last_byte,
+        "fault_read_resp": RESPONSES[faults.read_response],
+        "fault_write_resp": RESPONSES[faults.write_response],
+        "fault_stop_channels": sum(1 << CHANNELS.index(name) for name in faults.stop_channels),
+        "fault_stop_beats": faults.stop_after_beats,
+        "wave_begin": job.wave[0] if job.wave else 0,
+        "wave_end": job.wave[1] if job.wave else 0,
+    }
+    return {
+        "settings": settings,
+        "reset": job.reset_before,
+        "fills": [[0, built.words]] if job.clear_memory else [],
+        "loads": loads,
+        "writes": job.writes,
+        "start": job.start,
+        "limit": job.cycle_limit,
+        "pause_cycles": pause_cycles,
+        "reads": job.reads,
+        "dumps": [_word_range(address, size, word_bytes) for address, size in job.dumps],
+    }
+
+
+def _word_range(address: int, size: int, word_bytes: int) -> tuple[int, int]:
+    """Return (first word, number of words) that cover a byte range."""
+    first = address // word_bytes
+    return first, -(-(address + size) // word_bytes) - first if size else 0
+
+
+def _whole_words(pieces: Sequence[tuple[int, bytes]], word_bytes: int) -> list[tuple[int, bytes]]:
+    """Merge pieces that share a word; bytes of a word that no piece gives are zero."""
+    spans: list[list[int]] = []  # [first byte, end byte), whole words, disjoint and ascending
+    for address, data in sorted(pieces, key=lambda piece: piece[0]):
+        if not data:
+            continue
+        first, count = _word_range(address, len(data), word_bytes)
+        begin, end = first * word_bytes, (first + count) * word_bytes
+        if spans and begin <= spans[-1][1]:
+            spans[-1][1] = max(spans[-1][1], end)
+        else:
+            spans.append([begin, end])
+    merged = []
+    for begin, end in spans:
+        buffer = bytearray(end - begin)
+        for address, data in pieces:
+            if begin <= address < end:
+                buffer[address - begin : address - begin + len(data)] = data
+        merged.append((begin, bytes(buffer)))
+    return merged
+
+
+def _swap(data: bytes, word_bytes: int) -> bytes:
+    """Reverse the bytes of each word: `$fread` puts the first byte in the most significant place."""
+    swapped = bytearray(len(data))
+    for place in range(word_bytes):
+        swapped[word_bytes - 1 - place :: word_bytes] = data[place::word_bytes]
+    return bytes(swapped)
+
+
+class _Reporter:
+    """Reads the child's event lines as they come."""
+
+    def __init__(
+        self, path: Path, num_jobs: int, progress: Callable[[RunProgress], None] | None
+    ) -> None:
+        self.path = path
+        self.num_jobs = num_jobs
+        self.progress = progress
+        self.offset = 0
+        self.results: list[dict[str, Any]] = []
+
+    def poll(self) -> None:
+        """Take in the lines that are complete."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as source:
+            source.seek(self.offset)
+            new = source.read()
+        complete = new[: new.rfind(b"\n") + 1]
+        self.offset += len(complete)
+        for line in complete.splitlines():
+            event = json.loads(line)
+            if event["kind"] == "result":
+                self.results.append(event)
+            if self.progress is not None:
+                cycles = event["cycles"]
+                self.progress(RunProgress(len(self.results), self.num_jobs, cycles))
+
+
+def _collect(
+    jobs: Sequence[Job], events: list[dict[str, Any]], dump: Path, word_bytes: int
+) -> list[RawResult]:
+    assert [event["job"] for event in events] == list(range(len(jobs)))
+    results = []
+    with dump.open("rb") as source:
+        for job, event in zip(jobs, events, strict=True):
+            memory = []
+            for address, size in job.dumps:
+                first, count = _word_range(address, size, word_bytes)
+                words = source.read(count * word_bytes)
+                assert len(words) == count * word_bytes
+                skip = address - first * word_bytes
+                memory.append(words[skip : skip + size])
+            code = event["violation"]
+            results.append(
+                RawResult(
+                    cycles=event["cycles"],
+                    timed_out=event["timed_out"],
+                    registers=tuple(event["registers"]),
+                    memory=tuple(memory),
+                    axi_violation=AXI_RULES[code] if code else None,
+                    seconds=event["seconds"],
+                )
+            )
+    return results
