@@ -6,9 +6,9 @@ its top bit (the virtual thread, by convention of the compiler) and its lowest b
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory as Ram
 
 from daedal.hw.interfaces import accumulator_ports
+from daedal.hw.row_memory import RowMemory
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory
 from daedal.isa.variant import Variant
@@ -88,9 +88,13 @@ class Accumulators(wiring.Component):
         outputs = []
         granted: dict[str, list[Value]] = {name: [] for name in (*readers, "alu_write", "fill")}
         for number in range(banks):
-            ram = Ram(shape=pad.row_bits, depth=pad.depth_rows // banks, init=[])
+            ram = RowMemory(
+                depth=pad.depth_rows // banks,
+                columns=grains,
+                column_bits=grain * pad.element_bits,
+            )
             m.submodules[f"bank{number}"] = ram
-            read, write = ram.read_port(), ram.write_port(granularity=grain * pad.element_bits)
+            read, write = ram.read, ram.write
 
             def inner(row: Value) -> Value:
                 return row[low_bits : pad.index_bits - 1]
@@ -108,15 +112,15 @@ class Accumulators(wiring.Component):
                 & (store_first | ~(wants["alu"] | wants["alu2"])),
             }
             m.d.comb += [
-                read.en.eq(gemm_reads | wants["alu"] | wants["alu2"] | wants["store"]),
-                read.addr.eq(inner(self.store_read.p)),
+                read.enable.eq(gemm_reads | wants["alu"] | wants["alu2"] | wants["store"]),
+                read.row.eq(inner(self.store_read.p)),
             ]
             with m.If(gemm_reads):
-                m.d.comb += read.addr.eq(inner(self.gemm_read.row))
+                m.d.comb += read.row.eq(inner(self.gemm_read.row))
             with m.Elif(grant["alu"]):
-                m.d.comb += read.addr.eq(inner(self.alu_read.p))
+                m.d.comb += read.row.eq(inner(self.alu_read.p))
             with m.Elif(grant["alu2"]):
-                m.d.comb += read.addr.eq(inner(self.alu_read2.p))
+                m.d.comb += read.row.eq(inner(self.alu_read2.p))
 
             gemm_writes = self.gemm_write.enable & (gemm_write_bank == number)
             alu_wants = self.alu_write.valid & (alu_bank == number)
@@ -126,29 +130,27 @@ class Accumulators(wiring.Component):
             grant["fill"] = ~gemm_writes & fill_wants & (fill_first | ~alu_wants)
             with m.If(gemm_writes):
                 m.d.comb += [
-                    write.addr.eq(inner(self.gemm_write.row)),
+                    write.row.eq(inner(self.gemm_write.row)),
                     write.data.eq(self.gemm_write.data),
-                    write.en.eq(~0),
+                    write.enable.eq(~0),
                 ]
             with m.Elif(grant["alu_write"]):
                 m.d.comb += [
-                    write.addr.eq(inner(self.alu_write.p.row)),
+                    write.row.eq(inner(self.alu_write.p.row)),
                     write.data.eq(self.alu_write.p.data),
-                    write.en.eq(alu_mask),
+                    write.enable.eq(alu_mask),
                 ]
             with m.Elif(grant["fill"]):
                 m.d.comb += [
-                    write.addr.eq(inner(fill.row)),
+                    write.row.eq(inner(fill.row)),
                     write.data.eq(fill_data),
-                    write.en.eq(fill_mask),
+                    write.enable.eq(fill_mask),
                 ]
             for name, value in grant.items():
                 bit = Signal(name=f"grant_{name}_{number}")
                 m.d.comb += bit.eq(value)
                 granted[name].append(bit)
-            output = Signal(pad.row_bits, name=f"output{number}", reset_less=True)
-            m.d.sync += output.eq(read.data)
-            outputs.append(output)
+            outputs.append(read.data)
 
         # Fills for other memories are none of ours: ready says only "would be taken".
         m.d.comb += [

@@ -5,7 +5,7 @@ read ports with a latency of two cycles. Reads never depend on a write of the sa
 order the units.
 """
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory as Ram
 from amaranth.lib.wiring import In, Out
@@ -16,6 +16,7 @@ from daedal.hw.interfaces import (
     scratchpad_read_signature,
 )
 from daedal.hw.layouts import micro_op_struct
+from daedal.hw.row_memory import RowMemory
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import Variant
@@ -70,34 +71,26 @@ class Scratchpad(wiring.Component):
         row_width, data_width = read_shape(self._variant, self._memory)
         slices = pad.row_bits // data_width
         words = data_width // self._variant.bus.data_bits
-        m.submodules.ram = ram = Ram(
-            shape=data_width, depth=pad.depth_rows * slices, init=[]
+        m.submodules.rows = rows = RowMemory(
+            depth=pad.depth_rows * slices,
+            columns=words,
+            column_bits=self._variant.bus.data_bits,
         )
-        write = ram.write_port(granularity=self._variant.bus.data_bits)
-        read = ram.read_port()
+        wiring.connect(m, wiring.flipped(self.read), rows.read)
 
         fill = self.fill.p
-        taken = Signal()
-        word = fill.beat[: (words - 1).bit_length()]
+        word_bits = (words - 1).bit_length()
+        # A pad covers a whole row at once; PAR, the only memory in slices, is never padded.
         m.d.comb += [
             self.fill.ready.eq(1),
-            taken.eq(self.fill.valid & (fill.memory == LoadMemory[self._memory.name])),
-            write.data.eq(fill.data.replicate(words)),
+            rows.write.data.eq(fill.data.replicate(words)),
+            rows.write.row.eq(
+                Cat(fill.beat[word_bits:][: row_width - pad.index_bits], fill.row[: pad.index_bits])
+            ),
         ]
-        # A pad covers a whole row at once; PAR, the only memory in slices, is never padded.
-        slice_number = fill.beat[(words - 1).bit_length() :][: row_width - pad.index_bits]
-        m.d.comb += write.addr.eq((fill.row[: pad.index_bits] << (slices - 1).bit_length())
-                                  | slice_number if slices > 1 else fill.row)
-        with m.If(taken):
-            m.d.comb += write.en.eq(Mux(fill.pad, ~0, 1 << word))
-
-        held = Signal(data_width, reset_less=True)
-        m.d.comb += [
-            read.addr.eq(self.read.row),
-            read.en.eq(self.read.enable),
-            self.read.data.eq(held),
-        ]
-        m.d.sync += held.eq(read.data)
+        with m.If(self.fill.valid & (fill.memory == LoadMemory[self._memory.name])):
+            enable = Mux(fill.pad, ~0, 1 << fill.beat[:word_bits])
+            m.d.comb += rows.write.enable.eq(enable)
         return m
 
 
@@ -125,21 +118,15 @@ class OutScratchpad(wiring.Component):
         pad = scratchpad(self._variant, Memory.OUT)
         # The RAM's write enables are as coarse as the ALU's smallest group of lanes.
         group = min(units.alu_lanes, units.requantize_lanes)
-        m.submodules.ram = ram = Ram(shape=pad.row_bits, depth=pad.depth_rows, init=[])
-        write = ram.write_port(granularity=group * pad.element_bits)
-        read = ram.read_port()
-        held = Signal(pad.row_bits, reset_less=True)
-        m.d.comb += [
-            write.addr.eq(self.write.row),
-            write.data.eq(self.write.data),
-            read.addr.eq(self.read.row),
-            read.en.eq(self.read.enable),
-            self.read.data.eq(held),
-        ]
+        m.submodules.rows = rows = RowMemory(
+            depth=pad.depth_rows,
+            columns=pad.elements // group,
+            column_bits=group * pad.element_bits,
+        )
+        wiring.connect(m, wiring.flipped(self.read), rows.read)
+        m.d.comb += [rows.write.row.eq(self.write.row), rows.write.data.eq(self.write.data)]
         with m.If(self.write.enable):
-            for number in range(pad.elements // group):
-                m.d.comb += write.en[number].eq(self.write.mask[number * group])
-        m.d.sync += held.eq(read.data)
+            m.d.comb += rows.write.enable.eq(Cat(self.write.mask[::group]))
         return m
 
 

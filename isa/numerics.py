@@ -63,7 +63,7 @@ def round_half_even_shift(x: npt.ArrayLike, shift: npt.ArrayLike) -> IntArray:
     dropped = np.where(amount > 0, values.astype(np.uint64) << left, np.uint64(0))
     half = np.uint64(1 << 63)
     up = (dropped > half) | ((dropped == half) & ((floor & 1) == 1))
-    return floor + up.astype(np.int64)
+    return np.asarray(floor + up, dtype=np.int64)
 
 
 def shift_left(x: npt.ArrayLike, amount: npt.ArrayLike, bits: int) -> IntArray:

@@ -24,11 +24,11 @@ from daedal.isa.table import BASES
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant
 
-__all__ = ["Program"]
+__all__ = ["MAX_FILE_BYTES", "READ_FAILURES", "Program"]
 
 FORMAT = "daedal program 1"
 MAX_FILE_BYTES = 1 << 30
-_DAMAGE = (
+READ_FAILURES = (
     zipfile.BadZipFile,
     zlib.error,
     AttributeError,
@@ -38,7 +38,6 @@ _DAMAGE = (
     RuntimeError,
     TypeError,
     ValueError,
-    ProgramError,
 )
 """What reading a damaged or foreign zip or manifest can raise."""
 _MEMBERS = ("manifest.json", "instructions.bin", "constants.bin")
@@ -122,7 +121,7 @@ class Program:
                 outputs=_specs(manifest["outputs"]),
                 marks={int(tag): str(name) for tag, name in manifest["marks"].items()},
             )
-        except _DAMAGE as error:
+        except (*READ_FAILURES, ProgramError) as error:
             raise ArtifactError(
                 f"{source} must be a file that Daedal wrote; it is damaged or something else "
                 f"({type(error).__name__})"

@@ -75,7 +75,7 @@ class ImportContext:
         return self.builder.constant(self.builder.fresh_name(base), np.asarray(array))
 
     def emit(self, node: OnnxNode, op: str, operands: Sequence[str], **attrs: AttrValue) -> None:
-        """Add the graph node whose output is the ONNX node's first output; others must be unused."""
+        """Add the graph node that gives the ONNX node's first output; it must use no other."""
         node.finish()
         if any(node.outputs[1:]):
             raise node.refuse(

@@ -19,7 +19,7 @@ from daedal.isa.errors import ModelError
 
 __all__ = ["load_onnx"]
 
-_INPUT_DTYPES = {
+_INPUT_DTYPES: dict[int, str] = {
     onnx.TensorProto.FLOAT: "float32",
     onnx.TensorProto.INT8: "int8",
     onnx.TensorProto.UINT8: "uint8",

@@ -7,7 +7,7 @@ its data itself and stays within our bounds.
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from daedal.isa.errors import ModelError
 

@@ -67,6 +67,7 @@ def check_bindings(
         Extents of all loops around the block.
     """
     block = realize.block
+    _check_form(realize)
     used = {var for value in realize.values for var in free_vars(value)}
     for var, extent in running.items():
         if extent > 1 and var not in used:
@@ -78,8 +79,6 @@ def check_bindings(
         simple = len(group) == 1 and _is_dense(realize.values[group[0]], running, extents)
         if not (simple and _is_clipped(realize, group[0], extents)):
             _enumerate(realize, group, running, extents)
-    if realize.predicate is not None:
-        _check_predicate(realize, extents)
 
 
 def _groups(values: Sequence[Expr], running: Mapping[Var, int]) -> list[list[int]]:
@@ -118,11 +117,17 @@ def _is_dense(value: Expr, running: Mapping[Var, int], extents: Mapping[Var, int
 
 
 def _is_clipped(realize: BlockRealize, position: int, extents: Mapping[Var, int]) -> bool:
-    """Whether the predicate holds the conditions that this value needs."""
+    """Whether the predicate clips this value at its domain where needed, and nowhere else."""
     axis, value = realize.block.iter_vars[position], realize.values[position]
-    have = {_normal(condition, extents) for condition in conjuncts(realize.predicate)}
-    needed = clip_conditions([axis], [value], extents)
-    return all(_normal(condition, extents) in have for condition in needed)
+    used = set(free_vars(value))
+    have = {
+        _normal(condition, extents)
+        for condition in conjuncts(realize.predicate)
+        if used & set(free_vars(condition))
+    }
+    needed = {_normal(c, extents) for c in clip_conditions([axis], [value], extents)}
+    harmless = {_normal(value >= 0, extents), _normal(value < axis.extent, extents)}
+    return needed <= have <= harmless
 
 
 def _normal(condition: Expr, extents: Mapping[Var, int]) -> tuple[str, frozenset[tuple[Expr, int]], int]:
@@ -133,31 +138,13 @@ def _normal(condition: Expr, extents: Mapping[Var, int]) -> tuple[str, frozenset
     return condition.op, frozenset(form.terms), form.constant
 
 
-def _check_predicate(realize: BlockRealize, extents: Mapping[Var, int]) -> None:
-    """Each condition must clip one variable at its domain; one over a fused loop clips the fused domain."""
-    block = realize.block
-    allowed = set()
-    for axis, value in zip(block.iter_vars, realize.values, strict=True):
-        allowed |= {_normal(value >= 0, extents), _normal(value < axis.extent, extents)}
+def _check_form(realize: BlockRealize) -> None:
     for condition in conjuncts(realize.predicate):
-        form = isinstance(condition, Compare) and condition.op in ("<", ">=")
-        if form and (_normal(condition, extents) in allowed or _clips_fused(realize, condition)):
-            continue
-        raise InvalidIRError(
-            f"a predicate may only clip a binding at its domain, not ask {expr_text(condition)} "
-            f"(block {block.name!r})"
-        )
-
-
-def _clips_fused(realize: BlockRealize, condition: Expr) -> bool:
-    """Whether ``condition`` clips a value that bindings take apart with ``//`` or ``%``.
-
-    That it cuts nothing of the domain has been found by enumeration then.
-    """
-    assert isinstance(condition, Compare)
-    used = set(free_vars(condition.a))
-    bound = [set(free_vars(value)) for value in realize.values]
-    return sum(used <= names for names in bound) > 1
+        if not isinstance(condition, Compare) or condition.op not in ("<", ">="):
+            raise InvalidIRError(
+                f"a predicate may only clip loops, as in i*4 + j < 7, not ask {expr_text(condition)} "
+                f"(block {realize.block.name!r})"
+            )
 
 
 def _enumerate(
@@ -174,8 +161,10 @@ def _enumerate(
     conditions = [
         condition
         for condition in conjuncts(realize.predicate)
-        if set(free_vars(condition)) <= set(variables)
+        if set(free_vars(condition)) & set(variables)
     ]
+    variables += [v for c in conditions for v in free_vars(c) if v not in variables]
+    variables = list(dict.fromkeys(variables))
     variables.sort(key=lambda var: var in running)
     sizes = [extents[var] for var in variables]
     shown = ", ".join(f"{a.name} = {expr_text(v)}" for a, v in zip(axes, values, strict=True))

@@ -1,6 +1,6 @@
 """Readable, stable text of expressions, statements and functions.
 
-The text is complete: two functions with equal text have equal meaning and equal annotations. It is the
+The text is complete (regions are left out where they just repeat the one store of a block): two functions with equal text have equal meaning and equal annotations. It is the
 language of the golden tests and of the before/after pairs in the documentation of primitives.
 """
 
@@ -118,12 +118,7 @@ def _stmt(stmt: Stmt, names: _Names) -> list[str]:
             inside = ", ".join(_expr(index, names, 0) for index in indices)
             return [f"{names.of(buffer)}[{inside}] = {_expr(value, names, 0)}"]
         case For():
-            kind = "" if stmt.kind == "serial" else f" {stmt.kind}"
-            name = names.bind(stmt.var)
-            head = f"for {name} in {stmt.extent}{kind}{_notes(stmt.annotations)}:"
-            lines = [head, *_indent(_stmt(stmt.body, names))]
-            names.release([stmt.var])
-            return lines
+            return _loops(stmt, names)
         case Allocate(allocations, body):
             lines = []
             for item in allocations:
@@ -145,6 +140,21 @@ def _stmt(stmt: Stmt, names: _Names) -> list[str]:
     raise AssertionError(f"not a statement: {stmt!r}")
 
 
+def _loops(stmt: For, names: _Names) -> list[str]:
+    """Loops directly inside one another share a line."""
+    heads: list[str] = []
+    bound: list[Var | Buffer] = []
+    body: Stmt = stmt
+    while isinstance(body, For):
+        kind = "" if body.kind == "serial" else f" {body.kind}"
+        heads.append(f"{names.bind(body.var)} in {body.extent}{kind}{_notes(body.annotations)}")
+        bound.append(body.var)
+        body = body.body
+    lines = [f"for {', '.join(heads)}:", *_indent(_stmt(body, names))]
+    names.release(bound)
+    return lines
+
+
 def _realize(stmt: BlockRealize, names: _Names) -> list[str]:
     block = stmt.block
     values = [_expr(value, names, 0) for value in stmt.values]
@@ -154,7 +164,7 @@ def _realize(stmt: BlockRealize, names: _Names) -> list[str]:
         mark = "+" if axis.kind == "reduce" else ""
         bound.append(f"{mark}{names.bind(axis)}:{axis.extent} = {value}")
     lines = [f"block {block.name}({', '.join(bound)}){where}{_notes(block.annotations)}:"]
-    inner = [
+    inner = [] if isinstance(block.body, BufferStore) else [
         f"reads {', '.join(_region(region, names) for region in block.reads) or 'nothing'}",
         f"writes {', '.join(_region(region, names) for region in block.writes)}",
     ]

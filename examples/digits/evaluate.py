@@ -22,8 +22,6 @@ def predict(model: Path, images: npt.NDArray[np.float32]) -> npt.NDArray[np.floa
     return np.asarray(probabilities)
 
 
-def accuracy(
-    model: Path, images: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]
-) -> float:
+def accuracy(model: Path, images: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> float:
     """Share of the images whose most probable digit is their label."""
     return float(np.mean(predict(model, images).argmax(axis=1) == labels))

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from daedal.isa.errors import ToolError
@@ -30,7 +30,7 @@ from daedal.sim.rtl.toolchain import (
     tool_environment,
 )
 
-__all__ = ["SIMULATORS", "Built", "build_cocotb", "build_simulator"]
+__all__ = ["SIMULATORS", "Built", "build_cocotb", "build_protocol_simulator", "build_simulator"]
 
 SIMULATORS = ("verilator", "icarus")
 
@@ -40,8 +40,6 @@ HARNESS_FILES = ("dram.v", "axi_rules.v", "harness.v")
 JOBS = 2  # parallel compilers: two cores are what the project promises its times on
 LOG_TAIL_LINES = 25
 
-# The model is compiled once per variant and then run for minutes, but nobody waits minutes for it:
-# docs of each choice, with its measurement, are in `_verilator_options`.
 RECIPE = 1  # part of every cache key; raise it when the way of building changes
 
 Progress = Callable[[str], None]
@@ -57,9 +55,10 @@ class Built:
         The executable (verilator) or the compiled design (icarus).
     top
         Name of the top module.
+    bench
+        Python module that drives this top through jobs.
     data_bits, addr_bits, words
-        Bus width, address width and memory size (in bus words) it was built for; 0 where the
-        top is not the harness.
+        Bus width, address width and memory size (in bus words) it was built for.
     build_seconds
         Wall clock of the build; 0.0 where it came from the cache.
     """
@@ -67,11 +66,12 @@ class Built:
     program: Path
     simulator: str
     top: str
-    data_bits: int
-    addr_bits: int
-    words: int
     waves: bool
     build_seconds: float
+    bench: str = ""
+    data_bits: int = 0
+    addr_bits: int = 0
+    words: int = 0
 
 
 def build_simulator(
@@ -118,16 +118,35 @@ def build_simulator(
         waves=waves,
         progress=progress,
     )
-    return Built(
-        program=built.program,
+    sizes = {"data_bits": data_bits, "addr_bits": addr_bits, "words": words}
+    return replace(built, bench="daedal.sim.rtl.bench", **sizes)
+
+
+def build_protocol_simulator(
+    verilog: str | Path,
+    *,
+    data_bits: int,
+    addr_bits: int,
+    words: int,
+    cache_dir: Path,
+    simulator: str = "verilator",
+    progress: Progress | None = None,
+) -> Built:
+    """Build the accelerator bare, for `protocol.py`: cocotbext-axi plays memory and host.
+
+    Slow (Python wakes several times per cycle), and independent of everything in `hdl/`. The
+    same jobs run on it through `run_jobs`. Parameters and errors as `build_simulator`.
+    """
+    built = build_cocotb(
+        [verilog],
+        top="daedal_top",
+        parameters={},
+        cache_dir=cache_dir,
         simulator=simulator,
-        top="harness",
-        data_bits=data_bits,
-        addr_bits=addr_bits,
-        words=words,
-        waves=waves,
-        build_seconds=built.build_seconds,
+        progress=progress,
     )
+    sizes = {"data_bits": data_bits, "addr_bits": addr_bits, "words": words}
+    return replace(built, bench="daedal.sim.rtl.protocol", **sizes)
 
 
 def build_cocotb(
@@ -175,7 +194,7 @@ def build_cocotb(
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
             seconds = time.perf_counter() - began
-    return Built(final / name, simulator, top, 0, 0, 0, waves, seconds)
+    return Built(final / name, simulator, top, waves, seconds)
 
 
 def _verilator_identity() -> list[str]:
@@ -231,6 +250,8 @@ def _build_verilator(
     libs = cocotb_tools.config.libs_dir
     main = cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp"
     environment = tool_environment() | {"VERILATOR_ROOT": str(verilator.root)}
+    # The harness marks what Python sees; any other top shows its ports (and nothing below).
+    public = [] if top == "harness" else ["--public-flat-rw", "--public-depth", "1"]
     report("translating Verilog to C++ (Verilator)")
     _run(
         [
@@ -238,6 +259,7 @@ def _build_verilator(
             *("--cc", "--exe", "--vpi", "--Mdir", "obj", "--prefix", "Vtop", "-o", "simulator"),
             *("--top-module", top),
             *_verilator_options(waves),
+            *public,
             *(f"-G{name}={value}" for name, value in parameters.items()),
             *("-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator"),
             str(main),

@@ -19,6 +19,7 @@ from typing import Any
 from daedal.isa.errors import DeviceError, ProgramError
 from daedal.isa.memory_model import CHANNELS
 from daedal.sim.rtl.build import Built
+from daedal.sim.rtl.image import swap_words, whole_words, word_range
 from daedal.sim.rtl.job import AXI_RULES, RESPONSES, Job, RawResult
 from daedal.sim.rtl.toolchain import find_icarus, simulation_environment
 
@@ -89,7 +90,7 @@ def run_jobs(
         arguments = ["+image=image.bin", "+dump=dump.bin", "+wave=wave.vcd"]
         run_module(
             built,
-            "daedal.sim.rtl.bench",
+            built.bench,
             scratch,
             arguments=arguments,
             poll=reporter.poll,
@@ -127,6 +128,7 @@ def run_module(
         "COCOTB_TEST_MODULES": module,
         "COCOTB_RESULTS_FILE": str(folder / "cocotb.xml"),
         "COCOTB_RANDOM_SEED": "1",
+        "COCOTB_LOG_LEVEL": "WARNING",  # cocotbext-axi tells of every burst otherwise
         **(variables or {}),
     }
     command = [*_command(built), *arguments]
@@ -192,9 +194,9 @@ def _describe(job: Job, built: Built, image: Any, pause_cycles: int) -> dict[str
     """Return the job as `bench.py` reads it, and append its memory to the image file."""
     word_bytes = built.data_bits // 8
     loads = []
-    for address, data in _whole_words(job.image, word_bytes):
+    for address, data in whole_words(job.image, word_bytes):
         loads.append([address // word_bytes, len(data) // word_bytes])
-        image.write(_swap(data, word_bytes))
+        image.write(swap_words(data, word_bytes))
     model, faults = job.memory, job.faults
     settings = {
         "cfg_read_latency": model.read_latency_cycles,
@@ -224,44 +226,8 @@ def _describe(job: Job, built: Built, image: Any, pause_cycles: int) -> dict[str
         "limit": job.cycle_limit,
         "pause_cycles": pause_cycles,
         "reads": job.reads,
-        "dumps": [_word_range(address, size, word_bytes) for address, size in job.dumps],
+        "dumps": [word_range(address, size, word_bytes) for address, size in job.dumps],
     }
-
-
-def _word_range(address: int, size: int, word_bytes: int) -> tuple[int, int]:
-    """Return (first word, number of words) that cover a byte range."""
-    first = address // word_bytes
-    return first, -(-(address + size) // word_bytes) - first if size else 0
-
-
-def _whole_words(pieces: Sequence[tuple[int, bytes]], word_bytes: int) -> list[tuple[int, bytes]]:
-    """Merge pieces that share a word; bytes of a word that no piece gives are zero."""
-    spans: list[list[int]] = []  # [first byte, end byte), whole words, disjoint and ascending
-    for address, data in sorted(pieces, key=lambda piece: piece[0]):
-        if not data:
-            continue
-        first, count = _word_range(address, len(data), word_bytes)
-        begin, end = first * word_bytes, (first + count) * word_bytes
-        if spans and begin <= spans[-1][1]:
-            spans[-1][1] = max(spans[-1][1], end)
-        else:
-            spans.append([begin, end])
-    merged = []
-    for begin, end in spans:
-        buffer = bytearray(end - begin)
-        for address, data in pieces:
-            if begin <= address < end:
-                buffer[address - begin : address - begin + len(data)] = data
-        merged.append((begin, bytes(buffer)))
-    return merged
-
-
-def _swap(data: bytes, word_bytes: int) -> bytes:
-    """Reverse the bytes of each word: `$fread` puts the first byte in the most significant place."""
-    swapped = bytearray(len(data))
-    for place in range(word_bytes):
-        swapped[word_bytes - 1 - place :: word_bytes] = data[place::word_bytes]
-    return bytes(swapped)
 
 
 class _Reporter:
@@ -303,7 +269,7 @@ def _collect(
         for job, event in zip(jobs, events, strict=True):
             memory = []
             for address, size in job.dumps:
-                first, count = _word_range(address, size, word_bytes)
+                first, count = word_range(address, size, word_bytes)
                 words = source.read(count * word_bytes)
                 assert len(words) == count * word_bytes
                 skip = address - first * word_bytes

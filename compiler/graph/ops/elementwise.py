@@ -55,7 +55,7 @@ def _evaluate_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs: A
 
 
 def _evaluate_relu(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
-    return np.maximum(arrays[0], arrays[0].dtype.type(0))
+    return np.asarray(np.maximum(arrays[0], np.float32(0)))
 
 
 def _evaluate_clip(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
@@ -73,7 +73,7 @@ def _log_softmax(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _evaluate_softmax(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
-    return np.exp(_log_softmax(arrays[0], ints(attrs, "axes"))).astype(np.float32)
+    return np.asarray(np.exp(_log_softmax(arrays[0], ints(attrs, "axes"))), dtype=np.float32)
 
 
 def _evaluate_log_softmax(

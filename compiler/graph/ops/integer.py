@@ -71,7 +71,7 @@ def requantize(acc: Array, params: Array, attrs: Attrs) -> Array:
 def on_padded_maps(
     evaluate: Callable[[Sequence[Array]], Array], arrays: Sequence[Array], x: TensorType
 ) -> Array:
-    """Run `evaluate` on the activations `arrays`, unpacked with their padding, and pack its result."""
+    """Run `evaluate` on activations, unpacked with their padding, and pack its result."""
     if not isinstance(x.layout, ActivationLayout):
         return evaluate(arrays)
     result = evaluate([x.layout.unpack(array) for array in arrays])

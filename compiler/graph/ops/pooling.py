@@ -68,9 +68,9 @@ def _evaluate_avg_pool(arrays: Sequence[Array], types: Sequence[TensorType], att
     sums = _windows(arrays[0].astype(np.float64), attrs, 0.0).sum(axis=(4, 5))
     if whole(attrs, "count_include_pad"):
         kernel = ints(attrs, "kernel")
-        return (sums / (kernel[0] * kernel[1])).astype(np.float32)
+        return np.asarray(sums / (kernel[0] * kernel[1]), dtype=np.float32)
     rows, columns = window_counts(types[0], attrs)
-    return (sums / np.outer(rows, columns)).astype(np.float32)
+    return np.asarray(sums / np.outer(rows, columns), dtype=np.float32)
 
 
 _WINDOW = {"kernel": "ints", "strides": "ints", "pads": "ints"}

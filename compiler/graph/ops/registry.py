@@ -66,11 +66,11 @@ class OpDef:
             f"{self.name} has attributes {sorted(self.attrs)}, not {sorted(attrs)}"
         )
         for name, kind in self.attrs.items():
-            value = attrs[name]
+            value: Any = attrs[name]
             assert isinstance(value, _KINDS[kind]) and not isinstance(value, bool), (
                 f"{self.name}.{name} must be {kind}, not {value!r}"
             )
-            if kind == "ints":
+            if isinstance(value, tuple):
                 assert all(type(item) is int for item in value), f"{self.name}.{name}: {value!r}"
 
 

@@ -1,4 +1,4 @@
-"""Graph passes: functions from graph to graph, one per file. `compiler.pipeline` lists the order."""
+"""Graph passes: functions from graph to graph, one per file; `compiler.pipeline` orders them."""
 
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_conv

@@ -1,4 +1,4 @@
-"""Turns integer dense layers into convolutions, so that the blocked layout needs no data movement."""
+"""Turns integer dense layers into convolutions: their blocked layout needs no data movement."""
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
@@ -33,8 +33,9 @@ class _Rewrite:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._builder = GraphBuilder(graph.name, graph)
-        self._maps: dict[str, str] = {}
-        self._matrices: dict[str, str] = {}
+        self._computed: dict[str, str] = {}
+        self._lifted: dict[str, str] = {}
+        self._flattened: dict[str, str] = {}
 
     def run(self) -> Graph:
         self._builder.copy_inputs()
@@ -46,13 +47,13 @@ class _Rewrite:
                 operands = [*(self._as_map(name) for name in data), params]
                 self._define_map(node, node.op, operands, dict(node.attrs))
             else:
-                self._builder.copy_node(node, [self._as_matrix(name) for name in node.inputs])
-        return self._builder.finish([self._as_matrix(name) for name in self._graph.outputs])
+                self._builder.copy_node(node, [self._as_old(name) for name in node.inputs])
+        return self._builder.finish([self._as_old(name) for name in self._graph.outputs])
 
     def _rewrite_dense(self, node: Node) -> None:
         x, w, params = node.inputs
         source = self._flattened_map(x)
-        maps = self._as_map(x) if source is None else self._as_matrix(source)
+        maps = self._as_map(x) if source is None else self._as_old(source)
         _, *extents = self._builder.types[maps].shape
         weights = self._graph.constant(w)
         kernel = self._builder.constant(
@@ -84,35 +85,31 @@ class _Rewrite:
         name = node.output
         if name in self._graph.outputs:
             name = self._builder.fresh_name(f"{node.output}.map")
-        self._maps[node.output] = self._builder.add(
+        self._computed[node.output] = self._builder.add(
             op, operands, attrs, output=name, name=node.name
         )
 
     def _as_map(self, name: str) -> str:
         """The matrix `name` of the old graph as a map (N, C, 1, 1)."""
-        if name not in self._maps:
-            shape = self._graph.types[name].shape
+        if name in self._computed:
+            return self._computed[name]
+        if name not in self._lifted:
+            shape = (*self._graph.types[name].shape, 1, 1)
             output = self._builder.fresh_name(f"{name}.map")
-            self._maps[name] = self._builder.add(
-                "reshape", [name], {"shape": (*shape, 1, 1)}, output=output
+            self._lifted[name] = self._builder.add(
+                "reshape", [name], {"shape": shape}, output=output
             )
-        return self._maps[name]
+        return self._lifted[name]
 
-    def _as_matrix(self, name: str) -> str:
+    def _as_old(self, name: str) -> str:
         """The tensor `name` of the old graph in its old shape."""
-        if name not in self._maps or self._maps[name] == name:
-            wanted = self._graph.types[name]
-            if name not in self._maps or self._builder.types[name].shape == wanted.shape:
-                return name
-        elif self._builder.is_defined(name):
+        if name not in self._computed:
             return name
-        if name not in self._matrices:
+        if name not in self._flattened:
             is_output = name in self._graph.outputs
             output = name if is_output else self._builder.fresh_name(f"{name}.flat")
-            self._matrices[name] = self._builder.add(
-                "reshape",
-                [self._maps[name]],
-                {"shape": self._graph.types[name].shape},
-                output=output,
+            shape = self._graph.types[name].shape
+            self._flattened[name] = self._builder.add(
+                "reshape", [self._computed[name]], {"shape": shape}, output=output
             )
-        return self._matrices[name]
+        return self._flattened[name]

@@ -1,4 +1,4 @@
-"""Turns the addition of one constant per channel after a convolution or dense layer into its bias."""
+"""Turns a constant per channel, added after a convolution or dense layer, into its bias."""
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node

@@ -56,13 +56,13 @@ def lower_qdq(graph: Graph, *, multiplier_bits: int, accumulator_bits: int = 32)
     except RecursionError as error:
         # The rules follow chains of reshapes and pools recursively; real chains have a few links.
         raise ModelError(
-            f"chains of reshapes and pools between quantized layers must be short ({graph.name!r}); "
-            "merge them in the model"
+            "chains of reshapes and pools between quantized layers must be short "
+            f"({graph.name!r}); merge them in the model"
         ) from error
 
 
 class _Lowering:
-    """One run: walks the quantize nodes in order, and emits float nodes only where they are read."""
+    """One run: walks the quantize nodes in order; float nodes come only where they are read."""
 
     def __init__(self, graph: Graph, multiplier_bits: int, accumulator_bits: int) -> None:
         self._graph = graph

@@ -1,0 +1,87 @@
+"""`Segment`: the accelerator code of one layer, not yet placed anywhere.
+
+Instructions stand in sequential order. Scratchpad rows are relative to *instances* (a virtual buffer
+for each time an allocation is executed), memory offsets to named tensors, and micro-op sequences are
+written out. There are no tokens: `daedal.compiler.link` adds what concerns more than one instruction.
+
+Input: made by `daedal.compiler.codegen.accelerator`. Output: read by `daedal.compiler.link`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from daedal.isa.instruction import Instruction
+from daedal.isa.scratchpad import Memory
+from daedal.isa.table import Unit
+
+__all__ = ["Instance", "RowAccess", "Segment", "SegmentInstruction", "UopSequence"]
+
+UopSequence = tuple[tuple[int, ...], ...]
+"""Micro-ops of one sequence: (acc, inp, wgt, first) for GEMM, (dst, src, par) for the ALU."""
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A run of scratchpad rows that exists from its first to its last use; compared by identity."""
+
+    name: str
+    memory: Memory
+    rows: int
+
+
+@dataclass(frozen=True)
+class RowAccess:
+    """Rows ``[begin, end)`` of an instance that an instruction touches (a hull).
+
+    `field` is the instruction field to which `scale` times the instance's first row is added.
+    """
+
+    instance: Instance
+    field: str
+    begin: int
+    end: int
+    reads: bool = False
+    writes: bool = False
+    scale: int = 1
+
+    def __post_init__(self) -> None:
+        assert 0 <= self.begin < self.end <= self.instance.rows, f"{self} leaves its instance"
+
+
+@dataclass(frozen=True)
+class SegmentInstruction:
+    """One instruction before placement.
+
+    Parameters
+    ----------
+    template : fields relative to instances (rows) and to `tensor` (offset_beats).
+    rows : every scratchpad row it touches, its micro-ops excepted.
+    tensor : what a LOAD reads or a STORE writes.
+    uops : the micro-op sequence of a GEMM or ALU instruction.
+    """
+
+    template: Instruction
+    rows: tuple[RowAccess, ...]
+    tensor: str | None = None
+    uops: UopSequence | None = None
+
+    @property
+    def unit(self) -> Unit:
+        """The unit that executes it."""
+        return self.template.unit
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The code of one layer; `tensors` gives the bytes of every tensor that it names."""
+
+    name: str
+    instructions: tuple[SegmentInstruction, ...]
+    tensors: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """The tensors that some STORE writes."""
+        return frozenset(
+            item.tensor for item in self.instructions if item.unit is Unit.STORE and item.tensor
+        )

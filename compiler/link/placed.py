@@ -1,0 +1,48 @@
+"""`PlacedInstruction`: an instruction at its place, with the rows and bus words it touches."""
+
+from dataclasses import dataclass
+
+from daedal.isa.instruction import Instruction
+from daedal.isa.scratchpad import Memory
+from daedal.isa.table import Unit
+
+__all__ = ["BeatRange", "PlacedInstruction", "RowRange"]
+
+
+@dataclass(frozen=True)
+class RowRange:
+    """Rows ``[begin, end)`` of a scratchpad that an instruction reads, writes, or both."""
+
+    memory: Memory
+    begin: int
+    end: int
+    reads: bool
+    writes: bool
+
+
+@dataclass(frozen=True)
+class BeatRange:
+    """Bus words of a region: `blocks` times `rows` runs of `cols` beats, `stride`s apart."""
+
+    base: int
+    offset: int
+    blocks: int
+    rows: int
+    cols: int
+    row_stride: int
+    block_stride: int
+
+
+@dataclass(frozen=True)
+class PlacedInstruction:
+    """One instruction of the program before tokens; `layer` is the number of its segment."""
+
+    instruction: Instruction
+    layer: int
+    rows: tuple[RowRange, ...]
+    beats: BeatRange | None = None
+
+    @property
+    def unit(self) -> Unit:
+        """The unit that executes it."""
+        return self.instruction.unit

@@ -1,0 +1,86 @@
+"""Scratchpad rows for instances: a rotating next-fit allocator.
+
+Consecutive tiles land in different rows, so the LOAD of the next tile need not wait for the GEMM of
+this one: renaming gives double buffering wherever two tiles fit, without asking for it.
+"""
+
+from daedal.compiler.codegen.segment import Instance
+from daedal.isa.errors import ScheduleError
+from daedal.isa.scratchpad import Memory, Scratchpad
+
+__all__ = ["RowAllocator"]
+
+
+class RowAllocator:
+    """Rows of one scratchpad.
+
+    With `halves`, consecutive instances alternate between the two halves where they fit: the top row
+    bit of the accumulators selects the bank pair, and the ALU then works on one pair while GEMM
+    fills the other.
+    """
+
+    def __init__(self, scratchpad: Scratchpad, *, halves: bool = False) -> None:
+        self._memory = scratchpad.memory
+        self._row_bytes = scratchpad.row_bytes
+        self._depth = scratchpad.depth_rows
+        count = 2 if halves else 1
+        size = self._depth // count
+        self._zones = [(zone * size, (zone + 1) * size) for zone in range(count)]
+        self._next = [begin for begin, _ in self._zones]
+        self._zone = 0
+        self._live: dict[Instance, int] = {}
+        self.high_water_rows = 0
+
+    @property
+    def memory(self) -> Memory:
+        """The scratchpad."""
+        return self._memory
+
+    def place(self, instance: Instance, where: str) -> int:
+        """First row of `instance`, which now is live.
+
+        Raises
+        ------
+        ScheduleError
+            There is no room; `where` names the layer.
+        """
+        row = self._find(instance.rows)
+        if row is None:
+            used = sum(other.rows for other in self._live)
+            raise ScheduleError(
+                f"the tiles of a layer must fit scratchpad {self._memory.value!r}: buffer "
+                f"{instance.name!r} of {where} needs {instance.rows * self._row_bytes} bytes, and "
+                f"{(self._depth - used) * self._row_bytes} of {self._depth * self._row_bytes} are "
+                "free (perhaps not in one piece); use smaller tiles"
+            )
+        self._live[instance] = row
+        in_use = sum(other.rows for other in self._live)
+        self.high_water_rows = max(self.high_water_rows, in_use)
+        return row
+
+    def free(self, instance: Instance) -> None:
+        """The rows of `instance` may be used again."""
+        del self._live[instance]
+
+    def _find(self, rows: int) -> int | None:
+        for step in range(len(self._zones)):
+            zone = (self._zone + step) % len(self._zones)
+            begin, end = self._zones[zone]
+            for low in (self._next[zone], begin):
+                row = self._gap(low, end, rows)
+                if row is not None:
+                    self._next[zone] = row + rows if row + rows < end else begin
+                    self._zone = (zone + 1) % len(self._zones)
+                    return row
+        # Larger than a half, or the halves are fragmented: anywhere.
+        return self._gap(0, self._depth, rows)
+
+    def _gap(self, low: int, end: int, rows: int) -> int | None:
+        """The lowest row from `low` on where `rows` rows are free below `end`."""
+        for begin, stop in sorted((row, row + other.rows) for other, row in self._live.items()):
+            if stop <= low:
+                continue
+            if begin - low >= rows:
+                break
+            low = stop
+        return low if low + rows <= end else None

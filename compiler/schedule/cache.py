@@ -1,0 +1,144 @@
+"""Reading or writing a buffer through a copy in another memory scope."""
+
+from daedal.compiler.schedule.compute_at import below, readers, region_read, region_written, writers
+from daedal.compiler.schedule.edit import edit_block, find_site, insert_at, map_stmt, replace_site
+from daedal.compiler.schedule.nest import build_nest, require_separate, solve_ranges
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var
+from daedal.compiler.tir.region import make_block, relax_region
+from daedal.compiler.tir.sites import Site, collect
+from daedal.compiler.tir.stmt import BlockRealize, BufferStore, PrimFunc, Region, Stmt
+from daedal.isa.errors import ScheduleError
+from daedal.compiler.tir.linear import simplify
+
+__all__ = ["cache_read", "cache_write", "set_scope"]
+
+
+def pick(site: Site, regions: tuple[Region, ...], index: int | str, what: str) -> Region:
+    """A region by position or by the name of its buffer."""
+    names = [region.buffer.name for region in regions]
+    if isinstance(index, str) and index in names:
+        return regions[names.index(index)]
+    if isinstance(index, int) and 0 <= index < len(regions):
+        return regions[index]
+    raise ScheduleError(
+        f"block {site.block.name!r} {what} {', '.join(f'{i}: {n!r}' for i, n in enumerate(names))}; "
+        f"{index!r} is none of them"
+    )
+
+
+def unique_name(func: PrimFunc, name: str) -> str:
+    """`name`, or with a number where a buffer or a block has it."""
+    sites, scopes = collect(func.body)
+    taken = {site.block.name for site in sites} | {b.name for b in scopes} | {b.name for b in func.params}
+    result, count = name, 1
+    while result in taken:
+        result, count = f"{name}_{count}", count + 1
+    return result
+
+
+def copy_body(block_name: str, target: Buffer, source: Region, lows: list[int]) -> BlockRealize:
+    """A block ``target[i...] = source[i + low...]`` over all of `target`, not yet in loops."""
+    axes = tuple(Axis(f"vax{dim}", extent=size) for dim, size in enumerate(target.shape))
+    indices: tuple[Expr, ...] = tuple(axis + low for axis, low in zip(axes, lows, strict=True))
+    value = Load(source.buffer, indices, source.pad_value)
+    block = make_block(block_name, axes, BufferStore(target, axes, value), None, {"copy": True})
+    return BlockRealize(axes, block)
+
+
+def cache_read(
+    func: PrimFunc, body: Stmt, name: str, index: int | str, scope: str
+) -> tuple[Stmt, str]:
+    """Read through a copy; see `Schedule.cache_read`."""
+    site = find_site(func, name)
+    source = pick(site, site.block.reads, index, "reads")
+    # All that the block could ever read of it, whatever loops are around it now.
+    domain: dict[Var, int] = {axis: axis.extent for axis in site.block.iter_vars}
+    whole = relax_region(source, domain, {})
+    lows, sizes = [], []
+    for part in whole.ranges:
+        assert isinstance(part.min, IntImm), "relaxed over every variable"
+        lows.append(part.min.value)
+        sizes.append(part.extent)
+    title = unique_name(func, f"{source.buffer.name}_{scope}")
+    cached = Buffer(title, tuple(sizes), source.buffer.dtype, scope)
+
+    def through(load: Load) -> Expr | None:
+        if load.buffer is not source.buffer or load.pad_value != source.pad_value:
+            return None
+        pairs = zip(load.indices, lows, strict=True)
+        return Load(cached, tuple(simplify(i - low, domain) for i, low in pairs))
+
+    block = edit_block(site.block, through)
+    realize = BlockRealize(site.realize.values, block, site.realize.predicate)
+    body = replace_site(body, name, realize)
+    sites, _ = collect(body)
+    consumer = next(s for s in sites if s.block.name == name)
+    before = writers(sites, source.buffer)
+    depth = min((writer.shared(consumer) for writer in before), default=0)
+    loop = consumer.loops[depth - 1].var if depth else None
+    copy = copy_body(title, cached, source, lows).block
+    needed = region_read([consumer], cached, loop)
+    outer, _inner = below(consumer, loop)
+    nest = build_nest(copy, solve_ranges(copy, copy.writes[0], needed), outer)
+    return insert_at(body, loop, nest, frozenset({name})), title
+
+
+def cache_write(
+    func: PrimFunc, body: Stmt, name: str, index: int | str, scope: str
+) -> tuple[Stmt, str]:
+    """Write through a copy; see `Schedule.cache_write`."""
+    site = find_site(func, name)
+    target = pick(site, site.block.writes, index, "writes")
+    buffer = target.buffer
+    sites, _ = collect(body)
+    if len(writers(sites, buffer)) > 1:
+        raise ScheduleError(f"cache_write needs the only writer of a buffer; {buffer.name!r} has more")
+    require_separate(site.block, target, "cache_write")
+    cached = Buffer(unique_name(func, f"{buffer.name}_{scope}"), buffer.shape, buffer.dtype, scope)
+
+    def through(load: Load) -> Expr | None:
+        return Load(cached, load.indices) if load.buffer is buffer else None
+
+    block = edit_block(site.block, through, {buffer: cached})
+    body = replace_site(
+        body, name, BlockRealize(site.realize.values, block, site.realize.predicate)
+    )
+    sites, _ = collect(body)
+    producer = next(s for s in sites if s.block.name == name)
+    depth = min((producer.shared(reader) for reader in readers(sites, buffer)), default=0)
+    loop = producer.loops[depth - 1].var if depth else None
+    title = unique_name(func, f"{buffer.name}_store")
+    source = Region(cached, target.ranges)
+    copy = copy_body(title, buffer, source, [0] * len(buffer.shape)).block
+    written = region_written([producer], cached, loop)
+    outer, _inner = below(producer, loop)
+    nest = build_nest(copy, solve_ranges(copy, copy.reads[0], written), outer)
+    return insert_at(body, loop, nest, frozenset({name}), after=True), title
+
+
+def set_scope(func: PrimFunc, body: Stmt, name: str, index: int | str, scope: str) -> tuple[Stmt, Buffer, Buffer]:
+    """Move a buffer to another scope; see `Schedule.set_scope`. Returns the old and the new buffer too."""
+    site = find_site(func, name)
+    old = pick(site, site.block.writes, index, "writes").buffer
+    if old in func.params:
+        raise ScheduleError(
+            f"set_scope needs a buffer that the function allocates; {old.name!r} is a parameter; "
+            "use cache_write"
+        )
+    new = Buffer(old.name, old.shape, old.dtype, scope)
+    return replace_buffer(body, old, new), old, new
+
+
+def replace_buffer(body: Stmt, old: Buffer, new: Buffer) -> Stmt:
+    """Every access to `old` becomes one to `new`, with the same indices."""
+
+    def load(node: Load) -> Expr | None:
+        return Load(new, node.indices, node.pad_value) if node.buffer is old else None
+
+    def visit(node: Stmt) -> Stmt | None:
+        if isinstance(node, BlockRealize):
+            block = edit_block(node.block, load, {old: new})
+            return BlockRealize(node.values, block, node.predicate)
+        return None
+
+    return map_stmt(body, visit)

@@ -1,0 +1,109 @@
+"""Splitting a reduction into a block that initializes and one that only updates."""
+
+from dataclasses import replace
+
+from daedal.compiler.schedule.edit import find_site, replace_site, seq
+from daedal.compiler.schedule.loops import replace_loop
+from daedal.compiler.tir.expr import Axis, Expr, Var, all_of
+from daedal.compiler.tir.region import conjuncts, make_block
+from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, PrimFunc, Seq, Stmt
+from daedal.compiler.tir.visit import free_vars, substitute
+from daedal.isa.errors import ScheduleError
+
+__all__ = ["decompose_reduction"]
+
+
+def decompose_reduction(func: PrimFunc, body: Stmt, name: str, loop: For) -> tuple[Stmt, str]:
+    """Initialize before `loop`; see `Schedule.decompose_reduction`."""
+    site = find_site(func, name)
+    block, realize = site.block, site.realize
+    if block.init is None:
+        raise ScheduleError(f"decompose_reduction needs a block with an init; {name!r} has none")
+    around = [item.var for item in site.loops]
+    if loop.var not in around:
+        raise ScheduleError(f"decompose_reduction needs a loop around {name!r}, not {loop.var.name!r}")
+    inner = site.loops[around.index(loop.var) :]
+    outside = site.loops[: around.index(loop.var)]
+    reduced = {
+        var
+        for axis, value in realize.binding.items()
+        if axis in block.reduce_vars
+        for var in free_vars(value)
+    }
+    for item in outside:
+        if item.var in reduced:
+            raise ScheduleError(
+                f"the loop must be outside every loop of the reduction; {item.var.name!r} is one and lies "
+                f"outside {loop.var.name!r} (block {name!r})"
+            )
+    init = _init_realize(realize, name)
+    fresh: dict[Var, Expr] = {}
+    loops: list[tuple[Var, int]] = []
+    used = {var for value in init.values for var in free_vars(value)}
+    for item in inner:
+        if item.var in used:
+            fresh[item.var] = Var(item.var.name)
+            loops.append((fresh[item.var], item.extent))  # type: ignore[arg-type]
+    predicate = None if init.predicate is None else substitute(init.predicate, fresh)
+    values = tuple(substitute(value, fresh) for value in init.values)
+    nest: Stmt = BlockRealize(values, init.block, predicate)
+    for var, extent in reversed(loops):
+        nest = For(var, extent, nest)
+    update = make_block(name, block.iter_vars, block.body, None, block.annotations)
+    body = replace_site(body, name, replace(realize, block=update))
+    current = _loop_in(body, loop.var)
+    return replace_loop(body, loop.var, seq([nest, current])), init.block.name
+
+
+def _init_realize(realize: BlockRealize, name: str) -> BlockRealize:
+    """The init as a block of its own, over the spatial variables."""
+    block = realize.block
+    assert block.init is not None
+    renamed: dict[Var, Expr] = {}
+    axes, values = [], []
+    for axis, value in realize.binding.items():
+        if axis in block.spatial_vars:
+            new = Axis(axis.name, extent=axis.extent)
+            renamed[axis] = new
+            axes.append(new)
+            values.append(value)
+    reduced = {
+        var
+        for axis, value in realize.binding.items()
+        if axis in block.reduce_vars
+        for var in free_vars(value)
+    }
+    kept = [c for c in conjuncts(realize.predicate) if not set(free_vars(c)) & reduced]
+    init = make_block(f"{name}_init", tuple(axes), _renamed(block.init, renamed, f"{name}_init"))
+    return BlockRealize(tuple(values), init, all_of(kept))
+
+
+def _renamed(stmt: Stmt, values: dict[Var, Expr], name: str) -> Stmt:
+    """`stmt` of a block with the block's variables replaced."""
+    match stmt:
+        case BufferStore(buffer, indices, value):
+            moved = tuple(substitute(index, values) for index in indices)
+            return BufferStore(buffer, moved, substitute(value, values))
+        case Seq(body):
+            return Seq(tuple(_renamed(part, values, name) for part in body))
+        case For():
+            return replace(stmt, body=_renamed(stmt.body, values, name))
+        case BlockRealize(bound, block, predicate):
+            moved = tuple(substitute(value, values) for value in bound)
+            where = None if predicate is None else substitute(predicate, values)
+            return BlockRealize(moved, block, where)
+    raise AssertionError(f"not within a block: {stmt!r}")
+
+
+def _loop_in(body: Stmt, var: Var) -> For:
+    from daedal.compiler.schedule.edit import map_stmt
+
+    found: list[For] = []
+
+    def visit(node: Stmt) -> Stmt | None:
+        if isinstance(node, For) and node.var is var:
+            found.append(node)
+        return None
+
+    map_stmt(body, visit)
+    return found[0]

@@ -1,0 +1,205 @@
+"""Functional edits of statements that primitives share."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from daedal.compiler.tir.expr import Buffer, Expr, Load, Var
+from daedal.compiler.tir.linear import simplify
+from daedal.compiler.tir.region import make_block
+from daedal.compiler.tir.sites import Site, collect
+from daedal.compiler.tir.stmt import (
+    Allocate,
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    PrimFunc,
+    Seq,
+    Stmt,
+)
+from daedal.compiler.tir.visit import rewrite, substitute
+from daedal.isa.errors import ScheduleError
+
+__all__ = [
+    "edit_block",
+    "find_loop",
+    "find_site",
+    "insert_at",
+    "loop_chain",
+    "map_stmt",
+    "remove_block",
+    "replace_site",
+    "seq",
+    "substitute_loops",
+]
+
+
+def seq(parts: Sequence[Stmt]) -> Stmt:
+    """Statements in order, flattened; one alone stands for itself."""
+    flat: list[Stmt] = []
+    for part in parts:
+        flat += part.body if isinstance(part, Seq) else (part,)
+    assert flat, "an empty sequence has no meaning"
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+def map_stmt(stmt: Stmt, visit: Callable[[Stmt], Stmt | None]) -> Stmt:
+    """Rebuild from the top: where `visit` returns a statement it stands for the node; blocks stay whole."""
+    replaced = visit(stmt)
+    if replaced is not None:
+        return replaced
+    match stmt:
+        case Seq(body):
+            return seq([map_stmt(part, visit) for part in body])
+        case For(_, _, body) | Allocate(_, body):
+            return replace(stmt, body=map_stmt(body, visit))
+    return stmt
+
+
+def find_site(func: PrimFunc, name: str) -> Site:
+    """The outermost block called `name`."""
+    sites, _ = collect(func.body)
+    for site in sites:
+        if site.block.name == name:
+            return site
+    known = ", ".join(repr(site.block.name) for site in sites)
+    raise ScheduleError(f"there is no block {name!r} in {func.name!r}; its blocks are {known}")
+
+
+def find_loop(func: PrimFunc, var: Var) -> For:
+    """The loop of `var`."""
+    found: list[For] = []
+
+    def note(stmt: Stmt) -> Stmt | None:
+        if isinstance(stmt, For) and stmt.var is var:
+            found.append(stmt)
+        return None
+
+    map_stmt(func.body, note)
+    if not found:
+        raise ScheduleError(
+            f"loop {var.name!r} is no longer in {func.name!r}; take its loops anew with get_loops"
+        )
+    return found[0]
+
+
+def loop_chain(stmt: Stmt) -> tuple[list[For], Stmt]:
+    """The loops directly inside one another from `stmt` down, and what is inside the innermost."""
+    loops: list[For] = []
+    while isinstance(stmt, For):
+        loops.append(stmt)
+        stmt = stmt.body
+    return loops, stmt
+
+
+def substitute_loops(
+    stmt: Stmt,
+    values: Mapping[Var, Expr],
+    extents: Mapping[Var, int],
+    condition: Expr | None = None,
+) -> Stmt:
+    """Replace loop variables in bindings and predicates, and simplify these.
+
+    `condition` joins the predicate of every block that speaks of a replaced variable.
+    """
+
+    def visit(node: Stmt) -> Stmt | None:
+        if not isinstance(node, BlockRealize):
+            return None
+
+        def moved(expr: Expr) -> Expr:
+            new = substitute(expr, values)
+            return expr if new is expr else simplify(new, extents)
+
+        touched = [moved(value) for value in node.values]
+        predicate = node.predicate
+        if predicate is not None:
+            predicate = rewrite(substitute(predicate, values), lambda e: None)
+        changed = any(new is not old for new, old in zip(touched, node.values, strict=True))
+        if condition is not None and changed:
+            predicate = condition if predicate is None else predicate & condition
+        return BlockRealize(tuple(touched), node.block, predicate)
+
+    return map_stmt(stmt, visit)
+
+
+def remove_block(stmt: Stmt, name: str) -> Stmt | None:
+    """`stmt` without one block and the loops that then hold nothing; None where nothing is left."""
+    match stmt:
+        case Seq(body):
+            kept = [part for part in (remove_block(part, name) for part in body) if part is not None]
+            return seq(kept) if kept else None
+        case For(_, _, body) | Allocate(_, body):
+            inner = remove_block(body, name)
+            return None if inner is None else replace(stmt, body=inner)
+        case BlockRealize(_, block) if block.name == name:
+            return None
+    return stmt
+
+
+def contains(stmt: Stmt, names: frozenset[str]) -> bool:
+    """Whether one of the outermost blocks of `stmt` bears one of `names`."""
+    sites, _ = collect(stmt)
+    return any(site.block.name in names for site in sites)
+
+
+def insert_at(
+    stmt: Stmt, loop: Var | None, new: Stmt, names: frozenset[str], after: bool = False
+) -> Stmt:
+    """Insert `new` in the body of `loop` (None: of the function), next to the blocks called `names`.
+
+    It goes before the first statement that contains one of them, or after the last.
+    """
+
+    def place(body: Stmt) -> Stmt:
+        parts = list(body.body) if isinstance(body, Seq) else [body]
+        hits = [position for position, part in enumerate(parts) if contains(part, names)]
+        assert hits, "the neighbours are in the body"
+        where = hits[-1] + 1 if after else hits[0]
+        return seq([*parts[:where], new, *parts[where:]])
+
+    if loop is None:
+        return place(stmt)
+
+    def visit(node: Stmt) -> Stmt | None:
+        if isinstance(node, For) and node.var is loop:
+            return replace(node, body=place(node.body))
+        return None
+
+    return map_stmt(stmt, visit)
+
+
+def replace_site(stmt: Stmt, name: str, new: Stmt) -> Stmt:
+    """Put `new` where the block called `name` is realized."""
+
+    def visit(node: Stmt) -> Stmt | None:
+        return new if isinstance(node, BlockRealize) and node.block.name == name else None
+
+    return map_stmt(stmt, visit)
+
+
+def edit_block(
+    block: Block,
+    load: Callable[[Load], Expr | None],
+    store: Mapping[Buffer, Buffer] | None = None,
+) -> Block:
+    """`block` with its loads rewritten and the targets of its stores replaced, regions derived anew."""
+    targets = store or {}
+
+    def expr(node: Expr) -> Expr | None:
+        return load(node) if isinstance(node, Load) else None
+
+    def stmt(node: Stmt) -> Stmt:
+        match node:
+            case BufferStore(buffer, indices, value):
+                return BufferStore(targets.get(buffer, buffer), indices, rewrite(value, expr))
+            case Seq(body):
+                return Seq(tuple(stmt(part) for part in body))
+            case For():
+                return replace(node, body=stmt(node.body))
+            case BlockRealize(values, inner, predicate):
+                return BlockRealize(values, edit_block(inner, load, store), predicate)
+        raise AssertionError(f"not within a block: {node!r}")
+
+    init = None if block.init is None else stmt(block.init)
+    return make_block(block.name, block.iter_vars, stmt(block.body), init, block.annotations)

@@ -1,0 +1,142 @@
+"""Primitives on loops: split, fuse, reorder, and what a loop is executed as."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from daedal.compiler.schedule.edit import find_loop, loop_chain, map_stmt, substitute_loops
+from daedal.compiler.tir.expr import Expr, IntImm, Var
+from daedal.compiler.tir.sites import collect
+from daedal.compiler.tir.stmt import For, Stmt, Value
+from daedal.compiler.tir.visit import free_vars
+from daedal.isa.errors import ScheduleError
+
+__all__ = ["annotate_loop", "fuse", "reorder", "set_kind", "split"]
+
+
+def loop_extents(stmt: Stmt) -> dict[Var, int]:
+    """The extents of every loop in `stmt`."""
+    found: dict[Var, int] = {}
+
+    def visit(node: Stmt) -> Stmt | None:
+        if isinstance(node, For):
+            found[node.var] = node.extent
+        return None
+
+    map_stmt(stmt, visit)
+    return found
+
+
+def replace_loop(body: Stmt, var: Var, new: Stmt) -> Stmt:
+    """Put `new` where the loop of `var` is."""
+
+    def visit(node: Stmt) -> Stmt | None:
+        return new if isinstance(node, For) and node.var is var else None
+
+    return map_stmt(body, visit)
+
+
+def split(body: Stmt, loop: For, factors: Sequence[int | None]) -> tuple[Stmt, list[Var]]:
+    """Loops with the given extents, outermost first, in place of one; see `Schedule.split`."""
+    if len(factors) < 2 or sum(factor is None for factor in factors) > 1:
+        raise ScheduleError(
+            f"split needs two or more factors, at most one of them None, not {list(factors)} "
+            f"(loop {loop.var.name!r})"
+        )
+    if loop.kind != "serial":
+        raise ScheduleError(f"split needs a serial loop, not {loop.kind} ({loop.var.name!r}); split first")
+    known = 1
+    for factor in factors:
+        if factor is not None:
+            if factor < 1:
+                raise ScheduleError(f"a factor must be positive, not {factor} (loop {loop.var.name!r})")
+            known *= factor
+    sizes = [-(-loop.extent // known) if factor is None else factor for factor in factors]
+    covered = known if None not in factors else known * -(-loop.extent // known)
+    if covered < loop.extent:
+        raise ScheduleError(
+            f"factors must cover the extent {loop.extent}, not just {covered} (loop {loop.var.name!r}); "
+            "leave one None"
+        )
+    variables = [Var(f"{loop.var.name}_{position}") for position in range(len(sizes))]
+    index: Expr = IntImm(0)
+    for var, size in zip(variables, sizes, strict=True):
+        index = index * size + var
+    extents = {**loop_extents(body), **dict(zip(variables, sizes, strict=True))}
+    condition = index < loop.extent if covered > loop.extent else None
+    inner = substitute_loops(loop.body, {loop.var: index}, extents, condition)
+    for position in reversed(range(len(sizes))):
+        notes = loop.annotations if position == 0 else {}
+        inner = For(variables[position], sizes[position], inner, "serial", notes)
+    return replace_loop(body, loop.var, inner), variables
+
+
+def fuse(body: Stmt, loops: Sequence[For]) -> tuple[Stmt, Var]:
+    """One loop in place of several directly inside one another; see `Schedule.fuse`."""
+    if len(loops) < 2:
+        raise ScheduleError("fuse needs two or more loops")
+    for outer, inner in zip(loops, loops[1:], strict=False):
+        if outer.body is not inner:
+            raise ScheduleError(
+                f"fused loops must be directly inside one another, outermost first; "
+                f"{inner.var.name!r} is not directly inside {outer.var.name!r}"
+            )
+    total = 1
+    for loop in loops:
+        total *= loop.extent
+    fused = Var("_".join(loop.var.name for loop in loops))
+    values: dict[Var, Expr] = {}
+    stride = total
+    for loop in loops:
+        outermost = stride == total
+        stride //= loop.extent
+        part = fused // stride
+        values[loop.var] = part if outermost else part % loop.extent
+    extents = {**loop_extents(body), fused: total}
+    inner_body = substitute_loops(loops[-1].body, values, extents)
+    return replace_loop(body, loops[0].var, For(fused, total, inner_body)), fused
+
+
+def reorder(body: Stmt, order: Sequence[For]) -> Stmt:
+    """Permute loops of one nest; see `Schedule.reorder`."""
+    wanted = [loop.var for loop in order]
+    if len(set(wanted)) != len(wanted) or not wanted:
+        raise ScheduleError("reorder needs distinct loops")
+    outermost = max(order, key=lambda loop: len(loop_chain(loop)[0]))
+    chain, inside = loop_chain(outermost)
+    place = {loop.var: position for position, loop in enumerate(chain)}
+    for loop in order:
+        if loop.var not in place:
+            raise ScheduleError(
+                f"reordered loops must be directly inside one another; between "
+                f"{outermost.var.name!r} and {loop.var.name!r} lie other statements"
+            )
+    slots = sorted(place[var] for var in wanted)
+    arranged = list(chain)
+    for slot, loop in zip(slots, order, strict=True):
+        arranged[slot] = loop
+    result = inside
+    for loop in reversed(arranged):
+        result = replace(loop, body=result)
+    return replace_loop(body, outermost.var, result)
+
+
+def set_kind(body: Stmt, loop: For, kind: str) -> Stmt:
+    """Execute a loop as `kind`; all but "serial" and "unroll" need independent iterations."""
+    if kind not in ("serial", "unroll"):
+        sites, _ = collect(loop)
+        for site in sites:
+            for axis, value in site.realize.binding.items():
+                assert isinstance(axis, Var)
+                if axis in site.block.reduce_vars and loop.var in free_vars(value):
+                    raise ScheduleError(
+                        f"a {kind} loop must have independent iterations; {loop.var.name!r} is part of "
+                        f"the reduction over {axis.name!r} of block {site.block.name!r}"
+                    )
+    return replace_loop(body, loop.var, replace(loop, kind=kind))
+
+
+def annotate_loop(body: Stmt, loop: For, key: str, value: Value) -> Stmt:
+    """Add an annotation to a loop."""
+    return replace_loop(
+        body, loop.var, replace(loop, annotations={**loop.annotations, key: value})
+    )

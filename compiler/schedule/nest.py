@@ -1,0 +1,79 @@
+"""Building the loops of a block anew, over a part of its domain."""
+
+from collections.abc import Mapping
+
+from daedal.compiler.tir.binding import clip_conditions
+from daedal.compiler.tir.expr import Axis, Expr, IntImm, Var, all_of
+from daedal.compiler.tir.linear import linear, simplify
+from daedal.compiler.tir.stmt import Block, BlockRealize, For, Range, Region, Stmt
+from daedal.compiler.tir.visit import free_vars
+from daedal.isa.errors import ScheduleError
+
+__all__ = ["build_nest", "solve_ranges"]
+
+
+def build_nest(block: Block, ranges: Mapping[Axis, Range], extents: Mapping[Var, int]) -> Stmt:
+    """One loop per variable of `block`, over its range (its whole domain where it has none).
+
+    `extents` are those of the loops that the ranges speak of. Where a range may leave the domain, a
+    predicate clips it.
+    """
+    loops: list[tuple[Var, int]] = []
+    values: list[Expr] = []
+    for axis in block.iter_vars:
+        part = ranges.get(axis, Range(IntImm(0), axis.extent))
+        if isinstance(part.min, IntImm):
+            low = max(part.min.value, 0)
+            high = min(part.min.value + part.extent, axis.extent)
+            part = Range(IntImm(low), high - low)
+        loop = Var(axis.name.removeprefix("v") or axis.name)
+        extent = min(part.extent, axis.extent)
+        loops.append((loop, extent))
+        values.append(simplify(part.min + loop))
+    every = {**extents, **dict(loops)}
+    predicate = all_of(clip_conditions(block.iter_vars, values, every))
+    stmt: Stmt = BlockRealize(tuple(values), block, predicate)
+    for loop, extent in reversed(loops):
+        stmt = For(loop, extent, stmt)
+    return stmt
+
+
+def solve_ranges(block: Block, touched: Region, needed: Region) -> dict[Axis, Range]:
+    """Which part of its domain `block` needs to run for `touched` (over its variables) to hold `needed`.
+
+    Each dimension of `touched` speaks of at most one variable, as ``c*v + d : +c``; dimensions that do
+    not are left out of the answer.
+    """
+    found: dict[Axis, Range] = {}
+    for part, wanted in zip(touched.ranges, needed.ranges, strict=True):
+        form = linear(part.min)
+        if form is None or len(form.terms) != 1:
+            continue
+        term, factor = form.terms[0]
+        if not isinstance(term, Axis) or factor != part.extent:
+            continue
+        target = linear(wanted.min - form.constant)
+        assert target is not None
+        if any(coefficient % factor for _, coefficient in target.terms):
+            continue
+        first = simplify(target.expr() // factor) if factor > 1 else target.expr()
+        if factor > 1:
+            scaled = target.constant % factor
+            extent = -(-(wanted.extent + scaled) // factor)
+        else:
+            extent = wanted.extent
+        found[term] = Range(first, extent)
+    return found
+
+
+def require_separate(block: Block, region: Region, what: str) -> None:
+    """Refuse a block that writes dimensions which mix its variables, or one variable in two dimensions."""
+    seen: set[Var] = set()
+    for part in region.ranges:
+        used = free_vars(part.min)
+        if len(used) > 1 or seen & set(used):
+            raise ScheduleError(
+                f"{what} needs a block that writes one variable of its own per dimension; "
+                f"{block.name!r} does not"
+            )
+        seen |= set(used)

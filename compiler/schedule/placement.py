@@ -1,0 +1,109 @@
+"""Where buffers live: each at the innermost statement around all its uses, as large as needed there.
+
+Every primitive ends here, so a buffer that has come to be produced and consumed under one loop moves
+into that loop and shrinks to the region used in one iteration: halo rows of a convolution included.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from daedal.compiler.schedule.edit import map_stmt
+from daedal.compiler.tir.expr import Buffer, IntImm, Var
+from daedal.compiler.tir.region import accesses, union
+from daedal.compiler.tir.sites import collect
+from daedal.compiler.tir.stmt import (
+    Allocate,
+    Allocation,
+    For,
+    PrimFunc,
+    Range,
+    Region,
+    Seq,
+    Stmt,
+    Value,
+)
+
+__all__ = ["place_allocations", "strip_allocations"]
+
+Notes = dict[Buffer, Mapping[str, Value]]
+
+
+def strip_allocations(func: PrimFunc) -> tuple[Stmt, Notes]:
+    """The body without allocations, and the annotations of each allocated buffer."""
+    _, scopes = collect(func.body)
+    notes = {buffer: scope.allocation.annotations for buffer, scope in scopes.items()}
+
+    def visit(stmt: Stmt) -> Stmt | None:
+        if isinstance(stmt, Allocate):
+            return map_stmt(stmt.body, visit)
+        return None
+
+    return map_stmt(func.body, visit), notes
+
+
+def place_allocations(func: PrimFunc, body: Stmt, notes: Notes) -> PrimFunc:
+    """`func` with `body`, and every buffer in it that is no parameter allocated where it belongs."""
+    params = set(func.params)
+    used: dict[Buffer, None] = {}
+    sites, _ = collect(body)
+    for site in sites:
+        for region in (*site.block.writes, *site.block.reads):
+            if region.buffer not in params:
+                used[region.buffer] = None
+    return replace(func, body=_place(body, list(used), notes, {}))
+
+
+def _users(stmt: Stmt) -> set[Buffer]:
+    sites, _ = collect(stmt)
+    return {r.buffer for site in sites for r in (*site.block.reads, *site.block.writes)}
+
+
+def _place(stmt: Stmt, buffers: list[Buffer], notes: Notes, extents: dict[Var, int]) -> Stmt:
+    """Push each of `buffers`, all used in `stmt` alone, as far in as possible."""
+    if not buffers:
+        return stmt
+    if isinstance(stmt, For):
+        inner = {**extents, stmt.var: stmt.extent}
+        return replace(stmt, body=_place(stmt.body, buffers, notes, inner))
+    here = buffers
+    if isinstance(stmt, Seq):
+        uses = [_users(part) for part in stmt.body]
+        pushed: list[list[Buffer]] = [[] for _ in stmt.body]
+        here = []
+        for buffer in buffers:
+            parts = [position for position, use in enumerate(uses) if buffer in use]
+            if len(parts) == 1:
+                pushed[parts[0]].append(buffer)
+            else:
+                here.append(buffer)
+        stmt = Seq(
+            tuple(
+                _place(part, inside, notes, extents)
+                for part, inside in zip(stmt.body, pushed, strict=True)
+            )
+        )
+    if not here:
+        return stmt
+    windows = _windows(stmt, extents)
+    items = [Allocation(b, windows[b], notes.get(b, {})) for b in here]
+    return Allocate(tuple(items), stmt)
+
+
+def _windows(stmt: Stmt, extents: Mapping[Var, int]) -> dict[Buffer, tuple[Range, ...]]:
+    """The hull of all accesses to each buffer; what is constant is clipped at the buffer."""
+    found = accesses(stmt, extents)
+    regions = union((Region(a.region.buffer, a.region.ranges) for a in found), extents)
+    return {
+        region.buffer: tuple(
+            _clipped(part, size) for part, size in zip(region.ranges, region.buffer.shape, strict=True)
+        )
+        for region in regions
+    }
+
+
+def _clipped(part: Range, size: int) -> Range:
+    if isinstance(part.min, IntImm):
+        low = max(part.min.value, 0)
+        high = min(part.min.value + part.extent, size)
+        return Range(IntImm(low), high - low)
+    return Range(part.min, min(part.extent, size))

@@ -1,0 +1,224 @@
+"""GEMM: one (batch x block_in) by (block_in x block_out) product per cycle, added to one row.
+
+Input: GEMM instructions, micro-ops from LOAD, rows of INP and WGT. Output: accumulator rows.
+"""
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.accumulators import bank_of
+from daedal.hw.interfaces import (
+    Activity,
+    accumulator_ports,
+    fill_signature,
+    scratchpad_read_signature,
+    unit_signature,
+)
+from daedal.hw.pipeline import delay, register
+from daedal.hw.product import DotProduct
+from daedal.hw.scratchpad import read_shape
+from daedal.hw.sequencer import Sequencer
+from daedal.isa.registers import ErrorCode
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import GemmMode, Opcode
+from daedal.isa.variant import Variant
+
+__all__ = ["Gemm"]
+
+_READ_TO_SUM = 4
+"""Cycles from an accumulator read to the addition; see `Gemm._accumulate`."""
+_READ_TO_WRITE = 5
+
+
+class Gemm(wiring.Component):
+    """Rigid pipeline behind a sequencer: a product that is issued never stops.
+
+    One product per cycle for any order of accumulator rows: rows whose sums are still in flight
+    are forwarded at every distance. Cycles after the issue of a product: operands 2, (depthwise
+    mode) selected vectors 3, sum 5 + log2(block_in), write 6 + log2(block_in); one less each
+    without depthwise mode. `retire` follows the write by one cycle.
+
+    Members
+    -------
+    fill : micro-ops. inp_read, wgt_read : operands. gemm_read, gemm_write, gemm_hold : the
+    accumulators' ports of the same names. The rest is `unit_signature`.
+    """
+
+    def __init__(self, *, variant: Variant) -> None:
+        self._variant = variant
+        ports = accumulator_ports(variant)
+        super().__init__(
+            {
+                **unit_signature(variant, Opcode.GEMM),
+                "fill": In(fill_signature(variant)),
+                "inp_read": Out(scratchpad_read_signature(*read_shape(variant, Memory.INP))),
+                "wgt_read": Out(scratchpad_read_signature(*read_shape(variant, Memory.WGT))),
+                **{name: ports[name].flip() for name in ("gemm_read", "gemm_write", "gemm_hold")},
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        variant = self._variant
+        m.submodules.sequencer = sequencer = Sequencer(
+            variant=variant, opcode=Opcode.GEMM, controls=("mode",)
+        )
+        wiring.connect(m, wiring.flipped(self.issue), sequencer.issue)
+        wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
+
+        step = sequencer.steps.p
+        product, lane, depthwise = self._check(m, sequencer)
+        issue, leave = Signal(), Signal()
+        held = self.gemm_hold.bit_select(bank_of(variant, step.index.acc), 1)
+        m.d.comb += [
+            sequencer.steps.ready.eq(~(product & held)),
+            issue.eq(sequencer.steps.valid & product & ~held),
+            leave.eq(sequencer.steps.valid & sequencer.steps.ready & step.last),
+            self.work.eq(issue),
+            self.inp_read.enable.eq(issue),
+            self.inp_read.row.eq(step.index.inp),
+            self.wgt_read.enable.eq(issue),
+        ]
+        totals, latency = self._multiply(m, lane, depthwise)
+
+        lead = latency - _READ_TO_SUM
+        valid = delay(m, issue, lead, name="valid", reset_less=False)
+        row = delay(m, step.index.acc, lead, name="row")
+        restart = delay(m, step.restart, lead, name="restart")
+        self._accumulate(m, valid, row, restart, totals)
+
+        leaving = [leave]
+        for age in range(lead + _READ_TO_WRITE + 1):
+            leaving.append(register(m, leaving[-1], name=f"leave_{age}", reset_less=False))
+        m.d.comb += [
+            self.retire.valid.eq(leaving[-1]),
+            self.retire.payload.eq(delay(m, step.retire, len(leaving) - 1, name="retire")),
+        ]
+        with m.If(issue):
+            m.d.comb += self.activity.eq(Activity.BUSY)
+        with m.Elif(~sequencer.idle | self.issue.valid):
+            m.d.comb += self.activity.eq(Activity.STALL)
+        with m.Elif(Cat(leaving).any()):
+            m.d.comb += self.activity.eq(Activity.DRAIN)
+        return m
+
+    def _check(self, m: Module, sequencer: Sequencer) -> tuple[Value, Value, Value]:
+        """Decode the step at the issue point: (it is a product, weight vector, depthwise)."""
+        variant = self._variant
+        step = sequencer.steps.p
+        row_bits = scratchpad(variant, Memory.WGT).index_bits
+        wgt = step.index.wgt
+        lane_bits = len(wgt) - row_bits
+        depthwise, illegal, beyond, product = Signal(), Signal(), Signal(), Signal()
+        if variant.array.depthwise_taps:
+            m.d.comb += depthwise.eq(step.control.mode == GemmMode.DEPTHWISE)
+        m.d.comb += [
+            illegal.eq((step.control.mode != GemmMode.DENSE) & ~depthwise & ~step.skip),
+            beyond.eq(step.out_of_range | (~depthwise & wgt[row_bits:].any() & ~step.skip)),
+            product.eq(~(step.skip | illegal | beyond)),
+            self.wgt_read.row.eq(Mux(depthwise, wgt[lane_bits:], wgt[:row_bits])),
+        ]
+        taken = sequencer.steps.valid & sequencer.steps.ready
+        m.d.sync += [
+            self.error.valid.eq(taken & (illegal | beyond)),
+            self.error.code.eq(Mux(illegal, ErrorCode.ILLEGAL_INSTRUCTION, ErrorCode.ROW_RANGE)),
+            self.error.index.eq(step.retire.index),
+        ]
+        return product, wgt[:lane_bits], depthwise
+
+    def _multiply(self, m: Module, lane: Value, depthwise: Value) -> tuple[list[Value], int]:
+        """Sums of all (batch, block_out) elements, and their latency from the issue in cycles."""
+        array = self._variant.array
+        inp_bits = array.block_in * array.input_bits
+        wgt_bits = array.block_in * array.weight_bits
+        inp, weights = self.inp_read.data, [
+            self.wgt_read.data.word_select(o, wgt_bits) for o in range(array.block_out)
+        ]
+        latency = 2
+        if array.depthwise_taps:
+            # Output o takes element o of the selected vector and nothing else of its row.
+            lane = delay(m, lane, 2, name="lane")
+            vector = Signal(wgt_bits)
+            m.d.comb += vector.eq(self.wgt_read.data.word_select(lane, wgt_bits))
+            vector = register(m, vector, name="vector")
+            inp = register(m, inp, name="inp_row")
+            rows = register(m, self.wgt_read.data, name="wgt_row")
+            dense = ~delay(m, depthwise, 3, name="depthwise")
+            masked = Signal(len(rows))
+            m.d.comb += masked.eq(rows & dense.replicate(len(rows)))
+            weights = []
+            for o in range(array.block_out):
+                element = slice(o * array.weight_bits, (o + 1) * array.weight_bits)
+                row = masked.word_select(o, wgt_bits)
+                own = Mux(dense, row[element], vector[element])
+                weights.append(Cat(row[: element.start], own, row[element.stop :]))
+            latency += 1
+        totals = []
+        for b in range(array.batch):
+            for o in range(array.block_out):
+                dot = DotProduct(variant=self._variant)
+                m.submodules[f"dot_{b}_{o}"] = dot
+                m.d.comb += [dot.inp.eq(inp.word_select(b, inp_bits)), dot.wgt.eq(weights[o])]
+                totals.append(dot.total)
+        return totals, latency + DotProduct.latency(self._variant)
+
+    def _accumulate(
+        self, m: Module, valid: Value, row: Value, restart: Value, totals: list[Value]
+    ) -> None:
+        """Read, add, write; `valid`, `row` and `restart` belong to the cycle of the read.
+
+        Cycle 0 read and compare with the rows of the 5 products before; 1 choose the nearest match
+        of distance 2 and more; 2 data arrives, register; 3 forwarding mux, register; 4 add
+        (distance 1 takes the result register itself), register; 5 write. A read sees writes up to
+        the cycle before, so products 6 and further back are in the RAM.
+        """
+        bits = self._variant.array.accumulator_bits
+        m.d.comb += [self.gemm_read.enable.eq(valid), self.gemm_read.row.eq(row)]
+        valids, rows = [valid], [row]
+        for age in range(1, _READ_TO_WRITE + 1):
+            valids.append(register(m, valids[-1], name=f"write_valid_{age}", reset_less=False))
+            rows.append(register(m, rows[-1], name=f"write_row_{age}"))
+
+        match = Signal(_READ_TO_WRITE, reset_less=True)
+        m.d.sync += match.eq(
+            Cat(
+                valids[d] & (rows[d] == row) & ~restart for d in range(1, _READ_TO_WRITE + 1)
+            )
+        )
+        nearest = Signal(_READ_TO_WRITE, reset_less=True)
+        # Bit 0: the RAM's own row; bit d - 1: forward from the product d before.
+        fresh = register(m, restart, name="restart_match")
+        m.d.sync += nearest.eq(
+            Cat(
+                ~fresh & ~match[1:].any(),
+                *(match[d] & ~match[1:d].any() for d in range(1, _READ_TO_WRITE)),
+            )
+        )
+        choice = register(m, nearest, name="choice")
+        again = delay(m, match[0], 3, name="again")
+
+        width = len(self.gemm_write.data)
+        result = Signal(width, reset_less=True)
+        sources = [register(m, self.gemm_read.data, name="stored"), result]
+        for age in range(1, _READ_TO_WRITE - 1):
+            sources.append(register(m, sources[-1], name=f"result_{age}"))
+        # An AND-OR: all bits of `choice` are 0 where the product overwrites.
+        chosen = [Mux(choice[number], source, 0) for number, source in enumerate(sources)]
+        operand = register(m, reduce(or_, chosen), name="operand")
+        addend = Signal(width)
+        m.d.comb += addend.eq(Mux(again, result, operand))
+        m.d.sync += result.eq(
+            Cat(
+                (addend.word_select(k, bits).as_signed() + total)[:bits]
+                for k, total in enumerate(totals)
+            )
+        )
+        m.d.comb += [
+            self.gemm_write.enable.eq(valids[-1]),
+            self.gemm_write.row.eq(rows[-1]),
+            self.gemm_write.data.eq(result),
+        ]

@@ -1,0 +1,164 @@
+"""LOAD: strided, padded tiles from memory into the scratchpads.
+
+Input: LOAD instructions. Output: requests to the read master, and the words (and pads) on the fill
+port. A front runs ahead and asks for the words of later instructions while `LoadFiller` still
+writes those of earlier ones, so queued loads hide their latencies.
+"""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from daedal.hw.filler import LoadFiller, fill_job_layout, memory_beats
+from daedal.hw.interfaces import (
+    Activity,
+    fill_signature,
+    read_request,
+    read_word,
+    unit_signature,
+)
+from daedal.hw.queue import Queue
+from daedal.hw.strided import StridedRequests, word_address_bits
+from daedal.isa.table import BASES, LoadMemory, Opcode
+from daedal.isa.transfer import PADDABLE
+from daedal.isa.variant import Variant
+
+__all__ = ["Load"]
+
+
+class Load(wiring.Component):
+    """The LOAD unit.
+
+    Throughput: one bus word per cycle, or one pad row per cycle, without a gap between rows or
+    instructions. As many instructions as the bus may have bursts open are asked for ahead.
+    Retirement is one cycle after the last word was accepted on `fill`.
+
+    A memory code or a pad that the table does not allow is ILLEGAL_INSTRUCTION, a row past the end
+    of the scratchpad ROW_RANGE (nothing is written there), a bad RRESP READ_SLVERR or READ_DECERR;
+    after an error the unit stands still until it is reset.
+
+    Parameters
+    ----------
+    variant
+        The machine.
+
+    Members
+    -------
+    issue, retire, activity, work, error : see `interfaces.unit_signature`; work is bus words.
+    base_address : ``In(data.ArrayLayout(word_address_bits(variant), 4))``
+        Base registers, as addresses of bus words.
+    request, data : ``Out(read_request(variant))``, ``In(read_word(variant))``
+        To reader 1 of the read master.
+    fill : ``Out(fill_signature(variant))``
+        Pads of ACC_NARROW appear as pads of ACC: their value is not narrowed.
+    """
+
+    def __init__(self, *, variant: Variant):
+        self._variant = variant
+        super().__init__(
+            {
+                **unit_signature(variant, Opcode.LOAD),
+                "base_address": In(data.ArrayLayout(word_address_bits(variant), len(BASES))),
+                "request": Out(read_request(variant)),
+                "data": In(read_word(variant)),
+                "fill": Out(fill_signature(variant)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        variant = self._variant
+        m.submodules.requests = requests = StridedRequests(variant=variant)
+        m.submodules.jobs = jobs = Queue(fill_job_layout(variant), depth=variant.bus.read_bursts)
+        m.submodules.filler = filler = LoadFiller(variant=variant)
+
+        # The instruction at hand, with its start address.
+        held = Signal()
+        leave = Signal()
+        head = Signal.like(self.issue.payload, reset_less=True)
+        address = Signal(word_address_bits(variant), reset_less=True)
+        incoming = self.issue.payload.instruction
+        m.d.comb += self.issue.ready.eq(~held | leave)
+        with m.If(self.issue.ready):
+            m.d.sync += [
+                held.eq(self.issue.valid),
+                head.eq(self.issue.payload),
+                address.eq(self.base_address[incoming.base] + incoming.offset_beats),
+            ]
+
+        illegal = self._prepare_job(m, head, jobs.i.payload)
+        fields = head.instruction
+        moves = (fields.blocks != 0) & (fields.rows != 0) & (fields.cols != 0) & ~illegal
+        m.d.comb += [
+            # Both sides at once, so that neither gets ahead of the other by more than the queue.
+            leave.eq(held & jobs.i.ready & (requests.i.ready | ~moves)),
+            jobs.i.valid.eq(leave),
+            requests.i.valid.eq(leave & moves),
+            requests.i.payload.address.eq(address),
+            requests.i.payload.beats.eq(self._row_beats(m, fields)),
+            requests.i.payload.blocks.eq(fields.blocks),
+            requests.i.payload.rows.eq(fields.rows),
+            requests.i.payload.row_stride.eq(fields.row_stride_beats),
+            requests.i.payload.block_stride.eq(fields.block_stride_beats),
+            self.request.valid.eq(requests.o.valid),
+            self.request.payload.eq(requests.o.payload.request),
+            requests.o.ready.eq(self.request.ready),
+        ]
+
+        connect(m, jobs.o, filler.job)
+        connect(m, flipped(self.data), filler.data)
+        connect(m, filler.fill, flipped(self.fill))
+        connect(m, filler.retire, flipped(self.retire))
+        connect(m, filler.error, flipped(self.error))
+        m.d.comb += self.work.eq(filler.work)
+        with m.If(filler.work | filler.padding):
+            m.d.comb += self.activity.eq(Activity.BUSY)
+        with m.Elif(held | ~jobs.empty | filler.active):
+            m.d.comb += self.activity.eq(Activity.STALL)
+        with m.Elif(filler.draining):
+            m.d.comb += self.activity.eq(Activity.DRAIN)
+        return m
+
+    def _row_beats(self, m: Module, fields) -> Signal:
+        """Bus words of one row of memory: a shift, for all row sizes are powers of two."""
+        beats = Signal.like(self.request.payload.beats, name="row_beats")
+        with m.Switch(fields.memory):
+            for memory in LoadMemory:
+                with m.Case(memory):
+                    shift = (memory_beats(self._variant, memory) - 1).bit_length()
+                    m.d.comb += beats.eq(fields.cols << shift)
+        return beats
+
+    def _prepare_job(self, m: Module, head, job) -> Signal:
+        """Derive what the filler needs; return whether the instruction is illegal."""
+        fields = head.instruction
+        height = fields.pad_top + fields.rows + fields.pad_bottom
+        width = fields.pad_left + fields.cols + fields.pad_right
+        pads = (fields.pad_top | fields.pad_bottom | fields.pad_left | fields.pad_right) != 0
+        illegal = Signal()
+        with m.Switch(fields.memory):
+            for memory in LoadMemory:
+                with m.Case(memory):
+                    m.d.comb += illegal.eq(0 if memory in PADDABLE else pads)
+            with m.Default():
+                m.d.comb += illegal.eq(1)
+        m.d.comb += [
+            job.memory.eq(fields.memory),
+            job.row.eq(fields.row),
+            job.empty.eq((fields.blocks == 0) | (height == 0) | (width == 0)),
+            job.illegal.eq(illegal),
+            job.has_data.eq((fields.rows != 0) & (fields.cols != 0)),
+            job.last_block.eq(fields.blocks - 1),
+            job.last_y.eq(height - 1),
+            job.last_x.eq(width - 1),
+            job.begin_y.eq(fields.pad_top),
+            job.begin_x.eq(fields.pad_left),
+            job.end_y.eq(fields.pad_top + fields.rows),
+            job.end_x.eq(fields.pad_left + fields.cols),
+            job.pad_value.eq(fields.pad_value),
+            job.retire.push.eq(fields.push),
+            job.retire.mark.eq(fields.mark),
+            job.retire.tag.eq(fields.tag),
+            job.retire.index.eq(head.index),
+        ]
+        return illegal

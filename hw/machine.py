@@ -1,0 +1,281 @@
+"""The whole accelerator: units, scratchpads, tokens, bus masters and control, wired together.
+
+Input: a variant. Output: the component `Machine`, whose pins are the accelerator's. Nothing is
+computed here; docs/architecture.md shows the same blocks as a diagram.
+"""
+
+from amaranth.hdl import ClockDomain, Module, ResetInserter, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect
+
+from daedal.hw.accumulators import Accumulators
+from daedal.hw.alu import Alu
+from daedal.hw.axi import axi4_lite_pins, axi4_pins, connect_axi4_pins
+from daedal.hw.control import Control
+from daedal.hw.counters import Counters
+from daedal.hw.fetch import Fetch
+from daedal.hw.gemm import Gemm
+from daedal.hw.layouts import entry_layout
+from daedal.hw.load import Load
+from daedal.hw.marks import MarkRecorder
+from daedal.hw.queue import Queue
+from daedal.hw.read_master import ReadMaster
+from daedal.hw.scratchpad import OutScratchpad, Scratchpad
+from daedal.hw.store import Store
+from daedal.hw.supervisor import Supervisor
+from daedal.hw.tokens import QUEUED_UNITS, IssueGate, TokenFile
+from daedal.hw.write_master import WriteMaster
+from daedal.isa.registers import CONTROL_ADDRESS_BITS
+from daedal.isa.scratchpad import Memory
+from daedal.isa.table import INSTRUCTIONS, Opcode, Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["CONTROL_PREFIX", "MEMORY_PREFIX", "Machine"]
+
+MEMORY_PREFIX = "m_axi_gmem_"
+CONTROL_PREFIX = "s_axi_control_"
+
+
+class Machine(wiring.Component):
+    """Top level; one clock, synchronous reset, all pins by their names.
+
+    Members
+    -------
+    ap_clk, ap_rst_n : clock, and reset (active low, synchronous).
+    interrupt : level.
+    m_axi_gmem_* : AXI4 master. s_axi_control_* : AXI4-Lite slave.
+    """
+
+    def __init__(self, *, variant: Variant) -> None:
+        self._variant = variant
+        super().__init__(
+            {
+                "ap_clk": In(1),
+                "ap_rst_n": In(1),
+                "interrupt": Out(1),
+                **axi4_pins(variant, MEMORY_PREFIX),
+                **axi4_lite_pins(CONTROL_ADDRESS_BITS, CONTROL_PREFIX),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.domains.sync = domain = ClockDomain()
+        m.d.comb += [domain.clk.eq(self.ap_clk), domain.rst.eq(~self.ap_rst_n)]
+        blocks = _Blocks(m, self._variant)
+        blocks.connect_instructions(m)
+        blocks.connect_data(m)
+        blocks.connect_bus(m, self)
+        blocks.connect_run(m)
+        blocks.connect_counters(m)
+        blocks.connect_control(m, self)
+        return m
+
+
+class _Blocks:
+    """All submodules, and the wiring between them by concern."""
+
+    def __init__(self, m: Module, variant: Variant) -> None:
+        self.variant = variant
+        self.clear = Signal()
+
+        def place(name: str, component, *, cleared: bool = True):  # noqa: ANN202 (untyped)
+            m.submodules[name] = ResetInserter(self.clear)(component) if cleared else component
+            return component
+
+        self.control = place("control", Control(variant=variant), cleared=False)
+        self.supervisor = place("supervisor", Supervisor(variant=variant), cleared=False)
+        self.counters = place("counters", Counters(variant=variant), cleared=False)
+        self.read_master = place("read_master", ReadMaster(variant=variant), cleared=False)
+        self.write_master = place("write_master", WriteMaster(variant=variant), cleared=False)
+        self.fetch = place("fetch", Fetch(variant=variant))
+        self.tokens = place("tokens", TokenFile(variant=variant))
+        self.marks = place("marks", MarkRecorder(variant=variant)) if self.has_marks else None
+        self.queues, self.gates = {}, {}
+        for unit in QUEUED_UNITS:
+            name = unit.name.lower()
+            queue = Queue(entry_layout(variant), depth=variant.units.queue_depth)
+            gate = IssueGate(variant=variant, opcode=_opcode(unit))
+            self.queues[unit] = place(f"{name}_queue", queue)
+            self.gates[unit] = place(f"{name}_gate", gate)
+        self.load = place("load", Load(variant=variant))
+        self.gemm = place("gemm", Gemm(variant=variant))
+        self.alu = place("alu", Alu(variant=variant))
+        self.store = place("store", Store(variant=variant))
+        self.units = dict(
+            zip(QUEUED_UNITS, (self.load, self.gemm, self.alu, self.store), strict=True)
+        )
+        self.inp = place("inp", Scratchpad(variant=variant, memory=Memory.INP))
+        self.wgt = place("wgt", Scratchpad(variant=variant, memory=Memory.WGT))
+        self.par = place("par", Scratchpad(variant=variant, memory=Memory.PAR))
+        self.out = place("out", OutScratchpad(variant=variant))
+        self.accumulators = place("accumulators", Accumulators(variant=variant))
+
+    @property
+    def has_marks(self) -> bool:
+        """Marks are built with the counters that they record."""
+        return self.variant.units.counters
+
+    def connect_instructions(self, m: Module) -> None:
+        """FETCH -> queues -> gates -> units -> tokens."""
+        for unit in QUEUED_UNITS:
+            queue, gate, executor = self.queues[unit], self.gates[unit], self.units[unit]
+            connect(m, getattr(self.fetch, f"queue{unit:d}"), queue.i)
+            connect(m, queue.o, gate.queue)
+            connect(m, gate.issue, executor.issue)
+            connect(m, executor.retire, getattr(self.tokens, f"retire{unit:d}"))
+            m.d.comb += [
+                gate.available.eq(getattr(self.tokens, f"available{unit:d}")),
+                getattr(self.tokens, f"take{unit:d}").eq(gate.take),
+                gate.activity.eq(executor.activity),
+            ]
+
+    def connect_data(self, m: Module) -> None:
+        """LOAD -> scratchpads -> GEMM, ALU, STORE, and the accumulators between them."""
+        for target in (self.inp, self.wgt, self.par, self.gemm, self.alu, self.accumulators):
+            m.d.comb += [
+                target.fill.payload.eq(self.load.fill.payload),
+                target.fill.valid.eq(self.load.fill.valid),
+            ]
+        # Only the accumulators may refuse a fill; they take those for others at once.
+        m.d.comb += self.load.fill.ready.eq(self.accumulators.fill.ready)
+        connect(m, self.gemm.inp_read, self.inp.read)
+        connect(m, self.gemm.wgt_read, self.wgt.read)
+        connect(m, self.alu.par_read, self.par.read)
+        connect(m, self.alu.out_write, self.out.write)
+        connect(m, self.store.out_read, self.out.read)
+        m.d.comb += self.gemm.gemm_hold.eq(self.accumulators.gemm_hold)
+        for name in ("gemm_read", "gemm_write"):
+            connect(m, getattr(self.gemm, name), getattr(self.accumulators, name))
+        for name in ("alu_read", "alu_read2", "alu_write", "alu_data", "alu_data2"):
+            connect(m, getattr(self.alu, name), getattr(self.accumulators, name))
+        connect(m, self.store.acc_read, self.accumulators.store_read)
+        connect(m, self.accumulators.store_data, self.store.acc_data)
+
+    def connect_bus(self, m: Module, top: Machine) -> None:
+        """Readers and writers -> masters -> pins."""
+        reads, writes = self.read_master, self.write_master
+        for number, reader in enumerate((self.fetch, self.load)):
+            connect(m, reader.request, getattr(reads, f"request{number}"))
+            connect(m, getattr(reads, f"data{number}"), reader.data)
+        for number, writer in enumerate((self.store, self.marks)):
+            if writer is not None:
+                connect(m, writer.request, getattr(writes, f"request{number}"))
+                connect(m, writer.data, getattr(writes, f"data{number}"))
+                connect(m, getattr(writes, f"response{number}"), writer.response)
+        connect_axi4_pins(
+            m,
+            top,
+            MEMORY_PREFIX,
+            self.variant,
+            ar=reads.ar,
+            r=reads.r,
+            aw=writes.aw,
+            w=writes.w,
+            b=writes.b,
+        )
+
+    def connect_run(self, m: Module) -> None:
+        """The supervisor: what it watches and what it commands."""
+        supervisor, fetch = self.supervisor, self.fetch
+        for unit in QUEUED_UNITS:
+            gate = self.gates[unit]
+            connect(m, gate.error, getattr(supervisor, f"gate_error{unit:d}"))
+            connect(m, self.units[unit].error, getattr(supervisor, f"error{unit:d}"))
+            m.d.comb += [
+                getattr(supervisor, f"activity{unit:d}").eq(self.units[unit].activity),
+                getattr(supervisor, f"waiting{unit:d}").eq(gate.waiting),
+                getattr(supervisor, f"vacant{unit:d}").eq(self.queues[unit].empty),
+                getattr(supervisor, f"index{unit:d}").eq(gate.index),
+            ]
+        connect(m, fetch.error, getattr(supervisor, f"error{Unit.FETCH:d}"))
+        connect(m, self.tokens.error, supervisor.token_error)
+        m.d.comb += [
+            supervisor.token_error_unit.eq(self.tokens.error_unit),
+            supervisor.tokens_left.eq(self.tokens.left),
+            supervisor.fetch_class.eq(fetch.cycle_class),
+            supervisor.fetch_index.eq(fetch.index),
+            supervisor.fetch_done.eq(fetch.done),
+            fetch.start.eq(supervisor.begin),
+            fetch.all_quiet.eq(supervisor.all_quiet),
+            supervisor.drained.eq(self.read_master.drained & self.write_master.drained),
+            supervisor.beat.eq(self.read_master.beat | self.write_master.beat),
+            self.clear.eq(supervisor.clear),
+        ]
+        for master in (self.read_master, self.write_master):
+            m.d.comb += [master.stop.eq(supervisor.stop), master.flush.eq(supervisor.flush)]
+        self._connect_marks(m)
+
+    def _connect_marks(self, m: Module) -> None:
+        marks, control = self.marks, self.control
+        if marks is None:
+            m.d.comb += self.supervisor.marks_idle.eq(1)
+            return
+        connect(m, marks.error, self.supervisor.mark_error)
+        m.d.comb += [
+            self.supervisor.mark_error_unit.eq(marks.error_unit),
+            self.supervisor.marks_idle.eq(marks.idle),
+            control.marks_written.eq(marks.written),
+            marks.base_address.eq(control.marks),
+            marks.capacity.eq(control.marks_capacity),
+            marks.restart.eq(self.supervisor.begin),
+            marks.cycle.eq(self.counters.cycles),
+        ]
+        for unit in QUEUED_UNITS:
+            gate, retire = self.gates[unit], getattr(marks, f"retire{unit:d}")
+            m.d.comb += [
+                retire.valid.eq(self.units[unit].retire.valid),
+                retire.payload.eq(self.units[unit].retire.payload),
+                getattr(marks, f"counts{unit:d}").eq(getattr(self.counters, f"counts{unit:d}")),
+                getattr(marks, f"taken{unit:d}").eq(gate.mark_taken),
+                gate.mark_credit.eq(getattr(marks, f"credit{unit:d}")),
+                gate.marks_enabled.eq(marks.enabled),
+            ]
+
+    def connect_counters(self, m: Module) -> None:
+        """Every unit's class and work, and the bus."""
+        counters = self.counters
+        m.d.comb += [
+            counters.running.eq(self.supervisor.counting),
+            counters.clear.eq(self.supervisor.begin),
+            counters.beat_read.eq(self.read_master.beat),
+            counters.beat_written.eq(self.write_master.beat),
+            getattr(counters, f"cycle_class{Unit.FETCH:d}").eq(self.fetch.cycle_class),
+            getattr(counters, f"work{Unit.FETCH:d}").eq(self.fetch.work),
+        ]
+        for unit in QUEUED_UNITS:
+            m.d.comb += [
+                getattr(counters, f"cycle_class{unit:d}").eq(self.gates[unit].cycle_class),
+                getattr(counters, f"work{unit:d}").eq(self.units[unit].work),
+            ]
+
+    def connect_control(self, m: Module, top: Machine) -> None:
+        """Registers: pins, settings, status."""
+        control, supervisor = self.control, self.supervisor
+        for name, member in axi4_lite_pins(CONTROL_ADDRESS_BITS, "").items():
+            inside, pin = getattr(control, name), getattr(top, f"{CONTROL_PREFIX}{name}")
+            m.d.comb += inside.eq(pin) if member.flow is In else pin.eq(inside)
+        m.d.comb += [
+            top.interrupt.eq(control.interrupt),
+            supervisor.start.eq(control.start),
+            supervisor.abort.eq(control.abort),
+            supervisor.watchdog.eq(control.watchdog),
+            control.running.eq(supervisor.running),
+            control.finished.eq(supervisor.finished),
+            control.error_code.eq(supervisor.error_code),
+            control.error_unit.eq(supervisor.error_unit),
+            control.error_index.eq(supervisor.error_index),
+            self.fetch.program_word_address.eq(control.program),
+            self.fetch.length.eq(control.program_length),
+            self.load.base_address.eq(control.base_address),
+            self.store.base_address.eq(control.base_address),
+        ]
+        for name in ("cycles", "beats_read", "beats_written"):
+            m.d.comb += getattr(control, name).eq(getattr(self.counters, name))
+        for unit in Unit:
+            counts = getattr(self.counters, f"counts{unit:d}")
+            m.d.comb += getattr(control, f"counts{unit:d}").eq(counts)
+
+
+def _opcode(unit: Unit) -> Opcode:
+    return next(form.opcode for form in INSTRUCTIONS.values() if form.unit is unit)

@@ -1,0 +1,119 @@
+"""Strided transfers -> requests, one per row of memory: what LOAD and STORE share.
+
+Input: a stream of transfers (start address, planes, rows, strides). Output: a stream of requests
+for the masters, each marked when it is the last of its transfer.
+"""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.interfaces import read_request
+from daedal.isa.table import BitField, Opcode, instruction_layout
+from daedal.isa.variant import Variant
+
+__all__ = ["StridedRequests", "strided_request_layout", "transfer_layout", "word_address_bits"]
+
+
+def word_address_bits(variant: Variant) -> int:
+    """Width of the address of a bus word."""
+    return variant.bus.address_bits - (variant.bus_bytes - 1).bit_length()
+
+
+def _count_bits(variant: Variant) -> int:
+    def widest(fields: dict[str, BitField]) -> int:
+        return max(fields[name].width for name in ("blocks", "rows", "cols"))
+
+    return max(
+        widest(instruction_layout(variant, opcode)) for opcode in (Opcode.LOAD, Opcode.STORE)
+    )
+
+
+def transfer_layout(variant: Variant) -> data.StructLayout:
+    """A transfer of `blocks` planes of `rows` rows of `beats` bus words; none of them is 0."""
+    count = _count_bits(variant)
+    request = read_request(variant).members["payload"].shape
+    return data.StructLayout(
+        {
+            "address": word_address_bits(variant),
+            "beats": request["beats"].shape,
+            "blocks": count,
+            "rows": count,
+            "row_stride": instruction_layout(variant, Opcode.LOAD)["row_stride_beats"].width,
+            "block_stride": instruction_layout(variant, Opcode.LOAD)["block_stride_beats"].width,
+        }
+    )
+
+
+def strided_request_layout(variant: Variant) -> data.StructLayout:
+    """A request, and whether it is the last of its transfer."""
+    request = read_request(variant).members["payload"].shape
+    return data.StructLayout({"request": request, "last": 1})
+
+
+class StridedRequests(wiring.Component):
+    """Walk over the rows of transfers, one request per cycle, without a gap between transfers.
+
+    Row ``r`` of plane ``b`` starts at word ``address + b * block_stride + r * row_stride``, modulo
+    the address space.
+
+    Parameters
+    ----------
+    variant
+        Gives the widths.
+
+    Members
+    -------
+    i : ``In(stream.Signature(transfer_layout(variant)))``
+    o : ``Out(stream.Signature(strided_request_layout(variant)))``, straight from registers.
+    """
+
+    def __init__(self, *, variant: Variant):
+        super().__init__(
+            {
+                "i": In(stream.Signature(transfer_layout(variant))),
+                "o": Out(stream.Signature(strided_request_layout(variant))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        active = Signal()
+        transfer = Signal.like(self.i.payload, reset_less=True)
+        row_address = Signal.like(transfer.address, reset_less=True)
+        block_address = Signal.like(transfer.address, reset_less=True)
+        rows_left = Signal.like(transfer.rows, reset_less=True)
+        blocks_left = Signal.like(transfer.blocks, reset_less=True)
+
+        row_end = rows_left == 1
+        last = row_end & (blocks_left == 1)
+        next_address = Signal.like(row_address)
+        m.d.comb += [
+            next_address.eq(
+                Mux(row_end, block_address, row_address)
+                + Mux(row_end, transfer.block_stride, transfer.row_stride)
+            ),
+            self.o.valid.eq(active),
+            self.o.payload.request.address.eq(row_address),
+            self.o.payload.request.beats.eq(transfer.beats),
+            self.o.payload.last.eq(last),
+            self.i.ready.eq(~active | (self.o.ready & last)),
+        ]
+        with m.If(self.o.ready):
+            m.d.sync += [row_address.eq(next_address), rows_left.eq(rows_left - 1)]
+            with m.If(row_end):
+                m.d.sync += [
+                    block_address.eq(next_address),
+                    rows_left.eq(transfer.rows),
+                    blocks_left.eq(blocks_left - 1),
+                ]
+        with m.If(self.i.ready):
+            m.d.sync += [
+                active.eq(self.i.valid),
+                transfer.eq(self.i.payload),
+                row_address.eq(self.i.payload.address),
+                block_address.eq(self.i.payload.address),
+                rows_left.eq(self.i.payload.rows),
+                blocks_left.eq(self.i.payload.blocks),
+            ]
+        return m

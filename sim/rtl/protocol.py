@@ -1,0 +1,130 @@
+"""Runs inside the simulator: the bare accelerator between cocotbext-axi's memory and host.
+
+Reads and writes the same files as `bench.py`, so one `Job` runs on either. Nothing of `hdl/` takes part:
+this is the independent check of the bus protocol. Python's clock makes it some hundred times slower.
+
+The memory model's stall odds become random pauses of the five channels; latencies and faults have
+no equal here and are left out. Cycles are counted alike, but come out different.
+"""
+
+import itertools
+import json
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, First, RisingEdge, Timer
+from cocotb.utils import get_sim_time
+from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
+
+from daedal.sim.rtl.image import swap_words
+
+__all__ = ["run_jobs_file"]
+
+PERIOD_NS = 10
+RESET_CYCLES = 16
+
+
+@cocotb.test()
+async def run_jobs_file(dut: Any) -> None:
+    """Carry out every job of ``jobs.json``."""
+    jobs = json.loads(Path("jobs.json").read_text())
+    word_bytes = len(dut.m_axi_gmem_wdata) // 8
+    dut.ap_rst_n.value = 0
+    cocotb.start_soon(Clock(dut.ap_clk, PERIOD_NS, unit="ns").start())
+    size = max(
+        (first + count) * word_bytes
+        for job in jobs
+        for first, count in [*job["fills"], *job["loads"], *job["dumps"], (0, 1)]
+    )
+    memory = AxiRam(
+        AxiBus.from_prefix(dut, "m_axi_gmem"),
+        dut.ap_clk,
+        dut.ap_rst_n,
+        reset_active_level=False,
+        size=size,
+    )
+    host = AxiLiteMaster(
+        AxiLiteBus.from_prefix(dut, "s_axi_control"),
+        dut.ap_clk,
+        dut.ap_rst_n,
+        reset_active_level=False,
+    )
+    with (
+        Path("image.bin").open("rb") as image,
+        Path("dump.bin").open("wb") as dump,
+        Path("results.jsonl").open("w") as sink,
+    ):
+        for index, job in enumerate(jobs):
+            if job["reset"]:
+                dut.ap_rst_n.value = 0
+                await ClockCycles(dut.ap_clk, RESET_CYCLES)
+                dut.ap_rst_n.value = 1
+                await ClockCycles(dut.ap_clk, 2)
+            for first, count in job["fills"]:
+                memory.write(first * word_bytes, bytes(count * word_bytes))
+            for first, count in job["loads"]:
+                data = image.read(count * word_bytes)
+                memory.write(first * word_bytes, swap_words(data, word_bytes))
+            _pause(memory, job["settings"]["cfg_stall"], job["settings"]["cfg_seed"])
+            result = await _launch(dut, host, job)
+            for first, count in job["dumps"]:
+                dump.write(memory.read(first * word_bytes, count * word_bytes))
+            event = {"kind": "result", "job": index, "violation": 0, **result}
+            sink.write(json.dumps(event) + "\n")
+            sink.flush()
+
+
+async def _launch(dut: Any, host: AxiLiteMaster, job: dict[str, Any]) -> dict[str, Any]:
+    for address, value in job["writes"]:
+        await host.write_dword(address, value)
+    began = time.perf_counter()
+    # Armed before the start write, whose response may come after a very short program's interrupt.
+    rise = RisingEdge(dut.interrupt)
+    fired = cocotb.start_soon(_wait(rise))
+    await host.write_dword(*job["start"])
+    start_ns = get_sim_time("ns")
+    await First(fired, Timer(job["limit"] * PERIOD_NS, unit="ns"))
+    cycles = int(get_sim_time("ns") - start_ns) // PERIOD_NS
+    timed_out = not fired.done()
+    if timed_out:
+        fired.cancel()
+    seconds = time.perf_counter() - began
+    registers = [await host.read_dword(address) for address in job["reads"]]
+    return {
+        "cycles": cycles,
+        "timed_out": timed_out,
+        "registers": registers,
+        "seconds": seconds,
+    }
+
+
+async def _wait(trigger: Any) -> None:
+    await trigger
+
+
+def _pause(memory: AxiRam, stall: int, seed: int) -> None:
+    """Make every channel of the memory pause at random with the odds of the job's memory model."""
+    write, read = memory.write_if, memory.read_if
+    for place, channel in enumerate(
+        (
+            read.ar_channel,
+            read.r_channel,
+            write.aw_channel,
+            write.w_channel,
+            write.b_channel,
+        )
+    ):
+        odds = stall >> 9 * place & 0x1FF
+        pauses = _pauses(odds, seed + place) if odds else itertools.repeat(False)
+        channel.set_pause_generator(pauses)
+
+
+def _pauses(odds: int, seed: int) -> Iterator[bool]:
+    generator = random.Random(seed)
+    while True:
+        yield generator.randrange(256) < odds

@@ -1,0 +1,240 @@
+"""Run control: which ends a run may have, what each reports, and that draining is bounded."""
+
+import pytest
+from amaranth.sim import Simulator
+
+from daedal.hw.interfaces import Activity
+from daedal.hw.supervisor import BLOCKED_CYCLES, DRAIN_LIMIT_CYCLES, QUIET_CYCLES, Supervisor
+from daedal.isa.registers import CycleClass, ErrorCode
+from daedal.isa.table import Unit
+from daedal.isa.variant import load_variant
+
+TINY = load_variant("tiny")
+
+
+def run(drive) -> None:
+    dut = Supervisor(variant=TINY)
+
+    async def testbench(ctx) -> None:
+        for unit in range(4):
+            ctx.set(getattr(dut, f"vacant{unit}"), 1)
+        ctx.set(dut.drained, 1)
+        ctx.set(dut.marks_idle, 1)
+        await drive(ctx, dut)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+async def start(ctx, dut) -> None:
+    ctx.set(dut.start, 1)
+    await ctx.tick()
+    ctx.set(dut.start, 0)
+
+
+async def end(ctx, dut, limit: int = 100) -> tuple[int, int, int]:
+    """Wait for the end of the run; returns code, unit and index."""
+    for _ in range(limit):
+        if ctx.get(dut.finished):
+            result = tuple(ctx.get(getattr(dut, f"error_{n}")) for n in ("code", "unit", "index"))
+            await ctx.tick()
+            return result
+        await ctx.tick()
+    raise AssertionError(f"the run must end within {limit} cycles")
+
+
+def test_a_run_begins_once_and_ends_clean() -> None:
+    async def drive(ctx, dut) -> None:
+        for _ in range(2):
+            assert ctx.get(dut.running) == 0
+            ctx.set(dut.start, 1)
+            assert ctx.get(dut.begin) == 1
+            await ctx.tick()
+            ctx.set(dut.start, 0)
+            assert (ctx.get(dut.begin), ctx.get(dut.running), ctx.get(dut.counting)) == (0, 1, 1)
+            await ctx.tick().repeat(10)
+            ctx.set(dut.fetch_done, 1)
+            await ctx.tick()
+            ctx.set(dut.fetch_done, 0)
+            assert (ctx.get(dut.counting), ctx.get(dut.stop)) == (0, 1)
+            assert await end(ctx, dut) == (0, 0, 0)
+            assert (ctx.get(dut.clear), ctx.get(dut.flush)) == (1, 1)
+            await ctx.tick()
+            assert (ctx.get(dut.clear), ctx.get(dut.stop)) == (0, 0)
+
+    run(drive)
+
+
+def test_the_first_error_wins_and_the_next_run_is_clean() -> None:
+    async def drive(ctx, dut) -> None:
+        await start(ctx, dut)
+        for unit, code in ((3, ErrorCode.WRITE_SLVERR), (1, ErrorCode.ROW_RANGE)):
+            error = getattr(dut, f"error{unit}")
+            ctx.set(error.valid, 1)
+            ctx.set(error.code, code)
+            ctx.set(error.index, 40 + unit)
+        await ctx.tick()
+        ctx.set(dut.error1.valid, 0)
+        ctx.set(dut.error3.valid, 0)
+        ctx.set(dut.error0.valid, 1)  # too late
+        ctx.set(dut.error0.code, ErrorCode.READ_DECERR)
+        assert await end(ctx, dut) == (ErrorCode.ROW_RANGE, Unit.GEMM, 41)
+        ctx.set(dut.error0.valid, 0)
+        await ctx.tick()
+        await start(ctx, dut)
+        ctx.set(dut.fetch_done, 1)
+        await ctx.tick()
+        ctx.set(dut.fetch_done, 0)
+        assert await end(ctx, dut) == (0, 0, 0)
+
+    run(drive)
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "unit"),
+    [
+        ("gate_error2", ErrorCode.ILLEGAL_INSTRUCTION, Unit.ALU),
+        ("error4", ErrorCode.NO_FINISH, Unit.FETCH),
+        ("token_error", ErrorCode.TOKEN_OVERFLOW, Unit.STORE),
+        ("mark_error", ErrorCode.WRITE_DECERR, Unit.GEMM),
+    ],
+)
+def test_every_source_is_heard(source: str, code: ErrorCode, unit: Unit) -> None:
+    async def drive(ctx, dut) -> None:
+        await start(ctx, dut)
+        ctx.set(getattr(dut, source).valid, 1)
+        ctx.set(getattr(dut, source).code, code)
+        ctx.set(getattr(dut, source).index, 5)
+        if source in ("token_error", "mark_error"):
+            ctx.set(getattr(dut, f"{source}_unit"), unit)
+        await ctx.tick()
+        ctx.set(getattr(dut, source).valid, 0)
+        assert await end(ctx, dut) == (code, unit, 5)
+
+    run(drive)
+
+
+def test_abort_and_tokens_left() -> None:
+    async def drive(ctx, dut) -> None:
+        ctx.set(dut.fetch_index, 8)
+        await start(ctx, dut)
+        ctx.set(dut.abort, 1)
+        await ctx.tick()
+        ctx.set(dut.abort, 0)
+        assert await end(ctx, dut) == (ErrorCode.ABORTED, Unit.FETCH, 8)
+        await ctx.tick()
+        await start(ctx, dut)
+        ctx.set(dut.tokens_left, 1)
+        ctx.set(dut.fetch_done, 1)
+        await ctx.tick()
+        ctx.set(dut.fetch_done, 0)
+        assert await end(ctx, dut) == (ErrorCode.TOKENS_LEFT, Unit.FETCH, 8)
+
+    run(drive)
+
+
+def test_a_deadlock_names_a_waiting_unit() -> None:
+    async def drive(ctx, dut) -> None:
+        await start(ctx, dut)
+        ctx.set(dut.fetch_class, CycleClass.WAIT_ALU)
+        for unit, index in ((2, 30), (3, 31)):
+            ctx.set(getattr(dut, f"vacant{unit}"), 0)
+            ctx.set(getattr(dut, f"waiting{unit}"), 1)
+            ctx.set(getattr(dut, f"index{unit}"), index)
+        assert await end(ctx, dut, BLOCKED_CYCLES + 20) == (ErrorCode.DEADLOCK, Unit.ALU, 30)
+
+    run(drive)
+
+
+@pytest.mark.parametrize(
+    "alive",
+    [
+        {"activity1": Activity.DRAIN},
+        {"activity0": Activity.STALL},
+        {"drained": 0},
+        {"marks_idle": 0},
+        {"fetch_class": CycleClass.STALL},
+        {"fetch_class": CycleClass.BUSY},
+        {"vacant1": 0},
+    ],
+    ids=["draining", "stalled", "burst-open", "marks", "fetch-stalled", "fetch-busy", "not-vacant"],
+)
+def test_no_deadlock_is_seen_while_something_can_still_move(alive: dict[str, int]) -> None:
+    async def drive(ctx, dut) -> None:
+        await start(ctx, dut)
+        ctx.set(dut.vacant2, 0)
+        ctx.set(dut.waiting2, 1)
+        for name, value in alive.items():
+            ctx.set(getattr(dut, name), value)
+        await ctx.tick().repeat(3 * BLOCKED_CYCLES)
+        assert ctx.get(dut.counting) == 1
+
+    run(drive)
+
+
+def test_the_watchdog_counts_cycles_without_progress() -> None:
+    async def drive(ctx, dut) -> None:
+        ctx.set(dut.watchdog, 50)
+        ctx.set(dut.activity3, Activity.STALL)
+        ctx.set(dut.index3, 12)
+        ctx.set(dut.drained, 0)
+        await start(ctx, dut)
+        for _ in range(5):
+            await ctx.tick().repeat(40)
+            ctx.set(dut.beat, 1)
+            await ctx.tick()
+            ctx.set(dut.beat, 0)
+            assert ctx.get(dut.counting) == 1
+        await ctx.tick().repeat(52)
+        assert ctx.get(dut.counting) == 0
+        ctx.set(dut.drained, 1)
+        assert await end(ctx, dut) == (ErrorCode.WATCHDOG, Unit.STORE, 12)
+
+    run(drive)
+
+
+def test_quiet_means_quiet_for_some_cycles() -> None:
+    async def drive(ctx, dut) -> None:
+        await start(ctx, dut)
+        ctx.set(dut.activity0, Activity.BUSY)
+        await ctx.tick().repeat(10)
+        assert ctx.get(dut.all_quiet) == 0
+        ctx.set(dut.activity0, Activity.NONE)
+        for _ in range(QUIET_CYCLES):
+            assert ctx.get(dut.all_quiet) == 0
+            await ctx.tick()
+        assert ctx.get(dut.all_quiet) == 1
+        ctx.set(dut.vacant3, 0)
+        await ctx.tick()
+        assert ctx.get(dut.all_quiet) == 0
+
+    run(drive)
+
+
+def test_a_silent_bus_bounds_the_end_and_the_next_start() -> None:
+    async def drive(ctx, dut) -> None:
+        ctx.set(dut.drained, 0)
+        await start(ctx, dut)
+        ctx.set(dut.abort, 1)
+        await ctx.tick()
+        ctx.set(dut.abort, 0)
+        limit = DRAIN_LIMIT_CYCLES + 10
+        assert (await end(ctx, dut, limit))[0] == ErrorCode.ABORTED
+        assert (ctx.get(dut.running), ctx.get(dut.stop), ctx.get(dut.clear)) == (0, 1, 0)
+        await start(ctx, dut)
+        assert ctx.get(dut.counting) == 0
+        assert await end(ctx, dut, limit) == (ErrorCode.WATCHDOG, Unit.FETCH, 0)
+        # The slave wakes up: the bus drains, and the machine works again.
+        await start(ctx, dut)
+        await ctx.tick().repeat(5)
+        ctx.set(dut.drained, 1)
+        await ctx.tick().repeat(4)
+        assert (ctx.get(dut.counting), ctx.get(dut.error_code)) == (1, 0)
+        ctx.set(dut.fetch_done, 1)
+        await ctx.tick()
+        ctx.set(dut.fetch_done, 0)
+        assert await end(ctx, dut) == (0, 0, 0)
+
+    run(drive)

@@ -1,0 +1,179 @@
+"""Encoding, assembly and files are inverse to their readers; the committed page is current."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daedal.isa.assembly import assemble, disassemble
+from daedal.isa.docs import isa_page, registers_header
+from daedal.isa.errors import ArtifactError, ProgramError
+from daedal.isa.instruction import Instruction, decode, decode_all, encode, encode_all
+from daedal.isa.microcode import decode_uops, encode_uops
+from daedal.isa.program import Program
+from daedal.isa.table import Opcode, Unit, instruction_bytes, instruction_layout, micro_op_layout
+from daedal.isa.tensor import TensorSpec, pack_tensor, unpack_tensor
+from daedal.isa.variant import load_variant
+from tests.support.random_programs import random_program
+
+VARIANTS = [load_variant("vta"), load_variant("tiny")]
+
+
+@st.composite
+def instructions(draw: st.DrawFn) -> tuple[int, Instruction]:
+    which = draw(st.integers(0, len(VARIANTS) - 1))
+    opcode = draw(st.sampled_from(list(Opcode)))
+    values = {}
+    for name, item in instruction_layout(VARIANTS[which], opcode).items():
+        if name == "opcode":
+            continue
+        low = -(1 << (item.width - 1)) if item.field.signed else 0
+        number = st.integers(low, low + (1 << item.width) - 1)
+        if item.field.choices is not None:
+            number = st.sampled_from([int(choice) for choice in item.field.choices])
+        values[name] = draw(number)
+        if name in ("pop", "push") and opcode is not Opcode.FINISH:
+            values[name] &= ~(1 << Instruction.of(opcode).unit)
+    return which, Instruction.of(opcode, **values)
+
+
+@given(instructions())
+def test_decode_inverts_encode(case: tuple[int, Instruction]) -> None:
+    variant, instruction = VARIANTS[case[0]], case[1]
+    assert decode(variant, encode(variant, instruction)) == instruction
+
+
+@given(st.lists(instructions(), max_size=5))
+def test_assemble_inverts_disassemble(cases: list[tuple[int, Instruction]]) -> None:
+    program = [instruction for _, instruction in cases]
+    assert assemble(disassemble(program)) == program
+    assert assemble(disassemble(program, numbered=True)) == program
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_decoding_anything_gives_an_instruction_or_a_refusal(data: bytes) -> None:
+    try:
+        instruction = decode(VARIANTS[0], data)
+    except ProgramError:
+        return
+    assert encode(VARIANTS[0], instruction) == data
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        (Instruction.of(Opcode.LOAD, rows=9999), "LOAD.rows must be 0 to 4095, not 9999"),
+        (Instruction.of(Opcode.LOAD, memory=7), "LOAD.memory must be one of INP = 0"),
+        (Instruction.of(Opcode.LOAD, pop=1), "LOAD.pop must name other units, not its own"),
+        (Instruction.of(Opcode.FINISH, rows=1), "FINISH has no field 'rows'"),
+        (Instruction.of(Opcode.LOAD, pad_value=1 << 15), "LOAD.pad_value must be -32768 to 32767"),
+    ],
+)
+def test_bad_fields_are_refused(instruction: Instruction, message: str) -> None:
+    with pytest.raises(ProgramError) as caught:
+        encode_all(VARIANTS[0], [Instruction.of(Opcode.FINISH), instruction])
+    assert str(caught.value).startswith(f"instruction 1: {message}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("JUMP", "line 1: a mnemonic must be one of LOAD, GEMM, ALU, STORE, FINISH, not 'JUMP'"),
+        ("\nLOAD rowz=1", "line 2: LOAD takes name=value with a name of its own, not 'rowz=1'"),
+        ("LOAD row=1 row=2", "line 1: LOAD.row must be given once, not twice"),
+        ("LOAD memory=DISK", "line 1: LOAD.memory must be INP or WGT"),
+        ("GEMM pop=HOST", "line 1: GEMM.pop must list units of LOAD, GEMM, ALU, STORE, not 'HOST'"),
+    ],
+)
+def test_bad_assembly_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ProgramError) as caught:
+        assemble(text)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("unit", [Unit.GEMM, Unit.ALU])
+def test_micro_ops_round_trip(unit: Unit, rng: np.random.Generator) -> None:
+    for variant in VARIANTS:
+        layout = micro_op_layout(variant, unit)
+        columns = {name: rng.integers(0, 1 << item.width, 20) for name, item in layout.items()}
+        decoded = decode_uops(variant, unit, encode_uops(variant, unit, columns))
+        for name, column in columns.items():
+            assert (decoded[name] == column).all()
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_program_files_round_trip(variant, tmp_path: Path) -> None:
+    spec = TensorSpec("x", 1, 64, (1, 20, 3, 3), 8, 1, 16)
+    program = random_program(variant, 1).program
+    program = Program(
+        variant,
+        program.instructions,
+        program.constants,
+        program.region_bytes,
+        (spec,),
+        (),
+        {3: "a"},
+    )
+    path = tmp_path / "p.daedal"
+    program.save(path)
+    assert Program.load(path) == program
+    assert program.to_bytes() == path.read_bytes()
+    assert [item.name for item in tmp_path.iterdir()] == ["p.daedal"]
+
+
+def test_damaged_program_files_are_refused(rng: np.random.Generator) -> None:
+    data = random_program(VARIANTS[1], 2).program.to_bytes()
+    for cut in (0, 10, len(data) // 2, len(data) - 1):
+        with pytest.raises(ArtifactError):
+            Program.from_bytes(data[:cut])
+    whole = Program.from_bytes(data)
+    for at in rng.integers(0, len(data), 200):
+        broken = bytearray(data)
+        broken[at] ^= 1 << int(rng.integers(8))
+        try:
+            assert Program.from_bytes(bytes(broken)) == whole  # a bit that carries no content
+        except ArtifactError as error:
+            assert "must" in str(error)
+
+
+def test_a_program_knows_its_variant() -> None:
+    program = random_program(VARIANTS[1], 3).program
+    with pytest.raises(ArtifactError, match=r"compiled for \('tiny'.*not on the rtl of 'vta'"):
+        program.check_variant(VARIANTS[0], "the rtl")
+
+
+def test_truncated_streams_are_refused() -> None:
+    variant = VARIANTS[0]
+    with pytest.raises(ProgramError, match="must be a multiple of 32 bytes, not 31"):
+        decode_all(variant, bytes(instruction_bytes(variant) - 1))
+    with pytest.raises(ProgramError, match="instruction 0: an opcode must be one of"):
+        decode_all(variant, bytes(instruction_bytes(variant)))
+
+
+@given(st.integers(1, 3), st.integers(1, 40), st.integers(1, 4), st.sampled_from((4, 8, 16)))
+def test_tensors_round_trip(n: int, c: int, h: int, bits: int) -> None:
+    spec = TensorSpec("t", 1, 0, (n, c, h, 3), bits, 2, 16)
+    low = -(1 << (bits - 1))
+    values = np.random.default_rng(c).integers(low, -low, spec.shape)
+    data = pack_tensor(spec, values)
+    assert len(data) == spec.size_bytes
+    assert (unpack_tensor(spec, data) == values).all()
+    if bits == 8:  # element (n, c, h, w) lies where the layout says
+        blocked = np.frombuffer(data, np.int8).reshape(spec.blocked_shape)
+        assert (
+            blocked[(n - 1) // 2, (c - 1) // 16, h - 1, 2, (n - 1) % 2, (c - 1) % 16]
+            == (values[n - 1, c - 1, h - 1, 2])
+        )
+
+
+def test_committed_page_is_current() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "isa.md"
+    assert page.read_text() == isa_page(VARIANTS[0]), "run `make docs`"
+
+
+def test_header_names_every_register() -> None:
+    header = registers_header()
+    assert "#define DAEDAL_CONTROL 0x000u" in header
+    assert "#define DAEDAL_GEMM_BUSY 0x124u" in header

@@ -1,0 +1,208 @@
+"""`isa.semantics` against plain Python loops that share none of its code."""
+
+import numpy as np
+import pytest
+
+from daedal.isa.instruction import Instruction
+from daedal.isa.microcode import decode_uops
+from daedal.isa.numerics import requantize
+from daedal.isa.semantics import State, execute
+from daedal.isa.table import AluOp, Opcode, Unit
+from daedal.isa.variant import Variant, load_variant
+from tests.support.random_programs import random_program
+
+TINY = load_variant("tiny")
+VARIANTS = [
+    TINY,
+    TINY.replace(name="skewed", block_in=16, depthwise_taps=0, inp_bytes=8192, wgt_bytes=32768),
+    TINY.replace(name="pair", batch=2, acc_bytes=16384, out_bytes=8192),
+]
+
+
+def wrapped(value: int, bits: int) -> int:
+    half = 1 << (bits - 1)
+    return (value + half) % (2 * half) - half
+
+
+def naive_steps(instruction: Instruction, uops: dict[str, np.ndarray]) -> list[dict[str, int]]:
+    steps = []
+    for i0 in range(instruction.extent0):
+        for i1 in range(instruction.extent1):
+            for i2 in range(instruction.extent2):
+                for u in range(instruction.uop_begin, instruction.uop_end):
+                    step = {"first": int(uops["first"][u]) if "first" in uops else 0}
+                    for name in uops:
+                        if name != "first":
+                            value = getattr(instruction, f"{name}_base") + int(uops[name][u])
+                            for level, i in enumerate((i0, i1, i2)):
+                                value += i * getattr(instruction, f"{name}_factor{level}")
+                            step[name] = value
+                    indices = (i0, i1, i2)
+                    step["start"] = all(
+                        indices[k] == 0
+                        for k in range(3)
+                        if getattr(instruction, f"acc_factor{k}", 1) == 0
+                    )
+                    steps.append(step)
+    return steps
+
+
+def naive_gemm(state: State, instruction: Instruction) -> None:
+    array = state.variant.array
+    uops = decode_uops(state.variant, Unit.GEMM, state.uops[Unit.GEMM])
+    for step in naive_steps(instruction, uops):
+        fresh = instruction.overwrite and step["first"] and step["start"]
+        for b in range(array.batch):
+            for o in range(array.block_out):
+                total = 0 if fresh else int(state.acc[step["acc"], b, o])
+                if instruction.mode == 1:
+                    row, vector = divmod(step["wgt"], array.block_out)
+                    total += int(state.inp[step["inp"], b, o]) * int(state.wgt[row, vector, o])
+                else:
+                    for i in range(array.block_in):
+                        x = int(state.inp[step["inp"], b, i])
+                        total += x * int(state.wgt[step["wgt"], o, i])
+                state.acc[step["acc"], b, o] = wrapped(total, array.accumulator_bits)
+
+
+def rounded_shift(x: int, amount: int, even: bool) -> int:
+    floor = x >> amount
+    if not even or amount == 0:
+        return floor
+    rest, half = x - (floor << amount), 1 << (amount - 1)
+    return floor + (rest > half or (rest == half and floor % 2 == 1))
+
+
+def naive_operation(operation: AluOp, x: int, y: int) -> int:
+    amount = wrapped(y, 7)
+    if operation is AluOp.ADD:
+        return x + y
+    if operation is AluOp.SUB:
+        return x - y
+    if operation is AluOp.MUL:
+        return wrapped(x, 18) * wrapped(y, 18)
+    if operation is AluOp.MIN:
+        return min(x, y)
+    if operation is AluOp.MAX:
+        return max(x, y)
+    if operation is AluOp.MOV:
+        return y
+    if operation is AluOp.SHL:
+        return x << amount if amount >= 0 else x >> -amount
+    even = operation is AluOp.SHR_EVEN
+    return rounded_shift(x, amount, even) if amount >= 0 else x << -amount
+
+
+def naive_alu(state: State, instruction: Instruction) -> None:
+    array = state.variant.array
+    operation = AluOp(instruction.operation)
+    uops = decode_uops(state.variant, Unit.ALU, state.uops[Unit.ALU])
+    target, bits = (
+        (state.acc, array.accumulator_bits)
+        if instruction.destination
+        else (state.out, array.output_bits)
+    )
+    limit = 1 << (array.output_bits - 1)
+    for step in naive_steps(instruction, uops):
+        for b in range(array.batch):
+            for c in range(array.block_out):
+                source = int(state.acc[step["src"], b, c])
+                if operation is AluOp.REQUANTIZE:
+                    par = state.par
+                    value = int(
+                        requantize(
+                            source,
+                            par.bias[step["par"], c],
+                            par.multiplier[step["par"], c],
+                            par.shift[step["par"], c],
+                            instruction.immediate,
+                            instruction.low,
+                            instruction.high,
+                        )
+                    )
+                else:
+                    if instruction.use_immediate:
+                        value = naive_operation(operation, source, instruction.immediate)
+                    elif operation is AluOp.MOV:
+                        value = source
+                    else:
+                        value = naive_operation(
+                            operation, int(state.acc[step["dst"], b, c]), source
+                        )
+                    value = wrapped(value, array.accumulator_bits)
+                    if instruction.saturate:
+                        value = min(max(value, -limit), limit - 1)
+                target[step["dst"], b, c] = wrapped(value, bits)
+
+
+def fill(state: State, rng: np.random.Generator) -> None:
+    array = state.variant.array
+    extreme = -(1 << (array.input_bits - 1))
+    for name, bits in (("inp", array.input_bits), ("wgt", array.weight_bits)):
+        memory = getattr(state, name)
+        memory[...] = rng.integers(-(1 << (bits - 1)), 1 << (bits - 1), memory.shape)
+        memory[rng.random(memory.shape) < 0.1] = extreme
+    low = -(1 << (array.accumulator_bits - 1))
+    state.acc[...] = rng.integers(low, -low, state.acc.shape)
+    narrow = rng.random(state.acc.shape) < 0.5
+    state.acc[narrow] = rng.integers(-300, 300, int(narrow.sum()))
+    state.par.bias[...] = rng.integers(low, -low, state.par.bias.shape)
+    state.par.multiplier[...] = rng.integers(
+        0, 1 << state.variant.units.multiplier_bits, state.par.bias.shape
+    )
+    state.par.shift[...] = rng.integers(0, 64, state.par.bias.shape)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+@pytest.mark.parametrize("seed", range(4))
+def test_compute_instructions_match_plain_loops(variant: Variant, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    case = random_program(variant, seed, length=60)
+    ours, naive = State(variant), State(variant)
+    memory = np.zeros(sum(case.program.region_bytes), dtype=np.uint8)
+    size = case.program.region_bytes[0]
+    memory[:size] = np.frombuffer(case.program.constants, dtype=np.uint8)
+    bases = np.cumsum([0, *case.program.region_bytes[:3]]).tolist()
+    kinds = set()
+    for instruction in case.program.instructions:
+        if instruction.opcode is Opcode.LOAD and instruction.memory >= 5:
+            for state in (ours, naive):
+                execute(state, instruction, memory, bases)
+        if instruction.opcode not in (Opcode.GEMM, Opcode.ALU):
+            continue
+        fill(ours, rng)
+        for name in ("inp", "wgt", "acc", "out"):
+            getattr(naive, name)[...] = getattr(ours, name)
+        for name in ("bias", "multiplier", "shift"):
+            getattr(naive.par, name)[...] = getattr(ours.par, name)
+        execute(ours, instruction, memory, bases)
+        if instruction.opcode is Opcode.GEMM:
+            naive_gemm(naive, instruction)
+        else:
+            naive_alu(naive, instruction)
+        kinds.add((instruction.opcode, instruction.values.get("operation", 0)))
+        assert (ours.acc == naive.acc).all(), instruction
+        assert (ours.out == naive.out).all(), instruction
+    assert len(kinds) > 3
+
+
+def test_load_places_pads_around_each_plane() -> None:
+    state = State(TINY)
+    memory = (np.arange(4096) % 127).astype(np.uint8)
+    load = Instruction.of(
+        Opcode.LOAD, row=3, offset_beats=5, base=1, blocks=2, rows=2, cols=3,
+        row_stride_beats=10, block_stride_beats=40, pad_top=1, pad_left=2, pad_right=1,
+        pad_value=-7,
+    )  # fmt: skip
+    execute(state, load, memory, [0, 64, 0, 0])
+    row = 3
+    for block in range(2):
+        for y in range(-1, 2):
+            for x in range(-2, 4):
+                expected = np.full((1, 8), -7)
+                if y >= 0 and 0 <= x < 3:
+                    at = 64 + 8 * (5 + 40 * block + 10 * y + x)
+                    expected = memory[at : at + 8].astype(np.int8).reshape(1, 8)
+                assert (state.inp[row] == expected).all(), (block, y, x)
+                row += 1
+    assert not state.inp[row:].any() and not state.inp[:3].any()

@@ -1,0 +1,85 @@
+"""Variants: files, fingerprints and refusals."""
+
+from pathlib import Path
+
+import pytest
+
+from daedal.isa.errors import VariantError
+from daedal.isa.scratchpad import scratchpads
+from daedal.isa.table import instruction_bits
+from daedal.isa.variant import Variant, load_variant, shipped_variants
+
+VTA = load_variant("vta")
+
+
+def test_vta_is_the_machine_of_the_yardsticks() -> None:
+    assert VTA.macs_per_cycle == 256
+    assert {pad.memory.value: pad.depth_rows for pad in scratchpads(VTA).values()} == {
+        "inp": 2048,
+        "wgt": 1024,
+        "acc": 2048,
+        "out": 2048,
+        "par": 64,
+        "uop_gemm": 2048,
+        "uop_alu": 2048,
+    }
+    assert instruction_bits(VTA) == 256
+
+
+def test_every_shipped_variant_loads_and_differs() -> None:
+    prints = {load_variant(name).fingerprint for name in shipped_variants()}
+    assert len(prints) == len(shipped_variants()) >= 2
+
+
+def test_fingerprint_depends_on_parameters_and_not_on_the_name() -> None:
+    assert VTA.replace(name="other").fingerprint == VTA.fingerprint
+    assert VTA.replace(queue_depth=8).fingerprint != VTA.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"block_in": 12}, "array.block_in must be a power of two up to 64, not 12"),
+        ({"inp_bytes": 3000}, "memory.inp_bytes must be a power of two, not 3000"),
+        ({"output_bits": 16}, "array.output_bits must equal array.input_bits"),
+        ({"block_in": 32}, "array.depthwise_taps needs block_in equal to block_out"),
+        ({"data_bits": 256}, "a row of scratchpad 'inp' must be a multiple of the bus width"),
+        ({"acc_bytes": 64}, "scratchpad 'acc' must hold at least 4 rows of 64 bytes, not 1"),
+        ({"alu_lanes": 32}, "units.alu_lanes must be a power of two up to batch x block_out = 16"),
+        ({"acc_bytes": 1 << 60}, "must fit"),
+        ({"multiplier_bits": 40}, "units.multiplier_bits must be 8 to 26, not 40"),
+        ({"nonsense": 1}, "a variant has no parameter 'nonsense'"),
+    ],
+)
+def test_impossible_variants_are_refused(changes: dict[str, int], message: str) -> None:
+    with pytest.raises(VariantError) as caught:
+        VTA.replace(**changes)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name = 'x'\n[array]\nblok = 3", "[array] has no key 'blok'"),
+        ("name = 'x'\n[arrays]\n", "not 'arrays'"),
+        ("name = 'x'\n[array]\nbatch = '1'", "array.batch must be of type int, not '1'"),
+        ("name = 'x'\n[units]\nqueue_depth = true", "units.queue_depth must be of type int"),
+        ("[array]", "must give the variant's name"),
+        ("name = ", "must be valid TOML"),
+        ("name = '../x'", "a variant's name must be"),
+    ],
+)
+def test_bad_files_are_refused(text: str, message: str) -> None:
+    with pytest.raises(VariantError) as caught:
+        Variant.from_toml(text)
+    assert message in str(caught.value)
+
+
+def test_load_by_path_and_unknown_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("name = 'mine'\n[units]\nqueue_depth = 8\n")
+    assert load_variant(path) == VTA.replace(name="mine", queue_depth=8)
+    with pytest.raises(VariantError, match=r"a variant is one of .*tiny, vta"):
+        load_variant("nope")
+    with pytest.raises(VariantError, match="must be readable"):
+        load_variant(tmp_path / "missing.toml")

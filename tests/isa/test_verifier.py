@@ -1,0 +1,126 @@
+"""The verifier: hand-written violations, and every token of random programs taken away in turn."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from daedal.isa.assembly import assemble
+from daedal.isa.errors import VerificationError
+from daedal.isa.program import Program
+from daedal.isa.variant import load_variant
+from daedal.isa.verifier import verify
+from tests.support.random_programs import random_program
+
+TINY = load_variant("tiny")
+
+
+def program(text: str) -> Program:
+    return Program(TINY, tuple(assemble(text)), bytes(256), (256, 256, 256, 256))
+
+
+LOAD = "LOAD memory=UOP_GEMM blocks=1 rows=1 cols=1 push=GEMM\n"
+GEMM = "GEMM uop_end=1 extent0=1 extent1=1 extent2=1"
+STORE = "STORE memory=ACC base=outputs blocks=1 rows=1 cols=1"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a program must end with FINISH"),
+        ("FINISH\nFINISH", "FINISH must be the last instruction, not number 0"),
+        ("FINISH pop=LOAD", "FINISH must carry no tokens"),
+        (f"{GEMM} pop=LOAD\nFINISH", "instruction 0 (GEMM) finds none from LOAD"),
+        (f"{LOAD}FINISH", "no token may be left at FINISH, but 1 from LOAD to GEMM"),
+        (
+            f"{LOAD}{GEMM} pop=LOAD\n{STORE}\nFINISH",
+            "instruction 2 (STORE) reads row 0 of scratchpad 'acc' while instruction 1 (GEMM)",
+        ),
+        (
+            f"{GEMM}\nLOAD memory=UOP_GEMM blocks=1 rows=1 cols=1\nFINISH",
+            "instruction 1 (LOAD) writes row 0 of scratchpad 'uop_gemm' while instruction 0",
+        ),
+        (
+            "STORE base=workspace blocks=1 rows=1 cols=1\n"
+            "LOAD base=workspace blocks=1 rows=1 cols=1\nFINISH",
+            "instruction 1 (LOAD) reads bus word 0 of workspace while instruction 0 (STORE)",
+        ),
+        ("STORE blocks=1 rows=1 cols=1\nFINISH", "(STORE) must not write constants"),
+        ("LOAD blocks=1 rows=1 cols=33\nFINISH", "must stay within constants of 256 bytes"),
+        ("LOAD memory=WGT blocks=1 rows=1 pad_top=1\nFINISH", "LOAD may pad only INP, ACC"),
+        ("LOAD row=511 blocks=1 rows=1 cols=2\nFINISH", "must stay below 512 rows of scratchpad"),
+        ("LOAD memory=UOP_ALU base=inputs blocks=1 rows=1 cols=1\nFINISH", "must be loaded from"),
+        ("LOAD pop=LOAD\nFINISH", "LOAD.pop must name other units, not its own"),
+    ],
+)
+def test_violations_are_named(text: str, message: str) -> None:
+    with pytest.raises(VerificationError) as caught:
+        verify(program(text))
+    assert message in str(caught.value)
+
+
+def test_an_ordered_program_passes() -> None:
+    report = verify(program(f"{LOAD}{GEMM} pop=LOAD push=STORE\n{STORE} pop=GEMM\nFINISH"))
+    assert (report.instructions, report.tokens, report.most_tokens) == (4, 2, 1)
+
+
+def test_counter_overflow_needs_no_unlucky_timing() -> None:
+    limit = (1 << TINY.units.token_bits) - 1
+    text = "LOAD push=GEMM\n" * (limit + 1) + "GEMM pop=LOAD\n" * (limit + 1) + "FINISH"
+    with pytest.raises(VerificationError, match=f"must stay within {limit}; LOAD can push"):
+        verify(program(text))
+    verify(program("LOAD push=GEMM\n" * limit + "GEMM pop=LOAD\n" * limit + "FINISH"))
+
+
+def needs_order(instructions: Sequence, without: tuple[int, int]) -> bool:
+    """Whether dropping the token pair leaves a race, by trying all that the verifier says."""
+    producer, consumer = without
+    changed = list(instructions)
+    a, b = changed[producer], changed[consumer]
+    changed[producer] = a.replace(push=a.push & ~(1 << b.unit))
+    changed[consumer] = b.replace(pop=b.pop & ~(1 << a.unit))
+    try:
+        verify(Program(TINY, tuple(changed), BASE.constants, BASE.region_bytes))
+    except VerificationError as error:
+        assert "must be ordered by tokens" in str(error)
+        return True
+    return False
+
+
+BASE = random_program(TINY, 7, length=40).program
+
+
+def test_missing_tokens_are_found() -> None:
+    """Every token flag dropped alone unbalances a program and is refused."""
+    verify(BASE)
+    flags = 0
+    for index, instruction in enumerate(BASE.instructions):
+        for mask in ("pop", "push"):
+            for unit in range(4):
+                if getattr(instruction, mask) >> unit & 1:
+                    flags += 1
+                    changed = list(BASE.instructions)
+                    value = getattr(instruction, mask) & ~(1 << unit)
+                    changed[index] = instruction.replace(**{mask: value})
+                    with pytest.raises(VerificationError):
+                        verify(Program(TINY, tuple(changed), BASE.constants, BASE.region_bytes))
+    assert flags > 20
+
+
+def test_most_token_pairs_of_a_random_program_are_needed() -> None:
+    queues: dict[tuple[int, int], list[int]] = {}
+    pairs = []
+    for index, instruction in enumerate(BASE.instructions):
+        for unit in range(4):
+            if instruction.pop >> unit & 1:
+                pairs.append((queues[unit, instruction.unit].pop(0), index))
+        for unit in range(4):
+            if instruction.push >> unit & 1:
+                queues.setdefault((instruction.unit, unit), []).append(index)
+    needed = sum(needs_order(BASE.instructions, pair) for pair in pairs)
+    assert needed > len(pairs) // 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_programs_are_valid(seed: int) -> None:
+    report = verify(random_program(TINY, seed).program)
+    assert report.instructions > 20
