@@ -144,7 +144,8 @@ class LoadFiller(wiring.Component):
                 self.fill.payload.beat.eq(beat),
                 self.fill.payload.pad.eq(~in_data),
                 self.fill.payload.data.eq(Mux(in_data, word.data, pad_word)),
-                ending.eq(step & last),
+                # An instruction with a bad word never retires.
+                ending.eq(step & last & ~(in_data & ~job.empty & word.response[1])),
                 ending_as.eq(job.retire),
             ]
         m.d.sync += [self.retire.valid.eq(ending & free), self.retire.payload.eq(ending_as)]

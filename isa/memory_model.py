@@ -1,31 +1,31 @@
 """`MemoryModel`: the numbers of the memory behind the accelerator, the same in every simulator.
 
-Input: a preset's name (and a seed). Output: a frozen `MemoryModel` that `sim/rtl/hdl/dram.v` (clocked)
-and the timing simulator (event by event) both obey.
+Input: a preset's name (and a seed). Output: a frozen `MemoryModel` that `sim/rtl/hdl/dram.v`
+(clocked) and the timing simulator (event by event) both obey.
 
-The rules. A handshake happens *in cycle t* when valid and ready are both high at the clock edge that
-ends cycle t.
+The rules. A handshake happens *in cycle t* when valid and ready are both high at the clock edge
+that ends cycle t.
 
-1. A read burst whose AR handshake is in cycle t offers its first beat (RVALID) in cycle
-   t + `read_latency_cycles` at the earliest. Latency is pipelined: every burst counts from its own AR.
+1. A read burst whose AR handshake is in cycle t offers its first beat (RVALID) in cycle t +
+   `read_latency_cycles` at the earliest. Latency is pipelined: every burst counts from its own AR.
 2. A write burst takes data from the cycle after its AW handshake on. Its B is offered
    `write_latency_cycles` after the cycle of its last W beat, at the earliest; B are pipelined too.
 3. Each direction serves one burst at a time, in the order of the address handshakes, whatever the
    IDs, one beat per cycle. So with a master that never waits, read burst n starts in cycle
    max(AR_n + latency, end of burst n-1 + 1). B come in that order as well.
-4. A read burst is in flight from the cycle after its AR to the cycle of its last R beat, a write burst
-   from the cycle after its AW to the cycle of its B, both inclusive. ARREADY (AWREADY) is high in every
-   cycle in which fewer than `max_read_bursts` (`max_write_bursts`) are in flight.
-5. With `shared_bus`, R and W together move at most one beat per cycle. A direction in the middle of a
-   burst goes first; if neither or both are, the one with the turn goes first. The turn passes to the other
-   direction when a burst ends (reads start with it). A beat that the first cannot use (no data
-   due, WVALID low, RREADY low) is open to the other. An R beat once offered stays on offer, as AXI
-   demands, and moves when RREADY comes.
-6. In each cycle, channel c neither accepts nor offers anything new with odds `stall_per_256[c]` of 256;
-   every burst's latency grows by a random 0 to `extra_latency_cycles`. Both are drawn from one 64-bit
-   xorshift generator (13, 7, 17), started at `generator_state` by reset and stepped every cycle: channel
-   c looks at byte c; the extra read latency at byte 5 (in the AR's cycle), the extra write latency at
-   byte 6 (in the last W beat's cycle).
+4. A read burst is in flight from the cycle after its AR to the cycle of its last R beat, a write
+   burst from the cycle after its AW to the cycle of its B, both inclusive. ARREADY (AWREADY) is
+   high in every cycle in which fewer than `max_read_bursts` (`max_write_bursts`) are in flight.
+5. With `shared_bus`, R and W together move at most one beat per cycle. A direction in the middle
+   of a burst goes first; if neither or both are, the one with the turn goes first. The turn passes
+   to the other direction when a burst ends (reads start with it). A beat that the first cannot use
+   (no data due, WVALID low, RREADY low) is open to the other. An R beat once offered stays on
+   offer, as AXI demands, and moves when RREADY comes.
+6. In each cycle, channel c neither accepts nor offers anything new with odds `stall_per_256[c]` of
+   256; every burst's latency grows by a random 0 to `extra_latency_cycles`. Both are drawn from
+   one 64-bit xorshift generator (13, 7, 17), started at `generator_state` by reset and stepped
+   every cycle: channel c looks at byte c; the extra read latency at byte 5 (in the AR's cycle),
+   the extra write latency at byte 6 (in the last W beat's cycle).
 7. A read beat returns the memory as it was when the beat was first offered.
 """
 
@@ -97,7 +97,8 @@ class MemoryModel:
             value = getattr(self, name)
             _require(
                 1 <= value <= MAX_LATENCY_CYCLES,
-                f"{name} must be 1 to {MAX_LATENCY_CYCLES}, not {value} (memory model {self.name!r})",
+                f"{name} must be 1 to {MAX_LATENCY_CYCLES}, not {value} "
+                f"(memory model {self.name!r})",
             )
         for name in ("max_read_bursts", "max_write_bursts"):
             value = getattr(self, name)

@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 
 from daedal.compiler.frontend.context import ImportContext
-from daedal.compiler.frontend.node import OnnxNode, tensor_value
+from daedal.compiler.frontend.node import OnnxNode, element_type_name, tensor_value
 from daedal.compiler.frontend.operators import find_importer, supported_operators
 from daedal.compiler.frontend.reader import opset_of, read_model
 from daedal.compiler.graph.builder import GraphBuilder
@@ -58,7 +58,7 @@ def _input_type(value: onnx.ValueInfoProto) -> TensorType:
     """Type of a graph input; only the first dimension may be symbolic, and becomes 1."""
     tensor = value.type.tensor_type
     if tensor.elem_type not in _INPUT_DTYPES:
-        kind = onnx.TensorProto.DataType.Name(tensor.elem_type)
+        kind = element_type_name(tensor.elem_type)
         raise ModelError(
             f"model inputs must be float32, int8 or uint8, not {kind} (input {value.name!r}); "
             "convert the input in the model's export"

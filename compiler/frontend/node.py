@@ -10,7 +10,7 @@ import onnx
 from daedal.compiler.graph.types import MAX_ELEMENTS
 from daedal.isa.errors import ModelError
 
-__all__ = ["OnnxNode", "tensor_value"]
+__all__ = ["OnnxNode", "element_type_name", "tensor_value"]
 
 Array = npt.NDArray[Any]
 
@@ -111,6 +111,12 @@ _KINDS: Mapping[int, str] = {
 }
 
 
+def element_type_name(kind: int) -> str:
+    """ONNX's name of an element type, or its number where there is no such type."""
+    known = {int(value): str(name) for name, value in onnx.TensorProto.DataType.items()}
+    return known.get(kind, str(kind))
+
+
 def tensor_value(tensor: onnx.TensorProto) -> Array:
     """The array of a TensorProto, after its size and type were checked."""
     name = tensor.name or "(constant)"
@@ -128,9 +134,9 @@ def tensor_value(tensor: onnx.TensorProto) -> Array:
                 f"{list(tensor.dims)} ({name!r}); use a smaller model"
             )
     if tensor.data_type not in _KINDS:
-        kind = onnx.TensorProto.DataType.Name(tensor.data_type)
         raise ModelError(
-            f"tensors must be float32 or 8-, 32- or 64-bit integers, not {kind} ({name!r}); "
+            "tensors must be float32 or 8-, 32- or 64-bit integers, not "
+            f"{element_type_name(tensor.data_type)} ({name!r}); "
             "export the model in float32 and quantize it to int8"
         )
     try:

@@ -44,7 +44,7 @@ def read_model(source: str | Path | bytes) -> onnx.ModelProto:
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else "unknown reason"
+        reason = (str(error).strip() or "unknown reason").splitlines()[0].rstrip(" :.")
         raise ModelError(
             f"a model must be valid ONNX, and this one is not: {reason}; export it again"
         ) from error

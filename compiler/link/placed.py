@@ -35,11 +35,19 @@ class BeatRange:
 
 @dataclass(frozen=True)
 class PlacedInstruction:
-    """One instruction of the program before tokens; `layer` is the number of its segment."""
+    """One instruction of the program before tokens.
+
+    Parameters
+    ----------
+    layer : number of its segment.
+    tensor : what a LOAD or STORE moves; offset_beats is relative to it until memory is planned.
+    beats : the memory it touches, where that is ever written; None before memory is planned.
+    """
 
     instruction: Instruction
     layer: int
     rows: tuple[RowRange, ...]
+    tensor: str | None = None
     beats: BeatRange | None = None
 
     @property

@@ -5,7 +5,7 @@ from daedal.compiler.schedule.edit import edit_block, find_site, insert_at, map_
 from daedal.compiler.schedule.nest import build_nest, require_separate, solve_ranges
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var
 from daedal.compiler.tir.region import make_block, relax_region
-from daedal.compiler.tir.sites import Site, collect
+from daedal.compiler.tir.sites import Site, collect, nested_realizes
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, PrimFunc, Region, Stmt
 from daedal.isa.errors import ScheduleError
 from daedal.compiler.tir.linear import simplify
@@ -28,8 +28,10 @@ def pick(site: Site, regions: tuple[Region, ...], index: int | str, what: str) -
 
 def unique_name(func: PrimFunc, name: str) -> str:
     """`name`, or with a number where a buffer or a block has it."""
-    sites, scopes = collect(func.body)
-    taken = {site.block.name for site in sites} | {b.name for b in scopes} | {b.name for b in func.params}
+    taken = {buffer.name for buffer in func.params}
+    for realize in nested_realizes(func.body):
+        block = realize.block
+        taken |= {block.name, *(r.buffer.name for r in (*block.reads, *block.writes))}
     result, count = name, 1
     while result in taken:
         result, count = f"{name}_{count}", count + 1

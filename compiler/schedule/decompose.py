@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from daedal.compiler.schedule.edit import find_site, replace_site, seq
+from daedal.compiler.schedule.edit import find_loop, find_site, renamed_stmt, replace_site, seq
 from daedal.compiler.schedule.loops import replace_loop
 from daedal.compiler.tir.expr import Axis, Expr, Var, all_of
 from daedal.compiler.tir.region import conjuncts, make_block
-from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, PrimFunc, Seq, Stmt
+from daedal.compiler.tir.stmt import BlockRealize, For, PrimFunc, Stmt
 from daedal.compiler.tir.visit import free_vars, substitute
 from daedal.isa.errors import ScheduleError
 
@@ -42,8 +42,9 @@ def decompose_reduction(func: PrimFunc, body: Stmt, name: str, loop: For) -> tup
     used = {var for value in init.values for var in free_vars(value)}
     for item in inner:
         if item.var in used:
-            fresh[item.var] = Var(item.var.name)
-            loops.append((fresh[item.var], item.extent))  # type: ignore[arg-type]
+            own = Var(item.var.name)
+            fresh[item.var] = own
+            loops.append((own, item.extent))
     predicate = None if init.predicate is None else substitute(init.predicate, fresh)
     values = tuple(substitute(value, fresh) for value in init.values)
     nest: Stmt = BlockRealize(values, init.block, predicate)
@@ -51,7 +52,7 @@ def decompose_reduction(func: PrimFunc, body: Stmt, name: str, loop: For) -> tup
         nest = For(var, extent, nest)
     update = make_block(name, block.iter_vars, block.body, None, block.annotations)
     body = replace_site(body, name, replace(realize, block=update))
-    current = _loop_in(body, loop.var)
+    current = find_loop(replace(func, body=body), loop.var)
     return replace_loop(body, loop.var, seq([nest, current])), init.block.name
 
 
@@ -74,36 +75,5 @@ def _init_realize(realize: BlockRealize, name: str) -> BlockRealize:
         for var in free_vars(value)
     }
     kept = [c for c in conjuncts(realize.predicate) if not set(free_vars(c)) & reduced]
-    init = make_block(f"{name}_init", tuple(axes), _renamed(block.init, renamed, f"{name}_init"))
+    init = make_block(f"{name}_init", tuple(axes), renamed_stmt(block.init, renamed))
     return BlockRealize(tuple(values), init, all_of(kept))
-
-
-def _renamed(stmt: Stmt, values: dict[Var, Expr], name: str) -> Stmt:
-    """`stmt` of a block with the block's variables replaced."""
-    match stmt:
-        case BufferStore(buffer, indices, value):
-            moved = tuple(substitute(index, values) for index in indices)
-            return BufferStore(buffer, moved, substitute(value, values))
-        case Seq(body):
-            return Seq(tuple(_renamed(part, values, name) for part in body))
-        case For():
-            return replace(stmt, body=_renamed(stmt.body, values, name))
-        case BlockRealize(bound, block, predicate):
-            moved = tuple(substitute(value, values) for value in bound)
-            where = None if predicate is None else substitute(predicate, values)
-            return BlockRealize(moved, block, where)
-    raise AssertionError(f"not within a block: {stmt!r}")
-
-
-def _loop_in(body: Stmt, var: Var) -> For:
-    from daedal.compiler.schedule.edit import map_stmt
-
-    found: list[For] = []
-
-    def visit(node: Stmt) -> Stmt | None:
-        if isinstance(node, For) and node.var is var:
-            found.append(node)
-        return None
-
-    map_stmt(body, visit)
-    return found[0]

@@ -28,6 +28,7 @@ __all__ = [
     "loop_chain",
     "map_stmt",
     "remove_block",
+    "renamed_stmt",
     "replace_site",
     "seq",
     "substitute_loops",
@@ -203,3 +204,20 @@ def edit_block(
 
     init = None if block.init is None else stmt(block.init)
     return make_block(block.name, block.iter_vars, stmt(block.body), init, block.annotations)
+
+
+def renamed_stmt(stmt: Stmt, values: Mapping[Var, Expr]) -> Stmt:
+    """`stmt` of a block with the block's variables replaced."""
+    match stmt:
+        case BufferStore(buffer, indices, value):
+            moved = tuple(substitute(index, values) for index in indices)
+            return BufferStore(buffer, moved, substitute(value, values))
+        case Seq(body):
+            return Seq(tuple(renamed_stmt(part, values) for part in body))
+        case For():
+            return replace(stmt, body=renamed_stmt(stmt.body, values))
+        case BlockRealize(bound, block, predicate):
+            moved = tuple(substitute(value, values) for value in bound)
+            where = None if predicate is None else substitute(predicate, values)
+            return BlockRealize(moved, block, where)
+    raise AssertionError(f"not within a block: {stmt!r}")

@@ -6,11 +6,11 @@ from dataclasses import replace
 from daedal.compiler.schedule.edit import find_loop, loop_chain, map_stmt, substitute_loops
 from daedal.compiler.tir.expr import Expr, IntImm, Var
 from daedal.compiler.tir.sites import collect
-from daedal.compiler.tir.stmt import For, Stmt, Value
+from daedal.compiler.tir.stmt import BlockRealize, For, Stmt, Value
 from daedal.compiler.tir.visit import free_vars
 from daedal.isa.errors import ScheduleError
 
-__all__ = ["annotate_loop", "fuse", "reorder", "set_kind", "split"]
+__all__ = ["annotate_loop", "annotated_block", "fuse", "reorder", "set_kind", "split"]
 
 
 def loop_extents(stmt: Stmt) -> dict[Var, int]:
@@ -133,6 +133,12 @@ def set_kind(body: Stmt, loop: For, kind: str) -> Stmt:
                         f"the reduction over {axis.name!r} of block {site.block.name!r}"
                     )
     return replace_loop(body, loop.var, replace(loop, kind=kind))
+
+
+def annotated_block(realize: BlockRealize, key: str, value: Value) -> BlockRealize:
+    """Add an annotation to a block."""
+    block = realize.block
+    return replace(realize, block=replace(block, annotations={**block.annotations, key: value}))
 
 
 def annotate_loop(body: Stmt, loop: For, key: str, value: Value) -> Stmt:

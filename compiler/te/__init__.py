@@ -16,6 +16,7 @@ Role: the operator library is written in this language. Output: `Tensor`; `creat
 from daedal.compiler.te.interpreter import evaluate_tensors
 from daedal.compiler.te.lower import create_prim_func
 from daedal.compiler.te.ops import any, max, min, reduce_axis, requantize, sum
+from daedal.compiler.te.pattern import pattern, scalar
 from daedal.compiler.te.printer import tensor_text, tensors_text
 from daedal.compiler.te.tensor import Tensor, compute, placeholder
 from daedal.compiler.tir.expr import eq, maximum, minimum, ne, select
@@ -34,9 +35,11 @@ __all__ = [
     "min",
     "minimum",
     "ne",
+    "pattern",
     "placeholder",
     "reduce_axis",
     "requantize",
+    "scalar",
     "select",
     "sum",
     "tensor_text",

@@ -1,6 +1,6 @@
 """From tensor expressions to the loop IR: one block per computation, in order of need."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from daedal.compiler.te.reduction import combine, identity
 from daedal.compiler.te.tensor import Tensor
@@ -10,6 +10,7 @@ from daedal.compiler.tir.region import make_block, whole_window
 from daedal.compiler.tir.stmt import (
     Allocate,
     Allocation,
+    Block,
     BlockRealize,
     BufferStore,
     For,
@@ -20,7 +21,7 @@ from daedal.compiler.tir.stmt import (
 from daedal.compiler.tir.verify import verify
 from daedal.compiler.tir.visit import replace_buffers, substitute
 
-__all__ = ["create_prim_func", "topological"]
+__all__ = ["create_prim_func", "tensor_block", "topological"]
 
 
 def topological(outputs: Sequence[Tensor]) -> list[Tensor]:
@@ -72,8 +73,8 @@ def create_prim_func(
     return func
 
 
-def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer]) -> Stmt:
-    """Loops named as the axes, around one block whose variables are the axes with a ``v`` before."""
+def tensor_block(tensor: Tensor, buffers: Mapping[Buffer, Buffer]) -> Block:
+    """The block that computes one tensor; its variables are the axes with a ``v`` before."""
     assert tensor.value is not None
     reduce = tensor.value if isinstance(tensor.value, Reduce) else None
     axes = tensor.axes + (reduce.axes if reduce is not None else ())
@@ -82,14 +83,19 @@ def _nest(tensor: Tensor, buffers: dict[Buffer, Buffer]) -> Stmt:
     formula = tensor.value if reduce is None else reduce.value
     value = replace_buffers(substitute(formula, renamed), buffers)
     target = buffers[tensor]
-    indices = tuple(iter_vars[: len(tensor.axes)])
+    indices = iter_vars[: len(tensor.axes)]
     init: Stmt | None = None
     if reduce is not None:
         init = BufferStore(target, indices, identity(reduce.op, tensor.dtype))
         value = combine(reduce.op, Load(target, indices), value)
-    block = make_block(tensor.name, iter_vars, BufferStore(target, indices, value), init)
-    loops = tuple(Var(axis.name) for axis in axes)
+    return make_block(tensor.name, iter_vars, BufferStore(target, indices, value), init)
+
+
+def _nest(tensor: Tensor, buffers: Mapping[Buffer, Buffer]) -> Stmt:
+    """Loops named as the axes around the block of one tensor."""
+    block = tensor_block(tensor, buffers)
+    loops = tuple(Var(axis.name.removeprefix("v")) for axis in block.iter_vars)
     stmt: Stmt = BlockRealize(loops, block)
-    for loop, axis in zip(reversed(loops), reversed(axes), strict=True):
+    for loop, axis in zip(reversed(loops), reversed(block.iter_vars), strict=True):
         stmt = For(loop, axis.extent, stmt)
     return stmt

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from daedal.compiler.tir.errors import ExpressionError
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce, Var
+from daedal.compiler.tir.intrin import Scalar
 from daedal.compiler.tir.linear import bounds
 from daedal.compiler.tir.visit import children, loads, walk
 
@@ -69,7 +70,7 @@ def _check_reductions(name: str, axes: tuple[Axis, ...], value: Expr) -> None:
     if isinstance(value, Reduce):
         known.update(value.axes)
     for node in walk(value):
-        if isinstance(node, Var) and node not in known:
+        if isinstance(node, Var) and not isinstance(node, Scalar) and node not in known:
             raise ExpressionError(
                 f"a formula may use its own axes and those it reduces over, not {node.name!r} ({name!r})"
             )

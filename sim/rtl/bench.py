@@ -1,8 +1,8 @@
 """Runs inside the simulator: carries a job list out through the harness's command registers.
 
 Input: ``jobs.json`` in the simulator's working folder, written by `run.py`: a list of jobs, each a
-list of steps. Output: ``results.jsonl``, one line per event, flushed at once. Python wakes once per
-step and, while a program runs, once per `pause_cycles` to report progress.
+list of steps. Output: ``results.jsonl``, one line per event, flushed at once. Python wakes once
+per step and, while a program runs, once per `pause_cycles` to report progress.
 """
 
 import json
@@ -61,7 +61,9 @@ class _Harness:
         result = int(self.dut.result.value) if op == OP_READ else 0
         await Timer(1, "ns")  # leave the read-only phase, still in the same clock cycle
         if status in STATUS_TEXT:
-            what = f"{'read' if op == OP_READ else 'write'} of register {operands['op_address']:#x}: "
+            what = (
+                f"{'read' if op == OP_READ else 'write'} of register {operands['op_address']:#x}: "
+            )
             raise RuntimeError(("" if status == STATUS_FILE else what) + STATUS_TEXT[status])
         return result if op == OP_READ else status
 

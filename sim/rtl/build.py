@@ -244,8 +244,8 @@ def _build_verilator(
     verilator, compiler, make = find_verilator(), find_compiler(), find_make()
     if " " in str(scratch):
         raise ToolError(
-            f"make cannot build in a folder with spaces in its name ({scratch.parent}); choose another "
-            "cache folder"
+            f"make cannot build in a folder with spaces in its name ({scratch.parent}); "
+            "choose another cache folder"
         )
     libs = cocotb_tools.config.libs_dir
     main = cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp"
@@ -269,14 +269,37 @@ def _build_verilator(
         environment,
         "Verilator",
     )
+    variables = _make_variables(compiler, waves)
+    runtime = _runtime_folder(scratch.parent, variables)
+    if runtime.is_dir():
+        for compiled in runtime.iterdir():
+            shutil.copyfile(compiled, scratch / "obj" / compiled.name)
     report("compiling the simulator (C++)")
     _run(
-        [str(make), "-C", "obj", "-f", "Vtop.mk", "-j", str(JOBS), *_make_variables(compiler, waves)],
+        [str(make), "-C", "obj", "-f", "Vtop.mk", "-j", str(JOBS), *variables],
         scratch,
         environment,
         "the C++ compiler",
     )
+    if not runtime.is_dir():
+        _keep_runtime(scratch / "obj", runtime)
     os.replace(scratch / "obj" / "simulator", program)
+
+
+def _runtime_folder(cache_dir: Path, variables: list[str]) -> Path:
+    """Return where Verilator's own run-time library lies compiled: half the work of a small build."""
+    text = json.dumps([RECIPE, _verilator_identity(), variables])
+    return cache_dir / f"runtime-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+
+
+def _keep_runtime(objects: Path, runtime: Path) -> None:
+    scratch = Path(tempfile.mkdtemp(prefix="runtime-", dir=runtime.parent))
+    for compiled in objects.glob("verilated*.o"):
+        shutil.copyfile(compiled, scratch / compiled.name)
+    try:
+        scratch.rename(runtime)
+    except OSError:  # another builder was faster, and its files are the same
+        shutil.rmtree(scratch)
 
 
 def _make_variables(compiler: Compiler, waves: bool) -> list[str]:
@@ -346,7 +369,9 @@ def _run(command: list[str], folder: Path, environment: dict[str, str], who: str
         lines = log.read_text(errors="replace").splitlines()
         told = [line for line in lines if re.search("error", line, re.IGNORECASE)] or lines
         tail = "\n".join(told[-LOG_TAIL_LINES:])
-        raise ToolError(f"{who} could not build the simulator (exit status {status}); it said:\n{tail}")
+        raise ToolError(
+            f"{who} could not build the simulator (exit status {status}); it said:\n{tail}"
+        )
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def whole_words(pieces: Sequence[tuple[int, bytes]], word_bytes: int) -> list[tu
 
 
 def swap_words(data: bytes, word_bytes: int) -> bytes:
-    """Reverse the bytes of each word: `$fread` puts the first byte in the most significant place."""
+    """Reverse the bytes of each word: `$fread` puts the first byte at the most significant end."""
     swapped = bytearray(len(data))
     for place in range(word_bytes):
         swapped[word_bytes - 1 - place :: word_bytes] = data[place::word_bytes]

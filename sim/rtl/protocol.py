@@ -1,7 +1,8 @@
 """Runs inside the simulator: the bare accelerator between cocotbext-axi's memory and host.
 
-Reads and writes the same files as `bench.py`, so one `Job` runs on either. Nothing of `hdl/` takes part:
-this is the independent check of the bus protocol. Python's clock makes it some hundred times slower.
+Reads and writes the same files as `bench.py`, so one `Job` runs on either. Nothing of `hdl/` takes
+part: this is the independent check of the bus protocol. Python's clock makes it some hundred times
+slower.
 
 The memory model's stall odds become random pauses of the five channels; latencies and faults have
 no equal here and are left out. Cycles are counted alike, but come out different.
@@ -60,7 +61,7 @@ async def run_jobs_file(dut: Any) -> None:
         Path("results.jsonl").open("w") as sink,
     ):
         for index, job in enumerate(jobs):
-            if job["reset"]:
+            if job["reset"] or index == 0:
                 dut.ap_rst_n.value = 0
                 await ClockCycles(dut.ap_clk, RESET_CYCLES)
                 dut.ap_rst_n.value = 1
@@ -84,11 +85,10 @@ async def _launch(dut: Any, host: AxiLiteMaster, job: dict[str, Any]) -> dict[st
         await host.write_dword(address, value)
     began = time.perf_counter()
     # Armed before the start write, whose response may come after a very short program's interrupt.
-    rise = RisingEdge(dut.interrupt)
-    fired = cocotb.start_soon(_wait(rise))
+    fired = cocotb.start_soon(_rise(dut.interrupt))
     await host.write_dword(*job["start"])
     start_ns = get_sim_time("ns")
-    await First(fired, Timer(job["limit"] * PERIOD_NS, unit="ns"))
+    await First(fired.complete, Timer(job["limit"] * PERIOD_NS, unit="ns"))
     cycles = int(get_sim_time("ns") - start_ns) // PERIOD_NS
     timed_out = not fired.done()
     if timed_out:
@@ -103,8 +103,8 @@ async def _launch(dut: Any, host: AxiLiteMaster, job: dict[str, Any]) -> dict[st
     }
 
 
-async def _wait(trigger: Any) -> None:
-    await trigger
+async def _rise(signal: Any) -> None:
+    await RisingEdge(signal)
 
 
 def _pause(memory: AxiRam, stall: int, seed: int) -> None:

@@ -1,7 +1,7 @@
 """Runs jobs on a built simulator, in one child process, and brings their results back.
 
-Input: `Built` and a list of `Job`. Output: a `RawResult` per job. Everything the child touches lies in
-one scratch folder inside `work_dir`, removed at the end; only waveforms stay.
+Input: `Built` and a list of `Job`. Output: a `RawResult` per job. Everything the child touches
+lies in one scratch folder inside `work_dir`, removed at the end; only waveforms stay.
 """
 
 import json
@@ -131,6 +131,10 @@ def run_module(
         "COCOTB_LOG_LEVEL": "WARNING",  # cocotbext-axi tells of every burst otherwise
         **(variables or {}),
     }
+    if built.simulator == "verilator":
+        # Verilator applies Python's writes after the clock edge by itself. Icarus would apply them
+        # before, so there cocotb has to hold them back, as it does unless told otherwise.
+        environment["COCOTB_TRUST_INERTIAL_WRITES"] = "1"
     command = [*_command(built), *arguments]
     log = folder / "log"
     ended_early = False
@@ -161,8 +165,8 @@ def run_module(
                 process.wait()
     if ended_early:
         raise DeviceError(
-            f"the simulation took longer than {limit_seconds:g} seconds and was ended; its log ends:\n"
-            f"{_tail(log)}"
+            f"the simulation took longer than {limit_seconds:g} seconds and was ended; "
+            f"its log ends:\n{_tail(log)}"
         )
     passed = (folder / "cocotb.xml").exists() and _passed(folder / "cocotb.xml")
     if process.returncode != 0 or not passed:

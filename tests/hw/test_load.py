@@ -11,9 +11,10 @@ from daedal.hw.interfaces import Activity
 from daedal.hw.load import Load
 from daedal.hw.read_master import ReadMaster
 from daedal.isa.elements import from_memory
-from daedal.isa.instruction import Instruction, encode
+from daedal.isa.instruction import Instruction
+from daedal.isa.numerics import wrap
 from daedal.isa.registers import ErrorCode
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import Memory, scratchpad, scratchpads
 from daedal.isa.semantics import State, execute
 from daedal.isa.table import LoadMemory, Opcode, Unit
 from daedal.isa.transfer import PADDABLE
@@ -29,6 +30,7 @@ VARIANTS = {
     "int16": TINY.replace(
         "int16", input_bits=16, output_bits=16, weight_bits=16, accumulator_bits=48
     ),
+    "int4": VTA.replace("int4", input_bits=4, output_bits=4, weight_bits=4, wgt_bytes=32768),
     "wide": VTA.replace("wide", data_bits=128, block_out=32, depthwise_taps=0, wgt_bytes=32768),
 }
 
@@ -49,22 +51,28 @@ class LoadSystem(Elaboratable):
 
 
 class LoadBench(Bench):
-    """Runs LOAD instructions; `fills` and `retired` hold what came out."""
+    """Runs LOAD instructions; `fills`, `retired` and `errors` hold what came out."""
 
     def __init__(
-        self, variant: Variant, instructions: list[Instruction], slave: AxiSlave, fill_gap: float = 0
+        self,
+        variant: Variant,
+        instructions: list[Instruction],
+        slave: AxiSlave,
+        *,
+        issue_gap: float = 0.0,
+        fill_gap: float = 0.0,
     ):
         self.system = LoadSystem(variant)
         super().__init__(self.system)
         dut = self.system.load
         self.fills: list[dict[str, int]] = []
-        self.retired: list[dict[str, int]] = []
         self.fills_at_retirement: list[int] = []
-        self.errors: list[dict[str, int]] = []
-        self.activities: dict[Activity, int] = dict.fromkeys(Activity, 0)
+        self.retired: list[dict[str, int]] = []
+        self.errors: list[tuple[int, int]] = []
+        self.cycles_in = dict.fromkeys(Activity, 0)
         self.work = 0
         items = [
-            {"instruction": int.from_bytes(encode(variant, item), "little"), "index": number}
+            {"instruction": {"opcode": item.opcode, **item.values}, "index": number}
             for number, item in enumerate(instructions)
         ]
 
@@ -72,33 +80,264 @@ class LoadBench(Bench):
             for number, base in enumerate(BASES):
                 ctx.set(dut.base_address[number], base // variant.bus_bytes)
             while True:
-                _, _, retire, error, activity, work = await ctx.tick().sample(
-                    dut.retire, dut.error, dut.activity, dut.work
-                )
-                if retire.valid:
-                    self.retired.append(plain(retire.payload))
+                _, _, valid, record, failed, code, index, activity, work = await ctx.tick().sample(
+                    dut.retire.valid, dut.retire.payload,
+                    dut.error.valid, dut.error.code, dut.error.index, dut.activity, dut.work,
+                )  # fmt: skip
+                if valid:
+                    self.retired.append(plain(record))
                     self.fills_at_retirement.append(len(self.fills))
-                if error.valid:
-                    self.errors.append({"code": error.code, "index": error.index})
-                self.activities[Activity(activity)] += 1
+                if failed:
+                    self.errors.append((code, index))
+                self.cycles_in[Activity(activity)] += 1
                 self.work += work
 
         self.background(
             slave.reads(self.system.master.ar, self.system.master.r),
             watch,
             sink(dut.fill, self.fills, slave.rng, fill_gap),
+            source(dut.issue, items, slave.rng, issue_gap),
         )
-        self.foreground(source(_raw_issue(dut), items, slave.rng, fill_gap))
 
 
-class _raw_issue:  # noqa: N801
-    """The issue stream, whose instruction is set as one number."""
+def random_load(variant: Variant, rng: np.random.Generator) -> Instruction:
+    """A legal LOAD of any memory; empty ones and ones that are all pad among them."""
+    target = LoadMemory(int(rng.integers(len(LoadMemory))))
+    depth = scratchpad(variant, target.memory).depth_rows
+    pads = [0, 0, 0, 0]
+    if target in PADDABLE and rng.random() < 0.7:
+        pads = [int(rng.integers(0, 3)) for _ in range(4)]
+    while True:
+        blocks, rows, cols = (int(rng.integers(0, 5)) for _ in range(3))
+        total = blocks * (pads[0] + rows + pads[1]) * (pads[2] + cols + pads[3])
+        if total <= min(depth, 64):
+            break
+    return Instruction.of(
+        Opcode.LOAD,
+        pop=int(rng.integers(0, 8)) * 2,
+        push=int(rng.integers(0, 8)) * 2,
+        mark=int(rng.integers(2)),
+        tag=int(rng.integers(1 << 16)),
+        memory=target,
+        base=int(rng.integers(4)),
+        row=int(rng.integers(0, depth - total + 1)),
+        offset_beats=int(rng.integers(0, 100)),
+        blocks=blocks,
+        rows=rows,
+        cols=cols,
+        row_stride_beats=int(rng.integers(0, 160)),
+        block_stride_beats=int(rng.integers(0, 400)),
+        pad_top=pads[0],
+        pad_bottom=pads[1],
+        pad_left=pads[2],
+        pad_right=pads[3],
+        pad_value=int(rng.integers(-(1 << 15), 1 << 15)),
+    )
 
-    def __init__(self, dut: Load):
-        self.valid, self.ready = dut.issue.valid, dut.issue.ready
-        self.payload = _RawPayload(dut.issue.payload)
+
+def apply_fills(state: State, fills: list[dict[str, int]]) -> None:
+    """What scratchpads and accumulators make of the fill port, in numpy."""
+    variant = state.variant
+    size = variant.bus_bytes
+    raw = {
+        memory: np.zeros((pad.depth_rows, pad.row_bytes), dtype=np.uint8)
+        for memory, pad in scratchpads(variant).items()
+    }
+    for fill in fills:
+        target = LoadMemory(fill["memory"])
+        line = raw[target.memory][fill["row"]]
+        word = np.frombuffer(fill["data"].to_bytes(size, "little"), dtype=np.uint8)
+        if fill["pad"]:
+            line[:] = np.tile(word, len(line) // size)
+        elif target is LoadMemory.ACC_NARROW:
+            bits, wide = variant.array.input_bits, scratchpad(variant, Memory.ACC).memory_bits // 8
+            values = from_memory(word[None, :], bits, signed=True)[0]
+            start = fill["beat"] * len(values) * wide
+            bytes_ = b"".join(int(v).to_bytes(wide, "little", signed=True) for v in values)
+            line[start : start + len(bytes_)] = np.frombuffer(bytes_, dtype=np.uint8)
+        else:
+            line[fill["beat"] * size : (fill["beat"] + 1) * size] = word
+    for memory in (Memory.INP, Memory.WGT, Memory.ACC):
+        pad = scratchpad(variant, memory)
+        values = from_memory(raw[memory], pad.memory_bits, signed=True)
+        array = getattr(state, memory.value)
+        array[:] = wrap(values.reshape(array.shape), pad.element_bits)
+    for unit, memory in ((Unit.GEMM, Memory.UOP_GEMM), (Unit.ALU, Memory.UOP_ALU)):
+        state.uops[unit][:] = raw[memory].reshape(-1).view(np.uint64)
+    pad = scratchpad(variant, Memory.PAR)
+    entries = from_memory(raw[Memory.PAR], pad.memory_bits, signed=False, as_objects=True)
+    acc_bits, m_bits = variant.array.accumulator_bits, variant.units.multiplier_bits
+    for name, offset, bits in (
+        ("bias", 0, acc_bits),
+        ("multiplier", acc_bits, m_bits),
+        ("shift", acc_bits + m_bits, 6),
+    ):
+        column = ((entries >> offset) & ((1 << bits) - 1)).astype(np.int64)
+        getattr(state.par, name)[:] = wrap(column, bits) if name == "bias" else column
 
 
-class _RawPayload:
-    def __init__(self, payload: Any):
-        self.payload = payload
+def assert_same(state: State, wanted: State) -> None:
+    for name in ("inp", "wgt", "acc"):
+        np.testing.assert_array_equal(getattr(state, name), getattr(wanted, name), err_msg=name)
+    for unit in (Unit.GEMM, Unit.ALU):
+        np.testing.assert_array_equal(state.uops[unit], wanted.uops[unit], err_msg=unit.name)
+    for name in ("bias", "multiplier", "shift"):
+        np.testing.assert_array_equal(getattr(state.par, name), getattr(wanted.par, name))
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("gap", [0.0, 0.4])
+def test_scratchpads_equal_the_semantics(
+    variant: Variant, gap: float, rng: np.random.Generator
+) -> None:
+    memory = rng.integers(0, 256, MEMORY_BYTES, dtype=np.uint8)
+    instructions = [random_load(variant, rng) for _ in range(40)]
+    slave = AxiSlave(variant, memory, rng, read_latency=10, extra_latency=20, stall=gap / 2)
+    bench = LoadBench(variant, instructions, slave, issue_gap=gap, fill_gap=gap)
+    bench.until(lambda: len(bench.retired) == len(instructions))
+    bench.run()
+    state, wanted = State(variant), State(variant)
+    for instruction in instructions:
+        execute(wanted, instruction, memory, BASES)
+    apply_fills(state, bench.fills)
+    assert_same(state, wanted)
+    assert bench.errors == []
+    assert bench.work == sum(not fill["pad"] for fill in bench.fills)
+    assert bench.retired == [
+        {"push": item.push, "mark": item.mark, "tag": item.tag, "index": number}
+        for number, item in enumerate(instructions)
+    ]
+
+
+def fill_count(variant: Variant, instruction: Instruction) -> int:
+    """Handshakes of an INP load on the fill port."""
+    height = instruction.pad_top + instruction.rows + instruction.pad_bottom
+    width = instruction.pad_left + instruction.cols + instruction.pad_right
+    data = instruction.rows * instruction.cols
+    beats = scratchpad(variant, Memory.INP).row_beats(variant)
+    return instruction.blocks * (height * width - data + data * beats)
+
+
+def test_retirement_waits_for_the_last_fill(rng: np.random.Generator) -> None:
+    """An empty LOAD between two others retires in its turn, each after its own fills."""
+    loads = [
+        Instruction.of(Opcode.LOAD, blocks=1, rows=2, cols=3, row_stride_beats=7),
+        Instruction.of(Opcode.LOAD, blocks=0, rows=2, cols=3, row=6),
+        Instruction.of(Opcode.LOAD, blocks=2, rows=0, cols=0, row=6, pad_top=2, pad_left=2),
+        Instruction.of(Opcode.LOAD, blocks=1, rows=1, cols=1, row=14),
+    ]
+    slave = AxiSlave(VTA, np.zeros(MEMORY_BYTES, dtype=np.uint8), rng)
+    bench = LoadBench(VTA, loads, slave, fill_gap=0.6)
+    bench.until(lambda: len(bench.retired) == len(loads))
+    bench.run()
+    totals = np.cumsum([fill_count(VTA, load) for load in loads])
+    assert (np.array(bench.fills_at_retirement) >= totals).all()
+    assert len(bench.fills) == totals[-1]
+
+
+def run_to_error(instructions: list[Instruction], slave: AxiSlave) -> LoadBench:
+    bench = LoadBench(TINY, instructions, slave)
+    bench.until(lambda: bool(bench.errors))
+
+    async def linger(ctx: Any) -> None:
+        await ctx.tick().repeat(600)
+
+    bench.foreground(linger)
+    bench.run()
+    return bench
+
+
+GOOD = Instruction.of(Opcode.LOAD, blocks=1, rows=1, cols=4)
+
+
+@pytest.mark.parametrize(
+    ("bad", "code"),
+    [
+        ({"memory": 7, "blocks": 1}, ErrorCode.ILLEGAL_INSTRUCTION),
+        ({"memory": LoadMemory.WGT, "blocks": 1, "pad_left": 1}, ErrorCode.ILLEGAL_INSTRUCTION),
+        ({"row": 500, "blocks": 2, "rows": 1, "cols": 7}, ErrorCode.ROW_RANGE),
+        ({"memory": LoadMemory.PAR, "row": 20, "blocks": 1, "rows": 1, "cols": 1},
+         ErrorCode.ROW_RANGE),
+        ({"row": 511, "blocks": 1, "pad_top": 2, "pad_left": 1}, ErrorCode.ROW_RANGE),
+    ],
+)  # fmt: skip
+def test_illegal_loads_are_reported(
+    bad: dict[str, int], code: ErrorCode, rng: np.random.Generator
+) -> None:
+    slave = AxiSlave(TINY, np.zeros(MEMORY_BYTES, dtype=np.uint8), rng, read_latency=4)
+    bench = run_to_error([GOOD, Instruction.of(Opcode.LOAD, **bad), GOOD], slave)
+    assert bench.errors == [(code, 1)]
+    assert [record["index"] for record in bench.retired] == [0]
+    for fill in bench.fills:
+        assert fill["row"] < scratchpad(TINY, LoadMemory(fill["memory"]).memory).depth_rows
+
+
+@pytest.mark.parametrize(
+    ("response", "code"), [(2, ErrorCode.READ_SLVERR), (3, ErrorCode.READ_DECERR)]
+)
+def test_bus_errors_name_the_instruction(
+    response: int, code: ErrorCode, rng: np.random.Generator
+) -> None:
+    errors = {0x100 + 8 * 3: response}
+    slave = AxiSlave(TINY, np.zeros(MEMORY_BYTES, dtype=np.uint8), rng, read_errors=errors)
+    second = Instruction.of(Opcode.LOAD, blocks=1, rows=1, cols=4, offset_beats=0x100 // 8)
+    bench = run_to_error([GOOD, second, GOOD], slave)
+    assert bench.errors == [(code, 1)]
+    assert [record["index"] for record in bench.retired] == [0]
+
+
+def rate(instructions: list[Instruction], rng: np.random.Generator) -> tuple[int, int, LoadBench]:
+    """Run on `vta` with 64 cycles of latency: (useful fill cycles, cycles)."""
+    slave = AxiSlave(VTA, np.zeros(1 << 18, dtype=np.uint8), rng, read_latency=64)
+    bench = LoadBench(VTA, instructions, slave)
+    bench.until(lambda: len(bench.retired) == len(instructions))
+    cycles = bench.run()
+    return slave.beats_read, cycles, bench
+
+
+def inp(rows: int, cols: int, count: int, stride: int, **pads: int) -> list[Instruction]:
+    """`count` INP tiles of strided rows of `cols` x 16 bytes."""
+    return [
+        Instruction.of(
+            Opcode.LOAD, blocks=1, rows=rows, cols=cols, row_stride_beats=stride, **pads
+        )
+        for _ in range(count)
+    ]  # fmt: skip
+
+
+STREAMS = {
+    "256 B rows": (inp(16, 16, 6, 128), 95),
+    "256 B rows, misaligned": (
+        [item.replace(offset_beats=500) for item in inp(16, 16, 6, 130)], 95),
+    "64 B rows": (inp(56, 4, 8, 64), 80),
+    "64 B rows, one load each": (inp(1, 4, 300, 0), 80),
+    "weights": ([Instruction.of(Opcode.LOAD, memory=LoadMemory.WGT, blocks=1, rows=1, cols=9)
+                 for _ in range(10)], 95),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("instructions", "percent"), STREAMS.values(), ids=STREAMS)
+def test_share_of_the_bus(
+    instructions: list[Instruction], percent: int, rng: np.random.Generator
+) -> None:
+    """Beats per cycle from the first issue to the last retirement, latency included."""
+    beats, cycles, bench = rate(instructions, rng)
+    share = 100 * beats / cycles
+    print(f"{beats} beats in {cycles} cycles: {share:.1f} % of the bus")
+    assert share >= percent
+    assert bench.cycles_in[Activity.BUSY] == len(bench.fills)
+
+
+def test_every_cycle_of_a_padded_tile_does_something(rng: np.random.Generator) -> None:
+    """Once data flows, each cycle fills a bus word or a whole row of pad: no cycle is lost."""
+    tiles = inp(14, 14, 6, 64, pad_top=1, pad_bottom=1, pad_left=1, pad_right=1)
+    beats, cycles, bench = rate(tiles, rng)
+    print(f"{beats} beats and {len(bench.fills) - beats} pad rows in {cycles} cycles")
+    assert cycles <= len(bench.fills) + 64 + 20
+
+
+def test_queued_loads_overlap_their_latencies(rng: np.random.Generator) -> None:
+    """Sixteen loads of one row each cost one latency, not sixteen."""
+    _, cycles, _ = rate(inp(1, 2, 16, 0), rng)
+    print(f"16 loads of 4 beats in {cycles} cycles")
+    assert cycles <= 64 + 16 * 4 + 20

@@ -47,8 +47,7 @@ def windows(draw: st.DrawFn, dilated: bool) -> dict[str, Any]:
     pads = tuple(draw(st.integers(0, limits[axis % 2] - 1)) for axis in range(4))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     extents = tuple(
-        draw(st.integers(max(1, reach[axis] - pads[axis] - pads[axis + 2]), 9))
-        for axis in range(2)
+        draw(st.integers(max(1, reach[axis] - pads[axis] - pads[axis + 2]), 9)) for axis in range(2)
     )
     return {
         "extents": extents,
@@ -225,5 +224,3 @@ def test_operators_that_end_in_requantize_run_on_the_accelerator(name: str) -> N
     assert definition.on_accelerator
     assert definition.operands[-1] == "params"
     assert {"zero_point", "low", "high"} <= definition.attrs.keys()
-
-

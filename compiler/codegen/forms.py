@@ -1,0 +1,170 @@
+"""Index expressions of a tensorized block as affine forms of the loops around it, prepared once.
+
+A block is emitted again for every iteration of the loops outside its nest; only the constants of these
+forms change then. What is not affine (a select on a loop) stays an expression, and the loops it speaks
+of are enumerated.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from daedal.compiler.tir.expr import Compare, Expr, IntImm, Var
+from daedal.compiler.tir.linear import linear, simplify
+from daedal.compiler.tir.region import conjuncts
+from daedal.compiler.tir.stmt import BlockRealize, For, Region, Seq, Stmt
+from daedal.compiler.tir.visit import free_vars, substitute
+
+__all__ = ["BlockForm", "Clip", "Form", "RegionForm", "block_form", "leaf_form", "pure_nest"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """``sum(coefficient * variable) + constant``, or `expr` where it is not affine."""
+
+    terms: tuple[tuple[Var, int], ...]
+    constant: int
+    expr: Expr | None = None
+
+    def at(self, env: Mapping[Var, int]) -> "Form":
+        """The form with the variables of `env` replaced by their values."""
+        if self.expr is not None:
+            used: dict[Var, Expr] = {
+                var: IntImm(env[var]) for var in free_vars(self.expr) if var in env
+            }
+            return form_of(simplify(substitute(self.expr, used)))
+        constant = self.constant
+        rest = []
+        for var, factor in self.terms:
+            if var in env:
+                constant += factor * env[var]
+            else:
+                rest.append((var, factor))
+        return Form(tuple(rest), constant)
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        """The variables it depends on."""
+        if self.expr is not None:
+            return tuple(free_vars(self.expr))
+        return tuple(var for var, _ in self.terms)
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A condition ``form < 0``, or with `at_least` ``form >= 0``."""
+
+    form: Form
+    at_least: bool
+
+
+@dataclass(frozen=True)
+class RegionForm:
+    """A region with its minimum per dimension as a form."""
+
+    region: Region
+    minima: tuple[Form, ...]
+
+
+@dataclass(frozen=True)
+class BlockForm:
+    """A block under loops: the regions it touches, the conditions on it, its accumulating variables."""
+
+    loops: tuple[For, ...]
+    realize: BlockRealize
+    reads: tuple[RegionForm, ...]
+    writes: tuple[RegionForm, ...]
+    clips: tuple[Clip, ...]
+    reduces: tuple[Form, ...]
+
+    @property
+    def annotations(self) -> Mapping[str, str | int | bool]:
+        """Those of the block: the intrinsic, its operands in the order of the reads, immediates."""
+        return self.realize.block.annotations
+
+    def read(self, operand: str) -> RegionForm:
+        """What is read as `operand` of the intrinsic."""
+        names = str(self.annotations["operands"]).split(",")
+        return self.reads[names.index(operand)]
+
+
+def form_of(expr: Expr) -> Form:
+    """The form of an index expression."""
+    affine = linear(expr)
+    assert affine is not None
+    terms = [(term, factor) for term, factor in affine.terms if isinstance(term, Var)]
+    if len(terms) != len(affine.terms):
+        return Form((), 0, expr)
+    return Form(tuple(terms), affine.constant)
+
+
+def pure_nest(stmt: Stmt) -> tuple[tuple[For, ...], BlockRealize] | None:
+    """Loops directly around one block, with nothing else inside; None for anything else."""
+    loops = []
+    while isinstance(stmt, For):
+        loops.append(stmt)
+        stmt = stmt.body
+    return (tuple(loops), stmt) if isinstance(stmt, BlockRealize) else None
+
+
+def block_form(loops: tuple[For, ...], realize: BlockRealize) -> BlockForm:
+    """The form of a block as its intrinsic sees it: whole regions of one instance."""
+    return _form(loops, realize, {}, ())
+
+
+def leaf_form(loops: tuple[For, ...], realize: BlockRealize) -> BlockForm:
+    """The form of the innermost block of a tensorized copy, its inner loops appended to `loops`."""
+    values: dict[Var, Expr] = {}
+    clips: tuple[Clip, ...] = ()
+    while True:
+        inside = pure_nest(realize.block.body)
+        if inside is None:
+            return _form(loops, realize, values, clips)
+        clips += _clips(realize.predicate, values)
+        for axis, value in realize.binding.items():
+            values[axis] = simplify(substitute(value, values))
+        inner, realize = inside
+        loops = (*loops, *inner)
+
+
+def _form(
+    loops: tuple[For, ...],
+    realize: BlockRealize,
+    outer: Mapping[Var, Expr],
+    clips: tuple[Clip, ...],
+) -> BlockForm:
+    block = realize.block
+    assert not isinstance(block.body, Seq), f"block {block.name!r} holds one nest"
+    extents = {loop.var: loop.extent for loop in loops}
+    binding: dict[Var, Expr] = {
+        axis: simplify(substitute(value, outer), extents) for axis, value in realize.binding.items()
+    }
+
+    def regions(found: Sequence[Region]) -> tuple[RegionForm, ...]:
+        return tuple(
+            RegionForm(
+                region,
+                tuple(
+                    form_of(simplify(substitute(part.min, binding), extents))
+                    for part in region.ranges
+                ),
+            )
+            for region in found
+        )
+
+    return BlockForm(
+        loops,
+        realize,
+        regions(block.reads),
+        regions(block.writes),
+        clips + _clips(realize.predicate, outer),
+        tuple(form_of(binding[axis]) for axis in block.reduce_vars),
+    )
+
+
+def _clips(predicate: Expr | None, outer: Mapping[Var, Expr]) -> tuple[Clip, ...]:
+    clips = []
+    for condition in conjuncts(predicate):
+        assert isinstance(condition, Compare) and condition.op in ("<", ">=")
+        form = form_of(simplify(substitute(condition.a - condition.b, outer)))
+        clips.append(Clip(form, condition.op == ">="))
+    return tuple(clips)

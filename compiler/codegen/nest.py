@@ -1,0 +1,153 @@
+"""A nest of loops around one machine operation, and folding it into hardware loops and micro-ops.
+
+Input: `Nest`, whose row numbers are affine in its loops. Output: `Folded`, the fields of one
+instruction. Row = base + micro-op + sum of loop index times factor, as `isa.microcode` defines it.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from daedal.isa.table import LOOPS
+
+__all__ = ["Folded", "Nest", "fold"]
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Loops, outermost first, around an operation on rows.
+
+    Parameters
+    ----------
+    extents : iterations per loop.
+    bases : per operand, the row at the first iteration.
+    steps : per operand, how its row advances with each loop.
+    reduce : which loops accumulate into the same rows.
+    initial : whether the accumulation begins here (else it continues what is there).
+    """
+
+    extents: tuple[int, ...]
+    bases: Mapping[str, int]
+    steps: Mapping[str, tuple[int, ...]]
+    reduce: tuple[bool, ...]
+    initial: bool = False
+
+    def hull(self, operand: str) -> tuple[int, int]:
+        """Rows ``[begin, end)`` between the lowest and the highest one of an operand."""
+        low = high = self.bases[operand]
+        for extent, step in zip(self.extents, self.steps[operand], strict=True):
+            reach = (extent - 1) * step
+            low, high = low + min(0, reach), high + max(0, reach)
+        return low, high + 1
+
+    def select(self, loops: Sequence[int]) -> "Nest":
+        """The nest with only these loops, in this order; the others stay at their first iteration."""
+        return replace(
+            self,
+            extents=tuple(self.extents[k] for k in loops),
+            steps={name: tuple(steps[k] for k in loops) for name, steps in self.steps.items()},
+            reduce=tuple(self.reduce[k] for k in loops),
+        )
+
+    def at(self, loop: int, index: int) -> "Nest":
+        """The nest with one loop fixed at an iteration."""
+        bases = {name: row + index * self.steps[name][loop] for name, row in self.bases.items()}
+        rest = self.select([k for k in range(len(self.extents)) if k != loop])
+        initial = self.initial and not (self.reduce[loop] and index)
+        return replace(rest, bases=bases, initial=initial)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """One instruction's loops: hardware loops (always `LOOPS` of them), micro-ops, bases.
+
+    `uops` has one row number per operand and micro-op, in the order of the nest's operands; `first` marks
+    the micro-ops at which every unrolled accumulating loop is in its first iteration.
+    """
+
+    nest: Nest
+    extents: tuple[int, ...]
+    factors: Mapping[str, tuple[int, ...]]
+    uops: tuple[tuple[int, ...], ...]
+    first: tuple[bool, ...]
+
+
+def fold(
+    nest: Nest, *, max_uops: int, max_extent: int, unroll_reduce: bool = False
+) -> Iterator[Folded]:
+    """Fold `nest` into as few instructions as possible, each with as few micro-ops as possible.
+
+    The longest loops become hardware loops; the rest is unrolled into micro-ops. With `unroll_reduce`
+    all accumulating loops are among the unrolled ones.
+    """
+    nest = _fused(nest)
+    chosen = _hardware_loops(nest, max_extent, unroll_reduce)
+    unrolled = [k for k in range(len(nest.extents)) if k not in chosen]
+    if math.prod(nest.extents[k] for k in unrolled) > max_uops:
+        outermost = unrolled[0]
+        for index in range(nest.extents[outermost]):
+            yield from fold(
+                nest.at(outermost, index),
+                max_uops=max_uops,
+                max_extent=max_extent,
+                unroll_reduce=unroll_reduce,
+            )
+        return
+    hardware, inner = nest.select(chosen), nest.select(unrolled)
+    padding = (0,) * (LOOPS - len(chosen))
+    points = list(itertools.product(*(range(extent) for extent in inner.extents)))
+    yield Folded(
+        nest,
+        (1,) * len(padding) + hardware.extents,
+        {name: padding + steps for name, steps in hardware.steps.items()},
+        tuple(
+            tuple(
+                sum(i * step for i, step in zip(point, steps, strict=True))
+                for steps in inner.steps.values()
+            )
+            for point in points
+        ),
+        tuple(
+            not any(i for i, reduce in zip(point, inner.reduce, strict=True) if reduce)
+            for point in points
+        ),
+    )
+
+
+def _hardware_loops(nest: Nest, max_extent: int, unroll_reduce: bool) -> list[int]:
+    """The longest loops that the fields can hold, in the order of the nest."""
+    possible = [
+        k
+        for k, extent in enumerate(nest.extents)
+        if extent <= max_extent
+        and not (unroll_reduce and nest.reduce[k])
+        and all(steps[k] >= 0 for steps in nest.steps.values())
+    ]
+    longest = sorted(possible, key=lambda k: (-nest.extents[k], k))[:LOOPS]
+    return sorted(longest)
+
+
+def _fused(nest: Nest) -> Nest:
+    """Without loops of one iteration, and with neighbours joined that advance like one loop."""
+    nest = nest.select([k for k, extent in enumerate(nest.extents) if extent > 1])
+    k = 0
+    while k + 1 < len(nest.extents):
+        inner = nest.extents[k + 1]
+        joins = nest.reduce[k] == nest.reduce[k + 1] and all(
+            steps[k] == inner * steps[k + 1] for steps in nest.steps.values()
+        )
+        if not joins:
+            k += 1
+            continue
+        extents = list(nest.extents)
+        extents[k : k + 2] = [extents[k] * inner]
+        nest = Nest(
+            tuple(extents),
+            nest.bases,
+            {name: steps[:k] + steps[k + 1 :] for name, steps in nest.steps.items()},
+            nest.reduce[:k] + nest.reduce[k + 1 :],
+            nest.initial,
+        )
+        k = max(0, k - 1)
+    return nest

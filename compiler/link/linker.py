@@ -1,0 +1,133 @@
+"""`link`: segments of all layers -> one program with one launch.
+
+The only part of the compiler that sees several layers. In order: scratchpad rows and micro-ops, the
+memory plan, dependency tokens, marks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.link.memory_plan import MemoryPlan, Place, plan_memory
+from daedal.compiler.link.place import Placement, table_name
+from daedal.compiler.link.placed import PlacedInstruction
+from daedal.compiler.link.resolve import resolve
+from daedal.compiler.link.tokens import Waits, insert_tokens
+from daedal.isa.instruction import Instruction
+from daedal.isa.program import Program
+from daedal.isa.scratchpad import Memory
+from daedal.isa.table import Opcode, Unit
+from daedal.isa.tensor import TensorSpec
+from daedal.isa.variant import Variant
+
+__all__ = ["LinkReport", "LinkedProgram", "link"]
+
+
+@dataclass(frozen=True)
+class LinkReport:
+    """What linking did, in numbers.
+
+    `num_hazards` is what one token per conflicting pair of instructions would take; `num_tokens` is
+    what is left. `high_water_rows` counts rows that are live at once, per scratchpad.
+    """
+
+    num_instructions: int
+    num_tokens: int
+    num_hazards: int
+    num_uop_sequences: int
+    uop_table_bytes: int
+    high_water_rows: Mapping[Memory, int]
+    region_bytes: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class LinkedProgram:
+    """A program, where each of its tensors lies, and the report."""
+
+    program: Program
+    places: Mapping[str, Place]
+    report: LinkReport
+
+
+def link(
+    segments: Sequence[Segment],
+    variant: Variant,
+    *,
+    constants: Mapping[str, bytes],
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+) -> LinkedProgram:
+    """Join `segments` into one program.
+
+    Parameters
+    ----------
+    constants : bytes of every tensor that segments read and none of them writes, inputs apart.
+    inputs, outputs : tensors at the edges; their `base` and `offset_bytes` are chosen here.
+
+    Raises
+    ------
+    ScheduleError
+        A scratchpad, a micro-op memory or a token counter is too small.
+    """
+    placement = Placement(variant)
+    items = placement.run(segments, constants)
+    tables = {table_name(unit): uops.table_bytes() for unit, uops in placement.micro_ops.items()}
+    everything = {**tables, **constants}
+    plan = plan_memory(
+        segments,
+        {name: len(data) for name, data in everything.items()},
+        {spec.name: spec.size_bytes for spec in inputs},
+        {spec.name: spec.size_bytes for spec in outputs},
+    )
+    items = [resolve(variant, plan, item) for item in items]
+    waits = insert_tokens(variant, plan.region_bytes, items)
+    program = Program(
+        variant,
+        tuple(_finished(items, waits)),
+        _constant_bytes(plan, everything),
+        plan.region_bytes,
+        tuple(_placed_spec(spec, plan) for spec in inputs),
+        tuple(_placed_spec(spec, plan) for spec in outputs),
+        {number: segment.name for number, segment in enumerate(segments)},
+    )
+    report = LinkReport(
+        num_instructions=len(program.instructions),
+        num_tokens=waits.num_tokens,
+        num_hazards=waits.num_hazards,
+        num_uop_sequences=sum(uops.num_sequences for uops in placement.micro_ops.values()),
+        uop_table_bytes=sum(len(table) for table in tables.values()),
+        high_water_rows={
+            memory: item.high_water_rows for memory, item in placement.allocators.items()
+        },
+        region_bytes=plan.region_bytes,
+    )
+    return LinkedProgram(program, plan.places, report)
+
+
+def _finished(items: Sequence[PlacedInstruction], waits: Waits) -> list[Instruction]:
+    """Add tokens, the mark of each unit's last instruction in each layer, and FINISH."""
+    last: dict[tuple[int, Unit], int] = {}
+    for number, item in enumerate(items):
+        last[item.layer, item.unit] = number
+    result = []
+    for number, (item, (pop, push)) in enumerate(zip(items, waits.masks(items), strict=True)):
+        marked = last[item.layer, item.unit] == number
+        result.append(
+            item.instruction.replace(
+                pop=pop, push=push, mark=marked, tag=item.layer if marked else 0
+            )
+        )
+    return [*result, Instruction.of(Opcode.FINISH)]
+
+
+def _constant_bytes(plan: MemoryPlan, constants: Mapping[str, bytes]) -> bytes:
+    data = bytearray(plan.region_bytes[0])
+    for name, content in constants.items():
+        place = plan.places[name]
+        data[place.offset_bytes : place.end_bytes] = content
+    return bytes(data)
+
+
+def _placed_spec(spec: TensorSpec, plan: MemoryPlan) -> TensorSpec:
+    place = plan.places[spec.name]
+    return replace(spec, base=place.base, offset_bytes=place.offset_bytes)

@@ -1,0 +1,123 @@
+"""From segments to one stream of placed instructions: scratchpad rows and micro-ops."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction, UopSequence
+from daedal.compiler.link.micro_ops import MicroOpMemory, UopLoad, uop_memory
+from daedal.compiler.link.order import constants_first
+from daedal.compiler.link.placed import PlacedInstruction, RowRange
+from daedal.compiler.link.rows import RowAllocator
+from daedal.isa.instruction import Instruction
+from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.table import LoadMemory, Opcode, Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["Placement", "table_name"]
+
+_UOP_UNITS = (Unit.GEMM, Unit.ALU)
+
+
+class Placement:
+    """Places the segments of one program, in order.
+
+    After `run`, `micro_ops` holds the tables and `allocators` the high-water marks. Micro-op loads carry
+    offsets into their unit's table; `memory_plan` has to place it as constant `table_name(unit)`.
+    """
+
+    def __init__(self, variant: Variant) -> None:
+        self._variant = variant
+        self._pads = scratchpads(variant)
+        self.micro_ops = {unit: MicroOpMemory(variant, unit) for unit in _UOP_UNITS}
+        self.allocators = {
+            memory: RowAllocator(self._pads[memory], halves=memory is Memory.ACC)
+            for memory in (Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT, Memory.PAR)
+        }
+        self._rows: dict[Instance, int] = {}
+
+    def run(
+        self, segments: Sequence[Segment], constants: Collection[str]
+    ) -> list[PlacedInstruction]:
+        """Every instruction at its rows; memory offsets still are relative to tensors."""
+        result = []
+        for layer, segment in enumerate(segments):
+            items = constants_first(segment, constants)
+            result += self._layer(items, layer, segment.name)
+        return result
+
+    def _layer(
+        self, items: Sequence[SegmentInstruction], layer: int, name: str
+    ) -> Iterator[PlacedInstruction]:
+        together = {unit: self._sequences(items, unit) for unit in _UOP_UNITS}
+        for unit, sequences in together.items():
+            for load in self.micro_ops[unit].bring_in(sequences, name):
+                yield self._uop_load(unit, load, layer)
+        last_use = {
+            access.instance: number for number, item in enumerate(items) for access in item.rows
+        }
+        for number, item in enumerate(items):
+            if item.uops is not None:
+                for load in self.micro_ops[item.unit].bring_one(item.uops):
+                    yield self._uop_load(item.unit, load, layer)
+            for access in item.rows:
+                if access.instance not in self._rows:
+                    memory = access.instance.memory
+                    self._rows[access.instance] = self.allocators[memory].place(
+                        access.instance, name
+                    )
+            yield self._relocate(item, layer)
+            for instance in dict.fromkeys(access.instance for access in item.rows):
+                if last_use[instance] == number:
+                    self.allocators[instance.memory].free(instance)
+                    del self._rows[instance]
+
+    def _sequences(self, items: Sequence[SegmentInstruction], unit: Unit) -> list[UopSequence]:
+        return [item.uops for item in items if item.uops is not None and item.unit is unit]
+
+    def _relocate(self, item: SegmentInstruction, layer: int) -> PlacedInstruction:
+        values = dict(item.template.values)
+        rows = []
+        moved: set[str] = set()
+        for access in item.rows:
+            first = self._rows[access.instance]
+            if access.field not in moved:
+                values[access.field] = values.get(access.field, 0) + access.scale * first
+                moved.add(access.field)
+            rows.append(
+                RowRange(
+                    access.instance.memory,
+                    first + access.begin,
+                    first + access.end,
+                    access.reads,
+                    access.writes,
+                )
+            )
+        if item.uops is not None:
+            memory = self.micro_ops[item.unit]
+            row = memory.row_of(item.uops)
+            assert row is not None, "a sequence is resident when it is used"
+            values["uop_begin"] = row * memory.uops_per_row
+            values["uop_end"] = row * memory.uops_per_row + len(item.uops)
+            end = row + memory.rows(item.uops)
+            rows.append(RowRange(uop_memory(item.unit), row, end, reads=True, writes=False))
+        instruction = Instruction.of(item.template.opcode, **values)
+        return PlacedInstruction(instruction, layer, tuple(rows), item.tensor)
+
+    def _uop_load(self, unit: Unit, load: UopLoad, layer: int) -> PlacedInstruction:
+        beats_per_row = self.micro_ops[unit].row_bytes // self._variant.bus_bytes
+        target = LoadMemory.UOP_GEMM if unit is Unit.GEMM else LoadMemory.UOP_ALU
+        instruction = Instruction.of(
+            Opcode.LOAD,
+            memory=target,
+            row=load.row,
+            offset_beats=load.table_row * beats_per_row,
+            blocks=1,
+            rows=1,
+            cols=load.count,
+        )
+        rows = RowRange(target.memory, load.row, load.row + load.count, reads=False, writes=True)
+        return PlacedInstruction(instruction, layer, (rows,), table_name(unit))
+
+
+def table_name(unit: Unit) -> str:
+    """Name of the constant that holds a unit's micro-op table."""
+    return f"{uop_memory(unit).value} table"

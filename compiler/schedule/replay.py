@@ -1,0 +1,52 @@
+"""Running a trace on a function."""
+
+import inspect
+from collections.abc import Mapping
+
+from daedal.compiler.schedule.recording import results_of
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.schedule.tensorize import Intrin
+from daedal.compiler.schedule.trace import Instruction, Trace
+from daedal.compiler.tir.stmt import SCOPES, PrimFunc
+from daedal.isa.errors import ScheduleError
+
+__all__ = ["replay"]
+
+
+def replay(
+    trace: Trace,
+    func: PrimFunc,
+    intrinsics: Mapping[str, Intrin] | None = None,
+    scopes: frozenset[str] = SCOPES,
+) -> Schedule:
+    """The schedule that the calls of `trace` make of `func`.
+
+    Raises
+    ------
+    ScheduleError
+        Where a call is none of a schedule's primitives, or illegal on `func`.
+    """
+    schedule = Schedule(func, intrinsics, scopes)
+    for item in trace.instructions:
+        _apply(schedule, item)
+    return schedule
+
+
+def _apply(schedule: Schedule, item: Instruction) -> None:
+    method = getattr(Schedule, item.primitive, None)
+    if item.primitive.startswith("_") or not hasattr(method, "__wrapped__"):
+        raise ScheduleError(f"a trace may call primitives of a schedule, not {item.primitive!r}")
+    assert method is not None
+    positional: list[object] = []
+    for name, parameter in list(inspect.signature(method).parameters.items())[1:]:
+        if name not in item.arguments:
+            raise ScheduleError(f"{item.primitive} in a trace lacks {name!r}")
+        value = schedule.handles.decode(item.arguments[name])
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            positional += value
+        else:
+            positional.append(value)
+    result = method(schedule, *positional)
+    made = tuple(schedule.handles.name(handle) for handle in results_of(result))
+    if made != item.results:
+        raise ScheduleError(f"{item.primitive} gave {list(made)}, the trace has {list(item.results)}")

@@ -1,0 +1,58 @@
+"""The host's part of a model: small ONNX models run by ONNX's own reference evaluator."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import ModelProto
+from onnx.reference import ReferenceEvaluator
+
+from daedal.isa.errors import ArtifactError, ModelError
+
+__all__ = ["HostModel"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class HostModel:
+    """A serialized ONNX model, or (empty bytes) the identity.
+
+    Source: onnx.reference.ReferenceEvaluator implements the operators as the ONNX specification
+    defines them.
+    """
+
+    def __init__(self, serialized: bytes, what: str) -> None:
+        self._evaluator: ReferenceEvaluator | None = None
+        self.inputs: dict[str, tuple[int, ...]] = {}
+        if serialized:
+            try:
+                model = ModelProto.FromString(serialized)
+                self._evaluator = ReferenceEvaluator(model)
+            except Exception as error:  # protobuf and the evaluator raise many kinds
+                raise ArtifactError(
+                    f"the {what} of an artifact must be a valid ONNX model; it is damaged, compile "
+                    f"it again ({type(error).__name__})"
+                ) from error
+            for item in model.graph.input:
+                dims = item.type.tensor_type.shape.dim
+                self.inputs[item.name] = tuple(int(dim.dim_value or 1) for dim in dims)
+
+    def run(self, values: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+        """Outputs by name. Raises ModelError for a missing input or one of another shape."""
+        if self._evaluator is None:
+            return dict(values)
+        feeds: Arrays = {}
+        for name, shape in self.inputs.items():
+            if name not in values:
+                raise ModelError(
+                    f"a run must give the model's input {name!r} of shape {shape}; it got "
+                    f"{', '.join(map(repr, values)) or 'nothing'}"
+                )
+            array = np.asarray(values[name])
+            if array.shape != shape:
+                raise ModelError(f"input {name!r} must have shape {shape}, not {array.shape}")
+            feeds[name] = array
+        results = self._evaluator.run(None, feeds)
+        names = self._evaluator.output_names
+        return {name: np.asarray(result) for name, result in zip(names, results, strict=True)}

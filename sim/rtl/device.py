@@ -1,0 +1,151 @@
+"""The RTL device: the emitted Verilog of a variant behind the `Device` protocol.
+
+Every launch is a simulator process of its own: scratchpads start from zero, memory is what the host
+wrote and earlier launches left.
+"""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from daedal.hw.emit import emit_verilog
+from daedal.isa.memory_model import PRESETS, MemoryModel
+from daedal.isa.profile import Profile
+from daedal.isa.program import Program
+from daedal.isa.protocols import PAGE_BYTES
+from daedal.isa.variant import Variant
+from daedal.sim.rtl.build import Built, build_simulator
+from daedal.sim.rtl.launch import Launch, Outcome, launch_job, launch_outcome
+from daedal.sim.rtl.run import RunProgress, run_jobs
+
+__all__ = ["RtlDevice", "default_cache_dir"]
+
+_LEAST_BYTES = {"verilator": 1 << 26, "icarus": 1 << 21}
+"""Simulated memory at least: one build then serves almost every program."""
+
+
+def default_cache_dir() -> Path:
+    """Folder that keeps built simulators: ``.daedal/rtl`` under the working folder."""
+    return Path.cwd() / ".daedal" / "rtl"
+
+
+class RtlDevice:
+    """A cycle-accurate machine.
+
+    Parameters
+    ----------
+    variant
+        The machine; its Verilog is emitted and built at the first launch (or by `build`).
+    timing
+        Memory model behind the bus.
+    simulator
+        ``verilator`` or ``icarus``.
+    cache_dir
+        Keeps built simulators; `default_cache_dir` where not given.
+    work_dir
+        Scratch of runs, and where a waveform stays; a temporary folder where not given.
+    report
+        Called with one sentence before each long step.
+    progress
+        Called while programs run.
+    wave
+        ``(begin, end)`` cycles of each launch to record in ``work_dir/wave.vcd``.
+    """
+
+    def __init__(
+        self,
+        variant: Variant,
+        *,
+        timing: MemoryModel = PRESETS["ddr"],
+        simulator: str = "verilator",
+        cache_dir: Path | None = None,
+        work_dir: Path | None = None,
+        report: Callable[[str], None] | None = None,
+        progress: Callable[[RunProgress], None] | None = None,
+        wave: tuple[int, int] | None = None,
+    ) -> None:
+        self._variant = variant
+        self._timing = timing
+        self._simulator = simulator
+        self._cache_dir = cache_dir if cache_dir is not None else default_cache_dir()
+        self._work_dir = work_dir
+        self._report = report or (lambda _sentence: None)
+        self._progress = progress
+        self._wave = wave
+        self._memory = bytearray()
+        self._verilog: str | None = None
+        self._built: Built | None = None
+
+    @property
+    def name(self) -> str:
+        """``rtl``."""
+        return "rtl"
+
+    @property
+    def variant(self) -> Variant:
+        """The machine's variant."""
+        return self._variant
+
+    def alloc(self, size_bytes: int) -> int:
+        """Address of a new region."""
+        address = len(self._memory)
+        self._memory.extend(bytes(-(-max(size_bytes, 1) // PAGE_BYTES) * PAGE_BYTES))
+        return address
+
+    def write(self, address: int, data: bytes) -> None:
+        """Copy into memory."""
+        assert address + len(data) <= len(self._memory), "writes must stay within allocated regions"
+        self._memory[address : address + len(data)] = data
+
+    def read(self, address: int, size_bytes: int) -> bytes:
+        """Copy out of memory."""
+        return bytes(self._memory[address : address + size_bytes])
+
+    def launch(self, program: Program, bases: Sequence[int]) -> Profile:
+        """Run to the interrupt. Raises DeviceError when the machine reports an error."""
+        program.check_variant(self._variant, "the RTL simulation")
+        launch = Launch(
+            program, tuple(bases), bytes(self._memory), timing=self._timing, wave=self._wave
+        )
+        (outcome,) = self.launch_each([launch])
+        outcome.check()
+        self._memory[:] = outcome.memory
+        return outcome.profile
+
+    def launch_each(self, launches: Sequence[Launch]) -> list[Outcome]:
+        """Run launches with memories of their own one after the other, in one process.
+
+        The machine is reset between them; what it reports is returned, not raised.
+        """
+        built = self.build(max((launch.size_bytes for launch in launches), default=0))
+        jobs = [launch_job(launch) for launch in launches]
+        if self._work_dir is not None:
+            results = run_jobs(built, jobs, work_dir=self._work_dir, progress=self._progress)
+        else:
+            with tempfile.TemporaryDirectory(prefix="daedal-") as folder:
+                results = run_jobs(built, jobs, work_dir=Path(folder), progress=self._progress)
+        return [
+            launch_outcome(launch, result, self.name)
+            for launch, result in zip(launches, results, strict=True)
+        ]
+
+    def build(self, size_bytes: int = 0) -> Built:
+        """Emit and build, or find in the cache, a simulator with at least that much memory."""
+        bus = self._variant.bus
+        needed = max(size_bytes, _LEAST_BYTES.get(self._simulator, 0))
+        words = 1 << (-(-needed // self._variant.bus_bytes) - 1).bit_length()
+        if self._built is None or self._built.words < words:
+            if self._verilog is None:
+                self._report(f"emitting the Verilog of variant {self._variant.name}")
+                self._verilog = emit_verilog(self._variant)
+            self._built = build_simulator(
+                self._verilog,
+                data_bits=bus.data_bits,
+                addr_bits=bus.address_bits,
+                words=words,
+                cache_dir=self._cache_dir,
+                simulator=self._simulator,
+                waves=self._wave is not None,
+                progress=self._report,
+            )
+        return self._built

@@ -1,0 +1,298 @@
+"""Importing ONNX: what each operator becomes, and every refusal."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from daedal.compiler.frontend import load_onnx, supported_operators
+from daedal.compiler.graph import Graph, run, verify
+from daedal.isa.errors import ModelError
+from tests.compiler.graph.qdq_models import Array, QdqModel, run_onnxruntime
+
+ROOT = Path(__file__).resolve().parents[3]
+DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"
+
+
+def import_model(maker: QdqModel, *outputs: str) -> Graph:
+    graph = load_onnx(maker.model(*outputs).SerializeToString())
+    verify(graph)
+    return graph
+
+
+def single(op_type: str, shape: tuple[int, ...], opset: int = 13, **attrs: object) -> QdqModel:
+    """A model of one float operator over one input; its output is ``y``."""
+    maker = QdqModel(opset)
+    maker.op(op_type, maker.input("x", shape), output="y", **attrs)
+    return maker
+
+
+def check_against_onnxruntime(maker: QdqModel, rng: np.random.Generator) -> Graph:
+    """Import a float model, interpret it and compare with onnxruntime."""
+    graph = import_model(maker, "y")
+    inputs: dict[str, Array] = {
+        name: rng.normal(size=graph.types[name].shape).astype(np.float32) for name in graph.inputs
+    }
+    expected = run_onnxruntime(maker.model("y"), inputs)[0]
+    found = run(graph, inputs)["y"]
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    return graph
+
+
+@pytest.mark.parametrize(
+    "maker",
+    [
+        single("Relu", (2, 3)),
+        single("Softmax", (2, 3, 4), axis=1),
+        single("Softmax", (2, 3, 4), opset=11, axis=1),
+        single("LogSoftmax", (2, 3)),
+        single("Flatten", (2, 3, 4)),
+        single("Flatten", (2, 3, 4), axis=0),
+        single("Flatten", (2, 3, 4), axis=-1),
+        single("Transpose", (2, 3, 4), perm=[2, 0, 1]),
+        single("Transpose", (2, 3, 4)),
+        single("Squeeze", (2, 1, 4), opset=11, axes=[1]),
+        single("Unsqueeze", (2, 4), opset=11, axes=[0, 3]),
+        single("Identity", (2, 3)),
+        single("GlobalAveragePool", (1, 2, 3, 5)),
+        single("GlobalMaxPool", (1, 2, 3, 5)),
+        single("Clip", (2, 3), opset=7, min=-0.5, max=0.25),
+        single("MaxPool", (1, 2, 7, 7), kernel_shape=[3, 3], auto_pad="SAME_UPPER", strides=[2, 2]),
+        single("MaxPool", (1, 2, 8, 8), kernel_shape=[3, 3], auto_pad="SAME_LOWER", strides=[2, 2]),
+        single("AveragePool", (1, 2, 7, 6), kernel_shape=[2, 3], pads=[1, 0, 0, 2]),
+        single(
+            "AveragePool", (1, 2, 7, 6), kernel_shape=[2, 3], pads=[1, 0, 0, 2], count_include_pad=1
+        ),
+        single("AveragePool", (1, 2, 7, 6), kernel_shape=[2, 3], auto_pad="VALID"),
+    ],
+    ids=lambda maker: maker.nodes[0].op_type,
+)
+def test_float_operators_compute_what_onnxruntime_computes(
+    maker: QdqModel, rng: np.random.Generator
+) -> None:
+    check_against_onnxruntime(maker, rng)
+
+
+def test_convolution_with_same_padding(rng: np.random.Generator) -> None:
+    maker = QdqModel()
+    w = maker.constant(rng.normal(size=(4, 1, 3, 3)).astype(np.float32))
+    b = maker.constant(rng.normal(size=4).astype(np.float32))
+    x = maker.input("x", (1, 2, 7, 8))
+    maker.op("Conv", x, w, b, output="y", group=2, auto_pad="SAME_UPPER", strides=[2, 2])
+    graph = check_against_onnxruntime(maker, rng)
+    assert graph.nodes[0].attrs["pads"] == (1, 0, 1, 1)
+
+
+def test_gemm_bias_of_shape_one_by_n(rng: np.random.Generator) -> None:
+    maker = QdqModel()
+    w = maker.constant(rng.normal(size=(3, 5)).astype(np.float32))
+    b = maker.constant(rng.normal(size=(1, 5)).astype(np.float32))
+    maker.op("Gemm", maker.input("x", (2, 3)), w, b, output="y")
+    check_against_onnxruntime(maker, rng)
+
+
+def test_reshape_squeeze_and_unsqueeze_with_operands(rng: np.random.Generator) -> None:
+    maker = QdqModel()
+    x = maker.input("x", (2, 3, 1, 4))
+    shape = maker.constant(np.array([0, -1, 2], dtype=np.int64))
+    axes = maker.constant(np.array([-1], dtype=np.int64))
+    y = maker.op("Reshape", x, shape)
+    y = maker.op("Unsqueeze", y, axes)
+    maker.op("Squeeze", y, axes, output="y")
+    assert check_against_onnxruntime(maker, rng).types["y"].shape == (2, 6, 2)
+
+
+def test_constant_nodes_clip_bounds_and_dropout(rng: np.random.Generator) -> None:
+    maker = QdqModel()
+    x = maker.input("x", (2, 3))
+    low = maker.op("Constant", value_float=-0.5)
+    high = maker.op("Constant", value=onnx.numpy_helper.from_array(np.array(0.5, dtype=np.float32)))
+    clipped = maker.op("Clip", x, low, high)
+    maker.op("Dropout", clipped, output="y")
+    graph = check_against_onnxruntime(maker, rng)
+    assert [node.op for node in graph.nodes] == ["clip", "reshape"]
+
+
+def test_quantization_without_zero_point_and_with_vectors_of_one(
+    rng: np.random.Generator,
+) -> None:
+    maker = QdqModel()
+    scale = maker.constant(np.array([0.1], dtype=np.float32))
+    zero_point = maker.constant(np.array([3], dtype=np.int8))
+    q = maker.op("QuantizeLinear", maker.input("x", (2, 3)), scale, zero_point)
+    real = maker.op("DequantizeLinear", q, scale, zero_point)
+    scalar = maker.constant(np.array(0.05, dtype=np.float32))
+    q = maker.op("QuantizeLinear", real, scalar)
+    maker.op("DequantizeLinear", q, scalar, output="y")
+    graph = check_against_onnxruntime(maker, rng)
+    assert [graph.types[node.output].dtype for node in graph.nodes] == [
+        "int8",
+        "float32",
+        "uint8",
+        "float32",
+    ]
+
+
+def test_symbolic_batch_becomes_one() -> None:
+    maker = QdqModel()
+    maker.op("Relu", maker.input("x", ("batch", 3)), output="y")
+    assert import_model(maker, "y").types["x"].shape == (1, 3)
+
+
+def test_imports_a_path_and_bytes_alike() -> None:
+    assert (
+        str(load_onnx(DIGITS)) == str(load_onnx(str(DIGITS))) == str(load_onnx(DIGITS.read_bytes()))
+    )
+
+
+def test_lists_supported_operators() -> None:
+    assert {"Conv", "QuantizeLinear", "Softmax"} <= set(supported_operators())
+
+
+def refusal(data: bytes | Path) -> str:
+    with pytest.raises(ModelError) as error:
+        load_onnx(data)
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+def refused(maker: QdqModel) -> str:
+    return refusal(maker.model("y").SerializeToString())
+
+
+def test_refuses_a_file_that_is_not_there(tmp_path: Path) -> None:
+    message = refusal(tmp_path / "none.onnx")
+    assert message.startswith("a model must be a readable file, but ")
+    assert message.endswith("(No such file or directory); check the path")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])
+def test_refuses_a_truncated_file(share: float) -> None:
+    data = DIGITS.read_bytes()
+    message = refusal(data[: int(len(data) * share)])
+    assert message.startswith("a model must be ")
+    assert message.endswith(("export or download it again", "export it again"))
+
+
+def test_damaged_files_never_raise_anything_else(rng: np.random.Generator) -> None:
+    data = DIGITS.read_bytes()
+    outcomes = {"imported": 0, "refused": 0}
+    for _ in range(300):
+        damaged = bytearray(data)
+        for _ in range(int(rng.integers(1, 4))):
+            damaged[int(rng.integers(4500))] = int(rng.integers(256))
+        try:
+            load_onnx(bytes(damaged))
+            outcomes["imported"] += 1
+        except ModelError:
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 10, outcomes
+
+
+def test_refuses_an_unsupported_operator() -> None:
+    message = refused(single("Sigmoid", (2, 3)))
+    assert message.startswith(
+        "operators must be supported ones, not Sigmoid (node 'y/Sigmoid', opset 13); replace it by "
+    )
+
+
+def test_refuses_an_operator_of_another_domain() -> None:
+    maker = single("Relu", (2, 3))
+    model = maker.model("y")
+    model.graph.node[0].domain = "com.example"
+    model.opset_import.append(helper.make_opsetid("com.example", 1))
+    message = refusal(model.SerializeToString())
+    assert "not com.example.Relu (node 'y/Relu'" in message
+
+
+def test_refuses_a_dynamic_shape() -> None:
+    maker = QdqModel()
+    maker.op("Relu", maker.input("x", (1, 3, "height")), output="y")
+    assert refused(maker) == (
+        "shapes must be static except for the batch, but dimension 2 of input 'x' is 'height'; "
+        "fix it with onnx.tools.update_model_dims"
+    )
+
+
+def test_refuses_a_computed_reshape() -> None:
+    maker = QdqModel()
+    x = maker.input("x", (2, 3))
+    maker.op("Reshape", x, maker.input("shape", (2,), "float32"), output="y")
+    model = helper.make_model(
+        helper.make_graph(
+            maker.nodes,
+            "g",
+            maker.inputs,
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 2])],
+        ),
+        opset_imports=[helper.make_opsetid("", 13)],
+    )
+    assert refusal(model.SerializeToString()) == (
+        "operand 1 must be a constant (node 'y/Reshape', operator Reshape); "
+        "fold it, or fix the shapes at export"
+    )
+
+
+def test_refuses_old_opsets() -> None:
+    assert refused(single("Relu", (2, 3), opset=6)).startswith(
+        "a model must use one ONNX opset from 7 to "
+    )
+
+
+def test_refuses_external_data() -> None:
+    maker = QdqModel()
+    w = maker.constant(np.zeros((3, 3), dtype=np.float32), "w")
+    maker.op("MatMul", maker.input("x", (2, 3)), w, output="y")
+    model = maker.model("y")
+    model.graph.initializer[0].data_location = TensorProto.EXTERNAL
+    assert refusal(model.SerializeToString()).startswith(
+        "weights must lie inside the file, but 'w' is external data; "
+    )
+
+
+def test_refuses_other_element_types() -> None:
+    maker = QdqModel()
+    maker.op("Relu", maker.input("x", (2, 3), "float64"), output="y")
+    model = maker.model("y", dtype="float64")
+    assert refusal(model.SerializeToString()) == (
+        "model inputs must be float32, int8 or uint8, not DOUBLE (input 'x'); "
+        "convert the input in the model's export"
+    )
+
+
+@pytest.mark.parametrize(
+    ("maker", "message"),
+    [
+        (
+            single("MaxPool", (1, 1, 4, 4), kernel_shape=[2, 2], ceil_mode=1),
+            "attribute ceil_mode must be 0, not 1 (node 'y/MaxPool', operator MaxPool); "
+            "export the model without it",
+        ),
+        (
+            single("MaxPool", (1, 1, 4, 4), kernel_shape=[2, 2], dilations=[2, 2]),
+            "dilations of a pooling must be 1, not [2, 2] (node 'y/MaxPool', operator MaxPool); "
+            "export the model without them",
+        ),
+        (
+            single("MaxPool", (1, 1, 4), kernel_shape=[2]),
+            "pooling must be two-dimensional, not over float32[1,1,4] (node 'y/MaxPool', "
+            "operator MaxPool); reshape to (N, C, H, W)",
+        ),
+        (
+            single("AveragePool", (1, 1, 4, 4), kernel_shape=[2, 2], pads=[2, 0, 0, 0]),
+            "pads of a pooling must be smaller than its kernel [2, 2], not [2, 0, 0, 0]; pad the "
+            "map by an operator of its own (node 'y/AveragePool', operator avg_pool)",
+        ),
+        (
+            single("Relu", (1 << 15, 1 << 15)),
+            "a tensor must have at most 268435456 elements, not [32768, 32768]; use smaller inputs",
+        ),
+    ],
+    ids=["ceil_mode", "dilations", "rank", "pads", "size"],
+)
+def test_refuses_what_it_cannot_represent(maker: QdqModel, message: str) -> None:
+    assert refused(maker) == message

@@ -1,0 +1,177 @@
+"""Trained networks: every integer operator against onnxruntime and golden layers, and accuracy."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+
+from daedal.compiler.frontend import load_onnx
+from daedal.compiler.graph import Graph, extract, get_op, run, run_all
+from daedal.compiler.graph.passes import partition, to_blocked
+from tests.compiler.graph.qdq_models import passes, run_onnxruntime
+
+Array = npt.NDArray[Any]
+
+ROOT = Path(__file__).resolve().parents[3]
+DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"
+SHARED_MODELS = {
+    "mlperf_tiny_resnet8": "model_qdq.onnx",
+    "mlperf_tiny_vww_mobilenetv1": "model_qdq.onnx",
+    "mnist_pytorch_cnn": "model_qdq.onnx",
+    "resnet20_cifar10": "model_convshortcut_qdq.onnx",
+}
+
+
+def integer_layers(graph: Graph) -> list[tuple[list[str], str]]:
+    """(activations read, tensor computed) of every integer operator."""
+    return [
+        ([name for name in node.inputs if not graph.is_constant(name)], node.output)
+        for node in graph.nodes
+        if get_op(node.op).on_accelerator
+    ]
+
+
+def cut(model: onnx.ModelProto, feeds: dict[str, Array], target: str) -> onnx.ModelProto:
+    """The part of a model that computes `target` from the tensors in `feeds`."""
+    producers = {name: node for node in model.graph.node for name in node.output}
+    needed, stack = set(), [target]
+    while stack:
+        name = stack.pop()
+        if name not in feeds and name in producers and name not in needed:
+            needed.add(name)
+            stack.extend(producers[name].input)
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [node for node in model.graph.node if node.output[0] in needed],
+        "part",
+        [info(name, _kind(array), array.shape) for name, array in feeds.items()],
+        [info(target, onnx.TensorProto.INT8, None)],
+        model.graph.initializer,
+    )
+    return onnx.helper.make_model(
+        graph, opset_imports=model.opset_import, ir_version=model.ir_version
+    )
+
+
+def _kind(array: Array) -> int:
+    return int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
+
+
+def check_layers_against_onnxruntime(path: Path, inputs: dict[str, Array]) -> int:
+    """Cut every integer operator out of the model and run both sides on the same tensors."""
+    model, imported = onnx.load(path), load_onnx(path)
+    graph = passes(imported)
+    values = run_all(graph, inputs)
+    layers = integer_layers(graph)
+    for sources, target in layers:
+        feeds = {name: values[name].reshape(imported.types[name].shape) for name in sources}
+        expected = run_onnxruntime(cut(model, feeds, target), feeds)[0]
+        difference = values[target].reshape(expected.shape).astype(int) - expected.astype(int)
+        assert np.abs(difference).max() <= 1, f"{target}: {np.abs(difference).max()} apart"
+    return len(layers)
+
+
+def random_inputs(graph: Graph, rng: np.random.Generator) -> dict[str, Array]:
+    return {
+        name: rng.uniform(0, 1, graph.types[name].shape).astype(np.float32) for name in graph.inputs
+    }
+
+
+def test_digits_operators_are_within_one_of_onnxruntime(rng: np.random.Generator) -> None:
+    inputs = random_inputs(load_onnx(DIGITS), rng)
+    assert check_layers_against_onnxruntime(DIGITS, inputs) == 8
+
+
+def test_digits_predictions_equal_onnxruntime() -> None:
+    datasets = pytest.importorskip("sklearn.datasets", reason="needs scikit-learn's digits")
+    graph = passes(load_onnx(DIGITS))
+    images = (datasets.load_digits().images / 16).astype(np.float32)[:200, None, None]
+    model = DIGITS.read_bytes()
+    agree = 0
+    for image in images:
+        found = run(graph, {"input": image})["probabilities"]
+        agree += int(found.argmax() == run_onnxruntime(model, {"input": image})[0].argmax())
+    assert agree >= 198
+
+
+@pytest.mark.parametrize("name", SHARED_MODELS)
+def test_operators_are_within_one_of_onnxruntime(
+    shared: Path, rng: np.random.Generator, name: str
+) -> None:
+    path = shared / "models" / name / SHARED_MODELS[name]
+    graph = load_onnx(path)
+    inputs = random_inputs(graph, rng)
+    if name == "mlperf_tiny_resnet8":
+        inputs = {key: np.rint(value * 255).astype(np.float32) for key, value in inputs.items()}
+    num_layers = check_layers_against_onnxruntime(path, inputs)
+    assert num_layers == sum(
+        node.op in ("conv2d", "dense", "add", "avg_pool", "max_pool") for node in graph.nodes
+    )
+
+
+@pytest.mark.parametrize("name", ["mlperf_tiny_resnet8", "mlperf_tiny_vww_mobilenetv1"])
+def test_layers_are_within_one_of_the_golden_tensors(shared: Path, name: str) -> None:
+    """Every layer, fed the golden inputs, against TFLite's reference kernels."""
+    folder = shared / "models" / name
+    graph = passes(load_onnx(folder / "model_qdq.onnx"))
+    golden = dict(np.load(folder / "layers.npz"))
+    golden["input_q"] = np.load(folder / "inputs.npz")["x_q"][:2]
+    for image in range(2):
+        for sources, target in integer_layers(graph):
+            feeds = {
+                source: golden[source][image].reshape(graph.types[source].shape)
+                for source in sources
+            }
+            found = run(extract(graph, sources, [target]), feeds)[target]
+            expected = golden[target][image].reshape(found.shape)
+            difference = np.abs(found.astype(int) - expected.astype(int))
+            assert difference.max() <= 1, f"{target}, image {image}: {difference.max()} apart"
+
+
+def test_resnet8_predictions_equal_onnxruntime(shared: Path) -> None:
+    folder = shared / "models" / "mlperf_tiny_resnet8"
+    data = np.load(folder / "inputs.npz")
+    difference = data["x_q"][:100].astype(np.int32) - data["zero_point"]
+    images = (difference * data["scale"]).astype(np.float32)
+    expected = np.load(folder / "outputs.npz")["y_qdq_onnx_i8"][:100].argmax(axis=1)
+    graph = passes(load_onnx(folder / "model_qdq.onnx"))
+    found = [run(graph, {"input": image[None]})["output"].argmax() for image in images]
+    assert int(np.sum(np.array(found) == expected)) >= 98
+
+
+@pytest.mark.parametrize("blocks", [(16, 16, 1), (8, 16, 1), (16, 8, 1), (4, 4, 3)])
+def test_blocked_network_computes_the_same_bytes(
+    rng: np.random.Generator, blocks: tuple[int, int, int]
+) -> None:
+    block_in, block_out, batch = blocks
+    plain = passes(load_onnx(DIGITS))
+    blocked = to_blocked(plain, block_in=block_in, block_out=block_out, batch=batch)
+    inputs = random_inputs(plain, rng)
+    expected, found = run_all(plain, inputs), run_all(blocked, inputs)
+    parts = partition(blocked)
+    for node in parts.accelerator.nodes:
+        type_ = blocked.types[node.output]
+        n, c = type_.shape[:2]
+        logical = type_.layout.unpack(found[node.output])[:n, :c]
+        np.testing.assert_array_equal(logical, expected[node.output], err_msg=node.name)
+    values: dict[str, Array] = dict(inputs)
+    for part in (parts.prologue, parts.accelerator, parts.epilogue):
+        values = run(part, {name: values[name] for name in part.inputs})
+    for name in plain.outputs:
+        np.testing.assert_array_equal(values[name], expected[name])
+
+
+def test_depthwise_layout_computes_the_same_bytes(shared: Path, rng: np.random.Generator) -> None:
+    folder = shared / "models" / "mlperf_tiny_vww_mobilenetv1"
+    plain = passes(load_onnx(folder / "model_qdq.onnx"))
+    inputs = random_inputs(plain, rng)
+    expected = run(plain, inputs, ["fc0_q"])["fc0_q"]
+    for depthwise in (False, True):
+        blocked = to_blocked(plain, block_in=16, block_out=16, depthwise=depthwise)
+        grouped = [node for node in blocked.nodes if node.attrs.get("groups", 1) != 1]
+        assert len(grouped) == (13 if depthwise else 0)
+        found = run(blocked, inputs, ["fc0_q.plain"])["fc0_q.plain"]
+        np.testing.assert_array_equal(found, expected)

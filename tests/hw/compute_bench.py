@@ -1,0 +1,184 @@
+"""A bench for the compute side: units, accumulators and scratchpads, filled from a `State`.
+
+The model is `isa.semantics`: the same instructions run on the same `State`, then rows are compared.
+"""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+from daedal.hw.accumulators import Accumulators
+from daedal.hw.alu import Alu
+from daedal.hw.gemm import Gemm
+from daedal.hw.interfaces import accumulator_ports, fill_signature, scratchpad_read_signature
+from daedal.hw.interfaces import unit_signature as unit_ports
+from daedal.hw.scratchpad import OutScratchpad, Scratchpad, read_shape
+from daedal.isa.elements import to_memory
+from daedal.isa.instruction import Instruction, encode
+from daedal.isa.numerics import integer_range
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.semantics import State
+from daedal.isa.table import LoadMemory, Opcode, Unit, instruction_bits
+from daedal.isa.variant import Variant
+
+__all__ = ["ComputeSide", "fill_words", "issue_word", "random_state", "simulate"]
+
+_OTHERS = {
+    Opcode.GEMM: ("alu_read", "alu_data", "alu_write", "store_read", "store_data"),
+    Opcode.ALU: ("gemm_read", "gemm_write", "gemm_hold", "store_read", "store_data"),
+}
+
+
+class ComputeSide(wiring.Component):
+    """GEMM or the ALU with all memories; the accumulator ports of the others are the bench's."""
+
+    def __init__(self, *, variant: Variant, opcode: Opcode) -> None:
+        self.variant = variant
+        self.opcode = opcode
+        ports = accumulator_ports(variant)
+        super().__init__(
+            {
+                **unit_ports(variant, opcode),
+                "fill": In(fill_signature(variant)),
+                "out_read": In(scratchpad_read_signature(*read_shape(variant, Memory.OUT))),
+                **{name: ports[name] for name in _OTHERS[opcode]},
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        variant = self.variant
+        m.submodules.accumulators = accumulators = Accumulators(variant=variant)
+        fills = [accumulators.fill]
+        if self.opcode is Opcode.GEMM:
+            m.submodules.unit = unit = Gemm(variant=variant)
+            m.d.comb += unit.gemm_hold.eq(accumulators.gemm_hold)
+            own = ("gemm_read", "gemm_write")
+            reads = {Memory.INP: unit.inp_read, Memory.WGT: unit.wgt_read}
+        else:
+            m.submodules.unit = unit = Alu(variant=variant)
+            own = ("alu_read", "alu_data", "alu_read2", "alu_data2", "alu_write")
+            reads = {Memory.PAR: unit.par_read}
+            m.submodules.out = out = OutScratchpad(variant=variant)
+            wiring.connect(m, unit.out_write, out.write)
+            wiring.connect(m, wiring.flipped(self.out_read), out.read)
+        fills.append(unit.fill)
+        for memory, port in reads.items():
+            pad = Scratchpad(variant=variant, memory=memory)
+            m.submodules[memory.value] = pad
+            wiring.connect(m, port, pad.read)
+            fills.append(pad.fill)
+        for port in fills:
+            m.d.comb += [port.p.eq(self.fill.p), port.valid.eq(self.fill.valid)]
+        m.d.comb += self.fill.ready.eq(accumulators.fill.ready)
+        for name in own:
+            wiring.connect(m, getattr(unit, name), getattr(accumulators, name))
+        for name in _OTHERS[self.opcode]:
+            if name == "gemm_hold":
+                m.d.comb += self.gemm_hold.eq(accumulators.gemm_hold)
+            else:
+                wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(accumulators, name))
+        for name in unit_ports(variant, self.opcode):
+            if name in ("work", "activity"):
+                m.d.comb += getattr(self, name).eq(getattr(unit, name))
+            else:
+                wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(unit, name))
+        return m
+
+
+def random_state(variant: Variant, rng: np.random.Generator) -> State:
+    """All scratchpads but the micro-ops full of random values, extremes among them."""
+    state = State(variant)
+
+    def values(shape: tuple[int, ...], bits: int) -> np.ndarray:
+        low, high = integer_range(bits)
+        drawn = rng.integers(low, high, shape, endpoint=True)
+        drawn >>= rng.integers(0, bits, shape)
+        extreme = rng.choice([low, high, 0, -1], shape)
+        return np.where(rng.random(shape) < 0.1, extreme, drawn)
+
+    array = variant.array
+    state.inp[:] = values(state.inp.shape, array.input_bits)
+    state.wgt[:] = values(state.wgt.shape, array.weight_bits)
+    state.acc[:] = values(state.acc.shape, array.accumulator_bits)
+    state.out[:] = values(state.out.shape, array.output_bits)
+    shape = state.par.bias.shape
+    state.par.bias[:] = values(shape, array.accumulator_bits)
+    state.par.multiplier[:] = rng.integers(0, 1 << variant.units.multiplier_bits, shape)
+    state.par.shift[:] = rng.integers(0, 64, shape)
+    return state
+
+
+def _row_bytes(state: State, target: LoadMemory, row: int) -> bytes:
+    variant = state.variant
+    if target in (LoadMemory.UOP_GEMM, LoadMemory.UOP_ALU):
+        unit = Unit.GEMM if target is LoadMemory.UOP_GEMM else Unit.ALU
+        per_row = scratchpad(variant, target.memory).elements
+        return state.uops[unit][row * per_row : (row + 1) * per_row].tobytes()
+    pad = scratchpad(variant, target.memory)
+    if target is LoadMemory.PAR:
+        acc_bits, m_bits = variant.array.accumulator_bits, variant.units.multiplier_bits
+        result = b""
+        for bias, multiplier, shift in zip(
+            state.par.bias[row], state.par.multiplier[row], state.par.shift[row], strict=True
+        ):
+            entry = int(bias) & ((1 << acc_bits) - 1)
+            entry |= int(multiplier) << acc_bits | int(shift) << (acc_bits + m_bits)
+            result += entry.to_bytes(pad.memory_bits // 8, "little")
+        return result
+    array = getattr(state, target.memory.value)
+    bits = variant.array.input_bits if target is LoadMemory.ACC_NARROW else pad.memory_bits
+    return to_memory(array[row].reshape(1, -1), bits).tobytes()
+
+
+def fill_words(
+    state: State, target: LoadMemory, rows: Iterable[int]
+) -> list[dict[str, int]]:
+    """Fill payloads that bring `rows` of a scratchpad to what `state` holds."""
+    size = state.variant.bus_bytes
+    words = []
+    for row in rows:
+        raw = _row_bytes(state, target, row)
+        for beat in range(len(raw) // size):
+            value = int.from_bytes(raw[beat * size : (beat + 1) * size], "little")
+            words.append(
+                {"memory": int(target), "row": row, "beat": beat, "pad": 0, "data": value}
+            )
+    return words
+
+
+def issue_word(variant: Variant, instruction: Instruction, index: int) -> int:
+    """The payload of an issue stream as one integer."""
+    word = int.from_bytes(encode(variant, instruction), "little")
+    return word | index << instruction_bits(variant)
+
+
+def simulate(top, *processes: Callable, cycles: int = 20_000) -> None:
+    """Run coroutines until the ones that are no background are done; fail after `cycles`."""
+    simulator = Simulator(top)
+    simulator.add_clock(1e-6)
+    left = len(processes)
+
+    def wrap(process: Callable) -> Callable:
+        async def run(ctx) -> None:
+            nonlocal left
+            await process(ctx)
+            left -= 1
+
+        return run
+
+    for process in processes:
+        simulator.add_testbench(wrap(process), background=True)
+
+    async def watch(ctx) -> None:
+        for _ in range(cycles):
+            if left == 0:
+                return
+            await ctx.tick()
+        raise AssertionError(f"{left} processes still run after {cycles} cycles")
+
+    simulator.add_testbench(watch)
+    simulator.run()

@@ -1,0 +1,74 @@
+"""The emitted Verilog: pins, and that nothing but the variant decides its bytes."""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from daedal.hw.emit import TOP_MODULE, emit_verilog
+from daedal.isa.variant import load_variant
+
+
+@pytest.fixture(scope="module")
+def verilog() -> str:
+    return emit_verilog(load_variant("tiny"))
+
+
+def top_ports(text: str) -> dict[str, tuple[str, int]]:
+    """Direction and width of every port of the top module."""
+    (body,) = re.findall(rf"^module {TOP_MODULE}\(.*?^endmodule", text, re.M | re.S)
+    found = re.findall(r"^  (input|output) (?:reg )?(?:\[(\d+):0\] )?(\w+);", body, re.M)
+    return {name: (way, int(high or 0) + 1) for way, high, name in found}
+
+
+def test_pins_have_their_standard_names(verilog: str) -> None:
+    ports = top_ports(verilog)
+    outside = {
+        "ap_clk": ("input", 1),
+        "ap_rst_n": ("input", 1),
+        "interrupt": ("output", 1),
+        "m_axi_gmem_araddr": ("output", 32),
+        "m_axi_gmem_rdata": ("input", 64),
+        "m_axi_gmem_rready": ("output", 1),
+        "m_axi_gmem_wstrb": ("output", 8),
+        "m_axi_gmem_bresp": ("input", 2),
+        "s_axi_control_awaddr": ("input", 12),
+        "s_axi_control_wready": ("output", 1),
+        "s_axi_control_rdata": ("output", 32),
+    }
+    assert outside.items() <= ports.items()
+    prefixes = ("ap_", "m_axi_gmem_", "s_axi_control_")
+    assert {name for name in ports if not name.startswith(prefixes)} == {"interrupt"}
+
+
+def test_only_the_variant_decides_the_text(verilog: str) -> None:
+    script = (
+        "import hashlib; from daedal.hw.emit import emit_verilog; "
+        "from daedal.isa.variant import load_variant; "
+        "print(hashlib.sha256(emit_verilog(load_variant('tiny')).encode()).hexdigest())"
+    )
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == hashlib.sha256(verilog.encode()).hexdigest()
+
+
+def test_no_path_and_no_tool_version_is_inside(verilog: str) -> None:
+    assert not re.search(r"\.py\b|/home/|/root/|/usr/|Yosys|Amaranth", verilog)
+    fingerprint = load_variant("tiny").fingerprint
+    assert verilog.startswith(f"// Daedal accelerator, variant tiny, fingerprint {fingerprint}.\n")
+
+
+def test_another_variant_gives_another_text(verilog: str) -> None:
+    other = load_variant("tiny").replace("tiny", queue_depth=4)
+    assert emit_verilog(other) != verilog

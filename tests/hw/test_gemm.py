@@ -1,0 +1,260 @@
+"""GEMM with real accumulators against `isa.semantics`: hazards, holds, order, errors, throughput."""
+
+import numpy as np
+import pytest
+from daedal.hw.interfaces import Activity
+from daedal.isa.instruction import Instruction
+from daedal.isa.microcode import encode_uops
+from daedal.isa.registers import ErrorCode
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.semantics import State, execute
+from daedal.isa.table import GemmMode, LoadMemory, Opcode, Unit, instruction_layout
+from daedal.isa.variant import Variant, load_variant
+
+from tests.hw.compute_bench import (
+    ComputeSide,
+    fill_words,
+    issue_word,
+    random_state,
+    simulate,
+)
+
+TINY = load_variant("tiny")
+VARIANTS = {
+    "tiny": TINY,
+    "narrow": TINY.replace(block_in=4, batch=2, depthwise_taps=0, acc_banks=2, data_bits=64),
+    "wide_bus": TINY.replace(
+        block_in=16, block_out=16, data_bits=128, acc_banks=8, wgt_bytes=4096,
+        accumulator_bits=48, acc_bytes=4096,
+    ),
+}  # fmt: skip
+ROWS = 6
+
+
+def banked_rows(variant: Variant) -> list[int]:
+    """A few accumulator rows at the edges of every bank, no more than 24."""
+    depth = scratchpad(variant, Memory.ACC).depth_rows
+    return [*range(10), depth // 2 - 1, *range(depth // 2, depth // 2 + 8), depth - 2, depth - 1]
+
+
+class Bench:
+    """Fill, issue instructions with gaps, take retirements and errors, read rows back."""
+
+    def __init__(self, variant: Variant, state: State, seed: int, gaps: float, traffic: float):
+        self.variant = variant
+        self.state = state
+        self.rng = np.random.default_rng(seed)
+        self.gaps = gaps
+        self.traffic = traffic
+        self.top = ComputeSide(variant=variant, opcode=Opcode.GEMM)
+        self.filled = self.stopped = False
+        self.retired: list[tuple[int, int, int]] = []
+        self.errors: list[tuple[int, int]] = []
+        self.activity: list[Activity] = []
+        self.rows: dict[int, list[int]] = {}
+
+    def words(self, acc_rows: list[int]) -> list[dict[str, int]]:
+        state = self.state
+        per_row = scratchpad(self.variant, Memory.UOP_GEMM).elements
+        used = int(np.flatnonzero(state.uops[Unit.GEMM]).max()) // per_row + 1
+        return [
+            *fill_words(state, LoadMemory.UOP_GEMM, range(used)),
+            *fill_words(state, LoadMemory.INP, range(ROWS)),
+            *fill_words(state, LoadMemory.WGT, range(ROWS)),
+            *fill_words(state, LoadMemory.ACC, acc_rows),
+        ]
+
+    def run(self, program: list[int], acc_rows: list[int]) -> None:
+        words = self.words(acc_rows)
+        dut, rng = self.top, self.rng
+
+        async def fill(ctx) -> None:
+            for word in words:
+                ctx.set(dut.fill.p, word)
+                ctx.set(dut.fill.valid, 1)
+                await ctx.tick().until(dut.fill.ready)
+            ctx.set(dut.fill.valid, 0)
+            self.filled = True
+
+        async def issue(ctx) -> None:
+            while not self.filled:
+                await ctx.tick()
+            for word in program:
+                while rng.random() < self.gaps:
+                    await ctx.tick()
+                ctx.set(dut.issue.p.as_value(), word)
+                ctx.set(dut.issue.valid, 1)
+                await ctx.tick().until(dut.issue.ready)
+                ctx.set(dut.issue.valid, 0)
+
+        async def watch(ctx) -> None:
+            while len(self.retired) < len(program):
+                self.activity.append(ctx.get(dut.activity))
+                assert ctx.get(dut.work) == (self.activity[-1] is Activity.BUSY)
+                if ctx.get(dut.retire.valid):
+                    payload = ctx.get(dut.retire.payload)
+                    self.retired.append((payload.index, payload.push, payload.tag))
+                if ctx.get(dut.error.valid):
+                    self.errors.append((ctx.get(dut.error.code), ctx.get(dut.error.index)))
+                if len(self.retired) < len(program):
+                    await ctx.tick()
+            self.stopped = True
+            # From the very cycle of the retirement on the rows are there.
+            for row in acc_rows:
+                ctx.set(dut.store_read.p, row)
+                ctx.set(dut.store_read.valid, 1)
+                await ctx.tick().until(dut.store_read.ready)
+                ctx.set(dut.store_read.valid, 0)
+                value = await ctx.tick().sample(dut.store_data.data).until(dut.store_data.valid)
+                self.rows[row] = value[-1]
+
+        async def disturb(ctx) -> None:
+            """Reads of any row and rewrites of the last row make the accumulators hold GEMM."""
+            last = scratchpad(self.variant, Memory.ACC).depth_rows - 1
+            while not self.filled:
+                await ctx.tick()
+            while not self.stopped:
+                await ctx.tick()
+                if rng.random() < self.traffic:
+                    ctx.set(dut.alu_read.p, int(rng.choice(acc_rows)))
+                    ctx.set(dut.alu_read.valid, 1)
+                    await ctx.tick().until(dut.alu_read.ready)
+                    ctx.set(dut.alu_read.valid, 0)
+                if rng.random() < self.traffic:
+                    ctx.set(dut.alu_write.p, {"row": last, "mask": 0, "data": 0})
+                    ctx.set(dut.alu_write.valid, 1)
+                    await ctx.tick().until(dut.alu_write.ready)
+                    ctx.set(dut.alu_write.valid, 0)
+
+        simulate(dut, fill, issue, watch, disturb)
+
+    def check(self, acc_rows: list[int]) -> None:
+        pad = scratchpad(self.variant, Memory.ACC)
+        mask = (1 << pad.element_bits) - 1
+        for row in acc_rows:
+            expected = 0
+            for k, value in enumerate(self.state.acc[row].reshape(-1).tolist()):
+                expected |= (value & mask) << (k * pad.element_bits)
+            assert self.rows[row] == expected, f"accumulator row {row}"
+
+
+def gemm_uops(variant: Variant, rng: np.random.Generator, acc: list[int], mode: GemmMode):
+    vectors = variant.array.block_out if mode is GemmMode.DEPTHWISE else 1
+    return encode_uops(
+        variant,
+        Unit.GEMM,
+        {
+            "acc": acc,
+            "inp": rng.integers(0, ROWS, len(acc)),
+            "wgt": rng.integers(0, ROWS * vectors, len(acc)),
+            "first": rng.random(len(acc)) < 0.2,
+        },
+    )
+
+
+def hazard_rows(acc_rows: list[int], rng: np.random.Generator) -> list[int]:
+    """Rows in which every distance from 1 to 12 between equal ones occurs."""
+    result = []
+    for distance in range(1, 13):
+        period = rng.choice(acc_rows, distance, replace=False).tolist()
+        result += (period * 3)[: distance + 2]
+    return result
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize(("gaps", "traffic"), [(0.0, 0.0), (0.5, 0.7)])
+def test_any_order_of_rows(name: str, gaps: float, traffic: float) -> None:
+    """Hazards at every distance, overwrites, three loops, both modes, with and without holds."""
+    variant = VARIANTS[name]
+    rng = np.random.default_rng(7)
+    state = random_state(variant, rng)
+    acc_rows = banked_rows(variant)
+    modes = list(GemmMode) if variant.array.depthwise_taps else [GemmMode.DENSE]
+    program, begin = [], 0
+    for mode in modes:
+        words = gemm_uops(variant, rng, hazard_rows(acc_rows, rng), mode)
+        state.uops[Unit.GEMM][begin : begin + len(words)] = words
+        end = begin + len(words)
+        for overwrite in (0, 1):
+            program.append(
+                Instruction.of(
+                    Opcode.GEMM, mode=mode, overwrite=overwrite, uop_begin=begin, uop_end=end,
+                    extent0=1, extent1=1, extent2=1, tag=len(program), push=1,
+                )
+            )  # fmt: skip
+        begin = end
+    words = gemm_uops(variant, rng, [0, 1, 0], GemmMode.DENSE) | np.uint64(0)
+    state.uops[Unit.GEMM][begin : begin + 3] = words
+    for _ in range(6):
+        extents = rng.integers(0, 4, 3)
+        program.append(
+            Instruction.of(
+                Opcode.GEMM, overwrite=int(rng.integers(2)), uop_begin=begin,
+                uop_end=begin + int(rng.integers(4)),
+                **{f"extent{k}": int(n) for k, n in enumerate(extents)},
+                acc_base=int(rng.integers(2)),
+                acc_factor0=int(rng.integers(2)), acc_factor1=int(rng.integers(3)),
+                acc_factor2=int(rng.integers(2)), inp_factor1=0, tag=len(program), push=4,
+            )
+        )  # fmt: skip
+    bench = Bench(variant, state, 3, gaps, traffic)
+    # The model runs on what the hardware was filled with.
+    words_before = bench.words(acc_rows)
+    bench.words = lambda rows: words_before
+    for instruction in program:
+        execute(state, instruction, np.zeros(0, dtype=np.uint8), (0, 0, 0, 0))
+    bench.run([issue_word(variant, item, k) for k, item in enumerate(program)], acc_rows)
+    bench.check(acc_rows)
+    assert [index for index, _, _ in bench.retired] == list(range(len(program)))
+    assert [tag for _, _, tag in bench.retired] == list(range(len(program)))
+    assert bench.errors == []
+
+
+def test_no_bubble() -> None:
+    """One product per cycle within and across instructions, one row back to back."""
+    rng = np.random.default_rng(1)
+    state = random_state(TINY, rng)
+    state.uops[Unit.GEMM][:1] = gemm_uops(TINY, rng, [3], GemmMode.DENSE)
+    program = [
+        Instruction.of(
+            Opcode.GEMM, uop_end=1, extent0=1, extent1=1, extent2=(5 if k % 2 else 1), tag=k
+        )
+        for k in range(20)
+    ]
+    bench = Bench(TINY, state, 1, 0.0, 0.0)
+    words = bench.words([3])
+    bench.words = lambda rows: words
+    for instruction in program:
+        execute(state, instruction, np.zeros(0, dtype=np.uint8), (0, 0, 0, 0))
+    bench.run([issue_word(TINY, item, k) for k, item in enumerate(program)], [3])
+    bench.check([3])
+    busy = [k for k, kind in enumerate(bench.activity) if kind is Activity.BUSY]
+    assert len(busy) == 60
+    assert busy[-1] - busy[0] == 59
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"acc_base": 250, "acc_factor2": 2, "extent2": 4}, ErrorCode.ROW_RANGE),
+        ({"acc_base": 250, "acc_factor2": 200, "extent2": 3}, ErrorCode.ROW_RANGE),
+        ({"inp_base": 511, "inp_factor2": 1, "extent2": 2}, ErrorCode.ROW_RANGE),
+        ({"wgt_base": 128}, ErrorCode.ROW_RANGE),
+        ({"uop_begin": 250, "uop_end": 257}, ErrorCode.ROW_RANGE),
+        ({"mode": 3}, ErrorCode.ILLEGAL_INSTRUCTION),
+    ],
+)
+def test_errors_name_the_instruction(fields: dict[str, int], code: ErrorCode) -> None:
+    """A row outside its scratchpad or an unknown mode is reported with the instruction's index."""
+    state = random_state(TINY, np.random.default_rng(2))
+    zeros = gemm_uops(TINY, np.random.default_rng(0), [0], GemmMode.DENSE)
+    state.uops[Unit.GEMM][0] = zeros[0] & np.uint64(0xFF) | np.uint64(1 << 27)
+    good = Instruction.of(Opcode.GEMM, uop_end=1, extent0=1, extent1=1, extent2=1)
+    legal = {key: value for key, value in fields.items() if key != "mode"}
+    words = [issue_word(TINY, item, k) for k, item in enumerate((good, good.replace(**legal), good))]
+    # The encoder refuses an unknown mode.
+    words[1] |= fields.get("mode", 0) << instruction_layout(TINY, Opcode.GEMM)["mode"].offset
+    bench = Bench(TINY, state, 1, 0.0, 0.0)
+    bench.run(words, [5])
+    assert bench.errors
+    assert set(bench.errors) == {(int(code), 1)}

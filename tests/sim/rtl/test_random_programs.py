@@ -1,0 +1,72 @@
+"""Random valid programs: RTL memory equals functional memory, and the books balance."""
+
+import pytest
+
+from daedal.isa.memory_model import memory_model
+from daedal.isa.profile import Profile
+from daedal.isa.registers import ErrorCode
+from daedal.isa.table import Opcode, Unit
+from daedal.isa.variant import load_variant
+from daedal.sim.rtl.launch import Launch
+from tests.support.random_programs import random_program
+from tests.support.rtl import expected_memory, placed, rtl_device
+
+pytestmark = pytest.mark.rtl
+
+TINY = load_variant("tiny")
+
+
+def check(variant, seeds, preset: str, simulator: str = "verilator", length: int = 24) -> None:
+    """Run the programs of `seeds` in one simulator process and compare every byte."""
+    launches = [
+        placed(random_program(variant, seed, length=length), memory_model(preset, seed))
+        for seed in seeds
+    ]
+    outcomes = rtl_device(variant, simulator).launch_each(launches)
+    for seed, launch, outcome in zip(seeds, launches, outcomes, strict=True):
+        told = f"seed {seed}: {outcome.error.name} {outcome.unit.name} {outcome.instruction}"
+        assert outcome.error is ErrorCode.NONE, told
+        expected = expected_memory(launch)
+        if outcome.memory != expected:
+            first = next(i for i, pair in enumerate(zip(outcome.memory, expected)) if len({*pair}) > 1)
+            raise AssertionError(f"seed {seed}: memory differs from byte {first:#x} on")
+        check_books(launch, outcome.profile)
+
+
+def check_books(launch: Launch, profile: Profile) -> None:
+    """Every cycle of every unit is in one class; work and marks are the program's."""
+    for unit, counters in profile.units.items():
+        assert sum(counters.classes.values()) == profile.cycles, unit
+    assert profile.units[Unit.FETCH].work == len(launch.program.instructions)
+    marked = [
+        (index, item.tag, item.unit)
+        for index, item in enumerate(launch.program.instructions)
+        if item.opcode is not Opcode.FINISH and item.mark
+    ]
+    seen = sorted((mark.instruction, mark.tag, mark.unit) for mark in profile.marks)
+    assert seen == marked
+    for mark in profile.marks:
+        assert sum(mark.counters.classes.values()) == mark.cycle <= profile.cycles
+
+
+@pytest.mark.parametrize("preset", ["ideal", "ddr", "jitter"])
+def test_tiny_on_verilator(preset: str) -> None:
+    check(TINY, range(20), preset)
+
+
+def test_fifty_with_jitter() -> None:
+    check(TINY, range(100, 150), "jitter")
+
+
+def test_long_programs() -> None:
+    check(TINY, range(5), "jitter", length=120)
+
+
+def test_tiny_on_icarus() -> None:
+    check(TINY, range(3), "jitter", simulator="icarus")
+
+
+@pytest.mark.slow
+def test_a_thousand() -> None:
+    for begin in range(0, 1000, 100):
+        check(TINY, range(1000 + begin, 1100 + begin), "jitter")

@@ -1,0 +1,40 @@
+"""RTL devices for tests: simulators are built once per session and shared between workers."""
+
+from pathlib import Path
+
+from daedal.isa.memory_model import MemoryModel, memory_model
+from daedal.isa.variant import Variant
+from daedal.sim.functional.device import FunctionalDevice
+from daedal.sim.rtl.device import RtlDevice
+from daedal.sim.rtl.launch import Launch
+from tests.support.random_programs import RandomProgram
+
+__all__ = ["CACHE", "expected_memory", "placed", "rtl_device"]
+
+CACHE = Path(__file__).resolve().parent.parent.parent / ".daedal" / "rtl"
+
+
+def rtl_device(variant: Variant, simulator: str = "verilator", **options) -> RtlDevice:
+    """A device whose simulators are kept between sessions: they are addressed by content."""
+    return RtlDevice(variant, simulator=simulator, cache_dir=CACHE, **options)
+
+
+def placed(case: RandomProgram, timing: MemoryModel | None = None, **options) -> Launch:
+    """Place a random program's regions as the functional device would."""
+    functional = FunctionalDevice(case.program.variant)
+    bases = [functional.alloc(size) for size in case.program.region_bytes]
+    contents = {0: case.program.constants, **case.contents}
+    end = max(base + size for base, size in zip(bases, case.program.region_bytes, strict=True))
+    memory = bytearray(end)
+    for number, data in contents.items():
+        memory[bases[number] : bases[number] + len(data)] = data
+    timing = timing if timing is not None else memory_model("jitter", case.seed)
+    return Launch(case.program, tuple(bases), bytes(memory), timing=timing, **options)
+
+
+def expected_memory(launch: Launch) -> bytes:
+    """Memory after `launch` on the functional simulator."""
+    device = FunctionalDevice(launch.program.variant, memory_bytes=len(launch.memory))
+    device.write(0, launch.memory)
+    device.launch(launch.program, launch.bases)
+    return device.read(0, len(launch.memory))
