@@ -1,27 +1,65 @@
-"""ALU skeleton: final ports; the datapath follows."""
+"""ALU: vector operations on accumulator rows, REQUANTIZE among them.
 
-from amaranth.hdl import Module
-from amaranth.lib import wiring
+Input: ALU instructions, micro-ops from LOAD, rows of the accumulators and of PAR. Output: elements
+of accumulator or output rows.
+"""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.alu_lanes import AluLanes
 from daedal.hw.interfaces import (
+    Activity,
     accumulator_ports,
     fill_signature,
     out_write_signature,
     scratchpad_read_signature,
     unit_signature,
 )
+from daedal.hw.interlock import Interlock
+from daedal.hw.layouts import retire_layout
+from daedal.hw.pipeline import delay, register
+from daedal.hw.queue import Queue
+from daedal.hw.requantize import Requantizer
 from daedal.hw.scratchpad import read_shape
-from daedal.isa.scratchpad import Memory
-from daedal.isa.table import Opcode
+from daedal.hw.sequencer import Sequencer
+from daedal.isa.registers import ErrorCode
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import AluOp, Opcode, OutMemory
 from daedal.isa.variant import Variant
 
 __all__ = ["Alu"]
 
-_PORTS = ("alu_read", "alu_data", "alu_read2", "alu_data2", "alu_write")
+_ACC_PORTS = ("alu_read", "alu_data", "alu_read2", "alu_data2", "alu_write")
+_CONTROLS = (
+    "operation",
+    "use_immediate",
+    "immediate",
+    "destination",
+    "saturate",
+    "low",
+    "high",
+)
+_TO_OPERANDS = 4
+"""Cycles from the start of a group to its operands: RAM 2, row register, lane register."""
+_QUEUE_CYCLES = 2
 
 
 class Alu(wiring.Component):
+    """A sequencer, an issue point, one fixed-latency pipeline for every operation, a write queue.
+
+    A vector is processed in groups: alu_lanes elements per cycle, or requantize_lanes. At the issue
+    point the first group of a vector waits for its rows (both in one cycle when their banks
+    differ), for the interlock (no row may be read while a result for it is in flight) and for room
+    in the write queue; the other groups follow one per cycle. Results are written in order.
+
+    Members
+    -------
+    fill : micro-ops. par_read : slices of parameter rows. alu_* : the accumulators' ports of the
+    same names. out_write : elements of output rows. The rest is `unit_signature`.
+    """
+
     def __init__(self, *, variant: Variant) -> None:
         self._variant = variant
         ports = accumulator_ports(variant)
@@ -30,10 +68,296 @@ class Alu(wiring.Component):
                 **unit_signature(variant, Opcode.ALU),
                 "fill": In(fill_signature(variant)),
                 "par_read": Out(scratchpad_read_signature(*read_shape(variant, Memory.PAR))),
-                **{name: ports[name].flip() for name in _PORTS},
+                **{name: ports[name].flip() for name in _ACC_PORTS},
                 "out_write": Out(out_write_signature(variant)),
             }
         )
 
+    @property
+    def _vector(self) -> int:
+        return scratchpad(self._variant, Memory.ACC).elements
+
     def elaborate(self, platform) -> Module:
-        return Module()
+        m = Module()
+        variant = self._variant
+        m.submodules.sequencer = sequencer = Sequencer(
+            variant=variant, opcode=Opcode.ALU, controls=_CONTROLS
+        )
+        wiring.connect(m, wiring.flipped(self.issue), sequencer.issue)
+        wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
+        latency = _TO_OPERANDS + max(AluLanes.latency(), Requantizer.latency(variant))
+        # Room for everything between issue and write, so that one group per cycle can pass.
+        depth = latency + _QUEUE_CYCLES + 2
+        m.submodules.interlock = interlock = Interlock(
+            row_bits=len(self.alu_read.p), depth=depth
+        )
+        start, group = self._issue(m, sequencer, interlock)
+
+        step = sequencer.steps.p
+        lanes = self._lanes(m, start, group, step, latency)
+        meta = Signal(self._meta_layout())
+        m.d.comb += [
+            meta.write.eq(start.work),
+            meta.requantize.eq(start.requantize),
+            meta.to_acc.eq(step.control.destination == OutMemory.ACC),
+            meta.row.eq(step.index.dst),
+            meta.group.eq(group),
+            meta.last.eq(start.final & step.last),
+            meta.retire.eq(step.retire),
+        ]
+        m.submodules.results = results = Queue(
+            data.StructLayout({"meta": self._meta_layout(), "lanes": len(lanes)}), depth=depth
+        )
+        m.d.comb += [
+            results.i.valid.eq(delay(m, start.fire, latency, name="fire", reset_less=False)),
+            results.i.p.meta.eq(delay(m, meta, latency, name="meta")),
+            results.i.p.lanes.eq(lanes),
+        ]
+        self._write(m, results, interlock)
+
+        with m.If(start.fire & start.work):
+            m.d.comb += self.activity.eq(Activity.BUSY)
+        with m.Elif(~sequencer.idle | self.issue.valid):
+            m.d.comb += self.activity.eq(Activity.STALL)
+        with m.Elif(~interlock.empty | self.retire.valid):
+            m.d.comb += self.activity.eq(Activity.DRAIN)
+        return m
+
+    def _meta_layout(self) -> data.StructLayout:
+        """What the write needs to know of a group, beside its results."""
+        variant = self._variant
+        smallest = min(variant.units.alu_lanes, variant.units.requantize_lanes)
+        rows = max(scratchpad(variant, name).index_bits for name in (Memory.ACC, Memory.OUT))
+        return data.StructLayout(
+            {
+                "write": 1,
+                "requantize": 1,
+                "to_acc": 1,
+                "row": rows,
+                "group": (self._vector // smallest - 1).bit_length(),
+                "last": 1,
+                "retire": retire_layout(),
+            }
+        )
+
+    def _issue(self, m: Module, sequencer: Sequencer, interlock: Interlock):
+        """The issue point: reads rows and starts one group per cycle; (start flags, group)."""
+        variant = self._variant
+        step = sequencer.steps.p
+        control = step.control
+        start = Signal(
+            data.StructLayout({"fire": 1, "work": 1, "final": 1, "requantize": 1}), name="start"
+        )
+        group = Signal(self._meta_layout()["group"].width)
+        reads_src, reads_dst = self._check(m, sequencer, start)
+
+        last_group = Signal.like(group)
+        ordinary = self._vector // variant.units.alu_lanes - 1
+        requantize = self._vector // variant.units.requantize_lanes - 1
+        has_src, has_dst, first, free = Signal(), Signal(), Signal(), Signal()
+        acc_bits = scratchpad(variant, Memory.ACC).index_bits
+        src, dst = step.index.src, step.index.dst[:acc_bits]
+        src_there, dst_there = Signal(), Signal()
+        m.d.comb += [
+            last_group.eq(Mux(start.requantize, requantize, ordinary)),
+            start.final.eq((group == last_group) | ~start.work),
+            first.eq(group == 0),
+            interlock.src.eq(src),
+            interlock.dst.eq(dst),
+            free.eq(
+                sequencer.steps.valid
+                & ~interlock.full
+                & ~(reads_src & interlock.src_busy)
+                & ~(reads_dst & interlock.dst_busy)
+            ),
+            self.alu_read.p.eq(src),
+            self.alu_read.valid.eq(free & first & reads_src & ~has_src),
+            self.alu_read2.p.eq(dst),
+            self.alu_read2.valid.eq(free & first & reads_dst & ~has_dst),
+            src_there.eq(~reads_src | has_src | self.alu_read.ready),
+            dst_there.eq(~reads_dst | has_dst | self.alu_read2.ready),
+        ]
+        with m.If(first):
+            m.d.comb += start.fire.eq(free & src_there & dst_there)
+        with m.Else():
+            m.d.comb += start.fire.eq(sequencer.steps.valid & ~interlock.full)
+        m.d.comb += [
+            sequencer.steps.ready.eq(start.fire & start.final),
+            interlock.enter.eq(start.fire),
+            interlock.row.eq(dst),
+            interlock.writes.eq(start.work & (control.destination == OutMemory.ACC)),
+            self.work.eq(start.fire & start.work & first),
+        ]
+        with m.If(start.fire):
+            m.d.sync += [has_src.eq(0), has_dst.eq(0)]
+            m.d.sync += group.eq(Mux(start.final, 0, group + 1))
+        with m.Else():
+            with m.If(self.alu_read.valid & self.alu_read.ready):
+                m.d.sync += has_src.eq(1)
+            with m.If(self.alu_read2.valid & self.alu_read2.ready):
+                m.d.sync += has_dst.eq(1)
+        return start, group
+
+    def _check(self, m: Module, sequencer: Sequencer, start) -> tuple[Value, Value]:
+        """Decode the step at the issue point: which accumulator rows it reads, and errors."""
+        variant = self._variant
+        step = sequencer.steps.p
+        control, dst = step.control, step.index.dst
+        acc_bits = scratchpad(variant, Memory.ACC).index_bits
+        out_bits = scratchpad(variant, Memory.OUT).index_bits
+        illegal, beyond = Signal(), Signal()
+        reads_src, reads_dst, moves = Signal(), Signal(), Signal()
+        m.d.comb += [
+            moves.eq(control.operation == AluOp.MOV),
+            start.requantize.eq(control.operation == AluOp.REQUANTIZE),
+            reads_src.eq(start.work & ~(moves & control.use_immediate & ~start.requantize)),
+            reads_dst.eq(start.work & ~(moves | start.requantize | control.use_immediate)),
+            illegal.eq(~step.skip & (control.operation > max(AluOp))),
+            beyond.eq(
+                step.out_of_range
+                | (
+                    ~step.skip
+                    & (
+                        Mux(
+                            control.destination == OutMemory.ACC,
+                            dst[acc_bits:].any(),
+                            dst[out_bits:].any(),
+                        )
+                        # A register form reads the accumulator row of that number.
+                        | (~(moves | start.requantize | control.use_immediate)
+                           & dst[acc_bits:].any())
+                    )
+                )
+            ),
+            start.work.eq(~(step.skip | illegal | beyond)),
+        ]
+        m.d.sync += [
+            self.error.valid.eq(start.fire & (illegal | beyond)),
+            self.error.code.eq(Mux(illegal, ErrorCode.ILLEGAL_INSTRUCTION, ErrorCode.ROW_RANGE)),
+            self.error.index.eq(step.retire.index),
+        ]
+        return reads_src, reads_dst
+
+    def _lanes(self, m: Module, start, group: Value, step, latency: int) -> Value:
+        """From the start of a group to its results, as wide as the widest group."""
+        variant = self._variant
+        bits = variant.array.accumulator_bits
+        units = variant.units
+        # Answers come two cycles after the last read of a vector was accepted: its rows stand here
+        # from the third cycle on, until the next vector's.
+        src, dst = Signal(self._vector * bits), Signal(self._vector * bits)
+        with m.If(self.alu_data.valid):
+            m.d.sync += src.eq(self.alu_data.data)
+        with m.If(self.alu_data2.valid):
+            m.d.sync += dst.eq(self.alu_data2.data)
+        control = delay(m, step.control, 3, name="control")
+        number = delay(m, group, 3, name="group")
+
+        x_row = Mux(control.use_immediate, src, dst)
+        size = units.alu_lanes * bits
+        m.submodules.lanes = lanes = AluLanes(variant=variant)
+        m.d.sync += [
+            lanes.x.eq(x_row.word_select(number[: _bits(self._vector // units.alu_lanes)], size)),
+            lanes.operation.eq(control.operation),
+            lanes.saturate.eq(control.saturate),
+        ]
+        immediate = Signal(bits)
+        m.d.comb += immediate.eq(control.immediate)
+        with m.If(control.use_immediate):
+            m.d.sync += lanes.y.eq(immediate.replicate(units.alu_lanes))
+        with m.Else():
+            m.d.sync += lanes.y.eq(
+                src.word_select(number[: _bits(self._vector // units.alu_lanes)], size)
+            )
+        m.submodules.requantizer = requantizer = Requantizer(variant=variant)
+        size = units.requantize_lanes * bits
+        acc = src.word_select(number[: _bits(self._vector // units.requantize_lanes)], size)
+        m.d.sync += [
+            requantizer.acc.eq(acc),
+            requantizer.zero_point.eq(control.immediate),
+            requantizer.low.eq(control.low),
+            requantizer.high.eq(control.high),
+        ]
+        self._parameters(m, requantizer, start, group, number, step.index.par)
+
+        common = latency - _TO_OPERANDS
+        ordinary = delay(m, lanes.result, common - AluLanes.latency(), name="ordinary")
+        out_bits = variant.array.output_bits
+        outputs = delay(
+            m, requantizer.result, common - Requantizer.latency(variant), name="requantized"
+        )
+        requantized = Signal(units.requantize_lanes * bits)
+        for lane in range(units.requantize_lanes):
+            value = outputs.word_select(lane, out_bits).as_signed()
+            m.d.comb += requantized.word_select(lane, bits).eq(value)
+        widest = max(units.alu_lanes, units.requantize_lanes)
+        is_requantize = delay(m, start.requantize, latency, name="is_requantize")
+        return Mux(
+            is_requantize,
+            requantized.replicate(widest // units.requantize_lanes),
+            ordinary.replicate(widest // units.alu_lanes),
+        )
+
+    def _parameters(
+        self, m: Module, requantizer, start, group: Value, number: Value, par: Value
+    ) -> None:
+        """Read the slice of the parameter row that holds a group's channels, and pick them."""
+        variant = self._variant
+        pad = scratchpad(variant, Memory.PAR)
+        lanes = min(variant.units.requantize_lanes, pad.elements)
+        _, width = read_shape(variant, Memory.PAR)
+        entries = width // pad.element_bits
+        groups_bits, slice_bits = _bits(pad.elements // lanes), _bits(pad.elements // entries)
+        inside_bits = groups_bits - slice_bits
+        m.d.comb += [
+            self.par_read.enable.eq(start.fire & start.requantize),
+            self.par_read.row.eq(Cat(group[inside_bits:groups_bits], par)),
+        ]
+        held = register(m, self.par_read.data, name="par_slice")
+        chosen = held.word_select(number[:inside_bits], lanes * pad.element_bits)
+        repeat = variant.units.requantize_lanes // lanes
+        m.d.sync += requantizer.parameters.as_value().eq(chosen.replicate(repeat))
+
+    def _write(self, m: Module, results: Queue, interlock: Interlock) -> None:
+        """Write results in order, to the accumulators (when they are taken) or to OUT; retire."""
+        variant = self._variant
+        units = variant.units
+        meta, lanes = results.o.p.meta, results.o.p.lanes
+        bits = variant.array.accumulator_bits
+        out_bits = variant.array.output_bits
+        count = len(lanes) // bits
+        row = lanes.replicate(self._vector // count)
+        mask = Signal(self._vector)
+        for element in range(self._vector):
+            wide = meta.group == element // units.requantize_lanes
+            plain = meta.group == element // units.alu_lanes
+            m.d.comb += mask[element].eq(Mux(meta.requantize, wide, plain))
+        to_acc, to_out, taken = Signal(), Signal(), Signal()
+        m.d.comb += [
+            to_acc.eq(results.o.valid & meta.write & meta.to_acc),
+            to_out.eq(results.o.valid & meta.write & ~meta.to_acc),
+            self.alu_write.valid.eq(to_acc),
+            self.alu_write.p.row.eq(meta.row),
+            self.alu_write.p.mask.eq(mask),
+            self.alu_write.p.data.eq(row),
+            self.out_write.enable.eq(to_out),
+            self.out_write.row.eq(meta.row),
+            self.out_write.mask.eq(mask),
+            self.out_write.data.eq(
+                Cat(lanes.word_select(k, bits)[:out_bits] for k in range(count)).replicate(
+                    self._vector // count
+                )
+            ),
+            results.o.ready.eq(~to_acc | self.alu_write.ready),
+            taken.eq(results.o.valid & results.o.ready),
+            interlock.leave.eq(taken),
+        ]
+        m.d.sync += [
+            self.retire.valid.eq(taken & meta.last),
+            self.retire.payload.eq(meta.retire),
+        ]
+
+
+def _bits(count: int) -> int:
+    """Bits that tell `count` things apart."""
+    return (count - 1).bit_length()

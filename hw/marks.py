@@ -165,7 +165,10 @@ class MarkRecorder(wiring.Component):
                 Cat(in_flight.r_data[:2], Const(0, 1), in_flight.r_data[2:])
             ),
         ]
+        # Software reads the number after the run, when the rest of the machine is cleared.
+        written = Signal(32, reset_less=True)
+        m.d.comb += self.written.eq(written)
         with m.If(self.restart):
-            m.d.sync += self.written.eq(0)
+            m.d.sync += written.eq(0)
         with m.Elif(self.response.valid & ~failed):
-            m.d.sync += self.written.eq(self.written + 1)
+            m.d.sync += written.eq(written + 1)

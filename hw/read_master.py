@@ -13,15 +13,18 @@ from daedal.isa.variant import Variant
 
 __all__ = ["ReadMaster", "fifo_depth_words"]
 
+_FETCH_BURSTS = 4
+"""Bursts that FETCH's FIFO holds at least: three cover 64 cycles of latency, one is being read."""
+
 _FETCH_INSTRUCTIONS = 32
-"""Instructions that FETCH's FIFO holds: a burst and the latency of memory busy with LOAD's."""
+"""Instructions that FETCH's FIFO holds at least, for the times when memory is busy with LOAD's."""
 
 
 def fifo_depth_words(variant: Variant, reader: int) -> int:
     """Words that the FIFO of a reader holds: 0 is FETCH, others have room for every open burst."""
     if reader == 0:
         words = _FETCH_INSTRUCTIONS * instruction_bits(variant) // variant.bus.data_bits
-        return max(2 * MAX_BURST_BEATS, words)
+        return max(_FETCH_BURSTS * MAX_BURST_BEATS, words)
     return max(2, variant.bus.read_bursts) * MAX_BURST_BEATS
 
 

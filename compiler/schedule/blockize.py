@@ -43,7 +43,9 @@ def nest_in(realize: BlockRealize) -> Nest:
     """The nest within a block that `blockize` made."""
     block = realize.block
     if not isinstance(block.body, For):
-        raise ScheduleError(f"tensorize needs loops, or a block made by blockize, not {block.name!r}")
+        raise ScheduleError(
+            f"tensorize needs loops, or a block made by blockize, not {block.name!r}"
+        )
     nest = nest_at(block.body, "tensorize")
     inner = nest.realize
     if isinstance(block.init, For):
@@ -144,9 +146,7 @@ def _rewritten(condition: Expr, nest: Nest, inner_values: list[Expr]) -> Expr:
     )
 
 
-def _init_nest(
-    nest: Nest, inner_values: list[Expr], inner_clips: list[Expr], name: str
-) -> Stmt:
+def _init_nest(nest: Nest, inner_values: list[Expr], inner_clips: list[Expr], name: str) -> Stmt:
     """The init over the inner loops that are not part of the reduction."""
     block = nest.realize.block
     assert block.init is not None
@@ -177,4 +177,3 @@ def _init_nest(
     for var, extent in reversed(loops):
         stmt = For(var, extent, stmt)
     return stmt
-

@@ -94,7 +94,9 @@ def cache_write(
     buffer = target.buffer
     sites, _ = collect(body)
     if len(writers(sites, buffer)) > 1:
-        raise ScheduleError(f"cache_write needs the only writer of a buffer; {buffer.name!r} has more")
+        raise ScheduleError(
+            f"cache_write needs the only writer of a buffer; {buffer.name!r} has more"
+        )
     require_separate(site.block, target, "cache_write")
     cached = Buffer(unique_name(func, f"{buffer.name}_{scope}"), buffer.shape, buffer.dtype, scope)
 
@@ -118,7 +120,9 @@ def cache_write(
     return insert_at(body, loop, nest, frozenset({name}), after=True), title
 
 
-def set_scope(func: PrimFunc, body: Stmt, name: str, index: int | str, scope: str) -> tuple[Stmt, Buffer, Buffer]:
+def set_scope(
+    func: PrimFunc, body: Stmt, name: str, index: int | str, scope: str
+) -> tuple[Stmt, Buffer, Buffer]:
     """Move a buffer to another scope; see `Schedule.set_scope`. Returns the old and the new buffer too."""
     site = find_site(func, name)
     old = pick(site, site.block.writes, index, "writes").buffer

@@ -68,7 +68,9 @@ def compute_at(func: PrimFunc, body: Stmt, name: str, loop: For) -> Stmt:
     site = find_site(func, name)
     sites, _ = collect(body)
     if is_under(site, loop.var):
-        raise ScheduleError(f"compute_at moves a block under another's loop; {loop.var.name!r} is around {name!r}")
+        raise ScheduleError(
+            f"compute_at moves a block under another's loop; {loop.var.name!r} is around {name!r}"
+        )
     target = site.block.writes[0]
     if target.buffer in func.outputs:
         raise ScheduleError(

@@ -21,7 +21,9 @@ def decompose_reduction(func: PrimFunc, body: Stmt, name: str, loop: For) -> tup
         raise ScheduleError(f"decompose_reduction needs a block with an init; {name!r} has none")
     around = [item.var for item in site.loops]
     if loop.var not in around:
-        raise ScheduleError(f"decompose_reduction needs a loop around {name!r}, not {loop.var.name!r}")
+        raise ScheduleError(
+            f"decompose_reduction needs a loop around {name!r}, not {loop.var.name!r}"
+        )
     inner = site.loops[around.index(loop.var) :]
     outside = site.loops[: around.index(loop.var)]
     reduced = {

@@ -128,7 +128,9 @@ def remove_block(stmt: Stmt, name: str) -> Stmt | None:
     """`stmt` without one block and the loops that then hold nothing; None where nothing is left."""
     match stmt:
         case Seq(body):
-            kept = [part for part in (remove_block(part, name) for part in body) if part is not None]
+            kept = [
+                part for part in (remove_block(part, name) for part in body) if part is not None
+            ]
             return seq(kept) if kept else None
         case For(_, _, body) | Allocate(_, body):
             inner = remove_block(body, name)

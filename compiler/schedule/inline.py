@@ -23,7 +23,9 @@ def compute_inline(func: PrimFunc, body: Stmt, name: str) -> Stmt:
         )
     assert isinstance(store, BufferStore)
     if store.buffer in func.outputs:
-        raise ScheduleError(f"compute_inline cannot remove an output; {name!r} writes {store.buffer.name!r}")
+        raise ScheduleError(
+            f"compute_inline cannot remove an output; {name!r} writes {store.buffer.name!r}"
+        )
     sites, _ = collect(body)
     if len(writers(sites, store.buffer)) > 1:
         raise ScheduleError(f"compute_inline needs the only writer of {store.buffer.name!r}")

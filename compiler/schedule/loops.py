@@ -43,12 +43,16 @@ def split(body: Stmt, loop: For, factors: Sequence[int | None]) -> tuple[Stmt, l
             f"(loop {loop.var.name!r})"
         )
     if loop.kind != "serial":
-        raise ScheduleError(f"split needs a serial loop, not {loop.kind} ({loop.var.name!r}); split first")
+        raise ScheduleError(
+            f"split needs a serial loop, not {loop.kind} ({loop.var.name!r}); split first"
+        )
     known = 1
     for factor in factors:
         if factor is not None:
             if factor < 1:
-                raise ScheduleError(f"a factor must be positive, not {factor} (loop {loop.var.name!r})")
+                raise ScheduleError(
+                    f"a factor must be positive, not {factor} (loop {loop.var.name!r})"
+                )
             known *= factor
     sizes = [-(-loop.extent // known) if factor is None else factor for factor in factors]
     covered = known if None not in factors else known * -(-loop.extent // known)
@@ -143,6 +147,4 @@ def annotated_block(realize: BlockRealize, key: str, value: Value) -> BlockReali
 
 def annotate_loop(body: Stmt, loop: For, key: str, value: Value) -> Stmt:
     """Add an annotation to a loop."""
-    return replace_loop(
-        body, loop.var, replace(loop, annotations={**loop.annotations, key: value})
-    )
+    return replace_loop(body, loop.var, replace(loop, annotations={**loop.annotations, key: value}))

@@ -95,7 +95,8 @@ def _windows(stmt: Stmt, extents: Mapping[Var, int]) -> dict[Buffer, tuple[Range
     regions = union((Region(a.region.buffer, a.region.ranges) for a in found), extents)
     return {
         region.buffer: tuple(
-            _clipped(part, size) for part, size in zip(region.ranges, region.buffer.shape, strict=True)
+            _clipped(part, size)
+            for part, size in zip(region.ranges, region.buffer.shape, strict=True)
         )
         for region in regions
     }

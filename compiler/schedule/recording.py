@@ -40,7 +40,9 @@ class HandleTable:
         """`value` as JSON data, handles by name."""
         if isinstance(value, BlockRef | LoopRef):
             if value not in self.names:
-                raise ScheduleError(f"handle {value.name!r} is not of this schedule; get it from get_block or get_loops")
+                raise ScheduleError(
+                    f"handle {value.name!r} is not of this schedule; get it from get_block or get_loops"
+                )
             return "%" + self.names[value]
         if isinstance(value, list | tuple):
             return [self.encode(part) for part in value]

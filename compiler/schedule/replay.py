@@ -49,4 +49,6 @@ def _apply(schedule: Schedule, item: Instruction) -> None:
     result = method(schedule, *positional)
     made = tuple(schedule.handles.name(handle) for handle in results_of(result))
     if made != item.results:
-        raise ScheduleError(f"{item.primitive} gave {list(made)}, the trace has {list(item.results)}")
+        raise ScheduleError(
+            f"{item.primitive} gave {list(made)}, the trace has {list(item.results)}"
+        )

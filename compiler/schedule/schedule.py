@@ -111,8 +111,8 @@ class Schedule:
     def fuse(self, *nested: LoopRef) -> LoopRef:
         """Replace loops directly inside one another, outermost first, by one over all their iterations::
 
-            for i in 2, j in 3:              ->    for i_j in 6:
-                block b(vi:2 = i, vj:3 = j)            block b(vi:2 = i_j // 3, vj:3 = i_j % 3)
+        for i in 2, j in 3:              ->    for i_j in 6:
+            block b(vi:2 = i, vj:3 = j)            block b(vi:2 = i_j // 3, vj:3 = i_j % 3)
         """
         bare = self._bare()
         body, var = loops.fuse(bare.body, [find_loop(bare, loop.var) for loop in nested])
@@ -123,7 +123,7 @@ class Schedule:
     def reorder(self, *order: LoopRef) -> None:
         """Put loops of one nest in the given order, outermost first; the others stay where they are::
 
-            for i in 2, j in 3, k in 4: ...    -> (k, i) ->    for k in 4, j in 3, i in 2: ...
+        for i in 2, j in 3, k in 4: ...    -> (k, i) ->    for k in 4, j in 3, i in 2: ...
         """
         bare = self._bare()
         self._update(loops.reorder(bare.body, [find_loop(bare, loop.var) for loop in order]))
@@ -241,7 +241,9 @@ class Schedule:
         site = find_site(bare, block.name)
         buffer = cache.pick(site, site.block.writes, write, "writes").buffer
         if buffer in self.func.params:
-            raise ScheduleError(f"double_buffer needs an allocated buffer; {buffer.name!r} is a parameter")
+            raise ScheduleError(
+                f"double_buffer needs an allocated buffer; {buffer.name!r} is a parameter"
+            )
         _, notes = strip_allocations(self.func)
         self._update(bare.body, {buffer: {**notes.get(buffer, {}), "double_buffer": 2}})
 
@@ -284,7 +286,10 @@ class Schedule:
         else:
             site = find_site(bare, target.name)
             nest = nest_in(site.realize)
-            body, name = annotated(bare.body, target.name, chosen, matched(nest, chosen)), target.name
+            body, name = (
+                annotated(bare.body, target.name, chosen, matched(nest, chosen)),
+                target.name,
+            )
         self._update(body)
         return BlockRef(name)
 
@@ -295,7 +300,9 @@ class Schedule:
         body, _ = strip_allocations(self.func)
         return PrimFunc(self.func.name, self.func.params, body, self.func.num_outputs)
 
-    def _update(self, body: Stmt, notes: Mapping[Buffer, Mapping[str, Value]] | None = None) -> None:
+    def _update(
+        self, body: Stmt, notes: Mapping[Buffer, Mapping[str, Value]] | None = None
+    ) -> None:
         _, kept = strip_allocations(self.func)
         self.func = place_allocations(self.func, body, {**kept, **(notes or {})})
 
@@ -311,7 +318,9 @@ class Schedule:
             self._update(loops.annotate_loop(bare.body, find_loop(bare, target.var), key, value))
             return
         realize = find_site(bare, target.name).realize
-        self._update(replace_site(bare.body, target.name, loops.annotated_block(realize, key, value)))
+        self._update(
+            replace_site(bare.body, target.name, loops.annotated_block(realize, key, value))
+        )
 
     def _nest(self, bare: PrimFunc, loop: LoopRef, what: str) -> tuple[Nest, dict[Var, int]]:
         """The nest from `loop` inwards, and the extents of the loops around it."""

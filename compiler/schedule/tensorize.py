@@ -1,6 +1,5 @@
 """Replacing a nest by a block that stands for one instruction."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from daedal.compiler.schedule.blockize import Nest, blockize
@@ -9,7 +8,7 @@ from daedal.compiler.tir.expr import Var
 from daedal.compiler.tir.intrin import CopyIntrin, Match, Mismatch, TensorIntrin
 from daedal.compiler.tir.printer import stmt_text
 from daedal.compiler.tir.sites import collect
-from daedal.compiler.tir.stmt import BlockRealize, Stmt
+from daedal.compiler.tir.stmt import BlockRealize, Stmt, Value
 from daedal.isa.errors import ScheduleError
 
 __all__ = ["tensorize"]
@@ -50,11 +49,8 @@ def annotated(body: Stmt, name: str, intrin: Intrin, match: Match) -> Stmt:
     sites, _ = collect(body)
     site = next(site for site in sites if site.block.name == name)
     block = site.block
-    notes: Mapping[str, str | int | bool] = {
-        **block.annotations,
-        "intrin": intrin.name,
-        "operands": ",".join(match.operands[region.buffer] for region in block.reads),
-        **match.immediates,
-    }
+    notes: dict[str, Value] = {**block.annotations, "intrin": intrin.name, **match.immediates}
+    if isinstance(intrin, TensorIntrin):
+        notes["operands"] = ",".join(match.operands[region.buffer] for region in block.reads)
     new = replace(block, annotations=notes)
     return replace_site(body, name, BlockRealize(site.realize.values, new, site.realize.predicate))

@@ -74,7 +74,11 @@ class Trace:
         for item in self.instructions:
             shown = ", ".join(f"{key}={_shown(value)}" for key, value in item.arguments.items())
             results = ", ".join(f"%{name}" for name in item.results)
-            lines.append(f"{results} = {item.primitive}({shown})" if results else f"{item.primitive}({shown})")
+            lines.append(
+                f"{results} = {item.primitive}({shown})"
+                if results
+                else f"{item.primitive}({shown})"
+            )
         return "".join(line + "\n" for line in lines)
 
 

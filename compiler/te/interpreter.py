@@ -34,7 +34,9 @@ def evaluate_tensors(
             array = inputs.get(tensor.name)
             if array is None or array.shape != tensor.shape:
                 given = "nothing" if array is None else f"{list(array.shape)}"
-                raise ExecutionError(f"{tensor.name!r} must be given as {list(tensor.shape)}, not {given}")
+                raise ExecutionError(
+                    f"{tensor.name!r} must be given as {list(tensor.shape)}, not {given}"
+                )
             values[tensor] = np.asarray(array, dtype=numpy_dtype(tensor.dtype))
         else:
             values[tensor] = _compute(tensor, tensor.value, values)

@@ -53,7 +53,9 @@ def create_prim_func(
     given = set(inputs)
     for tensor in tensors:
         if tensor.value is None and tensor not in given:
-            raise ExpressionError(f"placeholder {tensor.name!r} must be among the inputs of {name!r}")
+            raise ExpressionError(
+                f"placeholder {tensor.name!r} must be among the inputs of {name!r}"
+            )
     everything = list(dict.fromkeys([*inputs, *tensors]))
     names = [tensor.name for tensor in everything]
     for item in names:

@@ -130,7 +130,9 @@ def _is_clipped(realize: BlockRealize, position: int, extents: Mapping[Var, int]
     return needed <= have <= harmless
 
 
-def _normal(condition: Expr, extents: Mapping[Var, int]) -> tuple[str, frozenset[tuple[Expr, int]], int]:
+def _normal(
+    condition: Expr, extents: Mapping[Var, int]
+) -> tuple[str, frozenset[tuple[Expr, int]], int]:
     """A condition as operator and affine difference, for comparing."""
     assert isinstance(condition, Compare)
     form = linear(simplify(condition.a - condition.b, extents))
@@ -204,7 +206,9 @@ def _enumerate(
             f"bindings must be independent: {shown} takes a value twice (block {block.name!r})"
         )
     # One box per iteration of the fixed loops; all points of one iteration share its size.
-    running_count = int(np.prod([size for var, size in zip(variables, sizes, strict=True) if var in running]))
+    running_count = int(
+        np.prod([size for var, size in zip(variables, sizes, strict=True) if var in running])
+    )
     expected = int(size_of_box[:: max(running_count, 1)].sum())
     if expected != unique:
         raise InvalidIRError(

@@ -14,9 +14,7 @@ Box = tuple[Region, list[tuple[int, int]]]
 """A region and its ``[low, high)`` bounds per dimension."""
 
 
-def concrete_boxes(
-    stmt: BlockRealize, env: Mapping[Var, int]
-) -> tuple[list[Box], list[Box]]:
+def concrete_boxes(stmt: BlockRealize, env: Mapping[Var, int]) -> tuple[list[Box], list[Box]]:
     """Constant ``[low, high)`` boxes that a realized block reads and writes, clipped by inner predicates.
 
     `env` gives every loop variable around `stmt`. Inner loops are narrowed by the conditions

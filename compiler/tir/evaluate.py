@@ -55,7 +55,9 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def evaluate(expr: Expr, env: Mapping[Var, Array], read: Callable[[Load, list[Array]], Array]) -> Array:
+def evaluate(
+    expr: Expr, env: Mapping[Var, Array], read: Callable[[Load, list[Array]], Array]
+) -> Array:
     """The value of `expr` where `env` binds its variables.
 
     Parameters

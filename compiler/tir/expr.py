@@ -149,7 +149,9 @@ class Axis(Var):
 
     def __post_init__(self) -> None:
         if self.extent < 1:
-            raise ExpressionError(f"extent must be positive, not {self.extent} (axis {self.name!r})")
+            raise ExpressionError(
+                f"extent must be positive, not {self.extent} (axis {self.name!r})"
+            )
         assert self.kind in ("spatial", "reduce"), self.kind
 
 
@@ -389,7 +391,9 @@ def _one_dtype(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
 def _check_bool(op: str, *operands: Expr) -> None:
     for operand in operands:
         if operand.dtype != "bool":
-            raise ExpressionError(f"{op} needs a bool, not {operand.dtype}; compare the value first")
+            raise ExpressionError(
+                f"{op} needs a bool, not {operand.dtype}; compare the value first"
+            )
 
 
 def _binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
@@ -449,5 +453,7 @@ def _indices(buffer: Buffer, indices: ExprLike | tuple[ExprLike, ...]) -> tuple[
     exprs = tuple(as_expr(index) for index in given)
     for expr in exprs:
         if not is_integer(expr.dtype):
-            raise ExpressionError(f"an index of {buffer.name!r} must be an integer, not {expr.dtype}")
+            raise ExpressionError(
+                f"an index of {buffer.name!r} must be an integer, not {expr.dtype}"
+            )
     return exprs

@@ -52,13 +52,17 @@ def run(func: PrimFunc, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[s
                 f"input {buffer.name!r} must be {buffer.dtype}{list(buffer.shape)}, "
                 f"not {array.dtype}{list(array.shape)}"
             )
-        machine.memory[buffer] = _Memory(array, np.ones(buffer.shape, dtype=bool), (0,) * array.ndim)
+        machine.memory[buffer] = _Memory(
+            array, np.ones(buffer.shape, dtype=bool), (0,) * array.ndim
+        )
     for buffer in func.outputs:
         machine.memory[buffer] = _fresh(buffer, buffer.shape, (0,) * len(buffer.shape))
     machine.execute(func.body, {})
     for buffer in func.outputs:
         if not machine.memory[buffer].written.all():
-            raise ExecutionError(f"output {buffer.name!r} of {func.name} was not written completely")
+            raise ExecutionError(
+                f"output {buffer.name!r} of {func.name} was not written completely"
+            )
     return {buffer.name: machine.memory[buffer].data for buffer in func.outputs}
 
 
@@ -182,7 +186,9 @@ class _Machine:
         else:
             ufunc, value = update
             if not memory.written[where].all():
-                raise ExecutionError(f"{store.buffer.name!r} is accumulated into before it is written")
+                raise ExecutionError(
+                    f"{store.buffer.name!r} is accumulated into before it is written"
+                )
             operand = np.asarray(self._value(value, env)).astype(memory.data.dtype)
             ufunc.at(memory.data, where, operand)
         memory.written[where] = True

@@ -137,7 +137,8 @@ class _Matcher:
         # A loop of extent 1 is its 0 everywhere, in the pattern and here.
         ones: dict[Var, Expr] = {var: IntImm(0) for var, size in extents.items() if size == 1}
         self.bound = {
-            axis: simplify(substitute(value, ones), extents) for axis, value in realize.binding.items()
+            axis: simplify(substitute(value, ones), extents)
+            for axis, value in realize.binding.items()
         }
         self.buffers: dict[Buffer, Buffer] = {}
         self.axes: dict[Axis, Var] = {}
@@ -189,7 +190,9 @@ class _Matcher:
         match wanted, here:
             case (Load(), Load()):
                 if here.pad_value is not None:
-                    raise Mismatch(f"{here.buffer.name!r} is read through padded; use cache_read first")
+                    raise Mismatch(
+                        f"{here.buffer.name!r} is read through padded; use cache_read first"
+                    )
                 self.access(wanted.buffer, wanted.indices, here.buffer, here.indices)
             case (IntImm() | FloatImm(), _):
                 if wanted != here:
@@ -229,7 +232,9 @@ class _Matcher:
         self, theirs: Buffer, wanted: tuple[Expr, ...], mine: Buffer, here: tuple[Expr, ...]
     ) -> None:
         if self.buffers.setdefault(theirs, mine) is not mine:
-            raise Mismatch(f"{theirs.name!r} stands for {self.buffers[theirs].name!r}, not {mine.name!r}")
+            raise Mismatch(
+                f"{theirs.name!r} stands for {self.buffers[theirs].name!r}, not {mine.name!r}"
+            )
         if [b for b, m in self.buffers.items() if m is mine] != [theirs]:
             raise Mismatch(f"{mine.name!r} cannot stand for two operands")
         if theirs.dtype != mine.dtype:
@@ -252,7 +257,9 @@ class _Matcher:
     def index(self, wanted: Expr, here: Expr, mine: Buffer, dim: int) -> None:
         if isinstance(wanted, Axis) and wanted.extent > 1:
             if not isinstance(here, Var) or here not in self.extents:
-                raise Mismatch(f"dimension {dim} of {mine.name!r} is not one whole loop of the nest")
+                raise Mismatch(
+                    f"dimension {dim} of {mine.name!r} is not one whole loop of the nest"
+                )
             if self.extents[here] != wanted.extent:
                 raise Mismatch(
                     f"{wanted.name!r} has extent {wanted.extent}, but loop {here.name!r} {self.extents[here]}"

@@ -65,6 +65,13 @@ class _Names:
         for item in items:
             self.used.discard(self.names.pop(item))
 
+    def within_block(self) -> "_Names":
+        """Names inside a block: its body speaks of buffers and its own variables only."""
+        inner = _Names()
+        inner.names = {item: name for item, name in self.names.items() if isinstance(item, Buffer)}
+        inner.used = set(inner.names.values())
+        return inner
+
     def of(self, item: Var | Buffer) -> str:
         return self.names.get(item, item.name)
 
@@ -159,19 +166,23 @@ def _realize(stmt: BlockRealize, names: _Names) -> list[str]:
     block = stmt.block
     values = [_expr(value, names, 0) for value in stmt.values]
     where = "" if stmt.predicate is None else f" where {_expr(stmt.predicate, names, 0)}"
+    names = names.within_block()
     bound = []
     for axis, value in zip(block.iter_vars, values, strict=True):
         mark = "+" if axis.kind == "reduce" else ""
         bound.append(f"{mark}{names.bind(axis)}:{axis.extent} = {value}")
     lines = [f"block {block.name}({', '.join(bound)}){where}{_notes(block.annotations)}:"]
-    inner = [] if isinstance(block.body, BufferStore) else [
-        f"reads {', '.join(_region(region, names) for region in block.reads) or 'nothing'}",
-        f"writes {', '.join(_region(region, names) for region in block.writes)}",
-    ]
+    inner = (
+        []
+        if isinstance(block.body, BufferStore)
+        else [
+            f"reads {', '.join(_region(region, names) for region in block.reads) or 'nothing'}",
+            f"writes {', '.join(_region(region, names) for region in block.writes)}",
+        ]
+    )
     if block.init is not None:
         inner += ["init:", *_indent(_stmt(block.init, names))]
     inner += _stmt(block.body, names)
-    names.release(block.iter_vars)
     return lines + _indent(inner)
 
 
@@ -181,7 +192,8 @@ def _range(part: Range, names: _Names) -> str:
 
 def _region(region: Region, names: _Names) -> str:
     inside = ", ".join(
-        _expr(part.min, names, 0) if part.extent == 1 else _range(part, names) for part in region.ranges
+        _expr(part.min, names, 0) if part.extent == 1 else _range(part, names)
+        for part in region.ranges
     )
     pad = "" if region.pad_value is None else f".padded({region.pad_value})"
     return f"{names.of(region.buffer)}{pad}[{inside}]"
@@ -203,6 +215,8 @@ def _expr(expr: Expr, names: _Names, level: int) -> str:
             return str(bool(value)) if dtype == "bool" else str(value)
         case FloatImm(value):
             return repr(value)
+        case Binary("+", a, IntImm(value, dtype)) if value < 0:
+            return infix("-", a, IntImm(-value, dtype))
         case Binary("min" | "max", a, b):
             return called(expr.op, a, b)
         case Binary(op, a, b) | Compare(op, a, b):

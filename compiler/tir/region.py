@@ -15,7 +15,7 @@ from daedal.compiler.tir.stmt import (
     Seq,
     Stmt,
 )
-from daedal.compiler.tir.visit import loads, substitute
+from daedal.compiler.tir.visit import free_vars, loads, substitute
 
 __all__ = [
     "Access",
@@ -55,17 +55,22 @@ def relax(part: Range, inner: Mapping[Var, int], extents: Mapping[Var, int]) -> 
     Variables outside `inner` stay symbolic in the minimum; where that is impossible (``f // 7`` with both
     kinds in f) the hull over all of `extents` is taken, and None returned where that is unknown too.
     """
-    everything = {**extents, **inner}
-    minimum = simplify(part.min, everything)
+    minimum = part.min
     form = linear(minimum)
     assert form is not None
+    if any(not isinstance(term, Var) for term, _ in form.terms):
+        minimum = simplify(minimum, {**extents, **inner})
+        form = linear(minimum)
+        assert form is not None
+    if not any(var in inner for term, _ in form.terms for var in free_vars(term)):
+        return Range(form.expr(), part.extent)
     parts = form.split(inner)
     if parts is not None:
         inside = bounds(parts[0].expr(), inner)
         if inside is not None:
             low, high = inside
             return Range(parts[1].expr() + low, high - low + part.extent)
-    whole = bounds(minimum, everything)
+    whole = bounds(minimum, {**extents, **inner})
     if whole is None:
         return None
     return Range(IntImm(whole[0]), whole[1] - whole[0] + part.extent)
@@ -124,22 +129,33 @@ def accesses(stmt: Stmt, extents: Mapping[Var, int]) -> list[Access]:
     match stmt:
         case BufferStore(buffer, indices, value):
             found = [
-                Access(_point(load.buffer, load.indices, load.pad_value), False) for load in loads(value)
+                Access(_point(load.buffer, load.indices, load.pad_value), False)
+                for load in loads(value)
             ]
             for index in indices:
-                found += [Access(_point(ld.buffer, ld.indices, ld.pad_value), False) for ld in loads(index)]
+                found += [
+                    Access(_point(ld.buffer, ld.indices, ld.pad_value), False)
+                    for ld in loads(index)
+                ]
             return [*found, Access(_point(buffer, indices, None), True)]
         case Seq(body):
             return [access for part in body for access in accesses(part, extents)]
         case Allocate(_, body):
             return accesses(body, extents)
-        case For(var, extent, body):
-            inside = accesses(body, {**extents, var: extent})
-            return _relaxed(inside, {var: extent}, extents)
+        case For():
+            inner: dict[Var, int] = {}
+            body_of: Stmt = stmt
+            while isinstance(body_of, For):
+                inner[body_of.var] = body_of.extent
+                body_of = body_of.body
+            return _relaxed(accesses(body_of, {**extents, **inner}), inner, extents)
         case BlockRealize(_, block):
             found = [Access(region, False) for region in block.reads]
             found += [Access(region, True) for region in block.writes]
-            return [Access(substitute_region(access.region, stmt.binding), access.writes) for access in found]
+            return [
+                Access(substitute_region(access.region, stmt.binding), access.writes)
+                for access in found
+            ]
     raise AssertionError(f"not a statement with accesses: {stmt!r}")
 
 
@@ -155,7 +171,11 @@ def block_regions(
     writes = union((access.region for access in found if access.writes), extents)
     updated = {region.buffer for region in writes} if init is not None else set()
     reads = union(
-        (access.region for access in found if not access.writes and access.region.buffer not in updated),
+        (
+            access.region
+            for access in found
+            if not access.writes and access.region.buffer not in updated
+        ),
         extents,
     )
     return tuple(reads), tuple(writes)

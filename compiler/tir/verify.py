@@ -86,9 +86,13 @@ def _check_scope(
         for expr in exprs:
             for node in walk(expr):
                 if isinstance(node, Var) and node not in variables:
-                    raise InvalidIRError(f"variable {node.name!r} is not bound where {where} uses it")
+                    raise InvalidIRError(
+                        f"variable {node.name!r} is not bound where {where} uses it"
+                    )
                 if isinstance(node, Load) and node.buffer not in buffers:
-                    raise InvalidIRError(f"buffer {node.buffer.name!r} does not live where {where} uses it")
+                    raise InvalidIRError(
+                        f"buffer {node.buffer.name!r} does not live where {where} uses it"
+                    )
 
     match stmt:
         case Seq(body):
@@ -264,9 +268,7 @@ def _produces(writer: Site, shared: int, needed: Region, fixed: Mapping[Var, int
     """Whether the loops of `writer` below the `shared` outermost ones write all of `needed`, reduced."""
     block = writer.block
     running = {loop.var: loop.extent for loop in writer.loops[shared:]}
-    ranges = dict(
-        zip(block.iter_vars, value_ranges(writer.realize, running, fixed), strict=True)
-    )
+    ranges = dict(zip(block.iter_vars, value_ranges(writer.realize, running, fixed), strict=True))
     for axis in block.reduce_vars:
         form = linear(ranges[axis].min)
         if form is None or form.terms or form.constant > 0 or ranges[axis].extent < axis.extent:

@@ -47,6 +47,8 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 def free_vars(expr: Expr) -> list[Var]:
     """The variables in `expr`, each once, in the order of their first appearance."""
+    if isinstance(expr, Var):
+        return [expr]
     return list(dict.fromkeys(node for node in walk(expr) if isinstance(node, Var)))
 
 

@@ -36,7 +36,7 @@ async def run_jobs_file(dut: Any) -> None:
     jobs = json.loads(Path("jobs.json").read_text())
     word_bytes = len(dut.m_axi_gmem_wdata) // 8
     dut.ap_rst_n.value = 0
-    cocotb.start_soon(Clock(dut.ap_clk, PERIOD_NS, unit="ns").start())
+    Clock(dut.ap_clk, PERIOD_NS, unit="ns").start()
     size = max(
         (first + count) * word_bytes
         for job in jobs

@@ -195,7 +195,7 @@ def test_retirement_waits_for_the_acknowledgement(rng: np.random.Generator) -> N
     bench = StoreBench(stores, slave, state)
     bench.until(lambda: len(bench.retired) == len(stores))
     bench.run()
-    first, empty, third = bench.memory_at_retirement
+    first, _, third = bench.memory_at_retirement
     for number in range(3):
         rows = to_memory(state.out[9 + 20 * number : 29 + 20 * number].reshape(20, -1), 8)
         start = number * 4800
@@ -205,7 +205,6 @@ def test_retirement_waits_for_the_acknowledgement(rng: np.random.Generator) -> N
         to_memory(state.acc[:3].reshape(3, -1), 32).reshape(-1),
     )
     assert len(slave.bursts_written) >= 7
-    assert (empty[0x8000 : 0x8000 + 64] == third[0x8000 : 0x8000 + 64]).all()
     assert bench.cycles_in[Activity.DRAIN] >= 45
 
 
@@ -258,7 +257,7 @@ def test_bus_errors_name_the_instruction(
 STREAMS = {
     "256 B rows": ([Instruction.of(Opcode.STORE, blocks=1, rows=16, cols=16, row_stride_beats=64)
                     for _ in range(6)], 95),
-    "256 B accumulator rows": ([Instruction.of(Opcode.STORE, memory=OutMemory.ACC, blocks=1,
+    "256 B from accumulators": ([Instruction.of(Opcode.STORE, memory=OutMemory.ACC, blocks=1,
                     rows=16, cols=4, row_stride_beats=64) for _ in range(6)], 95),
     "64 B rows": ([Instruction.of(Opcode.STORE, blocks=1, rows=56, cols=4, row_stride_beats=64)
                    for _ in range(6)], 80),
@@ -267,13 +266,17 @@ STREAMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("instructions", "percent"), STREAMS.values(), ids=STREAMS)
+@pytest.mark.parametrize(
+    ("variant", "instructions", "percent"),
+    [(VTA, *stream) for stream in STREAMS.values()] + [(TINY, STREAMS["256 B rows"][0], 93)],
+    ids=[*STREAMS, "rows of one word"],
+)
 def test_share_of_the_bus(
-    instructions: list[Instruction], percent: int, rng: np.random.Generator
+    variant: Variant, instructions: list[Instruction], percent: int, rng: np.random.Generator
 ) -> None:
-    """Beats per cycle on `vta` from the first issue to the last retirement, B after 32 cycles."""
-    slave = AxiSlave(VTA, np.zeros(MEMORY_BYTES, dtype=np.uint8), rng, write_latency=32)
-    bench = StoreBench(instructions, slave, random_state(VTA, rng))
+    """Beats per cycle from the first issue to the last retirement, B after 32 cycles."""
+    slave = AxiSlave(variant, np.zeros(MEMORY_BYTES, dtype=np.uint8), rng, write_latency=32)
+    bench = StoreBench(instructions, slave, random_state(variant, rng))
     bench.until(lambda: len(bench.retired) == len(instructions))
     cycles = bench.run()
     share = 100 * slave.beats_written / cycles

@@ -1,5 +1,6 @@
 """RTL devices for tests: simulators are built once per session and shared between workers."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from daedal.isa.memory_model import MemoryModel, memory_model
@@ -9,7 +10,7 @@ from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.launch import Launch
 from tests.support.random_programs import RandomProgram
 
-__all__ = ["CACHE", "expected_memory", "placed", "rtl_device"]
+__all__ = ["CACHE", "expected_memories", "placed", "rtl_device"]
 
 CACHE = Path(__file__).resolve().parent.parent.parent / ".daedal" / "rtl"
 
@@ -32,9 +33,13 @@ def placed(case: RandomProgram, timing: MemoryModel | None = None, **options) ->
     return Launch(case.program, tuple(bases), bytes(memory), timing=timing, **options)
 
 
-def expected_memory(launch: Launch) -> bytes:
-    """Memory after `launch` on the functional simulator."""
-    device = FunctionalDevice(launch.program.variant, memory_bytes=len(launch.memory))
-    device.write(0, launch.memory)
-    device.launch(launch.program, launch.bases)
-    return device.read(0, len(launch.memory))
+def expected_memories(launches: Sequence[Launch]) -> list[bytes]:
+    """Memory after each launch on one functional device: scratchpads keep their contents."""
+    size = max(len(launch.memory) for launch in launches)
+    device = FunctionalDevice(launches[0].program.variant, memory_bytes=size)
+    memories = []
+    for launch in launches:
+        device.write(0, launch.memory)
+        device.launch(launch.program, launch.bases)
+        memories.append(device.read(0, len(launch.memory)))
+    return memories

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, run, verify
@@ -20,7 +20,7 @@ from daedal.compiler.graph.passes import (
     simplify_reshapes,
 )
 
-__all__ = ["QdqModel", "lower", "passes", "run_onnxruntime", "run_lowered"]
+__all__ = ["QdqModel", "lower", "passes", "run_lowered", "run_onnxruntime"]
 
 Array = npt.NDArray[Any]
 

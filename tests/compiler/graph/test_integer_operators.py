@@ -1,6 +1,5 @@
 """Every integer operator, over random shapes, against onnxruntime: at most one last place apart."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ def windows(draw: st.DrawFn, dilated: bool) -> dict[str, Any]:
     """A map of height and width, and a window that fits into it with its pads."""
     kernel = draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
     dilations = draw(st.tuples(st.integers(1, 2), st.integers(1, 2))) if dilated else (1, 1)
-    limits = kernel if not dilated else tuple(k * d + 1 for k, d in zip(kernel, dilations))
+    limits = kernel if not dilated else tuple(k * d + 1 for k, d in zip(kernel, dilations, strict=True))
     pads = tuple(draw(st.integers(0, limits[axis % 2] - 1)) for axis in range(4))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     extents = tuple(

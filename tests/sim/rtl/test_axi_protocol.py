@@ -12,7 +12,7 @@ from daedal.sim.rtl.build import build_cocotb
 from daedal.sim.rtl.launch import launch_job
 from daedal.sim.rtl.run import run_module
 from tests.support.random_programs import random_program
-from tests.support.rtl import CACHE, expected_memory, placed
+from tests.support.rtl import CACHE, expected_memories, placed
 
 pytestmark = pytest.mark.rtl
 
@@ -45,4 +45,4 @@ def test_a_program_runs_between_independent_bus_models(odds: float, tmp_path: Pa
     assert control == 0b1110  # done, idle, ready
     assert isr == 1
     after = (tmp_path / "after.bin").read_bytes()
-    assert after[: len(launch.memory)] == expected_memory(launch)
+    assert [after[: len(launch.memory)]] == expected_memories([launch])

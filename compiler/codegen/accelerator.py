@@ -1,0 +1,134 @@
+"""The accelerator's back end: a scheduled function becomes a `Segment`.
+
+Loops outside the tensorized nests are executed here, as constants; every nest becomes instructions, one
+where possible. Entering an `Allocate` makes fresh instances: rows are chosen by `daedal.compiler.link`.
+"""
+
+from collections.abc import Mapping
+
+from daedal.compiler.codegen.concrete import Env
+from daedal.compiler.codegen.forms import BlockForm, block_form, leaf_form, pure_nest
+from daedal.compiler.codegen.inplace import shared_rows
+from daedal.compiler.codegen.instances import MEMORIES, ROW_DIMS, LiveBuffer, check_rows
+from daedal.compiler.codegen.operations import OperationBuilder
+from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction
+from daedal.compiler.codegen.transfers import TransferBuilder
+from daedal.compiler.tir.evaluate import evaluate
+from daedal.compiler.tir.expr import Buffer, Expr, Var
+from daedal.compiler.tir.stmt import Allocate, Allocation, BlockRealize, For, PrimFunc, Seq, Stmt
+from daedal.isa.errors import ScheduleError
+from daedal.isa.variant import Variant
+
+__all__ = ["emit_segment"]
+
+COPIES = frozenset({"load", "load_widen", "store"})
+"""Intrinsics that move data; their nests are boxes."""
+
+
+def emit_segment(
+    func: PrimFunc, variant: Variant, names: Mapping[str, str] | None = None, name: str = ""
+) -> Segment:
+    """Emit `func`, every block of which is tensorized with the accelerator's intrinsics.
+
+    Parameters
+    ----------
+    names : program-wide name of each parameter of `func`, by its own name; its own where absent.
+    name : the segment's name; the function's where empty.
+
+    Raises
+    ------
+    ScheduleError
+        A block is not tensorized, a buffer is too large, or an operand is not where it must be.
+    """
+    given = names or {}
+    tensors = {buffer: given.get(buffer.name, buffer.name) for buffer in func.params}
+    emitter = _Emitter(func, variant, tensors)
+    emitter.visit(func.body, {})
+    return Segment(
+        name or func.name, tuple(emitter.instructions), dict(emitter.transfers.tensor_bytes)
+    )
+
+
+class _Emitter:
+    def __init__(self, func: PrimFunc, variant: Variant, tensors: dict[Buffer, str]) -> None:
+        self.variant = variant
+        self.transfers = TransferBuilder(variant, tensors)
+        self.operations = OperationBuilder(variant)
+        self.owners = shared_rows(func)
+        self.instructions: list[SegmentInstruction] = []
+        self.live: dict[Buffer, LiveBuffer] = {}
+        self.forms: dict[int, tuple[BlockRealize, BlockForm]] = {}
+
+    def visit(self, stmt: Stmt, env: Env) -> None:
+        nest = pure_nest(stmt)
+        if nest is not None:
+            self.emit(*nest, env)
+            return
+        match stmt:
+            case Seq(body):
+                for part in body:
+                    self.visit(part, env)
+            case For(var, extent, body):
+                for value in range(extent):
+                    self.visit(body, {**env, var: value})
+            case Allocate(allocations, body):
+                for item in sorted(allocations, key=lambda item: item.buffer in self.owners):
+                    self.allocate(item, env)
+                self.visit(body, env)
+                for item in allocations:
+                    del self.live[item.buffer]
+            case _:
+                raise AssertionError(f"no code for {stmt!r}")
+
+    def emit(self, loops: tuple[For, ...], realize: BlockRealize, env: Env) -> None:
+        intrin = realize.block.annotations.get("intrin")
+        if intrin is None:
+            raise ScheduleError(
+                f"every block must be tensorized for the accelerator; {realize.block.name!r} is not"
+            )
+        if intrin in COPIES:
+            self.emit_copy(loops, realize, env)
+            return
+        form = self.form(realize, lambda: block_form(loops, realize))
+        self.instructions += self.operations.build(form, env, self.live)
+
+    def emit_copy(self, loops: tuple[For, ...], realize: BlockRealize, env: Env) -> None:
+        """A box for each iteration of the loops outside the copy's block."""
+        if loops:
+            for value in range(loops[0].extent):
+                self.emit_copy(loops[1:], realize, {**env, loops[0].var: value})
+            return
+        form = self.form(realize, lambda: leaf_form((), realize))
+        self.instructions += self.transfers.build(form, env, self.live)
+
+    def form(self, realize: BlockRealize, make) -> BlockForm:  # type: ignore[no-untyped-def]
+        """Forms are prepared once per block; the block is kept so that its identity stays its own."""
+        if id(realize) not in self.forms:
+            self.forms[id(realize)] = (realize, make())
+        return self.forms[id(realize)][1]
+
+    def allocate(self, item: Allocation, env: Env) -> None:
+        buffer = item.buffer
+        if buffer.scope not in MEMORIES:
+            raise ScheduleError(
+                f"every buffer that a function allocates must be in a scratchpad, one of "
+                f"{', '.join(MEMORIES)}; {buffer.name!r} is in {buffer.scope!r}"
+            )
+        check_rows(self.variant, buffer, item.shape)
+        origin = tuple(_constant(part.min, env) for part in item.window)
+        owner = self.owners.get(buffer)
+        if owner is not None and owner in self.live:
+            instance = self.live[owner].instance
+        else:
+            rows = 1
+            for extent in item.shape[:-ROW_DIMS]:
+                rows *= extent
+            instance = Instance(buffer.name, MEMORIES[buffer.scope], rows)
+        self.live[buffer] = LiveBuffer(instance, origin, item.shape)
+
+
+def _constant(expr: Expr, env: Mapping[Var, int]) -> int:
+    def no_loads(load: object, indices: object) -> int:
+        raise AssertionError(f"a window depends on data: {load!r}")
+
+    return int(evaluate(expr, dict(env), no_loads))

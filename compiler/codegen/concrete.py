@@ -1,0 +1,110 @@
+"""Nests with row numbers: a block's forms, with the outer loops constant and buffers on chip.
+
+Loops that a condition or a non-affine index mixes with others are enumerated, outermost first, so that
+what remains is affine and its ranges are constant.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from daedal.compiler.codegen.forms import BlockForm, Form, RegionForm
+from daedal.compiler.codegen.instances import ROW_DIMS, Live
+from daedal.compiler.codegen.nest import Nest
+from daedal.compiler.tir.expr import Var
+from daedal.compiler.tir.stmt import For
+
+__all__ = ["concrete_nests", "loop_ranges"]
+
+Env = Mapping[Var, int]
+
+
+def concrete_nests(
+    form: BlockForm, env: Env, live: Live, operands: Mapping[str, RegionForm]
+) -> Iterator[Nest]:
+    """The nests of `form` where `env` binds every loop outside it.
+
+    Row numbers are relative to the instance that holds each operand.
+    """
+    for inner, ranges in _settled(form, env, operands):
+        yield _nest(form, inner, ranges, live, operands)
+
+
+def loop_ranges(form: BlockForm, env: Env) -> Iterator[tuple[Env, dict[Var, range]]]:
+    """Constant ranges of the loops that remain, for every way to bind the others."""
+    yield from _settled(form, env, {})
+
+
+def _settled(
+    form: BlockForm, env: Env, operands: Mapping[str, RegionForm]
+) -> Iterator[tuple[Env, dict[Var, range]]]:
+    open_loops = [loop for loop in form.loops if loop.var not in env]
+    ranges = {loop.var: range(loop.extent) for loop in open_loops}
+    mixed: set[Var] = set()
+    for clip in form.clips:
+        at = clip.form.at(env)
+        if at.expr is not None or len(at.terms) > 1:
+            mixed.update(at.variables)
+        elif not at.terms:
+            if (at.constant >= 0) != clip.at_least:
+                return
+        else:
+            _narrow(ranges, at, clip.at_least)
+    if any(not values for values in ranges.values()):
+        return
+    for operand in operands.values():
+        for minimum in operand.minima[:-ROW_DIMS]:
+            at = minimum.at(env)
+            if at.expr is not None:
+                mixed.update(at.variables)
+    if not mixed:
+        yield env, ranges
+        return
+    outermost = next(loop for loop in open_loops if loop.var in mixed)
+    for value in ranges[outermost.var]:
+        yield from _settled(form, {**env, outermost.var: value}, operands)
+
+
+def _narrow(ranges: dict[Var, range], at: Form, at_least: bool) -> None:
+    """Shrink the range of the one variable of ``factor * var + constant >= 0`` or ``< 0``."""
+    (var, factor), constant = at.terms[0], at.constant
+    if not at_least:
+        # f*v + c < 0 is -f*v - c - 1 >= 0.
+        factor, constant = -factor, -constant - 1
+    old = ranges[var]
+    if factor > 0:
+        ranges[var] = range(max(old.start, -(constant // factor)), old.stop)
+    else:
+        ranges[var] = range(old.start, min(old.stop, constant // -factor + 1))
+
+
+def _nest(
+    form: BlockForm,
+    env: Env,
+    ranges: Mapping[Var, range],
+    live: Live,
+    operands: Mapping[str, RegionForm],
+) -> Nest:
+    loops: list[For] = [loop for loop in form.loops if loop.var in ranges]
+    first: dict[Var, int] = {loop.var: ranges[loop.var].start for loop in loops}
+    start = {**env, **first}
+    bases: dict[str, int] = {}
+    steps: dict[str, tuple[int, ...]] = {}
+    for name, operand in operands.items():
+        held = live[operand.region.buffer]
+        row = 0
+        factors = dict.fromkeys(ranges, 0)
+        for minimum, stride, origin in zip(operand.minima, held.strides, held.origin, strict=False):
+            at = minimum.at(env)
+            row += (at.at(start).constant - origin) * stride
+            for var, factor in at.terms:
+                factors[var] += factor * stride
+        bases[name] = row
+        steps[name] = tuple(factors[loop.var] for loop in loops)
+    accumulating = {var for reduce in form.reduces for var in reduce.at(env).variables}
+    return Nest(
+        tuple(len(ranges[loop.var]) for loop in loops),
+        bases,
+        steps,
+        tuple(loop.var in accumulating for loop in loops),
+        form.realize.block.init is not None
+        and all(reduce.at(start).constant == 0 for reduce in form.reduces),
+    )

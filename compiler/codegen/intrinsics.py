@@ -1,0 +1,137 @@
+"""The accelerator's instructions as tensor intrinsics: what `tensorize` matches blocks against.
+
+Code generation finds the constructor of each by the name it leaves on the block
+(`daedal.compiler.codegen.accelerator`). Rows are those of the variant: a block with rows of another size
+does not match, and the message of the mismatch says so.
+"""
+
+from collections.abc import Callable, Mapping
+
+from daedal.compiler import te
+from daedal.compiler.te.pattern import pattern, scalar
+from daedal.compiler.tir.expr import Binary, Expr
+from daedal.compiler.tir.intrin import CopyIntrin, TensorIntrin
+from daedal.isa.table import AluOp
+from daedal.isa.variant import Variant
+
+__all__ = [
+    "ACCUMULATING",
+    "IMMEDIATE",
+    "REGISTER",
+    "accelerator_intrinsics",
+    "accumulator_dtype",
+    "element_dtype",
+]
+
+REGISTER = {
+    "alu_add": AluOp.ADD,
+    "alu_sub": AluOp.SUB,
+    "alu_mul": AluOp.MUL,
+    "alu_min": AluOp.MIN,
+    "alu_max": AluOp.MAX,
+}
+"""``c = x op y`` on accumulators, in place: c takes the rows of x (or of y where op commutes)."""
+
+IMMEDIATE = {f"{name}_immediate": operation for name, operation in REGISTER.items()}
+"""``c = x op constant``."""
+
+ACCUMULATING = {
+    f"{name}_accumulate": REGISTER[name] for name in ("alu_add", "alu_min", "alu_max")
+}
+"""``c = c op x``, a reduction."""
+
+_FORMULA: dict[AluOp, Callable[[Expr, Expr], Expr]] = {
+    AluOp.ADD: lambda x, y: x + y,
+    AluOp.SUB: lambda x, y: x - y,
+    AluOp.MUL: lambda x, y: x * y,
+    AluOp.MIN: lambda x, y: Binary("min", x, y),
+    AluOp.MAX: lambda x, y: Binary("max", x, y),
+}
+
+_REDUCTION = {AluOp.ADD: te.sum, AluOp.MIN: te.min, AluOp.MAX: te.max}
+
+
+def element_dtype(bits: int) -> str:
+    """Dtype that holds inputs, weights or outputs of `bits` bits."""
+    return "int8" if bits <= 8 else "int16"
+
+
+def accumulator_dtype(variant: Variant) -> str:
+    """Dtype that holds accumulators."""
+    return "int32" if variant.array.accumulator_bits == 32 else "int64"
+
+
+def accelerator_intrinsics(variant: Variant) -> Mapping[str, TensorIntrin | CopyIntrin]:
+    """Every intrinsic of `variant` by name."""
+    found: list[TensorIntrin | CopyIntrin] = [
+        _gemm(variant),
+        _requantize(variant),
+        CopyIntrin("load", ("global",), ("inp", "wgt", "acc", "par")),
+        CopyIntrin("load_widen", ("global",), ("acc",), widening=True),
+        CopyIntrin("store", ("out", "acc"), ("global",)),
+    ]
+    found += [_register(variant, name, op) for name, op in REGISTER.items()]
+    found += [_immediate(variant, name, op) for name, op in IMMEDIATE.items()]
+    found += [_accumulating(variant, name, op) for name, op in ACCUMULATING.items()]
+    return {intrin.name: intrin for intrin in found}
+
+
+def _gemm(variant: Variant) -> TensorIntrin:
+    array, wide = variant.array, accumulator_dtype(variant)
+    a = te.placeholder((array.batch, array.block_in), element_dtype(array.input_bits), "a")
+    w = te.placeholder((array.block_out, array.block_in), element_dtype(array.weight_bits), "w")
+    i = te.reduce_axis(array.block_in, "i")
+    c = te.compute(
+        (array.batch, array.block_out),
+        lambda b, o: te.sum(a[b, i].astype(wide) * w[o, i].astype(wide), i),
+        "c",
+    )
+    return TensorIntrin("gemm", pattern(c), {"a": ("inp",), "w": ("wgt",), "c": ("acc",)})
+
+
+def _requantize(variant: Variant) -> TensorIntrin:
+    array = variant.array
+    x = te.placeholder((array.batch, array.block_out), accumulator_dtype(variant), "x")
+    par = te.placeholder((array.block_out, 3), "int64", "par")
+    zero_point, low, high = (scalar(name, "int64") for name in ("zero_point", "low", "high"))
+    c = te.compute(
+        (array.batch, array.block_out),
+        lambda b, o: te.requantize(
+            x[b, o],
+            par[o, 0],
+            par[o, 1],
+            par[o, 2],
+            zero_point,
+            low,
+            high,
+            element_dtype(array.output_bits),
+        ),
+        "c",
+    )
+    scopes = {"x": ("acc",), "par": ("par",), "c": ("out",)}
+    return TensorIntrin("requantize", pattern(c), scopes)
+
+
+def _vector(variant: Variant, name: str) -> te.Tensor:
+    shape = (variant.array.batch, variant.array.block_out)
+    return te.placeholder(shape, accumulator_dtype(variant), name)
+
+
+def _register(variant: Variant, name: str, operation: AluOp) -> TensorIntrin:
+    x, y = _vector(variant, "x"), _vector(variant, "y")
+    c = te.compute(x.shape, lambda b, o: _FORMULA[operation](x[b, o], y[b, o]), "c")
+    return TensorIntrin(name, pattern(c), dict.fromkeys(("x", "y", "c"), ("acc",)))
+
+
+def _immediate(variant: Variant, name: str, operation: AluOp) -> TensorIntrin:
+    x = _vector(variant, "x")
+    immediate = scalar("immediate", x.dtype)
+    c = te.compute(x.shape, lambda b, o: _FORMULA[operation](x[b, o], immediate), "c")
+    return TensorIntrin(name, pattern(c), dict.fromkeys(("x", "c"), ("acc",)))
+
+
+def _accumulating(variant: Variant, name: str, operation: AluOp) -> TensorIntrin:
+    x = _vector(variant, "x")
+    step = te.reduce_axis(1, "step")
+    c = te.compute(x.shape, lambda b, o: _REDUCTION[operation](x[b, o], step), "c")
+    return TensorIntrin(name, pattern(c), dict.fromkeys(("x", "c"), ("acc",)))

@@ -1,0 +1,228 @@
+"""GEMM and ALU instructions for nests of tensorized blocks.
+
+Input: a block's forms and what is on chip. Output: instructions of a segment. A nest is one instruction
+where the hardware loops and the micro-op memory allow.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from daedal.compiler.codegen.concrete import Env, concrete_nests
+from daedal.compiler.codegen.forms import BlockForm, RegionForm
+from daedal.compiler.codegen.instances import Live
+from daedal.compiler.codegen.intrinsics import ACCUMULATING, IMMEDIATE, REGISTER
+from daedal.compiler.codegen.nest import Folded, Nest, fold
+from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
+from daedal.isa.errors import ScheduleError
+from daedal.isa.instruction import Instruction
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import IMMEDIATE_BITS, AluOp, Opcode, OutMemory, instruction_layout
+from daedal.isa.variant import Variant
+
+__all__ = ["OperationBuilder"]
+
+_COMMUTATIVE = (AluOp.ADD, AluOp.MUL, AluOp.MIN, AluOp.MAX)
+
+
+class OperationBuilder:
+    """Builds the instructions of one variant."""
+
+    def __init__(self, variant: Variant) -> None:
+        self._max_uops = {}
+        self._max_extent = {}
+        for opcode, memory in ((Opcode.GEMM, Memory.UOP_GEMM), (Opcode.ALU, Memory.UOP_ALU)):
+            pad = scratchpad(variant, memory)
+            # Half of the memory: the sequence of the next layer fits beside.
+            self._max_uops[opcode] = max(1, pad.depth_rows * pad.elements // 2)
+            width = instruction_layout(variant, opcode)["extent0"].width
+            self._max_extent[opcode] = (1 << width) - 1
+
+    def build(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
+        """Instructions for one execution of a tensorized block and the loops directly around it."""
+        name = str(form.annotations["intrin"])
+        if name == "gemm":
+            yield from self._gemm(form, env, live)
+        elif name == "requantize":
+            yield from self._requantize(form, env, live)
+        elif name in IMMEDIATE:
+            yield from self._immediate(form, env, live, IMMEDIATE[name])
+        elif name in REGISTER:
+            yield from self._register(form, env, live, REGISTER[name])
+        elif name in ACCUMULATING:
+            yield from self._accumulate(form, env, live, ACCUMULATING[name])
+        else:
+            raise ScheduleError(
+                f"block {form.realize.block.name!r} must be tensorized with an intrinsic of the "
+                f"accelerator, not {name!r}"
+            )
+
+    def _gemm(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
+        operands = {"acc": form.writes[0], "inp": form.read("a"), "wgt": form.read("w")}
+        for nest in concrete_nests(form, env, live, operands):
+            _check_accumulation(form, nest, "acc")
+            for folded in self._folded(Opcode.GEMM, nest):
+                rows = (
+                    _access(folded, "acc", operands, live, reads=True, writes=True),
+                    _access(folded, "inp", operands, live, reads=True),
+                    _access(folded, "wgt", operands, live, reads=True),
+                )
+                template = Instruction.of(
+                    Opcode.GEMM, overwrite=folded.nest.initial, **_loop_fields(folded)
+                )
+                # The mark counts only with the overwrite bit: kept always, sequences are shared.
+                uops = tuple(
+                    (*uop, int(first))
+                    for uop, first in zip(folded.uops, folded.first, strict=True)
+                )
+                yield SegmentInstruction(template, rows, uops=uops)
+
+    def _requantize(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
+        operands = {"dst": form.writes[0], "src": form.read("x"), "par": form.read("par")}
+        notes = form.annotations
+        fields = {
+            "operation": AluOp.REQUANTIZE,
+            "destination": OutMemory.OUT,
+            "saturate": 1,
+            "immediate": int(notes["zero_point"]),
+            "low": int(notes["low"]),
+            "high": int(notes["high"]),
+        }
+        for nest in concrete_nests(form, env, live, operands):
+            for folded in self._folded(Opcode.ALU, nest):
+                yield self._alu(folded, fields, operands, live)
+
+    def _immediate(
+        self, form: BlockForm, env: Env, live: Live, operation: AluOp
+    ) -> Iterator[SegmentInstruction]:
+        operands = {"dst": form.writes[0], "src": form.read("x")}
+        value = int(form.annotations["immediate"])
+        limit = 1 << (IMMEDIATE_BITS - 1)
+        if not -limit <= value < limit:
+            raise ScheduleError(
+                f"an immediate must have at most {IMMEDIATE_BITS} bits, not be {value} "
+                f"(block {form.realize.block.name!r})"
+            )
+        fields = {
+            "operation": operation,
+            "use_immediate": 1,
+            "immediate": value,
+            "destination": OutMemory.ACC,
+        }
+        for nest in concrete_nests(form, env, live, operands):
+            for folded in self._folded(Opcode.ALU, nest):
+                yield self._alu(folded, fields, operands, live)
+
+    def _register(
+        self, form: BlockForm, env: Env, live: Live, operation: AluOp
+    ) -> Iterator[SegmentInstruction]:
+        dst, x, y = form.writes[0], form.read("x"), form.read("y")
+        operands = {"dst": dst, "src": y, "x": x}
+        if operation in _COMMUTATIVE and not _same_instance(dst, x, live):
+            operands = {"dst": dst, "src": x, "x": y}
+        for nest in concrete_nests(form, env, live, operands):
+            in_place = _same_instance(dst, operands["x"], live)
+            if not in_place or (nest.bases["dst"], nest.steps["dst"]) != (
+                nest.bases["x"],
+                nest.steps["x"],
+            ):
+                raise ScheduleError(
+                    f"block {form.realize.block.name!r} must overwrite its first operand "
+                    f"{x.region.buffer.name!r}: nothing else may read that buffer, and both must be "
+                    "allocated at the same loop"
+                )
+            nest = replace(
+                nest,
+                bases={name: nest.bases[name] for name in ("dst", "src")},
+                steps={name: nest.steps[name] for name in ("dst", "src")},
+            )
+            fields = {"operation": operation, "destination": OutMemory.ACC}
+            for folded in self._folded(Opcode.ALU, nest):
+                yield self._alu(folded, fields, operands, live, updates=True)
+
+    def _accumulate(
+        self, form: BlockForm, env: Env, live: Live, operation: AluOp
+    ) -> Iterator[SegmentInstruction]:
+        """A reduction: its first step moves, the others combine, with the same hardware loops."""
+        operands = {"dst": form.writes[0], "src": form.read("x")}
+        move = {"operation": AluOp.MOV, "destination": OutMemory.ACC}
+        combine = {"operation": operation, "destination": OutMemory.ACC}
+        for nest in concrete_nests(form, env, live, operands):
+            _check_accumulation(form, nest, "dst")
+            for folded in self._folded(Opcode.ALU, nest, unroll_reduce=True):
+                begins = [first and folded.nest.initial for first in folded.first]
+                if any(begins):
+                    yield self._alu(_chosen(folded, begins), move, operands, live)
+                if not all(begins):
+                    rest = _chosen(folded, [not begin for begin in begins])
+                    yield self._alu(rest, combine, operands, live, updates=True)
+
+    def _alu(
+        self,
+        folded: Folded,
+        fields: Mapping[str, int],
+        operands: Mapping[str, RegionForm],
+        live: Live,
+        updates: bool = False,
+    ) -> SegmentInstruction:
+        rows = [
+            _access(folded, "dst", operands, live, reads=updates, writes=True),
+            _access(folded, "src", operands, live, reads=True),
+        ]
+        if "par" in operands:
+            rows.append(_access(folded, "par", operands, live, reads=True))
+            uops = folded.uops
+        else:
+            uops = tuple((*uop, 0) for uop in folded.uops)
+        template = Instruction.of(Opcode.ALU, **fields, **_loop_fields(folded))
+        return SegmentInstruction(template, tuple(rows), uops=uops)
+
+    def _folded(
+        self, opcode: Opcode, nest: Nest, unroll_reduce: bool = False
+    ) -> Iterator[Folded]:
+        return fold(
+            nest,
+            max_uops=self._max_uops[opcode],
+            max_extent=self._max_extent[opcode],
+            unroll_reduce=unroll_reduce,
+        )
+
+
+def _chosen(folded: Folded, keep: list[bool]) -> Folded:
+    """Only some of the micro-ops."""
+    kept = [uop for uop, wanted in zip(folded.uops, keep, strict=True) if wanted]
+    return replace(folded, uops=tuple(kept), first=(True,) * len(kept))
+
+
+def _loop_fields(folded: Folded) -> dict[str, int]:
+    fields = {f"{name}_base": row for name, row in folded.nest.bases.items()}
+    for level, extent in enumerate(folded.extents):
+        fields[f"extent{level}"] = extent
+        for name, factors in folded.factors.items():
+            fields[f"{name}_factor{level}"] = factors[level]
+    return fields
+
+
+def _access(
+    folded: Folded,
+    name: str,
+    operands: Mapping[str, RegionForm],
+    live: Live,
+    reads: bool = False,
+    writes: bool = False,
+) -> RowAccess:
+    begin, end = folded.nest.hull(name)
+    instance = live[operands[name].region.buffer].instance
+    return RowAccess(instance, f"{name}_base", begin, end, reads, writes)
+
+
+def _same_instance(a: RegionForm, b: RegionForm, live: Live) -> bool:
+    return live[a.region.buffer].instance is live[b.region.buffer].instance
+
+
+def _check_accumulation(form: BlockForm, nest: Nest, target: str) -> None:
+    for reduce, step, extent in zip(nest.reduce, nest.steps[target], nest.extents, strict=True):
+        if extent > 1 and reduce != (step == 0):
+            raise ScheduleError(
+                f"a loop around block {form.realize.block.name!r} must either accumulate or move on "
+                "to another accumulator, not both"
+            )

@@ -1,0 +1,162 @@
+"""LOAD and STORE instructions for tensorized copies.
+
+Input: a copy's forms and what is on chip. The box of one execution has constant bounds; what of it lies
+outside the source tensor becomes the pads of the LOAD.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from daedal.compiler.codegen.boxes import CopyDim, Piece, split_box
+from daedal.compiler.codegen.concrete import Env, loop_ranges
+from daedal.compiler.codegen.forms import BlockForm, RegionForm
+from daedal.compiler.codegen.instances import MEMORIES, ROW_DIMS, Live, dense_strides
+from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
+from daedal.compiler.tir.expr import Buffer, Var
+from daedal.isa.errors import ScheduleError
+from daedal.isa.instruction import Instruction
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import LoadMemory, Opcode, OutMemory, instruction_layout
+from daedal.isa.transfer import PADDABLE
+from daedal.isa.variant import Variant
+
+__all__ = ["TransferBuilder"]
+
+_Box = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy between a tensor and an on-chip buffer, as the instruction set sees it."""
+
+    opcode: Opcode
+    memory: LoadMemory | OutMemory
+    tensor: Buffer
+    chip: Buffer
+    row_bytes: int
+    pad_value: int
+
+
+class TransferBuilder:
+    """Builds the transfers of one variant; `names` gives the program's name of each tensor."""
+
+    def __init__(self, variant: Variant, names: dict[Buffer, str]) -> None:
+        self._variant = variant
+        self._names = names
+        layout = instruction_layout(variant, Opcode.LOAD)
+        self._max_stride_beats = (1 << layout["row_stride_beats"].width) - 1
+        self._max_pad = (1 << layout["pad_top"].width) - 1
+        self.tensor_bytes: dict[str, int] = {}
+
+    def build(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
+        """Instructions for one execution of a copy (`form` is its leaf's) in its nest."""
+        copy = self._copy(form)
+        for inner, ranges in loop_ranges(form, env):
+            source = _box(form.reads[0], inner, ranges)
+            target = _box(form.writes[0], inner, ranges)
+            yield from self._box(copy, source, target, live)
+
+    def _copy(self, form: BlockForm) -> _Copy:
+        source, target = form.reads[0].region, form.writes[0].region
+        variant = self._variant
+        memory: LoadMemory | OutMemory
+        if target.buffer.scope == "global":
+            memory = OutMemory.ACC if source.buffer.scope == "acc" else OutMemory.OUT
+            bits = scratchpad(variant, memory.memory).memory_bits
+            opcode, tensor, chip = Opcode.STORE, target.buffer, source.buffer
+        else:
+            tensor, chip, opcode = source.buffer, target.buffer, Opcode.LOAD
+            kind = MEMORIES[chip.scope]
+            narrow = kind is Memory.ACC and tensor.dtype != chip.dtype
+            memory = LoadMemory.ACC_NARROW if narrow else LoadMemory[kind.name]
+            bits = (
+                variant.array.input_bits if narrow else scratchpad(variant, memory.memory).memory_bits
+            )
+        row_bytes = scratchpad(variant, memory.memory).elements * bits // 8
+        self._note(tensor, row_bytes)
+        return _Copy(opcode, memory, tensor, chip, row_bytes, int(source.pad_value or 0))
+
+    def _note(self, tensor: Buffer, row_bytes: int) -> None:
+        rows = 1
+        for extent in tensor.shape[:-ROW_DIMS]:
+            rows *= extent
+        name = self._names[tensor]
+        known = self.tensor_bytes.setdefault(name, rows * row_bytes)
+        assert known == rows * row_bytes, f"{name!r} is read in rows of two sizes"
+
+    def _box(
+        self, copy: _Copy, source: _Box, target: _Box, live: Live
+    ) -> Iterator[SegmentInstruction]:
+        held = live[copy.chip]
+        loads = copy.opcode is Opcode.LOAD
+        outer, chip_box = (source, target) if loads else (target, source)
+        memory_strides = dense_strides(copy.tensor.shape[:-ROW_DIMS])
+        dims = []
+        chip_row = memory_row = 0
+        for dim, (stride, chip_stride) in enumerate(
+            zip(memory_strides, held.strides, strict=True)
+        ):
+            low, high = outer[dim]
+            begin, end = max(low, 0), min(high, copy.tensor.shape[dim])
+            if end <= begin:
+                begin = end = min(max(low, 0), copy.tensor.shape[dim])
+                pads = (high - low, 0)
+            else:
+                pads = (begin - low, high - end)
+            dims.append(CopyDim(end - begin, stride, chip_stride, *pads))
+            chip_row += (chip_box[dim][0] - held.origin[dim]) * chip_stride
+            memory_row += begin * stride
+        if any(dim.padded for dim in dims) and copy.memory not in PADDABLE:
+            known = ", ".join(item.name for item in PADDABLE)
+            raise ScheduleError(
+                f"only loads into {known} may reach outside their tensor, not one of "
+                f"{copy.tensor.name!r} into {copy.chip.name!r}"
+            )
+        beats = copy.row_bytes // self._variant.bus_bytes
+        pieces = split_box(
+            dims, chip_row, memory_row, self._max_stride_beats // beats, self._max_pad
+        )
+        for piece in pieces:
+            yield self._instruction(copy, piece, beats, live)
+
+    def _instruction(self, copy: _Copy, piece: Piece, beats: int, live: Live) -> SegmentInstruction:
+        top, bottom, left, right = piece.pads
+        fields = {
+            "memory": copy.memory,
+            "row": piece.chip_row,
+            "offset_beats": piece.memory_row * beats,
+            "blocks": piece.blocks,
+            "rows": piece.rows,
+            "cols": piece.cols,
+            "row_stride_beats": piece.row_stride * beats,
+            "block_stride_beats": piece.block_stride * beats,
+        }
+        if any(piece.pads):
+            fields |= {"pad_top": top, "pad_bottom": bottom, "pad_left": left, "pad_right": right}
+            fields |= {"pad_value": copy.pad_value}
+        count = piece.blocks * (top + piece.rows + bottom) * (left + piece.cols + right)
+        loads = copy.opcode is Opcode.LOAD
+        access = RowAccess(
+            live[copy.chip].instance,
+            "row",
+            piece.chip_row,
+            piece.chip_row + count,
+            reads=not loads,
+            writes=loads,
+        )
+        template = Instruction.of(copy.opcode, **fields)
+        return SegmentInstruction(template, (access,), tensor=self._names[copy.tensor])
+
+
+def _box(form: RegionForm, env: Env, ranges: dict[Var, range]) -> _Box:
+    """``[low, high)`` per dimension over all iterations of the loops in `ranges`."""
+    box = []
+    for minimum, part in zip(form.minima, form.region.ranges, strict=True):
+        at = minimum.at(env)
+        low = high = at.constant
+        for var, factor in at.terms:
+            assert factor > 0, "copies count up"
+            low += factor * ranges[var][0]
+            high += factor * ranges[var][-1]
+        box.append((low, high + part.extent))
+    return box

@@ -1,0 +1,68 @@
+"""Two-dimensional integer convolution on blocked tensors.
+
+Source: ONNX Conv (opset 11) for strides, dilations and pads.
+"""
+
+from collections.abc import Sequence
+
+from daedal.compiler import te
+from daedal.compiler.ops.requantize import Bounds, requantized
+
+__all__ = ["conv2d", "output_extent"]
+
+
+def output_extent(size: int, kernel: int, stride: int, pads: tuple[int, int], dilation: int) -> int:
+    """Outputs along one dimension."""
+    return (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def conv2d(
+    x: te.Tensor,
+    w: te.Tensor,
+    params: te.Tensor,
+    *,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    pad_value: int,
+    bounds: Bounds,
+    accumulator: str = "int32",
+) -> te.Tensor:
+    """Convolution and requantization.
+
+    Parameters
+    ----------
+    x : (NB, IB, H, W, batch, block_in).
+    w : (OB, IB, KH, KW, block_out, block_in).
+    params : (OB, block_out, 3) int64: bias, multiplier, shift of each output channel.
+    pads : top, left, bottom, right; filled with `pad_value`.
+
+    Returns
+    -------
+    (NB, OB, OH, OW, batch, block_out); the accumulators before it are the tensor ``acc``.
+    """
+    nb, ib, height, width, batch, block_in = x.shape
+    ob, _, kh, kw, block_out, _ = w.shape
+    top, left, bottom, right = pads
+    oh = output_extent(height, kh, strides[0], (top, bottom), dilations[0])
+    ow = output_extent(width, kw, strides[1], (left, right), dilations[1])
+    ic, r, s = te.reduce_axis(ib, "ic"), te.reduce_axis(kh, "kh"), te.reduce_axis(kw, "kw")
+    i = te.reduce_axis(block_in, "i")
+    source = x.padded(pad_value) if any(pads) else x
+    acc = te.compute(
+        (nb, ob, oh, ow, batch, block_out),
+        lambda n, oc, h, v, b, o: te.sum(
+            source[
+                n,
+                ic,
+                h * strides[0] + r * dilations[0] - top,
+                v * strides[1] + s * dilations[1] - left,
+                b,
+                i,
+            ].astype(accumulator)
+            * w[oc, ic, r, s, o, i].astype(accumulator),
+            [ic, r, s, i],
+        ),
+        "acc",
+    )
+    return requantized(acc, params, bounds, x.dtype)

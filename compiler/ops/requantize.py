@@ -1,0 +1,46 @@
+"""The end of every integer operator: accumulators to outputs, in one rounding."""
+
+from dataclasses import dataclass
+
+from daedal.compiler import te
+
+__all__ = ["Bounds", "requantize", "requantized"]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What finishes a result: ``clip(rounded + zero_point, low, high)``."""
+
+    zero_point: int = 0
+    low: int = -128
+    high: int = 127
+
+
+def requantized(acc: te.Tensor, params: te.Tensor, bounds: Bounds, dtype: str) -> te.Tensor:
+    """``y``: (NB, CB, H, W, batch, block) accumulators with `params` (CB or 1, block, 3) per channel."""
+    per_channel = params.shape[0] > 1 or acc.shape[1] == 1
+
+    def element(n, c, h, w, b, o):  # type: ignore[no-untyped-def]
+        row = c if per_channel else 0
+        return te.requantize(
+            acc[n, c, h, w, b, o],
+            params[row, o, 0],
+            params[row, o, 1],
+            params[row, o, 2],
+            bounds.zero_point,
+            bounds.low,
+            bounds.high,
+            dtype,
+        )
+
+    return te.compute(acc.shape, element, "y")
+
+
+def requantize(
+    x: te.Tensor, params: te.Tensor, *, bounds: Bounds, accumulator: str = "int32"
+) -> te.Tensor:
+    """Change of scale, zero point and bounds, with the one parameter row (1, block, 3)."""
+    wide = te.compute(
+        x.shape, lambda n, c, h, w, b, o: x[n, c, h, w, b, o].astype(accumulator), "wide"
+    )
+    return requantized(wide, params, bounds, x.dtype)

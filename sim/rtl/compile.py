@@ -1,0 +1,208 @@
+"""Calls the tools that turn Verilog into a simulator: Verilator with a C++ compiler, or Icarus.
+
+Input: source files in a scratch folder. Output: one program file. `build.py` adds the cache.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from daedal.isa.errors import ToolError
+from daedal.sim.rtl.toolchain import (
+    Compiler,
+    find_compiler,
+    find_icarus,
+    find_make,
+    find_verilator,
+    tool_environment,
+)
+
+__all__ = ["build_icarus", "build_verilator", "icarus_identity", "verilator_identity"]
+
+JOBS = 2  # parallel compilers: two cores are what the project promises its times on
+LOG_TAIL_LINES = 25
+
+
+def verilator_identity() -> list[str]:
+    import cocotb_tools.config
+
+    # The libraries' folder is linked into the simulator by its absolute path.
+    return [
+        find_verilator().version,
+        find_compiler().version,
+        importlib.metadata.version("cocotb"),
+        str(cocotb_tools.config.libs_dir),
+    ]
+
+
+def icarus_identity() -> list[str]:
+    return [find_icarus().version]
+
+
+def _verilator_options(waves: bool) -> list[str]:
+    """Options that decide speed; each was measured on a 16x16 int8 array with its scratchpads."""
+    return [
+        "-O3",
+        "--timing",  # the clock is in the harness: nothing outside wakes once per cycle
+        "--x-assign",
+        "fast",
+        "--x-initial",
+        "fast",
+        "--no-assert",
+        "--output-split",
+        "20000",  # several files, so that two compilers share the work
+        "-Wno-fatal",  # emitted Verilog is not written for a linter
+        *(["--trace-vcd", "+define+DAEDAL_WAVES"] if waves else []),
+    ]
+
+
+def build_verilator(
+    scratch: Path,
+    files: list[str],
+    program: Path,
+    top: str,
+    parameters: Mapping[str, int],
+    waves: bool,
+    report: Callable[[str], None],
+) -> None:
+    import cocotb_tools.config
+
+    verilator, compiler, make = find_verilator(), find_compiler(), find_make()
+    if " " in str(scratch):
+        raise ToolError(
+            f"make cannot build in a folder with spaces in its name ({scratch.parent}); "
+            "choose another cache folder"
+        )
+    libs = cocotb_tools.config.libs_dir
+    main = cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp"
+    environment = tool_environment() | {"VERILATOR_ROOT": str(verilator.root)}
+    # The harness marks what Python sees; any other top shows its ports (and nothing below).
+    public = [] if top == "harness" else ["--public-flat-rw", "--public-depth", "1"]
+    report("translating Verilog to C++ (Verilator)")
+    _run(
+        [
+            str(verilator.binary),
+            *("--cc", "--exe", "--vpi", "--Mdir", "obj", "--prefix", "Vtop", "-o", "simulator"),
+            *("--top-module", top),
+            *_verilator_options(waves),
+            *public,
+            *(f"-G{name}={value}" for name, value in parameters.items()),
+            *("-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator"),
+            str(main),
+            *files,
+        ],
+        scratch,
+        environment,
+        "Verilator",
+    )
+    variables = _make_variables(compiler, waves)
+    runtime = _runtime_folder(scratch.parent, variables)
+    if runtime.is_dir():
+        for compiled in runtime.iterdir():
+            shutil.copyfile(compiled, scratch / "obj" / compiled.name)
+    report("compiling the simulator (C++)")
+    _run(
+        [str(make), "-C", "obj", "-f", "Vtop.mk", "-j", str(JOBS), *variables],
+        scratch,
+        environment,
+        "the C++ compiler",
+    )
+    if not runtime.is_dir():
+        _keep_runtime(scratch / "obj", runtime)
+    os.replace(scratch / "obj" / "simulator", program)
+
+
+def _runtime_folder(cache_dir: Path, variables: list[str]) -> Path:
+    """Return where Verilator's run-time library lies compiled: half the work of a small build."""
+    text = json.dumps([verilator_identity(), variables])
+    return cache_dir / f"verilator-runtime-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+
+
+def _keep_runtime(objects: Path, runtime: Path) -> None:
+    scratch = Path(tempfile.mkdtemp(prefix="runtime-", dir=runtime.parent))
+    for compiled in objects.glob("verilated*.o"):
+        shutil.copyfile(compiled, scratch / compiled.name)
+    try:
+        scratch.rename(runtime)
+    except OSError:  # another builder was faster, and its files are the same
+        shutil.rmtree(scratch)
+
+
+def _make_variables(compiler: Compiler, waves: bool) -> list[str]:
+    """Return what the wheel's makefile lacks or guesses: tools by name, flags, optimization."""
+    gcc = compiler.family == "gcc"
+    return [
+        f"CXX={compiler.command}",
+        f"LINK={compiler.command}",
+        f"AR={shutil.which('ar') or f'{sys.executable} -m ziglang ar'}",
+        f"PYTHON3={sys.executable}",
+        "CFG_CXXFLAGS_STD=-std=gnu++20",
+        f"CFG_CXXFLAGS_COROUTINES={'-fcoroutines' if gcc else ''}",
+        f"CFG_CXXFLAGS_PCH_I={'-include' if gcc else '-include-pch'}",
+        f"CFG_GCH_IF_CLANG={'' if gcc else '.gch'}",
+        "CFG_LDLIBS_THREADS=-lpthread",
+        "OPT_FAST=-O2",
+        "OPT_SLOW=-O0",
+        "OPT_GLOBAL=-O2",
+        f"VM_TRACE={int(waves)}",
+    ]
+
+
+def build_icarus(
+    scratch: Path,
+    files: list[str],
+    program: Path,
+    top: str,
+    parameters: Mapping[str, int],
+    waves: bool,
+    report: Callable[[str], None],
+) -> None:
+    report("compiling the simulation (Icarus)")
+    _run(
+        [
+            str(find_icarus().iverilog),
+            *("-g2012", "-s", top, "-o", str(program)),
+            *(f"-P{top}.{name}={value}" for name, value in parameters.items()),
+            *(["-DDAEDAL_WAVES"] if waves else []),
+            *files,
+        ],
+        scratch,
+        tool_environment(),
+        "Icarus Verilog",
+    )
+
+
+def _run(command: list[str], folder: Path, environment: dict[str, str], who: str) -> None:
+    """Run one tool to its end; it dies with us if we are interrupted."""
+    log = folder / "log"
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # make and its compilers form one group to end together
+        )
+        try:
+            status = process.wait()
+        except BaseException:
+            os.killpg(process.pid, 15)
+            process.wait()
+            raise
+    if status != 0:
+        lines = log.read_text(errors="replace").splitlines()
+        told = [line for line in lines if re.search("error", line, re.IGNORECASE)] or lines
+        tail = "\n".join(told[-LOG_TAIL_LINES:])
+        raise ToolError(
+            f"{who} could not build the simulator (exit status {status}); it said:\n{tail}"
+        )

@@ -1,0 +1,66 @@
+"""Simulators for these tests: built once, kept between sessions, found by content."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from daedal.isa.errors import ToolError
+from daedal.sim.rtl.build import SIMULATORS, Built, build_protocol_simulator, build_simulator
+
+HERE = Path(__file__).resolve().parent
+CACHE = HERE.parents[2] / ".daedal" / "rtl"
+WORDS = 1 << 16  # of 8 bytes
+
+
+@pytest.fixture(scope="session")
+def cache_dir() -> Path:
+    return CACHE
+
+
+@pytest.fixture(scope="session")
+def standin_verilog() -> str:
+    """The accelerator's pins on a copy engine."""
+    return (HERE / "standin.v").read_text()
+
+
+@pytest.fixture(params=SIMULATORS)
+def simulator(request: pytest.FixtureRequest) -> str:
+    """Each simulator in turn; a missing one skips with its own sentence."""
+    from daedal.sim.rtl.toolchain import find_compiler, find_icarus, find_make, find_verilator
+
+    needed: dict[str, tuple[Callable[[], object], ...]] = {
+        "verilator": (find_verilator, find_compiler, find_make),
+        "icarus": (find_icarus,),
+    }
+    for find in needed[request.param]:
+        try:
+            find()
+        except ToolError as error:
+            pytest.skip(str(error))
+    return str(request.param)
+
+
+@pytest.fixture
+def standin(simulator: str, standin_verilog: str) -> Built:
+    """The stand-in inside the harness."""
+    return build_simulator(
+        standin_verilog,
+        data_bits=64,
+        addr_bits=32,
+        words=WORDS,
+        cache_dir=CACHE,
+        simulator=simulator,
+    )
+
+
+@pytest.fixture
+def bare_standin(simulator: str, standin_verilog: str) -> Built:
+    """The stand-in by itself, for cocotbext-axi."""
+    return build_protocol_simulator(
+        standin_verilog,
+        data_bits=64,
+        addr_bits=32,
+        words=WORDS,
+        cache_dir=CACHE,
+        simulator=simulator,
+    )
