@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.pipeline import compile_model
+from daedal.compiler.model import compile_model
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import ModelError

@@ -7,7 +7,7 @@ Source: AMBA AXI and ACE Protocol Specification (ARM IHI 0022), chapters A2 (sig
 rules) and B1 (AXI4-Lite).
 """
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -56,16 +56,12 @@ def address_channel(variant: Variant) -> data.StructLayout:
 
 def read_channel(variant: Variant) -> data.StructLayout:
     """R: one bus word, RRESP, and whether it is the last of its burst."""
-    return data.StructLayout(
-        {"id": ID_BITS, "data": variant.bus.data_bits, "resp": 2, "last": 1}
-    )
+    return data.StructLayout({"id": ID_BITS, "data": variant.bus.data_bits, "resp": 2, "last": 1})
 
 
 def write_channel(variant: Variant) -> data.StructLayout:
     """W: one bus word, one strobe per byte, and whether it is the last of its burst."""
-    return data.StructLayout(
-        {"data": variant.bus.data_bits, "strb": variant.bus_bytes, "last": 1}
-    )
+    return data.StructLayout({"data": variant.bus.data_bits, "strb": variant.bus_bytes, "last": 1})
 
 
 def response_channel() -> data.StructLayout:
@@ -86,7 +82,7 @@ def _channels(variant: Variant) -> dict[str, tuple[data.StructLayout, bool]]:
 
 
 def axi4_pins(variant: Variant, prefix: str) -> dict[str, wiring.Member]:
-    """Pins of the AXI4 master as members of the top's signature, named `prefix` + ``awaddr``, ..."""
+    """Pins of the AXI4 master, to be members of the top: `prefix` + ``awaddr``, ..."""
     pins = {}
     for channel, (layout, sends) in _channels(variant).items():
         forward, backward = (Out, In) if sends else (In, Out)
@@ -107,7 +103,7 @@ def connect_axi4_pins(
     variant: Variant,
     **channels: stream.Interface,
 ) -> None:
-    """Wire the streams `aw`, `w`, `b`, `ar` and `r` (as the masters own them) to the pins of `top`."""
+    """Wire the masters' streams `aw`, `w`, `b`, `ar` and `r` to the pins of `top`."""
     size = (variant.bus_bytes - 1).bit_length()
     constants = {
         "size": size,
@@ -120,7 +116,7 @@ def connect_axi4_pins(
     for channel, (layout, sends) in _channels(variant).items():
         ours = channels[channel]
 
-        def pin(name: str, channel: str = channel):  # noqa: ANN202 (amaranth is untyped)
+        def pin(name: str, channel: str = channel) -> Value:
             return getattr(top, f"{prefix}{channel}{name}")
 
         for name, _ in layout:

@@ -33,14 +33,14 @@ class BlockFifo(wiring.Component):
     o : ``Out(stream.Signature(shape))``
     """
 
-    def __init__(self, *, shape: Any, depth: int):
+    def __init__(self, *, shape: Any, depth: int) -> None:
         if depth < 2 or depth & (depth - 1):
             raise ValueError(f"depth must be a power of two of at least 2, not {depth!r}")
         self._shape = shape
         self._depth = depth
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.memory = memory = Memory(shape=self._shape, depth=self._depth, init=[])
         write, read = memory.write_port(), memory.read_port()

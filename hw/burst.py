@@ -44,13 +44,13 @@ class BurstSplitter(wiring.Component):
     o : ``Out(stream.Signature(burst_layout(variant)))``, straight from registers.
     """
 
-    def __init__(self, *, variant: Variant):
+    def __init__(self, *, variant: Variant) -> None:
         self._page_bits = (PAGE_BYTES // variant.bus_bytes - 1).bit_length()
         super().__init__(
             {"i": In(read_request(variant)), "o": Out(stream.Signature(burst_layout(variant)))}
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         low_bits = MAX_BURST_BEATS.bit_length() - 1
 
@@ -62,9 +62,7 @@ class BurstSplitter(wiring.Component):
         # Only in the last 32 words of a page is its end nearer than 32 beats.
         near_end = address[low_bits : self._page_bits].all()
         limit = Signal(range(MAX_BURST_BEATS + 1))
-        m.d.comb += limit.eq(
-            Mux(near_end, MAX_BURST_BEATS - address[:low_bits], MAX_BURST_BEATS)
-        )
+        m.d.comb += limit.eq(Mux(near_end, MAX_BURST_BEATS - address[:low_bits], MAX_BURST_BEATS))
         last = beats <= limit
         length = Mux(last, beats[: len(limit)], limit)
 

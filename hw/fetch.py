@@ -68,7 +68,7 @@ class Fetch(wiring.Component):
         Number of the instruction at hand, or of the last one while there is none.
     """
 
-    def __init__(self, *, variant: Variant):
+    def __init__(self, *, variant: Variant) -> None:
         self._variant = variant
         queue = stream.Signature(entry_layout(variant))
         super().__init__(
@@ -90,13 +90,15 @@ class Fetch(wiring.Component):
         )
         self._beats = instruction_bits(variant) // variant.bus.data_bits
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         running = Signal()
         outstanding = self._ask(m, running)
         entry_valid, entry, response, left, take = self._assemble(m, running)
 
-        opcode = entry.instruction[: instruction_layout(self._variant, Opcode.FINISH)["opcode"].width]
+        opcode = entry.instruction[
+            : instruction_layout(self._variant, Opcode.FINISH)["opcode"].width
+        ]
         good = entry_valid & running & ~response[1]
         m.d.comb += self.index.eq(entry.index)
 
@@ -166,8 +168,14 @@ class Fetch(wiring.Component):
             m.d.sync += [left.eq(self.length * beats), address.eq(self.program_word_address)]
         return outstanding
 
-    def _assemble(self, m: Module, running: Signal):  # noqa: ANN202 (amaranth is untyped)
-        """Collect the words of an instruction; return it, its response, and what is left."""
+    def _assemble(
+        self, m: Module, running: Signal
+    ) -> tuple[Signal, data.View, Signal, Signal, Signal]:
+        """Collect the words of an instruction.
+
+        Returns whether there is one, it, its worst response, how many are still to come, and the
+        signal that takes it.
+        """
         beats, width = self._beats, self._variant.bus.data_bits
         entry = Signal(entry_layout(self._variant), reset_less=True)
         entry_valid = Signal()
@@ -211,7 +219,15 @@ class Fetch(wiring.Component):
             ]
         return entry_valid, entry, response, left, take
 
-    def _report(self, m: Module, running, entry_valid, response, known, left) -> None:
+    def _report(
+        self,
+        m: Module,
+        running: Signal,
+        entry_valid: Signal,
+        response: Signal,
+        known: Signal,
+        left: Signal,
+    ) -> None:
         """Raise the error pulse, and stop for good."""
         m.d.sync += self.error.valid.eq(0)
         with m.If(running & (Mux(entry_valid, response[1] | ~known, left == 0))):

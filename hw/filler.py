@@ -1,6 +1,6 @@
 """The half of LOAD that writes: words in, row by row with pads, onto the fill port."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -75,7 +75,7 @@ class LoadFiller(wiring.Component):
         The last of a job is still on its way.
     """
 
-    def __init__(self, *, variant: Variant):
+    def __init__(self, *, variant: Variant) -> None:
         self._variant = variant
         super().__init__(
             {
@@ -91,7 +91,7 @@ class LoadFiller(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         word = self.data.payload
         job = Signal.like(self.job.payload, reset_less=True)
@@ -100,17 +100,13 @@ class LoadFiller(wiring.Component):
 
         row = Signal(len(job.row) + 1, reset_less=True)  # one bit more than any scratchpad has
         beat = Signal.like(self.fill.payload.beat, reset_less=True)
-        in_data = Signal()
         last = Signal()  # of the job
         row_done = Signal()  # with this step
         step = Signal()
 
         m.submodules.walk = walk = _PlaneWalk(variant=self._variant)
-        m.d.comb += [
-            walk.job.eq(self.job.payload),
-            walk.step.eq(step & row_done),
-            in_data.eq(walk.in_data),
-        ]
+        m.d.comb += [walk.job.eq(self.job.payload), walk.step.eq(step & row_done)]
+        in_data = walk.in_data
 
         last_beat = Signal.like(beat, reset_less=True)
         beyond_mask = Signal.like(row, reset_less=True)
@@ -138,7 +134,9 @@ class LoadFiller(wiring.Component):
             m.d.sync += [
                 self.fill.valid.eq(step & ~job.empty),
                 self.fill.payload.memory.eq(
-                    Mux(~in_data & (job.memory == LoadMemory.ACC_NARROW), LoadMemory.ACC, job.memory)
+                    Mux(
+                        ~in_data & (job.memory == LoadMemory.ACC_NARROW), LoadMemory.ACC, job.memory
+                    )
                 ),
                 self.fill.payload.row.eq(row),
                 self.fill.payload.beat.eq(beat),
@@ -177,7 +175,9 @@ class LoadFiller(wiring.Component):
                         ]
         return m
 
-    def _report(self, m: Module, ready, job, beyond, halted) -> None:
+    def _report(
+        self, m: Module, ready: Value, job: data.View, beyond: Value, halted: Signal
+    ) -> None:
         """Raise the error pulse, and stop for good."""
         response = self.data.payload.response
         m.d.sync += self.error.valid.eq(0)
@@ -186,9 +186,7 @@ class LoadFiller(wiring.Component):
                 halted.eq(1),
                 self.error.valid.eq(1),
                 self.error.index.eq(job.retire.index),
-                self.error.code.eq(
-                    Mux(response[0], ErrorCode.READ_DECERR, ErrorCode.READ_SLVERR)
-                ),
+                self.error.code.eq(Mux(response[0], ErrorCode.READ_DECERR, ErrorCode.READ_SLVERR)),
             ]
             with m.If(job.illegal):
                 m.d.sync += self.error.code.eq(ErrorCode.ILLEGAL_INSTRUCTION)
@@ -201,7 +199,7 @@ class LoadFiller(wiring.Component):
         value = self.job.payload.pad_value
         result = Signal(variant.bus.data_bits, name="pad_word_next")
 
-        def filled(element_bits: int):  # noqa: ANN202 (amaranth is untyped)
+        def filled(element_bits: int) -> Value:
             element = Signal(element_bits, name=f"pad_element_{element_bits}")
             m.d.comb += element.eq(value.as_signed())
             return Cat([element] * (variant.bus.data_bits // element_bits))
@@ -215,7 +213,7 @@ class LoadFiller(wiring.Component):
 class _PlaneWalk(wiring.Component):
     """Where the filler is in its planes: on data or on pad, and whether at the very end."""
 
-    def __init__(self, *, variant: Variant):
+    def __init__(self, *, variant: Variant) -> None:
         super().__init__(
             {
                 "job": In(fill_job_layout(variant)),
@@ -226,7 +224,7 @@ class _PlaneWalk(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         job = Signal.like(self.job, reset_less=True)
         x = Signal.like(job.last_x, reset_less=True)

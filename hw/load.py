@@ -53,7 +53,7 @@ class Load(wiring.Component):
         Pads of ACC_NARROW appear as pads of ACC: their value is not narrowed.
     """
 
-    def __init__(self, *, variant: Variant):
+    def __init__(self, *, variant: Variant) -> None:
         self._variant = variant
         super().__init__(
             {
@@ -65,7 +65,7 @@ class Load(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         variant = self._variant
         m.submodules.requests = requests = StridedRequests(variant=variant)
@@ -119,7 +119,7 @@ class Load(wiring.Component):
             m.d.comb += self.activity.eq(Activity.DRAIN)
         return m
 
-    def _row_beats(self, m: Module, fields) -> Signal:
+    def _row_beats(self, m: Module, fields: data.View) -> Signal:
         """Bus words of one row of memory: a shift, for all row sizes are powers of two."""
         beats = Signal.like(self.request.payload.beats, name="row_beats")
         with m.Switch(fields.memory):
@@ -129,7 +129,7 @@ class Load(wiring.Component):
                     m.d.comb += beats.eq(fields.cols << shift)
         return beats
 
-    def _prepare_job(self, m: Module, head, job) -> Signal:
+    def _prepare_job(self, m: Module, head: data.View, job: data.View) -> Signal:
         """Derive what the filler needs; return whether the instruction is illegal."""
         fields = head.instruction
         height = fields.pad_top + fields.rows + fields.pad_bottom

@@ -1,4 +1,4 @@
-"""The read side of the AXI4 master: FETCH and LOAD ask for words, bursts go out, words come back."""
+"""The read side of the AXI4 master: FETCH and LOAD ask, bursts go out, words come back."""
 
 from amaranth.hdl import Fragment, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
@@ -62,7 +62,7 @@ class ReadMaster(wiring.Component):
         A word has come in.
     """
 
-    def __init__(self, *, variant: Variant, readers: int = 2):
+    def __init__(self, *, variant: Variant, readers: int = 2) -> None:
         if not 1 <= readers <= 1 << ID_BITS:
             raise ValueError(f"readers must be 1 to {1 << ID_BITS}, not {readers!r}")
         self._variant = variant
@@ -83,7 +83,7 @@ class ReadMaster(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Fragment:
+    def elaborate(self, platform: object) -> Fragment:
         m = Module()
         variant = self._variant
         most = variant.bus.read_bursts
@@ -130,14 +130,10 @@ class ReadMaster(wiring.Component):
                 m.d.sync += [
                     self.ar.valid.eq(1),
                     self.ar.payload.id.eq(reader),
-                    self.ar.payload.addr.eq(
-                        burst.address << (variant.bus_bytes - 1).bit_length()
-                    ),
+                    self.ar.payload.addr.eq(burst.address << (variant.bus_bytes - 1).bit_length()),
                     self.ar.payload.len.eq(burst.beats - 1),
                 ]
-            m.d.sync += space.eq(
-                space + (words.valid & words.ready) - Mux(grant, burst.beats, 0)
-            )
+            m.d.sync += space.eq(space + (words.valid & words.ready) - Mux(grant, burst.beats, 0))
             m.d.comb += [
                 fifo.i.valid.eq(word_valid & (word.id == reader)),
                 fifo.i.payload.data.eq(word.data),

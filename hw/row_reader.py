@@ -1,6 +1,6 @@
 """The half of STORE that reads: scratchpad rows in their order, cut into bus words."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -54,7 +54,7 @@ class RowReader(wiring.Component):
         The next row of the job at hand does not exist (it stays so), and whose job that is.
     """
 
-    def __init__(self, *, variant: Variant):
+    def __init__(self, *, variant: Variant) -> None:
         self._variant = variant
         acc, out = scratchpad(variant, Memory.ACC), scratchpad(variant, Memory.OUT)
         super().__init__(
@@ -70,13 +70,11 @@ class RowReader(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         acc = scratchpad(self._variant, Memory.ACC)
         out = scratchpad(self._variant, Memory.OUT)
-        row_layout = data.StructLayout(
-            {"from_acc": 1, "bits": max(acc.row_bits, out.row_bits)}
-        )
+        row_layout = data.StructLayout({"from_acc": 1, "bits": max(acc.row_bits, out.row_bits)})
         m.submodules.rows = rows = SyncFIFO(width=row_layout.size, depth=_ROWS)
         landed = Signal(row_layout)
         m.d.comb += rows.w_data.eq(landed)
@@ -94,13 +92,11 @@ class RowReader(wiring.Component):
         cutting = self._cut(m, rows, row_layout(rows.r_data))
         acc_pending = Signal(2)
         m.d.sync += acc_pending.eq(Cat(acc_step, acc_pending[0]))
-        m.d.comb += self.active.eq(
-            reading | out_pending | out_lands | acc_pending.any() | cutting
-        )
+        m.d.comb += self.active.eq(reading | out_pending | out_lands | acc_pending.any() | cutting)
         return m
 
-    def _walk(self, m: Module, rows: SyncFIFO):  # noqa: ANN202 (amaranth is untyped)
-        """Go through the rows of jobs; return the reads and whether a job is at hand."""
+    def _walk(self, m: Module, rows: SyncFIFO) -> tuple[Value, Value, Value]:
+        """Go through the rows of jobs; return: reads OUT, reads ACC, has a job."""
         acc = scratchpad(self._variant, Memory.ACC)
         out = scratchpad(self._variant, Memory.OUT)
         active = Signal()
@@ -146,7 +142,7 @@ class RowReader(wiring.Component):
             ]
         return self.out_read.enable, step & from_acc, active
 
-    def _cut(self, m: Module, rows: SyncFIFO, head):  # noqa: ANN202 (amaranth is untyped)
+    def _cut(self, m: Module, rows: SyncFIFO, head: data.View) -> Value:
         """Give out the words of the oldest row; return whether there are any."""
         acc = scratchpad(self._variant, Memory.ACC)
         out = scratchpad(self._variant, Memory.OUT)

@@ -63,7 +63,7 @@ class Store(wiring.Component):
         To writer 0 of the write master.
     """
 
-    def __init__(self, *, variant: Variant):
+    def __init__(self, *, variant: Variant) -> None:
         self._variant = variant
         acc, out = scratchpad(variant, Memory.ACC), scratchpad(variant, Memory.OUT)
         super().__init__(
@@ -79,7 +79,7 @@ class Store(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         variant = self._variant
         m.submodules.requests = requests = StridedRequests(variant=variant)
@@ -156,7 +156,7 @@ class Store(wiring.Component):
             m.d.comb += self.activity.eq(Activity.DRAIN)
         return m
 
-    def _acknowledge(self, m: Module, requests) -> SyncFIFO:
+    def _acknowledge(self, m: Module, requests: stream.Interface) -> SyncFIFO:
         """Send requests on, and turn their responses into the worst one of each instruction."""
         m.submodules.lasts = lasts = SyncFIFO(
             width=1, depth=self._variant.bus.write_bursts + _IN_MASTER
@@ -182,7 +182,13 @@ class Store(wiring.Component):
             m.d.sync += worst.eq(Mux(lasts.r_data, 0, so_far))
         return acknowledged
 
-    def _retire(self, m: Module, waiting, acknowledged: SyncFIFO, reader: RowReader) -> None:
+    def _retire(
+        self,
+        m: Module,
+        waiting: stream.Interface,
+        acknowledged: SyncFIFO,
+        reader: RowReader,
+    ) -> None:
         """Let the oldest instruction go, or report what went wrong."""
         halted = Signal()
         bad = ~waiting.payload.empty & acknowledged.r_data[1]

@@ -68,7 +68,7 @@ class StridedRequests(wiring.Component):
     o : ``Out(stream.Signature(strided_request_layout(variant)))``, straight from registers.
     """
 
-    def __init__(self, *, variant: Variant):
+    def __init__(self, *, variant: Variant) -> None:
         super().__init__(
             {
                 "i": In(stream.Signature(transfer_layout(variant))),
@@ -76,7 +76,7 @@ class StridedRequests(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         active = Signal()
         transfer = Signal.like(self.i.payload, reset_less=True)

@@ -1,6 +1,6 @@
-"""The write side of the AXI4 master: STORE and the marks give words, bursts go out, B comes back."""
+"""The write side of the AXI4 master: STORE and the marks give words, bursts go out."""
 
-from amaranth.hdl import Array, Fragment, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Array, Fragment, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -56,7 +56,7 @@ class WriteMaster(wiring.Component):
         A word has gone out.
     """
 
-    def __init__(self, *, variant: Variant, writers: int = 2):
+    def __init__(self, *, variant: Variant, writers: int = 2) -> None:
         if not 1 <= writers <= 1 << ID_BITS:
             raise ValueError(f"writers must be 1 to {1 << ID_BITS}, not {writers!r}")
         self._variant = variant
@@ -79,7 +79,7 @@ class WriteMaster(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Fragment:
+    def elaborate(self, platform: object) -> Fragment:
         m = Module()
         variant = self._variant
         most = variant.bus.write_bursts
@@ -124,9 +124,7 @@ class WriteMaster(wiring.Component):
                 m.d.sync += [
                     self.aw.valid.eq(1),
                     self.aw.payload.id.eq(writer),
-                    self.aw.payload.addr.eq(
-                        burst.address << (variant.bus_bytes - 1).bit_length()
-                    ),
+                    self.aw.payload.addr.eq(burst.address << (variant.bus_bytes - 1).bit_length()),
                     self.aw.payload.len.eq(burst.beats - 1),
                 ]
             self._respond(m, writer, grant, burst.last, answer_valid, answer)
@@ -135,7 +133,15 @@ class WriteMaster(wiring.Component):
         self._send_words(m, order, order_layout)
         return ResetInserter(self.flush)(m)
 
-    def _respond(self, m: Module, writer: int, grant, last, answer_valid, answer) -> None:
+    def _respond(
+        self,
+        m: Module,
+        writer: int,
+        grant: Signal,
+        last: Value,
+        answer_valid: Signal,
+        answer: data.View,
+    ) -> None:
         """Turn the B of each burst into one response per request."""
         m.submodules[f"lasts{writer}"] = lasts = SyncFIFO(
             width=1, depth=self._variant.bus.write_bursts
@@ -191,4 +197,3 @@ class WriteMaster(wiring.Component):
                 writer.eq(head.writer),
                 remaining.eq(head.len),
             ]
-        return

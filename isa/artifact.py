@@ -26,12 +26,14 @@ _MEMBERS = ("manifest.json", "program.daedal", "prologue.onnx", "epilogue.onnx")
 
 @dataclass(frozen=True)
 class Binding:
-    """A tensor where host and accelerator meet: the program's name and the model's view of it.
+    """A tensor where host and accelerator meet: the model's `name` and `shape` of it.
 
-    `flip_sign`: the model holds uint8, the program int8 that is 128 less.
+    `tensor` is its name in the program. `flip_sign`: the model holds uint8, the program int8 that
+    is 128 less.
     """
 
     name: str
+    tensor: str
     shape: tuple[int, ...]
     flip_sign: bool
 
@@ -143,6 +145,7 @@ class Artifact:
 def _binding(item: dict[str, Any]) -> Binding:
     return Binding(
         name=str(item["name"]),
+        tensor=str(item["tensor"]),
         shape=tuple(int(size) for size in item["shape"]),
         flip_sign=bool(item["flip_sign"]),
     )

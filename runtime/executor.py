@@ -50,12 +50,12 @@ class Executor:
         values = self._before.run({name: np.asarray(value) for name, value in inputs.items()})
         specs = {spec.name: spec for spec in self.artifact.program.inputs}
         fed = {
-            binding.name: _to_program(binding, values).reshape(specs[binding.name].shape)
+            binding.tensor: _to_program(binding, values).reshape(specs[binding.tensor].shape)
             for binding in self.artifact.inputs
         }
         tensors, profile = self._loaded.run(fed)
         left = {
-            binding.name: _to_model(binding, tensors[binding.name])
+            binding.name: _to_model(binding, tensors[binding.tensor])
             for binding in self.artifact.outputs
         }
         return RunResult(self._after.run(left), tensors, profile)

@@ -1,20 +1,20 @@
 """The accelerator's back end: a scheduled function becomes a `Segment`.
 
-Loops outside the tensorized nests are executed here, as constants; every nest becomes instructions, one
-where possible. Entering an `Allocate` makes fresh instances: rows are chosen by `daedal.compiler.link`.
+Loops outside the tensorized nests are executed here, as constants; every nest becomes instructions,
+one where possible. Entering an `Allocate` makes fresh instances: rows are chosen by
+`daedal.compiler.link`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from daedal.compiler.codegen.concrete import Env
-from daedal.compiler.codegen.forms import BlockForm, block_form, leaf_form, pure_nest
+from daedal.compiler.codegen.forms import BlockForm, block_form, constant_of, leaf_form, pure_nest
 from daedal.compiler.codegen.inplace import shared_rows
 from daedal.compiler.codegen.instances import MEMORIES, ROW_DIMS, LiveBuffer, check_rows
 from daedal.compiler.codegen.operations import OperationBuilder
 from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction
 from daedal.compiler.codegen.transfers import TransferBuilder
-from daedal.compiler.tir.evaluate import evaluate
-from daedal.compiler.tir.expr import Buffer, Expr, Var
+from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.stmt import Allocate, Allocation, BlockRealize, For, PrimFunc, Seq, Stmt
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
@@ -89,7 +89,7 @@ class _Emitter:
         if intrin in COPIES:
             self.emit_copy(loops, realize, env)
             return
-        form = self.form(realize, lambda: block_form(loops, realize))
+        form = self.prepared(realize, lambda: block_form(loops, realize))
         self.instructions += self.operations.build(form, env, self.live)
 
     def emit_copy(self, loops: tuple[For, ...], realize: BlockRealize, env: Env) -> None:
@@ -98,11 +98,11 @@ class _Emitter:
             for value in range(loops[0].extent):
                 self.emit_copy(loops[1:], realize, {**env, loops[0].var: value})
             return
-        form = self.form(realize, lambda: leaf_form((), realize))
+        form = self.prepared(realize, lambda: leaf_form((), realize))
         self.instructions += self.transfers.build(form, env, self.live)
 
-    def form(self, realize: BlockRealize, make) -> BlockForm:  # type: ignore[no-untyped-def]
-        """Forms are prepared once per block; the block is kept so that its identity stays its own."""
+    def prepared(self, realize: BlockRealize, make: Callable[[], BlockForm]) -> BlockForm:
+        """The block's form, made once; the block is kept, so that its identity stays its own."""
         if id(realize) not in self.forms:
             self.forms[id(realize)] = (realize, make())
         return self.forms[id(realize)][1]
@@ -115,7 +115,7 @@ class _Emitter:
                 f"{', '.join(MEMORIES)}; {buffer.name!r} is in {buffer.scope!r}"
             )
         check_rows(self.variant, buffer, item.shape)
-        origin = tuple(_constant(part.min, env) for part in item.window)
+        origin = tuple(constant_of(part.min, env) for part in item.window)
         owner = self.owners.get(buffer)
         if owner is not None and owner in self.live:
             instance = self.live[owner].instance
@@ -125,10 +125,3 @@ class _Emitter:
                 rows *= extent
             instance = Instance(buffer.name, MEMORIES[buffer.scope], rows)
         self.live[buffer] = LiveBuffer(instance, origin, item.shape)
-
-
-def _constant(expr: Expr, env: Mapping[Var, int]) -> int:
-    def no_loads(load: object, indices: object) -> int:
-        raise AssertionError(f"a window depends on data: {load!r}")
-
-    return int(evaluate(expr, dict(env), no_loads))

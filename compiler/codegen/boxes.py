@@ -1,11 +1,11 @@
 """A copy between memory and a scratchpad as pieces that LOAD and STORE can move.
 
-Input: per dimension of the copied box, its extent, its strides on both sides, and how much of it lies
-outside the source (pads). Output: three-dimensional pieces with pads around each plane.
+Input: per dimension of the copied box, its extent, its strides on both sides, and how much of it
+lies outside the source (pads). Output: three-dimensional pieces with pads around each plane.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 __all__ = ["CopyDim", "Piece", "split_box"]
@@ -57,8 +57,8 @@ def split_box(
 ) -> Iterator[Piece]:
     """Pieces of a box whose first element is at `chip_row`, its first real one at `memory_row`.
 
-    Dimensions come outermost first. Pads wider than `max_pad` and strides longer than `max_stride` take
-    more pieces.
+    Dimensions come outermost first. Pads wider than `max_pad` and strides longer than `max_stride`
+    take more pieces.
     """
     rest = _merged(dims)
     cols = _take(rest, 1, max_pad, lambda dim: dim.memory_stride == 1 or dim.extent <= 1)
@@ -99,7 +99,9 @@ def _fill(chip_row: int, count: int, max_pad: int) -> Iterator[Piece]:
         chip_row, count = chip_row + step, count - step
 
 
-def _take(rest: list[CopyDim], chip_stride: int, max_pad: int, fits) -> CopyDim:  # type: ignore[no-untyped-def]
+def _take(
+    rest: list[CopyDim], chip_stride: int, max_pad: int, fits: Callable[[CopyDim], bool]
+) -> CopyDim:
     """Remove and return the innermost dimension where it suits; else one that moves nothing."""
     if rest:
         dim = rest[-1]
@@ -110,7 +112,7 @@ def _take(rest: list[CopyDim], chip_stride: int, max_pad: int, fits) -> CopyDim:
 
 
 def _merged(dims: list[CopyDim]) -> list[CopyDim]:
-    """Without dimensions of one element, and with neighbours joined that are dense on both sides."""
+    """Without dimensions of one element; neighbours that are dense on both sides joined."""
     result: list[CopyDim] = []
     for dim in dims:
         if dim.total == 1 and not dim.padded:

@@ -1,10 +1,11 @@
 """Nests with row numbers: a block's forms, with the outer loops constant and buffers on chip.
 
-Loops that a condition or a non-affine index mixes with others are enumerated, outermost first, so that
-what remains is affine and its ranges are constant.
+Loops that a condition or a non-affine index mixes with others are enumerated, outermost first, so
+that what remains is affine and its ranges are constant.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from daedal.compiler.codegen.forms import BlockForm, Form, RegionForm
 from daedal.compiler.codegen.instances import ROW_DIMS, Live
@@ -12,7 +13,7 @@ from daedal.compiler.codegen.nest import Nest
 from daedal.compiler.tir.expr import Var
 from daedal.compiler.tir.stmt import For
 
-__all__ = ["concrete_nests", "loop_ranges"]
+__all__ = ["Env", "concrete_nests", "loop_ranges", "rolled"]
 
 Env = Mapping[Var, int]
 
@@ -24,8 +25,47 @@ def concrete_nests(
 
     Row numbers are relative to the instance that holds each operand.
     """
-    for inner, ranges in _settled(form, env, operands):
-        yield _nest(form, inner, ranges, live, operands)
+    settled = _settled(form, env, operands)
+    yield from rolled(_nest(form, inner, ranges, live, operands) for inner, ranges in settled)
+
+
+def rolled(nests: Iterable[Nest]) -> Iterator[Nest]:
+    """Join runs of nests that differ by a constant step into one nest with a loop more."""
+    run: list[Nest] = []
+    for nest in nests:
+        if run and not _continues(run, nest):
+            yield _joined(run)
+            run = []
+        run.append(nest)
+    if run:
+        yield _joined(run)
+
+
+def _continues(run: list[Nest], nest: Nest) -> bool:
+    last = run[-1]
+    if replace(nest, bases=last.bases) != last or any(nest.reduce):
+        return False
+    step = _step(last, nest)
+    if len(run) == 1:
+        # Row numbers are built by adding: no loop may count down.
+        return all(rows >= 0 for rows in step.values())
+    return step == _step(run[0], run[1])
+
+
+def _step(a: Nest, b: Nest) -> dict[str, int]:
+    return {name: row - a.bases[name] for name, row in b.bases.items()}
+
+
+def _joined(run: list[Nest]) -> Nest:
+    if len(run) == 1:
+        return run[0]
+    first, step = run[0], _step(run[0], run[1])
+    return replace(
+        first,
+        extents=(len(run), *first.extents),
+        steps={name: (step[name], *steps) for name, steps in first.steps.items()},
+        reduce=(False, *first.reduce),
+    )
 
 
 def loop_ranges(form: BlockForm, env: Env) -> Iterator[tuple[Env, dict[Var, range]]]:

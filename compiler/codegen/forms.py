@@ -1,20 +1,31 @@
 """Index expressions of a tensorized block as affine forms of the loops around it, prepared once.
 
-A block is emitted again for every iteration of the loops outside its nest; only the constants of these
-forms change then. What is not affine (a select on a loop) stays an expression, and the loops it speaks
-of are enumerated.
+A block is emitted again for every iteration of the loops outside its nest; only the constants of
+these forms change then. What is not affine (a select on a loop) stays an expression, and the loops
+it speaks of are enumerated.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from daedal.compiler.codegen.instances import ROW_DIMS
+from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Compare, Expr, IntImm, Var
 from daedal.compiler.tir.linear import linear, simplify
 from daedal.compiler.tir.region import conjuncts
-from daedal.compiler.tir.stmt import BlockRealize, For, Region, Seq, Stmt
-from daedal.compiler.tir.visit import free_vars, substitute
+from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, Region, Seq, Stmt
+from daedal.compiler.tir.visit import free_vars, loads, substitute
 
-__all__ = ["BlockForm", "Clip", "Form", "RegionForm", "block_form", "leaf_form", "pure_nest"]
+__all__ = [
+    "BlockForm",
+    "Clip",
+    "Form",
+    "RegionForm",
+    "block_form",
+    "constant_of",
+    "leaf_form",
+    "pure_nest",
+]
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,8 @@ class Form:
             used: dict[Var, Expr] = {
                 var: IntImm(env[var]) for var in free_vars(self.expr) if var in env
             }
+            if len(used) == len(free_vars(self.expr)):
+                return Form((), constant_of(self.expr, env))
             return form_of(simplify(substitute(self.expr, used)))
         constant = self.constant
         rest = []
@@ -67,7 +80,7 @@ class RegionForm:
 
 @dataclass(frozen=True)
 class BlockForm:
-    """A block under loops: the regions it touches, the conditions on it, its accumulating variables."""
+    """A block under loops: the regions it touches, its conditions, what accumulates."""
 
     loops: tuple[For, ...]
     realize: BlockRealize
@@ -85,6 +98,15 @@ class BlockForm:
         """What is read as `operand` of the intrinsic."""
         names = str(self.annotations["operands"]).split(",")
         return self.reads[names.index(operand)]
+
+
+def constant_of(expr: Expr, env: Mapping[Var, int]) -> int:
+    """The value of an index expression all of whose variables `env` binds."""
+
+    def no_loads(load: object, indices: object) -> int:
+        raise AssertionError(f"an index depends on data: {load!r}")
+
+    return int(evaluate(expr, dict(env), no_loads))
 
 
 def form_of(expr: Expr) -> Form:
@@ -107,8 +129,32 @@ def pure_nest(stmt: Stmt) -> tuple[tuple[For, ...], BlockRealize] | None:
 
 
 def block_form(loops: tuple[For, ...], realize: BlockRealize) -> BlockForm:
-    """The form of a block as its intrinsic sees it: whole regions of one instance."""
-    return _form(loops, realize, {}, ())
+    """The form of a block as its intrinsic sees it: the rows that one instance touches."""
+    form = _form(loops, realize, {}, ())
+    reads = tuple(_one_row(item, loops, realize) for item in form.reads)
+    return replace(form, reads=reads)
+
+
+def _one_row(item: RegionForm, loops: tuple[For, ...], realize: BlockRealize) -> RegionForm:
+    """Exact leading indices where region inference had to give up (a select on a loop)."""
+    if all(part.extent == 1 for part in item.region.ranges[:-ROW_DIMS]):
+        return item
+    values: dict[Var, Expr] = {}
+    leaf: BlockRealize = realize
+    while True:
+        for axis, value in leaf.binding.items():
+            values[axis] = substitute(value, values)
+        inside = pure_nest(leaf.block.body)
+        if inside is None:
+            break
+        leaf = inside[1]
+    assert isinstance(leaf.block.body, BufferStore)
+    load = next(load for load in loads(leaf.block.body.value) if load.buffer is item.region.buffer)
+    extents = {loop.var: loop.extent for loop in loops}
+    exact = tuple(
+        form_of(simplify(substitute(index, values), extents)) for index in load.indices[:-ROW_DIMS]
+    )
+    return RegionForm(item.region, exact + item.minima[-ROW_DIMS:])
 
 
 def leaf_form(loops: tuple[For, ...], realize: BlockRealize) -> BlockForm:

@@ -1,7 +1,8 @@
 """Which buffers can share rows: a register ALU operation overwrites its first operand.
 
-``c = x + y`` needs c in the rows of x. That is right where nothing else reads x, and both buffers live in
-the same place of the loop nest with the same window; chains of such operations share one instance.
+``c = x + y`` needs c in the rows of x. That is right where nothing else reads x, and both buffers
+live in the same place of the loop nest with the same window; chains of such operations share one
+instance.
 """
 
 from daedal.compiler.codegen.intrinsics import IMMEDIATE, REGISTER
@@ -36,9 +37,7 @@ def _operands(block: Block) -> list[Buffer]:
     if name not in REGISTER and name not in IMMEDIATE:
         return []
     names = str(block.annotations["operands"]).split(",")
-    by_name = {
-        operand: region.buffer for operand, region in zip(names, block.reads, strict=True)
-    }
+    by_name = {operand: region.buffer for operand, region in zip(names, block.reads, strict=True)}
     wanted = ("x",) if name in IMMEDIATE or name == "alu_sub" else ("x", "y")
     return [by_name[operand] for operand in wanted]
 

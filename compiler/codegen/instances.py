@@ -59,8 +59,8 @@ def check_rows(variant: Variant, buffer: Buffer, shape: Sequence[int]) -> None:
     wanted = row_shape(variant, MEMORIES[buffer.scope])
     if tuple(shape[-ROW_DIMS:]) != wanted:
         raise ScheduleError(
-            f"the last dimensions of a buffer in scope {buffer.scope!r} must be one scratchpad row, "
-            f"{list(wanted)}, not {list(shape[-ROW_DIMS:])} (buffer {buffer.name!r})"
+            f"the last dimensions of a buffer in scope {buffer.scope!r} must be one scratchpad "
+            f"row, {list(wanted)}, not {list(shape[-ROW_DIMS:])} (buffer {buffer.name!r})"
         )
 
 

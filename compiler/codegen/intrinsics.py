@@ -1,8 +1,8 @@
 """The accelerator's instructions as tensor intrinsics: what `tensorize` matches blocks against.
 
 Code generation finds the constructor of each by the name it leaves on the block
-(`daedal.compiler.codegen.accelerator`). Rows are those of the variant: a block with rows of another size
-does not match, and the message of the mismatch says so.
+(`daedal.compiler.codegen.accelerator`). Rows are those of the variant: a block with rows of another
+size does not match, and the message of the mismatch says so.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,9 +35,7 @@ REGISTER = {
 IMMEDIATE = {f"{name}_immediate": operation for name, operation in REGISTER.items()}
 """``c = x op constant``."""
 
-ACCUMULATING = {
-    f"{name}_accumulate": REGISTER[name] for name in ("alu_add", "alu_min", "alu_max")
-}
+ACCUMULATING = {f"{name}_accumulate": REGISTER[name] for name in ("alu_add", "alu_min", "alu_max")}
 """``c = c op x``, a reduction."""
 
 _FORMULA: dict[AluOp, Callable[[Expr, Expr], Expr]] = {

@@ -42,7 +42,7 @@ class Nest:
         return low, high + 1
 
     def select(self, loops: Sequence[int]) -> "Nest":
-        """The nest with only these loops, in this order; the others stay at their first iteration."""
+        """Only these loops, in this order; the others stay at their first iteration."""
         return replace(
             self,
             extents=tuple(self.extents[k] for k in loops),
@@ -62,8 +62,8 @@ class Nest:
 class Folded:
     """One instruction's loops: hardware loops (always `LOOPS` of them), micro-ops, bases.
 
-    `uops` has one row number per operand and micro-op, in the order of the nest's operands; `first` marks
-    the micro-ops at which every unrolled accumulating loop is in its first iteration.
+    `uops` has one row number per operand and micro-op, in the order of the nest's operands; `first`
+    marks the micro-ops at which every unrolled accumulating loop is in its first iteration.
     """
 
     nest: Nest
@@ -78,8 +78,8 @@ def fold(
 ) -> Iterator[Folded]:
     """Fold `nest` into as few instructions as possible, each with as few micro-ops as possible.
 
-    The longest loops become hardware loops; the rest is unrolled into micro-ops. With `unroll_reduce`
-    all accumulating loops are among the unrolled ones.
+    The longest loops become hardware loops; the rest is unrolled into micro-ops. With
+    `unroll_reduce` all accumulating loops are among the unrolled ones.
     """
     nest = _fused(nest)
     chosen = _hardware_loops(nest, max_extent, unroll_reduce)

@@ -1,7 +1,7 @@
 """GEMM and ALU instructions for nests of tensorized blocks.
 
-Input: a block's forms and what is on chip. Output: instructions of a segment. A nest is one instruction
-where the hardware loops and the micro-op memory allow.
+Input: a block's forms and what is on chip. Output: instructions of a segment. A nest is one
+instruction where the hardware loops and the micro-op memory allow.
 """
 
 from collections.abc import Iterator, Mapping
@@ -71,8 +71,7 @@ class OperationBuilder:
                 )
                 # The mark counts only with the overwrite bit: kept always, sequences are shared.
                 uops = tuple(
-                    (*uop, int(first))
-                    for uop, first in zip(folded.uops, folded.first, strict=True)
+                    (*uop, int(first)) for uop, first in zip(folded.uops, folded.first, strict=True)
                 )
                 yield SegmentInstruction(template, rows, uops=uops)
 
@@ -127,8 +126,8 @@ class OperationBuilder:
             ):
                 raise ScheduleError(
                     f"block {form.realize.block.name!r} must overwrite its first operand "
-                    f"{x.region.buffer.name!r}: nothing else may read that buffer, and both must be "
-                    "allocated at the same loop"
+                    f"{x.region.buffer.name!r}: nothing else may read that buffer, and both must "
+                    "be allocated at the same loop"
                 )
             nest = replace(
                 nest,
@@ -176,9 +175,7 @@ class OperationBuilder:
         template = Instruction.of(Opcode.ALU, **fields, **_loop_fields(folded))
         return SegmentInstruction(template, tuple(rows), uops=uops)
 
-    def _folded(
-        self, opcode: Opcode, nest: Nest, unroll_reduce: bool = False
-    ) -> Iterator[Folded]:
+    def _folded(self, opcode: Opcode, nest: Nest, unroll_reduce: bool = False) -> Iterator[Folded]:
         return fold(
             nest,
             max_uops=self._max_uops[opcode],
@@ -223,6 +220,6 @@ def _check_accumulation(form: BlockForm, nest: Nest, target: str) -> None:
     for reduce, step, extent in zip(nest.reduce, nest.steps[target], nest.extents, strict=True):
         if extent > 1 and reduce != (step == 0):
             raise ScheduleError(
-                f"a loop around block {form.realize.block.name!r} must either accumulate or move on "
-                "to another accumulator, not both"
+                f"a loop around block {form.realize.block.name!r} must either accumulate or move "
+                "on to another accumulator, not both"
             )

@@ -1,8 +1,9 @@
 """`Segment`: the accelerator code of one layer, not yet placed anywhere.
 
-Instructions stand in sequential order. Scratchpad rows are relative to *instances* (a virtual buffer
-for each time an allocation is executed), memory offsets to named tensors, and micro-op sequences are
-written out. There are no tokens: `daedal.compiler.link` adds what concerns more than one instruction.
+Instructions stand in sequential order. Scratchpad rows are relative to *instances* (a virtual
+buffer for each time an allocation is executed), memory offsets to named tensors, and micro-op
+sequences are written out. There are no tokens: `daedal.compiler.link` adds what concerns more than
+one instruction.
 
 Input: made by `daedal.compiler.codegen.accelerator`. Output: read by `daedal.compiler.link`.
 """

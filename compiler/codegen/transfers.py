@@ -1,10 +1,10 @@
 """LOAD and STORE instructions for tensorized copies.
 
-Input: a copy's forms and what is on chip. The box of one execution has constant bounds; what of it lies
-outside the source tensor becomes the pads of the LOAD.
+Input: a copy's forms and what is on chip. The box of one execution has constant bounds; what of it
+lies outside the source tensor becomes the pads of the LOAD.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from daedal.compiler.codegen.boxes import CopyDim, Piece, split_box
@@ -70,7 +70,9 @@ class TransferBuilder:
             narrow = kind is Memory.ACC and tensor.dtype != chip.dtype
             memory = LoadMemory.ACC_NARROW if narrow else LoadMemory[kind.name]
             bits = (
-                variant.array.input_bits if narrow else scratchpad(variant, memory.memory).memory_bits
+                variant.array.input_bits
+                if narrow
+                else scratchpad(variant, memory.memory).memory_bits
             )
         row_bytes = scratchpad(variant, memory.memory).elements * bits // 8
         self._note(tensor, row_bytes)
@@ -93,9 +95,7 @@ class TransferBuilder:
         memory_strides = dense_strides(copy.tensor.shape[:-ROW_DIMS])
         dims = []
         chip_row = memory_row = 0
-        for dim, (stride, chip_stride) in enumerate(
-            zip(memory_strides, held.strides, strict=True)
-        ):
+        for dim, (stride, chip_stride) in enumerate(zip(memory_strides, held.strides, strict=True)):
             low, high = outer[dim]
             begin, end = max(low, 0), min(high, copy.tensor.shape[dim])
             if end <= begin:

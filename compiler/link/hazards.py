@@ -1,7 +1,8 @@
 """Which earlier instructions an instruction must not overtake: hazards on rows and on memory.
 
-For every scratchpad row and every bus word of the memory that is written, the last reader and the last
-writer of each unit are kept in arrays, so one lookup is a few numpy operations whatever was before.
+For every scratchpad row and every bus word of the memory that is written, the last reader and the
+last writer of each unit are kept in arrays, so one lookup is a few numpy operations whatever was
+before.
 """
 
 import numpy as np
@@ -35,7 +36,7 @@ class Hazards:
         self._loaded = [_table(1, count)[0] for count in beats]
 
     def conflicts(self, item: PlacedInstruction) -> list[int]:
-        """Per unit, the latest earlier instruction that `item` has to wait for, or NO_INSTRUCTION."""
+        """Per unit, the latest instruction that `item` has to wait for, or NO_INSTRUCTION."""
         latest = np.full(NUM_QUEUES, NO_INSTRUCTION, dtype=np.int32)
         for rows in item.rows:
             part = slice(rows.begin, rows.end)
@@ -71,7 +72,7 @@ def _view(tables: list[_Indices], beats: BeatRange) -> _Indices:
     """The entries of a strided range, writable."""
     table = tables[beats.base]
     last = (beats.blocks - 1) * beats.block_stride + (beats.rows - 1) * beats.row_stride
-    assert 0 <= beats.offset and beats.offset + last + beats.cols <= len(table), (
+    assert beats.offset >= 0 and beats.offset + last + beats.cols <= len(table), (
         f"{beats} leaves its region of {len(table)} beats"
     )
     step = table.itemsize

@@ -1,8 +1,8 @@
 """Micro-op sequences: deduplicated into one table in memory, and kept resident on chip.
 
-Where all sequences of a program fit the micro-op memory, each is loaded once, with the others that its
-layer brings. Where they do not, a layer's missing sequences replace older ones (a ring); a layer
-whose own sequences are too many loads them one by one, on demand.
+Where all sequences of a program fit the micro-op memory, each is loaded once, with the others that
+its layer brings. Where they do not, a layer's missing sequences replace older ones (a ring); a
+layer whose own sequences are too many loads them one by one, on demand.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ class UopLoad:
 
 
 class MicroOpMemory:
-    """The table of one unit's sequences, and which of them are on chip at this point of the program."""
+    """The table of one unit's sequences, and which of them are on chip now."""
 
     def __init__(self, variant: Variant, unit: Unit) -> None:
         pad = scratchpad(variant, uop_memory(unit))
@@ -67,7 +67,7 @@ class MicroOpMemory:
         return self._resident.get(sequence)
 
     def bring_in(self, sequences: Iterable[UopSequence], where: str) -> list[UopLoad]:
-        """Loads that make all `sequences` resident together; none where there is no room for that."""
+        """Loads that make all `sequences` resident together; none where they do not fit."""
         wanted = list(dict.fromkeys(sequences))
         for sequence in wanted:
             self._add(sequence, where)

@@ -20,8 +20,9 @@ _UOP_UNITS = (Unit.GEMM, Unit.ALU)
 class Placement:
     """Places the segments of one program, in order.
 
-    After `run`, `micro_ops` holds the tables and `allocators` the high-water marks. Micro-op loads carry
-    offsets into their unit's table; `memory_plan` has to place it as constant `table_name(unit)`.
+    After `run`, `micro_ops` holds the tables and `allocators` the high-water marks. Micro-op loads
+    carry offsets into their unit's table; `memory_plan` has to place it as constant
+    `table_name(unit)`.
     """
 
     def __init__(self, variant: Variant) -> None:
@@ -38,7 +39,7 @@ class Placement:
         self, segments: Sequence[Segment], constants: Collection[str]
     ) -> list[PlacedInstruction]:
         """Every instruction at its rows; memory offsets still are relative to tensors."""
-        result = []
+        result: list[PlacedInstruction] = []
         for layer, segment in enumerate(segments):
             items = constants_first(segment, constants)
             result += self._layer(items, layer, segment.name)

@@ -14,8 +14,8 @@ __all__ = ["RowAllocator"]
 class RowAllocator:
     """Rows of one scratchpad.
 
-    With `halves`, consecutive instances alternate between the two halves where they fit: the top row
-    bit of the accumulators selects the bank pair, and the ALU then works on one pair while GEMM
+    With `halves`, consecutive instances alternate between the two halves where they fit: the top
+    row bit of the accumulators selects the bank pair, and the ALU then works on one pair while GEMM
     fills the other.
     """
 

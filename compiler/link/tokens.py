@@ -1,9 +1,9 @@
 """Dependency tokens: the fewest waits that order every hazard.
 
-Program order is a legal serial run. Each instruction waits for the latest conflicting instruction of
-every other unit, unless something it waits for already implies that (vector clocks). Units run their
-queues in order, so the waits of a unit on another strictly advance: an instruction pops at most one
-token per unit, pushes at most one, and tokens match first-in first-out by construction.
+Program order is a legal serial run. Each instruction waits for the latest conflicting instruction
+of every other unit, unless something it waits for already implies that (vector clocks). Units run
+their queues in order, so the waits of a unit on another strictly advance: an instruction pops at
+most one token per unit, pushes at most one, and tokens match first-in first-out by construction.
 """
 
 from collections.abc import Mapping, Sequence
@@ -123,8 +123,8 @@ def _overflows(
 ) -> list[tuple[int, int]]:
     """Waits (instruction, on) that keep each counter within `limit` however the units interleave.
 
-    The k-th push of a pair may find `limit` tokens waiting unless the pop `limit` places before it is
-    known to have happened by then.
+    The k-th push of a pair may find `limit` tokens waiting unless the pop `limit` places before it
+    is known to have happened by then.
     """
     pairs: dict[tuple[Unit, Unit], list[tuple[int, int]]] = {}
     for number, sources in enumerate(result.waits):

@@ -1,1 +1,4 @@
-"""The operator library: tensor expressions and schedules of the supported operators."""
+"""The operator library: what each operator computes, in tensor expressions.
+
+`daedal.compiler.ops.accelerator` holds the schedules that map them onto the machine.
+"""

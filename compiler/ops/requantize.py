@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from daedal.compiler import te
+from daedal.compiler.tir.expr import Expr, IntImm
 
 __all__ = ["Bounds", "requantize", "requantized"]
 
@@ -17,11 +18,11 @@ class Bounds:
 
 
 def requantized(acc: te.Tensor, params: te.Tensor, bounds: Bounds, dtype: str) -> te.Tensor:
-    """``y``: (NB, CB, H, W, batch, block) accumulators with `params` (CB or 1, block, 3) per channel."""
+    """``y``: `acc` (NB, CB, H, W, batch, block) with parameters (CB or 1, block, 3)."""
     per_channel = params.shape[0] > 1 or acc.shape[1] == 1
 
-    def element(n, c, h, w, b, o):  # type: ignore[no-untyped-def]
-        row = c if per_channel else 0
+    def element(n: Expr, c: Expr, h: Expr, w: Expr, b: Expr, o: Expr) -> Expr:
+        row = c if per_channel else IntImm(0)
         return te.requantize(
             acc[n, c, h, w, b, o],
             params[row, o, 0],

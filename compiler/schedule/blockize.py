@@ -62,7 +62,7 @@ def blockize(body: Stmt, loop: For, outer_extents: dict[Var, int]) -> tuple[Stmt
     axes: list[Axis] = []
     outer_values: list[Expr] = []
     inner_values: list[Expr] = []
-    for axis, value in nest.realize.binding.items():
+    for axis, value in zip(block.iter_vars, nest.realize.values, strict=True):
         own, outside, inside = _separate(axis, value, nest, outer_extents)
         if own is not None:
             axes.append(own)
@@ -156,6 +156,13 @@ def _init_nest(nest: Nest, inner_values: list[Expr], inner_clips: list[Expr], na
         if axis.kind == "reduce"
         for var in free_vars(value)
     }
+    for axis, value in zip(block.iter_vars, inner_values, strict=True):
+        both = reduced & set(free_vars(value))
+        if axis.kind == "spatial" and both:
+            raise ScheduleError(
+                f"blockize needs loops that run over the reduction or over the result, not both as "
+                f"{min(var.name for var in both)!r} of {block.name!r}; use decompose_reduction first"
+            )
     fresh: dict[Var, Expr] = {}
     loops = []
     for item in nest.loops:

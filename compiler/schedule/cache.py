@@ -4,11 +4,11 @@ from daedal.compiler.schedule.compute_at import below, readers, region_read, reg
 from daedal.compiler.schedule.edit import edit_block, find_site, insert_at, map_stmt, replace_site
 from daedal.compiler.schedule.nest import build_nest, require_separate, solve_ranges
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var
+from daedal.compiler.tir.linear import simplify
 from daedal.compiler.tir.region import make_block, relax_region
 from daedal.compiler.tir.sites import Site, collect, nested_realizes
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, PrimFunc, Region, Stmt
 from daedal.isa.errors import ScheduleError
-from daedal.compiler.tir.linear import simplify
 
 __all__ = ["cache_read", "cache_write", "set_scope"]
 
@@ -53,6 +53,11 @@ def cache_read(
     """Read through a copy; see `Schedule.cache_read`."""
     site = find_site(func, name)
     source = pick(site, site.block.reads, index, "reads")
+    if any(written.buffer is source.buffer for written in site.block.writes):
+        raise ScheduleError(
+            f"cache_read needs a buffer that the block only reads; {name!r} accumulates into "
+            f"{source.buffer.name!r}; use cache_write before decompose_reduction"
+        )
     # All that the block could ever read of it, whatever loops are around it now.
     domain: dict[Var, int] = {axis: axis.extent for axis in site.block.iter_vars}
     whole = relax_region(source, domain, {})

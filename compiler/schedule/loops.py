@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
-from daedal.compiler.schedule.edit import find_loop, loop_chain, map_stmt, substitute_loops
+from daedal.compiler.schedule.edit import loop_chain, map_stmt, substitute_loops
 from daedal.compiler.tir.expr import Expr, IntImm, Var
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import BlockRealize, For, Stmt, Value
@@ -78,7 +79,7 @@ def fuse(body: Stmt, loops: Sequence[For]) -> tuple[Stmt, Var]:
     """One loop in place of several directly inside one another; see `Schedule.fuse`."""
     if len(loops) < 2:
         raise ScheduleError("fuse needs two or more loops")
-    for outer, inner in zip(loops, loops[1:], strict=False):
+    for outer, inner in pairwise(loops):
         if outer.body is not inner:
             raise ScheduleError(
                 f"fused loops must be directly inside one another, outermost first; "

@@ -62,7 +62,8 @@ def _compute(tensor: Tensor, value: Expr, values: dict[Buffer, Array]) -> Array:
     total = np.broadcast_to(evaluate(identity(value.op, tensor.dtype), {}, read), tensor.shape)
     total = total.astype(dtype)
     for point in itertools.product(*(range(axis.extent) for axis in value.axes)):
-        here = {**env, **dict(zip(value.axes, point, strict=True))}
+        here: dict[Var, Array] = {**env}
+        here.update(zip(value.axes, point, strict=True))
         term = np.asarray(evaluate(value.value, here, read)).astype(dtype)
         total = np.asarray(evaluate(merge, {so_far: total, step: term}, read)).astype(dtype)
     return total

@@ -15,22 +15,22 @@ def reduce_axis(extent: int, name: str) -> Axis:
     return Axis(name, extent=extent, kind="reduce")
 
 
-def sum(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:  # noqa: A001
+def sum(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:
     """The sum over `axis`, in the dtype of `value` (integers wrap): widen with astype first."""
     return _reduce("sum", value, axis)
 
 
-def max(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:  # noqa: A001
+def max(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:
     """The largest value over `axis`."""
     return _reduce("max", value, axis)
 
 
-def min(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:  # noqa: A001
+def min(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:
     """The smallest value over `axis`."""
     return _reduce("min", value, axis)
 
 
-def any(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:  # noqa: A001
+def any(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:
     """Whether a bool `value` holds anywhere over `axis`."""
     return _reduce("any", value, axis)
 

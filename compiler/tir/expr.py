@@ -17,7 +17,7 @@ from daedal.compiler.tir.dtype import INDEX_DTYPE, check_dtype, is_integer
 from daedal.compiler.tir.errors import ExpressionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = [
     "And",
@@ -428,7 +428,7 @@ def _folded(op: str, a: Expr, b: Expr) -> Expr | None:
     return None
 
 
-_FOLD = {
+_FOLD: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,

@@ -40,7 +40,7 @@ class Scalar(Var):
     """A constant that a pattern leaves open: an immediate of the instruction."""
 
 
-class Mismatch(Exception):  # noqa: N818 - not an error: an answer that the caller words
+class Mismatch(Exception):
     """Why a nest does not compute a pattern."""
 
 
@@ -221,7 +221,7 @@ class _Matcher:
         except Mismatch as reason:
             if not commutes:
                 raise
-            self.buffers, self.axes, self.immediates = (dict(part) for part in saved)
+            self.buffers, self.axes, self.immediates = saved
             try:
                 self.unify(a, y)
                 self.unify(b, x)

@@ -38,7 +38,7 @@ from daedal.compiler.tir.stmt import (
     Seq,
     Stmt,
 )
-from daedal.compiler.tir.visit import free_vars, walk
+from daedal.compiler.tir.visit import free_vars, loads, walk
 
 __all__ = ["LOOP_KINDS", "verify"]
 
@@ -59,7 +59,7 @@ def verify(func: PrimFunc, scopes: frozenset[str] = SCOPES) -> None:
     for site in sites:
         _check_site(site, site.block, _running(site, site.block, allocated))
     _check_windows(func, allocated)
-    _check_flow(func, sites, allocated)
+    _check_flow(func, sites)
 
 
 def _running(site: Site, block: Block, allocated: Mapping[Buffer, Scope]) -> dict[Var, int]:
@@ -138,9 +138,9 @@ def _check_forms(stmt: Stmt, scopes: frozenset[str], inside: bool = False) -> No
             _check_forms(body, scopes, inside)
         case BlockRealize(values, block):
             assert len(values) == len(block.iter_vars), "one value per variable"
-            for part in (block.init, block.body):
-                if part is not None:
-                    _check_forms(part, scopes, True)
+            for inner in (block.init, block.body):
+                if inner is not None:
+                    _check_forms(inner, scopes, True)
         case BufferStore() if not inside:
             raise InvalidIRError(f"a store must stand in a block ({stmt.buffer.name!r})")
 
@@ -175,6 +175,9 @@ def _check_block(block: Block) -> None:
         raise InvalidIRError(f"a block must write something ({block.name!r})")
     if not isinstance(block.body, BufferStore):
         return
+    target = Load(block.body.buffer, block.body.indices)
+    if block.reduce_vars and target not in loads(block.body.value):
+        raise InvalidIRError(f"a block that reduces must accumulate into what it writes ({block.name!r})")
     extents: dict[Var, int] = {axis: axis.extent for axis in block.iter_vars}
     for region in (*reads, *writes):
         if region.pad_value is not None:
@@ -231,31 +234,43 @@ def _covers(outer: Region, inner: Region, extents: Mapping[Var, int]) -> bool:
     return True
 
 
-def _check_flow(func: PrimFunc, sites: list[Site], allocated: Mapping[Buffer, Scope]) -> None:
+def _check_flow(func: PrimFunc, sites: list[Site]) -> None:
     inputs = set(func.inputs)
     for order, site in enumerate(sites):
         for region in site.block.reads:
             if region.buffer in inputs:
                 continue
-            writers = [
-                other
-                for other in sites[:order]
-                if other.block is not site.block
-                and any(written.buffer is region.buffer for written in other.block.writes)
-            ]
-            if not any(_supplies(writer, site, region, allocated) for writer in writers):
+            if not _is_supplied(sites, order, region):
                 raise InvalidIRError(
-                    f"block {site.block.name!r} reads {region_text(region)} before it is completely written"
+                    f"block {site.block.name!r} reads {region_text(region)} before it is "
+                    "completely written"
                 )
     for buffer in func.outputs:
         whole = Region(buffer, whole_window(buffer))
-        if not any(_produces(site, 0, whole, {}) for site in sites):
-            raise InvalidIRError(f"output {buffer.name!r} must be written completely by one block")
+        writers = [s for s in sites if any(w.buffer is buffer for w in s.block.writes)]
+        if not writers or not all(_produces(site, 0, whole, {}) for site in writers):
+            raise InvalidIRError(
+                f"output {buffer.name!r} must be written completely by every block that writes it"
+            )
 
 
-def _supplies(
-    writer: Site, reader: Site, region: Region, allocated: Mapping[Buffer, Scope]
-) -> bool:
+def _is_supplied(sites: list[Site], order: int, region: Region) -> bool:
+    """Whether all that ``sites[order]`` reads there has its final value by then.
+
+    A block that only reads waits for every writer; one that accumulates, for one earlier writer.
+    """
+    reader = sites[order]
+    done = [
+        position < order and _supplies(site, reader, region)
+        for position, site in enumerate(sites)
+        if position != order and any(w.buffer is region.buffer for w in site.block.writes)
+    ]
+    if any(written.buffer is region.buffer for written in reader.block.writes):
+        return any(done)
+    return bool(done) and all(done)
+
+
+def _supplies(writer: Site, reader: Site, region: Region) -> bool:
     """Whether `writer` has completely written what `reader` reads there."""
     shared = writer.shared(reader)
     inner = {loop.var: loop.extent for loop in reader.loops[shared:]}

@@ -91,6 +91,8 @@ class _Harness:
             self.emit(kind="progress", job=index, cycles=cycles)
             pause += job["pause_cycles"]
         seconds = time.perf_counter() - began
+        if status == STATUS_TIMEOUT:
+            cycles = job["limit"]
 
         violation = int(self.dut.violation.value)
         registers = [await self.command(OP_READ, op_address=at) for at in job["reads"]]

@@ -78,7 +78,9 @@ class AxiSlave:
 
     def word(self, address: int) -> int:
         """Bus word at a byte address."""
-        return int.from_bytes(self.data[address : address + self.variant.bus_bytes].tobytes(), "little")
+        return int.from_bytes(
+            self.data[address : address + self.variant.bus_bytes].tobytes(), "little"
+        )
 
     def reads(self, ar: Any, r: Any) -> Callable:
         """Background testbench that serves AR and R."""
@@ -105,9 +107,7 @@ class AxiSlave:
                             },
                         )
                 ctx.set(r.valid, offered is not None)
-                _, _, valid, payload, ready = await ctx.tick().sample(
-                    ar.valid, ar.payload, r.ready
-                )
+                _, _, valid, payload, ready = await ctx.tick().sample(ar.valid, ar.payload, r.ready)
                 item = plain(payload)
                 if waiting_ar is not None:
                     assert valid and item == waiting_ar, "AR changed before ARREADY"

@@ -24,7 +24,7 @@ from daedal.isa.semantics import State
 from daedal.isa.table import LoadMemory, Opcode, Unit, instruction_bits
 from daedal.isa.variant import Variant
 
-__all__ = ["ComputeSide", "fill_words", "issue_word", "random_state", "simulate"]
+__all__ = ["ComputeSide", "fill_words", "issue_word", "packed_row", "random_state", "simulate"]
 
 _OTHERS = {
     Opcode.GEMM: ("alu_read", "alu_data", "alu_write", "store_read", "store_data"),
@@ -148,6 +148,15 @@ def fill_words(
                 {"memory": int(target), "row": row, "beat": beat, "pad": 0, "data": value}
             )
     return words
+
+
+def packed_row(state: State, memory: Memory, row: int) -> int:
+    """A row of ACC or OUT as the hardware holds it."""
+    bits = scratchpad(state.variant, memory).element_bits
+    packed = 0
+    for number, value in enumerate(getattr(state, memory.value)[row].reshape(-1).tolist()):
+        packed |= (value & ((1 << bits) - 1)) << (number * bits)
+    return packed
 
 
 def issue_word(variant: Variant, instruction: Instruction, index: int) -> int:

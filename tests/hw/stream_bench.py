@@ -1,4 +1,4 @@
-"""Sources and sinks for streams in Amaranth testbenches, with random gaps, and a bench with a cap."""
+"""Sources and sinks for streams in Amaranth testbenches, with random gaps, and a capped bench."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -15,6 +15,7 @@ from tests.hw.compute_bench import (
     ComputeSide,
     fill_words,
     issue_word,
+    packed_row,
     random_state,
     simulate,
 )
@@ -129,12 +130,8 @@ class Bench:
         simulate(dut, fill, issue, watch, disturb)
 
     def check(self, acc_rows: list[int]) -> None:
-        pad = scratchpad(self.variant, Memory.ACC)
-        mask = (1 << pad.element_bits) - 1
         for row in acc_rows:
-            expected = 0
-            for k, value in enumerate(self.state.acc[row].reshape(-1).tolist()):
-                expected |= (value & mask) << (k * pad.element_bits)
+            expected = packed_row(self.state, Memory.ACC, row)
             assert self.rows[row] == expected, f"accumulator row {row}"
 
 

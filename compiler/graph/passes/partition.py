@@ -9,7 +9,8 @@ from daedal.isa.errors import ModelError
 
 __all__ = ["Partition", "partition"]
 
-_LAYOUT_OPS = ("pack", "unpack")
+_BORDER_OPS = ("dequantize", "pack", "quantize", "unpack")
+"""What surrounds a host operator between integer layers; the error names the operator itself."""
 
 
 @dataclass(frozen=True)
@@ -98,4 +99,4 @@ def _refuse_detours(graph: Graph, on_accelerator: list[Node]) -> None:
         elif reads_back:
             after.add(node.output)
             first = next((detour[name] for name in reads_back if name in detour), node)
-            detour[node.output] = node if first.op in _LAYOUT_OPS else first
+            detour[node.output] = node if first.op in _BORDER_OPS else first

@@ -7,10 +7,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from daedal.check import run_onnxruntime
 from daedal.compiler.frontend import load_onnx, supported_operators
 from daedal.compiler.graph import Graph, run, verify
 from daedal.isa.errors import ModelError
-from tests.compiler.graph.qdq_models import Array, QdqModel, run_onnxruntime
+from tests.compiler.graph.qdq_models import Array, QdqModel
 
 ROOT = Path(__file__).resolve().parents[3]
 DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"

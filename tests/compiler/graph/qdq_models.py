@@ -1,16 +1,15 @@
 """Builds small int8 QDQ models for the tests, and runs them through onnxruntime."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 from onnx import helper, numpy_helper
 
 from daedal.compiler.frontend import load_onnx
-from daedal.compiler.graph import Graph, run, verify
+from daedal.compiler.graph import Graph, verify
 from daedal.compiler.graph.passes import (
     eliminate_dead_code,
     flatten_dense_to_conv,
@@ -20,7 +19,7 @@ from daedal.compiler.graph.passes import (
     simplify_reshapes,
 )
 
-__all__ = ["QdqModel", "lower", "passes", "run_lowered", "run_onnxruntime"]
+__all__ = ["QdqModel", "lower", "passes"]
 
 Array = npt.NDArray[Any]
 
@@ -126,21 +125,3 @@ def lower(model: onnx.ModelProto, multiplier_bits: int = MULTIPLIER_BITS) -> Gra
     graph = load_onnx(model.SerializeToString())
     verify(graph)
     return passes(graph, multiplier_bits)
-
-
-def run_lowered(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
-    """Outputs of the lowered model, by the interpreter."""
-    graph = lower(model)
-    values = run(graph, inputs)
-    return [values[name] for name in graph.outputs]
-
-
-def run_onnxruntime(model: onnx.ModelProto | bytes, inputs: Mapping[str, Array]) -> list[Array]:
-    """Outputs of the model as it stands: graph optimization off, one thread."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    data = model if isinstance(model, bytes) else model.SerializeToString()
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    return [np.asarray(value) for value in session.run(None, dict(inputs))]

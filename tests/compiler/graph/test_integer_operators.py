@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daedal.check import run_onnxruntime
 from daedal.compiler.graph import get_op, run
-from tests.compiler.graph.qdq_models import Array, QdqModel, lower, run_onnxruntime
+from tests.compiler.graph.qdq_models import Array, QdqModel, lower
 
 EXAMPLES = settings(max_examples=60)
 
@@ -42,9 +43,10 @@ def windows(draw: st.DrawFn, dilated: bool) -> dict[str, Any]:
     """A map of height and width, and a window that fits into it with its pads."""
     kernel = draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
     dilations = draw(st.tuples(st.integers(1, 2), st.integers(1, 2))) if dilated else (1, 1)
-    limits = kernel if not dilated else tuple(k * d + 1 for k, d in zip(kernel, dilations, strict=True))
-    pads = tuple(draw(st.integers(0, limits[axis % 2] - 1)) for axis in range(4))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    # Convolutions may pad beyond their window, pools may not.
+    limits = [extent + int(dilated) for extent in reach]
+    pads = tuple(draw(st.integers(0, limits[axis % 2] - 1)) for axis in range(4))
     extents = tuple(
         draw(st.integers(max(1, reach[axis] - pads[axis] - pads[axis + 2]), 9)) for axis in range(2)
     )

@@ -13,11 +13,14 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-SIGNALS = (
-    "s_arid s_araddr s_arlen s_arvalid s_arready s_rid s_rdata s_rresp s_rlast s_rvalid s_rready "
-    "s_awid s_awaddr s_awlen s_awvalid s_awready s_wdata s_wstrb s_wvalid s_wready "
-    "s_bid s_bresp s_bvalid s_bready"
-).split()
+FIELDS = {
+    "ar": ("id", "addr", "len", "valid", "ready"),
+    "r": ("id", "data", "resp", "last", "valid", "ready"),
+    "aw": ("id", "addr", "len", "valid", "ready"),
+    "w": ("data", "strb", "valid", "ready"),
+    "b": ("id", "resp", "valid", "ready"),
+}
+SIGNALS = [f"s_{channel}{name}" for channel, names in FIELDS.items() for name in names]
 
 
 @cocotb.test()

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from daedal.isa.errors import ToolError
 from daedal.sim.rtl.build import SIMULATORS, Built, build_protocol_simulator, build_simulator
+from daedal.sim.rtl.toolchain import find_compiler, find_icarus, find_make, find_verilator
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[2] / ".daedal" / "rtl"
@@ -23,21 +25,32 @@ def standin_verilog() -> str:
     return (HERE / "standin.v").read_text()
 
 
-@pytest.fixture(params=SIMULATORS)
-def simulator(request: pytest.FixtureRequest) -> str:
-    """Each simulator in turn; a missing one skips with its own sentence."""
-    from daedal.sim.rtl.toolchain import find_compiler, find_icarus, find_make, find_verilator
+NEEDED: dict[str, tuple[Callable[[], object], ...]] = {
+    "verilator": (find_verilator, find_compiler, find_make),
+    "icarus": (find_icarus,),
+}
 
-    needed: dict[str, tuple[Callable[[], object], ...]] = {
-        "verilator": (find_verilator, find_compiler, find_make),
-        "icarus": (find_icarus,),
-    }
-    for find in needed[request.param]:
+
+def available(simulator: str) -> str:
+    """Return `simulator`, or skip with the sentence that says what it lacks."""
+    for find in NEEDED[simulator]:
         try:
             find()
         except ToolError as error:
             pytest.skip(str(error))
-    return str(request.param)
+    return simulator
+
+
+@pytest.fixture(params=SIMULATORS)
+def simulator(request: pytest.FixtureRequest) -> str:
+    """Each simulator in turn."""
+    return available(request.param)
+
+
+@pytest.fixture
+def icarus() -> str:
+    """The simulator that builds at once, where the choice makes no difference."""
+    return available("icarus")
 
 
 @pytest.fixture

@@ -1,0 +1,31 @@
+"""Types of all tensors of a model, by ONNX's own shape inference."""
+
+import onnx
+import onnx.shape_inference
+
+from daedal.isa.errors import ModelError
+
+__all__ = ["tensor_types"]
+
+
+def tensor_types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
+    """Types of all tensors with a batch of 1; `model` stays as it is."""
+    bound = onnx.ModelProto()
+    bound.CopyFrom(model)
+    for value in bound.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if dims and not dims[0].HasField("dim_value"):
+            dims[0].dim_value = 1
+    # Recorded shapes may still name the symbol; inference finds them again.
+    del bound.graph.value_info[:]
+    for value in bound.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    try:
+        inferred = onnx.shape_inference.infer_shapes(bound, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        reason = (str(error).strip() or "unknown reason").splitlines()[0]
+        raise ModelError(
+            f"the shapes of a model must fit together, and these do not: {reason}; export it again"
+        ) from error
+    graph = inferred.graph
+    return {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}

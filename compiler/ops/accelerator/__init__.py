@@ -1,0 +1,1 @@
+"""Schedules for the accelerator; tiles are chosen from the variant's capacities."""

@@ -1,0 +1,161 @@
+"""From an integer node of a blocked graph to its scheduled function, by operator."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from daedal.compiler import te
+from daedal.compiler.codegen.intrinsics import accumulator_dtype
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.integer_pooling import divisor_indices
+from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.ops.accelerator.conv2d import ConvShape, schedule_conv2d
+from daedal.compiler.ops.accelerator.vector import (
+    schedule_add,
+    schedule_pool,
+    schedule_requantize,
+)
+from daedal.compiler.ops.conv2d import conv2d
+from daedal.compiler.ops.elementwise import add
+from daedal.compiler.ops.pooling import avg_pool, max_pool
+from daedal.compiler.ops.requantize import Bounds, requantize
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.isa.errors import ScheduleError
+from daedal.isa.variant import Variant
+
+__all__ = ["LoweredNode", "lower_node", "multiplications"]
+
+
+@dataclass(frozen=True)
+class LoweredNode:
+    """A node's schedule, and the graph's tensor behind each parameter of its function."""
+
+    node: Node
+    schedule: Schedule
+    tensors: dict[str, str]
+
+
+def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
+    """Build the tensor expression of `node` and schedule it for the accelerator.
+
+    Raises
+    ------
+    ScheduleError
+        No tile of it fits the scratchpads, or the variant's array has unequal blocks.
+    """
+    array = variant.array
+    if array.block_in != array.block_out:
+        raise ScheduleError(
+            "layers need an array with block_in equal to block_out, not "
+            f"{array.block_in} and {array.block_out} (variant {variant.name!r}); choose another one"
+        )
+    names, build = _LOWERINGS[node.op]
+    operands = [
+        te.placeholder(graph.types[tensor].physical_shape, graph.types[tensor].dtype, name)
+        for name, tensor in zip(names, node.inputs, strict=True)
+    ]
+    schedule = build(operands, node, variant)
+    tensors = dict(zip((*names, "y"), (*node.inputs, node.output), strict=True))
+    return LoweredNode(node, schedule, tensors)
+
+
+def multiplications(graph: Graph, node: Node) -> int:
+    """Multiply-accumulates of a layer by its logical shapes; 0 where GEMM is not used."""
+    if node.op != "q_conv2d":
+        return 0
+    n, o, h, w = graph.types[node.output].shape
+    _, i, kh, kw = graph.types[node.inputs[1]].shape
+    return n * o * h * w * i * kh * kw
+
+
+def _bounds(node: Node) -> Bounds:
+    return Bounds(*(whole(node.attrs, name) for name in ("zero_point", "low", "high")))
+
+
+def _pair(node: Node, name: str) -> tuple[int, int]:
+    first, second = ints(node.attrs, name)
+    return first, second
+
+
+def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    if whole(node.attrs, "groups") != 1:
+        raise ScheduleError(
+            f"a convolution must have one group here, not {node.attrs['groups']} ({node}); "
+            "compile without the depthwise layout"
+        )
+    x, w, params = operands
+    strides, dilations = _pair(node, "strides"), _pair(node, "dilations")
+    y = conv2d(
+        x,
+        w,
+        params,
+        strides=strides,
+        pads=ints(node.attrs, "pads"),
+        dilations=dilations,
+        pad_value=whole(node.attrs, "pad_value"),
+        bounds=_bounds(node),
+        accumulator=accumulator_dtype(variant),
+    )
+    func = te.create_prim_func(operands, [y], node.output)
+    nb, ob, oh, ow, _, _ = y.shape
+    kernel = (w.shape[2], w.shape[3])
+    shape = ConvShape(nb, ob, x.shape[1], oh, ow, kernel, strides, dilations)
+    return schedule_conv2d(func, shape, variant)
+
+
+def _add(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    y = add(
+        *operands,
+        multiplier_a=whole(node.attrs, "multiplier_a"),
+        multiplier_b=whole(node.attrs, "multiplier_b"),
+        bounds=_bounds(node),
+        accumulator=accumulator_dtype(variant),
+    )
+    return schedule_add(te.create_prim_func(operands, [y], node.output), variant)
+
+
+def _max_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    kernel, strides = _pair(node, "kernel"), _pair(node, "strides")
+    y = max_pool(
+        *operands,
+        kernel=kernel,
+        strides=strides,
+        pads=ints(node.attrs, "pads"),
+        pad_value=whole(node.attrs, "pad_value"),
+        bounds=_bounds(node),
+        accumulator=accumulator_dtype(variant),
+    )
+    func = te.create_prim_func(operands, [y], node.output)
+    return schedule_pool(func, kernel, strides, "max", variant)
+
+
+def _avg_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    kernel, strides = _pair(node, "kernel"), _pair(node, "strides")
+    y = avg_pool(
+        *operands,
+        kernel=kernel,
+        strides=strides,
+        pads=ints(node.attrs, "pads"),
+        pad_value=whole(node.attrs, "pad_value"),
+        rows=divisor_indices(node.attrs).tolist(),
+        bounds=_bounds(node),
+        accumulator=accumulator_dtype(variant),
+    )
+    func = te.create_prim_func(operands, [y], node.output)
+    return schedule_pool(func, kernel, strides, "add", variant)
+
+
+def _requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    y = requantize(*operands, bounds=_bounds(node), accumulator=accumulator_dtype(variant))
+    return schedule_requantize(te.create_prim_func(operands, [y], node.output), variant)
+
+
+_Builder = Callable[[list[te.Tensor], Node, Variant], Schedule]
+
+_LOWERINGS: dict[str, tuple[tuple[str, ...], _Builder]] = {
+    "q_conv2d": (("x", "w", "params"), _conv2d),
+    "q_add": (("a", "b", "params"), _add),
+    "q_max_pool": (("x", "params"), _max_pool),
+    "q_avg_pool": (("x", "params"), _avg_pool),
+    "q_requantize": (("x", "params"), _requantize),
+}
+"""Parameter names, as the tensor expressions call them, and the builder of each operator."""

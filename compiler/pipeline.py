@@ -1,0 +1,184 @@
+"""The compiler on one page: an imported graph becomes one program for the accelerator.
+
+Graph -> passes -> blocked graph -> (per layer) te -> loop IR -> schedule -> segment -> link ->
+program.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from daedal.compiler.codegen.accelerator import emit_segment
+from daedal.compiler.codegen.printer import segment_text
+from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.graph.extract import extract
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.passes import (
+    eliminate_dead_code,
+    flatten_dense_to_conv,
+    fold_bias,
+    fold_constants,
+    lower_qdq,
+    partition,
+    simplify_reshapes,
+    to_blocked,
+)
+from daedal.compiler.link import LinkedProgram, LinkReport, link
+from daedal.compiler.link.constants import parameter_bytes, weight_bytes
+from daedal.compiler.ops.accelerator.lowering import lower_node, multiplications
+from daedal.isa.artifact import Layer
+from daedal.isa.errors import ModelError
+from daedal.isa.program import Program
+from daedal.isa.tensor import TensorSpec
+from daedal.isa.variant import Variant
+
+__all__ = ["CompiledGraph", "compile_graph"]
+
+GraphPass = tuple[str, Callable[[Graph], Graph]]
+
+
+@dataclass(frozen=True)
+class CompiledGraph:
+    """What `compile_graph` returns: the program, and the graphs that the host runs around it."""
+
+    program: Program
+    prologue: Graph
+    accelerator: Graph
+    epilogue: Graph
+    layers: tuple[Layer, ...]
+    report: LinkReport
+
+
+def graph_passes(
+    variant: Variant, from_tensors: Sequence[str], to_tensors: Sequence[str]
+) -> list[GraphPass]:
+    """The passes in order, each with the name that dumps bear."""
+    array = variant.array
+    return [
+        ("fold_constants", fold_constants),
+        ("fold_bias", fold_bias),
+        ("lower_qdq", lambda graph: lower_qdq(
+            graph,
+            multiplier_bits=variant.units.multiplier_bits,
+            accumulator_bits=array.accumulator_bits,
+        )),
+        ("flatten_dense_to_conv", flatten_dense_to_conv),
+        ("simplify_reshapes", simplify_reshapes),
+        ("fold_constants", lambda graph: fold_constants(graph, keep_quantized=False)),
+        ("eliminate_dead_code", eliminate_dead_code),
+        ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
+        ("to_blocked", lambda graph: to_blocked(
+            graph, block_in=array.block_in, block_out=array.block_out, batch=array.batch
+        )),
+    ]  # fmt: skip
+
+
+def compile_graph(
+    graph: Graph,
+    variant: Variant,
+    *,
+    from_tensors: Sequence[str] = (),
+    to_tensors: Sequence[str] = (),
+    dump_dir: Path | None = None,
+    report: Callable[[str], None] | None = None,
+) -> CompiledGraph:
+    """Compile `graph` (as imported) for `variant`.
+
+    Parameters
+    ----------
+    from_tensors, to_tensors : compile only the part between these quantized tensors.
+    dump_dir : folder for the graph after every pass, and the loop IR and segment of every layer.
+    report : called with a sentence before each long step.
+
+    Raises
+    ------
+    ModelError
+        The model has no part for the accelerator, or one that host operators interrupt.
+    ScheduleError
+        A layer does not fit the variant.
+    """
+    say = report or (lambda _sentence: None)
+    dump = _Dump(dump_dir)
+    dump("imported", graph)
+    for name, run_pass in graph_passes(variant, from_tensors, to_tensors):
+        say(f"graph pass {name}")
+        graph = run_pass(graph)
+        dump(name, graph)
+    parts = partition(graph)
+    accelerator = parts.accelerator
+    segments = []
+    for number, node in enumerate(accelerator.nodes):
+        say(f"layer {number + 1} of {len(accelerator.nodes)}: {node.op} {node.output!r}")
+        lowered = lower_node(accelerator, node, variant)
+        dump(f"{node.output}.tir", lowered.schedule)
+        segment = emit_segment(lowered.schedule.func, variant, lowered.tensors, node.output)
+        dump(f"{node.output}.segment", segment_text(segment))
+        segments.append(segment)
+    say("linking")
+    linked = _link(accelerator, segments, variant)
+    layers = [
+        Layer(
+            tag, node.name or node.output, node.op, multiplications(accelerator, node), node.output
+        )
+        for tag, node in enumerate(accelerator.nodes)
+    ]
+    return CompiledGraph(
+        linked.program,
+        parts.prologue,
+        accelerator,
+        parts.epilogue,
+        tuple(layers),
+        linked.report,
+    )
+
+
+def _link(graph: Graph, segments: Sequence[Segment], variant: Variant) -> LinkedProgram:
+    for name in graph.outputs:
+        if name in graph.inputs:
+            raise ModelError(f"a compiled part must compute its outputs; {name!r} is also an input")
+    return link(
+        segments,
+        variant,
+        constants={
+            name: data for node in graph.nodes for name, data in _constants(graph, node, variant)
+        },
+        inputs=[_spec(graph, name, variant) for name in graph.inputs],
+        outputs=[_spec(graph, name, variant) for name in graph.outputs],
+    )
+
+
+def _constants(graph: Graph, node: Node, variant: Variant) -> list[tuple[str, bytes]]:
+    """Bytes of a node's parameters (its last operand) and, of a convolution, weights."""
+    found = [(node.inputs[-1], parameter_bytes(variant, graph.constant(node.inputs[-1])))]
+    if node.op == "q_conv2d":
+        found.append((node.inputs[1], weight_bytes(variant, graph.constant(node.inputs[1]))))
+    return found
+
+
+def _spec(graph: Graph, name: str, variant: Variant) -> TensorSpec:
+    """The tensor as the driver sees it; its place is the linker's to choose."""
+    kind = graph.types[name]
+    assert isinstance(kind.layout, ActivationLayout), f"{name!r} is {kind}"
+    n, c, h, w = kind.shape
+    return TensorSpec(
+        name, 0, 0, (n, c, h, w), variant.array.input_bits, kind.layout.batch, kind.layout.block
+    )
+
+
+class _Dump:
+    """Writes what each step made, numbered in order, where a folder was given."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._count = 0
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def __call__(self, step: str, what: object) -> None:
+        if self._folder is None:
+            return
+        safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in step)
+        path = self._folder / f"{self._count:03}_{safe}.txt"
+        path.write_text(f"{what}\n", encoding="utf-8")
+        self._count += 1

@@ -1,0 +1,135 @@
+"""Checks of a model's integer graph against onnxruntime, one operator at a time.
+
+The integer graph (`compiler.graph`, run by its interpreter) is the reference for the simulators.
+onnxruntime, with its graph optimization off, is the reference for the integer graph: every integer
+operator, fed the same inputs, is at most one unit of its output's last place apart.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from daedal.compiler.frontend.cut import cut_model
+from daedal.compiler.frontend.importer import load_onnx
+from daedal.compiler.graph import Graph, get_op, run_all
+from daedal.compiler.pipeline import graph_passes
+from daedal.isa.errors import ToolError
+from daedal.isa.variant import Variant
+
+__all__ = [
+    "OperatorDifference",
+    "compare_operators",
+    "integer_graph",
+    "integer_layers",
+    "run_onnxruntime",
+]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class OperatorDifference:
+    """One integer operator: the tensor it computes, and how far onnxruntime's lies from it.
+
+    `largest` is in units of the last place of the quantized tensor, over `num_elements` elements,
+    of which `num_different` differ at all.
+    """
+
+    op: str
+    output: str
+    num_elements: int
+    num_different: int
+    largest: int
+
+
+def integer_graph(model: str | Path | bytes, variant: Variant) -> Graph:
+    """The graph that `variant` has to compute, before its tensors are blocked: the reference.
+
+    Raises ModelError for a model that cannot be read or lowered.
+    """
+    graph = load_onnx(model)
+    for name, run_pass in graph_passes(variant, (), ()):
+        if name == "to_blocked":
+            break
+        graph = run_pass(graph)
+    return graph
+
+
+def integer_layers(graph: Graph) -> Iterator[tuple[str, list[str], str]]:
+    """(operator, activations read, tensor computed) of every integer operator, in order."""
+    for node in graph.nodes:
+        if get_op(node.op).on_accelerator:
+            activations = [name for name in node.inputs if not graph.is_constant(name)]
+            yield node.op, activations, node.output
+
+
+def compare_operators(
+    model: onnx.ModelProto, graph: Graph, inputs: Mapping[str, Array]
+) -> list[OperatorDifference]:
+    """Run every integer operator of `graph` in onnxruntime too, on the graph's own tensors.
+
+    Parameters
+    ----------
+    model : the model that `graph` was lowered from; its quantized tensors have the same names.
+    graph : the plain integer graph (before blocking).
+    inputs : inputs of the graph by name.
+
+    Raises ToolError without onnxruntime, and ModelError for inputs that do not fit.
+    """
+    values = run_all(graph, inputs)
+    return [
+        _compare(model, values, op, sources, target)
+        for op, sources, target in integer_layers(graph)
+    ]
+
+
+def _compare(
+    model: onnx.ModelProto, values: Mapping[str, Array], op: str, sources: list[str], target: str
+) -> OperatorDifference:
+    part = cut_model(model, sources, [target])
+    feeds = {item.name: _as_model_has_it(values[item.name], item) for item in part.graph.input}
+    (expected,) = run_onnxruntime(part, feeds)
+    found = _as_model_has_it(values[target], part.graph.output[0])
+    difference = np.abs(found.astype(np.int64) - expected.astype(np.int64))
+    return OperatorDifference(
+        op=op,
+        output=target,
+        num_elements=int(difference.size),
+        num_different=int(np.count_nonzero(difference)),
+        largest=int(difference.max(initial=0)),
+    )
+
+
+def _as_model_has_it(value: Array, item: onnx.ValueInfoProto) -> Array:
+    """An int8 tensor of the graph in the model's shape; uint8 there is 128 more."""
+    tensor = item.type.tensor_type
+    shaped = value.reshape([dim.dim_value for dim in tensor.shape.dim])
+    if tensor.elem_type == onnx.TensorProto.UINT8:
+        return (shaped.astype(np.int16) + 128).astype(np.uint8)
+    return shaped
+
+
+def run_onnxruntime(model: onnx.ModelProto | bytes, inputs: Mapping[str, Array]) -> list[Array]:
+    """Outputs of the model as it stands: graph optimization off, one thread.
+
+    Raises ToolError where onnxruntime is missing.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ToolError(
+            "comparing with onnxruntime needs the Python package onnxruntime, which is missing; "
+            "install daedal[examples]"
+        ) from error
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    data = model if isinstance(model, bytes) else model.SerializeToString()
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return [np.asarray(value) for value in session.run(None, dict(inputs))]

@@ -1,0 +1,100 @@
+"""Every operator: te = loop IR before and after its schedule = the machine, over many small shapes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daedal.isa.variant import load_variant
+from tests.support.accelerator import micro_variant
+from tests.support.accelerator_operators import add_case, conv_case, pool_case, requantize_case
+
+TINY = load_variant("tiny")
+MICRO = micro_variant()
+
+variants = st.sampled_from([TINY, MICRO])
+seeds = st.integers(0, 2**32 - 1)
+pads = st.tuples(*[st.integers(0, 2)] * 4)
+
+
+@settings(max_examples=12)
+@given(
+    variants,
+    st.tuples(st.integers(1, 2), st.integers(1, 2), st.integers(1, 4), st.integers(1, 4)),
+    st.integers(1, 2),
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    pads,
+    st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    seeds,
+)
+def test_conv2d(variant, shape, out_blocks, kernel, strides, pads, dilations, seed):
+    top, left, bottom, right = pads
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    height = max(shape[2], reach[0] - top - bottom)
+    width = max(shape[3], reach[1] - left - right)
+    rng = np.random.default_rng(seed)
+    case = conv_case(
+        variant, rng, (*shape[:2], height, width), out_blocks, kernel, strides, pads, dilations
+    )
+    case.check()
+
+
+@pytest.mark.parametrize(
+    ("shape", "out_blocks", "kernel", "strides", "pads"),
+    [
+        ((1, 1, 1, 1), 1, (1, 1), (1, 1), (0, 0, 0, 0)),
+        ((1, 5, 17, 15), 3, (3, 3), (2, 2), (0, 1, 1, 0)),
+        ((2, 3, 7, 9), 2, (3, 2), (1, 2), (1, 0, 2, 1)),
+        ((1, 7, 7, 29), 9, (5, 5), (2, 1), (2, 2, 2, 2)),
+        ((1, 1, 23, 23), 2, (7, 7), (2, 2), (3, 3, 3, 3)),
+        ((1, 33, 1, 1), 5, (1, 1), (1, 1), (0, 0, 0, 0)),
+    ],
+)
+def test_larger_convolutions(rng, shape, out_blocks, kernel, strides, pads):
+    """Without the interpreter of the loop IR, which would take minutes."""
+    conv_case(TINY, rng, shape, out_blocks, kernel, strides, pads).check(interpret=False)
+
+
+def test_a_convolution_with_batches_in_the_array(rng):
+    variant = TINY.replace("batch2", batch=2)
+    conv_case(variant, rng, (2, 2, 5, 4), 2, (3, 3), (1, 1), (1, 1, 1, 1)).check(interpret=False)
+
+
+@settings(max_examples=8)
+@given(
+    variants,
+    st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 5), st.integers(1, 7)),
+    seeds,
+)
+def test_add_and_requantize(variant, shape, seed):
+    rng = np.random.default_rng(seed)
+    add_case(variant, rng, shape).check()
+    requantize_case(variant, rng, shape).check()
+
+
+@settings(max_examples=8)
+@given(
+    variants,
+    st.tuples(st.just(1), st.integers(1, 2), st.integers(1, 5), st.integers(1, 5)),
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    st.tuples(*[st.integers(0, 1)] * 4),
+    st.booleans(),
+    seeds,
+)
+def test_pooling(variant, shape, kernel, strides, pads, average, seed):
+    top, left, bottom, right = pads
+    height = max(shape[2], kernel[0] - top - bottom)
+    width = max(shape[3], kernel[1] - left - right)
+    oh = (height + top + bottom - kernel[0]) // strides[0] + 1
+    ow = (width + left + right - kernel[1]) // strides[1] + 1
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 3, (oh, ow)).tolist() if average else None
+    pool_case(variant, rng, (*shape[:2], height, width), kernel, strides, pads, rows).check()
+
+
+def test_global_average_is_two_instructions_per_tile(rng):
+    compiled = pool_case(TINY, rng, (1, 2, 5, 5), (5, 5), rows=[[0]]).check()
+    names = [item.template.opcode.name for item in compiled.segment.instructions]
+    assert names.count("ALU") == 3  # the first tap moves, the others add, one requantizes

@@ -1,0 +1,156 @@
+"""What a tensor expression may say, what it refuses, and how it reads."""
+
+from collections.abc import Callable
+
+import pytest
+
+from daedal.compiler import te
+from daedal.compiler.tir.errors import ExpressionError
+from tests.support.tensor_programs import conv2d
+
+
+def test_text_of_a_convolution() -> None:
+    _, outputs = conv2d()
+    assert te.tensors_text(outputs) == (
+        "x: int8[1, 2, 7, 7, 1, 4]\n"
+        "w: int8[2, 2, 3, 3, 4, 4]\n"
+        "acc[n:1, oc:2, oh:7, ow:7, b:1, co:4] int32 = "
+        "sum(int32(x.padded(0)[n, ic, oh + kh - 1, ow + kw - 1, b, ci]) "
+        "* int32(w[oc, ic, kh, kw, co, ci]), over ic in 2, kh in 3, kw in 3, ci in 4)\n"
+        "par: int64[2, 4, 3]\n"
+        "y[n:1, oc:2, oh:7, ow:7, b:1, co:4] int8 = requantize(acc[n, oc, oh, ow, b, co], "
+        "par[oc, co, 0], par[oc, co, 1], par[oc, co, 2], 3, -128, 127)\n"
+    )
+
+
+def test_operators_keep_their_precedence_in_text() -> None:
+    x = te.placeholder((8,), "int32", "x")
+    y = te.compute((8,), lambda i: (x[i] - (x[i] + 1)) * 2 // (x[i] * 3 % 5), "y")
+    assert te.tensor_text(y) == "y[i:8] int32 = (x[i] - (x[i] + 1)) * 2 // (x[i] * 3 % 5)"
+    z = te.compute(
+        (8,), lambda i: te.select((x[i] < 3) & ~(te.eq(x[i], 1) | (x[i] >= 7)), x[i], -x[i]), "z"
+    )
+    assert te.tensor_text(z) == (
+        "z[i:8] int32 = select(x[i] < 3 & ~(x[i] == 1 | x[i] >= 7), x[i], 0 - x[i])"
+    )
+
+
+def test_constants_fold_in_indices_only() -> None:
+    x = te.placeholder((8,), "int8", "x")
+    y = te.compute((4,), lambda i: x[(i + 0) * 1 + 2 * 2] * 1, "y")
+    assert te.tensor_text(y) == "y[i:4] int8 = x[i + 4] * 1"
+
+
+X = te.placeholder((4, 8), "int8", "x")
+K = te.reduce_axis(8, "k")
+
+REFUSALS: list[tuple[Callable[[], object], str]] = [
+    (
+        lambda: te.placeholder((4, 0), "int8", "x"),
+        "every dimension must be a positive integer, not [4, 0] (tensor 'x')",
+    ),
+    (
+        lambda: te.placeholder((4,), "int7", "x"),
+        "dtype must be one of int8, int16, int32, int64, uint8, bool, float32, not 'int7'",
+    ),
+    (
+        lambda: te.compute((4,), lambda i: X[i], "y"),
+        "'x' has 2 dimensions and needs as many indices, not 1",
+    ),
+    (
+        lambda: te.compute((4,), lambda i, j: X[i, j], "y"),
+        "'y' has 1 dimensions; its function must take as many axes, not 2",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: X[i, j] + X[i, j].astype("int32"), "y"),
+        "both operands of + must have one dtype, not int8 and int32; convert one with astype",
+    ),
+    (
+        lambda: te.compute((4, 9), lambda i, j: X[i, j], "y"),
+        "'y' reads 'x' at 0..8 in dimension 1 of size 8; read it through padded(value), "
+        "or change the shape",
+    ),
+    (
+        lambda: te.compute((4,), lambda i: te.sum(X[i, K], K) + 1, "y"),
+        "a reduction must be the whole formula of a tensor, not a part ('y'); "
+        "compute it as a tensor of its own",
+    ),
+    (
+        lambda: te.compute((4,), lambda i: X[i, K], "y"),
+        "a formula may use its own axes and those it reduces over, not 'k' ('y')",
+    ),
+    (
+        lambda: te.compute((4,), lambda i: te.sum(X[i, i], i), "y"),
+        "sum needs at least one reduce_axis to reduce over",
+    ),
+    (
+        lambda: te.compute((4,), lambda i: te.any(X[i, K], K), "y"),
+        "any reduces a bool, not int8; convert the value first",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: te.select(X[i, j], X[i, j], 0), "y"),
+        "select needs a bool, not int8; compare the value first",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: X[i, j] / 2, "y"),
+        "/ is not defined for int8; convert with astype",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: X[i, j] if X[i, j] > 0 else X[i, j], "y"),
+        "an expression has no truth value while it is being written; use select, & and |",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: te.call("sine", (X[i, j],), "int8"), "y"),
+        "an intrinsic must be one of requantize, shift_right_even, exp, tanh, sqrt, round, "
+        "not 'sine'",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: te.call("exp", (X[i, j],), "float32"), "y"),
+        "value of exp must be float32, not int8",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: te.call("exp", (), "float32"), "y"),
+        "exp needs value: 1 arguments, not 0",
+    ),
+    (
+        lambda: te.compute(
+            (4, 8), lambda i, j: te.requantize(X[i, j], 0, 1, 0, 0, -128, 128), "y"
+        ),
+        "bounds of requantize must fit int8, not 128",
+    ),
+    (
+        lambda: te.compute((4,), lambda i: 3, "y"),
+        "the function of 'y' must return an expression, not 3",
+    ),
+    (
+        lambda: te.reduce_axis(0, "k"),
+        "extent must be positive, not 0 (axis 'k')",
+    ),
+    (
+        lambda: te.create_prim_func([], [te.compute((4, 8), lambda i, j: X[i, j], "y")], "f"),
+        "placeholder 'x' must be among the inputs of 'f'",
+    ),
+    (
+        lambda: te.create_prim_func([X], [te.compute((4, 8), lambda i, j: X[i, j], "x")], "f"),
+        "tensors of one function need distinct names, not two 'x'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("build", "message"), REFUSALS, ids=[text[:40] for _, text in REFUSALS])
+def test_refusals(build: Callable[[], object], message: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        build()
+    assert str(caught.value) == message
+
+
+def test_each_step_reads_what_came_before() -> None:
+    x = te.placeholder((4,), "int32", "x")
+    y = te.compute((4,), lambda i: x[i] + 1, "y")
+    z = te.compute((4,), lambda i: y[i] * x[i], "z")
+    assert z.inputs == (y, x)
+    assert te.tensors_text([z]).splitlines() == [
+        "x: int32[4]",
+        "y[i:4] int32 = x[i] + 1",
+        "z[i:4] int32 = y[i] * x[i]",
+    ]

@@ -1,0 +1,100 @@
+"""Building simulators: the cache, its keys, and what a failed build leaves behind."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from daedal.isa.errors import ToolError
+from daedal.sim.rtl.build import Built, build_simulator
+
+pytestmark = pytest.mark.rtl
+
+SIZES = {"data_bits": 64, "addr_bits": 32, "words": 1024}
+
+
+def entries(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
+
+
+def test_a_build_is_found_again(simulator: str, standin: Built, standin_verilog: str) -> None:
+    again = build_simulator(
+        standin_verilog,
+        data_bits=standin.data_bits,
+        addr_bits=standin.addr_bits,
+        words=standin.words,
+        cache_dir=standin.program.parent.parent,
+        simulator=simulator,
+    )
+    assert again.build_seconds == 0
+    assert again.program == standin.program
+
+
+def test_text_and_path_are_the_same_and_anything_else_is_not(
+    icarus: str, standin_verilog: str, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    source = tmp_path / "design.v"
+    source.write_text(standin_verilog)
+    options = {"cache_dir": cache, "simulator": icarus}
+    first = build_simulator(standin_verilog, **SIZES, **options)
+    assert first.build_seconds > 0
+    assert build_simulator(source, **SIZES, **options).program == first.program
+    others = [
+        build_simulator(standin_verilog + "\n", **SIZES, **options),
+        build_simulator(standin_verilog, **SIZES | {"words": 2048}, **options),
+        build_simulator(standin_verilog, **SIZES, **options, waves=True),
+    ]
+    assert len({first.program, *(built.program for built in others)}) == 4
+
+
+def test_concurrent_builders_share_one_build(
+    icarus: str, standin_verilog: str, tmp_path: Path
+) -> None:
+    results: list[Built] = []
+
+    def build() -> None:
+        results.append(
+            build_simulator(standin_verilog, **SIZES, cache_dir=tmp_path, simulator=icarus)
+        )
+
+    threads = [threading.Thread(target=build) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(built.build_seconds > 0 for built in results) == [False, False, True]
+    assert len(entries(tmp_path)) == 1
+
+
+def test_a_refused_design_leaves_nothing(simulator: str, tmp_path: Path) -> None:
+    steps: list[str] = []
+    with pytest.raises(ToolError, match=r"could not build the simulator \(exit status") as caught:
+        build_simulator(
+            "module daedal_top(input ap_clk); assign nowhere.x = ; endmodule\n",
+            **SIZES,
+            cache_dir=tmp_path,
+            simulator=simulator,
+            progress=steps.append,
+        )
+    assert "syntax error" in str(caught.value)
+    assert entries(tmp_path) == []
+    assert len(steps) == 1
+
+
+def test_an_interrupted_build_leaves_nothing(
+    icarus: str, standin_verilog: str, tmp_path: Path
+) -> None:
+    def interrupt(_sentence: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_simulator(
+            standin_verilog, **SIZES, cache_dir=tmp_path, simulator=icarus, progress=interrupt
+        )
+    assert entries(tmp_path) == []
+
+
+def test_an_unknown_simulator_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="must be one of verilator, icarus, not 'questa'"):
+        build_simulator("", **SIZES, cache_dir=tmp_path, simulator="questa")

@@ -1,0 +1,128 @@
+"""Operators with random operands, built and scheduled for the accelerator."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from daedal.compiler import te
+from daedal.compiler.ops.accelerator.conv2d import ConvShape, schedule_conv2d
+from daedal.compiler.ops.accelerator.vector import (
+    schedule_add,
+    schedule_pool,
+    schedule_requantize,
+)
+from daedal.compiler.ops.conv2d import conv2d
+from daedal.compiler.ops.elementwise import add
+from daedal.compiler.ops.pooling import avg_pool, max_pool
+from daedal.compiler.ops.requantize import requantize
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.variant import Variant
+from tests.support.accelerator import (
+    BOUNDS,
+    Compiled,
+    check_operator,
+    random_bytes,
+    random_params,
+)
+
+
+@dataclass
+class Case:
+    """One operator: formula, function before and after its schedule, and operands."""
+
+    variant: Variant
+    y: te.Tensor
+    original: PrimFunc
+    schedule: Schedule
+    arrays: dict[str, np.ndarray]
+
+    def check(self, interpret: bool = True) -> Compiled:
+        return check_operator(
+            self.variant, self.y, self.original, self.schedule.func, self.arrays, interpret
+        )
+
+
+def _blocked(variant: Variant, name: str, shape: Sequence[int]) -> te.Tensor:
+    """A map (NB, CB, H, W) in the blocks of the variant."""
+    rows = (variant.array.batch, variant.block)
+    return te.placeholder((*shape, *rows), "int8", name)
+
+
+def conv_case(
+    variant: Variant,
+    rng: np.random.Generator,
+    shape: Sequence[int],
+    out_blocks: int,
+    kernel: tuple[int, int],
+    strides: tuple[int, int] = (1, 1),
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilations: tuple[int, int] = (1, 1),
+) -> Case:
+    """Convolution of (NB, IB, H, W)."""
+    block = variant.block
+    x = _blocked(variant, "x", shape)
+    w = te.placeholder((out_blocks, shape[1], *kernel, block, block), "int8", "w")
+    params = te.placeholder((out_blocks, block, 3), "int64", "params")
+    y = conv2d(
+        x, w, params, strides=strides, pads=pads, dilations=dilations, pad_value=5, bounds=BOUNDS
+    )
+    func = te.create_prim_func([x, w, params], [y], "conv2d")
+    nb, ob, oh, ow, _, _ = y.shape
+    geometry = ConvShape(nb, ob, shape[1], oh, ow, kernel, strides, dilations)
+    arrays = {
+        "x": random_bytes(rng, x.shape),
+        "w": random_bytes(rng, w.shape),
+        "params": random_params(rng, out_blocks, block),
+    }
+    return Case(variant, y, func, schedule_conv2d(func, geometry, variant), arrays)
+
+
+def add_case(variant: Variant, rng: np.random.Generator, shape: Sequence[int]) -> Case:
+    """Addition of two maps."""
+    a, b = _blocked(variant, "a", shape), _blocked(variant, "b", shape)
+    params = te.placeholder((1, variant.block, 3), "int64", "params")
+    y = add(a, b, params, multiplier_a=1234, multiplier_b=-3210, bounds=BOUNDS)
+    func = te.create_prim_func([a, b, params], [y], "add")
+    row = np.broadcast_to(np.array([777, 1, 12]), params.shape).copy()
+    arrays = {"a": random_bytes(rng, a.shape), "b": random_bytes(rng, b.shape), "params": row}
+    return Case(variant, y, func, schedule_add(func, variant), arrays)
+
+
+def requantize_case(variant: Variant, rng: np.random.Generator, shape: Sequence[int]) -> Case:
+    """Requantization of a map."""
+    x = _blocked(variant, "x", shape)
+    params = te.placeholder((1, variant.block, 3), "int64", "params")
+    y = requantize(x, params, bounds=BOUNDS)
+    func = te.create_prim_func([x, params], [y], "requantize")
+    row = np.broadcast_to(np.array([7, 100_001, 17]), params.shape).copy()
+    arrays = {"x": random_bytes(rng, x.shape), "params": row}
+    return Case(variant, y, func, schedule_requantize(func, variant), arrays)
+
+
+def pool_case(
+    variant: Variant,
+    rng: np.random.Generator,
+    shape: Sequence[int],
+    kernel: tuple[int, int],
+    strides: tuple[int, int] = (1, 1),
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0),
+    rows: Sequence[Sequence[int]] | None = None,
+) -> Case:
+    """Maximum, or with `rows` (parameter row per output) average over windows."""
+    x = _blocked(variant, "x", shape)
+    count = 1 if rows is None else 1 + max(max(line) for line in rows)
+    params = te.placeholder((count, variant.block, 3), "int64", "params")
+    window = {"kernel": kernel, "strides": strides, "pads": pads, "bounds": BOUNDS}
+    if rows is None:
+        y, reduction = max_pool(x, params, pad_value=-128, **window), "max"
+    else:
+        y, reduction = avg_pool(x, params, pad_value=5, rows=rows, **window), "add"
+    func = te.create_prim_func([x, params], [y], "pool")
+    schedule = schedule_pool(func, kernel, strides, reduction, variant)
+    table = np.zeros(params.shape, dtype=np.int64)
+    table[..., 1] = 100_001 + 5_000 * np.arange(count)[:, None]
+    table[..., 2] = 17 if rows is None else 19
+    arrays = {"x": random_bytes(rng, x.shape), "params": table}
+    return Case(variant, y, func, schedule, arrays)
