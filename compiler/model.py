@@ -61,7 +61,7 @@ def _artifact(
 ) -> Artifact:
     """Cut the host's parts out of `model`; a part that the user cut away is empty."""
     entries = [_before_pack(compiled.prologue, name) for name in compiled.accelerator.inputs]
-    exits = list(compiled.accelerator.outputs)
+    exits = [_after_unpack(compiled.epilogue, name) for name in compiled.accelerator.outputs]
     initialized = {tensor.name for tensor in model.graph.initializer}
     model_inputs = [item.name for item in model.graph.input if item.name not in initialized]
     prologue = b"" if from_tensors else extract_host_model(model, model_inputs, entries)
@@ -74,7 +74,10 @@ def _artifact(
             _binding(types, name, tensor)
             for name, tensor in zip(entries, compiled.accelerator.inputs, strict=True)
         ),
-        outputs=tuple(_binding(types, name, name) for name in exits),
+        outputs=tuple(
+            _binding(types, name, tensor)
+            for name, tensor in zip(exits, compiled.accelerator.outputs, strict=True)
+        ),
         layers=compiled.layers,
         host_nodes=(
             *_host_nodes(compiled.prologue, "before"),
@@ -89,6 +92,13 @@ def _before_pack(prologue: Graph, name: str) -> str:
     """Name in the model of a tensor that enters the accelerator: what its packing reads."""
     node = prologue.producers.get(name)
     return node.inputs[0] if node is not None and node.op == "pack" else name
+
+
+def _after_unpack(epilogue: Graph, name: str) -> str:
+    """Name in the model of a tensor that leaves the accelerator. The blocked tensor bears it, but
+    where it is an output of the graph: then its plain form does."""
+    unpacked = [node.output for node in epilogue.users.get(name, ()) if node.op == "unpack"]
+    return next((output for output in unpacked if output in epilogue.outputs), name)
 
 
 def _host_nodes(graph: Graph, when: str) -> tuple[HostNode, ...]:

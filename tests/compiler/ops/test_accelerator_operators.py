@@ -94,7 +94,7 @@ def test_pooling(variant, shape, kernel, strides, pads, average, seed):
     pool_case(variant, rng, (*shape[:2], height, width), kernel, strides, pads, rows).check()
 
 
-def test_global_average_is_two_instructions_per_tile(rng):
+def test_a_global_average_takes_three_alu_instructions(rng):
     compiled = pool_case(TINY, rng, (1, 2, 5, 5), (5, 5), rows=[[0]]).check()
     names = [item.template.opcode.name for item in compiled.segment.instructions]
     assert names.count("ALU") == 3  # the first tap moves, the others add, one requantizes

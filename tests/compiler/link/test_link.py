@@ -1,0 +1,176 @@
+"""Linking several layers: tokens under random interleavings, memory reuse, determinism, marks."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daedal.compiler import te
+from daedal.compiler.codegen.accelerator import emit_segment
+from daedal.compiler.link import LinkedProgram, link
+from daedal.compiler.link.constants import parameter_bytes, weight_bytes
+from daedal.isa.errors import ScheduleError
+from daedal.isa.table import Opcode, Unit
+from daedal.isa.variant import Variant, load_variant
+from daedal.isa.verifier import verify
+from tests.support.accelerator import (
+    Interleaving,
+    memory_of,
+    micro_variant,
+    run_blocked,
+    spec_of,
+)
+from tests.support.accelerator_operators import Case, add_case, conv_case, pool_case
+
+SHAPE = (1, 2, 6, 5)
+
+
+class Network:
+    """x -> conv -> t1 -> conv -> t2; t1 + t2 -> t3 -> max pool -> y, as blocked arrays."""
+
+    def __init__(self, variant: Variant, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        kernel = {"kernel": (3, 3), "pads": (1, 1, 1, 1)}
+        self.variant = variant
+        self.layers: list[tuple[Case, dict[str, str]]] = [
+            (conv_case(variant, rng, SHAPE, 2, **kernel), {"x": "x", "y": "t1"}),
+            (conv_case(variant, rng, SHAPE, 2, **kernel), {"x": "t1", "y": "t2"}),
+            (add_case(variant, rng, SHAPE), {"a": "t1", "b": "t2", "y": "t3"}),
+            (pool_case(variant, rng, SHAPE, (2, 2), (2, 2)), {"x": "t3", "y": "y"}),
+        ]
+        self.x = self.layers[0][0].arrays["x"]
+
+    def reference(self) -> np.ndarray:
+        values = {"x": self.x}
+        for case, names in self.layers:
+            arrays = dict(case.arrays)
+            for parameter, tensor in names.items():
+                if parameter != "y":
+                    arrays[parameter] = values[tensor]
+            (values[names["y"]],) = te.evaluate_tensors([case.y], arrays)
+        return values["y"]
+
+    def link(self) -> LinkedProgram:
+        constants, segments = {}, []
+        for number, (case, names) in enumerate(self.layers):
+            own = dict(names)
+            for parameter, encode in (("w", weight_bytes), ("params", parameter_bytes)):
+                if parameter in case.arrays:
+                    own[parameter] = f"{parameter}{number}"
+                    constants[own[parameter]] = encode(self.variant, case.arrays[parameter])
+            segments.append(
+                emit_segment(case.schedule.func, self.variant, own, f"layer {number}")
+            )
+        output = spec_of("y", self.layers[-1][0].y.shape)
+        return link(
+            segments,
+            self.variant,
+            constants=constants,
+            inputs=[spec_of("x", self.x.shape)],
+            outputs=[output],
+        )
+
+
+@settings(max_examples=6)
+@given(
+    st.sampled_from(
+        [
+            load_variant("tiny"),
+            micro_variant(),
+            micro_variant(token_bits=2),
+            micro_variant(gemm_uop_bytes=64, alu_uop_bytes=64),
+        ]
+    ),
+    st.integers(0, 2**32 - 1),
+)
+def test_any_interleaving_computes_the_same(variant, seed):
+    network = Network(variant, seed)
+    linked = network.link()
+    verify(linked.program)
+    expected = memory_of(network.reference(), variant)
+    np.testing.assert_array_equal(run_blocked(linked.program, {"x": network.x})["y"], expected)
+    rng = np.random.default_rng(seed)
+    for _ in range(4):
+        run = Interleaving(linked.program, rng)
+        np.testing.assert_array_equal(run.run({"x": network.x})["y"], expected)
+        assert run.most_tokens < 1 << variant.units.token_bits
+
+
+def test_every_token_is_needed(seed):
+    """Without one wait, some interleaving goes wrong, or the verifier names the race."""
+    network = Network(micro_variant(), seed)
+    program = network.link().program
+    with_pop = [n for n, item in enumerate(program.instructions) if item.pop]
+    rng = np.random.default_rng(seed)
+    for number in rng.choice(with_pop, 12, replace=False):
+        instruction = program.instructions[number]
+        unit = next(u for u in Unit if instruction.pop >> u & 1)
+        weaker = list(program.instructions)
+        weaker[number] = instruction.replace(pop=instruction.pop & ~(1 << unit))
+        pushes = [
+            n
+            for n, item in enumerate(weaker[:number])
+            if item.unit is unit and item.push >> instruction.unit & 1
+        ]
+        source = weaker[pushes[-1]]
+        weaker[pushes[-1]] = source.replace(push=source.push & ~(1 << instruction.unit))
+        broken = type(program)(
+            program.variant,
+            tuple(weaker),
+            program.constants,
+            program.region_bytes,
+            program.inputs,
+            program.outputs,
+        )
+        with pytest.raises(Exception, match=r"token|order|unordered|race"):
+            verify(broken)
+
+
+def test_linking_twice_gives_the_same_bytes(seed):
+    one, two = (Network(micro_variant(), seed).link().program for _ in range(2))
+    assert one.to_bytes() == two.to_bytes()
+
+
+def test_the_report_counts(seed):
+    linked = Network(load_variant("tiny"), seed).link()
+    report, program = linked.report, linked.program
+    assert report.num_instructions == len(program.instructions)
+    assert report.num_tokens == sum(item.push.bit_count() for item in program.instructions)
+    assert report.num_tokens < report.num_hazards
+    assert report.region_bytes == program.region_bytes
+
+
+def test_layers_are_marked_by_their_last_instruction_of_each_unit(seed):
+    program = Network(load_variant("tiny"), seed).link().program
+    assert program.marks == {number: f"layer {number}" for number in range(4)}
+    marked = [(item.tag, item.unit) for item in program.instructions if item.mark]
+    assert len(marked) == len(set(marked))
+    stores = [item for item in program.instructions if item.opcode is Opcode.STORE]
+    assert [item.tag for item in stores if item.mark] == [0, 1, 2, 3]
+    assert stores[-1].mark
+
+
+def test_dead_tensors_share_memory(seed):
+    linked = Network(load_variant("tiny"), seed).link()
+    places = linked.places
+    sizes = [places[name].size_bytes for name in ("t1", "t2", "t3")]
+    assert len(set(sizes)) == 1
+    # t1 and t2 live until the addition, which writes t3: three tensors at once.
+    assert len({places[name].offset_bytes for name in ("t1", "t2", "t3")}) == 3
+
+
+def test_a_tile_that_is_too_large_names_the_buffer(rng):
+    case = conv_case(load_variant("tiny"), rng, (1, 2, 9, 9), 2, (3, 3))
+    segment = emit_segment(case.schedule.func, load_variant("tiny"))
+    small = micro_variant(inp_bytes=256)
+    with pytest.raises(ScheduleError, match=r"scratchpad 'inp': buffer 'x_inp' of conv2d needs"):
+        link(
+            [segment],
+            small,
+            constants={
+                "w": weight_bytes(small, case.arrays["w"]),
+                "params": parameter_bytes(small, case.arrays["params"]),
+            },
+            inputs=[spec_of("x", case.arrays["x"].shape)],
+            outputs=[spec_of("y", case.y.shape)],
+        )
