@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from rich import box
+from rich.console import Console
 from rich.table import Table
 
 from daedal.isa.artifact import Artifact
@@ -10,7 +12,24 @@ from daedal.isa.registers import CycleClass
 from daedal.isa.table import BASES, Unit
 from daedal.runtime.layers import LayerProfile
 
-__all__ = ["artifact_json", "host_table", "layers_table", "profile_table", "program_table"]
+__all__ = [
+    "artifact_json",
+    "host_table",
+    "layers_table",
+    "make_console",
+    "profile_table",
+    "program_table",
+]
+
+_FILE_WIDTH = 120
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console that wraps no text, and has room for the tables where it writes into a file."""
+    console = Console(stderr=stderr, soft_wrap=True, highlight=False)
+    if not console.is_terminal:
+        console.width = _FILE_WIDTH
+    return console
 
 
 def artifact_json(artifact: Artifact) -> dict[str, Any]:
@@ -34,31 +53,27 @@ def artifact_json(artifact: Artifact) -> dict[str, Any]:
 
 def program_table(artifact: Artifact) -> Table:
     """Layers of a compiled model."""
-    table = Table(title="On the accelerator, in one launch", title_justify="left")
-    for head in ("layer", "op", "MACs", "output"):
-        table.add_column(head, justify="right" if head == "MACs" else "left")
+    table = _table("On the accelerator, in one launch", ("layer", "op", "output", "MACs"), 3)
     for layer in artifact.layers:
-        table.add_row(layer.name, layer.op, f"{layer.macs:,}", layer.output)
+        table.add_row(layer.name, layer.op, layer.output, f"{layer.macs:,}")
     return table
 
 
 def host_table(artifact: Artifact) -> Table:
     """What the host runs around the launch."""
-    table = Table(title="On the host", title_justify="left")
-    for head in ("when", "op", "node"):
-        table.add_column(head)
+    table = _table("On the host", ("when", "op", "node"), 3)
     for node in artifact.host_nodes:
         table.add_row(node.when, node.op, node.name)
     return table
 
 
 def layers_table(layers: Sequence[LayerProfile]) -> Table:
-    """Cycles per layer, and where the units spent them."""
-    total = sum(item.cycles for item in layers)
-    table = Table(title="Layers", title_justify="left")
+    """Cycles per layer, and where the units spent them.
+
+    "of peak" is the share of the multiplications that the array could do in the layer's cycles.
+    """
     heads = ("layer", "op", "MACs", "cycles", "of peak", "read", "written", "GEMM", "ALU", "LOAD")
-    for number, head in enumerate(heads):
-        table.add_column(head, justify="left" if number < 2 else "right", no_wrap=number < 2)
+    table = _table("Layers", heads, num_left=2)
     for item in layers:
         busy = [
             f"{100 * item.units[unit].classes[CycleClass.BUSY] / max(1, item.cycles):.0f} %"
@@ -75,20 +90,34 @@ def layers_table(layers: Sequence[LayerProfile]) -> Table:
             *busy,
         )
     table.add_section()
-    macs = sum(item.layer.macs for item in layers)
-    table.add_row("all", "", f"{macs:,}", f"{total:,}", *[""] * 6)
+    cycles = sum(item.cycles for item in layers)
+    share = sum(item.share * item.cycles for item in layers) / max(1, cycles)
+    table.add_row(
+        "all",
+        "",
+        f"{sum(item.layer.macs for item in layers):,}",
+        f"{cycles:,}",
+        f"{100 * share:.1f} %",
+        f"{sum(item.bytes_read for item in layers):,} B",
+        f"{sum(item.bytes_written for item in layers):,} B",
+    )
     return table
 
 
 def profile_table(profile: dict[str, Any]) -> Table:
     """Cycles of each unit by class, in percent of the run; `profile` is `Profile.to_json()`."""
-    table = Table(title=f"Units over {profile['cycles']:,} cycles", title_justify="left")
-    table.add_column("unit")
     kinds = [kind.name.lower() for kind in CycleClass]
-    for kind in kinds:
-        table.add_column(kind.replace("_", " "), justify="right")
-    table.add_column("work", justify="right")
+    heads = ("unit", *(kind.replace("_", " ") for kind in kinds), "work")
+    table = _table(f"Units over {profile['cycles']:,} cycles", heads, num_left=1)
     for unit, counters in profile["units"].items():
-        shares = [f"{100 * counters[kind] / max(1, profile['cycles']):.1f}" for kind in kinds]
+        shares = [f"{100 * counters[kind] / max(1, profile['cycles']):.1f} %" for kind in kinds]
         table.add_row(unit, *shares, f"{counters['work']:,}")
+    return table
+
+
+def _table(title: str, heads: Sequence[str], num_left: int) -> Table:
+    """A table without lines between columns; the first `num_left` hold text, the rest numbers."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
+    for number, head in enumerate(heads):
+        table.add_column(head, justify="left" if number < num_left else "right", no_wrap=True)
     return table

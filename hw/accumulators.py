@@ -4,6 +4,8 @@ Input: `accumulator_ports`. Output: rows two cycles after each accepted read. Th
 its top bit (the virtual thread, by convention of the compiler) and its lowest bits.
 """
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
@@ -43,7 +45,7 @@ class Accumulators(wiring.Component):
         self._variant = variant
         super().__init__(accumulator_ports(variant))
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Any) -> Module:
         m = Module()
         variant = self._variant
         pad = scratchpad(variant, Memory.ACC)
@@ -169,9 +171,7 @@ class Accumulators(wiring.Component):
                     m.d.comb += self.gemm_read.data.eq(output)
         return m
 
-    def _patience(
-        self, m: Module, name: str, lost: Value, bank: Value
-    ) -> tuple[Signal, Value]:
+    def _patience(self, m: Module, name: str, lost: Value, bank: Value) -> tuple[Signal, Value]:
         """Count lost cycles of one requester: (it is urgent, one-hot bank to hold now)."""
         age = Signal(range(PATIENCE_CYCLES), name=f"{name}_age")
         urgent = Signal(name=f"{name}_urgent")
@@ -202,19 +202,25 @@ class Accumulators(wiring.Component):
         rows, masks = [], []
         for bits in (pad.memory_bits, variant.array.input_bits):
             count = variant.bus.data_bits // bits
-            elements = [
-                fill.data.word_select(k, bits).as_signed() for k in range(count)
-            ]
+            elements = [fill.data.word_select(k, bits).as_signed() for k in range(count)]
             word = Cat(_resize(value, pad.element_bits) for value in elements)
             rows.append(word.replicate(pad.elements // count))
             beats = pad.elements // count
             beat = fill.beat[: (beats - 1).bit_length()]
             enables = (1 << (count // grain)) - 1
-            masks.append(Mux(fill.pad, (1 << (pad.elements // grain)) - 1,
-                             (enables << (beat * (count // grain)))[: pad.elements // grain]))
+            masks.append(
+                Mux(
+                    fill.pad,
+                    (1 << (pad.elements // grain)) - 1,
+                    (enables << (beat * (count // grain)))[: pad.elements // grain],
+                )
+            )
         narrow = fill.memory == LoadMemory.ACC_NARROW
         row, mask = Signal(pad.row_bits), Signal(pad.elements // grain)
-        m.d.comb += [row.eq(Mux(narrow, rows[1], rows[0])), mask.eq(Mux(narrow, masks[1], masks[0]))]
+        m.d.comb += [
+            row.eq(Mux(narrow, rows[1], rows[0])),
+            mask.eq(Mux(narrow, masks[1], masks[0])),
+        ]
         return row, mask
 
 

@@ -4,6 +4,8 @@ Input: ALU instructions, micro-ops from LOAD, rows of the accumulators and of PA
 of accumulator or output rows.
 """
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -77,7 +79,7 @@ class Alu(wiring.Component):
     def _vector(self) -> int:
         return scratchpad(self._variant, Memory.ACC).elements
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Any) -> Module:
         m = Module()
         variant = self._variant
         m.submodules.sequencer = sequencer = Sequencer(
@@ -88,9 +90,7 @@ class Alu(wiring.Component):
         latency = _TO_OPERANDS + max(AluLanes.latency(), Requantizer.latency(variant))
         # Room for everything between issue and write, so that one group per cycle can pass.
         depth = latency + _QUEUE_CYCLES + 2
-        m.submodules.interlock = interlock = Interlock(
-            row_bits=len(self.alu_read.p), depth=depth
-        )
+        m.submodules.interlock = interlock = Interlock(row_bits=len(self.alu_read.p), depth=depth)
         start, group = self._issue(m, sequencer, interlock)
 
         step = sequencer.steps.p
@@ -224,8 +224,10 @@ class Alu(wiring.Component):
                             dst[out_bits:].any(),
                         )
                         # A register form reads the accumulator row of that number.
-                        | (~(moves | start.requantize | control.use_immediate)
-                           & dst[acc_bits:].any())
+                        | (
+                            ~(moves | start.requantize | control.use_immediate)
+                            & dst[acc_bits:].any()
+                        )
                     )
                 )
             ),

@@ -3,6 +3,8 @@
 Input: operands x and y and the operation. Output: results of accumulator width.
 """
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -49,7 +51,7 @@ class AluLanes(wiring.Component):
         """Cycles from the operands to the result."""
         return _LATENCY
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Any) -> Module:
         m = Module()
         bits = self._variant.array.accumulator_bits
         operation = register(m, self.operation, name="operation_1")
@@ -127,7 +129,5 @@ class AluLanes(wiring.Component):
         lower, upper = wide[:bits], wide[bits : 2 * bits]
         up = ~left & even & round_up(upper, lower[-1], lower[:-1].any())
         up = register(m, up, name=f"{name}_up")
-        half = register(
-            m, Mux(left, Mux(zero, 0, lower), upper)[:bits], name=f"{name}_half"
-        )
+        half = register(m, Mux(left, Mux(zero, 0, lower), upper)[:bits], name=f"{name}_half")
         return register(m, (half + up)[:bits], name=f"{name}_rounded")

@@ -98,4 +98,3 @@ def multiply_wide(m: Module, a: Value, b: Value, *, name: str) -> Value:
     exact = Signal(signed(len(a) + len(b) + 1))
     m.d.comb += exact.eq(total)
     return exact
-

@@ -128,7 +128,7 @@ class Control(wiring.Component):
         return m
 
     def _drive_settings(self, m: Module, settings: dict[str, Signal]) -> None:
-        def word_address(name: str):  # noqa: ANN202 (amaranth is untyped)
+        def word_address(name: str):
             return Cat(settings[f"{name}_lo"], settings[f"{name}_hi"])[
                 self._skipped : self._variant.bus.address_bits
             ]

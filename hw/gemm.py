@@ -5,6 +5,7 @@ Input: GEMM instructions, micro-ops from LOAD, rows of INP and WGT. Output: accu
 
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -61,7 +62,7 @@ class Gemm(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Any) -> Module:
         m = Module()
         variant = self._variant
         m.submodules.sequencer = sequencer = Sequencer(
@@ -135,9 +136,10 @@ class Gemm(wiring.Component):
         array = self._variant.array
         inp_bits = array.block_in * array.input_bits
         wgt_bits = array.block_in * array.weight_bits
-        inp, weights = self.inp_read.data, [
-            self.wgt_read.data.word_select(o, wgt_bits) for o in range(array.block_out)
-        ]
+        inp, weights = (
+            self.inp_read.data,
+            [self.wgt_read.data.word_select(o, wgt_bits) for o in range(array.block_out)],
+        )
         latency = 2
         if array.depthwise_taps:
             # Output o takes element o of the selected vector and nothing else of its row.
@@ -185,9 +187,7 @@ class Gemm(wiring.Component):
 
         match = Signal(_READ_TO_WRITE, reset_less=True)
         m.d.sync += match.eq(
-            Cat(
-                valids[d] & (rows[d] == row) & ~restart for d in range(1, _READ_TO_WRITE + 1)
-            )
+            Cat(valids[d] & (rows[d] == row) & ~restart for d in range(1, _READ_TO_WRITE + 1))
         )
         nearest = Signal(_READ_TO_WRITE, reset_less=True)
         # Bit 0: the RAM's own row; bit d - 1: forward from the product d before.

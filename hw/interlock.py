@@ -3,6 +3,8 @@
 Input: groups that enter and leave in order. Output: whether a row must not be read yet.
 """
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -38,7 +40,7 @@ class Interlock(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Any) -> Module:
         m = Module()
         depth = self._depth
         head, tail = Signal(range(depth)), Signal(range(depth))

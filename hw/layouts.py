@@ -37,7 +37,7 @@ def _flexible(fields: dict[str, BitField], size: int) -> data.FlexibleLayout:
     )
 
 
-def _shape(item: BitField):  # noqa: ANN202 (amaranth is untyped)
+def _shape(item: BitField):
     from amaranth.hdl import signed, unsigned
 
     return signed(item.width) if item.field.signed else unsigned(item.width)

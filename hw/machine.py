@@ -79,7 +79,7 @@ class _Blocks:
         self.variant = variant
         self.clear = Signal()
 
-        def place(name: str, component, *, cleared: bool = True):  # noqa: ANN202 (untyped)
+        def place(name: str, component, *, cleared: bool = True):
             m.submodules[name] = ResetInserter(self.clear)(component) if cleared else component
             return component
 

@@ -1,5 +1,7 @@
 """Multipliers and adder trees: one row of weights times one row of activations per cycle."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -40,7 +42,7 @@ class DotProduct(wiring.Component):
         """Cycles from the operands to their sum."""
         return 2 + adder_tree_latency(variant.array.block_in)
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Any) -> Module:
         m = Module()
         array = self._array
         inp = register(m, self.inp, name="inp_register")

@@ -3,6 +3,8 @@
 Input: accumulators, their channels' parameters, zero point and bounds. Output: output elements.
 """
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -68,7 +70,7 @@ class Requantizer(wiring.Component):
         """Cycles from the operands to the result."""
         return _FIXED_STAGES + Requantizer._multiply_latency(variant)
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Any) -> Module:
         m = Module()
         late = self._multiply_latency(self._variant) + 4
         zero_point = delay(m, self.zero_point, late, name="zero_point")
@@ -77,8 +79,9 @@ class Requantizer(wiring.Component):
         bits = self._variant.array.accumulator_bits
         for number in range(self._variant.units.requantize_lanes):
             acc = self.acc.word_select(number, bits).as_signed()
-            result = self._lane(m, f"lane{number}", acc, self.parameters[number], zero_point,
-                                low, high)
+            result = self._lane(
+                m, f"lane{number}", acc, self.parameters[number], zero_point, low, high
+            )
             width = self._variant.array.output_bits
             m.d.comb += self.result.word_select(number, width).eq(result)
         return m
@@ -90,18 +93,21 @@ class Requantizer(wiring.Component):
         total = register(m, acc + parameters.bias, name=f"{name}_total")
         multiplier = register(m, parameters.multiplier, name=f"{name}_multiplier")
         product = multiply_wide(m, total, multiplier, name=name)
-        shift = delay(m, parameters.shift, 1 + self._multiply_latency(self._variant),
-                      name=f"{name}_shift")
+        shift = delay(
+            m, parameters.shift, 1 + self._multiply_latency(self._variant), name=f"{name}_shift"
+        )
 
         # One more bit below the point keeps the guard bit; sticky collects what falls beyond.
         value = Cat(0, product).as_signed()
         coarse = Cat(0, 0, 0, shift[3:])
-        sticky = register(m, _dropped(m, value, shift[3:], 8, f"{name}_coarse"),
-                          name=f"{name}_sticky_coarse")
+        sticky = register(
+            m, _dropped(m, value, shift[3:], 8, f"{name}_coarse"), name=f"{name}_sticky_coarse"
+        )
         value = register(m, value >> coarse, name=f"{name}_shifted_coarse")
         fine = register(m, shift[:3], name=f"{name}_fine")
-        sticky = register(m, sticky | _dropped(m, value, fine, 1, f"{name}_fine"),
-                          name=f"{name}_sticky")
+        sticky = register(
+            m, sticky | _dropped(m, value, fine, 1, f"{name}_fine"), name=f"{name}_sticky"
+        )
         value = register(m, value >> fine, name=f"{name}_shifted")
 
         floor, guard = value[1:].as_signed(), value[0]

@@ -1,5 +1,7 @@
 """Block RAM of wide rows: one read port with a registered output, one write port by columns."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory as Ram
@@ -38,7 +40,7 @@ class RowMemory(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Any) -> Module:
         m = Module()
         parts = []
         for number in range(len(self.write.enable)):

@@ -5,6 +5,8 @@ read ports with a latency of two cycles. Reads never depend on a write of the sa
 order the units.
 """
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory as Ram
@@ -28,7 +30,8 @@ def read_shape(variant: Variant, memory: Memory) -> tuple[int, int]:
     """Widths (row number, data) of the read port of a scratchpad.
 
     Parameters are read by slices of a row, as many entries as are requantized per cycle but at
-    least a bus word: a narrower RAM takes fewer blocks. The row number is then row * slices + slice.
+    least a bus word: a narrower RAM takes fewer blocks. The row number is then
+    row * slices + slice.
     """
     pad = scratchpad(variant, memory)
     width = pad.row_bits
@@ -65,7 +68,7 @@ class Scratchpad(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Any) -> Module:
         m = Module()
         pad = scratchpad(self._variant, self._memory)
         row_width, data_width = read_shape(self._variant, self._memory)
@@ -112,7 +115,7 @@ class OutScratchpad(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Any) -> Module:
         m = Module()
         units = self._variant.units
         pad = scratchpad(self._variant, Memory.OUT)
@@ -155,7 +158,7 @@ class MicroOpMemory(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Any) -> Module:
         m = Module()
         pad = scratchpad(self._variant, self._load.memory)
         used, per_row = self._layout.size, pad.elements

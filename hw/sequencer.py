@@ -4,6 +4,8 @@ Input: GEMM or ALU instructions. Output: a stream of steps; consecutive instruct
 other without a bubble. Latency from instruction to first step: four cycles.
 """
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -88,7 +90,7 @@ class Sequencer(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.micro_ops = micro_ops = MicroOpMemory(variant=self._variant, unit=self._unit)
         advance = Signal()

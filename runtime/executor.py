@@ -19,7 +19,8 @@ __all__ = ["Executor", "RunResult"]
 
 @dataclass(frozen=True)
 class RunResult:
-    """Outputs of the model by name, the integer tensors that left the accelerator, the profile."""
+    """Outputs of the model; the (N, C, H, W) integer tensors that left the accelerator, by the
+    model's names; the profile."""
 
     outputs: Arrays
     tensors: dict[str, npt.NDArray[np.int64]]
@@ -58,7 +59,8 @@ class Executor:
             binding.name: _to_model(binding, tensors[binding.tensor])
             for binding in self.artifact.outputs
         }
-        return RunResult(self._after.run(left), tensors, profile)
+        named = {binding.name: tensors[binding.tensor] for binding in self.artifact.outputs}
+        return RunResult(self._after.run(left), named, profile)
 
 
 def _to_program(binding: Binding, values: Arrays) -> npt.NDArray[np.int64]:

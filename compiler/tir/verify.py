@@ -221,15 +221,13 @@ def _covers(outer: Region, inner: Region, extents: Mapping[Var, int]) -> bool:
         distance = linear(part.min - whole.min)
         assert distance is not None
         start = bounds(distance.expr(), extents)
-        if start is None:
+        here, there = bounds(whole.min, extents), bounds(part.min, extents)
+        if start is None or here is None or there is None:
             return False
-        if start[0] >= 0 and start[1] + part.extent <= whole.extent:
-            continue
-        # What lies outside the buffer needs no backing: compare the clipped ends where both are constant.
-        low, high = bounds(whole.min, extents), bounds(part.min, extents)
-        if low is None or high is None or low[1] > max(high[0], 0):
-            return False
-        if low[0] + whole.extent < min(high[1] + part.extent, size):
+        # What lies outside the buffer needs no backing: else the clipped ends decide.
+        begins = start[0] >= 0 or here[1] <= max(there[0], 0)
+        ends = start[1] + part.extent <= whole.extent
+        if not begins or not (ends or here[0] + whole.extent >= min(there[1] + part.extent, size)):
             return False
     return True
 

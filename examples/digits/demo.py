@@ -29,7 +29,8 @@ from daedal.compiler.graph import run_all
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import DaedalError
-from daedal.report import layers_table
+from daedal.isa.profile import Profile
+from daedal.report import layers_table, make_console
 from examples.digits.data import demo_images
 
 __all__ = ["main"]
@@ -44,13 +45,12 @@ Report = Callable[[str], None]
 
 def main() -> int:
     """Run the demo; the exit status."""
-    out = Console(soft_wrap=True, highlight=False)
+    out = make_console()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     began = time.perf_counter()
     try:
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task("starting")
-            failures = _demo(out, lambda text: progress.update(task, description=text))
+        with Progress(*columns, console=make_console(stderr=True), transient=True) as progress:
+            failures = _demo(out, _reporter(progress))
     except DaedalError as error:
         out.print(f"error: {error}", style="bold red")
         return 1
@@ -58,6 +58,22 @@ def main() -> int:
         out.print(f"FAILED: {failure}", style="bold red")
     out.print(f"{time.perf_counter() - began:.0f} seconds in all")
     return 1 if failures else 0
+
+
+def _reporter(progress: Progress) -> Report:
+    """Show what is under way: in place on a terminal, a line for each step in a file."""
+    if progress.console.is_terminal:
+        task = progress.add_task("starting")
+        return lambda text: progress.update(task, description=text)
+    steps: list[str] = []
+
+    def report(text: str) -> None:
+        step = text.partition(":")[0]
+        if step not in steps:
+            steps.append(step)
+            progress.console.print(step)
+
+    return report
 
 
 def _demo(out: Console, report: Report) -> list[str]:
@@ -80,7 +96,9 @@ def _demo(out: Console, report: Report) -> list[str]:
     ]
     device = open_device("rtl", variant, report=report)
     rtl = _simulate(network, images, device, "RTL", report)
+    rtl_began = time.perf_counter()
     rtl_layers = _simulate(keeping, images, device, "RTL, every layer kept", report)
+    rtl_seconds = time.perf_counter() - rtl_began
     functional = _simulate(network, images, "functional", "functional simulator", report)
     functional_layers = _simulate(
         keeping, images, "functional", "functional simulator, every layer kept", report
@@ -91,8 +109,9 @@ def _demo(out: Console, report: Report) -> list[str]:
         f"{len(network.program.instructions):,} instructions, one launch per image"
     )
     out.print(layers_table(rtl.layers[0]))
+    out.print(f"of peak: of {variant.macs_per_cycle} multiply-accumulates (MACs) per cycle\n")
     _print_predictions(out, rtl.outputs["probabilities"].argmax(axis=1), labels)
-    _print_speed(out, [*rtl.profiles, *rtl_layers.profiles])
+    _print_speed(out, rtl_layers.profiles, rtl_seconds)
 
     failures = []
     for name, found in (
@@ -148,12 +167,13 @@ def _print_predictions(
     out.print("prediction " + " ".join(map(str, predictions)) + f"   ({right} of {len(labels)})")
 
 
-def _print_speed(out: Console, profiles: Sequence[Any]) -> None:
-    cycles = sum(profile.cycles for profile in profiles)
-    seconds = sum(profile.wall_seconds for profile in profiles)
+def _print_speed(out: Console, profiles: Sequence[Profile], seconds: float) -> None:
+    """Cycles per second while the machine runs, and the wall clock of all launches."""
+    cycles = sum(profile.cycles or 0 for profile in profiles)
+    running = sum(profile.wall_seconds for profile in profiles)
     out.print(
-        f"RTL: {len(profiles)} launches, {cycles:,} cycles in {seconds:.1f} s of wall clock: "
-        f"{cycles / seconds:,.0f} cycles per second"
+        f"RTL: {cycles:,} cycles at {cycles / running:,.0f} cycles per second of wall clock; "
+        f"{len(profiles)} launches, each a simulator process, in {seconds:.1f} s"
     )
 
 

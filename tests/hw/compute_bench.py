@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from amaranth.hdl import Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
+
 from daedal.hw.accumulators import Accumulators
 from daedal.hw.alu import Alu
 from daedal.hw.gemm import Gemm
@@ -134,9 +135,7 @@ def _row_bytes(state: State, target: LoadMemory, row: int) -> bytes:
     return to_memory(array[row].reshape(1, -1), bits).tobytes()
 
 
-def fill_words(
-    state: State, target: LoadMemory, rows: Iterable[int]
-) -> list[dict[str, int]]:
+def fill_words(state: State, target: LoadMemory, rows: Iterable[int]) -> list[dict[str, int]]:
     """Fill payloads that bring `rows` of a scratchpad to what `state` holds."""
     size = state.variant.bus_bytes
     words = []
@@ -144,9 +143,7 @@ def fill_words(
         raw = _row_bytes(state, target, row)
         for beat in range(len(raw) // size):
             value = int.from_bytes(raw[beat * size : (beat + 1) * size], "little")
-            words.append(
-                {"memory": int(target), "row": row, "beat": beat, "pad": 0, "data": value}
-            )
+            words.append({"memory": int(target), "row": row, "beat": beat, "pad": 0, "data": value})
     return words
 
 

@@ -1,7 +1,8 @@
-"""ALU with real accumulators against `isa.semantics`: operations, hazards, stalls, rates, errors."""
+"""ALU with real accumulators against `isa.semantics`: operations, hazards, rates, errors."""
 
 import numpy as np
 import pytest
+
 from daedal.hw.interfaces import Activity
 from daedal.isa.instruction import Instruction
 from daedal.isa.microcode import encode_uops
@@ -10,7 +11,6 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.semantics import State, execute
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory, Unit, instruction_layout
 from daedal.isa.variant import Variant, load_variant
-
 from tests.hw.compute_bench import (
     ComputeSide,
     fill_words,
@@ -25,7 +25,7 @@ VARIANTS = {
     "tiny": TINY,
     "full_rate": TINY.replace(alu_lanes=8, requantize_lanes=8, acc_banks=2, multiplier_bits=24),
     "wide_bus": TINY.replace(
-        batch=2, block_in=8, data_bits=128, acc_banks=8, accumulator_bits=48, alu_lanes=2,
+        batch=2, block_in=8, data_bits=128, acc_banks=8, accumulator_bits=48, alu_lanes=4,
         requantize_lanes=16, inp_bytes=8192, acc_bytes=16384,
     ),
 }  # fmt: skip
@@ -166,7 +166,7 @@ def random_program(variant: Variant, state: State, rng: np.random.Generator) -> 
                 shifts = operation in (AluOp.SHL, AluOp.SHR, AluOp.SHR_EVEN)
                 span = 40 if shifts else 1 << 17
                 low, high = sorted(rng.integers(-128, 128, 2).tolist())
-                begin = int(rng.integers(0, count - 14)) + destination.value * 0
+                begin = int(rng.integers(0, count - 6))
                 offset = 0 if destination is OutMemory.ACC else count
                 extents = (1, 1, 1) if rng.random() < 0.8 else rng.integers(0, 3, 3).tolist()
                 program.append(
@@ -174,13 +174,13 @@ def random_program(variant: Variant, state: State, rng: np.random.Generator) -> 
                         Opcode.ALU, operation=operation, destination=destination,
                         use_immediate=immediate, immediate=int(rng.integers(-span, span)),
                         saturate=int(rng.integers(2)), low=low, high=high,
-                        uop_begin=offset + begin, uop_end=offset + begin + 14,
+                        uop_begin=offset + begin, uop_end=offset + begin + 6,
                         tag=len(program), push=2,
                         **{f"extent{k}": int(n) for k, n in enumerate(extents)},
                     )
                 )  # fmt: skip
-    # The whole list of hazards once for a binary operation, and shifts by random amounts.
-    for operation in (AluOp.ADD, AluOp.SHR_EVEN, AluOp.SHL, AluOp.REQUANTIZE):
+    # The whole list of hazards for an operation with two rows, and one with a single one.
+    for operation in (AluOp.ADD, AluOp.REQUANTIZE):
         program.append(
             Instruction.of(
                 Opcode.ALU, operation=operation, destination=OutMemory.ACC, uop_end=count,
@@ -200,21 +200,17 @@ def test_every_operation(name: str, gaps: float, traffic: float) -> None:
     state.acc[banked_rows(variant)[-1]] = 0
     program = random_program(variant, state, rng)
     bench = Bench(variant, state, gaps, traffic)
-    out_before = state.out.copy()
-    touched = np.zeros(len(state.out), dtype=bool)
+    # Nothing but the ALU writes OUT, and it starts with zeros.
+    state.out[:] = 0
     for instruction in program:
-        state.out[:] = np.where(touched[:, None, None], state.out, 99)
         execute(state, instruction, np.zeros(0, dtype=np.uint8), (0, 0, 0, 0))
-        touched |= (state.out != 99).any(axis=(1, 2))
-    assert out_before.shape == state.out.shape
     bench.run([issue_word(variant, item, k) for k, item in enumerate(program)])
     assert bench.errors == []
     assert bench.retired == list(range(len(program)))
     for row in bench.acc_rows:
         assert bench.acc[row] == packed_row(state, Memory.ACC, row), f"accumulator row {row}"
     for row in OUT_ROWS:
-        if touched[row]:
-            assert bench.out[row] == packed_row(state, Memory.OUT, row), f"output row {row}"
+        assert bench.out[row] == packed_row(state, Memory.OUT, row), f"output row {row}"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +227,6 @@ def test_rates(fields: dict, dst: list[int], src: list[int], cycles_per_vector: 
     """One vector per cycle, two where both rows lie in one bank; REQUANTIZE at its lanes' rate."""
     variant = TINY.replace(alu_lanes=8, requantize_lanes=4)
     state = random_state(variant, np.random.default_rng(3))
-    # A second copy of the rows, so that no vector waits for a result of the one before.
     state.uops[Unit.ALU][: len(dst)] = alu_uops(variant, dst, src, [1] * len(dst))
     bench = Bench(variant, state)
     instruction = Instruction.of(
@@ -267,9 +262,9 @@ def test_errors_name_the_instruction(fields: dict[str, int], code: ErrorCode) ->
         Opcode.ALU, uop_end=1, extent0=1, extent1=1, extent2=1, destination=OutMemory.ACC
     )
     legal = {key: value for key, value in fields.items() if key != "operation"}
-    if "par_base" in legal:
-        legal["par_base"] = 15
-    words = [issue_word(TINY, item, k) for k, item in enumerate((good, good.replace(**legal), good))]
+    words = [
+        issue_word(TINY, item, k) for k, item in enumerate((good, good.replace(**legal), good))
+    ]
     # The encoder refuses an unknown operation.
     offset = instruction_layout(TINY, Opcode.ALU)["operation"].offset
     words[1] |= fields.get("operation", 0) << offset

@@ -1,7 +1,8 @@
-"""GEMM with real accumulators against `isa.semantics`: hazards, holds, order, errors, throughput."""
+"""GEMM with real accumulators against `isa.semantics`: hazards, holds, errors, throughput."""
 
 import numpy as np
 import pytest
+
 from daedal.hw.interfaces import Activity
 from daedal.isa.instruction import Instruction
 from daedal.isa.microcode import encode_uops
@@ -10,7 +11,6 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.semantics import State, execute
 from daedal.isa.table import GemmMode, LoadMemory, Opcode, Unit, instruction_layout
 from daedal.isa.variant import Variant, load_variant
-
 from tests.hw.compute_bench import (
     ComputeSide,
     fill_words,
@@ -180,7 +180,7 @@ def test_any_order_of_rows(name: str, gaps: float, traffic: float) -> None:
                 )
             )  # fmt: skip
         begin = end
-    words = gemm_uops(variant, rng, [0, 1, 0], GemmMode.DENSE) | np.uint64(0)
+    words = gemm_uops(variant, rng, [0, 1, 0], GemmMode.DENSE)
     state.uops[Unit.GEMM][begin : begin + 3] = words
     for _ in range(6):
         extents = rng.integers(0, 4, 3)
@@ -248,7 +248,9 @@ def test_errors_name_the_instruction(fields: dict[str, int], code: ErrorCode) ->
     state.uops[Unit.GEMM][0] = zeros[0] & np.uint64(0xFF) | np.uint64(1 << 27)
     good = Instruction.of(Opcode.GEMM, uop_end=1, extent0=1, extent1=1, extent2=1)
     legal = {key: value for key, value in fields.items() if key != "mode"}
-    words = [issue_word(TINY, item, k) for k, item in enumerate((good, good.replace(**legal), good))]
+    words = [
+        issue_word(TINY, item, k) for k, item in enumerate((good, good.replace(**legal), good))
+    ]
     # The encoder refuses an unknown mode.
     words[1] |= fields.get("mode", 0) << instruction_layout(TINY, Opcode.GEMM)["mode"].offset
     bench = Bench(TINY, state, 1, 0.0, 0.0)

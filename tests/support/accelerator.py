@@ -147,9 +147,7 @@ class Interleaving:
         memory[: len(program.constants)] = np.frombuffer(program.constants, np.uint8)
         for spec in program.inputs:
             begin = bases[spec.base] + spec.offset_bytes
-            memory[begin : begin + spec.size_bytes] = memory_of(
-                arrays[spec.name], program.variant
-            )
+            memory[begin : begin + spec.size_bytes] = memory_of(arrays[spec.name], program.variant)
         self._execute(memory, bases)
         return {
             spec.name: memory[bases[spec.base] + spec.offset_bytes :][: spec.size_bytes]

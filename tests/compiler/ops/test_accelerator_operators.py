@@ -1,4 +1,4 @@
-"""Every operator: te = loop IR before and after its schedule = the machine, over many small shapes."""
+"""Every operator: te = loop IR before and after its schedule = the machine, over small shapes."""
 
 import numpy as np
 import pytest

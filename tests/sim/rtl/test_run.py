@@ -79,6 +79,40 @@ def test_image_pieces_merge_and_dumps_may_start_anywhere(standin: Built, tmp_pat
     assert result.memory == (b"\0\0\0abX\0\0\0\0\0", b"\0abX\0", b"ai", b"\0end", b"")
 
 
+def test_a_wide_bus(
+    simulator: str, standin_verilog: str, cache_dir: Path, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    built = build_simulator(
+        standin_verilog.replace("DATA_BITS = 64", "DATA_BITS = 512"),
+        data_bits=512,
+        addr_bits=32,
+        words=1 << 13,
+        cache_dir=cache_dir,
+        simulator=simulator,
+    )
+    data = rng.bytes(8 * 32 * 64)
+    job = replace(copy_job(data), dumps=((FAR, len(data)), (FAR + 100, 77)))
+    (result,) = run_jobs(built, [job], work_dir=tmp_path)
+    assert result.memory == (data, data[100:177])
+    assert result.axi_violation is None
+
+
+def test_an_undefined_register_is_named_on_icarus(
+    icarus: str, standin_verilog: str, cache_dir: Path, tmp_path: Path
+) -> None:
+    built = build_simulator(
+        standin_verilog,
+        data_bits=64,
+        addr_bits=32,
+        words=WORDS,
+        cache_dir=cache_dir,
+        simulator=icarus,
+    )
+    job = Job(start=(0, 1), writes=((BURSTS, 0), (BEATS, 1)), reads=(SOURCE,))
+    with pytest.raises(DeviceError, match="register 0xc holds undefined bits: XXXX"):
+        run_jobs(built, [job], work_dir=tmp_path)
+
+
 def test_memory_stays_between_jobs_when_asked(standin: Built, tmp_path: Path, data: bytes) -> None:
     first = copy_job(data)
     kept = replace(first, image=(), clear_memory=False, reset_before=False)

@@ -1,0 +1,68 @@
+"""The rotating allocator of scratchpad rows."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daedal.compiler.codegen.segment import Instance
+from daedal.compiler.link.rows import RowAllocator
+from daedal.isa.errors import ScheduleError
+from daedal.isa.scratchpad import Memory, Scratchpad
+
+
+def _pad(depth: int) -> Scratchpad:
+    return Scratchpad(Memory.INP, (1, 8), 8, 8, depth)
+
+
+def _instance(rows: int) -> Instance:
+    return Instance("tile", Memory.INP, rows)
+
+
+def test_consecutive_tiles_alternate_where_two_fit():
+    allocator = RowAllocator(_pad(16))
+    places = []
+    for _ in range(4):
+        tile = _instance(8)
+        places.append(allocator.place(tile, "layer"))
+        allocator.free(tile)
+    assert places == [0, 8, 0, 8]
+
+
+def test_halves_alternate_for_small_tiles_too():
+    allocator = RowAllocator(_pad(16), halves=True)
+    places = []
+    for _ in range(5):
+        tile = _instance(3)
+        places.append(allocator.place(tile, "layer"))
+        allocator.free(tile)
+    assert places == [0, 8, 3, 11, 0]
+
+
+def test_more_than_a_half_is_placed_over_both():
+    allocator = RowAllocator(_pad(16), halves=True)
+    assert allocator.place(_instance(12), "layer") == 0
+
+
+def test_no_room_is_an_error_with_numbers():
+    allocator = RowAllocator(_pad(16))
+    allocator.place(_instance(10), "conv1")
+    with pytest.raises(
+        ScheduleError,
+        match=r"scratchpad 'inp': buffer 'tile' of conv1 needs 80 bytes, and 48 of 128 are free",
+    ):
+        allocator.place(_instance(10), "conv1")
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 3)), max_size=40), st.booleans())
+def test_live_instances_never_overlap(steps, halves):
+    allocator = RowAllocator(_pad(64), halves=halves)
+    live: list[tuple[Instance, int]] = []
+    for rows, keep in steps:
+        tile = _instance(rows)
+        row = allocator.place(tile, "layer")
+        assert row >= 0 and row + rows <= 64
+        assert all(row + rows <= other or other + t.rows <= row for t, other in live)
+        live.append((tile, row))
+        while len(live) > keep:
+            allocator.free(live.pop(0)[0])
+    assert allocator.high_water_rows <= 64

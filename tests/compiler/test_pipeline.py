@@ -1,0 +1,143 @@
+"""The whole compiler: an ONNX network as one program gives the bytes of the integer graph."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from daedal.compiler.frontend import load_onnx
+from daedal.compiler.graph import run
+from daedal.compiler.pipeline import CompiledGraph, compile_graph
+from daedal.isa.errors import ModelError, ScheduleError
+from daedal.isa.variant import Variant, load_variant
+from daedal.isa.verifier import verify
+from daedal.runtime.driver import LoadedProgram
+from daedal.sim.functional.device import FunctionalDevice
+from tests.compiler.graph.qdq_models import QdqModel
+from tests.support.accelerator import micro_variant
+
+TINY = load_variant("tiny")
+
+
+def _small_network(rng: np.random.Generator, batch: int = 1) -> onnx.ModelProto:
+    """Convolutions, a residual addition, both kinds of pooling, a dense layer, softmax."""
+    maker = QdqModel()
+
+    def weights(*shape: int) -> str:
+        values = rng.integers(-127, 128, shape).astype(np.int8)
+        return maker.weights(values, rng.uniform(0.001, 0.01, shape[0]).astype(np.float32))
+
+    x = maker.requantized(maker.input("x", (batch, 3, 9, 8)), 0.05, -3)
+    stem = maker.op("Relu", maker.op("Conv", x, weights(12, 3, 3, 3), pads=[1, 1, 1, 1]))
+    stem = maker.requantized(stem, 0.04, -128, output="stem_q")
+    branch = maker.op("Conv", stem, weights(12, 12, 3, 3), pads=[1, 1, 1, 1])
+    branch = maker.requantized(branch, 0.05, 4)
+    total = maker.requantized(maker.op("Add", stem, branch), 0.06, -11)
+    pooled = maker.op("MaxPool", total, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    pooled = maker.requantized(pooled, 0.06, -11)
+    smooth = maker.op("AveragePool", pooled, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    smooth = maker.requantized(smooth, 0.05, -20)
+    mean = maker.requantized(maker.op("GlobalAveragePool", smooth), 0.03, -30)
+    flat = maker.op("Flatten", mean)
+    logits = maker.op("Gemm", flat, weights(10, 12), transB=1)
+    logits = maker.requantized(logits, 0.1, 7, output="logits_q")
+    return maker.model(maker.op("Softmax", logits))
+
+
+def _check(compiled: CompiledGraph, rng: np.random.Generator) -> None:
+    program, graph = compiled.program, compiled.accelerator
+    verify(program)
+    inputs = {spec.name: rng.integers(-128, 128, spec.shape) for spec in program.inputs}
+    loaded = LoadedProgram.place(program, FunctionalDevice(program.variant))
+    outputs, _ = loaded.run(inputs)
+    packed = {
+        name: np.ascontiguousarray(graph.types[name].layout.pack(array.astype(np.int8)))
+        for name, array in inputs.items()
+    }
+    for name, expected in run(graph, packed).items():
+        n, c, _, _ = graph.types[name].shape
+        full = graph.types[name].layout.unpack(expected)
+        np.testing.assert_array_equal(outputs[name], full[:n, :c])
+
+
+@pytest.mark.parametrize(
+    ("variant", "batch"),
+    [
+        (TINY, 1),
+        (TINY, 2),
+        (micro_variant(acc_bytes=4096, out_bytes=1024), 1),
+        (TINY.replace("batch2", batch=2), 3),
+        (load_variant("vta"), 1),
+    ],
+    ids=["tiny", "tiny two images", "micro", "batch of two", "vta"],
+)
+def test_a_small_network(variant: Variant, batch: int, rng):
+    graph = load_onnx(_small_network(rng, batch).SerializeToString())
+    compiled = compile_graph(graph, variant)
+    _check(compiled, rng)
+    assert [layer.op for layer in compiled.layers] == [
+        "q_conv2d",
+        "q_conv2d",
+        "q_add",
+        "q_max_pool",
+        "q_avg_pool",
+        "q_avg_pool",
+        "q_conv2d",
+    ]
+    assert compiled.layers[0].macs == batch * 12 * 9 * 8 * 3 * 9
+    assert [node.op for node in compiled.epilogue.nodes][-1] == "softmax"
+
+
+def test_a_part_of_a_network(rng):
+    graph = load_onnx(_small_network(rng).SerializeToString())
+    compiled = compile_graph(graph, TINY, from_tensors=["stem_q"], to_tensors=["logits_q"])
+    assert [layer.tag for layer in compiled.layers] == list(range(6))
+    _check(compiled, rng)
+
+
+def test_dumps_and_reports_follow_the_steps(rng, tmp_path: Path):
+    graph = load_onnx(_small_network(rng).SerializeToString())
+    said: list[str] = []
+    compile_graph(graph, TINY, dump_dir=tmp_path / "dump", report=said.append)
+    names = [path.name for path in sorted((tmp_path / "dump").iterdir())]
+    assert names[0] == "000_imported.txt"
+    assert "003_lower_qdq.txt" in names
+    assert sum(name.endswith(".tir.txt") for name in names) == 7
+    assert sum(name.endswith(".segment.txt") for name in names) == 7
+    assert said[-1] == "linking"
+
+
+def test_compiling_twice_gives_the_same_bytes(rng):
+    graph = load_onnx(_small_network(rng).SerializeToString())
+    one, two = (compile_graph(graph, TINY).program.to_bytes() for _ in range(2))
+    assert one == two
+
+
+def test_unequal_blocks_are_refused(rng):
+    variant = TINY.replace("unequal", block_out=16, depthwise_taps=0)
+    graph = load_onnx(_small_network(rng).SerializeToString())
+    with pytest.raises(ScheduleError, match="block_in equal to block_out, not 8 and 16"):
+        compile_graph(graph, variant)
+
+
+def test_a_window_beyond_the_scratchpad_is_refused(rng):
+    variant = TINY.replace("narrow", inp_bytes=32)
+    graph = load_onnx(_small_network(rng).SerializeToString())
+    with pytest.raises(ScheduleError, match="must fit scratchpad 'inp'"):
+        compile_graph(graph, variant)
+
+
+def test_a_float_model_is_refused():
+    maker = QdqModel()
+    y = maker.op("Relu", maker.input("x", (1, 3, 4, 4)))
+    with pytest.raises(ModelError, match="at least one layer must run on the accelerator"):
+        compile_graph(load_onnx(maker.model(y).SerializeToString()), TINY)
+
+
+@pytest.mark.parametrize("name", ["tiny", "vta"])
+def test_resnet8(name: str, shared: Path, rng):
+    model = shared / "models" / "mlperf_tiny_resnet8" / "model_qdq.onnx"
+    compiled = compile_graph(load_onnx(model.read_bytes()), load_variant(name))
+    assert sum(layer.macs for layer in compiled.layers) == 12_501_632
+    _check(compiled, rng)

@@ -1,0 +1,98 @@
+"""MLPerf Tiny's image classifier (ResNet-8, int8): its layers, its answers, and its RTL bytes."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import daedal
+from daedal.check import integer_graph, integer_layers, run_onnxruntime
+from daedal.compiler.graph import extract, run, run_all
+from daedal.isa.artifact import Artifact
+from daedal.isa.verifier import verify
+from daedal.sim.rtl.device import RtlDevice
+
+VTA = daedal.load_variant("vta")
+NUM_LAYERS = 14
+
+
+@pytest.fixture(scope="session")
+def folder(shared: Path) -> Path:
+    return shared / "models" / "mlperf_tiny_resnet8"
+
+
+@pytest.fixture(scope="session")
+def images(folder: Path) -> np.ndarray:
+    """The first 100 test images as the model takes them, (100, 3, 32, 32) float32."""
+    data = np.load(folder / "inputs.npz")
+    centred = data["x_q"][:100].astype(np.int32) - data["zero_point"]
+    return (centred * data["scale"]).astype(np.float32)
+
+
+@cache
+def compiled(folder: Path, keep_layers: bool) -> Artifact:
+    """The network, or a program of it in which every layer is an output."""
+    path = folder / "model_qdq.onnx"
+    layers = [target for _, _, target in integer_layers(integer_graph(path, VTA))]
+    return daedal.compile(path, VTA, to_tensors=layers if keep_layers else ())
+
+
+def test_program_keeps_the_rules(folder: Path) -> None:
+    artifact = compiled(folder, False)
+    verify(artifact.program)
+    assert len(artifact.layers) == NUM_LAYERS
+    assert {node.op for node in artifact.host_nodes} >= {"quantize", "dequantize", "softmax"}
+
+
+def test_layers_are_within_one_of_the_golden_tensors(folder: Path) -> None:
+    """Every integer layer of the reference, fed the golden inputs (TFLite's own kernels)."""
+    graph = integer_graph(folder / "model_qdq.onnx", VTA)
+    golden = dict(np.load(folder / "layers.npz"))
+    golden["input_q"] = np.load(folder / "inputs.npz")["x_q"][:2]
+    layers = list(integer_layers(graph))
+    assert len(layers) == NUM_LAYERS
+    for _, sources, target in layers:
+        part = extract(graph, sources, [target])
+        for image in range(2):
+            feeds = {name: golden[name][image].reshape(graph.types[name].shape) for name in sources}
+            found = run(part, feeds)[target].astype(int)
+            difference = np.abs(found - golden[target][image].reshape(found.shape))
+            assert difference.max() <= 1, f"{target}, image {image}: {difference.max()} apart"
+
+
+def test_functional_device_answers_as_onnxruntime(folder: Path, images: np.ndarray) -> None:
+    result = daedal.simulate(compiled(folder, False), {"input": images})
+    model = (folder / "model_qdq.onnx").read_bytes()
+    expected = [run_onnxruntime(model, {"input": image[None]})[0].argmax() for image in images]
+    agree = np.count_nonzero(result.outputs["output"].argmax(axis=1) == np.array(expected))
+    assert agree >= 98
+
+
+def test_functional_device_equals_the_reference_in_every_layer(
+    folder: Path, images: np.ndarray
+) -> None:
+    graph = integer_graph(folder / "model_qdq.onnx", VTA)
+    result = daedal.simulate(compiled(folder, True), {"input": images[:4]})
+    expected = [run_all(graph, {"input": image[None]}) for image in images[:4]]
+    assert len(result.tensors) == NUM_LAYERS
+    for name, found in result.tensors.items():
+        wanted = np.stack([values[name] for values in expected]).reshape(found.shape)
+        np.testing.assert_array_equal(found, wanted, err_msg=name)
+
+
+@pytest.mark.rtl
+@pytest.mark.xdist_group("vta-rtl")
+@pytest.mark.parametrize("keep_layers", [False, True])
+def test_rtl_equals_functional(
+    folder: Path, images: np.ndarray, vta_rtl: RtlDevice, keep_layers: bool
+) -> None:
+    """4 images through the network as it is; every layer of one of them."""
+    count = 1 if keep_layers else 4
+    artifact = compiled(folder, keep_layers)
+    found = daedal.simulate(artifact, {"input": images[:count]}, device=vta_rtl)
+    expected = daedal.simulate(artifact, {"input": images[:count]})
+    for name, array in expected.tensors.items():
+        np.testing.assert_array_equal(found.tensors[name], array, err_msg=name)
+    for profile in found.profiles:
+        print(f"{profile.cycles} cycles, {profile.cycles / profile.wall_seconds:.0f} per second")
