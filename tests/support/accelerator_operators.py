@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from daedal.compiler import te
+from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
 from daedal.compiler.ops.accelerator.conv2d import ConvShape, schedule_conv2d
 from daedal.compiler.ops.accelerator.vector import (
     schedule_add,
@@ -15,7 +16,7 @@ from daedal.compiler.ops.accelerator.vector import (
 from daedal.compiler.ops.conv2d import conv2d
 from daedal.compiler.ops.elementwise import add
 from daedal.compiler.ops.pooling import avg_pool, max_pool
-from daedal.compiler.ops.requantize import requantize
+from daedal.compiler.ops.requantize import Bounds, requantize
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.variant import Variant
@@ -47,7 +48,13 @@ class Case:
 def _blocked(variant: Variant, name: str, shape: Sequence[int]) -> te.Tensor:
     """A map (NB, CB, H, W) in the blocks of the variant."""
     rows = (variant.array.batch, variant.block)
-    return te.placeholder((*shape, *rows), "int8", name)
+    return te.placeholder((*shape, *rows), element_dtype(variant.array.input_bits), name)
+
+
+def random_elements(rng: np.random.Generator, tensor: te.Tensor, bits: int) -> np.ndarray:
+    """Any values of `bits` bits in the dtype of `tensor`."""
+    limit = 1 << (bits - 1)
+    return rng.integers(-limit, limit, tensor.shape).astype(tensor.dtype)
 
 
 def conv_case(
@@ -59,21 +66,31 @@ def conv_case(
     strides: tuple[int, int] = (1, 1),
     pads: tuple[int, int, int, int] = (0, 0, 0, 0),
     dilations: tuple[int, int] = (1, 1),
+    bounds: Bounds = BOUNDS,
 ) -> Case:
     """Convolution of (NB, IB, H, W)."""
     block = variant.block
     x = _blocked(variant, "x", shape)
-    w = te.placeholder((out_blocks, shape[1], *kernel, block, block), "int8", "w")
+    w_dtype = element_dtype(variant.array.weight_bits)
+    w = te.placeholder((out_blocks, shape[1], *kernel, block, block), w_dtype, "w")
     params = te.placeholder((out_blocks, block, 3), "int64", "params")
     y = conv2d(
-        x, w, params, strides=strides, pads=pads, dilations=dilations, pad_value=5, bounds=BOUNDS
+        x,
+        w,
+        params,
+        strides=strides,
+        pads=pads,
+        dilations=dilations,
+        pad_value=5,
+        bounds=bounds,
+        accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func([x, w, params], [y], "conv2d")
     nb, ob, oh, ow, _, _ = y.shape
     geometry = ConvShape(nb, ob, shape[1], oh, ow, kernel, strides, dilations)
     arrays = {
-        "x": random_bytes(rng, x.shape),
-        "w": random_bytes(rng, w.shape),
+        "x": random_elements(rng, x, variant.array.input_bits),
+        "w": random_elements(rng, w, variant.array.weight_bits),
         "params": random_params(rng, out_blocks, block),
     }
     return Case(variant, y, func, schedule_conv2d(func, geometry, variant), arrays)

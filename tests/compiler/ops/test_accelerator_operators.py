@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daedal.compiler.ops.requantize import Bounds
 from daedal.isa.variant import load_variant
 from tests.support.accelerator import micro_variant
 from tests.support.accelerator_operators import add_case, conv_case, pool_case, requantize_case
@@ -59,6 +60,25 @@ def test_larger_convolutions(rng, shape, out_blocks, kernel, strides, pads):
 def test_a_convolution_with_batches_in_the_array(rng):
     variant = TINY.replace("batch2", batch=2)
     conv_case(variant, rng, (2, 2, 5, 4), 2, (3, 3), (1, 1), (1, 1, 1, 1)).check(interpret=False)
+
+
+@pytest.mark.parametrize(
+    ("variant", "bounds"),
+    [
+        (
+            TINY.replace("int4", block_in=16, block_out=16, input_bits=4, output_bits=4),
+            Bounds(1, -7, 6),
+        ),
+        (
+            TINY.replace("int16", input_bits=16, output_bits=16, accumulator_bits=48),
+            Bounds(100, -20_000, 32_767),
+        ),
+    ],
+    ids=["int4", "int16"],
+)
+def test_other_precisions(variant, bounds, rng):
+    case = conv_case(variant, rng, (1, 2, 5, 4), 2, (3, 3), (1, 1), (1, 1, 1, 1), bounds=bounds)
+    case.check(interpret=False)
 
 
 @settings(max_examples=8)

@@ -106,7 +106,6 @@ def test_any_shape_and_tile(
     )
 
 
-
 @pytest.mark.parametrize(("stride", "rows"), [(1, 6), (2, 9)])
 def test_loads_shrink_to_the_halo_of_a_tile(
     stride: int, rows: int, rng: np.random.Generator

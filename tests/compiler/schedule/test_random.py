@@ -34,9 +34,7 @@ NUM_CALLS = 14
 
 def random_call(schedule: Schedule, rng: np.random.Generator) -> None:
     """One primitive with random arguments, legal or not."""
-    blocks = [
-        schedule.get_block(site.block.name) for site in collect(schedule.func.body)[0]
-    ]
+    blocks = [schedule.get_block(site.block.name) for site in collect(schedule.func.body)[0]]
     block: BlockRef = blocks[int(rng.integers(len(blocks)))]
     own = schedule.get_loops(block)
     every = [loop for other in blocks for loop in schedule.get_loops(other)]

@@ -23,7 +23,7 @@ def direct_convolution(
     acc = np.zeros((x.shape[0], w.shape[0], rows, columns, 1, w.shape[4]), dtype=np.int32)
     for kh in range(kernel):
         for kw in range(kernel):
-            window = x[:, :, kh :: stride, kw :: stride][:, :, :rows, :columns]
+            window = x[:, :, kh::stride, kw::stride][:, :, :rows, :columns]
             acc += np.einsum(
                 "nchwbi,kcoi->nkhwbo", window, w[:, :, kh, kw].astype(np.int32), optimize=True
             )

@@ -113,9 +113,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
         "exp needs value: 1 arguments, not 0",
     ),
     (
-        lambda: te.compute(
-            (4, 8), lambda i, j: te.requantize(X[i, j], 0, 1, 0, 0, -128, 128), "y"
-        ),
+        lambda: te.compute((4, 8), lambda i, j: te.requantize(X[i, j], 0, 1, 0, 0, -128, 128), "y"),
         "bounds of requantize must fit int8, not 128",
     ),
     (

@@ -54,7 +54,9 @@ def test_a_block_that_feeds_itself_runs_in_order() -> None:
     # y[v] = x[v] + (v > 0 ? y[v - 1] : 0): a running sum, whose order matters.
     before = Load(Y, (axis - 1,), pad_value=0)
     store = BufferStore(Y, (axis,), Load(X, (axis,)) + before)
-    func = PrimFunc("f", (X, Y), For(loop, 4, BlockRealize((loop,), make_block("y", (axis,), store))))
+    func = PrimFunc(
+        "f", (X, Y), For(loop, 4, BlockRealize((loop,), make_block("y", (axis,), store)))
+    )
     assert run(func, DATA)["y"].tolist() == [0, 1, 3, 6]
 
 

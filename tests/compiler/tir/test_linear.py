@@ -57,7 +57,9 @@ def test_bounds_hold(expr: Expr) -> None:
 
 
 @given(
-    st.lists(st.integers(-4, 4), min_size=3, max_size=3), st.integers(-9, 9), st.permutations([0, 1, 2])
+    st.lists(st.integers(-4, 4), min_size=3, max_size=3),
+    st.integers(-9, 9),
+    st.permutations([0, 1, 2]),
 )
 def test_affine_bounds_are_exact(factors: list[int], constant: int, order: list[int]) -> None:
     variables = [I, J, K]

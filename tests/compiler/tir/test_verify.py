@@ -202,6 +202,4 @@ def test_scopes_are_those_of_the_target() -> None:
     verify(function)
     with pytest.raises(InvalidIRError) as caught:
         verify(function, frozenset({"global", "shared"}))
-    assert str(caught.value) == (
-        "a scope must be one of global, shared, not 'acc' (buffer 't')"
-    )
+    assert str(caught.value) == ("a scope must be one of global, shared, not 'acc' (buffer 't')")
