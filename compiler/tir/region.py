@@ -21,6 +21,7 @@ __all__ = [
     "Access",
     "accesses",
     "block_regions",
+    "clipped",
     "conjuncts",
     "join",
     "make_block",
@@ -47,6 +48,18 @@ def conjuncts(predicate: Expr | None) -> list[Expr]:
     if isinstance(predicate, And):
         return conjuncts(predicate.a) + conjuncts(predicate.b)
     return [predicate]
+
+
+def clipped(part: Range, size: int, extents: Mapping[Var, int]) -> Range:
+    """The range without what certainly lies outside [0, size)."""
+    if isinstance(part.min, IntImm):
+        low = max(part.min.value, 0)
+        high = min(part.min.value + part.extent, size)
+        return Range(IntImm(low), high - low)
+    limits = bounds(part.min, extents)
+    if limits is None or limits[0] < 0:
+        return part
+    return Range(part.min, min(part.extent, size))
 
 
 def relax(part: Range, inner: Mapping[Var, int], extents: Mapping[Var, int]) -> Range | None:

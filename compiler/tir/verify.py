@@ -177,7 +177,9 @@ def _check_block(block: Block) -> None:
         return
     target = Load(block.body.buffer, block.body.indices)
     if block.reduce_vars and target not in loads(block.body.value):
-        raise InvalidIRError(f"a block that reduces must accumulate into what it writes ({block.name!r})")
+        raise InvalidIRError(
+            f"a block that reduces must accumulate into what it writes ({block.name!r})"
+        )
     extents: dict[Var, int] = {axis: axis.extent for axis in block.iter_vars}
     for region in (*reads, *writes):
         if region.pad_value is not None:
@@ -298,7 +300,7 @@ def _produces(writer: Site, shared: int, needed: Region, fixed: Mapping[Var, int
 def _is_dense_write(written: Region, ranges: Mapping[Axis, Range]) -> bool:
     """Whether each dimension follows one variable of its own, without gaps."""
     seen: set[Var] = set()
-    for part in written.ranges:
+    for part, size in zip(written.ranges, written.buffer.shape, strict=True):
         used = free_vars(part.min)
         form = linear(part.min)
         if len(used) > 1 or form is None or seen & set(used):
@@ -307,6 +309,8 @@ def _is_dense_write(written: Region, ranges: Mapping[Axis, Range]) -> bool:
         for term, factor in form.terms:
             if not isinstance(term, Axis):
                 return False
-            if ranges[term].extent > 1 and not 0 < factor <= part.extent:
+            # Steps wider than the box leave gaps, unless the first box fills the dimension.
+            gaps = not 0 < factor <= part.extent and part.extent < size
+            if ranges[term].extent > 1 and (factor < 0 or gaps):
                 return False
     return True
