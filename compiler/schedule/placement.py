@@ -1,7 +1,9 @@
-"""Where buffers live: each at the innermost statement around all its uses, as large as needed there.
+"""Where buffers live: each at the innermost statement around all its uses, as large as needed
+there.
 
-Every primitive ends here, so a buffer that has come to be produced and consumed under one loop moves
-into that loop and shrinks to the region used in one iteration: halo rows of a convolution included.
+Every primitive ends here, so a buffer that has come to be produced and consumed under one loop
+moves into that loop and shrinks to the region used in one iteration: halo rows of a convolution
+included.
 """
 
 from collections.abc import Mapping

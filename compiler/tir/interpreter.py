@@ -1,8 +1,9 @@
 """The meaning of the loop IR: executes a function on numpy arrays, in order, checking every access.
 
-Loops and blocks around a single store run as one numpy operation where that cannot change the result;
-everything else runs statement by statement. Reading an element that was never written, or one outside a buffer or
-its window, raises ExecutionError: the interpreter proves region inference right, point by point.
+Loops and blocks around a single store run as one numpy operation where that cannot change the
+result; everything else runs statement by statement. Reading an element that was never written, or
+one outside a buffer or its window, raises ExecutionError: the interpreter proves region inference
+right, point by point.
 """
 
 from collections.abc import Mapping
@@ -146,7 +147,8 @@ class _Machine:
         self.execute(block.body, inner)
 
     def _at_once(self, stmt: Stmt, points: dict[Var, Array], count: int) -> None:
-        """Run `stmt` at `count` points together; `points` holds (count,) arrays, in execution order.
+        """Run `stmt` at `count` points together; `points` holds (count,) arrays, in execution
+        order.
 
         All inits run before all updates: an element's init comes before its updates in any order.
         """

@@ -1,10 +1,12 @@
-"""Tensor intrinsics: what one instruction computes, as a block pattern, and matching blocks against it.
+"""Tensor intrinsics: what one instruction computes, as a block pattern, and matching blocks
+against it.
 
-A pattern is a block over small buffers whose dimensions are the row dimensions of a scratchpad: the GEMM
-core's is ``c[b, o] = c[b, o] + int32(a[b, i]) * int32(w[o, i])``. It matches a nest of loops around one
-block where the formula is the same, up to the order of loops and of commutative operands, the pattern's
-buffers being the *trailing* dimensions of the nest's. Leading dimensions, and the loops around the nest,
-are the instruction's operands: constructing it is the business of code generation.
+A pattern is a block over small buffers whose dimensions are the row dimensions of a scratchpad:
+the GEMM core's is ``c[b, o] = c[b, o] + int32(a[b, i]) * int32(w[o, i])``. It matches a nest of
+loops around one block where the formula is the same, up to the order of loops and of commutative
+operands, the pattern's buffers being the *trailing* dimensions of the nest's. Leading dimensions,
+and the loops around the nest, are the instruction's operands: constructing it is the business of
+code generation.
 """
 
 import itertools
@@ -269,7 +271,8 @@ class _Matcher:
                 )
             if self.extents[here] != wanted.extent:
                 raise Mismatch(
-                    f"{wanted.name!r} has extent {wanted.extent}, but loop {here.name!r} {self.extents[here]}"
+                    f"{wanted.name!r} has extent {wanted.extent}, but loop {here.name!r} "
+                    f"{self.extents[here]}"
                 )
             if self.axes.setdefault(wanted, here) is not here:
                 raise Mismatch(f"{wanted.name!r} stands for two loops, one is {here.name!r}")

@@ -1,4 +1,6 @@
-"""Which boxes of buffers a statement touches: the region inference behind compute_at and cache_read."""
+"""Which boxes of buffers a statement touches: the region inference behind compute_at and
+cache_read.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -65,8 +67,9 @@ def clipped(part: Range, size: int, extents: Mapping[Var, int]) -> Range:
 def relax(part: Range, inner: Mapping[Var, int], extents: Mapping[Var, int]) -> Range | None:
     """The hull of ``part`` while the variables of `inner` run over their extents.
 
-    Variables outside `inner` stay symbolic in the minimum; where that is impossible (``f // 7`` with both
-    kinds in f) the hull over all of `extents` is taken, and None returned where that is unknown too.
+    Variables outside `inner` stay symbolic in the minimum; where that is impossible (``f // 7``
+    with both kinds in f) the hull over all of `extents` is taken, and None returned where that is
+    unknown too.
     """
     minimum = part.min
     form = linear(minimum)
@@ -136,8 +139,9 @@ def union(regions: Iterable[Region], extents: Mapping[Var, int]) -> list[Region]
 def accesses(stmt: Stmt, extents: Mapping[Var, int]) -> list[Access]:
     """Every access of `stmt`, relaxed over the loops inside it, in execution order.
 
-    `extents` are the domains of the variables that are free in `stmt`. Stores within a block's ``init``
-    count as writes; predicates are not applied, so the boxes may be too large, never too small.
+    `extents` are the domains of the variables that are free in `stmt`. Stores within a block's
+    ``init`` count as writes; predicates are not applied, so the boxes may be too large, never too
+    small.
     """
     match stmt:
         case BufferStore(buffer, indices, value):
