@@ -4,7 +4,8 @@ The middle is `pipeline.compile_graph`; this adds what surrounds the program: th
 model as ONNX, and the tensors where host and accelerator meet.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -23,6 +24,9 @@ __all__ = ["compile_model"]
 
 _HOST_LAYOUT = {"pack": "permute and pad", "unpack": "permute and crop"}
 """Steps of the host that the ONNX model does not know, as `daedal compile` lists them."""
+
+_VIEWS = ("pack", "unpack", "reshape", "flip_sign")
+"""Operators that give the same values in another form: the driver does them."""
 
 
 def compile_model(
@@ -60,25 +64,29 @@ def _artifact(
     to_tensors: Sequence[str],
 ) -> Artifact:
     """Cut the host's parts out of `model`; a part that the user cut away is empty."""
-    entries = [_before_pack(compiled.prologue, name) for name in compiled.accelerator.inputs]
-    exits = [_after_unpack(compiled.epilogue, name) for name in compiled.accelerator.outputs]
+    types = tensor_types(model)
+    accelerator = compiled.accelerator
+    entries = [_name_before(types, compiled.prologue, name) for name in accelerator.inputs]
+    exits = [_name_after(types, compiled.epilogue, name) for name in accelerator.outputs]
     initialized = {tensor.name for tensor in model.graph.initializer}
     model_inputs = [item.name for item in model.graph.input if item.name not in initialized]
     prologue = b"" if from_tensors else extract_host_model(model, model_inputs, entries)
     model_outputs = [item.name for item in model.graph.output]
     epilogue = b"" if to_tensors else extract_host_model(model, exits, model_outputs)
-    types = tensor_types(model)
     return Artifact(
         program=compiled.program,
         inputs=tuple(
             _binding(types, name, tensor)
-            for name, tensor in zip(entries, compiled.accelerator.inputs, strict=True)
+            for name, tensor in zip(entries, accelerator.inputs, strict=True)
         ),
         outputs=tuple(
             _binding(types, name, tensor)
-            for name, tensor in zip(exits, compiled.accelerator.outputs, strict=True)
+            for name, tensor in zip(exits, accelerator.outputs, strict=True)
         ),
-        layers=compiled.layers,
+        layers=tuple(
+            replace(layer, output=_name_after(types, compiled.epilogue, layer.output))
+            for layer in compiled.layers
+        ),
         host_nodes=(
             *_host_nodes(compiled.prologue, "before"),
             *_host_nodes(compiled.epilogue, "after"),
@@ -88,17 +96,26 @@ def _artifact(
     )
 
 
-def _before_pack(prologue: Graph, name: str) -> str:
+def _name_before(types: Collection[str], prologue: Graph, name: str) -> str:
     """Name in the model of a tensor that enters the accelerator: what its packing reads."""
-    node = prologue.producers.get(name)
-    return node.inputs[0] if node is not None and node.op == "pack" else name
+    while name not in types:
+        node = prologue.producers.get(name)
+        if node is None or node.op not in _VIEWS:
+            break
+        name = node.inputs[0]
+    return name
 
 
-def _after_unpack(epilogue: Graph, name: str) -> str:
+def _name_after(types: Collection[str], epilogue: Graph, name: str) -> str:
     """Name in the model of a tensor that leaves the accelerator. The blocked tensor bears it, but
     where it is an output of the graph: then its plain form does."""
-    unpacked = [node.output for node in epilogue.users.get(name, ()) if node.op == "unpack"]
-    return next((output for output in unpacked if output in epilogue.outputs), name)
+    found = name
+    while found not in types:
+        views = [node for node in epilogue.users.get(found, ()) if node.op in _VIEWS]
+        if not views:
+            return name
+        found = views[0].output
+    return found
 
 
 def _host_nodes(graph: Graph, when: str) -> tuple[HostNode, ...]:

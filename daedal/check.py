@@ -82,10 +82,19 @@ def compare_operators(
     Raises ToolError without onnxruntime, and ModelError for inputs that do not fit.
     """
     values = run_all(graph, inputs)
+    known = {name for node in model.graph.node for name in node.output}
+    known.update(value.name for value in model.graph.input)
     return [
-        _compare(model, values, op, sources, target)
+        _compare(model, values, op, [_name_in(known, graph, name) for name in sources], target)
         for op, sources, target in integer_layers(graph)
     ]
+
+
+def _name_in(known: set[str], graph: Graph, name: str) -> str:
+    """The model's tensor of which `name` is a reshaped view: a dense layer reads 1x1 maps."""
+    while name not in known and graph.producers[name].op == "reshape":
+        name = graph.producers[name].inputs[0]
+    return name
 
 
 def _compare(

@@ -5,25 +5,26 @@ done, 1 a device failed, 2 the input was wrong, 130 interrupted.
 """
 
 import json
+import os
 import sys
-import zipfile
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from daedal.console import make_console, show_progress
 from daedal.isa.artifact import Artifact
 from daedal.isa.assembly import disassemble
 from daedal.isa.docs import registers_header
-from daedal.isa.errors import ArtifactError, DaedalError, ModelError, UserError
-from daedal.isa.files import write_atomically
+from daedal.isa.errors import ArtifactError, DaedalError, UserError
+from daedal.isa.files import make_folder, write_atomically
 from daedal.isa.program import Program
 from daedal.isa.variant import load_variant
+from daedal.npz import load_arrays, save_arrays
 
 __all__ = ["app", "main"]
 
@@ -33,8 +34,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-_out = Console(soft_wrap=True)
-_err = Console(stderr=True, soft_wrap=True)
+_out = make_console()
+_err = make_console(stderr=True)
 
 _Json = Annotated[bool, typer.Option("--json", help="Report as JSON on standard output.")]
 _Variant = Annotated[
@@ -57,8 +58,14 @@ class Simulator(StrEnum):
     icarus = "icarus"
 
 
-def _say(sentence: str) -> None:
-    _err.print(f"[dim]{escape(sentence)}[/dim]", highlight=False)
+def _check_folder(*outputs: Path | None) -> None:
+    """Refuse outputs that cannot be written before the work is done, not after."""
+    for path in outputs:
+        if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
+            raise UserError(
+                f"an output must be a file in a folder that exists and can be written, not "
+                f"{str(path)!r}; make the folder or choose another path"
+            )
 
 
 def _print_json(data: Any) -> None:
@@ -90,14 +97,18 @@ def compile_command(
     from daedal.api import compile as compile_model
     from daedal.report import artifact_json, host_table, program_table
 
-    artifact = compile_model(
-        model,
-        variant,
-        from_tensors=from_tensors or (),
-        to_tensors=to_tensors or (),
-        dump_dir=dump_dir,
-        report=_say,
-    )
+    _check_folder(output)
+    if dump_dir is not None:
+        make_folder(dump_dir)
+    with show_progress(_err) as report:
+        artifact = compile_model(
+            model,
+            variant,
+            from_tensors=from_tensors or (),
+            to_tensors=to_tensors or (),
+            dump_dir=dump_dir,
+            report=report,
+        )
     artifact.save(output)
     summary = artifact_json(artifact)
     if as_json:
@@ -108,7 +119,6 @@ def compile_command(
         f"{output}: {summary['instructions']:,} instructions, {summary['tokens']:,} tokens, "
         f"{summary['region_bytes']['constants']:,} bytes of constants for variant "
         f"{summary['variant']} ({summary['fingerprint']})",
-        highlight=False,
     )
 
 
@@ -117,6 +127,10 @@ def run(
     artifact: Annotated[Path, typer.Argument(help="What `daedal compile` wrote.")],
     inputs: Annotated[Path, typer.Option("--input", "-i", help="A .npz of inputs by name.")],
     device: Annotated[str, typer.Option(help="functional or rtl.")] = "functional",
+    variant: Annotated[
+        str | None,
+        typer.Option("--variant", "-v", help="The device's variant, if not the artifact's own."),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz.")
     ] = None,
@@ -135,27 +149,27 @@ def run(
     from daedal.isa.memory_model import memory_model
     from daedal.report import layers_table, profile_table
 
+    _check_folder(output)
     loaded = Artifact.load(artifact)
-    arrays = _load_inputs(inputs)
+    arrays = load_arrays(inputs)
+    machine = load_variant(variant) if variant is not None else loaded.program.variant
+    loaded.program.check_variant(machine, f"the {device} device")
     options: dict[str, Any] = {}
-    if device == "rtl":
-        options = {
-            "timing": memory_model(memory.value, seed),
-            "simulator": simulator.value,
-            "report": _say,
-        }
-        if wave is not None:
-            options |= {"wave": _window(wave), "work_dir": wave_dir}
-    opened = open_device(device, loaded.program.variant, **options)
-    with _err.status(f"running on {device}") as status:
+    with show_progress(_err) as report:
+        if device == "rtl":
+            timing = memory_model(memory.value, seed)
+            options = {"timing": timing, "simulator": simulator.value, "report": report}
+            if wave is not None:
+                make_folder(wave_dir)
+                options |= {"wave": _window(wave), "work_dir": wave_dir}
         result = simulate(
             loaded,
             arrays,
-            device=opened,
-            progress=lambda done, total: status.update(f"running on {device}: {done} of {total}"),
+            device=open_device(device, machine, **options),
+            progress=lambda done, total: report(f"{device}: {done} of {total} done"),
         )
     if output is not None:
-        _save_outputs(output, result.outputs)
+        save_arrays(output, result.outputs)
     if as_json:
         _print_json(
             {
@@ -169,35 +183,12 @@ def run(
         return
     for name, value in result.outputs.items():
         flat = np.array2string(value, precision=4, suppress_small=True, threshold=64)
-        _out.print(f"{name} {value.shape}:\n{flat}", highlight=False)
+        _out.print(f"{name} {value.shape}:\n{flat}")
     if result.layers[0]:
         _show(layers_table(result.layers[0]), profile_table(result.profiles[0].to_json()))
     if len(result.profiles) > 1 and result.profiles[0].cycles is not None:
         cycles = ", ".join(f"{profile.cycles:,}" for profile in result.profiles)
-        _out.print(f"cycles of each run: {cycles}", highlight=False)
-
-
-def _load_inputs(path: Path) -> dict[str, Any]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ModelError(f"inputs must be a .npz of arrays by name; {str(path)!r} is not")
-            return {name: archive[name] for name in archive.files}
-    except OSError as error:
-        reason = error.strerror or "it is no .npz file"
-        raise ModelError(f"inputs must be readable; {str(path)!r} is not: {reason}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile, KeyError, AttributeError) as error:
-        raise ModelError(
-            f"inputs must be a .npz of arrays by name; {str(path)!r} is not"
-        ) from error
-
-
-def _save_outputs(path: Path, outputs: dict[str, Any]) -> None:
-    import io
-
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **outputs)
-    write_atomically(path, buffer.getvalue())
+        _out.print(f"cycles of each run: {cycles}")
 
 
 def _window(text: str) -> tuple[int, int]:
@@ -220,14 +211,16 @@ def verilog(
     """Emit the accelerator of VARIANT as Verilog."""
     from daedal.hw.emit import emit_verilog
 
+    _check_folder(output, header)
     chosen = load_variant(variant)
-    _say(f"generating variant {chosen.name} ({chosen.fingerprint})")
-    text = emit_verilog(chosen)
+    with show_progress(_err) as report:
+        report(f"emitting the Verilog of variant {chosen.name} ({chosen.fingerprint})")
+        text = emit_verilog(chosen)
     if output is None:
         sys.stdout.write(text)
     else:
         write_atomically(output, text)
-        _say(f"{output}: {len(text):,} bytes, top module daedal_top")
+        _err.print(f"{escape(str(output))}: {len(text):,} bytes, top module daedal_top")
     if header is not None:
         write_atomically(header, registers_header())
 
@@ -279,7 +272,7 @@ def doctor(as_json: _Json = False) -> None:
     for head in ("tool", "version", "needed for", "how to get it"):
         table.add_column(head)
     for record in records:
-        found = record.version if record.version else "[red]missing[/red]"
+        found = escape(record.version) if record.version else "[red]missing[/red]"
         how = "" if record.version else record.how_to_get
         table.add_row(record.name, found, record.needed_for, how)
     _out.print(table)
@@ -293,13 +286,16 @@ def main() -> None:
         _fail(str(error), 2)
     except DaedalError as error:
         _fail(str(error), 1)
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+    except OSError as error:
+        reason = f"{error.filename!r} is not: {error.strerror}" if error.filename else str(error)
+        _fail(f"files must be readable and writable; {reason}", 1)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
 
 
 def _fail(sentence: str, status: int) -> None:
-    _err.print(f"[bold red]error:[/bold red] {escape(sentence)}", highlight=False)
+    _err.print(f"[bold red]error:[/bold red] {escape(sentence)}")
     sys.exit(status)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from daedal.isa.artifact import Artifact
@@ -16,20 +15,9 @@ __all__ = [
     "artifact_json",
     "host_table",
     "layers_table",
-    "make_console",
     "profile_table",
     "program_table",
 ]
-
-_FILE_WIDTH = 120
-
-
-def make_console(*, stderr: bool = False) -> Console:
-    """A console that wraps no text, and has room for the tables where it writes into a file."""
-    console = Console(stderr=stderr, soft_wrap=True, highlight=False)
-    if not console.is_terminal:
-        console.width = _FILE_WIDTH
-    return console
 
 
 def artifact_json(artifact: Artifact) -> dict[str, Any]:

@@ -183,7 +183,9 @@ class Accumulators(wiring.Component):
             m.d.sync += [age.eq(0), urgent.eq(0)]
         return urgent, Mux(expired, 1 << bank, 0)
 
-    def _answer(self, m: Module, name: str, granted: Value, outputs, answer) -> None:
+    def _answer(
+        self, m: Module, name: str, granted: Value, outputs: list[Value], answer: Any
+    ) -> None:
         """Route the bank that a request was granted to its answer, two cycles later."""
         first = Signal(len(outputs), name=f"{name}_first")
         second = Signal(len(outputs), name=f"{name}_second")

@@ -141,7 +141,7 @@ class Alu(wiring.Component):
             }
         )
 
-    def _issue(self, m: Module, sequencer: Sequencer, interlock: Interlock):
+    def _issue(self, m: Module, sequencer: Sequencer, interlock: Interlock) -> tuple[Any, Signal]:
         """The issue point: reads rows and starts one group per cycle; (start flags, group)."""
         variant = self._variant
         step = sequencer.steps.p
@@ -199,7 +199,7 @@ class Alu(wiring.Component):
                 m.d.sync += has_dst.eq(1)
         return start, group
 
-    def _check(self, m: Module, sequencer: Sequencer, start) -> tuple[Value, Value]:
+    def _check(self, m: Module, sequencer: Sequencer, start: Any) -> tuple[Value, Value]:
         """Decode the step at the issue point: which accumulator rows it reads, and errors."""
         variant = self._variant
         step = sequencer.steps.p
@@ -238,7 +238,7 @@ class Alu(wiring.Component):
         ]
         return reads_src, reads_dst
 
-    def _lanes(self, m: Module, start, group: Value, step, latency: int) -> Value:
+    def _lanes(self, m: Module, start: Any, group: Value, step: Any, latency: int) -> Value:
         """From the start of a group to its results, as wide as the widest group."""
         variant = self._variant
         bits = variant.array.accumulator_bits
@@ -299,7 +299,13 @@ class Alu(wiring.Component):
         )
 
     def _parameters(
-        self, m: Module, requantizer, start, group: Value, number: Value, par: Value
+        self,
+        m: Module,
+        requantizer: Requantizer,
+        start: Any,
+        group: Value,
+        number: Value,
+        par: Value,
     ) -> None:
         """Read the slice of the parameter row that holds a group's channels, and pick them."""
         variant = self._variant

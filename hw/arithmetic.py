@@ -3,7 +3,7 @@
 Each function names its numpy twin; tests compare the two.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value, signed
 
 from daedal.hw.pipeline import register
 
@@ -77,7 +77,7 @@ def _limbs(value: Value) -> list[Value]:
     return limbs
 
 
-def multiply_latency(a_shape, b_shape) -> int:
+def multiply_latency(a_shape: ShapeLike, b_shape: ShapeLike) -> int:
     """Cycles of `multiply_wide` for operands of these shapes."""
     partial = len(_limbs(Signal(a_shape))) * len(_limbs(Signal(b_shape)))
     return 1 + adder_tree_latency(partial)

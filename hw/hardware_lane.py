@@ -124,12 +124,12 @@ class HardwareLane:
         negative = amount[-1]
         size = Mux(negative, -amount, amount)[:AMOUNT_BITS]
         goes_left = matches(self._operation, lambda op: "left" in op.parts) ^ negative
-        # Amounts beyond the width: all zeros to the left, the sign to the right.
+        # Amounts beyond the width: the lower half before any shift, all zeros, to the left; the
+        # sign to the right.
         rest = bits - size
         to_left = Mux(size > bits, 0, rest[:6])
         to_right = Mux(size[-1], (1 << 6) - 1, size[:6])
         left = register(m, goes_left, name=f"{name}_left")
-        zero = register(m, goes_left & (size > bits), name=f"{name}_zero")
         steps = register(m, Mux(goes_left, to_left, to_right), name=f"{name}_steps")
         rounds = matches(self._operation, lambda op: "right_even" in op.parts)
         even = register(m, rounds, name=f"{name}_even")
@@ -139,14 +139,14 @@ class HardwareLane:
         wide = register(m, coarse, name=f"{name}_coarse")
         fine = register(m, steps[:3], name=f"{name}_fine")
         wide = register(m, wide >> fine, name=f"{name}_shifted")
-        left, zero, even = (
+        left, even = (
             delay(m, flag, 2, name=f"{name}_{what}_shifted")
-            for flag, what in ((left, "left"), (zero, "zero"), (even, "even"))
+            for flag, what in ((left, "left"), (even, "even"))
         )
         lower, upper = wide[:bits], wide[bits : 2 * bits]
         up = ~left & even & round_up(upper, lower[-1], lower[:-1].any())
         up = register(m, up, name=f"{name}_up")
-        half = register(m, Mux(left, Mux(zero, 0, lower), upper)[:bits], name=f"{name}_half")
+        half = register(m, Mux(left, lower, upper), name=f"{name}_half")
         return register(m, (half + up)[:bits], name=f"{name}_rounded")
 
     def _align(self, operands: Iterable[Staged]) -> tuple[list[Value], int]:

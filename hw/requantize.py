@@ -87,7 +87,7 @@ class Requantizer(wiring.Component):
         return m
 
     def _lane(
-        self, m: Module, name: str, acc: Value, parameters, zero_point: Value, low: Value,
+        self, m: Module, name: str, acc: Value, parameters: Any, zero_point: Value, low: Value,
         high: Value,
     ) -> Value:  # fmt: skip
         total = register(m, acc + parameters.bias, name=f"{name}_total")

@@ -7,7 +7,18 @@ from pathlib import Path
 
 from daedal.isa.errors import UserError
 
-__all__ = ["write_atomically"]
+__all__ = ["make_folder", "write_atomically"]
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, unless it is there. Raises UserError if it cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"an output folder must be one that can be made; {str(path)!r} is not: "
+            f"{error.strerror}; choose another path"
+        ) from error
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto
+from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.reference import ReferenceEvaluator
 
 from daedal.isa.errors import ArtifactError, ModelError
@@ -25,6 +26,7 @@ class HostModel:
     def __init__(self, serialized: bytes, what: str) -> None:
         self._evaluator: ReferenceEvaluator | None = None
         self.inputs: dict[str, tuple[int, ...]] = {}
+        self._dtypes: dict[str, np.dtype[Any]] = {}
         if serialized:
             try:
                 model = ModelProto.FromString(serialized)
@@ -37,9 +39,14 @@ class HostModel:
             for item in model.graph.input:
                 dims = item.type.tensor_type.shape.dim
                 self.inputs[item.name] = tuple(int(dim.dim_value or 1) for dim in dims)
+                kind = item.type.tensor_type.elem_type
+                self._dtypes[item.name] = np.dtype(tensor_dtype_to_np_dtype(kind))
 
     def run(self, values: Mapping[str, npt.NDArray[Any]]) -> Arrays:
-        """Outputs by name. Raises ModelError for a missing input or one of another shape."""
+        """Outputs by name; numbers are converted where the model takes floats.
+
+        Raises ModelError for a missing input, one of another shape, and one of another type.
+        """
         if self._evaluator is None:
             return dict(values)
         feeds: Arrays = {}
@@ -52,7 +59,16 @@ class HostModel:
             array = np.asarray(values[name])
             if array.shape != shape:
                 raise ModelError(f"input {name!r} must have shape {shape}, not {array.shape}")
-            feeds[name] = array
+            feeds[name] = _converted(name, array, self._dtypes[name])
         results = self._evaluator.run(None, feeds)
         names = self._evaluator.output_names
         return {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
+
+
+def _converted(name: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """`array` as `dtype`. Only floats are converted to: integers could wrap."""
+    if array.dtype == dtype:
+        return array
+    if dtype.kind == "f" and array.dtype.kind in "fiub":
+        return array.astype(dtype)
+    raise ModelError(f"input {name!r} must be {dtype}, not {array.dtype}; convert the array")

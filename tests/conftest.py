@@ -4,10 +4,14 @@ import os
 import zlib
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from daedal.sim.rtl.device import RtlDevice
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -72,6 +76,25 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("needs the models in ../shared, which is not there")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def vta_rtl() -> "RtlDevice":
+    """The RTL of variant `vta` on Verilator, or a skip that says what is missing.
+
+    Emitting and building it takes a minute: tests that use this belong to the xdist group
+    ``vta-rtl``, so that one worker does it once.
+    """
+    from daedal.isa.errors import ToolError
+    from daedal.isa.variant import load_variant
+    from daedal.sim.rtl.toolchain import require_tools
+    from tests.support.rtl import rtl_device
+
+    try:
+        require_tools("verilator")
+    except ToolError as error:
+        pytest.skip(str(error))
+    return rtl_device(load_variant("vta"))
 
 
 def _fail_if_tool_missing(report: pytest.TestReport | pytest.CollectReport) -> None:

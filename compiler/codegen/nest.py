@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from daedal.isa.table import LOOPS
 
-__all__ = ["Folded", "Nest", "fold"]
+__all__ = ["Folded", "Nest", "accumulation_steps", "fold"]
 
 
 @dataclass(frozen=True)
@@ -74,30 +74,59 @@ class Folded:
 
 
 def fold(
-    nest: Nest, *, max_uops: int, max_extent: int, unroll_reduce: bool = False
+    nest: Nest, *, max_uops: int, max_extent: int, reduce_outermost: bool = False
 ) -> Iterator[Folded]:
     """Fold `nest` into as few instructions as possible, each with as few micro-ops as possible.
 
     The longest loops become hardware loops; the rest is unrolled into micro-ops. With
-    `unroll_reduce` all accumulating loops are among the unrolled ones.
+    `reduce_outermost` the accumulating loops are hardware loops around all others: the ALU then
+    meets the same accumulator again as late as possible, and never waits for its own result.
     """
+    if reduce_outermost:
+        nest = nest.select(sorted(range(len(nest.extents)), key=lambda k: not nest.reduce[k]))
     nest = _fused(nest)
-    chosen = _hardware_loops(nest, max_extent, unroll_reduce)
+    chosen = _hardware_loops(nest, max_extent, reduce_outermost)
     unrolled = [k for k in range(len(nest.extents)) if k not in chosen]
     if math.prod(nest.extents[k] for k in unrolled) > max_uops:
-        outermost = unrolled[0]
+        outermost = 0 if reduce_outermost else unrolled[0]
         for index in range(nest.extents[outermost]):
             yield from fold(
                 nest.at(outermost, index),
                 max_uops=max_uops,
                 max_extent=max_extent,
-                unroll_reduce=unroll_reduce,
+                reduce_outermost=reduce_outermost,
             )
         return
+    yield _folded(nest, chosen, unrolled)
+
+
+def accumulation_steps(nest: Nest) -> Iterator[tuple[bool, Nest]]:
+    """Cut a reduction into its first step, where it begins here, and the steps that combine.
+
+    Yields (whether it is the first, nest); the others are as many as there are accumulating loops.
+    """
+    if not nest.initial:
+        yield False, nest
+        return
+    nest = _fused(nest)
+    loops = range(len(nest.extents))
+    accumulating = [k for k in loops if nest.reduce[k]]
+    yield True, nest.select([k for k in loops if not nest.reduce[k]])
+    for position, loop in enumerate(accumulating):
+        # Outer accumulating loops stay at 0, this one leaves 0, inner ones run in full.
+        kept = [k for k in loops if k not in accumulating[:position]]
+        extents = list(nest.extents)
+        extents[loop] -= 1
+        bases = {name: row + nest.steps[name][loop] for name, row in nest.bases.items()}
+        rest = replace(nest, extents=tuple(extents), bases=bases, initial=False)
+        yield False, rest.select(kept)
+
+
+def _folded(nest: Nest, chosen: Sequence[int], unrolled: Sequence[int]) -> Folded:
     hardware, inner = nest.select(chosen), nest.select(unrolled)
     padding = (0,) * (LOOPS - len(chosen))
     points = list(itertools.product(*(range(extent) for extent in inner.extents)))
-    yield Folded(
+    return Folded(
         nest,
         (1,) * len(padding) + hardware.extents,
         {name: padding + steps for name, steps in hardware.steps.items()},
@@ -115,17 +144,17 @@ def fold(
     )
 
 
-def _hardware_loops(nest: Nest, max_extent: int, unroll_reduce: bool) -> list[int]:
-    """The longest loops that the fields can hold, in the order of the nest."""
+def _hardware_loops(nest: Nest, max_extent: int, reduce_first: bool) -> list[int]:
+    """The loops that pay most and that the fields can hold, in the order of the nest."""
     possible = [
         k
         for k, extent in enumerate(nest.extents)
-        if extent <= max_extent
-        and not (unroll_reduce and nest.reduce[k])
-        and all(steps[k] >= 0 for steps in nest.steps.values())
+        if extent <= max_extent and all(steps[k] >= 0 for steps in nest.steps.values())
     ]
-    longest = sorted(possible, key=lambda k: (-nest.extents[k], k))[:LOOPS]
-    return sorted(longest)
+    best = sorted(
+        possible, key=lambda k: (not (reduce_first and nest.reduce[k]), -nest.extents[k], k)
+    )
+    return sorted(best[:LOOPS])
 
 
 def _fused(nest: Nest) -> Nest:

@@ -11,7 +11,7 @@ from daedal.compiler.codegen.concrete import Env, concrete_nests
 from daedal.compiler.codegen.forms import BlockForm, RegionForm
 from daedal.compiler.codegen.instances import Live
 from daedal.compiler.codegen.intrinsics import ACCUMULATING, IMMEDIATE, REGISTER
-from daedal.compiler.codegen.nest import Folded, Nest, fold
+from daedal.compiler.codegen.nest import Folded, Nest, accumulation_steps, fold
 from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
@@ -141,19 +141,16 @@ class OperationBuilder:
     def _accumulate(
         self, form: BlockForm, env: Env, live: Live, operation: AluOp
     ) -> Iterator[SegmentInstruction]:
-        """A reduction: its first step moves, the others combine, with the same hardware loops."""
+        """A reduction: its first step moves, the others combine."""
         operands = {"dst": form.writes[0], "src": form.read("x")}
         move = {"operation": AluOp.MOV, "destination": OutMemory.ACC}
         combine = {"operation": operation, "destination": OutMemory.ACC}
         for nest in concrete_nests(form, env, live, operands):
             _check_accumulation(form, nest, "dst")
-            for folded in self._folded(Opcode.ALU, nest, unroll_reduce=True):
-                begins = [first and folded.nest.initial for first in folded.first]
-                if any(begins):
-                    yield self._alu(_chosen(folded, begins), move, operands, live)
-                if not all(begins):
-                    rest = _chosen(folded, [not begin for begin in begins])
-                    yield self._alu(rest, combine, operands, live, updates=True)
+            for first, step in accumulation_steps(nest):
+                for folded in self._folded(Opcode.ALU, step, reduce_outermost=True):
+                    fields = move if first else combine
+                    yield self._alu(folded, fields, operands, live, updates=not first)
 
     def _alu(
         self,
@@ -175,19 +172,15 @@ class OperationBuilder:
         template = Instruction.of(Opcode.ALU, **fields, **_loop_fields(folded))
         return SegmentInstruction(template, tuple(rows), uops=uops)
 
-    def _folded(self, opcode: Opcode, nest: Nest, unroll_reduce: bool = False) -> Iterator[Folded]:
+    def _folded(
+        self, opcode: Opcode, nest: Nest, reduce_outermost: bool = False
+    ) -> Iterator[Folded]:
         return fold(
             nest,
             max_uops=self._max_uops[opcode],
             max_extent=self._max_extent[opcode],
-            unroll_reduce=unroll_reduce,
+            reduce_outermost=reduce_outermost,
         )
-
-
-def _chosen(folded: Folded, keep: list[bool]) -> Folded:
-    """Only some of the micro-ops."""
-    kept = [uop for uop, wanted in zip(folded.uops, keep, strict=True) if wanted]
-    return replace(folded, uops=tuple(kept), first=(True,) * len(kept))
 
 
 def _loop_fields(folded: Folded) -> dict[str, int]:

@@ -32,36 +32,39 @@ def conv2d(
 
     Parameters
     ----------
-    x : (NB, IB, H, W, batch, block_in).
-    w : (OB, IB, KH, KW, block_out, block_in).
+    x : (NB, CB, H, W, U, batch, block_in).
+    w : (OB, CB * U, KH, KW, block_out, block_in).
     params : (OB, block_out, 3) int64: bias, multiplier, shift of each output channel.
     pads : top, left, bottom, right; filled with `pad_value`.
 
     Returns
     -------
-    (NB, OB, OH, OW, batch, block_out); the accumulators before it are the tensor ``acc``.
+    (NB, OB / V, OH, OW, V, batch, block_out), V output vectors to a block of U * block_in channels;
+    the accumulators before it are the tensor ``acc``.
     """
-    nb, ib, height, width, batch, block_in = x.shape
+    nb, cb, height, width, parts, batch, block_in = x.shape
     ob, _, kh, kw, block_out, _ = w.shape
     top, left, bottom, right = pads
     oh = output_extent(height, kh, strides[0], (top, bottom), dilations[0])
     ow = output_extent(width, kw, strides[1], (left, right), dilations[1])
-    ic, r, s = te.reduce_axis(ib, "ic"), te.reduce_axis(kh, "kh"), te.reduce_axis(kw, "kw")
-    i = te.reduce_axis(block_in, "i")
+    out_parts = max(1, parts * block_in // block_out)
+    ic, r, s = te.reduce_axis(cb, "ic"), te.reduce_axis(kh, "kh"), te.reduce_axis(kw, "kw")
+    iu, i = te.reduce_axis(parts, "iu"), te.reduce_axis(block_in, "i")
     source = x.padded(pad_value) if any(pads) else x
     acc = te.compute(
-        (nb, ob, oh, ow, batch, block_out),
-        lambda n, oc, h, v, b, o: te.sum(
+        (nb, ob // out_parts, oh, ow, out_parts, batch, block_out),
+        lambda n, oc, h, v, u, b, o: te.sum(
             source[
                 n,
                 ic,
                 h * strides[0] + r * dilations[0] - top,
                 v * strides[1] + s * dilations[1] - left,
+                iu,
                 b,
                 i,
             ].astype(accumulator)
-            * w[oc, ic, r, s, o, i].astype(accumulator),
-            [ic, r, s, i],
+            * w[oc * out_parts + u, ic * parts + iu, r, s, o, i].astype(accumulator),
+            [ic, r, s, iu, i],
         ),
         "acc",
     )

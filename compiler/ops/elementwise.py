@@ -20,8 +20,8 @@ def add(
 
     Parameters
     ----------
-    a, b : (NB, CB, H, W, batch, block), of one shape.
-    params : (1, block, 3) int64; its multiplier is 1: the scales are in the two multipliers.
+    a, b : (NB, CB, H, W, U, batch, lanes), of one shape.
+    params : (1, lanes, 3) int64; its multiplier is 1: the scales are in the two multipliers.
 
     Returns
     -------
@@ -31,17 +31,19 @@ def add(
     def stages(x: te.Tensor, multiplier: int, name: str) -> te.Tensor:
         wide = te.compute(
             x.shape,
-            lambda n, c, h, w, b, o: x[n, c, h, w, b, o].astype(accumulator),
+            lambda n, c, h, w, u, b, o: x[n, c, h, w, u, b, o].astype(accumulator),
             f"wide_{name}",
         )
         return te.compute(
-            x.shape, lambda n, c, h, w, b, o: wide[n, c, h, w, b, o] * multiplier, f"scaled_{name}"
+            x.shape,
+            lambda n, c, h, w, u, b, o: wide[n, c, h, w, u, b, o] * multiplier,
+            f"scaled_{name}",
         )
 
     left, right = stages(a, multiplier_a, "a"), stages(b, multiplier_b, "b")
     total = te.compute(
         a.shape,
-        lambda n, c, h, w, b, o: left[n, c, h, w, b, o] + right[n, c, h, w, b, o],
+        lambda n, c, h, w, u, b, o: left[n, c, h, w, u, b, o] + right[n, c, h, w, u, b, o],
         "total",
     )
     return requantized(total, params, bounds, a.dtype)

@@ -24,13 +24,13 @@ def max_pool(
     bounds: Bounds,
     accumulator: str = "int32",
 ) -> te.Tensor:
-    """Largest element of each window of (NB, CB, H, W, batch, block), requantized by one row."""
+    """Largest element of each window of (NB, CB, H, W, U, batch, lanes), requantized by one row."""
     windows = _windows(x, kernel, strides, pads, pad_value, accumulator)
     r, s = te.reduce_axis(kernel[0], "kh"), te.reduce_axis(kernel[1], "kw")
     acc = te.compute(
         _output_shape(x, kernel, strides, pads),
-        lambda n, c, h, w, b, o: te.max(
-            windows[n, c, h * strides[0] + r, w * strides[1] + s, b, o], [r, s]
+        lambda n, c, h, w, u, b, o: te.max(
+            windows[n, c, h * strides[0] + r, w * strides[1] + s, u, b, o], [r, s]
         ),
         "acc",
     )
@@ -53,7 +53,7 @@ def avg_pool(
 
     Parameters
     ----------
-    params : (D, block, 3), one row per divisor.
+    params : (D, lanes, 3), one row per divisor.
     rows : (OH, OW): the row of `params` that each output takes; windows that reach over the border
         have fewer elements.
     """
@@ -61,16 +61,16 @@ def avg_pool(
     r, s = te.reduce_axis(kernel[0], "kh"), te.reduce_axis(kernel[1], "kw")
     acc = te.compute(
         _output_shape(x, kernel, strides, pads),
-        lambda n, c, h, w, b, o: te.sum(
-            windows[n, c, h * strides[0] + r, w * strides[1] + s, b, o], [r, s]
+        lambda n, c, h, w, u, b, o: te.sum(
+            windows[n, c, h * strides[0] + r, w * strides[1] + s, u, b, o], [r, s]
         ),
         "acc",
     )
 
-    def element(n: Expr, c: Expr, h: Expr, w: Expr, b: Expr, o: Expr) -> Expr:
+    def element(n: Expr, c: Expr, h: Expr, w: Expr, u: Expr, b: Expr, o: Expr) -> Expr:
         row = _piecewise(h, [_piecewise(w, [IntImm(int(d)) for d in line]) for line in rows])
         return te.requantize(
-            acc[n, c, h, w, b, o],
+            acc[n, c, h, w, u, b, o],
             params[row, o, 0],
             params[row, o, 1],
             params[row, o, 2],
@@ -92,14 +92,14 @@ def _windows(
     accumulator: str,
 ) -> te.Tensor:
     """``wide``: the padded map in accumulator width, as far as windows reach."""
-    nb, cb, _, _, batch, block = x.shape
-    _, _, oh, ow, _, _ = _output_shape(x, kernel, strides, pads)
+    nb, cb, _, _, parts, batch, lanes = x.shape
+    _, _, oh, ow, *_ = _output_shape(x, kernel, strides, pads)
     top, left, _, _ = pads
     source = x.padded(pad_value) if any(pads) else x
     height, width = (oh - 1) * strides[0] + kernel[0], (ow - 1) * strides[1] + kernel[1]
     return te.compute(
-        (nb, cb, height, width, batch, block),
-        lambda n, c, h, w, b, o: source[n, c, h - top, w - left, b, o].astype(accumulator),
+        (nb, cb, height, width, parts, batch, lanes),
+        lambda n, c, h, w, u, b, o: source[n, c, h - top, w - left, u, b, o].astype(accumulator),
         "wide",
     )
 
@@ -107,11 +107,11 @@ def _windows(
 def _output_shape(
     x: te.Tensor, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int]
 ) -> tuple[int, ...]:
-    nb, cb, height, width, batch, block = x.shape
+    nb, cb, height, width, parts, batch, lanes = x.shape
     top, left, bottom, right = pads
     oh = output_extent(height, kernel[0], strides[0], (top, bottom), 1)
     ow = output_extent(width, kernel[1], strides[1], (left, right), 1)
-    return (nb, cb, oh, ow, batch, block)
+    return (nb, cb, oh, ow, parts, batch, lanes)
 
 
 def _piecewise(axis: Expr, values: Sequence[Expr]) -> Expr:

@@ -18,13 +18,14 @@ class Bounds:
 
 
 def requantized(acc: te.Tensor, params: te.Tensor, bounds: Bounds, dtype: str) -> te.Tensor:
-    """``y``: `acc` (NB, CB, H, W, batch, block) with parameters (CB or 1, block, 3)."""
-    per_channel = params.shape[0] > 1 or acc.shape[1] == 1
+    """``y``: `acc` (NB, CB, H, W, U, batch, lanes) with parameters (CB * U or 1, lanes, 3)."""
+    parts = acc.shape[4]
+    per_channel = params.shape[0] > 1 or acc.shape[1] * parts == 1
 
-    def element(n: Expr, c: Expr, h: Expr, w: Expr, b: Expr, o: Expr) -> Expr:
-        row = c if per_channel else IntImm(0)
+    def element(n: Expr, c: Expr, h: Expr, w: Expr, u: Expr, b: Expr, o: Expr) -> Expr:
+        row = c * parts + u if per_channel else IntImm(0)
         return te.requantize(
-            acc[n, c, h, w, b, o],
+            acc[n, c, h, w, u, b, o],
             params[row, o, 0],
             params[row, o, 1],
             params[row, o, 2],
@@ -40,8 +41,8 @@ def requantized(acc: te.Tensor, params: te.Tensor, bounds: Bounds, dtype: str) -
 def requantize(
     x: te.Tensor, params: te.Tensor, *, bounds: Bounds, accumulator: str = "int32"
 ) -> te.Tensor:
-    """Change of scale, zero point and bounds, with the one parameter row (1, block, 3)."""
+    """Change of scale, zero point and bounds, with the one parameter row (1, lanes, 3)."""
     wide = te.compute(
-        x.shape, lambda n, c, h, w, b, o: x[n, c, h, w, b, o].astype(accumulator), "wide"
+        x.shape, lambda n, c, h, w, u, b, o: x[n, c, h, w, u, b, o].astype(accumulator), "wide"
     )
     return requantized(wide, params, bounds, x.dtype)

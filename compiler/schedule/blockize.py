@@ -141,7 +141,8 @@ def _rewritten(condition: Expr, nest: Nest, inner_values: list[Expr]) -> Expr:
         if not difference.terms:
             return Compare(condition.op, inside + difference.constant, condition.b)
     raise ScheduleError(
-        f"blockize needs predicates that separate into outer and inner loops, as those that clip one "
+        "blockize needs predicates that separate into outer and inner loops, as those that clip "
+        "one "
         f"binding do; one of {nest.realize.block.name!r} does not"
     )
 
@@ -161,7 +162,8 @@ def _init_nest(nest: Nest, inner_values: list[Expr], inner_clips: list[Expr], na
         if axis.kind == "spatial" and both:
             raise ScheduleError(
                 f"blockize needs loops that run over the reduction or over the result, not both as "
-                f"{min(var.name for var in both)!r} of {block.name!r}; use decompose_reduction first"
+                f"{min(var.name for var in both)!r} of {block.name!r}; use decompose_reduction "
+                "first"
             )
     fresh: dict[Var, Expr] = {}
     loops = []

@@ -21,7 +21,8 @@ def pick(site: Site, regions: tuple[Region, ...], index: int | str, what: str) -
     if isinstance(index, int) and 0 <= index < len(regions):
         return regions[index]
     raise ScheduleError(
-        f"block {site.block.name!r} {what} {', '.join(f'{i}: {n!r}' for i, n in enumerate(names))}; "
+        f"block {site.block.name!r} {what} "
+        f"{', '.join(f'{i}: {n!r}' for i, n in enumerate(names))}; "
         f"{index!r} is none of them"
     )
 
@@ -128,7 +129,9 @@ def cache_write(
 def set_scope(
     func: PrimFunc, body: Stmt, name: str, index: int | str, scope: str
 ) -> tuple[Stmt, Buffer, Buffer]:
-    """Move a buffer to another scope; see `Schedule.set_scope`. Returns the old and the new buffer too."""
+    """Move a buffer to another scope; see `Schedule.set_scope`. Returns the old and the new buffer
+    too.
+    """
     site = find_site(func, name)
     old = pick(site, site.block.writes, index, "writes").buffer
     if old in func.params:

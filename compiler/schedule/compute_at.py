@@ -1,4 +1,6 @@
-"""Moving a block under a loop of its consumer or of its producer, with just the region needed there."""
+"""Moving a block under a loop of its consumer or of its producer, with just the region needed
+there.
+"""
 
 from collections.abc import Mapping
 
@@ -82,7 +84,8 @@ def compute_at(func: PrimFunc, body: Stmt, name: str, loop: For) -> Stmt:
     for consumer in consumers:
         if not is_under(consumer, loop.var):
             raise ScheduleError(
-                f"compute_at needs every consumer under the loop; block {consumer.block.name!r} reads "
+                f"compute_at needs every consumer under the loop; block {consumer.block.name!r} "
+                "reads "
                 f"{target.buffer.name!r} outside {loop.var.name!r}"
             )
     others = [s for s in writers(sites, target.buffer) if s.block.name != name]
@@ -105,7 +108,8 @@ def reverse_compute_at(func: PrimFunc, body: Stmt, name: str, loop: For) -> Stmt
     sites, _ = collect(body)
     if is_under(site, loop.var):
         raise ScheduleError(
-            f"reverse_compute_at moves a block under another's loop; {loop.var.name!r} is around {name!r}"
+            f"reverse_compute_at moves a block under another's loop; {loop.var.name!r} is around "
+            f"{name!r}"
         )
     if site.block.reduce_vars:
         raise ScheduleError(

@@ -35,7 +35,8 @@ def decompose_reduction(func: PrimFunc, body: Stmt, name: str, loop: For) -> tup
     for item in outside:
         if item.var in reduced:
             raise ScheduleError(
-                f"the loop must be outside every loop of the reduction; {item.var.name!r} is one and lies "
+                f"the loop must be outside every loop of the reduction; {item.var.name!r} is one "
+                "and lies "
                 f"outside {loop.var.name!r} (block {name!r})"
             )
     init = _init_realize(realize, name)

@@ -59,7 +59,8 @@ def split(body: Stmt, loop: For, factors: Sequence[int | None]) -> tuple[Stmt, l
     covered = known if None not in factors else known * -(-loop.extent // known)
     if covered < loop.extent:
         raise ScheduleError(
-            f"factors must cover the extent {loop.extent}, not just {covered} (loop {loop.var.name!r}); "
+            f"factors must cover the extent {loop.extent}, not just {covered} (loop "
+            f"{loop.var.name!r}); "
             "leave one None"
         )
     variables = [Var(f"{loop.var.name}_{position}") for position in range(len(sizes))]
@@ -134,7 +135,8 @@ def set_kind(body: Stmt, loop: For, kind: str) -> Stmt:
                 assert isinstance(axis, Var)
                 if axis in site.block.reduce_vars and loop.var in free_vars(value):
                     raise ScheduleError(
-                        f"a {kind} loop must have independent iterations; {loop.var.name!r} is part of "
+                        f"a {kind} loop must have independent iterations; {loop.var.name!r} is "
+                        "part of "
                         f"the reduction over {axis.name!r} of block {site.block.name!r}"
                     )
     return replace_loop(body, loop.var, replace(loop, kind=kind))

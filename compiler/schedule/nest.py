@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from daedal.compiler.tir.binding import clip_conditions
 from daedal.compiler.tir.expr import Axis, Expr, IntImm, Var, all_of
 from daedal.compiler.tir.linear import linear, simplify
+from daedal.compiler.tir.region import clipped
 from daedal.compiler.tir.stmt import Block, BlockRealize, For, Range, Region, Stmt
 from daedal.compiler.tir.visit import free_vars
 from daedal.isa.errors import ScheduleError
@@ -22,13 +23,9 @@ def build_nest(block: Block, ranges: Mapping[Axis, Range], extents: Mapping[Var,
     values: list[Expr] = []
     for axis in block.iter_vars:
         part = ranges.get(axis, Range(IntImm(0), axis.extent))
-        if isinstance(part.min, IntImm):
-            low = max(part.min.value, 0)
-            high = min(part.min.value + part.extent, axis.extent)
-            part = Range(IntImm(low), high - low)
+        part = clipped(part, axis.extent, extents)
         loop = Var(axis.name.removeprefix("v") or axis.name)
-        extent = min(part.extent, axis.extent)
-        loops.append((loop, extent))
+        loops.append((loop, part.extent))
         values.append(simplify(part.min + loop))
     every = {**extents, **dict(loops)}
     predicate = all_of(clip_conditions(block.iter_vars, values, every))
@@ -39,10 +36,11 @@ def build_nest(block: Block, ranges: Mapping[Axis, Range], extents: Mapping[Var,
 
 
 def solve_ranges(block: Block, touched: Region, needed: Region) -> dict[Axis, Range]:
-    """Which part of its domain `block` needs to run for `touched` (over its variables) to hold `needed`.
+    """Which part of its domain `block` needs to run for `touched` (over its variables) to hold
+    `needed`.
 
-    Each dimension of `touched` speaks of at most one variable, as ``c*v + d : +c``; dimensions that do
-    not are left out of the answer.
+    Each dimension of `touched` speaks of at most one variable, as ``c*v + d : +c``; dimensions
+    that do not are left out of the answer.
     """
     found: dict[Axis, Range] = {}
     for part, wanted in zip(touched.ranges, needed.ranges, strict=True):
@@ -67,7 +65,9 @@ def solve_ranges(block: Block, touched: Region, needed: Region) -> dict[Axis, Ra
 
 
 def require_separate(block: Block, region: Region, what: str) -> None:
-    """Refuse a block that writes dimensions which mix its variables, or one variable in two dimensions."""
+    """Refuse a block that writes dimensions which mix its variables, or one variable in two
+    dimensions.
+    """
     seen: set[Var] = set()
     for part in region.ranges:
         used = free_vars(part.min)

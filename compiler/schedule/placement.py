@@ -1,16 +1,17 @@
-"""Where buffers live: each at the innermost statement around all its uses, as large as needed there.
+"""Where buffers live: each at the innermost statement around all its uses, as large as needed
+there.
 
-Every primitive ends here, so a buffer that has come to be produced and consumed under one loop moves
-into that loop and shrinks to the region used in one iteration: halo rows of a convolution included.
+Every primitive ends here, so a buffer that has come to be produced and consumed under one loop
+moves into that loop and shrinks to the region used in one iteration: halo rows of a convolution
+included.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from daedal.compiler.schedule.edit import map_stmt
-from daedal.compiler.tir.expr import Buffer, IntImm, Var
-from daedal.compiler.tir.linear import bounds
-from daedal.compiler.tir.region import accesses, union
+from daedal.compiler.tir.expr import Buffer, Var
+from daedal.compiler.tir.region import accesses, clipped, union
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import (
     Allocate,
@@ -96,20 +97,8 @@ def _windows(stmt: Stmt, extents: Mapping[Var, int]) -> dict[Buffer, tuple[Range
     regions = union((Region(a.region.buffer, a.region.ranges) for a in found), extents)
     return {
         region.buffer: tuple(
-            _clipped(part, size, extents)
+            clipped(part, size, extents)
             for part, size in zip(region.ranges, region.buffer.shape, strict=True)
         )
         for region in regions
     }
-
-
-def _clipped(part: Range, size: int, extents: Mapping[Var, int]) -> Range:
-    """The range without what certainly lies outside a dimension of `size`."""
-    if isinstance(part.min, IntImm):
-        low = max(part.min.value, 0)
-        high = min(part.min.value + part.extent, size)
-        return Range(IntImm(low), high - low)
-    limits = bounds(part.min, extents)
-    if limits is None or limits[0] < 0:
-        return part
-    return Range(part.min, min(part.extent, size))

@@ -21,7 +21,9 @@ R = TypeVar("R")
 
 
 class HandleTable:
-    """Names of the handles that a schedule gave out: b0, b1, ... for blocks, l0, l1, ... for loops."""
+    """Names of the handles that a schedule gave out: b0, b1, ... for blocks, l0, l1, ... for
+    loops.
+    """
 
     def __init__(self) -> None:
         self.names: dict[Handle, str] = {}
@@ -41,7 +43,8 @@ class HandleTable:
         if isinstance(value, BlockRef | LoopRef):
             if value not in self.names:
                 raise ScheduleError(
-                    f"handle {value.name!r} is not of this schedule; get it from get_block or get_loops"
+                    f"handle {value.name!r} is not of this schedule; get it from get_block or "
+                    "get_loops"
                 )
             return "%" + self.names[value]
         if isinstance(value, list | tuple):

@@ -1,8 +1,8 @@
 """`Schedule`: a function and the primitives that transform it.
 
-Input and output: `daedal.compiler.tir.stmt.PrimFunc`. Every call leaves a function that computes the same
-and obeys the rules of the loop IR, or raises ScheduleError and changes nothing; every call is recorded in
-`Schedule.trace`, which replays to the same function.
+Input and output: `daedal.compiler.tir.stmt.PrimFunc`. Every call leaves a function that computes
+the same and obeys the rules of the loop IR, or raises ScheduleError and changes nothing; every
+call is recorded in `Schedule.trace`, which replays to the same function.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ class Schedule:
     def __str__(self) -> str:
         return func_text(self.func)
 
-    # -- looking around -----------------------------------------------------------------------------
+    # -- looking around ---------------------------------------------------------------------------
 
     @primitive
     def get_block(self, name: str) -> BlockRef:
@@ -91,7 +91,7 @@ class Schedule:
         written = {region.buffer for region in find_site(self.func, block.name).block.writes}
         return self._touching(block, written, written=False)
 
-    # -- loops --------------------------------------------------------------------------------------
+    # -- loops ------------------------------------------------------------------------------------
 
     @primitive
     def split(self, loop: LoopRef, factors: Sequence[int | None]) -> list[LoopRef]:
@@ -109,7 +109,8 @@ class Schedule:
 
     @primitive
     def fuse(self, *nested: LoopRef) -> LoopRef:
-        """Replace loops directly inside one another, outermost first, by one over all their iterations::
+        """Replace loops directly inside one another, outermost first, by one over all their
+        iterations::
 
         for i in 2, j in 3:              ->    for i_j in 6:
             block b(vi:2 = i, vj:3 = j)            block b(vi:2 = i_j // 3, vj:3 = i_j % 3)
@@ -121,7 +122,8 @@ class Schedule:
 
     @primitive
     def reorder(self, *order: LoopRef) -> None:
-        """Put loops of one nest in the given order, outermost first; the others stay where they are::
+        """Put loops of one nest in the given order, outermost first; the others stay where they
+        are::
 
         for i in 2, j in 3, k in 4: ...    -> (k, i) ->    for k in 4, j in 3, i in 2: ...
         """
@@ -166,7 +168,7 @@ class Schedule:
         """Attach ``pragma_key`` to a loop."""
         self._annotate(loop, f"pragma_{key}", value)
 
-    # -- moving blocks ------------------------------------------------------------------------------
+    # -- moving blocks ----------------------------------------------------------------------------
 
     @primitive
     def compute_at(self, block: BlockRef, loop: LoopRef) -> None:
@@ -196,14 +198,14 @@ class Schedule:
         bare = self._bare()
         self._update(inline.compute_inline(bare, bare.body, block.name))
 
-    # -- memory -------------------------------------------------------------------------------------
+    # -- memory -----------------------------------------------------------------------------------
 
     @primitive
     def cache_read(self, block: BlockRef, read: int | str, scope: str) -> BlockRef:
         """Read a buffer through a copy in `scope`; returns the copying block.
 
-        `read` is the position among the reads of the block, or a buffer's name. Where the block reads
-        through ``padded``, the copy holds the padding and the block reads it plainly::
+        `read` is the position among the reads of the block, or a buffer's name. Where the block
+        reads through ``padded``, the copy holds the padding and the block reads it plainly::
 
             block b(vi:7 = i): y[vi] = x.padded(0)[vi - 1]
             ->
@@ -236,7 +238,9 @@ class Schedule:
 
     @primitive
     def double_buffer(self, block: BlockRef, write: int | str = 0) -> None:
-        """Keep two instances of a buffer that the block writes, so that filling one overlaps using the other."""
+        """Keep two instances of a buffer that the block writes, so that filling one overlaps using
+        the other.
+        """
         bare = self._bare()
         site = find_site(bare, block.name)
         buffer = cache.pick(site, site.block.writes, write, "writes").buffer
@@ -247,11 +251,13 @@ class Schedule:
         _, notes = strip_allocations(self.func)
         self._update(bare.body, {buffer: {**notes.get(buffer, {}), "double_buffer": 2}})
 
-    # -- reductions and instructions ----------------------------------------------------------------
+    # -- reductions and instructions --------------------------------------------------------------
 
     @primitive
     def decompose_reduction(self, block: BlockRef, loop: LoopRef) -> BlockRef:
-        """Initialize before `loop`, in a block of its own (``name_init``), and only update in `block`."""
+        """Initialize before `loop`, in a block of its own (``name_init``), and only update in
+        `block`.
+        """
         bare = self._bare()
         target = find_loop(bare, loop.var)
         body, name = decompose.decompose_reduction(bare, bare.body, block.name, target)
@@ -260,7 +266,9 @@ class Schedule:
 
     @primitive
     def blockize(self, loop: LoopRef) -> BlockRef:
-        """Make the nest from `loop` inwards one block, whose variables are those of the loops outside."""
+        """Make the nest from `loop` inwards one block, whose variables are those of the loops
+        outside.
+        """
         bare = self._bare()
         nest, outer = self._nest(bare, loop, "blockize")
         body, name = blockize(bare.body, nest.loops[0], outer)
@@ -271,9 +279,10 @@ class Schedule:
     def tensorize(self, target: LoopRef | BlockRef, intrin: str) -> BlockRef:
         """Make the nest from a loop inwards (or within a block made by `blockize`) one instruction.
 
-        The nest must compute the pattern of the intrinsic, up to the order of loops and of commutative
-        operands. The block keeps its meaning as its body and is annotated with ``intrin``, ``operands``
-        (the intrinsic's names of what the block reads, in order) and the intrinsic's immediates.
+        The nest must compute the pattern of the intrinsic, up to the order of loops and of
+        commutative operands. The block keeps its meaning as its body and is annotated with
+        ``intrin``, ``operands`` (the intrinsic's names of what the block reads, in order) and the
+        intrinsic's immediates.
         """
         if intrin not in self.intrinsics:
             known = ", ".join(sorted(self.intrinsics)) or "none"
@@ -293,7 +302,7 @@ class Schedule:
         self._update(body)
         return BlockRef(name)
 
-    # -- within -------------------------------------------------------------------------------------
+    # -- within -----------------------------------------------------------------------------------
 
     def _bare(self) -> PrimFunc:
         """The function without allocations: they are placed anew after every primitive."""

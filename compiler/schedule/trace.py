@@ -17,7 +17,8 @@ FORMAT = 1
 class Instruction:
     """One call: its primitive, its arguments, and the names given to the handles it returned.
 
-    A handle in the arguments is its name with ``%`` before: ``{"loop": "%l3", "factors": [None, 4]}``.
+    A handle in the arguments is its name with ``%`` before: ``{"loop": "%l3", "factors": [None,
+    4]}``.
     """
 
     primitive: str

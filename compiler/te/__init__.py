@@ -10,7 +10,8 @@
 >>> print(te.tensor_text(c))
 c[i:4, j:3] int32 = sum(int32(a[i, k]) * int32(b[j, k]), over k in 8)
 
-Role: the operator library is written in this language. Output: `Tensor`; `create_prim_func` gives loop IR.
+Role: the operator library is written in this language. Output: `Tensor`; `create_prim_func` gives
+loop IR.
 """
 
 from daedal.compiler.te.interpreter import evaluate_tensors

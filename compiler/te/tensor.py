@@ -38,17 +38,20 @@ def placeholder(shape: Sequence[int], dtype: str, name: str) -> Tensor:
 
 
 def compute(shape: Sequence[int], fn: Callable[..., Expr], name: str) -> Tensor:
-    """The tensor whose element at (i, j, ...) is ``fn(i, j, ...)``; axes are named as fn names them.
+    """The tensor whose element at (i, j, ...) is ``fn(i, j, ...)``; axes are named as fn names
+    them.
 
     Raises
     ------
     ExpressionError
-        Where fn takes another number of axes, reads outside a tensor, or hides a reduction in a formula.
+        Where fn takes another number of axes, reads outside a tensor, or hides a reduction in a
+        formula.
     """
     names = list(inspect.signature(fn).parameters)
     if len(names) != len(shape):
         raise ExpressionError(
-            f"{name!r} has {len(shape)} dimensions; its function must take as many axes, not {len(names)}"
+            f"{name!r} has {len(shape)} dimensions; its function must take as many axes, not "
+            f"{len(names)}"
         )
     axes = tuple(Axis(axis, extent=extent) for axis, extent in zip(names, shape, strict=True))
     value = fn(*axes)
@@ -72,7 +75,8 @@ def _check_reductions(name: str, axes: tuple[Axis, ...], value: Expr) -> None:
     for node in walk(value):
         if isinstance(node, Var) and not isinstance(node, Scalar) and node not in known:
             raise ExpressionError(
-                f"a formula may use its own axes and those it reduces over, not {node.name!r} ({name!r})"
+                f"a formula may use its own axes and those it reduces over, not {node.name!r} "
+                f"({name!r})"
             )
 
 
@@ -90,6 +94,7 @@ def _check_inside(name: str, load: Load, extents: dict[Var, int]) -> None:
         limits = bounds(index, extents)
         if limits is not None and (limits[0] < 0 or limits[1] >= size):
             raise ExpressionError(
-                f"{name!r} reads {load.buffer.name!r} at {limits[0]}..{limits[1]} in dimension {dim} "
+                f"{name!r} reads {load.buffer.name!r} at {limits[0]}..{limits[1]} in dimension "
+                f"{dim} "
                 f"of size {size}; read it through padded(value), or change the shape"
             )

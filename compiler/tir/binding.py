@@ -1,8 +1,9 @@
 """How block variables depend on loops: each instance at most once, in a box, clipped at the domain.
 
-A block's loops fall in two classes: *fixed* ones, around the allocation of what it writes (each iteration
-has a fresh buffer), and *running* ones inside. While the running loops run, the block's variables must
-fill a box, every point of it once; a predicate may do nothing but clip that box at the variables' domains.
+A block's loops fall in two classes: *fixed* ones, around the allocation of what it writes (each
+iteration has a fresh buffer), and *running* ones inside. While the running loops run, the block's
+variables must fill a box, every point of it once; a predicate may do nothing but clip that box at
+the variables' domains.
 """
 
 from collections.abc import Mapping, Sequence
@@ -144,7 +145,8 @@ def _check_form(realize: BlockRealize) -> None:
     for condition in conjuncts(realize.predicate):
         if not isinstance(condition, Compare) or condition.op not in ("<", ">="):
             raise InvalidIRError(
-                f"a predicate may only clip loops, as in i*4 + j < 7, not ask {expr_text(condition)} "
+                "a predicate may only clip loops, as in i*4 + j < 7, not ask "
+                f"{expr_text(condition)} "
                 f"(block {realize.block.name!r})"
             )
 

@@ -1,4 +1,6 @@
-"""Constant boxes of tensorized blocks, once the loops around them are constants: what emission needs."""
+"""Constant boxes of tensorized blocks, once the loops around them are constants: what emission
+needs.
+"""
 
 from collections.abc import Mapping
 
@@ -15,7 +17,8 @@ Box = tuple[Region, list[tuple[int, int]]]
 
 
 def concrete_boxes(stmt: BlockRealize, env: Mapping[Var, int]) -> tuple[list[Box], list[Box]]:
-    """Constant ``[low, high)`` boxes that a realized block reads and writes, clipped by inner predicates.
+    """Constant ``[low, high)`` boxes that a realized block reads and writes, clipped by inner
+    predicates.
 
     `env` gives every loop variable around `stmt`. Inner loops are narrowed by the conditions
     ``affine < constant`` of the leaf block inside. Empty lists where a predicate leaves nothing.

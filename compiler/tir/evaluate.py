@@ -1,7 +1,7 @@
 """The value of expressions, on numpy scalars or arrays: one definition for te and the loop IR.
 
-Integers wrap at the width of their dtype; ``//`` and ``%`` round to minus infinity; float to integer
-truncates; shifts by the width or more are not defined.
+Integers wrap at the width of their dtype; ``//`` and ``%`` round to minus infinity; float to
+integer truncates; shifts by the width or more are not defined.
 """
 
 from collections.abc import Callable, Mapping
@@ -67,8 +67,8 @@ def evaluate(
     read
         Gives the value of a load from the values of its indices.
 
-    Literals and variables of the index dtype stay Python ints or int64, so that they take the width of
-    what they are combined with; a store brings the result back to its dtype.
+    Literals and variables of the index dtype stay Python ints or int64, so that they take the
+    width of what they are combined with; a store brings the result back to its dtype.
     """
 
     def value(node: Expr) -> Array:

@@ -1,11 +1,11 @@
 """Expressions shared by tensor expressions (te) and the loop IR (tir).
 
-Every node is immutable. Python's operators build nodes (``+ - * // % < <= > >= & | ~``); ``==`` compares
-structure, so equality *inside* an expression is written `eq` and `ne`. `Var` and `Buffer` compare by
-identity: two loops may bear the same name.
+Every node is immutable. Python's operators build nodes (``+ - * // % < <= > >= & | ~``); ``==``
+compares structure, so equality *inside* an expression is written `eq` and `ne`. `Var` and `Buffer`
+compare by identity: two loops may bear the same name.
 
-Both operands of an operator have one dtype; Python numbers take the dtype of the other side; anything else
-needs an explicit ``astype``. Integer arithmetic wraps at the width of its dtype.
+Both operands of an operator have one dtype; Python numbers take the dtype of the other side;
+anything else needs an explicit ``astype``. Integer arithmetic wraps at the width of its dtype.
 """
 
 from __future__ import annotations
@@ -139,7 +139,8 @@ class Var(Expr):
 
 @dataclass(frozen=True, eq=False)
 class Axis(Var):
-    """A variable with a domain [0, extent): an axis of a computation, or an iteration variable of a block.
+    """A variable with a domain [0, extent): an axis of a computation, or an iteration variable of
+    a block.
 
     `kind` is "spatial" (instances are independent) or "reduce" (instances accumulate).
     """
@@ -270,7 +271,8 @@ class Buffer:
         check_dtype(self.dtype)
         if not self.shape or any(not isinstance(n, int) or n < 1 for n in self.shape):
             raise ExpressionError(
-                f"every dimension must be a positive integer, not {list(self.shape)} (tensor {self.name!r})"
+                f"every dimension must be a positive integer, not {list(self.shape)} (tensor "
+                f"{self.name!r})"
             )
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
@@ -294,7 +296,9 @@ class PaddedView:
 
 @dataclass(frozen=True)
 class Load(Expr):
-    """``buffer[indices]``; outside the shape it reads `pad_value`, or is illegal where that is None."""
+    """``buffer[indices]``; outside the shape it reads `pad_value`, or is illegal where that is
+    None.
+    """
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -448,7 +452,8 @@ def _indices(buffer: Buffer, indices: ExprLike | tuple[ExprLike, ...]) -> tuple[
     given = indices if isinstance(indices, tuple) else (indices,)
     if len(given) != len(buffer.shape):
         raise ExpressionError(
-            f"{buffer.name!r} has {len(buffer.shape)} dimensions and needs as many indices, not {len(given)}"
+            f"{buffer.name!r} has {len(buffer.shape)} dimensions and needs as many indices, not "
+            f"{len(given)}"
         )
     exprs = tuple(as_expr(index) for index in given)
     for expr in exprs:

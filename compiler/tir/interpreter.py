@@ -1,12 +1,12 @@
 """The meaning of the loop IR: executes a function on numpy arrays, in order, checking every access.
 
-Loops around a single store run as one numpy operation where that cannot change the result; everything
-else runs statement by statement. Reading an element that was never written, or one outside a buffer or
-its window, raises ExecutionError: the interpreter proves region inference right, point by point.
+Loops and blocks around a single store run as one numpy operation where that cannot change the
+result; everything else runs statement by statement. Reading an element that was never written, or
+one outside a buffer or its window, raises ExecutionError: the interpreter proves region inference
+right, point by point.
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -79,10 +79,29 @@ def _fresh(buffer: Buffer, shape: tuple[int, ...], origin: tuple[int, ...]) -> _
     )
 
 
-@lru_cache(maxsize=256)
-def _grid(extents: tuple[int, ...]) -> tuple[Array, ...]:
-    """Per loop, its value at every point of the nest, in execution order."""
-    return tuple(axis.ravel() for axis in np.indices(extents))
+def _points_at_once(stmt: Stmt) -> int | None:
+    """How many stores `stmt` makes, where they may run as one numpy operation; else None.
+
+    It may where loops and blocks enclose a single store, which reads of its own buffer at most the
+    element it accumulates into.
+    """
+    match stmt:
+        case For(_, extent, body):
+            inside = _points_at_once(body)
+            return None if inside is None else extent * inside
+        case BlockRealize(_, block):
+            if block.init is not None and _points_at_once(block.init) is None:
+                return None
+            return _points_at_once(block.body)
+        case BufferStore(buffer, _, value):
+            feeds_back = any(load.buffer is buffer for load in loads(value))
+            return None if feeds_back and _update(stmt) is None else 1
+    return None
+
+
+def _one_point(env: dict[Var, Array]) -> dict[Var, Array]:
+    """`env` as arrays of one point."""
+    return {var: np.full(1, value) for var, value in env.items()}
 
 
 class _Machine:
@@ -95,9 +114,12 @@ class _Machine:
                 for part in body:
                     self.execute(part, env)
             case For():
-                if not self._execute_nest(stmt, env):
-                    for value in range(stmt.extent):
-                        self.execute(stmt.body, {**env, stmt.var: value})
+                count = _points_at_once(stmt)
+                if count is not None and count <= MAX_POINTS:
+                    self._at_once(stmt, _one_point(env), 1)
+                    return
+                for value in range(stmt.extent):
+                    self.execute(stmt.body, {**env, stmt.var: value})
             case Allocate(allocations, body):
                 for item in allocations:
                     origin = tuple(int(self._value(part.min, env)) for part in item.window)
@@ -113,8 +135,7 @@ class _Machine:
     def _execute_block(self, stmt: BlockRealize, env: dict[Var, Array]) -> None:
         block = stmt.block
         if isinstance(block.body, BufferStore):
-            point = {var: np.full(1, value) for var, value in env.items()}
-            self._run_points(stmt, block.body, point, 1)
+            self._at_once(stmt, _one_point(env), 1)
             return
         if stmt.predicate is not None and not self._value(stmt.predicate, env):
             return
@@ -125,58 +146,43 @@ class _Machine:
             self.execute(block.init, inner)
         self.execute(block.body, inner)
 
-    def _execute_nest(self, stmt: For, env: dict[Var, Array]) -> bool:
-        """Run loops around one store at once; False where they have to run one by one."""
-        variables: list[Var] = []
-        extents: list[int] = []
-        body: Stmt = stmt
-        while isinstance(body, For):
-            variables.append(body.var)
-            extents.append(body.extent)
-            body = body.body
-        count = int(np.prod(extents))
-        if not isinstance(body, BlockRealize) or count > MAX_POINTS:
-            return False
-        store = body.block.body
-        if not isinstance(store, BufferStore):
-            return False
-        feeds_back = any(load.buffer is store.buffer for load in loads(store.value))
-        if feeds_back and _update(store) is None:
-            return False
-        points: dict[Var, Array] = {var: np.full(1, value) for var, value in env.items()}
-        points.update(zip(variables, _grid(tuple(extents)), strict=True))
-        self._run_points(body, store, points, count)
-        return True
+    def _at_once(self, stmt: Stmt, points: dict[Var, Array], count: int) -> None:
+        """Run `stmt` at `count` points together; `points` holds (count,) arrays, in execution
+        order.
 
-    def _run_points(
-        self, stmt: BlockRealize, store: BufferStore, points: dict[Var, Array], count: int
-    ) -> None:
-        """All instances of a block with one store; `points` holds (count,) or (1,) arrays per loop."""
-        if stmt.predicate is not None:
-            holds = np.broadcast_to(self._value(stmt.predicate, points), (count,))
-            points = {
-                var: value[holds] if len(value) == count else value for var, value in points.items()
-            }
-            count = int(holds.sum())
-            if count == 0:
-                return
-        block = stmt.block
-        inner: dict[Var, Array] = {
-            axis: np.broadcast_to(self._value(value, points), (count,))
-            for axis, value in zip(block.iter_vars, stmt.values, strict=True)
-        }
-        if block.init is not None:
-            first = np.ones(count, dtype=bool)
-            for axis in block.reduce_vars:
-                first &= inner[axis] == 0
-            if first.any():
-                assert isinstance(block.init, BufferStore)
-                self._store(block.init, {axis: value[first] for axis, value in inner.items()})
-        self._store(store, inner)
+        All inits run before all updates: an element's init comes before its updates in any order.
+        """
+        match stmt:
+            case For(var, extent, body):
+                inner = {other: np.repeat(value, extent) for other, value in points.items()}
+                inner[var] = np.tile(np.arange(extent), count)
+                self._at_once(body, inner, count * extent)
+            case BlockRealize(values, block, predicate):
+                if predicate is not None:
+                    holds = np.broadcast_to(self._value(predicate, points), (count,))
+                    points = {var: value[holds] for var, value in points.items()}
+                    count = int(holds.sum())
+                if count == 0:
+                    return
+                own: dict[Var, Array] = {
+                    axis: np.broadcast_to(self._value(value, points), (count,))
+                    for axis, value in zip(block.iter_vars, values, strict=True)
+                }
+                if block.init is not None:
+                    first = np.ones(count, dtype=bool)
+                    for axis in block.reduce_vars:
+                        first &= own[axis] == 0
+                    if first.any():
+                        start = {axis: value[first] for axis, value in own.items()}
+                        self._at_once(block.init, start, int(first.sum()))
+                self._at_once(block.body, own, count)
+            case BufferStore():
+                self._store(stmt, points, count)
+            case _:
+                raise AssertionError(f"cannot run at once: {stmt!r}")
 
-    def _store(self, store: BufferStore, env: dict[Var, Array]) -> None:
+    def _store(self, store: BufferStore, env: dict[Var, Array], count: int) -> None:
         memory = self.memory[store.buffer]
-        count = len(next(iter(env.values()))) if env else 1
         where = self._locate(
             store.buffer, memory, [self._value(index, env) for index in store.indices], count
         )

@@ -1,13 +1,16 @@
-"""Tensor intrinsics: what one instruction computes, as a block pattern, and matching blocks against it.
+"""Tensor intrinsics: what one instruction computes, as a block pattern, and matching blocks
+against it.
 
-A pattern is a block over small buffers whose dimensions are the row dimensions of a scratchpad: the GEMM
-core's is ``c[b, o] = c[b, o] + int32(a[b, i]) * int32(w[o, i])``. It matches a nest of loops around one
-block where the formula is the same, up to the order of loops and of commutative operands, the pattern's
-buffers being the *trailing* dimensions of the nest's. Leading dimensions, and the loops around the nest,
-are the instruction's operands: constructing it is the business of code generation.
+A pattern is a block over small buffers whose dimensions are the row dimensions of a scratchpad:
+the GEMM core's is ``c[b, o] = c[b, o] + int32(a[b, i]) * int32(w[o, i])``. It matches a nest of
+loops around one block where the formula is the same, up to the order of loops and of commutative
+operands, the pattern's buffers being the *trailing* dimensions of the nest's. Leading dimensions,
+and the loops around the nest, are the instruction's operands: constructing it is the business of
+code generation.
 """
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from daedal.compiler.tir.dtype import INDEX_DTYPE
@@ -30,7 +33,7 @@ from daedal.compiler.tir.expr import (
 )
 from daedal.compiler.tir.linear import linear, simplify
 from daedal.compiler.tir.stmt import Block, BlockRealize, BufferStore, Value
-from daedal.compiler.tir.visit import children, free_vars, substitute
+from daedal.compiler.tir.visit import children, free_vars, substitute, walk
 
 __all__ = ["CopyIntrin", "Match", "Mismatch", "Scalar", "TensorIntrin"]
 
@@ -76,7 +79,17 @@ class TensorIntrin:
         Mismatch
             Says what differs.
         """
-        return _Matcher(self, extents, realize).run()
+        body = self.pattern.body
+        assert isinstance(body, BufferStore), "a pattern is one store"
+        choices = sum(_commutes(node) for node in walk(body.value))
+        first: Mismatch | None = None
+        for swaps in itertools.product((False, True), repeat=choices):
+            try:
+                return _Matcher(self, extents, realize, iter(swaps)).run()
+            except Mismatch as reason:
+                first = first or reason
+        assert first is not None
+        raise first
 
 
 @dataclass(frozen=True)
@@ -129,9 +142,14 @@ class _Matcher:
     """Unifies the store of a pattern with that of a block, collecting what stands for what."""
 
     def __init__(
-        self, intrin: TensorIntrin, extents: Mapping[Var, int], realize: BlockRealize
+        self,
+        intrin: TensorIntrin,
+        extents: Mapping[Var, int],
+        realize: BlockRealize,
+        swaps: Iterator[bool],
     ) -> None:
         self.intrin = intrin
+        self.swaps = swaps
         self.extents = extents
         self.realize = realize
         # A loop of extent 1 is its 0 everywhere, in the pattern and here.
@@ -200,9 +218,9 @@ class _Matcher:
             case (Binary() | Compare(), Binary() | Compare()):
                 if wanted.op != here.op:
                     raise Mismatch(f"{wanted.op} is wanted where there is {here.op}")
-                self.both(wanted, here, wanted.op in ("+", "*", "min", "max", "==", "!="))
+                self.both(wanted, here, _commutes(wanted))
             case (And() | Or(), _):
-                self.both(wanted, here, True)
+                self.both(wanted, here, _commutes(wanted))
             case (Call(), Call()) if wanted.name != here.name:
                 raise Mismatch(f"{wanted.name} is wanted where there is {here.name}")
             case (Call() | Cast() | Select() | Not(), _):
@@ -212,21 +230,12 @@ class _Matcher:
                 raise Mismatch(f"a pattern cannot hold {_what(wanted)}")
 
     def both(self, wanted: Expr, here: Expr, commutes: bool) -> None:
-        """Unify two operands, in the other order too where that is the same."""
+        """Unify two operands; where they commute, in the order that this attempt has chosen."""
         (a, b), (x, y) = children(wanted), children(here)
-        saved = dict(self.buffers), dict(self.axes), dict(self.immediates)
-        try:
-            self.unify(a, x)
-            self.unify(b, y)
-        except Mismatch as reason:
-            if not commutes:
-                raise
-            self.buffers, self.axes, self.immediates = saved
-            try:
-                self.unify(a, y)
-                self.unify(b, x)
-            except Mismatch:
-                raise reason from None
+        if commutes and next(self.swaps):
+            x, y = y, x
+        self.unify(a, x)
+        self.unify(b, y)
 
     def access(
         self, theirs: Buffer, wanted: tuple[Expr, ...], mine: Buffer, here: tuple[Expr, ...]
@@ -262,7 +271,8 @@ class _Matcher:
                 )
             if self.extents[here] != wanted.extent:
                 raise Mismatch(
-                    f"{wanted.name!r} has extent {wanted.extent}, but loop {here.name!r} {self.extents[here]}"
+                    f"{wanted.name!r} has extent {wanted.extent}, but loop {here.name!r} "
+                    f"{self.extents[here]}"
                 )
             if self.axes.setdefault(wanted, here) is not here:
                 raise Mismatch(f"{wanted.name!r} stands for two loops, one is {here.name!r}")
@@ -273,6 +283,14 @@ class _Matcher:
         # In a dimension of size 1 every legal index is 0.
         if mine.shape[dim] != 1 and value != here:
             raise Mismatch(f"dimension {dim} of {mine.name!r} has another index")
+
+
+def _commutes(expr: Expr) -> bool:
+    """Whether the operands of a node may change places."""
+    match expr:
+        case Binary(op) | Compare(op):
+            return op in ("+", "*", "min", "max", "==", "!=")
+    return isinstance(expr, And | Or)
 
 
 def _what(expr: Expr) -> str:

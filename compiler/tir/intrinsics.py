@@ -16,7 +16,9 @@ __all__ = ["INTRINSICS", "Intrinsic", "call"]
 
 @dataclass(frozen=True)
 class Intrinsic:
-    """`evaluate` maps numpy arrays (one per parameter) to one array; `integer` says what it works on."""
+    """`evaluate` maps numpy arrays (one per parameter) to one array; `integer` says what it works
+    on.
+    """
 
     name: str
     parameters: tuple[str, ...]
@@ -57,7 +59,8 @@ def call(name: str, args: tuple[Expr, ...], dtype: str) -> Call:
     intrinsic = INTRINSICS[name]
     if len(args) != len(intrinsic.parameters):
         raise ExpressionError(
-            f"{name} needs {', '.join(intrinsic.parameters)}: {len(intrinsic.parameters)} arguments, "
+            f"{name} needs {', '.join(intrinsic.parameters)}: {len(intrinsic.parameters)} "
+            "arguments, "
             f"not {len(args)}"
         )
     for parameter, arg in zip(intrinsic.parameters, args, strict=True):

@@ -1,7 +1,8 @@
 """Readable, stable text of expressions, statements and functions.
 
-The text is complete (regions are left out where they just repeat the one store of a block): two functions with equal text have equal meaning and equal annotations. It is the
-language of the golden tests and of the before/after pairs in the documentation of primitives.
+The text is complete (regions are left out where they just repeat the one store of a block): two
+functions with equal text have equal meaning and equal annotations. It is the language of the
+golden tests and of the before/after pairs in the documentation of primitives.
 """
 
 from collections.abc import Iterable, Mapping

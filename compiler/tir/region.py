@@ -1,4 +1,6 @@
-"""Which boxes of buffers a statement touches: the region inference behind compute_at and cache_read."""
+"""Which boxes of buffers a statement touches: the region inference behind compute_at and
+cache_read.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,6 +23,7 @@ __all__ = [
     "Access",
     "accesses",
     "block_regions",
+    "clipped",
     "conjuncts",
     "join",
     "make_block",
@@ -49,11 +52,24 @@ def conjuncts(predicate: Expr | None) -> list[Expr]:
     return [predicate]
 
 
+def clipped(part: Range, size: int, extents: Mapping[Var, int]) -> Range:
+    """The range without what certainly lies outside [0, size)."""
+    if isinstance(part.min, IntImm):
+        low = max(part.min.value, 0)
+        high = min(part.min.value + part.extent, size)
+        return Range(IntImm(low), high - low)
+    limits = bounds(part.min, extents)
+    if limits is None or limits[0] < 0:
+        return part
+    return Range(part.min, min(part.extent, size))
+
+
 def relax(part: Range, inner: Mapping[Var, int], extents: Mapping[Var, int]) -> Range | None:
     """The hull of ``part`` while the variables of `inner` run over their extents.
 
-    Variables outside `inner` stay symbolic in the minimum; where that is impossible (``f // 7`` with both
-    kinds in f) the hull over all of `extents` is taken, and None returned where that is unknown too.
+    Variables outside `inner` stay symbolic in the minimum; where that is impossible (``f // 7``
+    with both kinds in f) the hull over all of `extents` is taken, and None returned where that is
+    unknown too.
     """
     minimum = part.min
     form = linear(minimum)
@@ -123,8 +139,9 @@ def union(regions: Iterable[Region], extents: Mapping[Var, int]) -> list[Region]
 def accesses(stmt: Stmt, extents: Mapping[Var, int]) -> list[Access]:
     """Every access of `stmt`, relaxed over the loops inside it, in execution order.
 
-    `extents` are the domains of the variables that are free in `stmt`. Stores within a block's ``init``
-    count as writes; predicates are not applied, so the boxes may be too large, never too small.
+    `extents` are the domains of the variables that are free in `stmt`. Stores within a block's
+    ``init`` count as writes; predicates are not applied, so the boxes may be too large, never too
+    small.
     """
     match stmt:
         case BufferStore(buffer, indices, value):

@@ -1,11 +1,13 @@
 """Statements of the loop IR: loops around blocks, from te to emission.
 
-A `Block` is the unit of computation. Its iteration variables are bound by a `BlockRealize` to expressions
-over the enclosing loops; its body speaks of them alone, so transforming loops never touches what is
-computed. Buffers keep their whole, logical shape and indices: an `Allocation` says which *window* of it
-exists while the statement below runs (``oh_0*4 : +6``), and computing at a loop shrinks that window.
+A `Block` is the unit of computation. Its iteration variables are bound by a `BlockRealize` to
+expressions over the enclosing loops; its body speaks of them alone, so transforming loops never
+touches what is computed. Buffers keep their whole, logical shape and indices: an `Allocation` says
+which *window* of it exists while the statement below runs (``oh_0*4 : +6``), and computing at a
+loop shrinks that window.
 
-Meaning is sequential; `For.kind` and all annotations are hints to lowerings which the interpreter ignores.
+Meaning is sequential; `For.kind` and all annotations are hints to lowerings which the interpreter
+ignores.
 """
 
 from collections.abc import Mapping

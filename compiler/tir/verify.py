@@ -1,7 +1,7 @@
 """The rules of the loop IR, checked after every primitive.
 
-1. Names: blocks have distinct names; every variable and buffer is in scope; a block's body speaks of the
-   block's own variables only.
+1. Names: blocks have distinct names; every variable and buffer is in scope; a block's body speaks
+   of the block's own variables only.
 2. Forms: loop kinds, scopes and annotations are known; stores stand in blocks.
 3. Bindings are affine, independent and covering, and predicates clip them at their domains
    (`daedal.compiler.tir.binding`).
@@ -132,7 +132,8 @@ def _check_forms(stmt: Stmt, scopes: frozenset[str], inside: bool = False) -> No
             for item in allocations:
                 if item.buffer.scope not in scopes:
                     raise InvalidIRError(
-                        f"a scope must be one of {', '.join(sorted(scopes))}, not {item.buffer.scope!r} "
+                        f"a scope must be one of {', '.join(sorted(scopes))}, not "
+                        f"{item.buffer.scope!r} "
                         f"(buffer {item.buffer.name!r})"
                     )
             _check_forms(body, scopes, inside)
@@ -177,7 +178,9 @@ def _check_block(block: Block) -> None:
         return
     target = Load(block.body.buffer, block.body.indices)
     if block.reduce_vars and target not in loads(block.body.value):
-        raise InvalidIRError(f"a block that reduces must accumulate into what it writes ({block.name!r})")
+        raise InvalidIRError(
+            f"a block that reduces must accumulate into what it writes ({block.name!r})"
+        )
     extents: dict[Var, int] = {axis: axis.extent for axis in block.iter_vars}
     for region in (*reads, *writes):
         if region.pad_value is not None:
@@ -207,7 +210,8 @@ def _check_windows(func: PrimFunc, allocated: Mapping[Buffer, Scope]) -> None:
                         region = access.region
                         if region.buffer is item.buffer and not _covers(window, region, extents):
                             raise InvalidIRError(
-                                f"the window of {item.buffer.name!r} must hold {region_text(region)}, "
+                                f"the window of {item.buffer.name!r} must hold "
+                                f"{region_text(region)}, "
                                 f"not just {region_text(window)}"
                             )
                 visit(body, extents)
@@ -278,7 +282,9 @@ def _supplies(writer: Site, reader: Site, region: Region) -> bool:
 
 
 def _produces(writer: Site, shared: int, needed: Region, fixed: Mapping[Var, int]) -> bool:
-    """Whether the loops of `writer` below the `shared` outermost ones write all of `needed`, reduced."""
+    """Whether the loops of `writer` below the `shared` outermost ones write all of `needed`,
+    reduced.
+    """
     block = writer.block
     running = {loop.var: loop.extent for loop in writer.loops[shared:]}
     ranges = dict(zip(block.iter_vars, value_ranges(writer.realize, running, fixed), strict=True))
@@ -298,7 +304,7 @@ def _produces(writer: Site, shared: int, needed: Region, fixed: Mapping[Var, int
 def _is_dense_write(written: Region, ranges: Mapping[Axis, Range]) -> bool:
     """Whether each dimension follows one variable of its own, without gaps."""
     seen: set[Var] = set()
-    for part in written.ranges:
+    for part, size in zip(written.ranges, written.buffer.shape, strict=True):
         used = free_vars(part.min)
         form = linear(part.min)
         if len(used) > 1 or form is None or seen & set(used):
@@ -307,6 +313,8 @@ def _is_dense_write(written: Region, ranges: Mapping[Axis, Range]) -> bool:
         for term, factor in form.terms:
             if not isinstance(term, Axis):
                 return False
-            if ranges[term].extent > 1 and not 0 < factor <= part.extent:
+            # Steps wider than the box leave gaps, unless the first box fills the dimension.
+            gaps = not 0 < factor <= part.extent and part.extent < size
+            if ranges[term].extent > 1 and (factor < 0 or gaps):
                 return False
     return True

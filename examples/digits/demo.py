@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -26,11 +25,12 @@ import daedal
 from daedal.api import SimulationResult
 from daedal.check import compare_operators, integer_graph, integer_layers
 from daedal.compiler.graph import run_all
+from daedal.console import make_console, show_progress
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import DaedalError
 from daedal.isa.profile import Profile
-from daedal.report import layers_table, make_console
+from daedal.report import layers_table
 from examples.digits.data import demo_images
 
 __all__ = ["main"]
@@ -46,11 +46,10 @@ Report = Callable[[str], None]
 def main() -> int:
     """Run the demo; the exit status."""
     out = make_console()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     began = time.perf_counter()
     try:
-        with Progress(*columns, console=make_console(stderr=True), transient=True) as progress:
-            failures = _demo(out, _reporter(progress))
+        with show_progress(make_console(stderr=True)) as report:
+            failures = _demo(out, report)
     except DaedalError as error:
         out.print(f"error: {error}", style="bold red")
         return 1
@@ -58,22 +57,6 @@ def main() -> int:
         out.print(f"FAILED: {failure}", style="bold red")
     out.print(f"{time.perf_counter() - began:.0f} seconds in all")
     return 1 if failures else 0
-
-
-def _reporter(progress: Progress) -> Report:
-    """Show what is under way: in place on a terminal, a line for each step in a file."""
-    if progress.console.is_terminal:
-        task = progress.add_task("starting")
-        return lambda text: progress.update(task, description=text)
-    steps: list[str] = []
-
-    def report(text: str) -> None:
-        step = text.partition(":")[0]
-        if step not in steps:
-            steps.append(step)
-            progress.console.print(step)
-
-    return report
 
 
 def _demo(out: Console, report: Report) -> list[str]:

@@ -184,10 +184,12 @@ def build_icarus(
         Icarus is missing, or refused the design.
     """
     report("compiling the simulation (Icarus)")
+    # 2005 and not 2012: the emitted blocks rely on initial values of variables being events, which
+    # they no longer are in SystemVerilog; outputs of blocks with constant inputs would stay x.
     _run(
         [
             str(find_icarus().iverilog),
-            *("-g2012", "-s", top, "-o", str(program)),
+            *("-g2005", "-s", top, "-o", str(program)),
             *(f"-P{top}.{name}={value}" for name, value in parameters.items()),
             *(["-DDAEDAL_WAVES"] if waves else []),
             *files,

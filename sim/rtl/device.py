@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from daedal.hw.emit import emit_verilog
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
@@ -17,6 +16,8 @@ from daedal.isa.variant import Variant
 from daedal.sim.rtl.build import Built, build_simulator
 from daedal.sim.rtl.launch import Launch, Outcome, launch_job, launch_outcome
 from daedal.sim.rtl.run import RunProgress, run_jobs
+from daedal.sim.rtl.toolchain import require_tools
+from daedal.sim.rtl.verilog import kept_verilog
 
 __all__ = ["RtlDevice", "default_cache_dir"]
 
@@ -135,9 +136,9 @@ class RtlDevice:
         needed = max(size_bytes, _LEAST_BYTES.get(self._simulator, 0))
         words = 1 << (-(-needed // self._variant.bus_bytes) - 1).bit_length()
         if self._built is None or self._built.words < words:
+            require_tools(self._simulator)
             if self._verilog is None:
-                self._report(f"emitting the Verilog of variant {self._variant.name}")
-                self._verilog = emit_verilog(self._variant)
+                self._verilog = kept_verilog(self._variant, self._cache_dir, self._report)
             self._built = build_simulator(
                 self._verilog,
                 data_bits=bus.data_bits,

@@ -27,6 +27,7 @@ __all__ = [
     "find_make",
     "find_verilator",
     "probe",
+    "require_tools",
     "simulation_environment",
     "tool_environment",
 ]
@@ -206,6 +207,20 @@ def find_make() -> Path:
         f"{_RTL} needs GNU make, which is missing; install it with the system's package manager, "
         "or choose the simulator icarus (slower)"
     )
+
+
+def require_tools(simulator: str) -> None:
+    """Look for all that building and running on `simulator` takes, before any long step.
+
+    Raises
+    ------
+    ToolError
+        Something is missing.
+    """
+    finders = (find_verilator, find_compiler, find_make) if simulator == "verilator" else ()
+    for find in finders or (find_icarus,):
+        find()
+    simulation_environment()
 
 
 def probe() -> list[ToolRecord]:

@@ -69,8 +69,10 @@ def _check(compiled: CompiledGraph, rng: np.random.Generator) -> None:
         (micro_variant(acc_bytes=4096, out_bytes=1024), 1),
         (TINY.replace("batch2", batch=2), 3),
         (load_variant("vta"), 1),
+        (TINY.replace("wide_in", block_in=16, depthwise_taps=0), 1),
+        (TINY.replace("wide_out", block_out=16, depthwise_taps=0), 1),
     ],
-    ids=["tiny", "tiny two images", "micro", "batch of two", "vta"],
+    ids=["tiny", "tiny two images", "micro", "batch of two", "vta", "wide in", "wide out"],
 )
 def test_a_small_network(variant: Variant, batch: int, rng):
     graph = load_onnx(_small_network(rng, batch).SerializeToString())
@@ -114,8 +116,8 @@ def test_compiling_twice_gives_the_same_bytes(rng):
     assert one == two
 
 
-def test_unequal_blocks_are_refused(rng):
-    variant = TINY.replace("unequal", block_out=16, depthwise_taps=0)
+def test_unequal_blocks_with_a_batch_are_refused(rng):
+    variant = TINY.replace("unequal", batch=2, block_out=16, depthwise_taps=0)
     graph = load_onnx(_small_network(rng).SerializeToString())
     with pytest.raises(ScheduleError, match="block_in equal to block_out, not 8 and 16"):
         compile_graph(graph, variant)

@@ -179,8 +179,9 @@ def random_program(variant: Variant, state: State, rng: np.random.Generator) -> 
                         **{f"extent{k}": int(n) for k, n in enumerate(extents)},
                     )
                 )  # fmt: skip
-    # The whole list of hazards for an operation with two rows, and one with a single one.
-    for operation in (AluOp.ADD, AluOp.REQUANTIZE):
+    # The whole list of hazards for an operation with one row and for two with both; sums, which
+    # forget nothing, come last.
+    for operation in (AluOp.REQUANTIZE, AluOp.SUB, AluOp.ADD):
         program.append(
             Instruction.of(
                 Opcode.ALU, operation=operation, destination=OutMemory.ACC, uop_end=count,

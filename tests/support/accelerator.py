@@ -70,8 +70,9 @@ class Compiled:
 
 
 def spec_of(name: str, shape: tuple[int, ...], bits: int = 8) -> TensorSpec:
-    """The program's view of a blocked array (NB, CB, H, W, batch, block)."""
-    nb, cb, h, w, batch, block = shape
+    """The program's view of a blocked array (NB, CB, H, W, U, batch, lanes)."""
+    nb, cb, h, w, parts, batch, lanes = shape
+    block = parts * lanes
     return TensorSpec(name, 0, 0, (nb * batch, cb * block, h, w), bits, batch, block)
 
 

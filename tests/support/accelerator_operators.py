@@ -45,9 +45,12 @@ class Case:
         )
 
 
-def _blocked(variant: Variant, name: str, shape: Sequence[int]) -> te.Tensor:
-    """A map (NB, CB, H, W) in the blocks of the variant."""
-    rows = (variant.array.batch, variant.block)
+def _blocked(
+    variant: Variant, name: str, shape: Sequence[int], lanes: int | None = None
+) -> te.Tensor:
+    """A map (NB, CB, H, W) in the blocks of the variant, as vectors of `lanes` channels."""
+    lanes = lanes or variant.array.block_out
+    rows = (variant.block // lanes, variant.array.batch, lanes)
     return te.placeholder((*shape, *rows), element_dtype(variant.array.input_bits), name)
 
 
@@ -69,11 +72,12 @@ def conv_case(
     bounds: Bounds = BOUNDS,
 ) -> Case:
     """Convolution of (NB, IB, H, W)."""
-    block = variant.block
-    x = _blocked(variant, "x", shape)
-    w_dtype = element_dtype(variant.array.weight_bits)
-    w = te.placeholder((out_blocks, shape[1], *kernel, block, block), w_dtype, "w")
-    params = te.placeholder((out_blocks, block, 3), "int64", "params")
+    array, block = variant.array, variant.block
+    x = _blocked(variant, "x", shape, array.block_in)
+    outs, ins = out_blocks * block // array.block_out, shape[1] * block // array.block_in
+    w_shape = (outs, ins, *kernel, array.block_out, array.block_in)
+    w = te.placeholder(w_shape, element_dtype(array.weight_bits), "w")
+    params = te.placeholder((outs, array.block_out, 3), "int64", "params")
     y = conv2d(
         x,
         w,
@@ -86,12 +90,11 @@ def conv_case(
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func([x, w, params], [y], "conv2d")
-    nb, ob, oh, ow, _, _ = y.shape
-    geometry = ConvShape(nb, ob, shape[1], oh, ow, kernel, strides, dilations)
+    geometry = ConvShape.of(x, w, y, strides, dilations)
     arrays = {
-        "x": random_elements(rng, x, variant.array.input_bits),
-        "w": random_elements(rng, w, variant.array.weight_bits),
-        "params": random_params(rng, out_blocks, block),
+        "x": random_elements(rng, x, array.input_bits),
+        "w": random_elements(rng, w, array.weight_bits),
+        "params": random_params(rng, outs, array.block_out),
     }
     return Case(variant, y, func, schedule_conv2d(func, geometry, variant), arrays)
 
@@ -99,7 +102,7 @@ def conv_case(
 def add_case(variant: Variant, rng: np.random.Generator, shape: Sequence[int]) -> Case:
     """Addition of two maps."""
     a, b = _blocked(variant, "a", shape), _blocked(variant, "b", shape)
-    params = te.placeholder((1, variant.block, 3), "int64", "params")
+    params = te.placeholder((1, variant.array.block_out, 3), "int64", "params")
     y = add(a, b, params, multiplier_a=1234, multiplier_b=-3210, bounds=BOUNDS)
     func = te.create_prim_func([a, b, params], [y], "add")
     row = np.broadcast_to(np.array([777, 1, 12]), params.shape).copy()
@@ -110,7 +113,7 @@ def add_case(variant: Variant, rng: np.random.Generator, shape: Sequence[int]) -
 def requantize_case(variant: Variant, rng: np.random.Generator, shape: Sequence[int]) -> Case:
     """Requantization of a map."""
     x = _blocked(variant, "x", shape)
-    params = te.placeholder((1, variant.block, 3), "int64", "params")
+    params = te.placeholder((1, variant.array.block_out, 3), "int64", "params")
     y = requantize(x, params, bounds=BOUNDS)
     func = te.create_prim_func([x, params], [y], "requantize")
     row = np.broadcast_to(np.array([7, 100_001, 17]), params.shape).copy()
@@ -130,7 +133,7 @@ def pool_case(
     """Maximum, or with `rows` (parameter row per output) average over windows."""
     x = _blocked(variant, "x", shape)
     count = 1 if rows is None else 1 + max(max(line) for line in rows)
-    params = te.placeholder((count, variant.block, 3), "int64", "params")
+    params = te.placeholder((count, variant.array.block_out, 3), "int64", "params")
     window = {"kernel": kernel, "strides": strides, "pads": pads, "bounds": BOUNDS}
     if rows is None:
         y, reduction = max_pool(x, params, pad_value=-128, **window), "max"

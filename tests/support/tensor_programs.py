@@ -41,7 +41,9 @@ def conv2d(
     acc = te.compute(
         shape,
         lambda n, oc, oh, ow, b, co: te.sum(
-            x.padded(0)[n, ic, oh * stride + kh - pad, ow * stride + kw - pad, b, ci].astype("int32")
+            x.padded(0)[n, ic, oh * stride + kh - pad, ow * stride + kw - pad, b, ci].astype(
+                "int32"
+            )
             * w[oc, ic, kh, kw, co, ci].astype("int32"),
             (ic, kh, kw, ci),
         ),

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer_pooling import divisor_indices
 from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.accelerator.conv2d import ConvShape, schedule_conv2d
 from daedal.compiler.ops.accelerator.vector import (
     schedule_add,
@@ -40,22 +42,38 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
     Raises
     ------
     ScheduleError
-        No tile of it fits the scratchpads, or the variant's array has unequal blocks.
+        No tile of it fits the scratchpads, or the variant's array has both a batch and unequal
+        blocks.
     """
-    array = variant.array
-    if array.block_in != array.block_out:
-        raise ScheduleError(
-            "layers need an array with block_in equal to block_out, not "
-            f"{array.block_in} and {array.block_out} (variant {variant.name!r}); choose another one"
-        )
     names, build = _LOWERINGS[node.op]
-    operands = [
-        te.placeholder(graph.types[tensor].physical_shape, graph.types[tensor].dtype, name)
-        for name, tensor in zip(names, node.inputs, strict=True)
-    ]
+    lanes = variant.array.block_in if node.op == "q_conv2d" else variant.array.block_out
+    operands = []
+    for name, tensor in zip(names, node.inputs, strict=True):
+        kind = graph.types[tensor]
+        is_map = isinstance(kind.layout, ActivationLayout)
+        shape = map_shape(kind, lanes, variant) if is_map else kind.physical_shape
+        operands.append(te.placeholder(shape, kind.dtype, name))
     schedule = build(operands, node, variant)
     tensors = dict(zip((*names, "y"), (*node.inputs, node.output), strict=True))
     return LoweredNode(node, schedule, tensors)
+
+
+def map_shape(kind: TensorType, lanes: int, variant: Variant) -> tuple[int, ...]:
+    """(NB, CB, H, W, U, batch, lanes): a map's bytes as vectors of `lanes` channels.
+
+    Raises
+    ------
+    ScheduleError
+        Such a vector is not one run of bytes.
+    """
+    *outer, batch, block = kind.physical_shape
+    if batch > 1 and lanes != block:
+        raise ScheduleError(
+            "an array with a batch needs block_in equal to block_out, not "
+            f"{variant.array.block_in} and {variant.array.block_out} (variant {variant.name!r}); "
+            "choose another one"
+        )
+    return (*outer, block // lanes, batch, lanes)
 
 
 def multiplications(graph: Graph, node: Node) -> int:
@@ -96,10 +114,7 @@ def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func(operands, [y], node.output)
-    nb, ob, oh, ow, _, _ = y.shape
-    kernel = (w.shape[2], w.shape[3])
-    shape = ConvShape(nb, ob, x.shape[1], oh, ow, kernel, strides, dilations)
-    return schedule_conv2d(func, shape, variant)
+    return schedule_conv2d(func, ConvShape.of(x, w, y, strides, dilations), variant)
 
 
 def _add(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:

@@ -17,6 +17,9 @@ from daedal.isa.variant import Variant
 
 __all__ = ["schedule_add", "schedule_pool", "schedule_requantize"]
 
+TILE_CYCLES = 64
+"""What a tile costs beyond its work, about: instructions, tokens, latencies that do not overlap."""
+
 Tile = tuple[int, int, int]
 """Channel blocks, rows and columns of the output."""
 
@@ -26,7 +29,7 @@ def schedule_add(func: PrimFunc, variant: Variant) -> Schedule:
     tile = _choose(func, variant, lambda c, h, w: 2 * c * h * w)
     sch = _tiled(func, variant, tile, ("total", "scaled_a", "scaled_b", "wide_a", "wide_b"))
     for name in ("wide_a", "wide_b"):
-        sch.tensorize(sch.get_loops(sch.get_block(name))[-6], "load_widen")
+        sch.tensorize(sch.get_loops(sch.get_block(name))[-7], "load_widen")
     for name in ("scaled_a", "scaled_b"):
         _tensorize_rows(sch, sch.get_block(name), "alu_mul_immediate")
     _tensorize_rows(sch, sch.get_block("total"), "alu_add")
@@ -37,7 +40,7 @@ def schedule_requantize(func: PrimFunc, variant: Variant) -> Schedule:
     """Schedule `daedal.compiler.ops.requantize.requantize`."""
     tile = _choose(func, variant, lambda c, h, w: c * h * w)
     sch = _tiled(func, variant, tile, ("wide",))
-    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-6], "load_widen")
+    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-7], "load_widen")
     return sch
 
 
@@ -52,7 +55,7 @@ def schedule_pool(
 
     tile = _choose(func, variant, rows)
     sch = _tiled(func, variant, tile, ("acc", "wide"))
-    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-6], "load_widen")
+    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-7], "load_widen")
     acc = sch.get_block("acc")
     *_, b, o, kh, kw = sch.get_loops(acc)
     sch.reorder(kh, kw, b, o)
@@ -61,22 +64,31 @@ def schedule_pool(
 
 
 def _choose(func: PrimFunc, variant: Variant, acc_rows: Callable[[int, int, int], int]) -> Tile:
-    """The largest tile that fits twice, or once where none does; rows stay whole if they can."""
-    _, channels, height, width, _, _ = func.outputs[0].shape
+    """The tile with the fewest estimated cycles, of those that fit twice (or once, if none does).
+
+    Few tiles load fewer rows twice; many tiles overlap loading, computing and storing.
+    """
+    batches, channels, height, width, parts, _, _ = func.outputs[0].shape
+
+    def cycles(tile: Tile) -> int:
+        c, h, w = tile
+        count = batches * -(-channels // c) * -(-height // h) * -(-width // w)
+        return (count + 2) * parts * acc_rows(c, h, w) + TILE_CYCLES * count
+
     for share in (2, 1):
         capacity = Capacity(variant, share)
         fitting = [
             (c, h, w)
             for c in tile_sizes(channels)
             for h, w in _maps(height, width)
-            if acc_rows(c, h, w) <= capacity.acc and c * h * w <= capacity.out
+            if parts * acc_rows(c, h, w) <= capacity.acc and parts * c * h * w <= capacity.out
         ]
         if fitting:
-            return max(fitting, key=lambda tile: (tile[0] * tile[1] * tile[2], tile[2], tile[1]))
+            return min(fitting, key=cycles)
     pad = scratchpad(variant, Memory.ACC)
     raise ScheduleError(
         f"a window of {func.name!r} must fit scratchpad 'acc' of {variant.memory.acc_bytes} bytes, "
-        f"and takes {acc_rows(1, 1, 1) * pad.row_bytes}; use a variant with larger accumulators"
+        f"and takes {parts * acc_rows(1, 1, 1) * pad.row_bytes}; use a variant with a larger one"
     )
 
 
@@ -89,18 +101,18 @@ def _tiled(func: PrimFunc, variant: Variant, tile: Tile, stages: Sequence[str]) 
     sch = Schedule(func, accelerator_intrinsics(variant))
     y = sch.get_block("y")
     store = sch.cache_write(y, 0, "out")
-    n, c, h, w, b, o = sch.get_loops(store)
+    n, c, h, w, u, b, o = sch.get_loops(store)
     c_0, c_1 = sch.split(c, [None, tile[0]])
     h_0, h_1 = sch.split(h, [None, tile[1]])
     w_0, w_1 = sch.split(w, [None, tile[2]])
-    sch.reorder(n, c_0, h_0, w_0, c_1, h_1, w_1, b, o)
+    sch.reorder(n, c_0, h_0, w_0, c_1, h_1, w_1, u, b, o)
     sch.compute_at(y, w_0)
     for name in stages:
         sch.set_scope(sch.get_block(name), 0, "acc")
         sch.compute_at(sch.get_block(name), w_0)
     params = sch.cache_read(y, "params", "par")
     sch.tensorize(sch.get_loops(params)[-3], "load")
-    sch.tensorize(sch.get_loops(store)[-5], "store")
+    sch.tensorize(sch.get_loops(store)[-6], "store")
     _tensorize_rows(sch, y, "requantize")
     return sch
 

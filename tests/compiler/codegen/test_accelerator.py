@@ -40,7 +40,7 @@ def test_a_maximum_begins_with_a_move(rng):
     operations = [
         AluOp(i.template.operation) for i in segment.instructions if i.template.opcode is Opcode.ALU
     ]
-    assert operations == [AluOp.MOV, AluOp.MAX, AluOp.REQUANTIZE]
+    assert operations == [AluOp.MOV, AluOp.MAX, AluOp.MAX, AluOp.REQUANTIZE]
 
 
 def _elementwise(second_reader: bool) -> Schedule:

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daedal.compiler.codegen.nest import Nest, fold
+from daedal.compiler.codegen.nest import Nest, accumulation_steps, fold
 
 
 def _points(nest: Nest) -> Counter:
@@ -47,7 +47,7 @@ loops = st.lists(
 
 
 @given(loops, st.booleans(), st.integers(2, 40), st.integers(2, 9), st.booleans())
-def test_folding_keeps_every_product(loops, initial, max_uops, max_extent, unroll_reduce):
+def test_folding_keeps_every_product(loops, initial, max_uops, max_extent, reduce_outermost):
     acc_steps = [0 if reduce else 5 ** (k + 1) for k, (_, reduce, _, _) in enumerate(loops)]
     nest = Nest(
         tuple(extent for extent, *_ in loops),
@@ -60,7 +60,9 @@ def test_folding_keeps_every_product(loops, initial, max_uops, max_extent, unrol
         tuple(reduce for _, reduce, *_ in loops),
         initial,
     )
-    parts = list(fold(nest, max_uops=max_uops, max_extent=max_extent, unroll_reduce=unroll_reduce))
+    parts = list(
+        fold(nest, max_uops=max_uops, max_extent=max_extent, reduce_outermost=reduce_outermost)
+    )
     assert _folded_points(parts) == _points(nest)
     for part in parts:
         assert len(part.extents) == 3
@@ -94,3 +96,36 @@ def test_too_many_micro_ops_are_several_instructions():
     assert len(parts) == 4
     assert [part.nest.initial for part in parts] == [True, False, False, False]
     assert {part.uops for part in parts} == {parts[0].uops}
+
+
+@given(loops)
+def test_accumulation_steps_are_all_products_once_the_first_ones_first(loops):
+    nest = Nest(
+        tuple(extent for extent, *_ in loops),
+        {"dst": 3, "src": 1},
+        {
+            "dst": tuple(0 if reduce else 5 ** (k + 1) for k, (_, reduce, *_) in enumerate(loops)),
+            "src": tuple(7 ** (k + 1) for k in range(len(loops))),
+        },
+        tuple(reduce for _, reduce, *_ in loops),
+        True,
+    )
+    steps = list(accumulation_steps(nest))
+    assert [first for first, _ in steps] == [True] + [False] * (len(steps) - 1)
+    every = Counter(rows for rows, _ in _points(nest))
+    assert sum((Counter(r for r, _ in _points(step)) for _, step in steps), Counter()) == every
+    begun = Counter(rows for rows, begins in _points(nest) if begins)
+    assert Counter(rows for rows, _ in _points(steps[0][1])) == begun
+
+
+def test_accumulating_loops_go_around_all_others():
+    """A 3x3 window after its first row: the next micro-op never needs the result of this one."""
+    nest = Nest(
+        (4, 5, 2, 3),
+        {"dst": 0, "src": 0},
+        {"dst": (5, 1, 0, 0), "src": (14, 1, 7, 1)},
+        (False, False, True, True),
+    )
+    (part,) = fold(nest, max_uops=64, max_extent=512, reduce_outermost=True)
+    assert part.extents == (2, 3, 5)
+    assert part.uops == ((0, 0), (5, 14), (10, 28), (15, 42))

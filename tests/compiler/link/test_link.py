@@ -157,7 +157,7 @@ def test_the_memory_plan_keeps_live_tensors_apart(seed):
 def test_a_tile_that_is_too_large_names_the_buffer(rng):
     case = conv_case(load_variant("tiny"), rng, (1, 2, 9, 9), 2, (3, 3))
     segment = emit_segment(case.schedule.func, load_variant("tiny"))
-    small = micro_variant(inp_bytes=256)
+    small = load_variant("tiny").replace("small", inp_bytes=64)
     with pytest.raises(ScheduleError, match=r"scratchpad 'inp': buffer 'x_inp' of conv2d needs"):
         link(
             [segment],

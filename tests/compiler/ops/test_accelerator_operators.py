@@ -13,7 +13,12 @@ from tests.support.accelerator_operators import add_case, conv_case, pool_case, 
 TINY = load_variant("tiny")
 MICRO = micro_variant()
 
-variants = st.sampled_from([TINY, MICRO])
+WIDE_IN = micro_variant(block_in=16, wgt_bytes=4096, inp_bytes=1024, depthwise_taps=0)
+WIDE_OUT = micro_variant(
+    block_out=16, wgt_bytes=4096, acc_bytes=4096, out_bytes=1024, par_bytes=512, depthwise_taps=0
+)
+
+variants = st.sampled_from([TINY, MICRO, WIDE_IN, WIDE_OUT])
 seeds = st.integers(0, 2**32 - 1)
 pads = st.tuples(*[st.integers(0, 2)] * 4)
 

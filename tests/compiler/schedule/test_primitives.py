@@ -1,0 +1,402 @@
+"""Each primitive as a pair of texts, before and after; and the calls it refuses."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from daedal.compiler import te
+from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
+from daedal.isa.errors import ScheduleError
+from tests.support.tensor_programs import (
+    assert_same,
+    conv2d,
+    inputs_of,
+    intrinsics,
+    matmul,
+    reference,
+    stencil,
+)
+
+
+def vector_sum() -> Schedule:
+    """``b[i] = a[i] + 1`` over 7, then ``c[i] = b[i] * b[i + 1]`` over 6."""
+    a = te.placeholder((7,), "int32", "a")
+    b = te.compute((7,), lambda i: a[i] + 1, "b")
+    c = te.compute((6,), lambda i: b[i] * b[i + 1], "c")
+    return Schedule(te.create_prim_func([a], [c], "f"))
+
+
+def body(schedule: Schedule) -> str:
+    """The text below the head of the function, without its indentation."""
+    lines = str(schedule).splitlines()[1:]
+    return "\n".join(line[4:] for line in lines)
+
+
+def loops(schedule: Schedule, block: str) -> list[LoopRef]:
+    return schedule.get_loops(schedule.get_block(block))
+
+
+def test_before() -> None:
+    assert body(vector_sum()) == (
+        "alloc b: int32[7]\n"
+        "for i in 7:\n"
+        "    block b(vi:7 = i):\n"
+        "        b[vi] = a[vi] + 1\n"
+        "for i in 6:\n"
+        "    block c(vi:6 = i):\n"
+        "        c[vi] = b[vi] * b[vi + 1]"
+    )
+
+
+def test_split_with_a_rest() -> None:
+    schedule = vector_sum()
+    schedule.split(loops(schedule, "b")[0], [None, 4])
+    assert body(schedule).splitlines()[1:4] == [
+        "for i_0 in 2, i_1 in 4:",
+        "    block b(vi:7 = i_0 * 4 + i_1) where i_0 * 4 + i_1 < 7:",
+        "        b[vi] = a[vi] + 1",
+    ]
+
+
+def test_split_that_divides_needs_no_predicate() -> None:
+    schedule = vector_sum()
+    schedule.split(loops(schedule, "c")[0], [2, None])
+    assert "for i_0 in 2, i_1 in 3:\n    block c(vi:6 = i_0 * 3 + i_1):" in body(schedule)
+
+
+def test_fuse_and_split_again() -> None:
+    schedule = Schedule(te.create_prim_func(*stencil(length=4, width=3), "f"))
+    fused = schedule.fuse(*loops(schedule, "p"))
+    assert "for i_j in 12:\n    block p(vi:4 = i_j // 3, vj:3 = i_j % 3):" in body(schedule)
+    schedule.split(fused, [None, 6])
+    assert (
+        "for i_j_0 in 2, i_j_1 in 6:\n    block p(vi:4 = i_j_0 * 2 + i_j_1 // 3, vj:3 = i_j_1 % 3):"
+    ) in body(schedule)
+
+
+def test_reorder_keeps_the_others_in_place() -> None:
+    schedule = Schedule(te.create_prim_func(*matmul(), "f"))
+    i, j, k = loops(schedule, "c")
+    schedule.reorder(k, i)
+    assert "for k in 7, j in 5, i in 6:" in body(schedule)
+
+
+def test_compute_at_shrinks_to_the_halo() -> None:
+    schedule = vector_sum()
+    outer, _ = schedule.split(loops(schedule, "c")[0], [None, 2])
+    schedule.compute_at(schedule.get_block("b"), outer)
+    assert body(schedule) == (
+        "for i_0 in 3:\n"
+        "    alloc b: int32[7] window [i_0 * 2:+3]\n"
+        "    for i in 3:\n"
+        "        block b(vi:7 = i_0 * 2 + i):\n"
+        "            b[vi] = a[vi] + 1\n"
+        "    for i_1 in 2:\n"
+        "        block c(vi:6 = i_0 * 2 + i_1):\n"
+        "            c[vi] = b[vi] * b[vi + 1]"
+    )
+
+
+def test_reverse_compute_at_clips_as_its_producer() -> None:
+    program = matmul(rows=7)
+    schedule = Schedule(te.create_prim_func(*program, "f"))
+    i, j, k = loops(schedule, "c")
+    outer, _ = schedule.split(i, [None, 4])
+    schedule.reverse_compute_at(schedule.get_block("d"), outer)
+    assert "\n".join(body(schedule).splitlines()[-3:]) == (
+        "    for i in 4, j in 5:\n"
+        "        block d(vi:7 = i_0 * 4 + i, vj:5 = j) where i_0 * 4 + i < 7:\n"
+        "            d[vi, vj] = c[vi, vj] + c[vi, vj]"
+    )
+
+
+def test_compute_inline() -> None:
+    schedule = vector_sum()
+    schedule.compute_inline(schedule.get_block("b"))
+    assert body(schedule) == (
+        "for i in 6:\n    block c(vi:6 = i):\n        c[vi] = (a[vi] + 1) * (a[vi + 1] + 1)"
+    )
+
+
+def test_cache_read_takes_the_padding_along() -> None:
+    schedule = Schedule(te.create_prim_func(*stencil(length=4, width=2), "f"))
+    schedule.cache_read(schedule.get_block("q"), "p", "inp")
+    text = body(schedule)
+    assert "alloc p_inp: int32[6, 2] in inp" in text
+    assert (
+        "for ax0 in 6, ax1 in 2:\n"
+        "    block p_inp(vax0:6 = ax0, vax1:2 = ax1) {copy: True}:\n"
+        "        p_inp[vax0, vax1] = p.padded(-5)[vax0 - 1, vax1]\n"
+    ) in text
+    assert "q[vi, vj] = max(q[vi, vj], p_inp[vi + vk, vj])" in text
+
+
+def test_cache_write_and_set_scope() -> None:
+    schedule = vector_sum()
+    schedule.set_scope(schedule.get_block("b"), 0, "acc")
+    copy = schedule.cache_write(schedule.get_block("c"), 0, "out")
+    schedule.double_buffer(schedule.get_block("c"))
+    assert copy == BlockRef("c_store")
+    assert body(schedule) == (
+        "alloc b: int32[7] in acc\n"
+        "alloc c_out: int32[6] in out {double_buffer: 2}\n"
+        "for i in 7:\n"
+        "    block b(vi:7 = i):\n"
+        "        b[vi] = a[vi] + 1\n"
+        "for i in 6:\n"
+        "    block c(vi:6 = i):\n"
+        "        c_out[vi] = b[vi] * b[vi + 1]\n"
+        "for ax0 in 6:\n"
+        "    block c_store(vax0:6 = ax0) {copy: True}:\n"
+        "        c[vax0] = c_out[vax0]"
+    )
+
+
+def test_decompose_reduction() -> None:
+    schedule = Schedule(te.create_prim_func(*matmul(), "f"))
+    i, j, k = loops(schedule, "c")
+    schedule.reorder(i, k, j)
+    init = schedule.decompose_reduction(schedule.get_block("c"), k)
+    assert init == BlockRef("c_init")
+    assert "\n".join(body(schedule).splitlines()[1:8]) == (
+        "for i in 6:\n"
+        "    for j in 5:\n"
+        "        block c_init(vi:6 = i, vj:5 = j):\n"
+        "            c[vi, vj] = 0\n"
+        "    for k in 7, j in 5:\n"
+        "        block c(vi:6 = i, vj:5 = j, +vk:7 = k):\n"
+        "            c[vi, vj] = c[vi, vj] + int32(a[vi, vk]) * int32(b[vj, vk])"
+    )
+
+
+def test_blockize_hides_the_inner_loops() -> None:
+    schedule = Schedule(te.create_prim_func(*matmul(rows=6), "f"))
+    i, j, k = loops(schedule, "c")
+    _, inner = schedule.split(i, [None, 2])
+    schedule.blockize(inner)
+    assert "\n".join(body(schedule).splitlines()[1:12]) == (
+        "for i_0 in 3:\n"
+        "    block c(vi:3 = i_0):\n"
+        "        reads a[vi * 2:+2, 0:+7], b[0:+5, 0:+7]\n"
+        "        writes c[vi * 2:+2, 0:+5]\n"
+        "        init:\n"
+        "            for i_1 in 2, j in 5:\n"
+        "                block c_init(vi:6 = vi * 2 + i_1, vj:5 = j):\n"
+        "                    c[vi, vj] = 0\n"
+        "        for i_1 in 2, j in 5, k in 7:\n"
+        "            block c_body(vi:6 = vi * 2 + i_1, vj:5 = j, +vk:7 = k):\n"
+        "                c[vi, vj] = c[vi, vj] + int32(a[vi, vk]) * int32(b[vj, vk])"
+    )
+
+
+def test_kinds_and_annotations_are_printed() -> None:
+    schedule = Schedule(te.create_prim_func(*matmul(), "f"))
+    i, j, k = loops(schedule, "c")
+    schedule.parallel(i)
+    schedule.vectorize(j)
+    schedule.unroll(k)
+    schedule.pragma(k, "depth", 4)
+    schedule.annotate(schedule.get_block("c"), "note", "here")
+    text = body(schedule)
+    assert "for i in 6 parallel, j in 5 vectorize, k in 7 unroll {pragma_depth: 4}:" in text
+    assert "+vk:7 = k) {note: here}:" in text
+    i, j = loops(schedule, "d")
+    schedule.bind(i, "block.x")
+    schedule.bind(j, "thread.x")
+    assert "for i in 6 block.x, j in 5 thread.x:" in body(schedule)
+
+
+def test_neighbours() -> None:
+    schedule = Schedule(te.create_prim_func(*stencil(), "f"))
+    q = schedule.get_block("q")
+    assert schedule.get_producers(q) == [BlockRef("p")]
+    assert schedule.get_consumers(q) == [BlockRef("r")]
+    outer = loops(schedule, "r")[0]
+    assert schedule.get_child_blocks(outer) == [BlockRef("r")]
+
+
+def test_a_chain_of_windows_moves_into_the_last(rng: np.random.Generator) -> None:
+    """A padded intermediate: its region reaches outside and is clipped at both ends."""
+    program = stencil(length=11)
+    arrays = inputs_of(program, rng)
+    schedule = Schedule(te.create_prim_func(*program, "f"))
+    outer, _ = schedule.split(loops(schedule, "r")[0], [None, 4])
+    schedule.compute_at(schedule.get_block("q"), outer)
+    schedule.compute_at(schedule.get_block("p"), outer)
+    assert_same(schedule, arrays, reference(program, arrays))
+    text = body(schedule)
+    assert "alloc p: int32[11, 3] window [i_0 * 4 - 1:+8, 0:+3]" in text
+    assert "alloc q: int32[11, 3] window [i_0 * 4:+6, 0:+3]" in text
+    assert "where i_0 * 4 + i - 1 >= 0 & i_0 * 4 + i - 1 < 11:" in text
+
+
+def refuse_matmul(call: Callable[[Schedule], object]) -> str:
+    schedule = Schedule(te.create_prim_func(*matmul(), "f"))
+    text = str(schedule)
+    with pytest.raises(ScheduleError) as caught:
+        call(schedule)
+    assert str(schedule) == text, "a refused call changes nothing"
+    return str(caught.value)
+
+
+def c_loops(schedule: Schedule) -> list[LoopRef]:
+    return loops(schedule, "c")
+
+
+def block(schedule: Schedule, name: str) -> BlockRef:
+    return schedule.get_block(name)
+
+
+def fused_then_decomposed(schedule: Schedule) -> None:
+    fused = schedule.fuse(*c_loops(schedule)[1:])
+    schedule.blockize(fused)
+
+
+def two_inits(schedule: Schedule) -> None:
+    schedule.decompose_reduction(block(schedule, "c"), c_loops(schedule)[2])
+    schedule.decompose_reduction(block(schedule, "c"), c_loops(schedule)[2])
+
+
+REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
+    (
+        lambda s: s.get_block("e"),
+        "there is no block 'e' in 'f'; its blocks are 'c', 'd'",
+    ),
+    (
+        lambda s: s.split(c_loops(s)[0], [None, None]),
+        "split needs two or more factors, at most one of them None, not [None, None] (loop 'i')",
+    ),
+    (
+        lambda s: s.split(c_loops(s)[0], [2, 2]),
+        "factors must cover the extent 6, not just 4 (loop 'i'); leave one None",
+    ),
+    (
+        lambda s: s.split(c_loops(s)[0], [None, 0]),
+        "a factor must be positive, not 0 (loop 'i')",
+    ),
+    (
+        lambda s: s.fuse(c_loops(s)[0], c_loops(s)[2]),
+        "fused loops must be directly inside one another, outermost first; "
+        "'k' is not directly inside 'i'",
+    ),
+    (
+        lambda s: s.reorder(c_loops(s)[0], loops(s, "d")[0]),
+        "reordered loops must be directly inside one another; between 'i' and 'i' lie other "
+        "statements",
+    ),
+    (
+        lambda s: s.virtual_thread(c_loops(s)[2]),
+        "a virtual_thread loop must have independent iterations; 'k' is part of the reduction "
+        "over 'vk' of block 'c'",
+    ),
+    (
+        lambda s: s.bind(c_loops(s)[0], "thread.w"),
+        "bind would break the loop IR: a loop is not 'thread.w' with extent 6 ('i')",
+    ),
+    (
+        lambda s: s.compute_at(block(s, "d"), c_loops(s)[0]),
+        "compute_at needs a block whose result others read; 'd' writes output 'd'; "
+        "use reverse_compute_at",
+    ),
+    (
+        lambda s: s.compute_at(block(s, "c"), c_loops(s)[0]),
+        "compute_at moves a block under another's loop; 'i' is around 'c'",
+    ),
+    (
+        lambda s: s.reverse_compute_at(block(s, "d"), c_loops(s)[2]),
+        "reverse_compute_at would break the loop IR: every loop around a block must take part in "
+        "its bindings, not 'k' alone (block 'd')",
+    ),
+    (
+        lambda s: s.reverse_compute_at(block(s, "c"), loops(s, "d")[0]),
+        "reverse_compute_at needs a block without reduction; 'c' reduces over 'vk'",
+    ),
+    (
+        lambda s: s.compute_inline(block(s, "c")),
+        "compute_inline needs a block without reduction that stores at its own variables; "
+        "'c' is none",
+    ),
+    (
+        lambda s: s.compute_inline(block(s, "d")),
+        "compute_inline cannot remove an output; 'd' writes 'd'",
+    ),
+    (
+        lambda s: s.cache_read(block(s, "c"), 2, "inp"),
+        "block 'c' reads 0: 'a', 1: 'b'; 2 is none of them",
+    ),
+    (
+        lambda s: s.cache_read(block(s, "c"), 0, "shared"),
+        "cache_read would break the loop IR: a scope must be one of acc, global, inp, out, par, "
+        "wgt, not 'shared' (buffer 'a_shared')",
+    ),
+    (
+        lambda s: s.set_scope(block(s, "d"), 0, "acc"),
+        "set_scope needs a buffer that the function allocates; 'd' is a parameter; use cache_write",
+    ),
+    (
+        lambda s: s.double_buffer(block(s, "d")),
+        "double_buffer needs an allocated buffer; 'd' is a parameter",
+    ),
+    (
+        lambda s: s.decompose_reduction(block(s, "d"), loops(s, "d")[0]),
+        "decompose_reduction needs a block with an init; 'd' has none",
+    ),
+    (
+        lambda s: (
+            s.reorder(c_loops(s)[2], c_loops(s)[0]),
+            s.decompose_reduction(block(s, "c"), c_loops(s)[1]),
+        ),
+        "the loop must be outside every loop of the reduction; 'k' is one and lies outside 'j' "
+        "(block 'c')",
+    ),
+    (two_inits, "decompose_reduction needs a block with an init; 'c' has none"),
+    (
+        fused_then_decomposed,
+        "blockize needs loops that run over the reduction or over the result, not both as 'j_k' "
+        "of 'c'; use decompose_reduction first",
+    ),
+    (
+        lambda s: s.tensorize(c_loops(s)[0], "gemm"),
+        "intrinsics of this schedule are none; 'gemm' is not one",
+    ),
+    (
+        lambda s: s.annotate(c_loops(s)[0], "key", "%l0"),
+        "the text of an annotation must not start with %",
+    ),
+    (
+        lambda s: s.get_loops(BlockRef("c")),
+        "handle 'c' is not of this schedule; get it from get_block or get_loops",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSALS, ids=[text[:48] for _, text in REFUSALS])
+def test_refusals(call: Callable[[Schedule], object], message: str) -> None:
+    schedule = Schedule(te.create_prim_func(*matmul(), "f"))
+    with pytest.raises(ScheduleError) as caught:
+        call(schedule)
+    assert str(caught.value) == message
+
+
+def test_a_refused_call_changes_nothing() -> None:
+    refuse_matmul(lambda s: s.compute_inline(block(s, "c")))
+
+
+def test_a_consumed_loop_is_named() -> None:
+    schedule = Schedule(te.create_prim_func(*matmul(), "f"))
+    i, *_ = c_loops(schedule)
+    schedule.split(i, [None, 2])
+    with pytest.raises(ScheduleError) as caught:
+        schedule.split(i, [None, 2])
+    assert str(caught.value) == "loop 'i' is no longer in 'f'; take its loops anew with get_loops"
+
+
+def test_moving_only_one_of_two_consumers_is_refused() -> None:
+    schedule = Schedule(te.create_prim_func(*conv2d(), "f"), intrinsics())
+    schedule.cache_read(schedule.get_block("acc"), "x", "inp")
+    with pytest.raises(ScheduleError) as caught:
+        schedule.compute_at(schedule.get_block("x_inp"), loops(schedule, "y")[0])
+    assert str(caught.value) == (
+        "compute_at needs every consumer under the loop; block 'acc' reads 'x_inp' outside 'n'"
+    )

@@ -1,0 +1,102 @@
+"""Traces: their text, their JSON, and what a damaged one is refused with."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from daedal.compiler import te
+from daedal.compiler.schedule import Schedule, Trace, replay
+from daedal.isa.errors import ScheduleError
+from tests.support.tensor_programs import matmul
+
+
+def small() -> Schedule:
+    schedule = Schedule(te.create_prim_func(*matmul(), "f"))
+    i, j, k = schedule.get_loops(schedule.get_block("c"))
+    outer, inner = schedule.split(i, [None, 4])
+    schedule.reorder(outer, k, j, inner)
+    schedule.unroll(inner)
+    return schedule
+
+
+def test_text() -> None:
+    assert str(small().trace) == (
+        "%b0 = get_block(name='c')\n"
+        "%l0, %l1, %l2 = get_loops(block=%b0)\n"
+        "%l3, %l4 = split(loop=%l0, factors=[None, 4])\n"
+        "reorder(order=[%l3, %l2, %l1, %l4])\n"
+        "unroll(loop=%l4)\n"
+    )
+
+
+def test_json_round_trip() -> None:
+    schedule = small()
+    trace = Trace.from_json(schedule.trace.to_json())
+    assert trace == schedule.trace
+    assert str(replay(trace, te.create_prim_func(*matmul(), "f"))) == str(schedule)
+
+
+def test_refused_calls_leave_no_trace() -> None:
+    schedule = small()
+    before = str(schedule.trace)
+    c = schedule.get_block("c")
+    with pytest.raises(ScheduleError):
+        schedule.compute_inline(c)
+    assert str(schedule.trace) == before + "%b0 = get_block(name='c')\n"
+
+
+Change = Callable[[list[dict[str, object]]], object]
+
+DAMAGE: list[tuple[Change, str]] = [
+    (
+        lambda items: items.append({"primitive": "run", "arguments": {}, "results": []}),
+        "a trace may call primitives of a schedule, not 'run'",
+    ),
+    (
+        lambda items: items.append({"primitive": "__init__", "arguments": {}, "results": []}),
+        "a trace may call primitives of a schedule, not '__init__'",
+    ),
+    (lambda items: items.pop(1), "a trace must define %l0 before it uses it"),
+    (
+        lambda items: items.append({"primitive": "unroll", "arguments": {}, "results": []}),
+        "unroll in a trace lacks 'loop'",
+    ),
+    (
+        lambda items: items[0].update(results=["b7"]),
+        "get_block gave ['b0'], the trace has ['b7']",
+    ),
+    (
+        lambda items: items.append({}),
+        "an instruction of a trace must have a primitive and arguments",
+    ),
+    (
+        lambda items: items[0].update(results=[3]),
+        "the results of an instruction of a trace must be a list of names",
+    ),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE, ids=[text[:40] for _, text in DAMAGE])
+def test_damaged_traces(damage: Change, message: str) -> None:
+    document = json.loads(small().trace.to_json())
+    damage(document["instructions"])
+    with pytest.raises(ScheduleError) as caught:
+        replay(Trace.from_json(json.dumps(document)), te.create_prim_func(*matmul(), "f"))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "a trace must be JSON as Trace.to_json writes it"),
+        ("[]", "a trace must be an object of format 1"),
+        ('{"format": 2}', "a trace must be an object of format 1"),
+        ('{"format": 1}', "a trace must hold a list of instructions"),
+        ('{"format": 1, "instructions": [3]}', "an instruction of a trace must be an object"),
+    ],
+)
+def test_what_is_no_trace(text: str, message: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        Trace.from_json(text)
+    assert str(caught.value) == message

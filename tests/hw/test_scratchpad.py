@@ -1,0 +1,143 @@
+"""Scratchpads and micro-op memories: fills, pads, foreign fills, latency."""
+
+import numpy as np
+import pytest
+
+from daedal.hw.scratchpad import MicroOpMemory, OutScratchpad, Scratchpad, read_shape
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import LoadMemory, Unit
+from daedal.isa.variant import Variant, load_variant
+from tests.hw.compute_bench import simulate
+
+TINY = load_variant("tiny")
+VARIANTS = {
+    "tiny": TINY,
+    "bus128": TINY.replace(data_bits=128, block_in=16, block_out=16, requantize_lanes=4),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("memory", [Memory.INP, Memory.WGT, Memory.PAR])
+def test_fills_and_reads(name: str, memory: Memory) -> None:
+    """Words and pads land where they belong, fills for others do not; reads take two cycles."""
+    variant: Variant = VARIANTS[name]
+    pad = scratchpad(variant, memory)
+    bus = variant.bus.data_bits
+    beats = pad.row_beats(variant)
+    _, width = read_shape(variant, memory)
+    slices = pad.row_bits // width
+    rng = np.random.default_rng(6)
+    rows = [0, 1, pad.depth_rows // 2, pad.depth_rows - 1]
+    model = {row: [0] * beats for row in rows}
+    dut = Scratchpad(variant=variant, memory=memory)
+
+    def read(row: int, part: int) -> int:
+        words = model[row][part * beats // slices : (part + 1) * beats // slices]
+        return sum(word << (k * bus) for k, word in enumerate(words))
+
+    async def run(ctx) -> None:
+        ctx.set(dut.fill.valid, 1)
+        for _ in range(150):
+            target = LoadMemory[memory.name] if rng.random() < 0.8 else LoadMemory.ACC
+            row, beat = int(rng.choice(rows)), int(rng.integers(beats))
+            padded = memory is Memory.INP and rng.random() < 0.2
+            value = int.from_bytes(rng.bytes(bus // 8), "little")
+            ctx.set(
+                dut.fill.p,
+                {"memory": target, "row": row, "beat": beat, "pad": padded, "data": value},
+            )
+            assert ctx.get(dut.fill.ready)
+            await ctx.tick()
+            if target.memory is memory:
+                model[row][:] = [value] * beats if padded else model[row]
+                model[row][beat] = value
+        ctx.set(dut.fill.valid, 0)
+        order = [(int(rng.choice(rows)), int(rng.integers(slices))) for _ in range(60)]
+        ctx.set(dut.read.enable, 1)
+        for k in range(len(order) + 2):
+            if k < len(order):
+                ctx.set(dut.read.row, order[k][0] * slices + order[k][1])
+            if k >= 2:
+                assert ctx.get(dut.read.data) == read(*order[k - 2]), f"read {k - 2}"
+            await ctx.tick()
+
+    simulate(dut, run)
+
+
+def test_only_filled_memories() -> None:
+    """OUT has another writer."""
+    with pytest.raises(ValueError, match="must be INP, WGT or PAR"):
+        Scratchpad(variant=TINY, memory=Memory.OUT)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_out_masks(name: str) -> None:
+    """Groups of lanes are written by their masks, everything else stays."""
+    variant = VARIANTS[name]
+    pad = scratchpad(variant, Memory.OUT)
+    group = min(variant.units.alu_lanes, variant.units.requantize_lanes)
+    rng = np.random.default_rng(2)
+    rows = [0, 3, pad.depth_rows - 1]
+    model = dict.fromkeys(rows, 0)
+    dut = OutScratchpad(variant=variant)
+
+    async def run(ctx) -> None:
+        for _ in range(80):
+            row, enable = int(rng.choice(rows)), bool(rng.random() < 0.8)
+            groups = rng.integers(0, 2, pad.elements // group)
+            elements = np.repeat(groups, group)
+            bits = np.repeat(elements, pad.element_bits)
+            data = int.from_bytes(rng.bytes(pad.row_bits // 8), "little")
+            mask = sum(int(bit) << k for k, bit in enumerate(bits))
+            ctx.set(dut.write.row, row)
+            ctx.set(dut.write.enable, enable)
+            ctx.set(dut.write.mask, sum(int(bit) << k for k, bit in enumerate(elements)))
+            ctx.set(dut.write.data, data)
+            await ctx.tick()
+            if enable:
+                model[row] = model[row] & ~mask | data & mask
+        ctx.set(dut.write.enable, 0)
+        ctx.set(dut.read.enable, 1)
+        for row in rows:
+            ctx.set(dut.read.row, row)
+            await ctx.tick().repeat(2)
+            assert ctx.get(dut.read.data) == model[row]
+
+    simulate(dut, run)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("unit", [Unit.GEMM, Unit.ALU])
+def test_micro_ops_move_on_advance(name: str, unit: Unit) -> None:
+    """The micro-op of two advances ago, however many cycles those took."""
+    variant = VARIANTS[name]
+    target = LoadMemory.UOP_GEMM if unit is Unit.GEMM else LoadMemory.UOP_ALU
+    pad = scratchpad(variant, target.memory)
+    rng = np.random.default_rng(1)
+    dut = MicroOpMemory(variant=variant, unit=unit)
+    used = dut.data.shape().size
+    words = rng.integers(0, 1 << 62, 16, dtype=np.uint64).tolist()
+
+    async def run(ctx) -> None:
+        ctx.set(dut.fill.valid, 1)
+        for row in range(16 // pad.elements):
+            data = sum(words[row * pad.elements + k] << (64 * k) for k in range(pad.elements))
+            ctx.set(dut.fill.p, {"memory": target, "row": row, "data": data})
+            await ctx.tick()
+        # A fill for another memory of the same row changes nothing.
+        ctx.set(dut.fill.p, {"memory": LoadMemory.PAR, "row": 0, "data": 0})
+        await ctx.tick()
+        ctx.set(dut.fill.valid, 0)
+        asked: list[int] = []
+        for _ in range(100):
+            index, advance = int(rng.integers(16)), bool(rng.random() < 0.6)
+            ctx.set(dut.index, index)
+            ctx.set(dut.advance, advance)
+            if len(asked) >= 2:
+                expected = words[asked[-2]] & ((1 << used) - 1)
+                assert ctx.get(dut.data.as_value()) == expected
+            await ctx.tick()
+            if advance:
+                asked.append(index)
+
+    simulate(dut, run)

@@ -1,0 +1,41 @@
+"""Emitted Verilog is kept, and emitted again when anything that it depends on differs."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from daedal.isa.variant import Variant, load_variant
+from daedal.sim.rtl import verilog
+
+
+@pytest.fixture
+def emitted(monkeypatch: pytest.MonkeyPatch) -> list[Variant]:
+    """Variants that were emitted, in order; what is emitted is their name."""
+    variants: list[Variant] = []
+
+    def emit(variant: Variant) -> str:
+        variants.append(variant)
+        return f"// {variant.name}\n"
+
+    monkeypatch.setattr(verilog, "emit_verilog", emit)
+    return variants
+
+
+def test_the_same_variant_is_emitted_once(tmp_path: Path, emitted: list[Variant]) -> None:
+    said: list[str] = []
+    texts = {verilog.kept_verilog(load_variant("tiny"), tmp_path, said.append) for _ in range(3)}
+    assert texts == {"// tiny\n"}
+    assert emitted == [load_variant("tiny")]
+    assert said == ["emitting the Verilog of variant tiny"]
+
+
+def test_another_variant_name_or_source_is_emitted(
+    tmp_path: Path, emitted: list[Variant], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = load_variant("tiny")
+    for variant in (tiny, load_variant("vta"), dataclasses.replace(tiny, name="other")):
+        verilog.kept_verilog(variant, tmp_path, lambda _sentence: None)
+    monkeypatch.setattr(verilog, "_emitter", lambda: "other sources")
+    verilog.kept_verilog(tiny, tmp_path, lambda _sentence: None)
+    assert [variant.name for variant in emitted] == ["tiny", "vta", "other", "tiny"]
