@@ -193,7 +193,7 @@ def _distinct(variant: Variant, instruction: Instruction) -> bool:
 
 
 def _loop_fields(draft: _Draft, unit: Unit, limits: Mapping[str, int]) -> dict[str, int] | None:
-    """Loops, bases and a micro-op range whose rows stay below `limits`; None if the draw did not."""
+    """Loops, bases and a micro-op range with rows below `limits`; None if the draw did not fit."""
     rng = draft.rng
     begin = int(rng.integers(UOPS))
     end = int(rng.integers(begin, min(UOPS, begin + 8) + 1))
