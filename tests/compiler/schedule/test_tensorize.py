@@ -233,7 +233,7 @@ def test_copies_move_boxes_only() -> None:
 
 
 def test_depthwise_reduces_outside_its_row() -> None:
-    """The pattern accumulates over an axis of extent 1; the taps are loops around the instruction."""
+    """The pattern accumulates over an axis of extent 1; the taps are loops around it."""
     one = te.reduce_axis(1, "one")
     a, v = te.placeholder(ROW, "int8", "inp"), te.placeholder((4,), "int8", "wgt")
     tap = te.compute(
