@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daedal.isa.errors import ProgramError, VariantError
-from daedal.isa.table import AluOp, LoadMemory, Opcode
+from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
 from daedal.isa.vta.dump import VtaProgram
@@ -82,6 +82,44 @@ def test_a_reset_stays_where_products_cover_only_a_part(rng: np.random.Generator
     assert counts(translation, Opcode.GEMM, overwrite=1) == 0
 
 
+def test_only_the_first_products_after_a_reset_overwrite(rng: np.random.Generator) -> None:
+    builder = tile(rng)
+    builder.instructions.insert(5, builder.instructions[4])
+    translation = check(builder.program())
+    assert counts(translation, Opcode.GEMM, overwrite=1) == 1
+    assert counts(translation, Opcode.GEMM) == 2
+
+
+def test_a_reset_stays_where_first_products_have_no_pattern(rng: np.random.Generator) -> None:
+    builder = Builder(rng)
+    builder.load_uops(0, (0, 0, 0), (1, 1, 1))
+    builder.load(INP, 0, 1, 8)
+    builder.load(WGT, 0, 1, 2)
+    builder.loop(GEMM, 0, 1, reset=1, iter_in=5, dst_in=1)
+    # Row k is reached by the second micro-op of step k - 1 and by the first of step k.
+    builder.loop(GEMM, 0, 2, iter_in=4, dst_in=1, src_in=1)
+    builder.store(0, 1, 5)
+    translation = check(builder.program())
+    assert counts(translation, Opcode.GEMM, overwrite=1) == 0
+
+
+@pytest.mark.parametrize("operation", [2, 4])
+@pytest.mark.parametrize("distance", [0, 1, 9])
+def test_the_last_results_before_a_store(
+    rng: np.random.Generator, operation: int, distance: int
+) -> None:
+    """At distance 1 each vector reads the result of the one before; MUL takes several passes."""
+    builder = Builder(rng)
+    builder.load_uops(0, (distance, 0, 0))
+    builder.load(ACC, 0, 1, 32)
+    builder.loop(ALU, 0, 1, iter_in=8, dst_in=1, src_in=1, operation=operation)
+    builder.store(0, 1, 32)
+    translation = check(builder.program())
+    direct = operation == 2 and distance != 1
+    to_out = counts(translation, Opcode.ALU, operation=AluOp.ADD, destination=OutMemory.OUT)
+    assert to_out == int(direct)
+
+
 def test_results_that_are_used_again_stay_in_the_accumulators(rng: np.random.Generator) -> None:
     builder = tile(rng)
     builder.loop(ALU, 0, 1, iter_in=4, dst_in=1, operation=2, use_immediate=1, immediate=1000)
@@ -112,7 +150,6 @@ def test_products_spill_where_no_accumulator_is_free(
 ) -> None:
     builder = Builder(rng)
     builder.load_uops(0, (0, 0, 0))
-    # A LOAD whose pads fill what lies between, then every row is in use.
     for row in range(0, 2048, 64):
         builder.load(ACC, row, 1, 64)
     builder.loop(
@@ -131,11 +168,11 @@ def test_products_spill_where_no_accumulator_is_free(
 
 def product_program(rng: np.random.Generator, **fields: int) -> Builder:
     builder = Builder(rng)
-    builder.load_uops(0, (0, 0, 0), (0, 40, 0), (3, 3, 0))
+    builder.load_uops(0, (0, 0, 0), (0, 40, 0), (3, 3, 0), (9, 8, 0))
     builder.load(ACC, 0, 1, 64)
     builder.loop(ALU, 1, 2, iter_in=20, dst_in=1, src_in=1, operation=4, **fields)
     # Each vector reads what the one before it wrote, and one row is squared over and over.
-    builder.loop(ALU, 0, 1, iter_in=8, dst_in=1, src_in=2, operation=4, **fields)
+    builder.loop(ALU, 3, 4, iter_in=8, dst_in=1, src_in=1, operation=4, **fields)
     builder.loop(ALU, 2, 3, iter_in=3, operation=4, **fields)
     for byte in range(4):
         builder.store(0, 1, 64, at=64 * byte)

@@ -1,0 +1,45 @@
+"""Programs of the upstream TVM / VTA stack reproduce their expected bytes (../shared/vta-streams)."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from daedal.isa.variant import load_variant
+from daedal.isa.verifier import verify
+from daedal.isa.vta.translate import translate
+from daedal.sim.functional.device import FunctionalDevice
+from tests.support.vta import case_names, load_case, run_translation
+
+VARIANT = load_variant("vta")
+# Tens of thousands of instructions that move one tile each.
+SLOW = {"dense_128x128x128.tophub"}
+
+
+@pytest.fixture(scope="module")
+def table() -> Iterator[list[str]]:
+    """Lines that tests add; shown at the end with `pytest -s`."""
+    lines = [f"{'case':26} {'VTA':>6} {'ours':>6} {'tokens':>6} {'seconds':>8}"]
+    yield lines
+    print("", *lines, sep="\n")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in case_names()],
+)
+def test_expected_bytes(shared: Path, name: str, table: list[str]) -> None:
+    program = load_case(shared / "vta-streams" / name)
+    begin = time.perf_counter()
+    translation = translate(program, VARIANT)
+    report = verify(translation.program)
+    run = run_translation(translation, FunctionalDevice(VARIANT))
+    seconds = time.perf_counter() - begin
+    assert run.mismatches() == []
+    known = {segment.address for segment in program.segments if segment.after is not None}
+    assert known and known <= {segment.address for segment, _ in run.contents}
+    table.append(
+        f"{name:26} {len(program.instructions):6} {report.instructions:6} {report.tokens:6} "
+        f"{seconds:8.2f}"
+    )
