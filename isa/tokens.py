@@ -76,9 +76,7 @@ def with_tokens(program: Program) -> Program:
     )
 
 
-def find_waits(
-    units: Sequence[Unit], hazards: Sequence[Sequence[int]], token_bits: int
-) -> Waits:
+def find_waits(units: Sequence[Unit], hazards: Sequence[Sequence[int]], token_bits: int) -> Waits:
     """Find the waits of a program whose order is that of `units`.
 
     More waits are added where more tokens than a counter of `token_bits` holds could be

@@ -7,6 +7,7 @@ with the contents after it (``-``: unchanged). Lines that start with ``#`` are c
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from daedal.isa.errors import ProgramError
@@ -45,7 +46,7 @@ class VtaProgram:
 
     def __post_init__(self) -> None:
         ordered = sorted(self.segments, key=lambda segment: segment.address)
-        for first, second in zip(ordered, ordered[1:], strict=False):
+        for first, second in pairwise(ordered):
             if first.end > second.address:
                 raise ProgramError(
                     f"memory segments must not overlap; {second.role!r} at {second.address:#x} "

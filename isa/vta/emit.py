@@ -1,6 +1,6 @@
 """Operations -> our instructions, still without tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -140,12 +140,14 @@ class Emitter:
         )
 
     def _vector(self, item: Vector) -> None:
-        fields = {"operation": item.operation, "destination": item.destination}
+        fields: dict[str, int] = {"operation": item.operation, "destination": item.destination}
         if item.immediate is not None:
             fields |= {"use_immediate": 1, "immediate": item.immediate}
         self._loops(Unit.ALU, item.nest, item.nest.uops, **fields)
 
-    def _loops(self, unit: Unit, nest: Nest, columns: dict[str, IntArray], **fields: int) -> None:
+    def _loops(
+        self, unit: Unit, nest: Nest, columns: Mapping[str, IntArray], **fields: int
+    ) -> None:
         limits = self._limits[unit]
         if not limits.fits(nest):
             assert not fields.get("overwrite"), "resets are folded into one instruction only"
@@ -186,7 +188,7 @@ class Emitter:
                 temporary = self._window(np.concatenate([dst[run], src[run]]), size)
                 self._spill(Opcode.STORE, temporary)
             else:
-                temporary = self._unused.start + np.arange(size, dtype=np.int64)
+                temporary = np.arange(self._unused.start, self._unused.start + size)
             for step in exact_product(dst[run], src[run], item.immediate, temporary):
                 self._vector(step)
             if spills:
@@ -198,7 +200,7 @@ class Emitter:
         allowed[avoid] = False
         run = _longest_run(allowed)
         assert run.stop - run.start >= size, "the accumulators are many more than one run's rows"
-        return run.start + np.arange(size, dtype=np.int64)
+        return np.arange(run.start, run.start + size, dtype=np.int64)
 
     def _spill(self, opcode: Opcode, rows: IntArray) -> None:
         """Accumulator rows to the workspace (STORE) or back (LOAD)."""

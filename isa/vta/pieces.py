@@ -1,4 +1,4 @@
-"""Cutting loops that our instruction fields cannot count, or whose micro-ops do not fit, in order."""
+"""Cutting loops that our fields cannot count, or whose micro-ops do not fit, keeping the order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

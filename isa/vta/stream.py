@@ -198,8 +198,9 @@ def decode_stream(data: bytes) -> list[VtaInstruction]:
         )
     result = []
     for index in range(len(data) // INSTRUCTION_BYTES):
-        word = int.from_bytes(data[index * INSTRUCTION_BYTES : (index + 1) * INSTRUCTION_BYTES],
-                              "little")
+        word = int.from_bytes(
+            data[index * INSTRUCTION_BYTES : (index + 1) * INSTRUCTION_BYTES], "little"
+        )
         result.append(_decode(word, index))
     return result
 

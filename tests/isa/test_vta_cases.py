@@ -1,4 +1,4 @@
-"""Programs of the upstream TVM / VTA stack reproduce their expected bytes (../shared/vta-streams)."""
+"""Programs of upstream TVM and VTA reproduce their expected bytes (../shared/vta-streams)."""
 
 import time
 from collections.abc import Iterator

@@ -122,7 +122,10 @@ def test_values_that_do_not_fit() -> None:
 
 
 def dump(folder: Path, segments: str, **files: bytes) -> VtaProgram:
-    for name, data in {"insn": encode_stream([VtaInstruction.of(VtaOpcode.FINISH)]), **files}.items():
+    for name, data in {
+        "insn": encode_stream([VtaInstruction.of(VtaOpcode.FINISH)]),
+        **files,
+    }.items():
         (folder / f"{name}.bin").write_bytes(data)
     (folder / "segments.txt").write_text(segments)
     return VtaProgram.from_folder(folder)

@@ -297,7 +297,9 @@ def test_programs_that_are_refused(
     builder.load_uops(0, (1, 2, 3))
     program = builder.program()
     bad = VtaProgram((program.instructions[0], instruction, FINISH), program.segments)
-    with pytest.raises(ProgramError, match=rf"VTA instruction 1 \({instruction.opcode.name}\)") as error:
+    with pytest.raises(
+        ProgramError, match=rf"VTA instruction 1 \({instruction.opcode.name}\)"
+    ) as error:
         translate(bad, VARIANT)
     assert message in str(error.value)
 

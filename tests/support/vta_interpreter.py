@@ -94,7 +94,9 @@ class Interpreter:
                     elif bits(word, 7, 8):
                         self.acc[dst] = [0] * 16
                     else:
-                        wgt = bits(uop, 22, 32) + i * bits(word, 108, 118) + j * bits(word, 118, 128)
+                        wgt = (
+                            bits(uop, 22, 32) + i * bits(word, 108, 118) + j * bits(word, 118, 128)
+                        )
                         self.product(dst, src, wgt)
 
     def product(self, dst: int, src: int, wgt: int) -> None:

@@ -69,9 +69,7 @@ class Builder:
     def loop(self, opcode: VtaOpcode, begin: int, end: int, **more: int) -> None:
         """GEMM or ALU over micro-ops [begin, end), both loops once unless told otherwise."""
         values = {"iter_out": 1, "iter_in": 1, **more}
-        self.instructions.append(
-            VtaInstruction.of(opcode, uop_begin=begin, uop_end=end, **values)
-        )
+        self.instructions.append(VtaInstruction.of(opcode, uop_begin=begin, uop_end=end, **values))
 
     def stream(self) -> bytes:
         """The encoded stream, FINISH included."""
@@ -80,7 +78,7 @@ class Builder:
     def program(self, **more: object) -> VtaProgram:
         """The program, with the memory that the interpreter leaves as the expected contents."""
         contents = {}
-        for memory, address in _ADDRESSES.items():
+        for memory in _ADDRESSES:
             count = _OUT_ELEMENTS if memory is VtaMemory.OUT else _ELEMENTS
             size = count * memory.element_bytes
             data = self.rng.integers(0, 256, size, dtype=np.uint8).tobytes()
@@ -122,7 +120,9 @@ def random_vta_program(rng: np.random.Generator, length: int) -> VtaProgram:
         elif kind in (2, 3):
             memory = VtaMemory(int(rng.choice([1, 2, 3, 5])))
             pads = {name: draw(3) * draw(2) for name in _PADS}
-            builder.load(memory, draw(rows), draw(3), draw(5), at=draw(32), x_stride=draw(9), **pads)
+            builder.load(
+                memory, draw(rows), draw(3), draw(5), at=draw(32), x_stride=draw(9), **pads
+            )
         else:
             begin = draw(32)
             loops = {name: draw(4) for name in ("dst_out", "dst_in", "src_out", "src_in")}
