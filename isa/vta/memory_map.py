@@ -27,6 +27,11 @@ class SegmentPlace:
     base: int
     offset_bytes: int
 
+    @property
+    def end_bytes(self) -> int:
+        """Offset past the segment."""
+        return self.offset_bytes + len(self.segment.data)
+
 
 class MemoryMap:
     """Segments by physical address, and their places once `place` was called."""

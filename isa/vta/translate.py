@@ -8,6 +8,7 @@ Scratchpads are not handed over between runs: what a program reads, it must have
 or reset itself.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daedal.isa.errors import VariantError
@@ -34,6 +35,30 @@ class Translation:
 
     program: Program
     places: tuple[SegmentPlace, ...]
+
+    def region(self, base: int) -> bytes:
+        """Contents of a region before the run."""
+        data = bytearray(self.program.region_bytes[base])
+        if base == 0:
+            data[: len(self.program.constants)] = self.program.constants
+        for place in self.places:
+            if place.base == base:
+                data[place.offset_bytes : place.end_bytes] = place.segment.data
+        return bytes(data)
+
+    def mismatches(self, regions: Sequence[bytes]) -> list[str]:
+        """Segments that do not hold, after a run, what the VTA program is known to leave.
+
+        Parameters
+        ----------
+        regions : contents of all regions after the run, in the order of their registers.
+        """
+        return [
+            f"{place.segment.role} at {place.segment.address:#x}"
+            for place in self.places
+            if regions[place.base][place.offset_bytes : place.end_bytes]
+            != (place.segment.data if place.segment.after is None else place.segment.after)
+        ]
 
 
 def translate(program: VtaProgram, variant: Variant, *, fuse: bool = True) -> Translation:

@@ -23,9 +23,8 @@ def check(program: VtaProgram, *, fuse: bool = True) -> Translation:
     """Translate, verify, run; every segment must end as the interpreter left it."""
     translation = translate(program, VARIANT, fuse=fuse)
     verify(translation.program)
-    run = run_translation(translation, FunctionalDevice(VARIANT))
-    assert run.mismatches() == []
-    moved = {segment.address for segment, _ in run.contents}
+    assert run_translation(translation, FunctionalDevice(VARIANT)) == []
+    moved = {place.segment.address for place in translation.places}
     changed = {item.address for item in program.segments if item.data != item.after}
     assert changed and changed <= moved
     return translation
