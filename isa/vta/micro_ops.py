@@ -4,15 +4,14 @@ Sequences are relocatable (bases lie in the instruction), so equal tiles at diff
 one. When the memory is full, the oldest sequences give way.
 """
 
-import numpy as np
-
 from daedal.isa.instruction import Instruction
 from daedal.isa.microcode import UopArray
+from daedal.isa.numerics import IntArray
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Opcode, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["MicroOpCache"]
+__all__ = ["MicroOpCache", "relocatable"]
 
 
 class MicroOpCache:
@@ -64,7 +63,7 @@ class MicroOpCache:
         return self._offsets[data]
 
 
-def relocatable(column: np.ndarray) -> tuple[int, np.ndarray]:
+def relocatable(column: IntArray) -> tuple[int, IntArray]:
     """A column of row numbers as its smallest and the differences to it."""
     base = int(column.min())
     return base, column - base
