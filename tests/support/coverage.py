@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from daedal.hw.axi import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.isa.alu_operations import AluOp
 from daedal.isa.effects import effects, external
 from daedal.isa.instruction import Instruction, reads_destination, units_of
 from daedal.isa.lane import AMOUNT_BITS
-from daedal.hw.axi import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.isa.microcode import expand
 from daedal.isa.numerics import wrap
 from daedal.isa.program import Program

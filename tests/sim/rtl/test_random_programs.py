@@ -28,9 +28,8 @@ def check(variant, seeds, preset: str, simulator: str = "verilator", length: int
         told = f"seed {seed}: {outcome.error.name} {outcome.unit.name} {outcome.instruction}"
         assert outcome.error is ErrorCode.NONE, told
         if outcome.memory != expected:
-            first = next(
-                i for i, pair in enumerate(zip(outcome.memory, expected)) if len({*pair}) > 1
-            )
+            pairs = enumerate(zip(outcome.memory, expected, strict=True))
+            first = next(i for i, (found, wanted) in pairs if found != wanted)
             raise AssertionError(f"seed {seed}: memory differs from byte {first:#x} on")
         check_books(launch, outcome.profile)
 
