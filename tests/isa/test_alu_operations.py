@@ -29,8 +29,8 @@ def tree_with(entry: str, folder: Path) -> Path:
     for source in (ROOT / "typings" / "daedal").iterdir():
         if source.name != "isa":
             (package / source.name).symlink_to(source.resolve())
-    for source in (ROOT / "isa").glob("*.py"):
-        if source.name != "alu_operations.py":
+    for source in (ROOT / "isa").iterdir():
+        if source.name not in ("alu_operations.py", "__pycache__"):
             (package / "isa" / source.name).symlink_to(source)
     text = (ROOT / "isa" / "alu_operations.py").read_text()
     assert text.count(LAST) == 1
