@@ -1,6 +1,8 @@
 """Throughput of every unit on the RTL, against its bar: ``python bench/units.py [--json F]``.
 
-Variant `vta`, memory preset `ddr` unless said otherwise. Exit status 1 when a bar is missed.
+Variant `vta`, memory preset `ddr` unless said otherwise. Streams of instructions drive one unit,
+or all, to the limit; whole networks show whether FETCH keeps up (`bench.starvation`). Exit status 1
+when a bar is missed.
 """
 
 import argparse
@@ -14,6 +16,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.starvation import measure_starvation
 from bench.unit_streams import FIRST, LAST, UnitStream, unit_streams
 from daedal.isa.memory_model import memory_model
 from daedal.isa.profile import Profile
@@ -35,7 +38,7 @@ def _cycles(stream: UnitStream, profile: Profile) -> int:
 
 
 def measure(variant_name: str, memory: str, only: str, report: Any) -> list[dict[str, Any]]:
-    """Run all streams in one simulator process; one record each."""
+    """Run all streams in one simulator process, then the networks; one record each."""
     variant = load_variant(variant_name)
     device = RtlDevice(variant, timing=memory_model(memory), report=report)
     streams = [stream for stream in unit_streams(variant) if only in stream.name]
@@ -48,8 +51,9 @@ def measure(variant_name: str, memory: str, only: str, report: Any) -> list[dict
             end += -(-size // 4096) * 4096
         image = stream.program.constants.ljust(end, b"\0")
         launches.append(Launch(stream.program, bases, image, timing=memory_model(memory)))
+    outcomes = device.launch_each(launches) if launches else []
     records = []
-    for stream, outcome in zip(streams, device.launch_each(launches), strict=True):
+    for stream, outcome in zip(streams, outcomes, strict=True):
         outcome.check()
         cycles = _cycles(stream, outcome.profile)
         share = stream.ideal_cycles / cycles
@@ -63,7 +67,7 @@ def measure(variant_name: str, memory: str, only: str, report: Any) -> list[dict
                 "passed": share >= stream.bar,
             }
         )
-    return records
+    return records + measure_starvation(device, only, report)
 
 
 def main() -> int:
