@@ -2,12 +2,14 @@
 
 import pytest
 
+from daedal.hw.emit import emit_verilog
 from daedal.isa.memory_model import memory_model
 from daedal.isa.profile import Profile
 from daedal.isa.registers import ErrorCode
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.launch import Launch
+from tests.support.poisoned_memory import poison_block_ram
 from tests.support.random_programs import random_program
 from tests.support.rtl import expected_memories, placed, rtl_device
 
@@ -63,6 +65,21 @@ def test_fifty_with_jitter() -> None:
 
 def test_long_programs() -> None:
     check(TINY, range(5), "jitter", length=120)
+
+
+def test_no_read_depends_on_a_colliding_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`hw.synth` tells synthesis so; here such a read gives the complement of the word."""
+    plain = emit_verilog(TINY)
+    poison_block_ram(monkeypatch)
+    poisoned = emit_verilog(TINY)
+    assert poisoned != plain
+    monkeypatch.setattr("daedal.sim.rtl.device.kept_verilog", lambda *_: poisoned)
+    check(TINY, range(300, 400), "jitter")
+
+
+@pytest.mark.parametrize("style", ["packed", "lut"])
+def test_other_multipliers(style: str) -> None:
+    check(TINY.replace(multiplier_style=style), range(500, 530), "jitter")
 
 
 def test_tiny_on_icarus() -> None:
