@@ -176,7 +176,7 @@ def alu_streams(variant: Variant) -> list[UnitStream]:
 
 
 def load_streams(variant: Variant) -> list[UnitStream]:
-    """Tiles with rows of 64 B and of 256 B, with and without pads; small loads one after another."""
+    """Tiles with rows of 64 B and of 256 B, with and without pads; small loads in a row."""
     streams = []
     bus = variant.bus_bytes
 
@@ -230,9 +230,8 @@ def store_streams(variant: Variant) -> list[UnitStream]:
 
 
 def balanced_streams(variant: Variant) -> list[UnitStream]:
-    """Two tiles in turn: load inputs, multiply, requantize, store, with one resource the busiest."""
-    shapes = {"GEMM": (32, 1.00), "bus": (6, 1.00)}
-    return [_balanced(variant, name, reduction) for name, (reduction, _) in shapes.items()]
+    """Two tiles in turn: load, multiply, requantize, store, with one resource the busiest."""
+    return [_balanced(variant, name, reduction) for name, reduction in (("GEMM", 32), ("bus", 6))]
 
 
 def _balanced(variant: Variant, busiest: str, reduction: int) -> UnitStream:
