@@ -176,7 +176,7 @@ def alu_streams(variant: Variant) -> list[UnitStream]:
 
 
 def load_streams(variant: Variant) -> list[UnitStream]:
-    """Tiles with rows of 64 B and of 256 B, with and without pads; small loads, too."""
+    """Tiles with rows of 64 B and of 256 B, with and without pads; small loads in a row."""
     streams = []
     bus = variant.bus_bytes
 

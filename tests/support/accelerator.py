@@ -16,6 +16,7 @@ from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.elements import to_memory
 from daedal.isa.instruction import units_of
 from daedal.isa.program import Program
+from daedal.isa.protocols import Device
 from daedal.isa.semantics import State, execute
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.tensor import TensorSpec
@@ -112,9 +113,11 @@ def memory_of(array: np.ndarray, variant: Variant) -> np.ndarray:
     return to_memory(rows, variant.array.input_bits).reshape(-1)
 
 
-def run_blocked(program: Program, arrays: Arrays) -> dict[str, np.ndarray]:
-    """Run on the functional device; blocked arrays in, bytes of the outputs out."""
-    device = FunctionalDevice(program.variant)
+def run_blocked(
+    program: Program, arrays: Arrays, device: Device | None = None
+) -> dict[str, np.ndarray]:
+    """Run on `device` or the functional one; blocked arrays in, bytes of the outputs out."""
+    device = device or FunctionalDevice(program.variant)
     loaded = LoadedProgram.place(program, device)
     for spec in program.inputs:
         data = memory_of(arrays[spec.name], program.variant)

@@ -229,7 +229,8 @@ def _placed(draft: _Draft, instruction: Instruction, memory: Memory) -> Instruct
     # The micro-ops at the start of the constants are data as good as any other.
     if touched is not None and touched.beats[-1] >= REGION_BEATS:
         return None
-    return instruction.replace(row=begin + draft.below(room + 1))
+    # Even an empty transfer names a row that exists.
+    return instruction.replace(row=begin + draft.below(min(room + 1, end - begin)))
 
 
 def _distinct(variant: Variant, instruction: Instruction) -> bool:
