@@ -5,6 +5,7 @@ from pathlib import Path
 
 from daedal.hw import accumulators, marks, supervisor
 from daedal.hw.alu_lanes import AluLanes
+from daedal.hw.product import DotProducts
 from daedal.hw.requantize import Requantizer
 from daedal.isa.variant import load_variant
 
@@ -20,10 +21,11 @@ def test_constants() -> None:
         assert [getattr(module, name) for module in homes] == [int(value)], name
 
 
-def test_latencies_of_the_alu() -> None:
+def test_latencies() -> None:
     vta = load_variant("vta")
     assert AluLanes.latency() == 7 and "ordinary operations then take 7" in PAGE
     assert f"REQUANTIZE 6 plus the multiplier (`vta`: {Requantizer.latency(vta)})" in PAGE
+    assert f"`DotProducts.latency` (`vta`: {DotProducts.latency(vta.array)})" in PAGE
 
 
 def test_every_file_named_is_there() -> None:
