@@ -11,6 +11,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.alu_lanes import AluLanes
+from daedal.hw.hardware_lane import matches
 from daedal.hw.interfaces import (
     Activity,
     accumulator_ports,
@@ -206,13 +207,13 @@ class Alu(wiring.Component):
         acc_bits = scratchpad(variant, Memory.ACC).index_bits
         out_bits = scratchpad(variant, Memory.OUT).index_bits
         illegal, beyond = Signal(), Signal()
-        reads_src, reads_dst, moves = Signal(), Signal(), Signal()
+        reads_src, reads_dst, unary = Signal(), Signal(), Signal()
         m.d.comb += [
-            moves.eq(control.operation == AluOp.MOV),
+            unary.eq(matches(control.operation, lambda op: not op.takes_x)),
             start.requantize.eq(control.operation == AluOp.REQUANTIZE),
-            reads_src.eq(start.work & ~(moves & control.use_immediate & ~start.requantize)),
-            reads_dst.eq(start.work & ~(moves | start.requantize | control.use_immediate)),
-            illegal.eq(~step.skip & (control.operation > max(AluOp))),
+            reads_src.eq(start.work & ~(unary & control.use_immediate & ~start.requantize)),
+            reads_dst.eq(start.work & ~(unary | control.use_immediate)),
+            illegal.eq(~step.skip & ~matches(control.operation, lambda op: True)),
             beyond.eq(
                 step.out_of_range
                 | (
@@ -224,10 +225,7 @@ class Alu(wiring.Component):
                             dst[out_bits:].any(),
                         )
                         # A register form reads the accumulator row of that number.
-                        | (
-                            ~(moves | start.requantize | control.use_immediate)
-                            & dst[acc_bits:].any()
-                        )
+                        | (~(unary | control.use_immediate) & dst[acc_bits:].any())
                     )
                 )
             ),

@@ -31,7 +31,6 @@ WATCHDOG_DEFAULT_CYCLES = 1 << 20
 _GROUP_WORDS = 8
 
 
-
 class Control(wiring.Component):
     """Registers behind AXI4-Lite.
 
@@ -114,9 +113,7 @@ class Control(wiring.Component):
             with m.If(hits[name] & ~self.running):
                 for lane in range(4):
                     with m.If(strobes[lane]):
-                        m.d.sync += value[8 * lane : 8 * lane + 8].eq(
-                            word[8 * lane : 8 * lane + 8]
-                        )
+                        m.d.sync += value[8 * lane : 8 * lane + 8].eq(word[8 * lane : 8 * lane + 8])
 
         status = Cat(self.running, done, ~self.running, done)
         values = self._readable(settings, status, gie, ier, isr)

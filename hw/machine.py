@@ -90,7 +90,9 @@ class _Blocks:
         self.write_master = place("write_master", WriteMaster(variant=variant), cleared=False)
         self.fetch = place("fetch", Fetch(variant=variant))
         self.tokens = place("tokens", TokenFile(variant=variant))
-        self.marks = place("mark_recorder", MarkRecorder(variant=variant)) if self.has_marks else None
+        self.marks = None
+        if self.has_marks:
+            self.marks = place("mark_recorder", MarkRecorder(variant=variant))
         self.queues, self.gates = {}, {}
         for unit in QUEUED_UNITS:
             name = unit.name.lower()

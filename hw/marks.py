@@ -1,4 +1,4 @@
-"""Marks: records of a unit's counters, written to a ring in memory when a marked instruction retires.
+"""Marks: a unit's counters, written to a ring in memory when a marked instruction retires.
 
 Input: retirements and counters. Output: write requests and bus words for the write master.
 """
@@ -81,9 +81,7 @@ class MarkRecorder(wiring.Component):
         m.submodules.in_flight = in_flight = fifo.SyncFIFO(width=2 + INDEX_BITS, depth=_IN_FLIGHT)
         self._send(m, queues, in_flight)
         self._acknowledge(m, in_flight)
-        m.d.comb += self.idle.eq(
-            ~in_flight.r_rdy & ~Cat(queue.r_rdy for queue in queues).any()
-        )
+        m.d.comb += self.idle.eq(~in_flight.r_rdy & ~Cat(queue.r_rdy for queue in queues).any())
         return m
 
     def _collect(self, m: Module, unit: Unit) -> fifo.SyncFIFO:

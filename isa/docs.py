@@ -53,8 +53,8 @@ def isa_page(variant: Variant) -> str:
     """The reference page of the instruction set, with the bit positions of `variant`."""
     parts = [
         "# Instruction set\n",
-        "Generated from `isa/table.py`, `isa/scratchpad.py` and `isa/registers.py` by `make "
-        "docs`; do not edit.\n",
+        "Generated from `isa/table.py`, `isa/alu_operations.py`, `isa/scratchpad.py` and "
+        "`isa/registers.py` by `make docs`; do not edit.\n",
         f"Widths are those of variant `{variant.name}` (instructions of "
         f"{instruction_bits(variant)} bits); other variants derive theirs from the same table.\n",
         "## Units\n",
@@ -94,6 +94,10 @@ def isa_page(variant: Variant) -> str:
     parts += [
         "## Modes and operations\n",
         *(_prose(kind) for kind in (LoadMemory, GemmMode, AluOp)),
+        _table(
+            ("operation", "code", "result"),
+            ((op.name, op.value, op.meaning) for op in AluOp),
+        ),
         "## Registers\n",
         _table(
             ("register", "offset", "access", "meaning"),

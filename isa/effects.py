@@ -63,11 +63,13 @@ def effects(variant: Variant, instruction: Instruction, uops: UopArray | None) -
             Access(Memory.ACC, rows_of["acc"], True),
         ]
     result = [Access(Memory.UOP_ALU, slots, False)]
-    if not (instruction.use_immediate and instruction.operation == AluOp.MOV):
+    operation = AluOp(instruction.operation)
+    requantizes = operation is AluOp.REQUANTIZE
+    if operation.takes_x or requantizes or not instruction.use_immediate:
         result.append(Access(Memory.ACC, rows_of["src"], False))
     if reads_destination(instruction):
         result.append(Access(Memory.ACC, rows_of["dst"], False))
-    if instruction.operation == AluOp.REQUANTIZE:
+    if requantizes:
         result.append(Access(Memory.PAR, rows_of["par"], False))
     result.append(Access(OutMemory(instruction.destination).memory, rows_of["dst"], True))
     return result

@@ -105,8 +105,7 @@ def _members(choices: type[enum.IntEnum]) -> list[enum.IntEnum]:
 
 def reads_destination(instruction: Instruction) -> bool:
     """Whether an ALU instruction is of the register form ``dst = op(dst, src)``."""
-    unary = instruction.operation in (AluOp.MOV, AluOp.REQUANTIZE)
-    return not (instruction.use_immediate or unary)
+    return AluOp(instruction.operation).takes_x and not instruction.use_immediate
 
 
 def encode(variant: Variant, instruction: Instruction) -> bytes:

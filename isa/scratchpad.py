@@ -6,6 +6,7 @@ each element padded to a power of two of bits; every row is a whole number of bu
 
 import enum
 from dataclasses import dataclass
+from functools import lru_cache
 
 from daedal.isa.errors import VariantError
 from daedal.isa.variant import Variant
@@ -104,6 +105,7 @@ def scratchpads(variant: Variant) -> dict[Memory, Scratchpad]:
     return result
 
 
+@lru_cache(maxsize=256)
 def scratchpad(variant: Variant, memory: Memory) -> Scratchpad:
     """One scratchpad of `variant`."""
     return scratchpads(variant)[memory]

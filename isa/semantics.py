@@ -14,16 +14,9 @@ import numpy.typing as npt
 from daedal.isa.elements import from_memory, to_memory
 from daedal.isa.errors import ProgramError
 from daedal.isa.instruction import Instruction, reads_destination
+from daedal.isa.lane import NumpyLane
 from daedal.isa.microcode import Expansion, UopArray, expand
-from daedal.isa.numerics import (
-    IntArray,
-    requantize,
-    saturate,
-    shift_left,
-    shift_right_even,
-    shift_right_floor,
-    wrap,
-)
+from daedal.isa.numerics import IntArray, requantize, saturate, wrap
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import AluOp, GemmMode, LoadMemory, Opcode, OutMemory, Unit
 from daedal.isa.transfer import Transfer, transfer
@@ -211,34 +204,11 @@ def _alu_result(state: State, instruction: Instruction, rows: dict[str, IntArray
         )
     if instruction.use_immediate:
         x, y = source, np.broadcast_to(np.int64(instruction.immediate), source.shape)
-    elif operation is AluOp.MOV:
+    elif not operation.takes_x:
         x, y = source, source
     else:
         x, y = state.acc[rows["dst"]], source
-    result = _apply(operation, x, y, state.variant.array.accumulator_bits)
+    assert operation.formula is not None, "only REQUANTIZE has none"
+    lane = NumpyLane(x, y, state.variant.array.accumulator_bits)
+    result: IntArray = operation.formula(lane)
     return saturate(result, state.variant.array.output_bits) if instruction.saturate else result
-
-
-def _apply(operation: AluOp, x: IntArray, y: IntArray, bits: int) -> IntArray:
-    """One ordinary operation; the result is wrapped to accumulator width."""
-    amount = wrap(y, 7)
-    if operation is AluOp.ADD:
-        result = x + y
-    elif operation is AluOp.SUB:
-        result = x - y
-    elif operation is AluOp.MUL:
-        result = wrap(x, 18) * wrap(y, 18)
-    elif operation is AluOp.MIN:
-        result = np.minimum(x, y)
-    elif operation is AluOp.MAX:
-        result = np.maximum(x, y)
-    elif operation is AluOp.SHL:
-        right = shift_right_floor(x, np.clip(-amount, 0, 63))
-        result = np.where(amount >= 0, shift_left(x, np.maximum(amount, 0), bits), right)
-    elif operation in (AluOp.SHR, AluOp.SHR_EVEN):
-        shift_right = shift_right_floor if operation is AluOp.SHR else shift_right_even
-        right = shift_right(x, np.maximum(amount, 0))
-        result = np.where(amount >= 0, right, shift_left(x, np.maximum(-amount, 0), bits))
-    else:
-        result = y
-    return wrap(result, bits)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from daedal.isa.alu_operations import AluOp
 from daedal.isa.errors import VariantError
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
@@ -103,27 +104,6 @@ class GemmMode(enum.IntEnum):
 
     DENSE = 0
     DEPTHWISE = 1
-
-
-class AluOp(enum.IntEnum):
-    """Operations of the tensor ALU; x and y are accumulator elements, or y the immediate.
-
-    Register form: ``ACC[dst] = op(ACC[dst], ACC[src])``; immediate form:
-    ``dst = op(ACC[src], immediate)``. MOV takes y alone; REQUANTIZE takes ``ACC[src]`` and the
-    parameters ``PAR[par]`` and has no immediate form. MUL keeps the low 18 bits of each operand.
-    Shift amounts are the low 7 bits of y, signed; a negative amount shifts the other way.
-    """
-
-    ADD = 0
-    SUB = 1
-    MUL = 2
-    MIN = 3
-    MAX = 4
-    SHL = 5
-    SHR = 6
-    SHR_EVEN = 7
-    MOV = 8
-    REQUANTIZE = 9
 
 
 @dataclass(frozen=True)

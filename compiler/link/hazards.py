@@ -9,16 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.link.placed import BeatRange, PlacedInstruction
+from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.scratchpad import scratchpads
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["NO_INSTRUCTION", "NUM_QUEUES", "Hazards"]
+__all__ = ["NUM_QUEUES", "Hazards"]
 
 NUM_QUEUES = 4
 """LOAD, GEMM, ALU and STORE."""
-
-NO_INSTRUCTION = -1
 
 _Indices = npt.NDArray[np.int32]
 

@@ -12,12 +12,13 @@ from daedal.compiler.link.memory_plan import MemoryPlan, Place, plan_memory
 from daedal.compiler.link.place import Placement, table_name
 from daedal.compiler.link.placed import PlacedInstruction
 from daedal.compiler.link.resolve import resolve
-from daedal.compiler.link.tokens import Waits, insert_tokens
+from daedal.compiler.link.tokens import insert_tokens
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.tensor import TensorSpec
+from daedal.isa.tokens import Waits
 from daedal.isa.variant import Variant
 
 __all__ = ["LinkReport", "LinkedProgram", "link"]
@@ -110,7 +111,7 @@ def _finished(items: Sequence[PlacedInstruction], waits: Waits) -> list[Instruct
     for number, item in enumerate(items):
         last[item.layer, item.unit] = number
     result = []
-    for number, (item, (pop, push)) in enumerate(zip(items, waits.masks(items), strict=True)):
+    for number, (item, (pop, push)) in enumerate(zip(items, waits.masks(), strict=True)):
         marked = last[item.layer, item.unit] == number
         result.append(
             item.instruction.replace(

@@ -129,9 +129,7 @@ def cache_write(
 def set_scope(
     func: PrimFunc, body: Stmt, name: str, index: int | str, scope: str
 ) -> tuple[Stmt, Buffer, Buffer]:
-    """Move a buffer to another scope; see `Schedule.set_scope`. Returns the old and the new buffer
-    too.
-    """
+    """Move a buffer to another scope; returns the body, the old and the new buffer."""
     site = find_site(func, name)
     old = pick(site, site.block.writes, index, "writes").buffer
     if old in func.params:

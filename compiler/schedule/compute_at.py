@@ -1,6 +1,4 @@
-"""Moving a block under a loop of its consumer or of its producer, with just the region needed
-there.
-"""
+"""Moving a block under a loop of its consumer or producer, for the region needed there."""
 
 from collections.abc import Mapping
 

@@ -45,9 +45,7 @@ def seq(parts: Sequence[Stmt]) -> Stmt:
 
 
 def map_stmt(stmt: Stmt, visit: Callable[[Stmt], Stmt | None]) -> Stmt:
-    """Rebuild from the top: where `visit` returns a statement it stands for the node; blocks stay
-    whole.
-    """
+    """Rebuild from the top; what `visit` returns stands for a node, and blocks stay whole."""
     replaced = visit(stmt)
     if replaced is not None:
         return replaced
@@ -151,8 +149,7 @@ def contains(stmt: Stmt, names: frozenset[str]) -> bool:
 def insert_at(
     stmt: Stmt, loop: Var | None, new: Stmt, names: frozenset[str], after: bool = False
 ) -> Stmt:
-    """Insert `new` in the body of `loop` (None: of the function), next to the blocks called
-    `names`.
+    """Insert `new` in the body of `loop` (None: the function), beside the blocks called `names`.
 
     It goes before the first statement that contains one of them, or after the last.
     """
@@ -189,9 +186,7 @@ def edit_block(
     load: Callable[[Load], Expr | None],
     store: Mapping[Buffer, Buffer] | None = None,
 ) -> Block:
-    """`block` with its loads rewritten and the targets of its stores replaced, regions derived
-    anew.
-    """
+    """`block` with its loads and the targets of its stores replaced, regions derived anew."""
     targets = store or {}
 
     def expr(node: Expr) -> Expr | None:

@@ -36,8 +36,7 @@ def build_nest(block: Block, ranges: Mapping[Axis, Range], extents: Mapping[Var,
 
 
 def solve_ranges(block: Block, touched: Region, needed: Region) -> dict[Axis, Range]:
-    """Which part of its domain `block` needs to run for `touched` (over its variables) to hold
-    `needed`.
+    """The part of its domain that `block` has to run for `touched` to hold `needed`.
 
     Each dimension of `touched` speaks of at most one variable, as ``c*v + d : +c``; dimensions
     that do not are left out of the answer.
@@ -65,9 +64,7 @@ def solve_ranges(block: Block, touched: Region, needed: Region) -> dict[Axis, Ra
 
 
 def require_separate(block: Block, region: Region, what: str) -> None:
-    """Refuse a block that writes dimensions which mix its variables, or one variable in two
-    dimensions.
-    """
+    """Refuse a block that does not write one variable of its own per dimension."""
     seen: set[Var] = set()
     for part in region.ranges:
         used = free_vars(part.min)

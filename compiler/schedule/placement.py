@@ -1,5 +1,4 @@
-"""Where buffers live: each at the innermost statement around all its uses, as large as needed
-there.
+"""Where buffers live: at the innermost statement around all uses, as large as needed there.
 
 Every primitive ends here, so a buffer that has come to be produced and consumed under one loop
 moves into that loop and shrinks to the region used in one iteration: halo rows of a convolution
@@ -44,7 +43,7 @@ def strip_allocations(func: PrimFunc) -> tuple[Stmt, Notes]:
 
 
 def place_allocations(func: PrimFunc, body: Stmt, notes: Notes) -> PrimFunc:
-    """`func` with `body`, and every buffer in it that is no parameter allocated where it belongs."""
+    """`func` with `body`, and all buffers but the parameters allocated where they belong."""
     params = set(func.params)
     used: dict[Buffer, None] = {}
     sites, _ = collect(body)

@@ -1,4 +1,4 @@
-"""The decorator that makes a method of `Schedule` a primitive: verified, recorded, all or nothing."""
+"""What makes a method of `Schedule` a primitive: verified, recorded, all or nothing."""
 
 import functools
 import inspect
@@ -21,9 +21,7 @@ R = TypeVar("R")
 
 
 class HandleTable:
-    """Names of the handles that a schedule gave out: b0, b1, ... for blocks, l0, l1, ... for
-    loops.
-    """
+    """Names of the handles that a schedule gave out: b0, b1, ... blocks; l0, l1, ... loops."""
 
     def __init__(self) -> None:
         self.names: dict[Handle, str] = {}

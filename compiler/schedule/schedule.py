@@ -99,8 +99,11 @@ class Schedule:
 
         Where the factors do not divide the extent, a predicate clips the last iterations::
 
-            for i in 7:                 ->    for i_0 in 2, i_1 in 4:
-                block b(vi:7 = i)                 block b(vi:7 = i_0 * 4 + i_1) where i_0 * 4 + i_1 < 7
+            for i in 7:
+                block b(vi:7 = i)
+            ->
+            for i_0 in 2, i_1 in 4:
+                block b(vi:7 = i_0 * 4 + i_1) where i_0 * 4 + i_1 < 7
         """
         bare = self._bare()
         body, variables = loops.split(bare.body, find_loop(bare, loop.var), factors)
@@ -109,8 +112,7 @@ class Schedule:
 
     @primitive
     def fuse(self, *nested: LoopRef) -> LoopRef:
-        """Replace loops directly inside one another, outermost first, by one over all their
-        iterations::
+        """Replace loops directly inside one another by one over all their iterations::
 
         for i in 2, j in 3:              ->    for i_j in 6:
             block b(vi:2 = i, vj:3 = j)            block b(vi:2 = i_j // 3, vj:3 = i_j % 3)
@@ -122,8 +124,7 @@ class Schedule:
 
     @primitive
     def reorder(self, *order: LoopRef) -> None:
-        """Put loops of one nest in the given order, outermost first; the others stay where they
-        are::
+        """Put loops of one nest in the given order; the others stay where they are::
 
         for i in 2, j in 3, k in 4: ...    -> (k, i) ->    for k in 4, j in 3, i in 2: ...
         """
@@ -187,7 +188,7 @@ class Schedule:
 
     @primitive
     def reverse_compute_at(self, block: BlockRef, loop: LoopRef) -> None:
-        """Compute a block under a loop of its producers, each time just for what they wrote there."""
+        """Compute a block under a loop of its producers, for what they wrote there."""
         bare = self._bare()
         target = find_loop(bare, loop.var)
         self._update(compute_at.reverse_compute_at(bare, bare.body, block.name, target))
@@ -238,9 +239,7 @@ class Schedule:
 
     @primitive
     def double_buffer(self, block: BlockRef, write: int | str = 0) -> None:
-        """Keep two instances of a buffer that the block writes, so that filling one overlaps using
-        the other.
-        """
+        """Keep two instances of a written buffer: filling one overlaps using the other."""
         bare = self._bare()
         site = find_site(bare, block.name)
         buffer = cache.pick(site, site.block.writes, write, "writes").buffer
@@ -255,9 +254,7 @@ class Schedule:
 
     @primitive
     def decompose_reduction(self, block: BlockRef, loop: LoopRef) -> BlockRef:
-        """Initialize before `loop`, in a block of its own (``name_init``), and only update in
-        `block`.
-        """
+        """Initialize before `loop`, in a block ``name_init``, and only update in `block`."""
         bare = self._bare()
         target = find_loop(bare, loop.var)
         body, name = decompose.decompose_reduction(bare, bare.body, block.name, target)
@@ -266,9 +263,7 @@ class Schedule:
 
     @primitive
     def blockize(self, loop: LoopRef) -> BlockRef:
-        """Make the nest from `loop` inwards one block, whose variables are those of the loops
-        outside.
-        """
+        """Make the nest from `loop` inwards one block over the loops outside."""
         bare = self._bare()
         nest, outer = self._nest(bare, loop, "blockize")
         body, name = blockize(bare.body, nest.loops[0], outer)

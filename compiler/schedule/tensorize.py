@@ -45,9 +45,7 @@ def matched(nest: Nest, intrin: Intrin) -> Match:
 
 
 def annotated(body: Stmt, name: str, intrin: Intrin, match: Match) -> Stmt:
-    """Write the intrinsic, its operands in the order of the block's reads, and immediates on the
-    block.
-    """
+    """Write the intrinsic, its operands (in the order of reads) and immediates on the block."""
     sites, _ = collect(body)
     site = next(site for site in sites if site.block.name == name)
     block = site.block

@@ -38,8 +38,7 @@ def placeholder(shape: Sequence[int], dtype: str, name: str) -> Tensor:
 
 
 def compute(shape: Sequence[int], fn: Callable[..., Expr], name: str) -> Tensor:
-    """The tensor whose element at (i, j, ...) is ``fn(i, j, ...)``; axes are named as fn names
-    them.
+    """The tensor of elements ``fn(i, j, ...)``; axes are named as fn names them.
 
     Raises
     ------

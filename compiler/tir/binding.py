@@ -44,7 +44,7 @@ def value_ranges(
 def clip_conditions(
     iter_vars: Sequence[Axis], values: Sequence[Expr], extents: Mapping[Var, int]
 ) -> list[Expr]:
-    """The conditions that keep each value inside the domain of its variable, where bounds do not."""
+    """The conditions that keep each value in the domain of its variable."""
     conditions: list[Expr] = []
     for axis, value in zip(iter_vars, values, strict=True):
         limits = bounds(value, extents)

@@ -40,6 +40,7 @@ __all__ = [
     "Var",
     "all_of",
     "as_expr",
+    "binary",
     "eq",
     "maximum",
     "minimum",
@@ -57,43 +58,43 @@ class Expr:
     dtype: str
 
     def __add__(self, other: ExprLike) -> Expr:
-        return _binary("+", self, other)
+        return binary("+", self, other)
 
     def __radd__(self, other: ExprLike) -> Expr:
-        return _binary("+", other, self)
+        return binary("+", other, self)
 
     def __sub__(self, other: ExprLike) -> Expr:
-        return _binary("-", self, other)
+        return binary("-", self, other)
 
     def __rsub__(self, other: ExprLike) -> Expr:
-        return _binary("-", other, self)
+        return binary("-", other, self)
 
     def __mul__(self, other: ExprLike) -> Expr:
-        return _binary("*", self, other)
+        return binary("*", self, other)
 
     def __rmul__(self, other: ExprLike) -> Expr:
-        return _binary("*", other, self)
+        return binary("*", other, self)
 
     def __truediv__(self, other: ExprLike) -> Expr:
-        return _binary("/", self, other)
+        return binary("/", self, other)
 
     def __rtruediv__(self, other: ExprLike) -> Expr:
-        return _binary("/", other, self)
+        return binary("/", other, self)
 
     def __floordiv__(self, other: ExprLike) -> Expr:
-        return _binary("//", self, other)
+        return binary("//", self, other)
 
     def __mod__(self, other: ExprLike) -> Expr:
-        return _binary("%", self, other)
+        return binary("%", self, other)
 
     def __lshift__(self, other: ExprLike) -> Expr:
-        return _binary("<<", self, other)
+        return binary("<<", self, other)
 
     def __rshift__(self, other: ExprLike) -> Expr:
-        return _binary(">>", self, other)
+        return binary(">>", self, other)
 
     def __neg__(self) -> Expr:
-        return _binary("-", 0, self)
+        return binary("-", 0, self)
 
     def __lt__(self, other: ExprLike) -> Expr:
         return _compare("<", self, other)
@@ -139,8 +140,7 @@ class Var(Expr):
 
 @dataclass(frozen=True, eq=False)
 class Axis(Var):
-    """A variable with a domain [0, extent): an axis of a computation, or an iteration variable of
-    a block.
+    """A variable with a domain [0, extent): an axis of a tensor, or a variable of a block.
 
     `kind` is "spatial" (instances are independent) or "reduce" (instances accumulate).
     """
@@ -296,9 +296,7 @@ class PaddedView:
 
 @dataclass(frozen=True)
 class Load(Expr):
-    """``buffer[indices]``; outside the shape it reads `pad_value`, or is illegal where that is
-    None.
-    """
+    """``buffer[indices]``; outside the shape it reads `pad_value`, illegal where None."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -351,12 +349,12 @@ def select(condition: Expr, true: ExprLike, false: ExprLike) -> Expr:
 
 def minimum(a: ExprLike, b: ExprLike) -> Expr:
     """The smaller of two values."""
-    return _binary("min", a, b)
+    return binary("min", a, b)
 
 
 def maximum(a: ExprLike, b: ExprLike) -> Expr:
     """The larger of two values."""
-    return _binary("max", a, b)
+    return binary("max", a, b)
 
 
 def eq(a: ExprLike, b: ExprLike) -> Expr:
@@ -400,7 +398,8 @@ def _check_bool(op: str, *operands: Expr) -> None:
             )
 
 
-def _binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
+def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
+    """``a op b`` with its dtypes checked; constants and neutral elements of indices fold."""
     left, right = _one_dtype(op, a, b)
     dtype = left.dtype
     if dtype == "bool" or (op == "/" and dtype != "float32"):

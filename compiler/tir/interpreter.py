@@ -147,8 +147,7 @@ class _Machine:
         self.execute(block.body, inner)
 
     def _at_once(self, stmt: Stmt, points: dict[Var, Array], count: int) -> None:
-        """Run `stmt` at `count` points together; `points` holds (count,) arrays, in execution
-        order.
+        """Run `stmt` at `count` points together; `points` holds arrays in execution order.
 
         All inits run before all updates: an element's init comes before its updates in any order.
         """

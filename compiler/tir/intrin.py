@@ -1,5 +1,4 @@
-"""Tensor intrinsics: what one instruction computes, as a block pattern, and matching blocks
-against it.
+"""Tensor intrinsics: what one instruction computes, as a pattern that blocks match.
 
 A pattern is a block over small buffers whose dimensions are the row dimensions of a scratchpad:
 the GEMM core's is ``c[b, o] = c[b, o] + int32(a[b, i]) * int32(w[o, i])``. It matches a nest of

@@ -1,4 +1,4 @@
-"""Scalar intrinsics: functions on numbers that expressions may call, with their numpy definition."""
+"""Scalar intrinsics: functions that expressions may call, with their numpy definition."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +16,7 @@ __all__ = ["INTRINSICS", "Intrinsic", "call"]
 
 @dataclass(frozen=True)
 class Intrinsic:
-    """`evaluate` maps numpy arrays (one per parameter) to one array; `integer` says what it works
-    on.
-    """
+    """`evaluate` maps one numpy array per parameter to one; `integer` says what it works on."""
 
     name: str
     parameters: tuple[str, ...]

@@ -14,9 +14,7 @@ __all__ = ["Linear", "bounds", "linear", "simplify"]
 class Linear:
     """``sum(coefficient * term) + constant``.
 
-    Terms are variables, or expressions that are not affine in any (``f // 7``). No coefficient is
-    0.
-    """
+    Terms are variables, or expressions not affine in any (``f // 7``). No coefficient is 0."""
 
     terms: tuple[tuple[Expr, int], ...]
     constant: int
@@ -31,9 +29,7 @@ class Linear:
         return self.coefficients.get(term, 0)
 
     def split(self, variables: Iterable[Var]) -> "tuple[Linear, Linear] | None":
-        """The part that depends only on `variables` (no constant), and the rest; None where a term
-        mixes.
-        """
+        """The part in `variables` alone (no constant), and the rest; None where a term mixes."""
         inside = set(variables)
         first: list[tuple[Expr, int]] = []
         second: list[tuple[Expr, int]] = []
@@ -79,8 +75,7 @@ def linear(expr: Expr, variables: Iterable[Var] | None = None) -> Linear | None:
 
 
 def bounds(expr: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | None:
-    """Smallest and largest value where every variable v lies in [0, extents[v]); None where one is
-    unknown.
+    """Smallest and largest value over all v in [0, extents[v]); None where one is unknown.
 
     Exact for affine forms of independent variables; never too narrow.
     """
@@ -96,9 +91,7 @@ def bounds(expr: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | None:
 
 
 def simplify(expr: Expr, extents: Mapping[Var, int] | None = None) -> Expr:
-    """A shorter equal index expression: like terms joined, ``//`` and ``%`` resolved where bounds
-    allow.
-    """
+    """A shorter equal expression: like terms joined, ``//`` and ``%`` resolved by bounds."""
     ranges = extents or {}
 
     def visit(node: Expr) -> Expr | None:
@@ -165,9 +158,7 @@ def _term_bounds(term: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | No
 
 
 def _divide(node: Binary, divisor: int, extents: Mapping[Var, int]) -> Expr:
-    """Split the dividend into a multiple of the divisor and a rest; a rest within [0, divisor)
-    vanishes.
-    """
+    """Split the dividend into a multiple of the divisor and a rest, which may vanish."""
     form = _linear(node.a)
     whole = tuple((term, factor // divisor) for term, factor in form.terms if factor % divisor == 0)
     rest_terms = tuple((term, factor) for term, factor in form.terms if factor % divisor)

@@ -1,6 +1,4 @@
-"""Which boxes of buffers a statement touches: the region inference behind compute_at and
-cache_read.
-"""
+"""Which boxes of buffers a statement touches: region inference."""
 
 from collections.abc import Iterable, Mapping
 

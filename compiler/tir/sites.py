@@ -11,9 +11,7 @@ __all__ = ["Scope", "Site", "collect", "nested_realizes"]
 
 @dataclass(frozen=True)
 class Site:
-    """A block that no other block encloses, in execution order, and the loops around it, outermost
-    first.
-    """
+    """A block that no other block encloses, and the loops around it, outermost first."""
 
     realize: BlockRealize
     loops: tuple[For, ...]

@@ -102,7 +102,7 @@ class For(Stmt):
 
 @dataclass(frozen=True)
 class Allocation:
-    """A buffer that exists while one statement runs; only `window` of its logical shape is backed."""
+    """A buffer that exists while one statement runs; only `window` of it is backed."""
 
     buffer: Buffer
     window: tuple[Range, ...]

@@ -282,9 +282,7 @@ def _supplies(writer: Site, reader: Site, region: Region) -> bool:
 
 
 def _produces(writer: Site, shared: int, needed: Region, fixed: Mapping[Var, int]) -> bool:
-    """Whether the loops of `writer` below the `shared` outermost ones write all of `needed`,
-    reduced.
-    """
+    """Whether `writer`, below its `shared` outermost loops, completely writes `needed`."""
     block = writer.block
     running = {loop.var: loop.extent for loop in writer.loops[shared:]}
     ranges = dict(zip(block.iter_vars, value_ranges(writer.realize, running, fixed), strict=True))

@@ -16,7 +16,7 @@ from daedal.compiler.tir.expr import (
     Reduce,
     Select,
     Var,
-    _binary,
+    binary,
 )
 
 __all__ = ["children", "free_vars", "loads", "replace_buffers", "rewrite", "substitute", "walk"]
@@ -87,7 +87,7 @@ def _rebuilt(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
         return expr
     match expr:
         case Binary(op, _, _):
-            return _binary(op, *parts)
+            return binary(op, *parts)
         case Compare(op, _, _):
             return Compare(op, *parts)
         case And():

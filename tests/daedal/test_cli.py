@@ -395,3 +395,12 @@ def test_device_failures_exit_with_one(
     dataclasses.replace(artifact, program=program).save(broken)
     status, out, err = run("run", broken, "-i", built / "images.npz")
     assert status == 1 and out == "" and "every pop must find a token" in err
+
+
+def test_interrupted(run: Run, built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_path: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "load_arrays", interrupt)
+    status, out, err = run("run", built / "digits.daedal", "-i", built / "images.npz")
+    assert status == 130 and out == "" and "Traceback" not in err

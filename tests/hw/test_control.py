@@ -130,7 +130,8 @@ def test_status_is_readable_and_not_writable(rng: np.random.Generator) -> None:
         ctx.set(dut.marks_written, 17)
         expected = {"id": ID_VALUE, "error": 0x309, "error_instruction": 1234, "marks_written": 17}
         fingerprint = int(TINY.fingerprint, 16)
-        expected |= {"fingerprint_lo": fingerprint & 0xFFFFFFFF, "fingerprint_hi": fingerprint >> 32}
+        words = {"lo": fingerprint & 0xFFFFFFFF, "hi": fingerprint >> 32}
+        expected |= {f"fingerprint_{half}": word for half, word in words.items()}
         for offset, name in enumerate(("cycles", "beats_read", "beats_written")):
             expected |= {f"{name}_lo": offset, f"{name}_hi": offset + 5}
         for unit in Unit:

@@ -176,9 +176,9 @@ def test_a_failed_write_names_the_marked_instruction(
         present(ctx, r, Unit.STORE, 7)
         await ctx.tick()
         ctx.set(r.retire3.valid, 0)
-        seen = await ctx.tick().sample(
-            r.error.code, r.error_unit, r.error.index
-        ).until(r.error.valid)
+        seen = (
+            await ctx.tick().sample(r.error.code, r.error_unit, r.error.index).until(r.error.valid)
+        )
         assert tuple(seen) == (code, Unit.STORE, 21)
         assert ctx.get(r.written) == 0
 

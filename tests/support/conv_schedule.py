@@ -17,9 +17,7 @@ def schedule_conv2d(
     tile_in: int = 1,
     threads: int = 1,
 ) -> None:
-    """Tile, cache, tensorize `tests.support.tensor_programs.conv2d`; `check` runs after every
-    primitive.
-    """
+    """Tile, cache and tensorize `conv2d`; `check` runs after every primitive."""
 
     def done() -> None:
         check()

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from daedal.isa.effects import effects, external
+from daedal.isa.errors import ProgramError
 from daedal.isa.instruction import Instruction, unit_mask
-from daedal.isa.microcode import encode_uops
+from daedal.isa.microcode import encode_uops, expand
 from daedal.isa.numerics import integer_range
 from daedal.isa.program import Program
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -33,10 +34,15 @@ from daedal.isa.variant import Variant
 __all__ = ["RandomProgram", "random_program"]
 
 REGION_BEATS = 1024
-ROWS_USED = 192
-"""Rows of each scratchpad that a program works in: few enough that accesses collide often."""
+WINDOW_ROWS = 64
+"""A program works in the first and the last so many rows of each scratchpad: few enough that
+accesses collide often, and both sides of the accumulators' banks."""
 UOPS = 32
+UOP_GROUP = 4
+LONGEST_SEQUENCE = 12
 MAX_STEPS = 160
+LONG_BEATS = 96
+"""Bus words of a row of memory that takes several bursts."""
 
 
 @dataclass
@@ -54,6 +60,7 @@ class _Draft:
     rng: np.random.Generator
     instructions: list[Instruction] = field(default_factory=list)
     uops: dict[Unit, np.ndarray] = field(default_factory=dict)
+    first_uop: dict[Unit, int] = field(default_factory=dict)
 
     def below(self, limit: int) -> int:
         """A number in [0, limit), small ones and the largest more often."""
@@ -65,11 +72,21 @@ class _Draft:
             return limit - 1
         return int(self.rng.integers(limit))
 
-    def rows(self, memory: Memory) -> int:
-        return min(ROWS_USED, scratchpad(self.variant, memory).depth_rows)
+    def pick(self, *choices: int) -> int:
+        return int(choices[int(self.rng.integers(len(choices)))])
+
+    def windows(self, memory: Memory) -> list[tuple[int, int]]:
+        """Row ranges [begin, end) that programs use."""
+        return _windows(scratchpad(self.variant, memory).depth_rows)
 
     def chance(self, odds: float) -> bool:
         return bool(self.rng.random() < odds)
+
+
+def _windows(depth: int) -> list[tuple[int, int]]:
+    if depth <= 2 * WINDOW_ROWS:
+        return [(0, depth)]
+    return [(0, WINDOW_ROWS), (depth - WINDOW_ROWS, depth)]
 
 
 def random_program(variant: Variant, seed: int, *, length: int = 24) -> RandomProgram:
@@ -84,42 +101,61 @@ def random_program(variant: Variant, seed: int, *, length: int = 24) -> RandomPr
         draft.instructions.append(_load(draft, memory))
     draw = {Unit.LOAD: _load, Unit.GEMM: _gemm, Unit.ALU: _alu, Unit.STORE: _store}
     while len(draft.instructions) < length:
-        unit = Unit(int(rng.choice(4, p=(0.3, 0.25, 0.3, 0.15))))
+        unit = Unit(int(rng.choice(4, p=(0.25, 0.2, 0.4, 0.15))))
         instruction = draw[unit](draft)
-        if draft.chance(0.05):
-            instruction = _emptied(instruction)
+        if draft.chance(0.08):
+            instruction = _emptied(draft, instruction)
         if draft.chance(0.1):
             instruction = instruction.replace(mark=1, tag=int(rng.integers(1 << 16)))
         draft.instructions.append(instruction)
-    for memory in OutMemory:
-        draft.instructions.append(_dump(draft, memory))
+    dump_beats = _dump(draft)
     instructions = [*_with_tokens(draft), Instruction.of(Opcode.FINISH)]
     size = REGION_BEATS * bus
-    dump = sum(_dump_bytes(draft, memory) for memory in OutMemory)
+    outputs = size + dump_beats * bus
     program = Program(
-        variant, tuple(instructions), constants.tobytes(), (size, size, size + dump, size)
+        variant, tuple(instructions), constants.tobytes(), (size, size, outputs, size)
     )
     contents = {base: rng.integers(0, 256, size, dtype=np.uint8).tobytes() for base in (1, 2, 3)}
     return RandomProgram(program, contents, seed)
 
 
 def _draw_uops(draft: _Draft, unit: Unit, constants: np.ndarray) -> None:
-    """Put `UOPS` micro-ops at the start of the constants (GEMM) or behind them (ALU); load them."""
+    """Draw micro-ops into the constants (GEMM's first) and load them low or high in their memory.
+
+    Neighbours form groups: rows close together, so that they meet soon, or spread out, or far up.
+    """
+    variant, rng = draft.variant, draft.rng
     fields = {}
-    for name, item in micro_op_layout(draft.variant, unit).items():
-        reach = min(1 << item.width, ROWS_USED // 4)
-        fields[name] = [draft.below(reach) for _ in range(UOPS)]
-    words = encode_uops(draft.variant, unit, fields)
-    draft.uops[unit] = words
+    for name, item in micro_op_layout(variant, unit).items():
+        column = []
+        for _ in range(UOPS // UOP_GROUP):
+            reach = min(1 << item.width, draft.pick(2, 4, 8, 48))
+            far = draft.chance(0.15) and item.width > 6
+            begin = (1 << item.width) - reach if far else 0
+            column += [begin + draft.below(reach) for _ in range(UOP_GROUP)]
+        fields[name] = column
+    if unit is Unit.ALU:
+        # The second half reads what it wrote some vectors before, where the bases agree.
+        half, distance = UOPS // 2, int(rng.integers(1, 10))
+        reach = scratchpad(variant, Memory.ACC).depth_rows
+        if max(fields["dst"][half:]) < reach:
+            fields["src"][half:] = np.roll(fields["dst"][half:], distance).tolist()
+    words = encode_uops(variant, unit, fields)
     at = 0 if unit is Unit.GEMM else UOPS * 8
     constants[at : at + UOPS * 8] = words.view(np.uint8)
     memory = LoadMemory.UOP_GEMM if unit is Unit.GEMM else LoadMemory.UOP_ALU
-    rows = UOPS * 8 // max(8, draft.variant.bus_bytes)
+    pad = scratchpad(variant, memory.memory)
+    rows = UOPS // pad.elements
+    row = draft.pick(0, pad.depth_rows - rows, int(rng.integers(pad.depth_rows - rows + 1)))
+    draft.first_uop[unit] = first = row * pad.elements
+    draft.uops[unit] = np.zeros(pad.depth_rows * pad.elements, dtype=np.uint64)
+    draft.uops[unit][first : first + UOPS] = words
     draft.instructions.append(
         Instruction.of(
             Opcode.LOAD,
             memory=memory,
-            offset_beats=at // draft.variant.bus_bytes,
+            row=row,
+            offset_beats=at // variant.bus_bytes,
             blocks=1,
             rows=1,
             cols=rows,
@@ -132,35 +168,36 @@ def _load(draft: _Draft, memory: LoadMemory | None = None) -> Instruction:
     data = [m for m in LoadMemory if m not in (LoadMemory.UOP_GEMM, LoadMemory.UOP_ALU)]
     target = memory if memory is not None else data[int(rng.integers(len(data)))]
     for _ in range(100):
-        values = _draw_transfer(draft)
-        values |= {"memory": int(target), "base": int(rng.choice((0, 1, 3)))}
+        values = _draw_transfer(draft, target.memory)
+        values |= {"memory": int(target), "base": draft.pick(0, 1, 3)}
         if target in PADDABLE and draft.chance(0.6):
             for side in ("pad_top", "pad_bottom", "pad_left", "pad_right"):
                 values[side] = int(rng.integers(4)) if draft.chance(0.6) else 0
-            values["pad_value"] = int(rng.choice((0, -1, 7, -128, 127, 32767, -32768)))
-        instruction = Instruction.of(Opcode.LOAD, **values)
-        if _fits(draft, instruction, target.memory):
+            if draft.chance(0.08):
+                values[("rows", "cols")[draft.pick(0, 1)]] = 0
+            values["pad_value"] = draft.pick(0, -1, 7, -128, 127, 32767, -32768)
+        instruction = _placed(draft, Instruction.of(Opcode.LOAD, **values), target.memory)
+        if instruction is not None:
             return instruction
     return Instruction.of(Opcode.LOAD, memory=int(target), blocks=1, rows=1, cols=1)
 
 
 def _store(draft: _Draft) -> Instruction:
-    rng = draft.rng
-    memory = OutMemory(int(rng.integers(2)))
+    memory = OutMemory(draft.pick(0, 1))
     for _ in range(100):
-        values = _draw_transfer(draft)
+        values = _draw_transfer(draft, memory.memory)
+        values |= {"memory": int(memory), "base": draft.pick(2, 3)}
+        instruction = _placed(draft, Instruction.of(Opcode.STORE, **values), memory.memory)
         # Lines of one STORE that overlap would race with themselves on the bus: keep them apart.
-        base = int(rng.choice((2, 3)))
-        instruction = Instruction.of(Opcode.STORE, **values, memory=int(memory), base=base)
-        if _fits(draft, instruction, memory.memory) and _distinct(draft.variant, instruction):
+        if instruction is not None and _distinct(draft.variant, instruction):
             return instruction
     return Instruction.of(Opcode.STORE, memory=int(memory), base=2, blocks=1, rows=1, cols=1)
 
 
-def _draw_transfer(draft: _Draft) -> dict[str, int]:
+def _draw_transfer(draft: _Draft, memory: Memory) -> dict[str, int]:
     rng = draft.rng
-    return {
-        "row": draft.below(64),
+    beats = scratchpad(draft.variant, memory).row_beats(draft.variant)
+    values = {
         "offset_beats": draft.below(REGION_BEATS),
         "blocks": int(rng.integers(1, 4)),
         "rows": int(rng.integers(1, 5)),
@@ -168,21 +205,31 @@ def _draw_transfer(draft: _Draft) -> dict[str, int]:
         "row_stride_beats": draft.below(64),
         "block_stride_beats": draft.below(256),
     }
+    if draft.chance(0.15):
+        # Many words in a row, which cross bursts and pages.
+        values |= {"blocks": 1, "rows": 1, "cols": max(1, LONG_BEATS // beats)}
+        values["offset_beats"] = draft.pick(500, values["offset_beats"])
+    elif draft.chance(0.2):
+        values |= {"blocks": 1, "rows": 1, "cols": 1}
+    return values
 
 
-def _fits(draft: _Draft, instruction: Instruction, memory: Memory) -> bool:
-    height = instruction.rows
-    width = instruction.cols
+def _placed(draft: _Draft, instruction: Instruction, memory: Memory) -> Instruction | None:
+    """The transfer at rows of a window, or None where it does not fit; in memory it must."""
+    height, width = instruction.rows, instruction.cols
     if instruction.opcode is Opcode.LOAD:
         height += instruction.pad_top + instruction.pad_bottom
         width += instruction.pad_left + instruction.pad_right
-    if instruction.row + instruction.blocks * height * width > draft.rows(memory):
-        return False
+    windows = draft.windows(memory)
+    begin, end = windows[int(draft.rng.integers(len(windows)))]
+    room = end - begin - instruction.blocks * height * width
+    if room < 0:
+        return None
     touched = external(draft.variant, instruction)
-    if touched is None:
-        return True
     # The micro-ops at the start of the constants are data as good as any other.
-    return bool(touched.beats[-1] < REGION_BEATS)
+    if touched is not None and touched.beats[-1] >= REGION_BEATS:
+        return None
+    return instruction.replace(row=begin + draft.below(room + 1))
 
 
 def _distinct(variant: Variant, instruction: Instruction) -> bool:
@@ -192,108 +239,143 @@ def _distinct(variant: Variant, instruction: Instruction) -> bool:
     return touched is None or len(touched.beats) == beats
 
 
-def _loop_fields(draft: _Draft, unit: Unit, limits: Mapping[str, int]) -> dict[str, int] | None:
-    """Loops, bases and a micro-op range whose rows stay below `limits`; None if the draw did not."""
+def _loop_fields(
+    draft: _Draft, unit: Unit, windows: Mapping[str, list[tuple[int, int]]]
+) -> dict[str, int] | None:
+    """Loops, bases and a micro-op range whose rows stay in windows; None if the draw did not."""
     rng = draft.rng
-    begin = int(rng.integers(UOPS))
-    end = int(rng.integers(begin, min(UOPS, begin + 8) + 1))
-    values = {"uop_begin": begin, "uop_end": end}
-    steps = end - begin
+    length = int(rng.integers(1, LONGEST_SEQUENCE + 1))
+    begin = int(rng.integers(UOPS - length + 1))
+    first = draft.first_uop[unit]
+    values = {"uop_begin": first + begin, "uop_end": first + begin + length}
     for level in range(LOOPS):
-        values[f"extent{level}"] = int(rng.integers(1, 7)) if draft.chance(0.9) else 0
-        steps *= values[f"extent{level}"]
-    if steps > MAX_STEPS:
+        values[f"extent{level}"] = draft.pick(1, 1, 2, 3, int(rng.integers(1, 7)))
+        length *= values[f"extent{level}"]
+    if length > MAX_STEPS:
         return None
     layout = micro_op_layout(draft.variant, unit)
-    for name, limit in limits.items():
+    for name, choices in windows.items():
         item = layout[name]
-        words = draft.uops[unit][begin:end] >> np.uint64(item.offset)
-        reach = int((words.astype(np.int64) & ((1 << item.width) - 1)).max(initial=0))
+        words = draft.uops[unit][values["uop_begin"] : values["uop_end"]]
+        rows = (words >> np.uint64(item.offset)).astype(np.int64) & ((1 << item.width) - 1)
+        reach = 0
         for level in range(LOOPS):
-            factor = min(int(rng.choice((0, 0, 1, 1, 2, int(rng.integers(32))))), limit - 1)
+            factor = draft.pick(0, 0, 1, 1, 2, int(rng.integers(32))) & ((1 << item.width) - 1)
             values[f"{name}_factor{level}"] = factor
-            reach += factor * max(0, values[f"extent{level}"] - 1)
-        if reach >= limit:
+            reach += factor * (values[f"extent{level}"] - 1)
+        low, high = int(rows.min()), int(rows.max()) + reach
+        fitting = [(a, b) for a, b in choices if b - 1 >= high and b - a > high - low]
+        if not fitting:
             return None
-        values[f"{name}_base"] = draft.below(limit - reach)
+        a, b = fitting[int(rng.integers(len(fitting)))]
+        least = max(0, a - low)
+        values[f"{name}_base"] = least + draft.below(b - high - least)
     return values
 
 
 def _gemm(draft: _Draft) -> Instruction:
-    variant, rng = draft.variant, draft.rng
-    depthwise = variant.array.depthwise_taps > 0 and draft.chance(0.3)
+    variant = draft.variant
+    depthwise = variant.array.depthwise_taps > 0 and draft.chance(0.4)
     vectors = variant.array.block_out if depthwise else 1
-    limits = {
-        "acc": draft.rows(Memory.ACC),
-        "inp": draft.rows(Memory.INP),
-        "wgt": draft.rows(Memory.WGT) * vectors,
+    windows = {
+        "acc": draft.windows(Memory.ACC),
+        "inp": draft.windows(Memory.INP),
+        "wgt": [(a * vectors, b * vectors) for a, b in draft.windows(Memory.WGT)],
     }
     while True:
-        values = _loop_fields(draft, Unit.GEMM, limits)
+        values = _loop_fields(draft, Unit.GEMM, windows)
         if values is not None:
             mode = GemmMode.DEPTHWISE if depthwise else GemmMode.DENSE
-            overwrite = int(rng.integers(2))
-            return Instruction.of(Opcode.GEMM, mode=int(mode), overwrite=overwrite, **values)
+            return Instruction.of(Opcode.GEMM, mode=int(mode), overwrite=draft.pick(0, 1), **values)
 
 
 def _alu(draft: _Draft) -> Instruction:
     variant, rng = draft.variant, draft.rng
-    operation = AluOp(int(rng.integers(len(AluOp))))
-    destination = OutMemory(int(rng.integers(2)))
-    limits = {
-        "dst": min(draft.rows(Memory.ACC), draft.rows(Memory.OUT)),
-        "src": draft.rows(Memory.ACC),
-        "par": draft.rows(Memory.PAR),
-    }
-    immediate = 0
-    if operation is not AluOp.REQUANTIZE:
-        immediate = int(rng.integers(2))
+    operation = list(AluOp)[int(rng.integers(len(AluOp)))]
+    destination = OutMemory(draft.pick(0, 1))
+    immediate = 0 if operation.formula is None else draft.pick(0, 1)
+    dst = draft.windows(destination.memory)
+    if operation.takes_x and not immediate and destination is OutMemory.OUT:
+        # A register form reads the accumulators at dst, too.
+        depth = min(scratchpad(variant, memory.memory).depth_rows for memory in OutMemory)
+        dst = _windows(depth)
+    windows = {"dst": dst, "src": draft.windows(Memory.ACC), "par": draft.windows(Memory.PAR)}
     low, high = integer_range(variant.array.output_bits)
     width = instruction_layout(variant, Opcode.ALU)["immediate"].width
     number = int(rng.integers(*integer_range(width)))
-    if draft.chance(0.5):
-        number = int(rng.choice((0, 1, -1, 3, 8, 31, 63, -64, low, high)))
+    if draft.chance(0.6):
+        number = draft.pick(0, 0, 1, -1, 3, 8, 31, 63, -64, 47, -5, low, high)
     while True:
-        values = _loop_fields(draft, Unit.ALU, limits)
+        values = _loop_fields(draft, Unit.ALU, windows)
         if values is None:
             continue
         bounds = sorted(int(x) for x in rng.integers(low, high + 1, 2))
-        return Instruction.of(
+        instruction = Instruction.of(
             Opcode.ALU,
             operation=int(operation),
             use_immediate=immediate,
             immediate=number,
             destination=int(destination),
-            saturate=int(rng.integers(2)),
+            saturate=draft.pick(0, 1),
             low=bounds[0] if draft.chance(0.5) else low,
             high=bounds[1] if draft.chance(0.5) else high,
             **values,
         )
+        return _chained(draft, instruction) if draft.chance(0.4) else instruction
 
 
-def _emptied(instruction: Instruction) -> Instruction:
-    """The same instruction with nothing to do; its tokens still count."""
+def _chained(draft: _Draft, instruction: Instruction) -> Instruction:
+    """Let sources advance as destinations do, so that micro-ops decide which rows meet."""
+    names = ("base", *(f"factor{level}" for level in range(LOOPS)))
+    changes = {f"src_{name}": getattr(instruction, f"dst_{name}") for name in names}
+    depth = scratchpad(draft.variant, Memory.ACC).depth_rows
+    if max(changes.values()) >= depth:
+        return instruction
+    chained = instruction.replace(**changes)
+    try:
+        rows = expand(draft.variant, chained, draft.uops[Unit.ALU]).rows["src"]
+    except ProgramError:
+        return instruction
+    inside = any(a <= rows.min() and rows.max() < b for a, b in draft.windows(Memory.ACC))
+    return chained if inside else instruction
+
+
+def _emptied(draft: _Draft, instruction: Instruction) -> Instruction:
+    """The same instruction with nothing, or only pads, to do; its tokens still count."""
     if instruction.opcode in (Opcode.LOAD, Opcode.STORE):
-        return instruction.replace(blocks=0)
-    return instruction.replace(uop_end=instruction.uop_begin)
+        if instruction.opcode is Opcode.LOAD and instruction.pad_left and instruction.pad_top:
+            return instruction.replace(**{("rows", "cols")[draft.pick(0, 1)]: 0})
+        return instruction.replace(**{("blocks", "rows", "cols")[draft.pick(0, 1, 2)]: 0})
+    kind = draft.pick(0, 1, 2, 3, 4)
+    if kind < LOOPS:
+        return instruction.replace(**{f"extent{kind}": 0})
+    begin = instruction.uop_begin
+    return instruction.replace(uop_end=begin if kind == LOOPS else max(0, begin - 1))
 
 
-def _dump_bytes(draft: _Draft, memory: OutMemory) -> int:
-    return draft.rows(memory.memory) * scratchpad(draft.variant, memory.memory).row_bytes
+def _dump(draft: _Draft) -> int:
+    """Store every row that the program may have written, behind the rest of the outputs.
 
-
-def _dump(draft: _Draft, memory: OutMemory) -> Instruction:
-    """Store every row that the program may have touched, behind the rest of the outputs."""
-    before = sum(_dump_bytes(draft, other) for other in OutMemory if other < memory)
-    return Instruction.of(
-        Opcode.STORE,
-        memory=int(memory),
-        base=2,
-        offset_beats=REGION_BEATS + before // draft.variant.bus_bytes,
-        blocks=1,
-        rows=1,
-        cols=draft.rows(memory.memory),
-    )
+    Returns the bus words that this takes.
+    """
+    at = 0
+    for memory in OutMemory:
+        beats = scratchpad(draft.variant, memory.memory).row_beats(draft.variant)
+        for begin, end in draft.windows(memory.memory):
+            draft.instructions.append(
+                Instruction.of(
+                    Opcode.STORE,
+                    memory=memory,
+                    base=2,
+                    row=begin,
+                    offset_beats=REGION_BEATS + at,
+                    blocks=1,
+                    rows=1,
+                    cols=end - begin,
+                )
+            )
+            at += (end - begin) * beats
+    return at
 
 
 def _places(draft: _Draft, instruction: Instruction) -> tuple[set, set]:

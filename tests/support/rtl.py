@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from daedal.isa.memory_model import MemoryModel, memory_model
+from daedal.isa.protocols import PAGE_BYTES
 from daedal.isa.variant import Variant
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.rtl.device import RtlDevice
@@ -26,7 +27,8 @@ def placed(case: RandomProgram, timing: MemoryModel | None = None, **options) ->
     bases = [functional.alloc(size) for size in case.program.region_bytes]
     contents = {0: case.program.constants, **case.contents}
     end = max(base + size for base, size in zip(bases, case.program.region_bytes, strict=True))
-    memory = bytearray(end)
+    # A page of other bytes behind the regions tells of writes beyond them.
+    memory = bytearray(end) + bytes([0xA5]) * PAGE_BYTES
     for number, data in contents.items():
         memory[bases[number] : bases[number] + len(data)] = data
     timing = timing if timing is not None else memory_model("jitter", case.seed)

@@ -18,7 +18,7 @@ module harness #(
     parameter ADDR_BITS = 32,
     parameter WORDS     = 65536
 );
-  localparam ID_BITS = 2;
+  localparam ID_BITS = 1;
   localparam CONTROL_BITS = 12;
   localparam CONTROL_PATIENCE = 10000;  // cycles until a silent control bus is given up
   localparam RESET_CYCLES = 16;

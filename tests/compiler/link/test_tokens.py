@@ -83,7 +83,7 @@ def test_strided_ranges_that_interleave_are_independent():
 
 def test_masks_pair_each_pop_with_one_push():
     items = [_load(0, 4), _gemm((0, 4)), _alu((0, 1), (0, 1)), _gemm((0, 4))]
-    masks = insert_tokens(TINY, REGIONS, items).masks(items)
+    masks = insert_tokens(TINY, REGIONS, items).masks()
     gemm, alu = unit_mask([Unit.GEMM]), unit_mask([Unit.ALU])
     load = unit_mask([Unit.LOAD])
     assert masks == [(0, gemm), (load, alu), (gemm, gemm), (alu, 0)]

@@ -60,7 +60,7 @@ def test_trace_of_one_shape_applies_to_another(rng: np.random.Generator) -> None
     assert_same(again, arrays, reference(other, arrays))
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(
     size=st.tuples(st.integers(3, 9), st.integers(3, 9)),
     blocks=st.tuples(st.integers(1, 3), st.integers(1, 3)),

@@ -77,7 +77,7 @@ def test_fuse_and_split_again() -> None:
 
 def test_reorder_keeps_the_others_in_place() -> None:
     schedule = Schedule(te.create_prim_func(*matmul(), "f"))
-    i, j, k = loops(schedule, "c")
+    i, _, k = loops(schedule, "c")
     schedule.reorder(k, i)
     assert "for k in 7, j in 5, i in 6:" in body(schedule)
 
@@ -101,7 +101,7 @@ def test_compute_at_shrinks_to_the_halo() -> None:
 def test_reverse_compute_at_clips_as_its_producer() -> None:
     program = matmul(rows=7)
     schedule = Schedule(te.create_prim_func(*program, "f"))
-    i, j, k = loops(schedule, "c")
+    i, _, _ = loops(schedule, "c")
     outer, _ = schedule.split(i, [None, 4])
     schedule.reverse_compute_at(schedule.get_block("d"), outer)
     assert "\n".join(body(schedule).splitlines()[-3:]) == (
@@ -172,7 +172,7 @@ def test_decompose_reduction() -> None:
 
 def test_blockize_hides_the_inner_loops() -> None:
     schedule = Schedule(te.create_prim_func(*matmul(rows=6), "f"))
-    i, j, k = loops(schedule, "c")
+    i, _, _ = loops(schedule, "c")
     _, inner = schedule.split(i, [None, 2])
     schedule.blockize(inner)
     assert "\n".join(body(schedule).splitlines()[1:12]) == (

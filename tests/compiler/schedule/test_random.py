@@ -1,4 +1,4 @@
-"""Random schedules: every call either leaves an equal function or is refused and changes nothing."""
+"""Random schedules: a call leaves an equal function, or is refused and changes nothing."""
 
 import math
 from collections.abc import Callable

@@ -230,3 +230,31 @@ def test_copies_move_boxes_only() -> None:
         return 0
 
     assert refusal(inside, "move", elsewhere) == ("source must be in global, but 'x_inp' is in inp")
+
+
+def test_depthwise_reduces_outside_its_row() -> None:
+    """The pattern accumulates over an axis of extent 1; the taps are loops around it."""
+    one = te.reduce_axis(1, "one")
+    a, v = te.placeholder(ROW, "int8", "inp"), te.placeholder((4,), "int8", "wgt")
+    tap = te.compute(
+        ROW,
+        lambda b, c: te.sum(a[b, c].astype("int32") * v[c].astype("int32"), one),
+        "acc",
+    )
+    x, w = te.placeholder((9, 1, 4), "int8", "x"), te.placeholder((3, 4), "int8", "w")
+    k = te.reduce_axis(3, "k")
+    y = te.compute(
+        (4, 1, 4),
+        lambda o, b, c: te.sum(x[o * 2 + k, b, c].astype("int32") * w[k, c].astype("int32"), k),
+        "y",
+    )
+    program: Program = ([x, w], [y])
+    intrin = {"depthwise": TensorIntrin("depthwise", te.pattern(tap))}
+    schedule = Schedule(te.create_prim_func(*program, "f"), intrin)
+    o, b, c, taps = schedule.get_loops(schedule.get_block("y"))
+    schedule.reorder(o, taps, b, c)
+    schedule.tensorize(b, "depthwise")
+    check(program, schedule)
+    block = annotated(schedule)
+    assert block.annotations["operands"] == "inp,wgt"
+    assert [axis.name for axis in block.reduce_vars] == ["vk"]

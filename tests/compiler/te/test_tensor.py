@@ -1,5 +1,6 @@
 """What a tensor expression may say, what it refuses, and how it reads."""
 
+import doctest
 from collections.abc import Callable
 
 import pytest
@@ -96,7 +97,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
         "/ is not defined for int8; convert with astype",
     ),
     (
-        lambda: te.compute((4, 8), lambda i, j: X[i, j] if X[i, j] > 0 else X[i, j], "y"),
+        lambda: te.compute((4, 8), lambda i, j: X[i, j] if X[i, j] > 0 else -X[i, j], "y"),
         "an expression has no truth value while it is being written; use select, & and |",
     ),
     (
@@ -152,3 +153,8 @@ def test_each_step_reads_what_came_before() -> None:
         "y[i:4] int32 = x[i] + 1",
         "z[i:4] int32 = y[i] * x[i]",
     ]
+
+
+def test_the_documentation_runs() -> None:
+    result = doctest.testmod(te)
+    assert result.attempted > 0 and result.failed == 0

@@ -11,13 +11,13 @@ from daedal.compiler.tir.expr import Expr, IntImm, Var, maximum, minimum
 from daedal.compiler.tir.linear import bounds, linear, simplify
 from daedal.compiler.tir.printer import expr_text
 
-I, J, K = Var("i"), Var("j"), Var("k")
-EXTENTS = {I: 4, J: 3, K: 5}
+P, J, K = Var("i"), Var("j"), Var("k")
+EXTENTS = {P: 4, J: 3, K: 5}
 
 
 def expressions(depth: int = 3) -> st.SearchStrategy[Expr]:
     """Random index expressions over i, j and k."""
-    leaves = st.one_of(st.sampled_from([I, J, K]), st.integers(-5, 9).map(IntImm))
+    leaves = st.one_of(st.sampled_from([P, J, K]), st.integers(-5, 9).map(IntImm))
     if depth == 0:
         return leaves
     part = expressions(depth - 1)
@@ -62,7 +62,7 @@ def test_bounds_hold(expr: Expr) -> None:
     st.permutations([0, 1, 2]),
 )
 def test_affine_bounds_are_exact(factors: list[int], constant: int, order: list[int]) -> None:
-    variables = [I, J, K]
+    variables = [P, J, K]
     expr: Expr = IntImm(constant)
     for position in order:
         expr = expr + variables[position] * factors[position]
@@ -75,39 +75,39 @@ def test_affine_bounds_are_exact(factors: list[int], constant: int, order: list[
 
 
 def test_linear_in_given_variables_only() -> None:
-    assert linear(I * 4 + J - 2, [I]) is None
-    assert linear(I // 2, [I]) is None
-    form = linear(I // 2 + J * 3)
+    assert linear(P * 4 + J - 2, [P]) is None
+    assert linear(P // 2, [P]) is None
+    form = linear(P // 2 + J * 3)
     assert form is not None
     assert {expr_text(term): factor for term, factor in form.terms} == {"i // 2": 1, "j": 3}
 
 
 def test_simplify_shortens() -> None:
     cases = {
-        (I * 4 + J) // 4: "i",
-        (I * 4 + J) % 4: "j",
-        (I * 8 + J) // 4: "i * 2",
-        I + J - I: "j",
-        I * 2 + I * 3 + 1: "i * 5 + 1",
-        minimum(I, J + 10): "i",
-        maximum(I, J + 10): "j + 10",
-        (I * 5 + K) % 4: "(i * 5 + k) % 4",
+        (P * 4 + J) // 4: "i",
+        (P * 4 + J) % 4: "j",
+        (P * 8 + J) // 4: "i * 2",
+        P + J - P: "j",
+        P * 2 + P * 3 + 1: "i * 5 + 1",
+        minimum(P, J + 10): "i",
+        maximum(P, J + 10): "j + 10",
+        (P * 5 + K) % 4: "(i * 5 + k) % 4",
     }
     for expr, text in cases.items():
         assert expr_text(simplify(expr, EXTENTS)) == text
 
 
 def test_split_separates_inner_from_outer() -> None:
-    form = linear(I * 4 + J + (K // 2) - 1)
+    form = linear(P * 4 + J + (K // 2) - 1)
     assert form is not None
     parts = form.split([J, K])
     assert parts is not None
     assert [expr_text(part.expr()) for part in parts] == ["j + k // 2", "i * 4 - 1"]
-    mixed = linear((I + J) // 2)
+    mixed = linear((P + J) // 2)
     assert mixed is not None
     assert mixed.split([J]) is None
 
 
 def test_evaluation_is_numpy_int64_for_indices() -> None:
     grid = np.arange(4)
-    assert evaluate(I * 1000 + 7, {I: grid}, lambda *_: 0).tolist() == [7, 1007, 2007, 3007]
+    assert evaluate(P * 1000 + 7, {P: grid}, lambda *_: 0).tolist() == [7, 1007, 2007, 3007]

@@ -1,70 +1,60 @@
 """Random valid programs: RTL memory equals functional memory, and the books balance."""
 
+import sys
+
 import pytest
 
 from daedal.hw.emit import emit_verilog
-from daedal.isa.memory_model import memory_model
-from daedal.isa.profile import Profile
-from daedal.isa.registers import ErrorCode
-from daedal.isa.table import Opcode, Unit
-from daedal.isa.variant import load_variant
-from daedal.sim.rtl.launch import Launch
+from daedal.isa.variant import load_variant, shipped_variants
+from daedal.sim.rtl.device import RtlDevice
 from tests.support.poisoned_memory import poison_block_ram
-from tests.support.random_programs import random_program
-from tests.support.rtl import expected_memories, placed, rtl_device
+from tests.support.random_runs import (
+    EXTRA_VARIANTS,
+    RandomRun,
+    changed_variant,
+    every_variant,
+    ledger_of,
+    run_random_programs,
+)
+from tests.support.rtl import rtl_device
 
 pytestmark = pytest.mark.rtl
 
 TINY = load_variant("tiny")
+CHANGED = changed_variant()
 
 
-def check(variant, seeds, preset: str, simulator: str = "verilator", length: int = 24) -> None:
-    """Run the programs of `seeds` in one simulator process and compare every byte."""
-    launches = [
-        placed(random_program(variant, seed, length=length), memory_model(preset, seed))
-        for seed in seeds
-    ]
-    outcomes = rtl_device(variant, simulator).launch_each(launches)
-    memories = expected_memories(launches)
-    for seed, launch, outcome, expected in zip(seeds, launches, outcomes, memories, strict=True):
-        told = f"seed {seed}: {outcome.error.name} {outcome.unit.name} {outcome.instruction}"
-        assert outcome.error is ErrorCode.NONE, told
-        if outcome.memory != expected:
-            first = next(
-                i for i, pair in enumerate(zip(outcome.memory, expected)) if len({*pair}) > 1
-            )
-            raise AssertionError(f"seed {seed}: memory differs from byte {first:#x} on")
-        check_books(launch, outcome.profile)
+def report(run: RandomRun) -> None:
+    """Tell how far a long run is, past pytest's capturing."""
+    print(run, file=sys.__stderr__, flush=True)
 
 
-def check_books(launch: Launch, profile: Profile) -> None:
-    """Every cycle of every unit is in one class; work and marks are the program's."""
-    for unit, counters in profile.units.items():
-        assert sum(counters.classes.values()) == profile.cycles, unit
-    # FINISH is not dispatched: it stays in FETCH.
-    assert profile.units[Unit.FETCH].work == len(launch.program.instructions) - 1
-    marked = [
-        (index, item.tag, item.unit)
-        for index, item in enumerate(launch.program.instructions)
-        if item.opcode is not Opcode.FINISH and item.mark
-    ]
-    seen = sorted((mark.instruction, mark.tag, mark.unit) for mark in profile.marks)
-    assert seen == marked
-    for mark in profile.marks:
-        assert sum(mark.counters.classes.values()) == mark.cycle <= profile.cycles
+def assert_complete(run: RandomRun, count: int) -> None:
+    """No mismatch, and every goal of the table met."""
+    print(run)
+    run.check()
+    assert run.passed == count
+    assert run.missing == []
 
 
 @pytest.mark.parametrize("preset", ["ideal", "ddr", "jitter"])
 def test_tiny_on_verilator(preset: str) -> None:
-    check(TINY, range(20), preset)
+    run_random_programs(rtl_device(TINY), range(20), preset=preset).check()
 
 
-def test_fifty_with_jitter() -> None:
-    check(TINY, range(100, 150), "jitter")
+def test_two_hundred_fill_the_table() -> None:
+    assert_complete(run_random_programs(rtl_device(TINY), range(1000, 1200)), 200)
+
+
+@pytest.mark.xdist_group(f"{CHANGED}-rtl")
+def test_two_hundred_on_another_variant() -> None:
+    """Which one, the commit decides; the name is printed with the result."""
+    device = rtl_device(every_variant()[CHANGED])
+    assert_complete(run_random_programs(device, range(200)), 200)
 
 
 def test_long_programs() -> None:
-    check(TINY, range(5), "jitter", length=120)
+    run_random_programs(rtl_device(TINY), range(5), length=120).check()
 
 
 def test_no_read_depends_on_a_colliding_write(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,19 +64,46 @@ def test_no_read_depends_on_a_colliding_write(monkeypatch: pytest.MonkeyPatch) -
     poisoned = emit_verilog(TINY)
     assert poisoned != plain
     monkeypatch.setattr("daedal.sim.rtl.device.kept_verilog", lambda *_: poisoned)
-    check(TINY, range(300, 400), "jitter")
+    run_random_programs(rtl_device(TINY), range(300, 400)).check()
 
 
 @pytest.mark.parametrize("style", ["packed", "lut"])
 def test_other_multipliers(style: str) -> None:
-    check(TINY.replace(multiplier_style=style), range(500, 530), "jitter")
+    variant = TINY.replace(f"tiny-{style}", multiplier_style=style)
+    run_random_programs(rtl_device(variant), range(500, 530)).check()
 
 
 def test_tiny_on_icarus() -> None:
-    check(TINY, range(3), "jitter", simulator="icarus")
+    run_random_programs(rtl_device(TINY, "icarus"), range(3)).check()
+
+
+def test_a_mismatch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong byte anywhere in memory, here the last before the guard, is found."""
+    whole = RtlDevice.launch_each
+
+    def spoiled(self, launches):
+        outcomes = whole(self, launches)
+        data = bytearray(outcomes[1].memory)
+        data[-4097] ^= 1
+        object.__setattr__(outcomes[1], "memory", bytes(data))
+        return outcomes
+
+    monkeypatch.setattr(RtlDevice, "launch_each", spoiled)
+    run = run_random_programs(rtl_device(TINY), range(3))
+    assert run.passed == 2
+    assert run.mismatches[0].startswith("seed 1: memory differs from byte 0x")
 
 
 @pytest.mark.slow
-def test_a_thousand() -> None:
-    for begin in range(0, 1000, 100):
-        check(TINY, range(1000 + begin, 1100 + begin), "jitter")
+@pytest.mark.parametrize("name", shipped_variants())
+def test_ten_thousand(name: str) -> None:
+    """Yardstick Y16. What a run that was broken off has done, the next one does not repeat."""
+    device = rtl_device(load_variant(name))
+    run = run_random_programs(device, range(10_000), ledger=ledger_of(device), progress=report)
+    assert_complete(run, 10_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXTRA_VARIANTS)
+def test_variants_that_are_not_shipped(name: str) -> None:
+    assert_complete(run_random_programs(rtl_device(EXTRA_VARIANTS[name]), range(500)), 500)

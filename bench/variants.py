@@ -1,0 +1,113 @@
+"""Every variant in numbers: random programs, coverage, area, simulator.
+
+    python bench/variants.py [--variant NAME ...] [--count N] [--area] [--json F]
+
+Per variant: random programs that gave the same memory on the RTL (preset `jitter`) as on the
+functional simulator, how much of the coverage table they met, cells by Yosys for ECP5 and xc7
+(`--area`; minutes each), seconds to build the simulator and cycles per second in it. Exit status 1
+when a program differs, or a goal is not met by 200 programs or more.
+"""
+
+import argparse
+import dataclasses
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+# Run as a script, Python looks for modules in the script's folder, not in the repository's.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from daedal.isa.errors import UserError
+from daedal.isa.table import instruction_bits
+from daedal.isa.variant import Variant
+from tests.support.random_runs import RandomRun, every_variant, run_random_programs
+from tests.support.rtl import rtl_device
+
+ENOUGH = 200
+"""Programs that are expected to meet every goal."""
+
+
+def main() -> int:
+    """Measure, print a line per variant, write the file; 1 where something was missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    known = every_variant()
+    parser.add_argument("--variant", nargs="+", default=list(known), choices=known, metavar="NAME")
+    parser.add_argument("--count", type=int, default=ENOUGH, help="random programs per variant")
+    parser.add_argument("--area", action="store_true", help="estimate areas, too")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    rows = []
+    try:
+        for name in options.variant:
+            rows.append(measure(known[name], options.count, options.area))
+            print(line_of(rows[-1]), flush=True)
+    except UserError as error:
+        show(f"bench/variants.py: {error}")
+        return 2
+    missed = any(row["missed"] for row in rows)
+    if options.json is not None:
+        text = json.dumps({"variants": rows, "missed": missed}, indent=2)
+        options.json.write_text(text + "\n", encoding="utf-8")
+    return int(missed)
+
+
+def show(text: str) -> None:
+    """Report progress beside the table."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def measure(variant: Variant, count: int, area: bool) -> dict[str, Any]:
+    """All numbers of one variant."""
+    device = rtl_device(variant, report=show)
+    run = run_random_programs(device, range(count), progress=show_run)
+    goals_due = count >= ENOUGH
+    return {
+        "variant": variant.name,
+        "fingerprint": variant.fingerprint,
+        "macs_per_cycle": variant.macs_per_cycle,
+        "bus_bits": variant.bus.data_bits,
+        "instruction_bits": instruction_bits(variant),
+        **dataclasses.asdict(run),
+        "missing": run.missing,
+        "cycles_per_second": run.cycles_per_second,
+        "cells": areas(variant) if area else "not asked for",
+        "missed": run.passed < count or (goals_due and bool(run.missing)),
+    }
+
+
+def show_run(run: RandomRun) -> None:
+    """Progress of the random programs."""
+    show(str(run))
+
+
+def areas(variant: Variant) -> dict[str, Any] | str:
+    """Cells by family, as Yosys counts them."""
+    if importlib.util.find_spec("daedal.hw.synth") is None:
+        return "not available"
+    from daedal.hw.synth.estimate import estimate
+    from daedal.hw.synth.families import Family
+
+    found = {}
+    for family in Family:
+        report = estimate(variant, family, progress=lambda text: show(f"{variant.name}, {text}"))
+        found[family.value] = {"cells": dict(report.cells), "fits": report.fits()}
+    return found
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """One variant for the eye."""
+    met = sum(count > 0 for count in row["coverage"].values())
+    built = f"built in {row['build_seconds']:.0f} s" if row["build_seconds"] else "was built"
+    cells = row["cells"] if isinstance(row["cells"], str) else json.dumps(row["cells"])
+    return (
+        f"{row['variant']:8} {row['macs_per_cycle']:5} MAC/cycle, {row['bus_bits']:3}-bit bus: "
+        f"{row['passed']} programs passed, {len(row['mismatches'])} not; {met} of "
+        f"{len(row['coverage'])} goals; simulator {built}, {row['cycles_per_second']:,.0f} "
+        f"cycles/s; area {cells}{'  MISSED' if row['missed'] else ''}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

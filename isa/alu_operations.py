@@ -1,0 +1,77 @@
+"""The operations of the tensor ALU: the only place that knows them.
+
+One entry of `AluOp` gives an operation's name, code, meaning and formula. The encoder, assembler,
+simulators, gateware, random programs and docs/isa.md follow from it, so a further operation is one
+further entry. Operands x and y are accumulator elements, see `isa.lane`.
+"""
+
+import enum
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from daedal.isa.lane import Lane, Recorder
+
+__all__ = ["AluOp"]
+
+Formula = Callable[[Lane[Any]], Any]
+
+_ONE_OF_EACH = (
+    ("adder", ({"total"}, {"difference", "less"})),
+    ("shifter", ({"left"}, {"right"}, {"right_even"})),
+)
+
+
+class AluOp(enum.IntEnum):
+    """Operations of the tensor ALU; x and y are accumulator elements, or y the immediate.
+
+    Register form: ``ACC[dst] = op(ACC[dst], ACC[src])``; immediate form:
+    ``dst = op(ACC[src], immediate)``. MOV takes y alone; REQUANTIZE takes ``ACC[src]`` and the
+    parameters ``PAR[par]`` and has no immediate form. MUL keeps the low 18 bits of each operand.
+    Shift amounts are the low 7 bits of y, signed; a negative amount shifts the other way.
+    """
+
+    meaning: str
+    formula: Formula | None
+
+    # The defaults let type checkers see that ``AluOp(code)`` looks a member up.
+    def __new__(cls, code: int, meaning: str = "", formula: Formula | None = None) -> "AluOp":
+        """Make the member of value `code`."""
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        member.formula = formula
+        return member
+
+    ADD = 0, "x + y", lambda lane: lane.total()
+    SUB = 1, "x - y", lambda lane: lane.difference()
+    MUL = 2, "x * y, 18 by 18 bits", lambda lane: lane.product()
+    MIN = 3, "the smaller of x and y", lambda lane: lane.choose(lane.less(), lane.x, lane.y)
+    MAX = 4, "the larger of x and y", lambda lane: lane.choose(lane.less(), lane.y, lane.x)
+    SHL = 5, "x shifted left by y", lambda lane: lane.left()
+    SHR = 6, "x shifted right by y, rounded down", lambda lane: lane.right()
+    SHR_EVEN = 7, "x shifted right by y, rounded half to even", lambda lane: lane.right_even()
+    MOV = 8, "y", lambda lane: lane.y
+    REQUANTIZE = 9, "clamp(round((x + bias) * multiplier / 2^shift) + immediate, low, high)", None
+
+    @cached_property
+    def parts(self) -> frozenset[str]:
+        """Parts of a lane that the formula uses: names of members of `isa.lane.Lane`."""
+        recorder = Recorder()
+        if self.formula is not None:
+            self.formula(recorder)
+        return frozenset(recorder.used)
+
+    @property
+    def takes_x(self) -> bool:
+        """Whether it is a function of two operands: a register form then reads ACC[dst]."""
+        return bool(self.parts - {"y"} - _PURE)
+
+    def check(self) -> None:
+        """Raise ValueError for a formula that needs more than a lane has."""
+        for part, settings in _ONE_OF_EACH:
+            if sum(bool(self.parts & names) for names in settings) > 1:
+                raise ValueError(f"an ALU operation may use the {part} once, not as {self.name}")
+
+
+_PURE = frozenset({"choose", "negate", "invert", "both", "either", "differ"})

@@ -1,0 +1,167 @@
+"""What one lane of the ALU can do, as an interface that operations are written against.
+
+`isa.alu_operations` gives each operation as a function of a `Lane`. Evaluated on a `NumpyLane` it
+is the operation's definition for the simulators; `hw.alu_lanes` evaluates the same function on
+gateware. `Recorder` tells which parts of a lane an operation takes.
+"""
+
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from daedal.isa.numerics import (
+    IntArray,
+    shift_left,
+    shift_right_even,
+    shift_right_floor,
+    wrap,
+)
+
+__all__ = ["AMOUNT_BITS", "FACTOR_BITS", "Lane", "NumpyLane", "Recorder"]
+
+FACTOR_BITS = 18
+"""Low bits of x and y that are multiplied: what one multiplier of every supported FPGA takes."""
+
+AMOUNT_BITS = 7
+"""Low bits of y that are a shift amount, signed."""
+
+T = TypeVar("T")
+
+
+class Lane(Protocol[T]):
+    """Operands and the parts around them.
+
+    A lane has one adder (`total`, `difference` and `less` are it), one multiplier and one shifter:
+    an operation may use each of them once. Of the rest, which is little logic, there is as much as
+    an operation asks for. Every result has the accumulator's width and wraps.
+    """
+
+    @property
+    def x(self) -> T:
+        """First operand."""
+
+    @property
+    def y(self) -> T:
+        """Second operand, or the immediate."""
+
+    def total(self) -> T:
+        """``x + y``."""
+
+    def difference(self) -> T:
+        """``x - y``."""
+
+    def less(self) -> T:
+        """Flag: ``x < y``. The same adder setting as `difference`: both may be used together."""
+
+    def product(self) -> T:
+        """The low `FACTOR_BITS` bits of x and y, signed, multiplied."""
+
+    def left(self) -> T:
+        """``x << y``; a negative amount shifts right and rounds down."""
+
+    def right(self) -> T:
+        """``x >> y``, rounded down; a negative amount shifts left."""
+
+    def right_even(self) -> T:
+        """``x >> y``, rounded half to even; a negative amount shifts left."""
+
+    def choose(self, flag: T, yes: T, no: T) -> T:
+        """`yes` where the flag is set, else `no`."""
+
+    def negate(self, value: T) -> T:
+        """``-value``."""
+
+    def invert(self, value: T) -> T:
+        """All bits of `value` inverted."""
+
+    def both(self, a: T, b: T) -> T:
+        """Bits set in `a` and in `b`."""
+
+    def either(self, a: T, b: T) -> T:
+        """Bits set in `a` or in `b`."""
+
+    def differ(self, a: T, b: T) -> T:
+        """Bits set in one of `a` and `b` only."""
+
+
+class NumpyLane:
+    """`Lane` over int64 arrays of values of `bits` bits."""
+
+    def __init__(self, x: IntArray, y: IntArray, bits: int) -> None:
+        self.x, self.y, self._bits = x, y, bits
+
+    def total(self) -> IntArray:
+        """``x + y``."""
+        return wrap(self.x + self.y, self._bits)
+
+    def difference(self) -> IntArray:
+        """``x - y``."""
+        return wrap(self.x - self.y, self._bits)
+
+    def less(self) -> IntArray:
+        """1 where ``x < y``."""
+        return np.asarray(self.x < self.y, dtype=np.int64)
+
+    def product(self) -> IntArray:
+        """The low bits of x and y multiplied."""
+        return wrap(wrap(self.x, FACTOR_BITS) * wrap(self.y, FACTOR_BITS), self._bits)
+
+    def left(self) -> IntArray:
+        """``x << y``."""
+        amount = wrap(self.y, AMOUNT_BITS)
+        back = shift_right_floor(self.x, np.clip(-amount, 0, 63))
+        ahead = shift_left(self.x, np.maximum(amount, 0), self._bits)
+        return wrap(np.where(amount >= 0, ahead, back), self._bits)
+
+    def right(self) -> IntArray:
+        """``x >> y``, rounded down."""
+        amount = wrap(self.y, AMOUNT_BITS)
+        return self._right(shift_right_floor(self.x, np.maximum(amount, 0)), amount)
+
+    def right_even(self) -> IntArray:
+        """``x >> y``, rounded half to even."""
+        amount = wrap(self.y, AMOUNT_BITS)
+        return self._right(shift_right_even(self.x, np.maximum(amount, 0)), amount)
+
+    def _right(self, ahead: IntArray, amount: IntArray) -> IntArray:
+        back = shift_left(self.x, np.maximum(-amount, 0), self._bits)
+        return wrap(np.where(amount >= 0, ahead, back), self._bits)
+
+    def choose(self, flag: IntArray, yes: IntArray, no: IntArray) -> IntArray:
+        """`yes` where the flag is set."""
+        return np.where(flag != 0, yes, no)
+
+    def negate(self, value: IntArray) -> IntArray:
+        """``-value``."""
+        return wrap(-value, self._bits)
+
+    def invert(self, value: IntArray) -> IntArray:
+        """All bits inverted."""
+        return ~value
+
+    def both(self, a: IntArray, b: IntArray) -> IntArray:
+        """Bits set in both."""
+        return a & b
+
+    def either(self, a: IntArray, b: IntArray) -> IntArray:
+        """Bits set in one or both."""
+        return a | b
+
+    def differ(self, a: IntArray, b: IntArray) -> IntArray:
+        """Bits set in one only."""
+        return a ^ b
+
+
+class Recorder:
+    """`Lane` that computes nothing and remembers in `used` which parts were asked for."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Lane.__dict__:
+            raise AttributeError(f"a lane of the ALU has no part {name!r}")
+        if name in ("x", "y"):
+            self.used.add(name)
+            return None
+        return lambda *operands: self.used.add(name)

@@ -1,0 +1,110 @@
+"""One entry of `AluOp` is all that an operation needs; entries that no lane can compute fail."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from daedal.isa.alu_operations import AluOp
+from daedal.isa.errors import ToolError
+from daedal.isa.lane import Lane, NumpyLane, Recorder
+from daedal.sim.rtl.toolchain import find_icarus
+
+ROOT = Path(__file__).resolve().parents[2]
+LAST = "    REQUANTIZE = 9,"
+ADDED = (
+    '    ABSDIFF = 10, "the distance of x and y", lambda lane: lane.choose(\n'
+    "        lane.less(), lane.negate(lane.difference()), lane.difference()\n"
+    "    )\n"
+)
+
+
+def tree_with(entry: str, folder: Path) -> Path:
+    """A source tree of links in which `AluOp` has one entry more, and nothing else is changed."""
+    package = folder / "daedal"
+    (package / "isa").mkdir(parents=True)
+    for source in (ROOT / "typings" / "daedal").iterdir():
+        if source.name != "isa":
+            (package / source.name).symlink_to(source.resolve())
+    for source in (ROOT / "isa").iterdir():
+        if source.name not in ("alu_operations.py", "__pycache__"):
+            (package / "isa" / source.name).symlink_to(source)
+    text = (ROOT / "isa" / "alu_operations.py").read_text()
+    assert text.count(LAST) == 1
+    (package / "isa" / "alu_operations.py").write_text(text.replace(LAST, entry + LAST))
+    (folder / "tests").symlink_to(ROOT / "tests")
+    return folder
+
+
+def run_checks(tree: Path, cache_dir: str) -> list[str]:
+    """Levels at which the added operation works, as a process of its own found them."""
+    result = subprocess.run(
+        # -P: the working folder holds a package of the same name.
+        [sys.executable, "-P", str(ROOT / "tests" / "support" / "added_operation.py"), cache_dir],
+        env=os.environ | {"PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.split()
+
+
+def test_one_entry_reaches_documents_assembler_simulator_and_gateware(tmp_path: Path) -> None:
+    levels = run_checks(tree_with(ADDED, tmp_path), "-")
+    assert levels == ["documentation", "assembler", "functional", "gateware"]
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+def test_one_entry_reaches_the_emitted_machine(tmp_path: Path) -> None:
+    try:
+        find_icarus()
+    except ToolError as error:
+        pytest.skip(str(error))
+    assert run_checks(tree_with(ADDED, tmp_path / "tree"), str(tmp_path / "cache"))[-1] == "rtl"
+
+
+def test_codes_fit_and_meanings_are_told() -> None:
+    assert [int(op) for op in AluOp] == list(range(len(AluOp)))
+    assert all(op.meaning for op in AluOp)
+    for op in AluOp:
+        op.check()
+
+
+@pytest.mark.parametrize("op", [op for op in AluOp if op.formula is not None])
+def test_takes_x_says_whether_the_result_depends_on_it(op: AluOp) -> None:
+    rng = np.random.default_rng(4)
+    x, other, y = rng.integers(-1000, 1000, (3, 50))
+    assert op.formula is not None
+    same = np.array_equal(op.formula(NumpyLane(x, y, 32)), op.formula(NumpyLane(other, y, 32)))
+    assert op.takes_x is not same
+
+
+def test_parts_beside_the_shared_ones() -> None:
+    x, y = np.array([12, -7]), np.array([10, 3])
+    lane = NumpyLane(x, y, 32)
+    np.testing.assert_array_equal(lane.both(x, y), [8, 1])
+    np.testing.assert_array_equal(lane.either(x, y), [14, -5])
+    np.testing.assert_array_equal(lane.differ(x, y), [6, -6])
+    np.testing.assert_array_equal(lane.invert(x), [-13, 6])
+    np.testing.assert_array_equal(lane.negate(np.array([-(1 << 31), 5])), [-(1 << 31), -5])
+
+
+def test_a_formula_that_uses_the_adder_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(lane: Lane) -> object:
+        return lane.choose(lane.less(), lane.total(), lane.x)
+
+    monkeypatch.setattr(AluOp.ADD, "formula", twice)
+    monkeypatch.delattr(AluOp.ADD, "parts", raising=False)
+    with pytest.raises(ValueError, match=r"^an ALU operation may use the adder once, not as ADD"):
+        AluOp.ADD.check()
+    monkeypatch.delattr(AluOp.ADD, "parts", raising=False)
+
+
+def test_a_part_that_no_lane_has() -> None:
+    with pytest.raises(AttributeError, match=r"^a lane of the ALU has no part 'divide'"):
+        Recorder().divide()

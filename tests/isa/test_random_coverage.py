@@ -1,0 +1,93 @@
+"""The coverage table: hand-written programs meet what they should, and random ones all of it."""
+
+import pytest
+
+from daedal.isa.assembly import assemble
+from daedal.isa.program import Program
+from daedal.isa.variant import load_variant
+from tests.support.coverage import Coverage, goals
+from tests.support.random_programs import random_program
+from tests.support.random_runs import every_variant
+
+TINY = load_variant("tiny")
+FIRST = "LOAD memory=UOP_ALU blocks=1 rows=1 cols=2\n"
+ONCE = "extent0=1 extent1=1 extent2=1"
+
+
+def met(text: str, constants: bytes = bytes(4096)) -> set[str]:
+    """Goals that a program on `tiny` meets; its regions have a page each."""
+    program = Program(TINY, tuple(assemble(text)), constants, (4096, 4096, 4096, 4096))
+    coverage = Coverage(TINY)
+    coverage.add(program)
+    return {goal for goal, count in coverage.counts.items() if count}
+
+
+def test_goals_have_names_of_their_own() -> None:
+    for variant in every_variant().values():
+        names = goals(variant)
+        assert len(names) == len(set(names)) > 250
+
+
+def test_depthwise_is_a_goal_only_where_it_exists() -> None:
+    assert "GEMM: DEPTHWISE accumulates" in goals(TINY)
+    assert "GEMM: DEPTHWISE accumulates" not in goals(every_variant()["deep"])
+
+
+def test_a_chain_of_vectors() -> None:
+    """dst = row 0, 1, 2; src = row 2, 1, 0: the last reads what the one before the last wrote."""
+    found = met(
+        FIRST + f"ALU operation=ADD destination=ACC uop_end=1 {ONCE.replace('extent2=1', '')}"
+        " extent2=3 dst_factor2=1 src_base=0"
+    )
+    assert "ALU: ADD register ACC truncates" in found
+    assert {"hazard: ALU src is dst", "bank: ALU operands in one"} <= found
+    assert "hazard: ALU src after dst, ordinary, 0 between" in found
+    assert "hazard: ALU src after dst, ordinary, 1 between" in found
+    assert "hazard: ALU src after dst, ordinary, 2 between" not in found
+    assert "hazard: ALU dst written again, 0 between" not in found
+
+
+@pytest.mark.parametrize(
+    ("immediate", "kind"), [(-1, "negative"), (0, "zero"), (31, "inside"), (32, "beyond")]
+)
+def test_shift_amounts(immediate: int, kind: str) -> None:
+    shift = f"ALU operation=SHR use_immediate=1 immediate={immediate} destination=OUT"
+    found = met(f"{FIRST}{shift} uop_end=1 {ONCE}")
+    assert {goal for goal in found if "amount" in goal} == {f"ALU: SHR amount {kind}"}
+
+
+def test_overwriting_again() -> None:
+    """One accumulator, twice in a row; the second product overwrites only where it is told to."""
+    constants = (1 << 63).to_bytes(8, "little") + bytes(4088)
+    line = f"GEMM mode=DENSE uop_end=1 {ONCE.replace('extent1=1', 'extent1=2')}"
+    load = "LOAD memory=UOP_GEMM blocks=1 rows=1 cols=2\n"
+    found = met(load + line, constants)
+    assert "hazard: GEMM acc accumulates with 0 between" in found
+    assert "hazard: GEMM acc overwrites with 0 between" not in found
+
+
+def test_tokens_order_what_shares_a_bank() -> None:
+    acc = "LOAD memory=ACC blocks=1 rows=1 cols=1"
+    store = "STORE memory=ACC base=outputs blocks=1 rows=1 cols=1"
+    assert "bank: LOAD beside STORE" in met(f"{acc}\n{store}")
+    ordered = met(f"{acc} push=STORE\n{store} pop=LOAD")
+    assert "bank: LOAD beside STORE" not in ordered
+    assert {"tokens: LOAD to STORE", "tokens: 1 taken at once"} <= ordered
+
+
+def test_pads_and_empty_transfers() -> None:
+    found = met(
+        "LOAD memory=INP blocks=1 rows=0 cols=1 pad_top=1 pad_value=-3\n"
+        "LOAD memory=ACC_NARROW blocks=1 rows=1 cols=1 pad_left=1\n"
+        "STORE memory=OUT blocks=0 rows=1 cols=1"
+    )
+    assert {"LOAD: INP only pads", "LOAD: INP pad value negative", "LOAD: rows is 0"} <= found
+    assert {"LOAD: ACC_NARROW pad left", "LOAD: ACC_NARROW", "STORE: blocks is 0"} <= found
+    assert "LOAD: INP" not in found
+
+
+@pytest.mark.parametrize("name", ["tiny", "wide", "deep", "large"])
+def test_two_hundred_programs_meet_every_goal(name: str) -> None:
+    variant = every_variant()[name]
+    programs = (random_program(variant, seed).program for seed in range(200))
+    assert Coverage(variant).add_all(programs).missing() == []

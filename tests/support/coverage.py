@@ -1,0 +1,377 @@
+"""What random programs are to exercise, as a listed table, and what of it they did.
+
+Input: programs. Output: how often each goal was met, found statically: instructions and micro-ops
+say which rows are touched in which order, tokens say what may run at the same time.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from daedal.hw.axi import MAX_BURST_BEATS, PAGE_BYTES
+from daedal.isa.alu_operations import AluOp
+from daedal.isa.effects import effects, external
+from daedal.isa.instruction import Instruction, reads_destination, units_of
+from daedal.isa.lane import AMOUNT_BITS
+from daedal.isa.microcode import expand
+from daedal.isa.numerics import wrap
+from daedal.isa.program import Program
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import (
+    BASES,
+    LOOPS,
+    MICRO_OPS,
+    GemmMode,
+    LoadMemory,
+    Opcode,
+    OutMemory,
+    Unit,
+)
+from daedal.isa.transfer import PADDABLE, transfer
+from daedal.isa.variant import Variant
+
+__all__ = ["Coverage", "goals"]
+
+DISTANCES = range(9)
+"""Steps between two that touch the same row."""
+
+UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
+SIDES = ("top", "bottom", "left", "right")
+AMOUNTS = ("negative", "zero", "inside", "beyond")
+_SHIFTS = frozenset({"left", "right", "right_even"})
+
+
+def goals(variant: Variant) -> list[str]:
+    """Everything that programs on `variant` are to contain, by name."""
+    return [
+        *_instruction_goals(variant),
+        *(f"tokens: {a.name} to {b.name}" for a in UNITS for b in UNITS if a is not b),
+        *(f"tokens: {count} taken at once" for count in (1, 2, 3)),
+        *_hazard_goals(),
+        *_bank_goals(variant),
+        *(f"mark: {unit.name}" for unit in UNITS),
+        *_range_goals(),
+    ]
+
+
+def _instruction_goals(variant: Variant) -> Iterator[str]:
+    for memory in LoadMemory:
+        yield f"LOAD: {memory.name}"
+    for memory in PADDABLE:
+        yield from (f"LOAD: {memory.name} pad {side}" for side in SIDES)
+        yield f"LOAD: {memory.name} only pads"
+        yield f"LOAD: {memory.name} pad value negative"
+    for base in (0, 1, 3):
+        yield f"LOAD: from {BASES[base]}"
+    for field in ("blocks", "rows", "cols"):
+        yield from (f"{unit.name}: {field} is 0" for unit in (Unit.LOAD, Unit.STORE))
+    for mode in GemmMode:
+        if mode is GemmMode.DENSE or variant.array.depthwise_taps:
+            yield from (f"GEMM: {mode.name} {text}" for text in ("accumulates", "overwrites"))
+    for op in AluOp:
+        for target in OutMemory:
+            for form in ("register", "immediate") if op.formula is not None else ("register",):
+                for end in ("truncates", "saturates"):
+                    yield f"ALU: {op.name} {form} {target.name} {end}"
+        if op.parts & _SHIFTS:
+            yield from (f"ALU: {op.name} amount {kind}" for kind in AMOUNTS)
+    for memory in OutMemory:
+        yield from (f"STORE: {memory.name} to {BASES[base]}" for base in (2, 3))
+    for unit in MICRO_OPS:
+        yield f"{unit.name}: no micro-op"
+        yield f"{unit.name}: micro-ops end before they begin"
+        for level in range(LOOPS):
+            yield f"{unit.name}: extent{level} is 0"
+            for name in _indices(unit):
+                yield f"{unit.name}: {name} advances in loop {level}"
+
+
+def _hazard_goals() -> Iterator[str]:
+    for distance in DISTANCES:
+        for text in ("accumulates", "overwrites"):
+            yield f"hazard: GEMM acc {text} with {distance} between"
+        for kind in ("ordinary", "requantize"):
+            yield f"hazard: ALU src after dst, {kind}, {distance} between"
+        yield f"hazard: ALU dst read after dst, {distance} between"
+        yield f"hazard: ALU dst written again, {distance} between"
+    yield "hazard: ALU src is dst"
+    yield "hazard: GEMM acc across instructions"
+    yield "hazard: ALU src after dst across instructions"
+
+
+def _bank_goals(variant: Variant) -> Iterator[str]:
+    for bank in range(variant.memory.acc_banks):
+        yield from (f"bank: {unit.name} in {bank}" for unit in UNITS)
+    yield "bank: ALU operands in one"
+    yield "bank: ALU operands in two"
+    for number, a in enumerate(UNITS):
+        for b in UNITS[number + 1 :]:
+            yield f"bank: {a.name} beside {b.name}"
+
+
+def _range_goals() -> Iterator[str]:
+    for memory in Memory:
+        yield from (f"range: {end} row of {memory.value}" for end in ("first", "last"))
+    for unit in (Unit.LOAD, Unit.STORE):
+        yield f"range: {unit.name} of one word"
+        yield f"range: {unit.name} of several bursts"
+        yield f"range: {unit.name} across a page"
+        yield f"range: {unit.name} of several planes"
+    yield "range: LOAD reads words twice"
+
+
+def _indices(unit: Unit) -> list[str]:
+    return [item.name for item in MICRO_OPS[unit] if item.name != "first"]
+
+
+class Coverage:
+    """Counts of goals met.
+
+    Attributes
+    ----------
+    counts
+        By goal; goals that were not met are 0.
+    """
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        self.counts: Counter[str] = Counter(dict.fromkeys(goals(variant), 0))
+
+    def missing(self) -> list[str]:
+        """Goals that no program met."""
+        return [goal for goal, count in self.counts.items() if not count]
+
+    def add(self, program: Program) -> None:
+        """Count what `program` contains."""
+        names = _Reader(program).names()
+        for name in names:
+            assert name in self.counts, f"{name!r} is no goal"
+        self.counts.update(names)
+
+    def add_all(self, programs: Iterable[Program]) -> "Coverage":
+        """Count what all of `programs` contain."""
+        for program in programs:
+            self.add(program)
+        return self
+
+
+class _Reader:
+    """Walks over one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.variant = program.variant
+        self.uops = {}
+        for unit, memory in ((Unit.GEMM, Memory.UOP_GEMM), (Unit.ALU, Memory.UOP_ALU)):
+            pad = scratchpad(self.variant, memory)
+            self.uops[unit] = np.zeros(pad.depth_rows * pad.elements, dtype=np.uint64)
+        self.done = {unit: np.full(len(UNITS), -1) for unit in UNITS}
+        self.tokens: dict[tuple[Unit, Unit], list[np.ndarray]] = {}
+        self.last: dict[str, dict[int, int]] = {"acc": {}, "dst": {}}
+        self.steps = {"acc": 0, "dst": 0}
+        self.banks: list[tuple[int, Unit, np.ndarray, set[int]]] = []
+
+    def names(self) -> set[str]:
+        """Goals that the program meets."""
+        found: set[str] = set()
+        for index, instruction in enumerate(self.program.instructions):
+            if instruction.opcode is Opcode.FINISH:
+                continue
+            found.update(self._tokens(index, instruction))
+            if instruction.mark:
+                found.add(f"mark: {instruction.unit.name}")
+            if instruction.opcode in (Opcode.LOAD, Opcode.STORE):
+                found.update(self._transfer(instruction))
+            elif instruction.opcode is Opcode.GEMM:
+                found.update(self._loops(instruction))
+                found.update(self._gemm(instruction))
+            else:
+                found.update(self._loops(instruction))
+                found.update(self._alu(instruction))
+            found.update(self._ranges(index, instruction))
+        found.update(self._conflicts())
+        return found
+
+    def _tokens(self, index: int, instruction: Instruction) -> Iterator[str]:
+        """Tokens, and what is known to be done before the instruction starts (vector clocks)."""
+        unit = instruction.unit
+        taken = units_of(instruction.pop)
+        if taken:
+            yield f"tokens: {len(taken)} taken at once"
+        for source in taken:
+            yield f"tokens: {source.name} to {unit.name}"
+            clock = self.tokens[source, unit].pop(0)
+            self.done[unit] = np.maximum(self.done[unit], clock)
+        after = self.done[unit].copy()
+        after[unit] = index
+        for target in units_of(instruction.push):
+            self.tokens.setdefault((unit, target), []).append(after)
+
+    def _transfer(self, instruction: Instruction) -> Iterator[str]:
+        name = instruction.opcode.name
+        move = transfer(self.variant, instruction)
+        for field in ("blocks", "rows", "cols"):
+            if getattr(instruction, field) == 0:
+                yield f"{name}: {field} is 0"
+        if instruction.opcode is Opcode.LOAD:
+            memory = LoadMemory(instruction.memory)
+            if len(move.rows):
+                yield f"LOAD: {memory.name}"
+                yield f"LOAD: from {BASES[instruction.base]}"
+            if memory in PADDABLE and len(move.pad_rows):
+                for side in SIDES:
+                    if getattr(instruction, f"pad_{side}"):
+                        yield f"LOAD: {memory.name} pad {side}"
+                if not len(move.rows):
+                    yield f"LOAD: {memory.name} only pads"
+                if instruction.pad_value < 0:
+                    yield f"LOAD: {memory.name} pad value negative"
+            if memory in (LoadMemory.UOP_GEMM, LoadMemory.UOP_ALU):
+                self._load_uops(memory, instruction)
+        elif len(move.rows):
+            yield f"STORE: {OutMemory(instruction.memory).name} to {BASES[instruction.base]}"
+        touched = external(self.variant, instruction)
+        if touched is None:
+            return
+        bus = self.variant.bus_bytes
+        run = instruction.cols * move.row_bytes // bus
+        if len(move.rows) * move.row_bytes == bus:
+            yield f"range: {name} of one word"
+        if run > MAX_BURST_BEATS:
+            yield f"range: {name} of several bursts"
+        starts = move.offsets_bytes[:: max(1, instruction.cols)]
+        if (starts // PAGE_BYTES != (starts + run * bus - 1) // PAGE_BYTES).any():
+            yield f"range: {name} across a page"
+        if instruction.blocks > 1:
+            yield f"range: {name} of several planes"
+        if name == "LOAD" and len(touched.beats) * bus < len(move.rows) * move.row_bytes:
+            yield "range: LOAD reads words twice"
+
+    def _load_uops(self, memory: LoadMemory, instruction: Instruction) -> None:
+        """Micro-ops come from the constants, so that rows are known here."""
+        assert instruction.base == 0, "micro-ops must come from the constants"
+        unit = Unit.GEMM if memory is LoadMemory.UOP_GEMM else Unit.ALU
+        move = transfer(self.variant, instruction)
+        constants = np.frombuffer(self.program.constants, dtype=np.uint8)
+        for row, offset in zip(move.rows, move.offsets_bytes, strict=True):
+            words = constants[offset : offset + move.row_bytes].view(np.uint64)
+            self.uops[unit][row * len(words) : (row + 1) * len(words)] = words
+
+    def _loops(self, instruction: Instruction) -> Iterator[str]:
+        name = instruction.opcode.name
+        if instruction.uop_begin == instruction.uop_end:
+            yield f"{name}: no micro-op"
+        if instruction.uop_begin > instruction.uop_end:
+            yield f"{name}: micro-ops end before they begin"
+        extents = [getattr(instruction, f"extent{level}") for level in range(LOOPS)]
+        runs = all(extents) and instruction.uop_begin < instruction.uop_end
+        for level, extent in enumerate(extents):
+            if not extent:
+                yield f"{name}: extent{level} is 0"
+            for index in _indices(instruction.unit):
+                if runs and extent > 1 and getattr(instruction, f"{index}_factor{level}"):
+                    yield f"{name}: {index} advances in loop {level}"
+
+    def _gemm(self, instruction: Instruction) -> Iterator[str]:
+        steps = expand(self.variant, instruction, self.uops[Unit.GEMM])
+        if len(steps) == 0:
+            return
+        mode = GemmMode(instruction.mode).name
+        yield f"GEMM: {mode} {'overwrites' if steps.restart.any() else 'accumulates'}"
+        begin = self.steps["acc"]
+        seen = self.last["acc"]
+        for row, restart in zip(steps.rows["acc"].tolist(), steps.restart.tolist(), strict=True):
+            now = self.steps["acc"]
+            between = now - seen.get(row, -(10**9)) - 1
+            if between in DISTANCES:
+                text = "overwrites" if restart else "accumulates"
+                yield f"hazard: GEMM acc {text} with {between} between"
+                if seen[row] < begin:
+                    yield "hazard: GEMM acc across instructions"
+            seen[row] = now
+            self.steps["acc"] += 1
+
+    def _alu(self, instruction: Instruction) -> Iterator[str]:
+        operation = AluOp(instruction.operation)
+        target = OutMemory(instruction.destination)
+        steps = expand(self.variant, instruction, self.uops[Unit.ALU])
+        if len(steps) == 0:
+            return
+        immediate = instruction.use_immediate and operation.formula is not None
+        form = "immediate" if immediate else "register"
+        end = "saturates" if instruction.saturate else "truncates"
+        yield f"ALU: {operation.name} {form} {target.name} {end}"
+        if immediate and operation.parts & _SHIFTS:
+            yield f"ALU: {operation.name} amount {self._amount(instruction.immediate)}"
+        yield from self._alu_hazards(instruction, operation, target, steps.rows)
+
+    def _amount(self, immediate: int) -> str:
+        amount = int(wrap(immediate, AMOUNT_BITS))
+        if amount <= 0:
+            return "negative" if amount else "zero"
+        return "inside" if amount < self.variant.array.accumulator_bits else "beyond"
+
+    def _alu_hazards(
+        self,
+        instruction: Instruction,
+        operation: AluOp,
+        target: OutMemory,
+        rows: dict[str, np.ndarray],
+    ) -> Iterator[str]:
+        kind = "ordinary" if operation.formula is not None else "requantize"
+        reads_dst = reads_destination(instruction)
+        reads_src = operation.takes_x or operation.formula is None or not instruction.use_immediate
+        begin, seen = self.steps["dst"], self.last["dst"]
+        for dst, src in zip(rows["dst"].tolist(), rows["src"].tolist(), strict=True):
+            now = self.steps["dst"]
+            if reads_src and (between := now - seen.get(src, -(10**9)) - 1) in DISTANCES:
+                yield f"hazard: ALU src after dst, {kind}, {between} between"
+                if seen[src] < begin:
+                    yield "hazard: ALU src after dst across instructions"
+            if (between := now - seen.get(dst, -(10**9)) - 1) in DISTANCES:
+                if reads_dst:
+                    yield f"hazard: ALU dst read after dst, {between} between"
+                if target is OutMemory.ACC:
+                    yield f"hazard: ALU dst written again, {between} between"
+            if reads_src and target is OutMemory.ACC and src == dst:
+                yield "hazard: ALU src is dst"
+            if reads_src and reads_dst:
+                one = self._bank(src) == self._bank(dst)
+                yield f"bank: ALU operands in {'one' if one else 'two'}"
+            if target is OutMemory.ACC:
+                seen[dst] = now
+            self.steps["dst"] += 1
+
+    def _bank(self, row: int) -> int:
+        """As `hw.accumulators.bank_of`: the top bit and the lowest bits."""
+        half = self.variant.memory.acc_banks // 2
+        depth = scratchpad(self.variant, Memory.ACC).depth_rows
+        return row % half + half * (row >= depth // 2)
+
+    def _ranges(self, index: int, instruction: Instruction) -> Iterator[str]:
+        unit = instruction.unit
+        banks: set[int] = set()
+        for access in effects(self.variant, instruction, self.uops.get(unit)):
+            pad = scratchpad(self.variant, access.memory)
+            last = pad.depth_rows - 1
+            if access.memory in (Memory.UOP_GEMM, Memory.UOP_ALU) and unit is not Unit.LOAD:
+                last = pad.depth_rows * pad.elements - 1
+            if access.rows[0] == 0:
+                yield f"range: first row of {access.memory.value}"
+            if access.rows[-1] == last:
+                yield f"range: last row of {access.memory.value}"
+            if access.memory is Memory.ACC:
+                banks.update(self._bank(row) for row in access.rows.tolist())
+        yield from (f"bank: {unit.name} in {bank}" for bank in banks)
+        if banks:
+            self.banks.append((index, unit, self.done[unit].copy(), banks))
+
+    def _conflicts(self) -> Iterator[str]:
+        """Pairs of instructions that no token orders and that use a bank both."""
+        for position, (later, unit, done, banks) in enumerate(self.banks):
+            for earlier, other, _, others in self.banks[:position]:
+                assert earlier < later
+                if other is not unit and earlier > done[other] and banks & others:
+                    a, b = sorted((unit, other))
+                    yield f"bank: {a.name} beside {b.name}"
