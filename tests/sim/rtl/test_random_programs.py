@@ -69,7 +69,7 @@ def test_no_read_depends_on_a_colliding_write(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("style", ["packed", "lut"])
 def test_other_multipliers(style: str) -> None:
-    variant = TINY.replace(multiplier_style=style)
+    variant = TINY.replace(f"tiny-{style}", multiplier_style=style)
     run_random_programs(rtl_device(variant), range(500, 530)).check()
 
 
