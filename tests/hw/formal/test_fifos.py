@@ -1,0 +1,69 @@
+"""The instruction queue and the block-RAM FIFO: no word lost, doubled, changed or overtaken."""
+
+from pathlib import Path
+
+import pytest
+
+from daedal.hw import block_fifo, queue
+from daedal.hw.block_fifo import BlockFifo
+from daedal.hw.formal.prove import prove
+from daedal.hw.formal.streams import FirstInFirstOut
+from daedal.hw.queue import Queue
+from tests.hw.formal.broken import broken_copy
+
+pytestmark = pytest.mark.formal
+
+
+def queue_claims(block: object, depth: int) -> FirstInFirstOut:
+    return FirstInFirstOut(block, capacity=depth + 1, room=depth, latency=2)
+
+
+def block_fifo_claims(block: object, depth: int) -> FirstInFirstOut:
+    return FirstInFirstOut(block, capacity=depth + 4, room=depth, latency=4)
+
+
+@pytest.mark.parametrize("depth", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_queue_is_proved(depth: int) -> None:
+    result = prove(queue_claims(Queue(1, depth=depth), depth), depth=7, max_frames=40)
+    assert result.proved, result
+
+
+def test_block_fifo_holds() -> None:
+    # Ten cycles fill it, empty it and pass every pointer's wrap; the proof for all lengths of run
+    # takes hours.
+    result = prove(block_fifo_claims(BlockFifo(shape=1, depth=2), 2), depth=10)
+    assert result.holds, result
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "claim"),
+    [
+        ("take.eq(~self.o.valid | self.o.ready)", "take.eq(1)", "stable"),
+        ("memory.r_en.eq(take)", "memory.r_en.eq(self.o.ready)", None),
+        ("memory.w_en.eq(self.i.valid)", "memory.w_en.eq(self.i.valid & ~self.o.valid)", None),
+        ("self.empty.eq(~self.o.valid & ~", "self.empty.eq(~", "empty"),
+    ],
+    ids=["overwrites its output", "doubles a word", "drops a word", "empty too early"],
+)
+def test_a_broken_queue_fails(right: str, wrong: str, claim: str | None, tmp_path: Path) -> None:
+    copy = broken_copy(queue, right, wrong, tmp_path)
+    result = prove(queue_claims(copy.Queue(1, depth=2), 2), depth=7)
+    assert result.broken is not None
+    assert claim in (None, result.broken[0]), result
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("_SKID = 4", "_SKID = 3"),
+        ("init=_SKID)", "init=_SKID + 1)"),
+        ("self.i.ready.eq(level != self._depth)", "self.i.ready.eq(1)"),
+        ("write.addr.eq(write.addr + write.en)", "write.addr.eq(write.addr + self.i.valid)"),
+        ("read.addr.eq(read.addr + fetch)", "read.addr.eq(read.addr + (fetch & ~pop))"),
+    ],
+    ids=["too few credits", "too many credits", "overfills", "skips a place", "doubles a word"],
+)
+def test_a_broken_block_fifo_fails(right: str, wrong: str, tmp_path: Path) -> None:
+    copy = broken_copy(block_fifo, right, wrong, tmp_path)
+    result = prove(block_fifo_claims(copy.BlockFifo(shape=1, depth=2), 2), depth=10)
+    assert result.broken is not None or result.missed, result
