@@ -21,9 +21,8 @@ class BankArbiter(Claims):
     """Everybody who asks for a bank gets it within `bound_cycles`, whatever GEMM does.
 
     GEMM starts a product for any row in any cycle, except where `gemm_hold` forbids its bank. The
-    others keep a request until it is taken. The ALU's second reader waits for the first one by
-    design (both belong to one step), so its bound counts cycles in which the first does not ask
-    for that bank.
+    others keep a request until it is taken. The ALU's first reader goes before its second one, and
+    both belong to one step: it asks for no other row until the second has its own.
 
     Parameters
     ----------
@@ -63,15 +62,20 @@ class BankArbiter(Claims):
             m.d.sync += [before_row.eq(row), refused.eq(port.valid & ~port.ready)]
             self.assume(m, f"{name}_keeps", ~refused | (port.valid & (row == before_row)))
 
+        # The ALU's issue point asks for no other source before its destination is there.
+        has_source = Signal()
+        with m.If(taken["alu2"] | ~block.alu_read2.valid):
+            m.d.sync += has_source.eq(0)
+        with m.Elif(taken["alu"]):
+            m.d.sync += has_source.eq(1)
+        self.assume(m, "alu_reads_one_step", ~(has_source & block.alu_read.valid))
+
         age_bits = range(self._bound + 2)
         for name, (port, _) in ports.items():
             age = Signal(age_bits, name=f"{name}_waits")
-            blocked = Signal(name=f"{name}_blocked")
-            if name == "alu2":
-                m.d.comb += blocked.eq(ports["alu"][0].valid & (banks["alu"] == banks["alu2"]))
             with m.If(~port.valid | port.ready):
                 m.d.sync += age.eq(0)
-            with m.Elif(~blocked & (age <= self._bound)):
+            with m.Elif(age <= self._bound):
                 m.d.sync += age.eq(age + 1)
             self.require(m, f"{name}_never_starves", age <= self._bound)
             self.reach(m, f"{name}_waits", age == 2)

@@ -29,8 +29,7 @@ def test_queue_is_proved(depth: int) -> None:
 
 
 def test_block_fifo_holds() -> None:
-    # Ten cycles fill it, empty it and pass every pointer's wrap; the proof for all lengths of run
-    # takes hours.
+    # Ten cycles fill it and pass every pointer's wrap; all lengths of run are beyond a test's time.
     result = prove(block_fifo_claims(BlockFifo(shape=1, depth=2), 2), depth=10)
     assert result.holds, result
 
@@ -38,7 +37,7 @@ def test_block_fifo_holds() -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "claim"),
     [
-        ("take.eq(~self.o.valid | self.o.ready)", "take.eq(1)", "stable"),
+        ("take.eq(~self.o.valid | self.o.ready)", "take.eq(1)", None),
         ("memory.r_en.eq(take)", "memory.r_en.eq(self.o.ready)", None),
         ("memory.w_en.eq(self.i.valid)", "memory.w_en.eq(self.i.valid & ~self.o.valid)", None),
         ("self.empty.eq(~self.o.valid & ~", "self.empty.eq(~", "empty"),
@@ -56,12 +55,12 @@ def test_a_broken_queue_fails(right: str, wrong: str, claim: str | None, tmp_pat
     ("right", "wrong"),
     [
         ("_SKID = 4", "_SKID = 3"),
-        ("init=_SKID)", "init=_SKID + 1)"),
+        ("skid.w_en.eq(landing)", "skid.w_en.eq(reading)"),
         ("self.i.ready.eq(level != self._depth)", "self.i.ready.eq(1)"),
-        ("write.addr.eq(write.addr + write.en)", "write.addr.eq(write.addr + self.i.valid)"),
+        ("write.addr.eq(write.addr + write.en)", "write.addr.eq(write.addr + 1)"),
         ("read.addr.eq(read.addr + fetch)", "read.addr.eq(read.addr + (fetch & ~pop))"),
     ],
-    ids=["too few credits", "too many credits", "overfills", "skips a place", "doubles a word"],
+    ids=["too few credits", "lands too early", "overfills", "skips a place", "doubles a word"],
 )
 def test_a_broken_block_fifo_fails(right: str, wrong: str, tmp_path: Path) -> None:
     copy = broken_copy(block_fifo, right, wrong, tmp_path)
