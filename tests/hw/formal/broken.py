@@ -3,8 +3,11 @@
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-__all__ = ["broken_copy"]
+import pytest
+
+__all__ = ["broken_copy", "first_quick"]
 
 
 def broken_copy(module: ModuleType, right: str, wrong: str, folder: Path) -> ModuleType:
@@ -19,3 +22,11 @@ def broken_copy(module: ModuleType, right: str, wrong: str, folder: Path) -> Mod
     copy = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(copy)
     return copy
+
+
+def first_quick(cases: dict[str, tuple[Any, ...]], *, quick: int = 1) -> list[Any]:
+    """Parameters named by their keys; all but the first few are `slow`."""
+    return [
+        pytest.param(*case, id=name, marks=() if number < quick else pytest.mark.slow)
+        for number, (name, case) in enumerate(cases.items())
+    ]
