@@ -124,6 +124,8 @@ class Accumulators(wiring.Component):
             with m.Elif(grant["alu2"]):
                 m.d.comb += read.row.eq(inner(self.alu_read2.p))
 
+            write_row = Signal(pad.index_bits - 1 - low_bits, name=f"write_row_{number}")
+            m.d.comb += [write.row[column].eq(write_row) for column in range(grains)]
             gemm_writes = self.gemm_write.enable & (gemm_write_bank == number)
             alu_wants = self.alu_write.valid & (alu_bank == number)
             fill_wants = fill_valid & (fill_bank == number)
@@ -132,19 +134,19 @@ class Accumulators(wiring.Component):
             grant["fill"] = ~gemm_writes & fill_wants & (fill_first | ~alu_wants)
             with m.If(gemm_writes):
                 m.d.comb += [
-                    write.row.eq(inner(self.gemm_write.row)),
+                    write_row.eq(inner(self.gemm_write.row)),
                     write.data.eq(self.gemm_write.data),
                     write.enable.eq(~0),
                 ]
             with m.Elif(grant["alu_write"]):
                 m.d.comb += [
-                    write.row.eq(inner(self.alu_write.p.row)),
+                    write_row.eq(inner(self.alu_write.p.row)),
                     write.data.eq(self.alu_write.p.data),
                     write.enable.eq(alu_mask),
                 ]
             with m.Elif(grant["fill"]):
                 m.d.comb += [
-                    write.row.eq(inner(fill.row)),
+                    write_row.eq(inner(fill.row)),
                     write.data.eq(fill_data),
                     write.enable.eq(fill_mask),
                 ]

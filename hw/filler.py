@@ -1,17 +1,18 @@
-"""The half of LOAD that writes: words in, row by row with pads, onto the fill port."""
+"""The half of LOAD that writes: words in, rows of data and of pad out, side by side."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.interfaces import error_signature, fill_signature, read_word
+from daedal.hw.interfaces import error_signature, fill_signature, pad_signature, read_word
 from daedal.hw.layouts import retire_layout
+from daedal.hw.plane_walk import DataWalk, PadWalk, load_job_layout
 from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import LoadMemory, Opcode, instruction_layout
+from daedal.isa.table import LoadMemory
 from daedal.isa.variant import Variant
 
-__all__ = ["LoadFiller", "fill_job_layout", "memory_beats"]
+__all__ = ["LoadFiller", "memory_beats"]
 
 
 def memory_beats(variant: Variant, memory: LoadMemory) -> int:
@@ -22,39 +23,13 @@ def memory_beats(variant: Variant, memory: LoadMemory) -> int:
     return pad.row_beats(variant)
 
 
-def fill_job_layout(variant: Variant) -> data.StructLayout:
-    """One LOAD, ready to be walked: positions run over planes of (last_y + 1) x (last_x + 1) rows.
-
-    Data lies at ``begin_y <= y < end_y`` and ``begin_x <= x < end_x``, if there is any
-    (`has_data`); the rest is pad. An `empty` job has no position at all.
-    """
-    fields = instruction_layout(variant, Opcode.LOAD)
-    count = fields["cols"].width
-    pad = fields["pad_top"].width
-    # Two pads and a count: one bit more than the longer of them, and one for the sum's carry.
-    position = max(count, pad + 1) + 1
-    return data.StructLayout(
-        {
-            "memory": fields["memory"].width,
-            "row": fields["row"].width,
-            "empty": 1,
-            "illegal": 1,
-            "has_data": 1,
-            "last_block": fields["blocks"].width,
-            "last_y": position,
-            "last_x": position,
-            "begin_y": pad,
-            "begin_x": pad,
-            "end_y": position,
-            "end_x": position,
-            "pad_value": fields["pad_value"].width,
-            "retire": retire_layout(),
-        }
-    )
-
-
 class LoadFiller(wiring.Component):
-    """Walk over jobs, one bus word or one pad row per cycle.
+    """Walk over jobs, one bus word per cycle, and their pads beside the words.
+
+    Pads of INP are written in the columns (bus words of a row) that the data of this cycle leaves
+    free, so a row of pad takes one cycle while no data moves, two while it does, and none from the
+    data unless a row is a single bus word. Pads of the accumulators take the cycles in which no
+    data moves. Data and pads of one instruction are in no order; instructions are.
 
     Parameters
     ----------
@@ -63,12 +38,13 @@ class LoadFiller(wiring.Component):
 
     Members
     -------
-    job : ``In(stream.Signature(fill_job_layout(variant)))``
+    job : ``In(stream.Signature(load_job_layout(variant)))``
     data : ``In(read_word(variant))``
     fill : ``Out(fill_signature(variant))``, straight from registers.
+    pads : ``Out(pad_signature(variant))``, straight from registers.
     retire, error : as in `interfaces.unit_signature`
     work, padding : ``Out(1)``
-        A word, or a pad row, was taken on its way to `fill` in this cycle.
+        A word was taken on its way to `fill` in this cycle; some of a row of pad was.
     active : ``Out(1)``
         A job is at hand.
     draining : ``Out(1)``
@@ -79,9 +55,10 @@ class LoadFiller(wiring.Component):
         self._variant = variant
         super().__init__(
             {
-                "job": In(stream.Signature(fill_job_layout(variant))),
+                "job": In(stream.Signature(load_job_layout(variant))),
                 "data": In(read_word(variant)),
                 "fill": Out(fill_signature(variant)),
+                "pads": Out(pad_signature(variant)),
                 "retire": Out(wiring.Signature({"valid": Out(1), "payload": Out(retire_layout())})),
                 "error": Out(error_signature()),
                 "work": Out(1),
@@ -93,95 +70,135 @@ class LoadFiller(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        word = self.data.payload
         job = Signal.like(self.job.payload, reset_less=True)
-        active = Signal()
         halted = Signal()
+        m.submodules.data_walk = data_walk = DataWalk(variant=self._variant)
+        m.submodules.pad_walk = pad_walk = PadWalk(variant=self._variant)
+        for walk in (data_walk, pad_walk):
+            m.d.comb += [
+                walk.incoming.eq(self.job.payload),
+                walk.start.eq(self.job.ready),
+                walk.job.eq(job),
+            ]
 
-        row = Signal(len(job.row) + 1, reset_less=True)  # one bit more than any scratchpad has
-        beat = Signal.like(self.fill.payload.beat, reset_less=True)
-        last = Signal()  # of the job
-        row_done = Signal()  # with this step
-        step = Signal()
-
-        m.submodules.walk = walk = _PlaneWalk(variant=self._variant)
-        m.d.comb += [walk.job.eq(self.job.payload), walk.step.eq(step & row_done)]
-        in_data = walk.in_data
-
-        last_beat = Signal.like(beat, reset_less=True)
-        beyond_mask = Signal.like(row, reset_less=True)
-        pad_word = Signal.like(word.data, reset_less=True)
-
-        # What stands in the way, in the order in which it is reported.
-        beyond = (row & beyond_mask) != 0
         free = ~self.fill.valid | self.fill.ready
-        ready = active & ~halted & free
-        good = ~job.illegal & ~beyond
-        m.d.comb += [
-            row_done.eq(~in_data | (beat == last_beat)),
-            last.eq(job.empty | (row_done & walk.last)),
-            step.eq(ready & ~job.illegal & (job.empty | (~beyond & (~in_data | self.data.valid)))),
-            self.data.ready.eq(ready & good & ~job.empty & in_data),
-            self.work.eq(self.data.ready & self.data.valid),
-            self.padding.eq(ready & good & ~job.empty & ~in_data),
-            self.active.eq(active),
-        ]
+        ready = self.active & ~halted & free
+        may_move = Signal()
+        m.d.comb += may_move.eq(ready & ~job.illegal)
 
-        ending = Signal()
-        ending_as = Signal(retire_layout(), reset_less=True)
-        m.d.comb += self.draining.eq(self.fill.valid | ending | self.retire.valid)
-        with m.If(free):
-            m.d.sync += [
-                self.fill.valid.eq(step & ~job.empty),
-                self.fill.payload.memory.eq(
-                    Mux(
-                        ~in_data & (job.memory == LoadMemory.ACC_NARROW), LoadMemory.ACC, job.memory
-                    )
-                ),
-                self.fill.payload.row.eq(row),
-                self.fill.payload.beat.eq(beat),
-                self.fill.payload.pad.eq(~in_data),
-                self.fill.payload.data.eq(Mux(in_data, word.data, pad_word)),
-                # An instruction with a bad word never retires.
-                ending.eq(step & last & ~(in_data & ~job.empty & word.response[1])),
-                ending_as.eq(job.retire),
-            ]
-        m.d.sync += [self.retire.valid.eq(ending & free), self.retire.payload.eq(ending_as)]
+        busy, data_over, no_data_row = self._step_data(m, job, may_move, data_walk)
+        pads_over, no_pad_row = self._step_pads(m, job, may_move, pad_walk, busy)
+        over = may_move & data_over & pads_over
+        self._write(m, job, free, data_walk, pad_walk)
+        self._retire(m, job, free, over)
+        self._report(m, job, ready, no_data_row | no_pad_row, halted)
 
-        with m.If(step):
-            m.d.sync += beat.eq(beat + 1)
-            with m.If(row_done):
-                m.d.sync += [beat.eq(0), row.eq(row + 1)]
-
-        self._report(m, ready, job, beyond, halted)
-
-        m.d.comb += self.job.ready.eq(~active | (step & last))
+        m.d.comb += self.job.ready.eq(~self.active | over)
         with m.If(self.job.ready):
-            m.d.sync += [
-                active.eq(self.job.valid),
-                job.eq(self.job.payload),
-                row.eq(self.job.payload.row),
-                beat.eq(0),
-                pad_word.eq(self._pad_word(m)),
-            ]
-            m.d.comb += walk.start.eq(1)
-            with m.Switch(self.job.payload.memory):
-                for memory in LoadMemory:
-                    depth = scratchpad(self._variant, memory.memory).depth_rows
-                    with m.Case(memory):
-                        m.d.sync += [
-                            last_beat.eq(memory_beats(self._variant, memory) - 1),
-                            beyond_mask.eq(~(depth - 1)),
-                        ]
+            m.d.sync += [self.active.eq(self.job.valid), job.eq(self.job.payload)]
         return m
 
+    def _step_data(
+        self, m: Module, job: data.View, may_move: Signal, walk: DataWalk
+    ) -> tuple[Signal, Value, Value]:
+        """Take a word if the position asks for one.
+
+        Returns the columns that the word occupies (of the accumulators: all), whether all data is
+        written with this cycle, and whether the next word has no row to go to.
+        """
+        done = Signal(reset_less=True)
+        beat = Signal.like(self.fill.payload.beat, reset_less=True)
+        last_beat = Signal.like(beat, reset_less=True)
+        at_data = ~done & walk.at_data
+        row_end = self.work & (beat == last_beat)
+        bad = self.data.payload.response[1]
+        last = row_end & walk.last & ~bad
+        m.d.comb += [
+            self.data.ready.eq(may_move & at_data & ~walk.beyond),
+            self.work.eq(self.data.ready & self.data.valid),
+            walk.step.eq(row_end | (may_move & ~done & ~walk.at_data)),
+        ]
+        with m.If(self.fill.ready | ~self.fill.valid):
+            m.d.sync += self.fill.payload.beat.eq(beat)
+        with m.If(self.work):
+            m.d.sync += beat.eq(Mux(row_end, 0, beat + 1))
+        with m.If(last):
+            m.d.sync += done.eq(1)
+        with m.If(self.job.ready):
+            m.d.sync += [beat.eq(0), done.eq(~self.job.payload.has_data)]
+            with m.Switch(self.job.payload.memory):
+                for memory in LoadMemory:
+                    with m.Case(memory):
+                        m.d.sync += last_beat.eq(memory_beats(self._variant, memory) - 1)
+        busy = Signal.like(self.pads.enable, name="busy_columns")
+        with m.If(self.work):
+            m.d.comb += busy.eq(Mux(job.memory == LoadMemory.INP, 1 << beat, ~0))
+        return busy, done | last, at_data & walk.beyond
+
+    def _step_pads(
+        self, m: Module, job: data.View, may_move: Signal, walk: PadWalk, busy: Signal
+    ) -> tuple[Value, Value]:
+        """Write what the data leaves free of a row of pad; the row is left when it is complete.
+
+        Returns whether all pads are written with this cycle, and whether the next has no row.
+        """
+        done = Signal(reset_less=True)
+        missing = Signal.like(busy, name="missing_columns", reset_less=True)
+        at_pad = ~done & ~walk.at_data
+        writes = Signal()
+        now = Signal.like(busy, name="pad_columns")
+        complete = (missing & busy) == 0
+        m.d.comb += [
+            writes.eq(may_move & at_pad & ~walk.beyond),
+            now.eq(Mux(writes, missing & ~busy, 0)),
+            self.padding.eq(now.any()),
+            walk.step.eq((writes & complete) | (may_move & ~done & walk.at_data)),
+        ]
+        last = walk.step & walk.last
+        m.d.sync += self.pads.enable.eq(Mux(job.memory == LoadMemory.INP, now, 0))
+        with m.If(writes):
+            m.d.sync += missing.eq(Mux(complete, ~0, missing & busy))
+        with m.If(last):
+            m.d.sync += done.eq(1)
+        with m.If(self.job.ready):
+            m.d.sync += [missing.eq(~0), done.eq(~self.job.payload.has_pads)]
+        return done | last, at_pad & walk.beyond
+
+    def _write(
+        self, m: Module, job: data.View, free: Value, data_walk: DataWalk, pad_walk: PadWalk
+    ) -> None:
+        """Registers in front of the scratchpads."""
+        pad_word = Signal.like(self.pads.data, name="pad_word", reset_less=True)
+        with m.If(self.job.ready):
+            m.d.sync += pad_word.eq(self._pad_word(m))
+        fill = self.fill.payload
+        whole_row = self.padding & (job.memory != LoadMemory.INP)
+        m.d.sync += [self.pads.row.eq(pad_walk.row), self.pads.data.eq(pad_word)]
+        with m.If(free):
+            m.d.sync += [
+                self.fill.valid.eq(self.work | whole_row),
+                fill.memory.eq(Mux(self.work, job.memory, LoadMemory.ACC)),
+                fill.row.eq(Mux(self.work, data_walk.row, pad_walk.row)),
+                fill.pad.eq(~self.work),
+                fill.data.eq(Mux(self.work, self.data.payload.data, pad_word)),
+            ]
+
+    def _retire(self, m: Module, job: data.View, free: Value, over: Value) -> None:
+        """An instruction retires when the last of what it writes is accepted."""
+        ending = Signal()
+        ending_as = Signal(retire_layout(), reset_less=True)
+        with m.If(free):
+            m.d.sync += [ending.eq(over), ending_as.eq(job.retire)]
+        m.d.sync += [self.retire.valid.eq(ending & free), self.retire.payload.eq(ending_as)]
+        m.d.comb += self.draining.eq(self.fill.valid | ending | self.retire.valid)
+
     def _report(
-        self, m: Module, ready: Value, job: data.View, beyond: Value, halted: Signal
+        self, m: Module, job: data.View, ready: Value, beyond: Value, halted: Signal
     ) -> None:
         """Raise the error pulse, and stop for good."""
         response = self.data.payload.response
         m.d.sync += self.error.valid.eq(0)
-        with m.If(ready & (job.illegal | (~job.empty & beyond) | (self.work & response[1]))):
+        with m.If(ready & (job.illegal | beyond | (self.work & response[1]))):
             m.d.sync += [
                 halted.eq(1),
                 self.error.valid.eq(1),
@@ -208,64 +225,3 @@ class LoadFiller(wiring.Component):
         with m.If(self.job.payload.memory == LoadMemory.INP):
             m.d.comb += result.eq(filled(scratchpad(variant, Memory.INP).memory_bits))
         return result
-
-
-class _PlaneWalk(wiring.Component):
-    """Where the filler is in its planes: on data or on pad, and whether at the very end."""
-
-    def __init__(self, *, variant: Variant) -> None:
-        super().__init__(
-            {
-                "job": In(fill_job_layout(variant)),
-                "start": In(1),
-                "step": In(1),
-                "in_data": Out(1),
-                "last": Out(1),
-            }
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        job = Signal.like(self.job, reset_less=True)
-        x = Signal.like(job.last_x, reset_less=True)
-        y = Signal.like(job.last_y, reset_less=True)
-        block = Signal.like(job.last_block, reset_less=True)
-        # Whether x and y are in their ranges of data, kept as flags: no magnitude comparison.
-        in_x, in_y = Signal(reset_less=True), Signal(reset_less=True)
-
-        x_end, y_end = x == job.last_x, y == job.last_y
-        next_x, next_y = x + 1, y + 1
-        m.d.comb += [
-            self.in_data.eq(in_x & in_y),
-            self.last.eq(x_end & y_end & (block == job.last_block)),
-        ]
-        with m.If(self.step):
-            m.d.sync += [
-                x.eq(next_x),
-                in_x.eq((in_x | (next_x == job.begin_x)) & (next_x != job.end_x)),
-            ]
-            with m.If(x_end):
-                m.d.sync += [
-                    x.eq(0),
-                    in_x.eq(job.begin_x == 0),
-                    y.eq(next_y),
-                    in_y.eq(
-                        job.has_data & (in_y | (next_y == job.begin_y)) & (next_y != job.end_y)
-                    ),
-                ]
-                with m.If(y_end):
-                    m.d.sync += [
-                        y.eq(0),
-                        in_y.eq(job.has_data & (job.begin_y == 0)),
-                        block.eq(block + 1),
-                    ]
-        with m.If(self.start):
-            m.d.sync += [
-                job.eq(self.job),
-                x.eq(0),
-                y.eq(0),
-                block.eq(0),
-                in_x.eq(self.job.begin_x == 0),
-                in_y.eq(self.job.has_data & (self.job.begin_y == 0)),
-            ]
-        return m

@@ -20,7 +20,7 @@ from daedal.hw.interfaces import (
     unit_signature,
 )
 from daedal.hw.pipeline import delay, register
-from daedal.hw.product import DotProduct
+from daedal.hw.product import DotProducts
 from daedal.hw.scratchpad import read_shape
 from daedal.hw.sequencer import Sequencer
 from daedal.isa.registers import ErrorCode
@@ -40,8 +40,8 @@ class Gemm(wiring.Component):
 
     One product per cycle for any order of accumulator rows: rows whose sums are still in flight
     are forwarded at every distance. Cycles after the issue of a product: operands 2, (depthwise
-    mode) selected vectors 3, sum 5 + log2(block_in), write 6 + log2(block_in); one less each
-    without depthwise mode. `retire` follows the write by one cycle.
+    mode) selected vectors 3, then `DotProducts.latency` to the sums, accumulated one later, written
+    two later. `retire` follows the write by one cycle.
 
     Members
     -------
@@ -136,37 +136,33 @@ class Gemm(wiring.Component):
         array = self._variant.array
         inp_bits = array.block_in * array.input_bits
         wgt_bits = array.block_in * array.weight_bits
-        inp, weights = (
-            self.inp_read.data,
-            [self.wgt_read.data.word_select(o, wgt_bits) for o in range(array.block_out)],
-        )
+        inp, weights = self.inp_read.data, self.wgt_read.data
         latency = 2
         if array.depthwise_taps:
-            # Output o takes element o of the selected vector and nothing else of its row.
+            # Output o takes element o of the selected vector and nothing else of its row. What a
+            # mode does not use is cleared in a register, and an OR puts the two together.
             lane = delay(m, lane, 2, name="lane")
+            depthwise = delay(m, depthwise, 2, name="depthwise")
             vector = Signal(wgt_bits)
-            m.d.comb += vector.eq(self.wgt_read.data.word_select(lane, wgt_bits))
-            vector = register(m, vector, name="vector")
+            m.d.comb += vector.eq(weights.word_select(lane, wgt_bits))
+            vector = register(m, Mux(depthwise, vector, 0), name="vector")
             inp = register(m, inp, name="inp_row")
-            rows = register(m, self.wgt_read.data, name="wgt_row")
-            dense = ~delay(m, depthwise, 3, name="depthwise")
-            masked = Signal(len(rows))
-            m.d.comb += masked.eq(rows & dense.replicate(len(rows)))
-            weights = []
+            rows = register(m, Mux(depthwise, 0, weights), name="wgt_rows")
+            parts = []
             for o in range(array.block_out):
                 element = slice(o * array.weight_bits, (o + 1) * array.weight_bits)
-                row = masked.word_select(o, wgt_bits)
-                own = Mux(dense, row[element], vector[element])
-                weights.append(Cat(row[: element.start], own, row[element.stop :]))
+                row = rows.word_select(o, wgt_bits)
+                own = row[element] | vector[element]
+                parts.append(Cat(row[: element.start], own, row[element.stop :]))
+            weights = Cat(parts)
             latency += 1
-        totals = []
+        totals: list[Value] = []
         for b in range(array.batch):
-            for o in range(array.block_out):
-                dot = DotProduct(variant=self._variant)
-                m.submodules[f"dot_{b}_{o}"] = dot
-                m.d.comb += [dot.inp.eq(inp.word_select(b, inp_bits)), dot.wgt.eq(weights[o])]
-                totals.append(dot.total)
-        return totals, latency + DotProduct.latency(self._variant)
+            dots = DotProducts(array=array)
+            m.submodules[f"dots{b}"] = dots
+            m.d.comb += [dots.inp.eq(inp.word_select(b, inp_bits)), dots.wgt.eq(weights)]
+            totals += [dots.total[o] for o in range(array.block_out)]
+        return totals, latency + DotProducts.latency(array)
 
     def _accumulate(
         self, m: Module, valid: Value, row: Value, restart: Value, totals: list[Value]

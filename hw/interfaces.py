@@ -22,6 +22,7 @@ __all__ = [
     "error_signature",
     "fill_signature",
     "out_write_signature",
+    "pad_signature",
     "read_request",
     "read_word",
     "row_mask_write",
@@ -69,8 +70,9 @@ def fill_signature(variant: Variant) -> stream.Signature:
     """LOAD writes scratchpads: one bus word at `beat` within `row`, or (pad) the whole row.
 
     `memory` is an `isa.table.LoadMemory` code. With `pad`, every bus word of the row becomes
-    `data`, which LOAD builds from the pad value in the memory form of the elements. Only the
-    accumulators may make it wait.
+    `data`, which LOAD builds from the pad value in the memory form of the elements; only rows of
+    the accumulators are padded so, those of INP through `pad_signature`. Only the accumulators may
+    make it wait.
     """
     pads = [scratchpad(variant, memory) for memory in Memory if memory is not Memory.OUT]
     return stream.Signature(
@@ -83,6 +85,21 @@ def fill_signature(variant: Variant) -> stream.Signature:
                 "data": variant.bus.data_bits,
             }
         )
+    )
+
+
+def pad_signature(variant: Variant) -> wiring.Signature:
+    """LOAD writes pads into INP beside the fills: the bus words of row `row` named by `enable`.
+
+    INP takes it in every cycle. LOAD never enables the word that `fill` writes in the same cycle.
+    """
+    pad = scratchpad(variant, Memory.INP)
+    return wiring.Signature(
+        {
+            "enable": Out(pad.row_beats(variant)),
+            "row": Out(pad.index_bits),
+            "data": Out(variant.bus.data_bits),
+        }
     )
 
 

@@ -9,14 +9,16 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from daedal.hw.filler import LoadFiller, fill_job_layout, memory_beats
+from daedal.hw.filler import LoadFiller, memory_beats
 from daedal.hw.interfaces import (
     Activity,
     fill_signature,
+    pad_signature,
     read_request,
     read_word,
     unit_signature,
 )
+from daedal.hw.plane_walk import load_job_layout
 from daedal.hw.queue import Queue
 from daedal.hw.strided import StridedRequests, word_address_bits
 from daedal.isa.table import BASES, LoadMemory, Opcode
@@ -29,9 +31,11 @@ __all__ = ["Load"]
 class Load(wiring.Component):
     """The LOAD unit.
 
-    Throughput: one bus word per cycle, or one pad row per cycle, without a gap between rows or
-    instructions. As many instructions as the bus may have bursts open are asked for ahead.
-    Retirement is one cycle after the last word was accepted on `fill`.
+    Throughput: one bus word per cycle, without a gap between rows or instructions; pads of INP are
+    written beside the words and cost nothing while an instruction has at least twice as many bus
+    words as rows of pad (see `LoadFiller`), but for one cycle per line of pads above data. As many
+    instructions as the bus may have bursts open are asked for ahead. Retirement is one cycle after
+    the last word was accepted on `fill`.
 
     A memory code or a pad that the table does not allow is ILLEGAL_INSTRUCTION, a row past the end
     of the scratchpad ROW_RANGE (nothing is written there), a bad RRESP READ_SLVERR or READ_DECERR;
@@ -49,7 +53,7 @@ class Load(wiring.Component):
         Base registers, as addresses of bus words.
     request, data : ``Out(read_request(variant))``, ``In(read_word(variant))``
         To reader 1 of the read master.
-    fill : ``Out(fill_signature(variant))``
+    fill, pads : ``Out(fill_signature(variant))``, ``Out(pad_signature(variant))``
         Pads of ACC_NARROW appear as pads of ACC: their value is not narrowed.
     """
 
@@ -62,6 +66,7 @@ class Load(wiring.Component):
                 "request": Out(read_request(variant)),
                 "data": In(read_word(variant)),
                 "fill": Out(fill_signature(variant)),
+                "pads": Out(pad_signature(variant)),
             }
         )
 
@@ -69,7 +74,7 @@ class Load(wiring.Component):
         m = Module()
         variant = self._variant
         m.submodules.requests = requests = StridedRequests(variant=variant)
-        m.submodules.jobs = jobs = Queue(fill_job_layout(variant), depth=variant.bus.read_bursts)
+        m.submodules.jobs = jobs = Queue(load_job_layout(variant), depth=variant.bus.read_bursts)
         m.submodules.filler = filler = LoadFiller(variant=variant)
 
         # The instruction at hand, with its start address.
@@ -108,6 +113,7 @@ class Load(wiring.Component):
         connect(m, jobs.o, filler.job)
         connect(m, flipped(self.data), filler.data)
         connect(m, filler.fill, flipped(self.fill))
+        connect(m, filler.pads, flipped(self.pads))
         connect(m, filler.retire, flipped(self.retire))
         connect(m, filler.error, flipped(self.error))
         m.d.comb += self.work.eq(filler.work)
@@ -135,6 +141,7 @@ class Load(wiring.Component):
         height = fields.pad_top + fields.rows + fields.pad_bottom
         width = fields.pad_left + fields.cols + fields.pad_right
         pads = (fields.pad_top | fields.pad_bottom | fields.pad_left | fields.pad_right) != 0
+        has_data = (fields.rows != 0) & (fields.cols != 0)
         illegal = Signal()
         with m.Switch(fields.memory):
             for memory in LoadMemory:
@@ -144,10 +151,14 @@ class Load(wiring.Component):
                 m.d.comb += illegal.eq(1)
         m.d.comb += [
             job.memory.eq(fields.memory),
-            job.row.eq(fields.row),
-            job.empty.eq((fields.blocks == 0) | (height == 0) | (width == 0)),
+            job.first_row.eq(fields.row),
+            job.first_column.eq(fields.row + fields.pad_left),
             job.illegal.eq(illegal),
-            job.has_data.eq((fields.rows != 0) & (fields.cols != 0)),
+            job.has_data.eq(has_data & (fields.blocks != 0)),
+            job.has_pads.eq(
+                (pads | ~has_data) & (fields.blocks != 0) & (height != 0) & (width != 0)
+            ),
+            job.has_right.eq(fields.pad_right != 0),
             job.last_block.eq(fields.blocks - 1),
             job.last_y.eq(height - 1),
             job.last_x.eq(width - 1),
@@ -155,6 +166,9 @@ class Load(wiring.Component):
             job.begin_x.eq(fields.pad_left),
             job.end_y.eq(fields.pad_top + fields.rows),
             job.end_x.eq(fields.pad_left + fields.cols),
+            job.cols.eq(fields.cols),
+            job.width.eq(width),
+            job.to_next.eq(fields.pad_left + fields.pad_right + 1),
             job.pad_value.eq(fields.pad_value),
             job.retire.push.eq(fields.push),
             job.retire.mark.eq(fields.mark),

@@ -141,6 +141,7 @@ class _Blocks:
             ]
         # Only the accumulators may refuse a fill; they take those for others at once.
         m.d.comb += self.load.fill.ready.eq(self.accumulators.fill.ready)
+        connect(m, self.load.pads, self.inp.pads)
         connect(m, self.gemm.inp_read, self.inp.read)
         connect(m, self.gemm.wgt_read, self.wgt.read)
         connect(m, self.alu.par_read, self.par.read)

@@ -1,60 +1,90 @@
-"""Multipliers and adder trees: one row of weights times one row of activations per cycle."""
+"""Multipliers and adder trees: every row of weights times one row of activations per cycle.
+
+Input: one row of activations, block_out rows of weights. Output: block_out exact sums. How the
+multipliers are built is the variant's `array.multiplier_style`; numbers never depend on it.
+"""
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal, signed
-from amaranth.lib import wiring
+from amaranth.hdl import Module, Signal, Value, signed
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.arithmetic import adder_tree, adder_tree_latency
+from daedal.hw.lut_multiplier import multiply_in_luts, multiply_in_luts_latency
+from daedal.hw.packed_product import packed_products, packed_products_latency
 from daedal.hw.pipeline import register
-from daedal.isa.variant import Variant
+from daedal.isa.variant import ArrayConfig, MultiplierStyle
 
-__all__ = ["DotProduct"]
+__all__ = ["DotProducts"]
 
 
-class DotProduct(wiring.Component):
-    """``sum_i inp[i] * wgt[i]`` over block_in elements, one result per cycle.
+class DotProducts(wiring.Component):
+    """``total[o] = sum_i inp[i] * wgt[o][i]`` over block_in elements, all rows in every cycle.
 
-    Registers at the multipliers' inputs and outputs, then a balanced tree with one addition per
-    stage: latency 2 + log2(block_in) cycles.
+    Styles: DSP, a hardware multiplier per product; PACKED, one per two products of neighbouring
+    rows (`packed_product`); LUT, adders in logic (`lut_multiplier`). All have registers at the
+    multipliers' inputs and outputs and a balanced tree with one addition per stage, and differ in
+    their latency.
 
     Members
     -------
-    inp, wgt : block_in signed elements each, the first in the lowest bits.
-    total : the exact sum.
+    inp : block_in signed elements, the first in the lowest bits.
+    wgt : block_out rows of as many signed elements.
+    total : the exact sums.
     """
 
-    def __init__(self, *, variant: Variant) -> None:
-        array = variant.array
+    def __init__(self, *, array: ArrayConfig) -> None:
         self._array = array
         sum_bits = array.input_bits + array.weight_bits + adder_tree_latency(array.block_in)
         super().__init__(
             {
                 "inp": In(array.block_in * array.input_bits),
-                "wgt": In(array.block_in * array.weight_bits),
-                "total": Out(signed(sum_bits)),
+                "wgt": In(array.block_out * array.block_in * array.weight_bits),
+                "total": Out(data.ArrayLayout(signed(sum_bits), array.block_out)),
             }
         )
 
     @staticmethod
-    def latency(variant: Variant) -> int:
-        """Cycles from the operands to their sum."""
-        return 2 + adder_tree_latency(variant.array.block_in)
+    def latency(array: ArrayConfig) -> int:
+        """Cycles from the operands to their sums."""
+        tree = adder_tree_latency(array.block_in)
+        match array.style:
+            case MultiplierStyle.DSP:
+                return 2 + tree
+            case MultiplierStyle.PACKED:
+                return 1 + packed_products_latency(array.block_in)
+            case MultiplierStyle.LUT:
+                return 1 + multiply_in_luts_latency(array.weight_bits) + tree
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         array = self._array
-        inp = register(m, self.inp, name="inp_register")
-        wgt = register(m, self.wgt, name="wgt_register")
-        products = []
-        for i in range(array.block_in):
-            a = Signal(signed(array.input_bits), name=f"a{i}")
-            b = Signal(signed(array.weight_bits), name=f"b{i}")
-            m.d.comb += [
-                a.eq(inp.word_select(i, array.input_bits)),
-                b.eq(wgt.word_select(i, array.weight_bits)),
-            ]
-            products.append(register(m, a * b, name=f"product{i}"))
-        m.d.comb += self.total.eq(adder_tree(m, products, name="sum"))
+        inp = _elements(register(m, self.inp, name="inp_register"), array.input_bits)
+        wgt = _elements(register(m, self.wgt, name="wgt_register"), array.weight_bits)
+        rows = [wgt[o * array.block_in : (o + 1) * array.block_in] for o in range(array.block_out)]
+        if array.style is MultiplierStyle.PACKED:
+            totals = packed_products(m, inp, rows)
+        else:
+            totals = [_row(m, array, inp, row, name=f"row{o}") for o, row in enumerate(rows)]
+        m.d.comb += [self.total[o].eq(total) for o, total in enumerate(totals)]
         return m
+
+
+def _elements(word: Value, bits: int) -> list[Value]:
+    return [word[k : k + bits].as_signed() for k in range(0, len(word), bits)]
+
+
+def _row(m: Module, array: ArrayConfig, inp: list[Value], row: list[Value], *, name: str) -> Value:
+    """One row's sum, a multiplier for each of its products."""
+    products: list[Value] = []
+    for i, (x, w) in enumerate(zip(inp, row, strict=True)):
+        if array.style is MultiplierStyle.LUT:
+            products.append(multiply_in_luts(m, x, w, name=f"{name}_product{i}"))
+        else:
+            # Signals, so that synthesis sees a multiplication of exactly these widths.
+            a = Signal(x.shape(), name=f"{name}_a{i}")
+            b = Signal(w.shape(), name=f"{name}_b{i}")
+            m.d.comb += [a.eq(x), b.eq(w)]
+            products.append(register(m, a * b, name=f"{name}_product{i}"))
+    return adder_tree(m, products, name=f"{name}_sum")

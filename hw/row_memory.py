@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory as Ram
 from amaranth.lib.wiring import In, Out
 
@@ -21,7 +21,8 @@ class RowMemory(wiring.Component):
     Members
     -------
     read : `data` is the row of two cycles before.
-    write : columns whose bit of `enable` is set; visible to reads from the next cycle on.
+    write : columns whose bit of `enable` is set, each of a row of its own; visible to reads from
+        the next cycle on.
     """
 
     def __init__(self, *, depth: int, columns: int, column_bits: int) -> None:
@@ -34,7 +35,11 @@ class RowMemory(wiring.Component):
                 "read": In(scratchpad_read_signature(row_width, width)),
                 "write": In(
                     wiring.Signature(
-                        {"enable": Out(columns), "row": Out(row_width), "data": Out(width)}
+                        {
+                            "enable": Out(columns),
+                            "row": Out(data.ArrayLayout(row_width, columns)),
+                            "data": Out(width),
+                        }
                     )
                 ),
             }
@@ -49,7 +54,7 @@ class RowMemory(wiring.Component):
             write, read = ram.write_port(), ram.read_port()
             m.d.comb += [
                 write.en.eq(self.write.enable[number]),
-                write.addr.eq(self.write.row),
+                write.addr.eq(self.write.row[number]),
                 write.data.eq(self.write.data.word_select(number, self._column_bits)),
                 read.en.eq(self.read.enable),
                 read.addr.eq(self.read.row),

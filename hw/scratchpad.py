@@ -7,7 +7,7 @@ order the units.
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory as Ram
 from amaranth.lib.wiring import In, Out
@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.interfaces import (
     fill_signature,
     out_write_signature,
+    pad_signature,
     scratchpad_read_signature,
 )
 from daedal.hw.layouts import micro_op_struct
@@ -53,6 +54,7 @@ class Scratchpad(wiring.Component):
     Members
     -------
     fill : takes the fills addressed to this memory and never waits; others pass by.
+    pads : (INP only) words of one row, beside the word of `fill` but never the same one.
     read : a row (PAR: a slice, see `read_shape`) two cycles after `enable`.
     """
 
@@ -65,6 +67,7 @@ class Scratchpad(wiring.Component):
             {
                 "fill": In(fill_signature(variant)),
                 "read": In(scratchpad_read_signature(*read_shape(variant, memory))),
+                **({"pads": In(pad_signature(variant))} if memory is Memory.INP else {}),
             }
         )
 
@@ -83,17 +86,22 @@ class Scratchpad(wiring.Component):
 
         fill = self.fill.p
         word_bits = (words - 1).bit_length()
-        # A pad covers a whole row at once; PAR, the only memory in slices, is never padded.
+        row = Cat(fill.beat[word_bits:][: row_width - pad.index_bits], fill.row[: pad.index_bits])
         m.d.comb += [
             self.fill.ready.eq(1),
             rows.write.data.eq(fill.data.replicate(words)),
-            rows.write.row.eq(
-                Cat(fill.beat[word_bits:][: row_width - pad.index_bits], fill.row[: pad.index_bits])
-            ),
+            *(rows.write.row[number].eq(row) for number in range(words)),
         ]
         with m.If(self.fill.valid & (fill.memory == LoadMemory[self._memory.name])):
-            enable = Mux(fill.pad, ~0, 1 << fill.beat[:word_bits])
-            m.d.comb += rows.write.enable.eq(enable)
+            m.d.comb += rows.write.enable.eq(1 << fill.beat[:word_bits])
+        if self._memory is Memory.INP:
+            for number in range(words):
+                with m.If(self.pads.enable[number]):
+                    m.d.comb += [
+                        rows.write.enable[number].eq(1),
+                        rows.write.row[number].eq(self.pads.row),
+                        rows.write.data.word_select(number, len(fill.data)).eq(self.pads.data),
+                    ]
         return m
 
 
@@ -127,7 +135,10 @@ class OutScratchpad(wiring.Component):
             column_bits=group * pad.element_bits,
         )
         wiring.connect(m, wiring.flipped(self.read), rows.read)
-        m.d.comb += [rows.write.row.eq(self.write.row), rows.write.data.eq(self.write.data)]
+        m.d.comb += [
+            rows.write.data.eq(self.write.data),
+            *(rows.write.row[number].eq(self.write.row) for number in range(pad.elements // group)),
+        ]
         with m.If(self.write.enable):
             m.d.comb += rows.write.enable.eq(Cat(self.write.mask[::group]))
         return m

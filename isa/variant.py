@@ -6,6 +6,7 @@ fields) is derived in `scratchpad.py` and `table.py`, never stored.
 """
 
 import dataclasses
+import enum
 import hashlib
 import tomllib
 import types
@@ -21,6 +22,7 @@ __all__ = [
     "ArrayConfig",
     "BusConfig",
     "MemoryConfig",
+    "MultiplierStyle",
     "UnitsConfig",
     "Variant",
     "load_variant",
@@ -39,12 +41,24 @@ def _is_power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
 
 
+class MultiplierStyle(enum.Enum):
+    """What the array's multipliers are made of; results are the same.
+
+    DSP: a hardware multiplier for each. PACKED: a hardware multiplier for two weights that share
+    an activation. LUT: logic.
+    """
+
+    DSP = "dsp"
+    PACKED = "packed"
+    LUT = "lut"
+
+
 @dataclass(frozen=True)
 class ArrayConfig:
     """The multiplier array: one (batch x block_in) by (block_in x block_out) product per cycle.
 
     `depthwise_taps` is the number of channel taps a depthwise product adds per cycle; 0 leaves
-    the mode out.
+    the mode out. `multiplier_style` is the value of a `MultiplierStyle`.
     """
 
     batch: int = 1
@@ -55,6 +69,12 @@ class ArrayConfig:
     accumulator_bits: int = 32
     output_bits: int = 8
     depthwise_taps: int = 1
+    multiplier_style: str = "dsp"
+
+    @property
+    def style(self) -> MultiplierStyle:
+        """`multiplier_style` as the enumeration's member."""
+        return MultiplierStyle(self.multiplier_style)
 
     def check(self) -> None:
         """Raise VariantError for an array that cannot be built."""
@@ -91,6 +111,24 @@ class ArrayConfig:
             "array.depthwise_taps needs block_in equal to block_out, not "
             f"{self.block_in} and {self.block_out}; set depthwise_taps = 0",
         )
+        styles = [style.value for style in MultiplierStyle]
+        _require(
+            self.multiplier_style in styles,
+            f"array.multiplier_style must be one of {', '.join(styles)}, "
+            f"not {self.multiplier_style!r}",
+        )
+        if self.style is MultiplierStyle.PACKED:
+            _require(
+                self.input_bits <= 8 and self.weight_bits <= 8,
+                'array.multiplier_style "packed" needs inputs and weights of at most 8 bits, so '
+                "that two products fit one hardware multiplier, not "
+                f'{self.input_bits} and {self.weight_bits}; choose "dsp" or "lut"',
+            )
+            _require(
+                self.block_out >= 2,
+                'array.multiplier_style "packed" needs block_out of at least 2, as pairs of '
+                f'outputs share a multiplier, not {self.block_out}; choose "dsp" or "lut"',
+            )
 
 
 @dataclass(frozen=True)
@@ -242,7 +280,7 @@ class Variant:
         """Bytes of one beat."""
         return self.bus.data_bits // 8
 
-    def replace(self, name: str | None = None, **changes: int | bool) -> "Variant":
+    def replace(self, name: str | None = None, **changes: int | bool | str) -> "Variant":
         """Copy with parameters changed by their names, in whichever section they are."""
         sections = {s: getattr(self, s) for s in ("array", "memory", "bus", "units")}
         for key, value in changes.items():

@@ -23,7 +23,12 @@ from tests.hw.compute_bench import (
 TINY = load_variant("tiny")
 VARIANTS = {
     "tiny": TINY,
+    "packed": TINY.replace(multiplier_style="packed"),
+    "lut": TINY.replace(multiplier_style="lut"),
     "narrow": TINY.replace(block_in=4, batch=2, depthwise_taps=0, acc_banks=2, data_bits=64),
+    "narrow_packed": TINY.replace(
+        block_in=4, batch=2, depthwise_taps=0, acc_banks=2, multiplier_style="packed"
+    ),
     "wide_bus": TINY.replace(
         block_in=16, block_out=16, data_bits=128, acc_banks=8, wgt_bytes=4096,
         accumulator_bits=48, acc_bytes=4096,

@@ -51,7 +51,10 @@ class LoadSystem(Elaboratable):
 
 
 class LoadBench(Bench):
-    """Runs LOAD instructions; `fills`, `retired` and `errors` hold what came out."""
+    """Runs LOAD instructions; `fills`, `retired` and `errors` hold what came out.
+
+    A pad of INP counts as a fill whose `columns` say which bus words of the row it writes.
+    """
 
     def __init__(
         self,
@@ -66,9 +69,10 @@ class LoadBench(Bench):
         super().__init__(self.system)
         dut = self.system.load
         self.fills: list[dict[str, int]] = []
-        self.fills_at_retirement: list[int] = []
+        self.words_at_retirement: list[int] = []
         self.retired: list[dict[str, int]] = []
         self.errors: list[tuple[int, int]] = []
+        self.both = 0
         self.cycles_in = dict.fromkeys(Activity, 0)
         self.work = 0
         items = [
@@ -80,13 +84,27 @@ class LoadBench(Bench):
             for number, base in enumerate(BASES):
                 ctx.set(dut.base_address[number], base // variant.bus_bytes)
             while True:
-                _, _, valid, record, failed, code, index, activity, work = await ctx.tick().sample(
+                (
+                    _, _, valid, record, failed, code, index, activity, work,
+                    columns, row, pad_word, fill_valid, fill_ready, fill,
+                ) = await ctx.tick().sample(
                     dut.retire.valid, dut.retire.payload,
                     dut.error.valid, dut.error.code, dut.error.index, dut.activity, dut.work,
+                    dut.pads.enable, dut.pads.row, dut.pads.data,
+                    dut.fill.valid, dut.fill.ready, dut.fill.payload,
                 )  # fmt: skip
+                if columns:
+                    self.fills.append(
+                        {"memory": LoadMemory.INP, "row": row, "pad": 1, "data": pad_word,
+                         "columns": columns}
+                    )  # fmt: skip
+                    if fill_valid and fill_ready:
+                        self.both += 1
+                        assert fill.memory == LoadMemory.INP
+                        assert not columns >> fill.beat & 1
                 if valid:
                     self.retired.append(plain(record))
-                    self.fills_at_retirement.append(len(self.fills))
+                    self.words_at_retirement.append(words_written(self.fills))
                 if failed:
                     self.errors.append((code, index))
                 self.cycles_in[Activity(activity)] += 1
@@ -98,6 +116,13 @@ class LoadBench(Bench):
             sink(dut.fill, self.fills, slave.rng, fill_gap),
             source(dut.issue, items, slave.rng, issue_gap),
         )
+
+
+def words_written(fills: list[dict[str, int]]) -> int:
+    """Bus words of INP that were written."""
+    return sum(
+        fill.get("columns", 1).bit_count() for fill in fills if fill["memory"] == LoadMemory.INP
+    )
 
 
 def random_load(variant: Variant, rng: np.random.Generator) -> Instruction:
@@ -147,7 +172,12 @@ def apply_fills(state: State, fills: list[dict[str, int]]) -> None:
         target = LoadMemory(fill["memory"])
         line = raw[target.memory][fill["row"]]
         word = np.frombuffer(fill["data"].to_bytes(size, "little"), dtype=np.uint8)
-        if fill["pad"]:
+        if "columns" in fill:
+            for beat in range(len(line) // size):
+                if fill["columns"] >> beat & 1:
+                    line[beat * size : (beat + 1) * size] = word
+        elif fill["pad"]:
+            assert target.memory is Memory.ACC
             line[:] = np.tile(word, len(line) // size)
         elif target is LoadMemory.ACC_NARROW:
             bits, wide = variant.array.input_bits, scratchpad(variant, Memory.ACC).memory_bits // 8
@@ -209,13 +239,12 @@ def test_scratchpads_equal_the_semantics(
     ]
 
 
-def fill_count(variant: Variant, instruction: Instruction) -> int:
-    """Handshakes of an INP load on the fill port."""
+def word_count(variant: Variant, instruction: Instruction) -> int:
+    """Bus words of INP that a load writes."""
     height = instruction.pad_top + instruction.rows + instruction.pad_bottom
     width = instruction.pad_left + instruction.cols + instruction.pad_right
-    data = instruction.rows * instruction.cols
     beats = scratchpad(variant, Memory.INP).row_beats(variant)
-    return instruction.blocks * (height * width - data + data * beats)
+    return instruction.blocks * height * width * beats
 
 
 def test_retirement_waits_for_the_last_fill(rng: np.random.Generator) -> None:
@@ -230,9 +259,9 @@ def test_retirement_waits_for_the_last_fill(rng: np.random.Generator) -> None:
     bench = LoadBench(VTA, loads, slave, fill_gap=0.6)
     bench.until(lambda: len(bench.retired) == len(loads))
     bench.run()
-    totals = np.cumsum([fill_count(VTA, load) for load in loads])
-    assert (np.array(bench.fills_at_retirement) >= totals).all()
-    assert len(bench.fills) == totals[-1]
+    totals = np.cumsum([word_count(VTA, load) for load in loads])
+    assert (np.array(bench.words_at_retirement) >= totals).all()
+    assert words_written(bench.fills) == totals[-1]
 
 
 def run_to_error(instructions: list[Instruction], slave: AxiSlave) -> LoadBench:
@@ -270,6 +299,16 @@ def test_illegal_loads_are_reported(
     assert [record["index"] for record in bench.retired] == [0]
     for fill in bench.fills:
         assert fill["row"] < scratchpad(TINY, LoadMemory(fill["memory"]).memory).depth_rows
+
+
+def test_data_far_beyond_never_comes_back(rng: np.random.Generator) -> None:
+    """Data behind pads of exactly twice the scratchpad: no word of it is written to row 0."""
+    depth = scratchpad(TINY, Memory.INP).depth_rows
+    slave = AxiSlave(TINY, np.zeros(MEMORY_BYTES, dtype=np.uint8), rng, read_latency=4)
+    far = Instruction.of(Opcode.LOAD, blocks=1, rows=1, cols=depth, pad_top=2)
+    bench = run_to_error([GOOD, far], slave)
+    assert bench.errors == [(ErrorCode.ROW_RANGE, 1)]
+    assert bench.work == GOOD.cols * scratchpad(TINY, Memory.INP).row_beats(TINY)
 
 
 @pytest.mark.parametrize(
@@ -328,12 +367,32 @@ def test_share_of_the_bus(
     assert bench.cycles_in[Activity.BUSY] == len(bench.fills)
 
 
-def test_every_cycle_of_a_padded_tile_does_something(rng: np.random.Generator) -> None:
-    """Once data flows, each cycle fills a bus word or a whole row of pad: no cycle is lost."""
-    tiles = inp(14, 14, 6, 64, pad_top=1, pad_bottom=1, pad_left=1, pad_right=1)
+@pytest.mark.parametrize(("rows", "cols"), [(14, 14), (16, 4), (4, 4)])
+def test_pads_cost_no_cycle(rows: int, cols: int, rng: np.random.Generator) -> None:
+    """Beside data, two cycles per row of pad; one where data has ended; none for nothing."""
+    count = 12
+    tiles = inp(rows, cols, count, 64, pad_top=1, pad_bottom=1, pad_left=1, pad_right=1)
+    _, plain_cycles, _ = rate(inp(rows, cols, count, 64), rng)
     beats, cycles, bench = rate(tiles, rng)
-    print(f"{beats} beats and {len(bench.fills) - beats} pad rows in {cycles} cycles")
-    assert cycles <= len(bench.fills) + 64 + 20
+    pads = (rows + 2) * (cols + 2) - rows * cols
+    print(f"{beats} beats: {cycles} cycles with {count * pads} rows of pad, {plain_cycles} without")
+    # The walk over pads passes a line of data in one cycle.
+    beside_data = (2 * rows * cols - rows) // 2
+    alone = max(0, pads - beside_data)
+    # One cycle for the line of pads above the data.
+    assert cycles <= plain_cycles + count * (1 + alone)
+    assert bench.both > 0
+
+
+def test_lone_pads_take_a_cycle_per_row(rng: np.random.Generator) -> None:
+    """Without data, each cycle writes a whole row of pad, of the accumulators too."""
+    for memory in (LoadMemory.INP, LoadMemory.ACC):
+        tiles = [
+            Instruction.of(Opcode.LOAD, memory=memory, blocks=1, pad_top=8, pad_left=8)
+            for _ in range(8)
+        ]
+        _, cycles, _ = rate(tiles, rng)
+        assert cycles <= 8 * 64 + 20
 
 
 def test_queued_loads_overlap_their_latencies(rng: np.random.Generator) -> None:

@@ -40,18 +40,26 @@ def test_fills_and_reads(name: str, memory: Memory) -> None:
         for _ in range(150):
             target = LoadMemory[memory.name] if rng.random() < 0.8 else LoadMemory.ACC
             row, beat = int(rng.choice(rows)), int(rng.integers(beats))
-            padded = memory is Memory.INP and rng.random() < 0.2
             value = int.from_bytes(rng.bytes(bus // 8), "little")
-            ctx.set(
-                dut.fill.p,
-                {"memory": target, "row": row, "beat": beat, "pad": padded, "data": value},
-            )
+            ctx.set(dut.fill.p, {"memory": target, "row": row, "beat": beat, "data": value})
+            if memory is Memory.INP:
+                # Pads of the words of another row that the fill leaves free.
+                taken = 1 << beat if target.memory is memory else 0
+                enable, padded = int(rng.integers(1 << beats)) & ~taken, int(rng.choice(rows))
+                pad_word = int.from_bytes(rng.bytes(bus // 8), "little")
+                ctx.set(dut.pads.enable, enable)
+                ctx.set(dut.pads.row, padded)
+                ctx.set(dut.pads.data, pad_word)
+                for number in range(beats):
+                    if enable >> number & 1:
+                        model[padded][number] = pad_word
             assert ctx.get(dut.fill.ready)
             await ctx.tick()
             if target.memory is memory:
-                model[row][:] = [value] * beats if padded else model[row]
                 model[row][beat] = value
         ctx.set(dut.fill.valid, 0)
+        if memory is Memory.INP:
+            ctx.set(dut.pads.enable, 0)
         order = [(int(rng.choice(rows)), int(rng.integers(slices))) for _ in range(60)]
         ctx.set(dut.read.enable, 1)
         for k in range(len(order) + 2):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daedal.isa.assembly import assemble, disassemble
-from daedal.isa.docs import isa_page, registers_header
+from daedal.isa.docs import isa_page, registers_header, with_registers_section
 from daedal.isa.errors import ArtifactError, ProgramError
 from daedal.isa.instruction import Instruction, decode, decode_all, encode, encode_all
 from daedal.isa.microcode import decode_uops, encode_uops
@@ -171,6 +171,16 @@ def test_tensors_round_trip(n: int, c: int, h: int, bits: int) -> None:
 def test_committed_page_is_current() -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "isa.md"
     assert page.read_text() == isa_page(VARIANTS[0]), "run `make docs`"
+
+
+def test_committed_register_map_is_current() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "hardware.md").read_text()
+    assert page == with_registers_section(page), "run `make docs`"
+
+
+def test_a_page_without_place_for_the_registers_is_refused() -> None:
+    with pytest.raises(ValueError, match="must have one place"):
+        with_registers_section("# Hardware\n")
 
 
 def test_header_names_every_register() -> None:

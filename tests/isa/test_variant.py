@@ -48,6 +48,16 @@ def test_fingerprint_depends_on_parameters_and_not_on_the_name() -> None:
         ({"alu_lanes": 32}, "units.alu_lanes must be a power of two up to batch x block_out = 16"),
         ({"acc_bytes": 1 << 60}, "must fit"),
         ({"multiplier_bits": 40}, "units.multiplier_bits must be 8 to 26, not 40"),
+        ({"multiplier_style": "dadda"}, "multiplier_style must be one of dsp, packed, lut, not"),
+        (
+            {"multiplier_style": "packed", "weight_bits": 16, "accumulator_bits": 48},
+            "needs inputs and weights of at most 8 bits, so that two products fit one hardware "
+            'multiplier, not 8 and 16; choose "dsp" or "lut"',
+        ),
+        (
+            {"multiplier_style": "packed", "block_out": 1, "depthwise_taps": 0},
+            'array.multiplier_style "packed" needs block_out of at least 2',
+        ),
         ({"nonsense": 1}, "a variant has no parameter 'nonsense'"),
     ],
 )
@@ -77,7 +87,9 @@ def test_bad_files_are_refused(text: str, message: str) -> None:
 
 def test_load_by_path_and_unknown_name(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text("name = 'mine'\n[units]\nqueue_depth = 8\n")
+    path.write_text(
+        "name = 'mine'\n[array]\nmultiplier_style = 'packed'\n[units]\nqueue_depth = 8\n"
+    )
     assert load_variant(path) == VTA.replace(name="mine", queue_depth=8)
     with pytest.raises(VariantError, match=r"a variant is one of .*tiny, vta"):
         load_variant("nope")

@@ -4,8 +4,10 @@ import sys
 
 import pytest
 
+from daedal.hw.emit import emit_verilog
 from daedal.isa.variant import load_variant, shipped_variants
 from daedal.sim.rtl.device import RtlDevice
+from tests.support.poisoned_memory import poison_block_ram
 from tests.support.random_runs import (
     EXTRA_VARIANTS,
     RandomRun,
@@ -53,6 +55,22 @@ def test_two_hundred_on_another_variant() -> None:
 
 def test_long_programs() -> None:
     run_random_programs(rtl_device(TINY), range(5), length=120).check()
+
+
+def test_no_read_depends_on_a_colliding_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`hw.synth` tells synthesis so; here such a read gives the complement of the word."""
+    plain = emit_verilog(TINY)
+    poison_block_ram(monkeypatch)
+    poisoned = emit_verilog(TINY)
+    assert poisoned != plain
+    monkeypatch.setattr("daedal.sim.rtl.device.kept_verilog", lambda *_: poisoned)
+    run_random_programs(rtl_device(TINY), range(300, 400)).check()
+
+
+@pytest.mark.parametrize("style", ["packed", "lut"])
+def test_other_multipliers(style: str) -> None:
+    variant = TINY.replace(f"tiny-{style}", multiplier_style=style)
+    run_random_programs(rtl_device(variant), range(500, 530)).check()
 
 
 def test_tiny_on_icarus() -> None:

@@ -1,0 +1,69 @@
+"""Whether FETCH starves a unit on whole networks.
+
+FETCH is the only source of instructions: a unit that is IDLE between its first and its last mark
+(one per layer) has nothing to do because FETCH has not brought its next instruction, be it that
+FETCH waits for memory or that it stands before another unit's full queue. So each such cycle is
+counted against FETCH, whatever the cause; cycles before the first mark are not, as the wait for the
+first instruction is among them.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from daedal.compiler.model import compile_model
+from daedal.isa.profile import Profile
+from daedal.isa.registers import CycleClass
+from daedal.isa.table import Unit
+from daedal.runtime.executor import Executor
+from daedal.sim.rtl.device import RtlDevice
+
+__all__ = ["NETWORKS", "fed_and_starved", "measure_starvation"]
+
+ROOT = Path(__file__).resolve().parents[1]
+NETWORKS = {
+    "digits": ROOT / "examples" / "digits" / "digits_qdq.onnx",
+    "ResNet-8": ROOT.parent / "shared" / "models" / "mlperf_tiny_resnet8" / "model_qdq.onnx",
+}
+
+
+def fed_and_starved(profile: Profile) -> Iterator[tuple[Unit, int, int]]:
+    """Units with two marks or more: cycles between the first and the last, and IDLE ones."""
+    for unit in Unit:
+        marks = [mark for mark in profile.marks if mark.unit is unit]
+        if len(marks) > 1:
+            between = marks[-1].counters.since(marks[0].counters)
+            yield unit, marks[-1].cycle - marks[0].cycle, between.classes[CycleClass.IDLE]
+
+
+def measure_starvation(
+    device: RtlDevice, only: str, report: Callable[[str], Any]
+) -> list[dict[str, Any]]:
+    """Run the networks that are there; a record per network and unit, with a bar of 100 %."""
+    records = []
+    for name, path in NETWORKS.items():
+        streams = {unit: f"FETCH feeds {unit.name}: {name}" for unit in Unit}
+        if not any(only in stream for stream in streams.values()):
+            continue
+        if not path.is_file():
+            report(f"{name} is not measured: {path} is missing")
+            continue
+        executor = Executor(compile_model(path, device.variant), device)
+        inputs = {
+            key: np.zeros(shape, dtype=np.float32) for key, shape in executor.input_shapes.items()
+        }
+        profile = executor.run(inputs).profile
+        for unit, cycles, starved in fed_and_starved(profile):
+            records.append(
+                {
+                    "stream": streams[unit],
+                    "ideal_cycles": cycles - starved,
+                    "cycles": cycles,
+                    "share": (cycles - starved) / cycles,
+                    "bar": 1.0,
+                    "passed": starved == 0,
+                }
+            )
+    return [record for record in records if only in record["stream"]]

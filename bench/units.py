@@ -1,0 +1,102 @@
+"""Throughput of every unit on the RTL, against its bar: ``python bench/units.py [--json F]``.
+
+Variant `vta`, memory preset `ddr` unless said otherwise. Streams of instructions drive one unit,
+or all, to the limit; whole networks show whether FETCH keeps up (`bench.starvation`). Exit status 1
+when a bar is missed.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.starvation import measure_starvation
+from bench.unit_streams import FIRST, LAST, UnitStream, unit_streams
+from daedal.isa.memory_model import memory_model
+from daedal.isa.profile import Profile
+from daedal.isa.variant import load_variant
+from daedal.isa.verifier import verify
+from daedal.sim.rtl.device import RtlDevice
+from daedal.sim.rtl.launch import Launch
+
+__all__ = ["main", "measure"]
+
+
+def _cycles(stream: UnitStream, profile: Profile) -> int:
+    """Cycles of the measured window: between its marks, or of the whole run."""
+    if stream.window is None:
+        assert profile.cycles is not None
+        return profile.cycles
+    at = {mark.tag: mark.cycle for mark in profile.marks if mark.unit is stream.window}
+    return at[LAST] - at[FIRST]
+
+
+def measure(variant_name: str, memory: str, only: str, report: Any) -> list[dict[str, Any]]:
+    """Run all streams in one simulator process, then the networks; one record each."""
+    variant = load_variant(variant_name)
+    device = RtlDevice(variant, timing=memory_model(memory), report=report)
+    streams = [stream for stream in unit_streams(variant) if only in stream.name]
+    launches = []
+    for stream in streams:
+        verify(stream.program)
+        bases, end = [], 0
+        for size in stream.program.region_bytes:
+            bases.append(end)
+            end += -(-size // 4096) * 4096
+        image = stream.program.constants.ljust(end, b"\0")
+        launches.append(Launch(stream.program, bases, image, timing=memory_model(memory)))
+    outcomes = device.launch_each(launches) if launches else []
+    records = []
+    for stream, outcome in zip(streams, outcomes, strict=True):
+        outcome.check()
+        cycles = _cycles(stream, outcome.profile)
+        share = stream.ideal_cycles / cycles
+        records.append(
+            {
+                "stream": stream.name,
+                "ideal_cycles": stream.ideal_cycles,
+                "cycles": cycles,
+                "share": share,
+                "bar": stream.bar,
+                "passed": share >= stream.bar,
+            }
+        )
+    return records + measure_starvation(device, only, report)
+
+
+def main() -> int:
+    """Measure, print, and say whether every bar holds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="write the records here")
+    parser.add_argument("--variant", default="vta")
+    parser.add_argument("--memory", default="ddr")
+    parser.add_argument("--only", default="", help="streams whose name contains this")
+    arguments = parser.parse_args()
+    progress = Console(stderr=True)
+    records = measure(arguments.variant, arguments.memory, arguments.only, progress.print)
+    table = Table(title=f"Units of {arguments.variant}, memory {arguments.memory}")
+    for head in ("stream", "ideal", "cycles", "share", "bar", ""):
+        table.add_column(head, justify="left" if head == "stream" else "right")
+    for record in records:
+        table.add_row(
+            record["stream"],
+            f"{record['ideal_cycles']:,}",
+            f"{record['cycles']:,}",
+            f"{100 * record['share']:.2f} %",
+            f"{100 * record['bar']:.1f} %",
+            "" if record["passed"] else "missed",
+        )
+    Console(width=110).print(table)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps({"units": records}, indent=1) + "\n")
+    return 0 if all(record["passed"] for record in records) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Claims about who gets the banks of the accumulators, and how long anybody waits."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal
+
+from daedal.hw.accumulators import Accumulators, bank_of
+from daedal.hw.formal.claims import Claims
+from daedal.isa.table import LoadMemory
+from daedal.isa.variant import Variant
+
+__all__ = ["BankArbiter"]
+
+_READ_AFTER = 2
+_WRITE_AFTER = 3
+"""Cycles from GEMM's issue to its read and its write. In GEMM both times are longer; they delay
+every slot that a hold frees by as much, and add as much to the bound."""
+
+
+class BankArbiter(Claims):
+    """Everybody who asks for a bank gets it within `bound_cycles`, whatever GEMM does.
+
+    GEMM starts a product for any row in any cycle, except where `gemm_hold` forbids its bank. The
+    others keep a request until it is taken. The ALU's first reader goes before its second one, and
+    both belong to one step: it asks for no other row until the second has its own.
+
+    Parameters
+    ----------
+    variant : few banks and rows keep the search short.
+    accumulators : the class; tests put a broken one here.
+    """
+
+    def __init__(
+        self, *, variant: Variant, bound_cycles: int, accumulators: Any = Accumulators
+    ) -> None:
+        super().__init__()
+        self._variant = variant
+        self._bound = bound_cycles
+        self._block = accumulators
+
+    def state(self, m: Module) -> None:
+        m.submodules.block = block = self._block(variant=self._variant)
+        self._gemm(m, block)
+        fill = block.fill.p
+        m.d.comb += fill.memory.eq(LoadMemory.ACC)
+        ports = {
+            "alu": (block.alu_read, block.alu_read.p),
+            "alu2": (block.alu_read2, block.alu_read2.p),
+            "store": (block.store_read, block.store_read.p),
+            "write": (block.alu_write, block.alu_write.p.row),
+            "fill": (block.fill, fill.row),
+        }
+        banks, taken = {}, {}
+        for name, (port, row) in ports.items():
+            m.d.comb += [
+                port.valid.eq(self.free(1, f"{name}_valid")),
+                row.eq(self.free(len(row), f"{name}_row")),
+            ]
+            banks[name] = bank_of(self._variant, row)
+            taken[name] = port.valid & port.ready
+            before_row, refused = Signal(len(row), name=f"{name}_before"), Signal()
+            m.d.sync += [before_row.eq(row), refused.eq(port.valid & ~port.ready)]
+            self.assume(m, f"{name}_keeps", ~refused | (port.valid & (row == before_row)))
+
+        # The ALU's issue point asks for no other source before its destination is there.
+        has_source = Signal()
+        with m.If(taken["alu2"] | ~block.alu_read2.valid):
+            m.d.sync += has_source.eq(0)
+        with m.Elif(taken["alu"]):
+            m.d.sync += has_source.eq(1)
+        self.assume(m, "alu_reads_one_step", ~(has_source & block.alu_read.valid))
+
+        age_bits = range(self._bound + 2)
+        for name, (port, _) in ports.items():
+            age = Signal(age_bits, name=f"{name}_waits")
+            with m.If(~port.valid | port.ready):
+                m.d.sync += age.eq(0)
+            with m.Elif(age <= self._bound):
+                m.d.sync += age.eq(age + 1)
+            self.require(m, f"{name}_never_starves", age <= self._bound)
+            self.reach(m, f"{name}_waits", age == 2)
+        self._one_at_a_time(m, block, banks, taken)
+        for name, answer in (
+            ("alu", block.alu_data),
+            ("alu2", block.alu_data2),
+            ("store", block.store_data),
+        ):
+            ages = [taken[name]]
+            for age in range(2):
+                ages.append(Signal(name=f"{name}_answer_{age}"))
+                m.d.sync += ages[-1].eq(ages[-2])
+            self.require(m, f"{name}_answered_once", answer.valid == ages[-1])
+
+    def _gemm(self, m: Module, block: Any) -> None:
+        """Products that honour `gemm_hold`."""
+        width = len(block.gemm_read.row)
+        row = self.free(width, "product_row")
+        start = Signal()
+        held = block.gemm_hold.bit_select(bank_of(self._variant, row), 1)
+        m.d.comb += start.eq(self.free(1, "product") & ~held)
+        valids, rows = [start], [row]
+        for age in range(_WRITE_AFTER):
+            valids.append(Signal(name=f"product_{age}"))
+            rows.append(Signal(width, name=f"product_row_{age}"))
+            m.d.sync += [valids[-1].eq(valids[-2]), rows[-1].eq(rows[-2])]
+        m.d.comb += [
+            block.gemm_read.enable.eq(valids[_READ_AFTER]),
+            block.gemm_read.row.eq(rows[_READ_AFTER]),
+            block.gemm_write.enable.eq(valids[_WRITE_AFTER]),
+            block.gemm_write.row.eq(rows[_WRITE_AFTER]),
+        ]
+
+    def _one_at_a_time(self, m: Module, block: Any, banks: Any, taken: Any) -> None:
+        """A bank serves one reader and one writer per cycle."""
+        reads = {name: (taken[name], banks[name]) for name in ("alu", "alu2", "store")}
+        reads["gemm"] = (block.gemm_read.enable, bank_of(self._variant, block.gemm_read.row))
+        writes = {name: (taken[name], banks[name]) for name in ("write", "fill")}
+        writes["gemm"] = (block.gemm_write.enable, bank_of(self._variant, block.gemm_write.row))
+        clashes = []
+        for group in (reads, writes):
+            names = sorted(group)
+            for number, first in enumerate(names):
+                for second in names[number + 1 :]:
+                    (one, bank), (other, other_bank) = group[first], group[second]
+                    clashes.append(one & other & (bank == other_bank))
+        self.require(m, "one_per_bank", ~Cat(*clashes).any())

@@ -1,0 +1,129 @@
+"""Claims about the token counters together with the gates before the units."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal
+
+from daedal.hw.formal.claims import Claims
+from daedal.hw.tokens import QUEUED_UNITS, IssueGate, TokenFile
+from daedal.isa.table import Opcode, Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["Tokens"]
+
+_OPCODES = {
+    Unit.LOAD: Opcode.LOAD,
+    Unit.GEMM: Opcode.GEMM,
+    Unit.ALU: Opcode.ALU,
+    Unit.STORE: Opcode.STORE,
+}
+
+
+class Tokens(Claims):
+    """A unit gets an instruction if, and as soon as, the tokens that it pops were given.
+
+    Beside the counters run models, one bit wider, that count what retiring units gave and what
+    the instructions handed to units popped. Claims after an error are void: the run is aborted.
+
+    Parameters
+    ----------
+    variant : its `token_bits` matter, and the widths of instructions.
+    token_file, issue_gate : the classes; tests put broken ones here.
+    takers : units whose gates and counters are modelled.
+    """
+
+    def __init__(
+        self,
+        *,
+        variant: Variant,
+        token_file: Any = TokenFile,
+        issue_gate: Any = IssueGate,
+        takers: tuple[Unit, ...] = QUEUED_UNITS,
+    ) -> None:
+        super().__init__()
+        self._variant = variant
+        self._token_file = token_file
+        self._issue_gate = issue_gate
+        self._takers = takers
+
+    def state(self, m: Module) -> None:
+        m.submodules.tokens = tokens = self._token_file(variant=self._variant)
+        failed = Signal()
+        m.d.sync += failed.eq(failed | tokens.error.valid)
+        gives = {}
+        for unit in QUEUED_UNITS:
+            retire = getattr(tokens, f"retire{unit:d}")
+            given = self.free(4, f"push{unit:d}")
+            m.d.comb += [
+                retire.valid.eq(self.free(1, f"retire{unit:d}")),
+                retire.payload.push.eq(given),
+                retire.payload.index.eq(self.free(1, f"retired_index{unit:d}")),
+            ]
+            gives[unit] = (retire.valid, given)
+        overflows, waiting = [], []
+        for unit in self._takers:
+            found = self._gate(m, tokens, unit, gives, failed)
+            overflows += found[0]
+            waiting += found[1]
+        others = [u for u in QUEUED_UNITS if u not in self._takers]
+        overflow = Cat(*overflows).any()
+        self.require(m, "overflow_reported", failed | ~overflow | tokens.error.valid)
+        self.reach(m, "overflow", overflow & ~failed)
+        self.require(m, "left", failed | ~Cat(*waiting).any() | tokens.left)
+        if not others:
+            self.require(m, "no_false_error", failed | overflow | ~tokens.error.valid)
+            self.require(m, "none_left", failed | Cat(*waiting).any() | ~tokens.left)
+
+    def _gate(
+        self, m: Module, tokens: Any, unit: Unit, gives: Any, failed: Signal
+    ) -> tuple[list[Any], list[Any]]:
+        name = unit.name.lower()
+        gate = self._issue_gate(variant=self._variant, opcode=_OPCODES[unit])
+        m.submodules[name] = gate
+        instruction = gate.issue.p.instruction
+        pop, push = self.free(4, f"{name}_pop"), self.free(4, f"{name}_next_push")
+        # The queue's word is laid out as the instruction is: only these fields matter here.
+        image = Signal.like(instruction)
+        m.d.comb += [
+            image.pop.eq(pop),
+            image.push.eq(push),
+            image.mark.eq(self.free(1, f"{name}_mark")),
+            gate.queue.p.instruction.eq(image),
+            gate.queue.valid.eq(self.free(1, f"{name}_valid")),
+            gate.issue.ready.eq(self.free(1, f"{name}_ready")),
+            gate.mark_credit.eq(self.free(1, f"{name}_credit")),
+            gate.marks_enabled.eq(self.free(1, f"{name}_marks")),
+            gate.available.eq(getattr(tokens, f"available{unit:d}")),
+            getattr(tokens, f"take{unit:d}").eq(gate.take),
+        ]
+        issued = Signal(name=f"{name}_issued")
+        m.d.comb += issued.eq(gate.issue.valid & gate.issue.ready)
+        largest = (1 << self._variant.units.token_bits) - 1
+        there, overflows, waiting = [], [], []
+        for giver in QUEUED_UNITS:
+            if giver is unit:
+                there.append(1)
+                continue
+            valid, given = gives[giver]
+            count = Signal(self._variant.units.token_bits + 1, name=f"{name}_from_{giver:d}")
+            give = valid & given[unit]
+            take = issued & pop[giver]
+            m.d.sync += count.eq(count + give - take)
+            overflows.append((count == largest) & give & ~take)
+            waiting.append(count != 0)
+            there.append(count != 0)
+            self.require(m, f"{name}_pops_what_was_given_{giver:d}", failed | ~take | (count != 0))
+        legal = ~(pop | push)[unit]
+        marked = instruction.mark & gate.marks_enabled
+        granted = legal & ((pop & ~Cat(*there)) == 0) & (~marked | gate.mark_credit)
+        self.require(
+            m,
+            f"{name}_never_starves",
+            failed | ~(gate.queue.valid & granted) | gate.issue.valid,
+        )
+        self.require(m, f"{name}_takes_once", gate.queue.ready == issued)
+        self.require(m, f"{name}_only_legal", ~gate.issue.valid | (gate.queue.valid & legal))
+        self.require(m, f"{name}_reports", gate.error.valid == (gate.queue.valid & ~legal))
+        self.require(m, f"{name}_marks", gate.mark_taken == (issued & marked))
+        self.reach(m, f"{name}_pops_three", issued & (pop == (15 ^ (1 << unit))))
+        return overflows, waiting

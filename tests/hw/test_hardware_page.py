@@ -1,0 +1,35 @@
+"""docs/hardware.md: the numbers in it are those of the code."""
+
+import re
+from pathlib import Path
+
+from daedal.hw import accumulators, marks, supervisor
+from daedal.hw.alu_lanes import AluLanes
+from daedal.hw.product import DotProducts
+from daedal.hw.requantize import Requantizer
+from daedal.isa.variant import load_variant
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "hardware.md").read_text()
+
+
+def test_constants() -> None:
+    """Every `NAME` (value) of the page."""
+    quoted = re.findall(r"`([A-Z_]+)` \((\d+)\)", PAGE)
+    assert len({name for name, _ in quoted}) >= 5
+    for name, value in quoted:
+        homes = [module for module in (accumulators, marks, supervisor) if hasattr(module, name)]
+        assert [getattr(module, name) for module in homes] == [int(value)], name
+
+
+def test_latencies() -> None:
+    vta = load_variant("vta")
+    assert AluLanes.latency() == 7 and "ordinary operations then take 7" in PAGE
+    assert f"REQUANTIZE 6 plus the multiplier (`vta`: {Requantizer.latency(vta)})" in PAGE
+    assert f"`DotProducts.latency` (`vta`: {DotProducts.latency(vta.array)})" in PAGE
+
+
+def test_every_file_named_is_there() -> None:
+    folder = Path(__file__).resolve().parents[2] / "hw"
+    names = re.findall(r"`(\w+\.py)`", PAGE)
+    assert len(names) > 20
+    assert [name for name in names if not (folder / name).is_file()] == []
