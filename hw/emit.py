@@ -15,6 +15,12 @@ __all__ = ["TOP_MODULE", "emit_verilog"]
 TOP_MODULE = "daedal_top"
 
 
+_ZEROED = re.compile(
+    r"^  initial begin\n((?:    (\S+?) ?\[\d+\] = \d+'h0+;\n){2,})  end\n", re.MULTILINE
+)
+_ENTRY = re.compile(r"    (\S+?) ?\[(\d+)\] = (\d+)'h0+;\n")
+
+
 def emit_verilog(variant: Variant) -> str:
     """Return the accelerator as Verilog text, ending with a newline.
 
@@ -25,8 +31,30 @@ def emit_verilog(variant: Variant) -> str:
         Machine(variant=variant), name=TOP_MODULE, emit_src=False, strip_internal_attrs=True
     )
     text = re.sub(r"\A/\*.*?\*/\n", "", text, count=1)  # the generator's name, version and build
+    text = _ZEROED.sub(_loop_over_zeros, text)
     header = (
         f"// Daedal accelerator, variant {variant.name}, fingerprint {variant.fingerprint}.\n"
         "// Generated; change hw/ or the variant instead.\n\n"
     )
     return header + text.rstrip("\n") + "\n"
+
+
+def _loop_over_zeros(match: re.Match[str]) -> str:
+    """A memory that starts from zero, in three lines instead of one per word.
+
+    Large scratchpads are most of the text otherwise, and of the time that simulators need to
+    compile it.
+    """
+    entries = _ENTRY.findall(match[1])
+    names = {(name, width) for name, _, width in entries}
+    if len(names) > 1 or [int(number) for _, number, _ in entries] != list(range(len(entries))):
+        return match[0]
+    ((name, width),) = names
+    # An escaped identifier ends with a space.
+    memory = f"{name} " if name.startswith("\\") else name
+    count = "zeroed_" + re.sub(r"\W", "_", name)
+    return (
+        f"  integer {count};\n"
+        f"  initial for ({count} = 0; {count} < {len(entries)}; {count} = {count} + 1)\n"
+        f"    {memory}[{count}] = {width}'h0;\n"
+    )

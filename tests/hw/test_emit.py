@@ -72,3 +72,10 @@ def test_no_path_and_no_tool_version_is_inside(verilog: str) -> None:
 def test_another_variant_gives_another_text(verilog: str) -> None:
     other = load_variant("tiny").replace("tiny", queue_depth=4)
     assert emit_verilog(other) != verilog
+
+
+def test_memories_start_from_zero_in_a_loop(verilog: str) -> None:
+    """Every scratchpad is cleared, and no list of its words makes the text long."""
+    depths = [int(depth) for depth in re.findall(r"initial for \(\w+ = 0; \w+ < (\d+);", verilog)]
+    assert max(depths) >= load_variant("tiny").memory.inp_bytes // 8
+    assert len(re.findall(r"^    \S+ ?\[\d+\] = \d+'h0+;$", verilog, re.M)) < 20

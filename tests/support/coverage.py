@@ -114,7 +114,7 @@ def _range_goals() -> Iterator[str]:
     for memory in Memory:
         yield from (f"range: {end} row of {memory.value}" for end in ("first", "last"))
     for unit in (Unit.LOAD, Unit.STORE):
-        yield f"range: {unit.name} of one word"
+        yield f"range: {unit.name} of one row"
         yield f"range: {unit.name} of several bursts"
         yield f"range: {unit.name} across a page"
         yield f"range: {unit.name} of several planes"
@@ -236,8 +236,8 @@ class _Reader:
             return
         bus = self.variant.bus_bytes
         run = instruction.cols * move.row_bytes // bus
-        if len(move.rows) * move.row_bytes == bus:
-            yield f"range: {name} of one word"
+        if len(move.rows) == 1:
+            yield f"range: {name} of one row"
         if run > MAX_BURST_BEATS:
             yield f"range: {name} of several bursts"
         starts = move.offsets_bytes[:: max(1, instruction.cols)]

@@ -294,6 +294,10 @@ def _alu(draft: _Draft) -> Instruction:
     variant, rng = draft.variant, draft.rng
     operation = list(AluOp)[int(rng.integers(len(AluOp)))]
     destination = OutMemory(draft.pick(0, 1))
+    chains = 0.4
+    if draft.chance(0.1):
+        # Its rate is another than that of the others: results must meet sources in every phase.
+        operation, destination, chains = AluOp.REQUANTIZE, OutMemory.ACC, 0.8
     immediate = 0 if operation.formula is None else draft.pick(0, 1)
     dst = draft.windows(destination.memory)
     if operation.takes_x and not immediate and destination is OutMemory.OUT:
@@ -305,7 +309,7 @@ def _alu(draft: _Draft) -> Instruction:
     width = instruction_layout(variant, Opcode.ALU)["immediate"].width
     number = int(rng.integers(*integer_range(width)))
     if draft.chance(0.6):
-        number = draft.pick(0, 0, 1, -1, 3, 8, 31, 63, -64, 47, -5, low, high)
+        number = draft.pick(0, 0, 0, 1, -1, 3, 8, 31, 63, -64, 47, -5, low, high)
     while True:
         values = _loop_fields(draft, Unit.ALU, windows)
         if values is None:
@@ -322,7 +326,7 @@ def _alu(draft: _Draft) -> Instruction:
             high=bounds[1] if draft.chance(0.5) else high,
             **values,
         )
-        return _chained(draft, instruction) if draft.chance(0.4) else instruction
+        return _chained(draft, instruction) if draft.chance(chains) else instruction
 
 
 def _chained(draft: _Draft, instruction: Instruction) -> Instruction:

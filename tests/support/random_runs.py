@@ -43,13 +43,13 @@ EXTRA_VARIANTS = {
         # Buffers far beyond VTA's: instructions of 512 bits.
         _TINY.replace(
             "large",
-            inp_bytes=1 << 21,
-            wgt_bytes=1 << 24,
-            acc_bytes=1 << 22,
-            out_bytes=1 << 20,
-            par_bytes=1 << 17,
-            gemm_uop_bytes=1 << 17,
-            alu_uop_bytes=1 << 17,
+            inp_bytes=1 << 19,
+            wgt_bytes=1 << 21,
+            acc_bytes=1 << 20,
+            out_bytes=1 << 18,
+            par_bytes=1 << 16,
+            gemm_uop_bytes=1 << 16,
+            alu_uop_bytes=1 << 16,
         ),
     )
 }
@@ -63,7 +63,8 @@ def every_variant() -> dict[str, Variant]:
 
 def changed_variant() -> str:
     """Another variant for every commit: chosen by its hash, or by that of the variants' files."""
-    names = sorted(set(every_variant()) - {"tiny"})
+    # Emitting `large` alone takes a minute.
+    names = sorted(set(every_variant()) - {"tiny", "large"})
     result = subprocess.run(
         ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
     )
