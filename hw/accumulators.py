@@ -17,7 +17,7 @@ from daedal.isa.variant import Variant
 
 __all__ = ["PATIENCE_CYCLES", "Accumulators", "bank_of"]
 
-PATIENCE_CYCLES = 8
+PATIENCE_CYCLES = 4
 """A request that lost so many cycles takes one slot of its bank away from GEMM."""
 
 
