@@ -18,7 +18,7 @@ def test_only_a_colliding_read_is_poisoned(poisoned: bool, monkeypatch: pytest.M
         async def step(row: int, write_row: int, enable: int, data: int) -> None:
             ctx.set(dut.read.enable, 1)
             ctx.set(dut.read.row, row)
-            ctx.set(dut.write.row, write_row)
+            ctx.set(dut.write.row, [write_row, write_row])
             ctx.set(dut.write.enable, enable)
             ctx.set(dut.write.data, data)
             await ctx.tick()

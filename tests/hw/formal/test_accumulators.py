@@ -18,7 +18,7 @@ from tests.hw.formal.broken import broken_copy, first_quick
 
 pytestmark = pytest.mark.formal
 
-PATIENCE = "PATIENCE_CYCLES = 8"
+PATIENCE = f"PATIENCE_CYCLES = {accumulators.PATIENCE_CYCLES}"
 IMPATIENT = "PATIENCE_CYCLES = 2"
 IMPATIENT_BOUND_CYCLES = 12
 BOUND_CYCLES = 40
