@@ -231,7 +231,7 @@ def test_variant_file_that_is_none(run: Run, tmp_path: Path, text: str, part: st
 
 
 def test_unknown_variant(run: Run) -> None:
-    refuses(run("verilog", "huge"), "a variant is one of tiny, vta", "'huge'")
+    refuses(run("verilog", "huge"), "a variant is one of batch4, ecp5", "'huge'")
 
 
 def test_layer_that_does_not_fit(run: Run, tmp_path: Path) -> None:
