@@ -13,6 +13,7 @@ from typing import Any, TextIO
 import cocotb
 from cocotb.triggers import ReadOnly, Timer, ValueChange
 
+from daedal.sim.rtl.intervention import RESET_CYCLES
 from daedal.sim.rtl.orphan import end_with_parent
 
 __all__ = ["run_jobs_file"]
@@ -80,7 +81,7 @@ class _Harness:
         for name, value in job["settings"].items():
             getattr(self.dut, name).value = value
         if job["reset"]:
-            await self.command(OP_RESET)
+            await self.reset(RESET_CYCLES, memory=job["reset_memory"])
         for address, count in job["fills"]:
             await self.command(OP_FILL, op_address=address, op_count=count, op_data=0)
         for address, count in job["loads"]:
@@ -133,9 +134,12 @@ class _Harness:
             address, value = item["write"]
             await self.command(OP_WRITE, op_address=address, op_data=value)
             return False
-        keep = int(not item["reset_memory"])
-        await self.command(OP_BREAK, op_count=item["reset_cycles"], op_data=keep)
+        await self.reset(item["reset_cycles"], memory=item["reset_memory"])
         return True
+
+    async def reset(self, cycles: int, *, memory: bool) -> None:
+        """Reset the machine; without `memory`, the memory goes on with what it has open."""
+        await self.command(OP_BREAK, op_count=cycles, op_data=int(not memory))
 
     def open_bursts(self) -> list[int]:
         """The numbers of `OpenBursts` when the last WAIT ended."""

@@ -86,6 +86,9 @@ class Job:
     reset_before
         Reset machine and memory model first. Required wherever `memory` or `faults` differ from
         those of the job before, since their state must start anew.
+    reset_memory
+        With `reset_before`: the memory model is reset, too. Otherwise it goes on with the bursts
+        that it has open.
     wave
         ``(begin, end)`` cycles after the start write to record, half open.
     interventions
@@ -103,6 +106,7 @@ class Job:
     cycle_limit: int = 100_000_000
     clear_memory: bool = True
     reset_before: bool = True
+    reset_memory: bool = True
     wave: tuple[int, int] | None = None
     interventions: tuple[Intervention, ...] = ()
 

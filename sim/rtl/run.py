@@ -226,6 +226,7 @@ def _describe(job: Job, built: Built, image: Any, pause_cycles: int) -> dict[str
     return {
         "settings": settings,
         "reset": job.reset_before,
+        "reset_memory": job.reset_memory,
         "fills": [[0, built.words]] if job.clear_memory else [],
         "loads": loads,
         "writes": job.writes,

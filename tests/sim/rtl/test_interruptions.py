@@ -70,8 +70,13 @@ class Round:
 
 
 def rounds(variant: Variant, folder: Path, what: str, count: int) -> list[Round]:
-    """Break off `count` programs by ``abort`` or ``reset``, at cycles drawn from their length."""
+    """Break off `count` programs at cycles drawn from their length.
+
+    `what` is ``abort``; or ``reset``, together with the memory; or ``abort, reset``: an abort, and
+    behind its interrupt a reset of the machine alone.
+    """
     print(f"{variant.name}: seeds {SEED} to {SEED + count - 1}, {what} at cycles from seed {SEED}")
+    how = what.partition(",")[0]
     rng = np.random.default_rng(SEED)
     whole = [placed(random_program(variant, SEED + n, length=32)) for n in range(count)]
     fill = [placed(known_scratchpads(variant, SEED), launch.timing) for launch in whole]
@@ -82,7 +87,7 @@ def rounds(variant: Variant, folder: Path, what: str, count: int) -> list[Round]
     built = rtl_device(variant).build(max(x.size_bytes for x in (*whole, *fill, *good)))
     lengths = [x.cycles for x in run_jobs(built, [launch_job(x) for x in whole], work_dir=folder)]
     broken = [
-        replace(x, **{f"{what}_at": int(rng.integers(1, n))}, reset_cycles=int(rng.integers(1, 40)))
+        replace(x, **{f"{how}_at": int(rng.integers(1, n))}, reset_cycles=int(rng.integers(1, 40)))
         for x, n in zip(whole, lengths, strict=True)
     ]
     jobs: list[Job] = []
@@ -100,8 +105,10 @@ def _one_after_the_other(jobs: list[Job], what: str) -> list[Job]:
     broken, fill, good = (replace(job, reset_before=False) for job in jobs)
     if what == "reset":  # nothing is pending then, and a write of 1 would make it so
         broken = replace(broken, reads=tuple(register(name).offset for name in READABLE))
-    else:
+    elif what == "abort":
         fill = replace(fill, writes=(ACKNOWLEDGE, *fill.writes))
+    else:
+        fill = replace(fill, reset_before=True, reset_memory=False)
     good = replace(good, writes=(ACKNOWLEDGE, *good.writes))
     return [replace(broken, reset_before=True), fill, good]
 
@@ -149,7 +156,7 @@ def check_covered(found: list[Round]) -> None:
     assert any(bursts.reads and bursts.unwritten for bursts in seen)
 
 
-CHECKS = {"abort": check_aborts, "reset": check_resets}
+CHECKS = {"abort": check_aborts, "abort, reset": check_aborts, "reset": check_resets}
 
 
 @pytest.mark.parametrize("what", CHECKS)
