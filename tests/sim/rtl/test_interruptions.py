@@ -13,21 +13,24 @@ import pytest
 
 from daedal.hw.control import WATCHDOG_DEFAULT_CYCLES
 from daedal.hw.supervisor import DRAIN_LIMIT_CYCLES
+from daedal.isa.errors import DeviceError
+from daedal.isa.memory_model import CHANNELS
 from daedal.isa.registers import ID_VALUE, REGISTERS, ErrorCode, register
 from daedal.isa.table import Unit
-from daedal.isa.variant import Variant, load_variant
+from daedal.isa.variant import Variant, load_variant, shipped_variants
 from daedal.sim.rtl.intervention import OpenBursts
-from daedal.sim.rtl.job import Job, RawResult
+from daedal.sim.rtl.job import Faults, Job, RawResult
 from daedal.sim.rtl.launch import Launch, launch_job, launch_outcome
 from daedal.sim.rtl.run import run_jobs
 from tests.support.known_scratchpads import known_scratchpads
 from tests.support.random_programs import random_program
+from tests.support.random_runs import changed_variant, every_variant
 from tests.support.rtl import expected_memories, placed, rtl_device
 
 pytestmark = pytest.mark.rtl
 
 TINY = load_variant("tiny")
-BATCH4 = load_variant("batch4")
+CHANGED = changed_variant()
 SEED = 20_000
 ABORT_CYCLES = 8
 """From the cycle in which the host writes `abort` to the one in which the masters stop."""
@@ -150,7 +153,7 @@ def check_resets(found: list[Round]) -> None:
 def check_covered(found: list[Round]) -> None:
     """Among the cycles are some with bursts open, of every kind and of all kinds at once."""
     seen = [item.result.open_bursts[0] for item in found]
-    print(seen)
+    print(*seen, sep="\n")
     for kind in dataclasses.fields(OpenBursts):
         assert any(getattr(bursts, kind.name) for bursts in seen), f"no {kind.name} open"
     assert any(bursts.reads and bursts.unwritten for bursts in seen)
@@ -167,14 +170,42 @@ def test_tiny(what: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", CHECKS)
-def test_a_bus_of_128_bits(what: str, tmp_path: Path) -> None:
-    CHECKS[what](rounds(BATCH4, tmp_path, what, 15))
+@pytest.mark.xdist_group(f"{CHANGED}-rtl")
+def test_another_variant(what: str, tmp_path: Path) -> None:
+    """Which one, the commit decides, as for the random programs."""
+    CHECKS[what](rounds(every_variant()[CHANGED], tmp_path, what, 15))
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_an_abort_of_a_run_whose_slave_is_silent(channel: str, tmp_path: Path) -> None:
+    """What does not drain is given up in time; machine and slave then need a reset."""
+    good = placed(random_program(TINY, SEED))
+    faults = Faults(stop_channels=(channel,), stop_after_beats=60)
+    stuck = replace(good, faults=faults, abort_at=4000)
+    built = rtl_device(TINY).build(good.size_bytes)
+    jobs = [launch_job(good), launch_job(stuck), launch_job(good)]
+    results = run_jobs(built, jobs, work_dir=tmp_path)
+    ended = launch_outcome(stuck, results[1], "rtl")
+    assert ended.error is ErrorCode.ABORTED
+    assert results[1].cycles - 4000 <= ABORT_CYCLES + DRAIN_LIMIT_CYCLES
+    recovered = launch_outcome(good, results[2], "rtl")
+    recovered.check()
+    assert recovered.memory == expected_memories([good, good])[1]
+
+
+def test_a_run_that_was_reset_is_no_good_run() -> None:
+    launch = replace(placed(random_program(TINY, SEED)), reset_at=50)
+    (outcome,) = rtl_device(TINY).launch_each([launch])
+    assert outcome.profile.cycles == 0
+    with pytest.raises(DeviceError, match="must run to its end; it was reset in the middle"):
+        outcome.check()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", CHECKS)
-@pytest.mark.parametrize("name", ["tiny", "batch4", "wide"])
+@pytest.mark.parametrize("name", shipped_variants())
 def test_many(name: str, what: str, tmp_path: Path) -> None:
-    found = rounds(load_variant(name), tmp_path, what, 400)
+    """Buses of 64, 128 and 256 bits are among them."""
+    found = rounds(load_variant(name), tmp_path, what, 200)
     CHECKS[what](found)
     check_covered(found)
