@@ -79,7 +79,7 @@ def run_jobs(
         raise ProgramError(f"one job of a run may record waves, not {len(waves)}; run them apart")
     for job in jobs:
         job.check(built.words * word_bytes)
-        if job.interventions and built.top != "harness":
+        if (job.interventions or not job.reset_memory) and built.top != "harness":
             raise ProgramError("interventions need the simulator of `build_simulator`")
 
     work_dir = work_dir.resolve()

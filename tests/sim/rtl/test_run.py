@@ -277,6 +277,8 @@ def test_interventions_that_cannot_be_are_refused(
 
     early, late = Intervention(5), Intervention(9, write=(0, 1))
     refused(bare_standin, "interventions need the simulator of `build_simulator`", early)
+    with pytest.raises(ProgramError, match="interventions need the simulator"):
+        run_jobs(bare_standin, [Job(start=(0, 1), reset_memory=False)], work_dir=tmp_path)
     refused(standin, r"in the order of their cycles, not \[9, 5\]", late, early)
     refused(standin, "a reset ends the run: it must be the last intervention", early, late)
     with pytest.raises(ProgramError, match="comes in cycle 1 or later, not 0"):
