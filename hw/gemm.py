@@ -148,7 +148,7 @@ class Gemm(wiring.Component):
         """Sums of all (batch, block_out) elements, and their latency from the issue in cycles."""
         array = self._variant.array
         inp_bits = array.block_in * array.input_bits
-        wgt_bits = array.block_in * array.weight_bits
+        wgt_bits = array.block_in * array.weight_bits  # of one vector
         inp, weights = self.inp_read.data, self.wgt_read.data
         latency = 2
         num_taps = array.depthwise_taps
@@ -166,14 +166,7 @@ class Gemm(wiring.Component):
                 three = register(m, three, name="slide")
             inp = register(m, inp, name="inp_row")
             rows = register(m, Mux(depthwise, 0, weights), name="wgt_rows")
-            parts = []
-            for o in range(array.block_out):
-                row = _words(rows.word_select(o, wgt_bits), array.weight_bits)
-                for tap, vector in enumerate(vectors):
-                    own = vector.word_select(o, array.weight_bits)
-                    row[tap_element(array, o, tap)] |= own
-                parts += row
-            weights = Cat(parts)
+            weights = self._placed(rows, vectors)
             latency += 1
         totals: list[Value] = []
         for b in range(array.batch):
@@ -195,6 +188,16 @@ class Gemm(wiring.Component):
         vector = Signal(bits)
         m.d.comb += vector.eq(weights.word_select(lane, bits))
         return register(m, Mux(enable, vector, 0), name="vector")
+
+    def _placed(self, rows: Value, vectors: list[Value]) -> Value:
+        """Rows of weights, each with its own element of every vector where that tap is taken."""
+        array = self._variant.array
+        words = _words(rows, array.weight_bits)
+        for o in range(array.block_out):
+            for tap, vector in enumerate(vectors):
+                own = vector.word_select(o, array.weight_bits)
+                words[o * array.block_in + tap_element(array, o, tap)] |= own
+        return Cat(words)
 
     def _accumulate(
         self, m: Module, valid: Value, row: Value, restart: Value, totals: list[Value]
