@@ -10,8 +10,8 @@ import pytest
 from daedal.isa.errors import DeviceError, ProgramError
 from daedal.isa.memory_model import PRESETS, MemoryModel, memory_model
 from daedal.sim.rtl.build import Built, build_simulator
-from daedal.sim.rtl.job import Faults, Job
-from daedal.sim.rtl.run import RunProgress, run_jobs
+from daedal.sim.rtl.job import Faults, Job, RunProgress
+from daedal.sim.rtl.run import run_jobs
 from tests.sim.rtl.conftest import WORDS
 
 pytestmark = pytest.mark.rtl
