@@ -14,8 +14,8 @@ from daedal.isa.program import Program
 from daedal.isa.protocols import PAGE_BYTES
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.build import Built, build_simulator
-from daedal.sim.rtl.launch import Launch, Outcome, launch_job, launch_outcome
 from daedal.sim.rtl.job import RunProgress
+from daedal.sim.rtl.launch import Launch, Outcome, launch_job, launch_outcome
 from daedal.sim.rtl.run import run_jobs
 from daedal.sim.rtl.toolchain import require_tools
 from daedal.sim.rtl.verilog import kept_verilog

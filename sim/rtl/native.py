@@ -139,9 +139,7 @@ def run_native(
             def paused(cycles: int) -> None:
                 report(RunProgress(len(results), len(jobs), cycles))
 
-            results.append(
-                _run(simulation, job, built.data_bits // 8, pause_cycles, watch, paused)
-            )
+            results.append(_run(simulation, job, built.data_bits // 8, pause_cycles, watch, paused))
             report(RunProgress(len(results), len(jobs), results[-1].cycles))
             watch()
     return results

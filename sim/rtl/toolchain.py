@@ -217,7 +217,9 @@ def require_tools(simulator: str) -> None:
     ToolError
         Something is missing.
     """
-    finders = (find_icarus,) if simulator == "icarus" else (find_verilator, find_compiler, find_make)
+    finders = (
+        (find_icarus,) if simulator == "icarus" else (find_verilator, find_compiler, find_make)
+    )
     for find in finders:
         find()
     if simulator != "native":
