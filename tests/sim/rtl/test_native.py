@@ -1,4 +1,4 @@
-"""The native simulator beside cocotb: same cycles, bytes and books; and its life in this process."""
+"""The native simulator beside cocotb: same cycles, bytes and books, and its life in a process."""
 
 import _thread
 import threading
