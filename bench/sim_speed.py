@@ -25,16 +25,17 @@ __all__ = ["main", "speed_table"]
 def speed_table(speeds: list[Speed], title: str) -> Table:
     """Median, extremes and bar of each."""
     table = Table(title=title)
-    for head in ("simulator", "workload", "median", "least", "most", "bar", "calibration", ""):
-        table.add_column(head, justify="left" if head in ("simulator", "workload") else "right")
+    texts = ("simulator", "workload", "unit")
+    for head in (*texts, "median", "least", "most", "bar", "calibration", ""):
+        table.add_column(head, justify="left" if head in texts else "right", no_wrap=True)
     for speed in speeds:
         taken = [f"{value:,.0f}" for value in (speed.median, min(speed.values), max(speed.values))]
         low, high = min(speed.calibration_seconds), max(speed.calibration_seconds)
         table.add_row(
             speed.simulator,
             speed.workload,
-            f"{taken[0]} {speed.unit}",
-            *taken[1:],
+            speed.unit,
+            *taken,
             "" if speed.bar is None else f"{speed.bar:,.0f}",
             f"{1000 * low:.0f} to {1000 * high:.0f} ms",
             "" if speed.passed else "missed",
@@ -56,7 +57,7 @@ def main() -> int:
     core = on_one_core()
     measured, differences = measure_rtl(variant, report)
     speeds += measured
-    out = Console(width=130)
+    out = Console(width=150)
     out.print(speed_table(speeds, f"Simulators of {variant.name}, on core {core}"))
     for sentence in differences:
         out.print(sentence)
