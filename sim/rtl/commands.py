@@ -1,11 +1,11 @@
 """The command protocol of `hdl/harness.v`, for whoever is its host: numbers, and what they mean."""
 
 __all__ = [
+    "OP_BREAK",
     "OP_DUMP",
     "OP_FILL",
     "OP_LOAD",
     "OP_READ",
-    "OP_RESET",
     "OP_START",
     "OP_WAIT",
     "OP_WRITE",
@@ -15,6 +15,7 @@ __all__ = [
 ]
 
 OP_RESET, OP_WRITE, OP_READ, OP_START, OP_WAIT, OP_LOAD, OP_DUMP, OP_FILL = range(1, 9)
+OP_BREAK = 9
 STATUS_OK, STATUS_RUNNING, STATUS_TIMEOUT, STATUS_SILENT, STATUS_BUS_ERROR, STATUS_FILE = range(6)
 
 _TEXT = {

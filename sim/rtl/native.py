@@ -10,14 +10,15 @@ import ctypes
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from daedal.isa.errors import DeviceError
 from daedal.sim.rtl.build import Built
 from daedal.sim.rtl.commands import (
+    OP_BREAK,
     OP_FILL,
     OP_READ,
-    OP_RESET,
     OP_START,
     OP_WAIT,
     OP_WRITE,
@@ -26,6 +27,7 @@ from daedal.sim.rtl.commands import (
     complaint,
 )
 from daedal.sim.rtl.image import whole_words
+from daedal.sim.rtl.intervention import RESET_CYCLES, OpenBursts
 from daedal.sim.rtl.job import AXI_RULES, Job, RawResult, RunProgress
 
 __all__ = ["NativeSimulation", "open_simulation", "run_native"]
@@ -156,7 +158,7 @@ def _run(
     for name, number in job.settings().items():
         simulation.set(name, number)
     if job.reset_before:
-        simulation.command(OP_RESET)
+        _reset(simulation, RESET_CYCLES, job.reset_memory)
     if job.clear_memory:
         simulation.clear()
         _pass_one_command(simulation)
@@ -166,20 +168,7 @@ def _run(
     for address, value in job.writes:
         simulation.command(OP_WRITE, op_address=address, op_data=value)
 
-    began = time.perf_counter()
-    simulation.command(OP_START, op_address=job.start[0], op_data=job.start[1])
-    pause = pause_cycles
-    while True:
-        status = simulation.command(OP_WAIT, watch, op_limit=job.cycle_limit, op_pause=pause)
-        if status != STATUS_RUNNING:
-            break
-        paused(simulation.get("run_cycles"))
-        pause += pause_cycles
-    seconds = time.perf_counter() - began
-    timed_out = status == STATUS_TIMEOUT
-    cycles = job.cycle_limit if timed_out else simulation.get("run_cycles")
-
-    violation = simulation.get("violation")
+    result = _run_program(simulation, job, pause_cycles, watch, paused)
     registers = []
     for address in job.reads:
         simulation.command(OP_READ, op_address=address)
@@ -188,13 +177,67 @@ def _run(
     for address, size in job.dumps:
         memory.append(simulation.read(address, size))
         _pass_one_command(simulation)
+    return replace(result, registers=tuple(registers), memory=tuple(memory))
+
+
+def _run_program(
+    simulation: NativeSimulation,
+    job: Job,
+    pause_cycles: int,
+    watch: Watch,
+    paused: Callable[[int], None],
+) -> RawResult:
+    """Start the program and wait for its end; the result lacks registers and memory."""
+    began = time.perf_counter()
+    simulation.command(OP_START, op_address=job.start[0], op_data=job.start[1])
+    waiting = list(job.interventions)
+    seen: list[OpenBursts] = []
+    violation = 0
+    was_reset = False
+    pause = pause_cycles
+    while not was_reset:
+        until = min([pause, *(item.at_cycle for item in waiting[:1])])
+        status = simulation.command(OP_WAIT, watch, op_limit=job.cycle_limit, op_pause=until)
+        cycles = simulation.get("run_cycles")
+        violation = violation or simulation.get("violation")  # a reset forgets it
+        if status != STATUS_RUNNING:
+            seen.append(_open_bursts(simulation))
+            break
+        if waiting and cycles >= waiting[0].at_cycle:
+            seen.append(_open_bursts(simulation))
+            item = waiting.pop(0)
+            if item.write is not None:
+                simulation.command(OP_WRITE, op_address=item.write[0], op_data=item.write[1])
+            else:
+                _reset(simulation, item.reset_cycles, item.reset_memory)
+                was_reset = True
+        if cycles >= pause:
+            paused(cycles)
+            pause += pause_cycles
+    timed_out = status == STATUS_TIMEOUT
     return RawResult(
-        cycles=cycles,
+        cycles=job.cycle_limit if timed_out else cycles,
         timed_out=timed_out,
-        registers=tuple(registers),
-        memory=tuple(memory),
+        registers=(),
+        memory=(),
         axi_violation=AXI_RULES[violation] if violation else None,
-        seconds=seconds,
+        seconds=time.perf_counter() - began,
+        open_bursts=tuple(seen),
+        was_reset=was_reset,
+    )
+
+
+def _reset(simulation: NativeSimulation, cycles: int, memory: bool) -> None:
+    """Reset the machine; without `memory`, the memory goes on with what it has open."""
+    simulation.command(OP_BREAK, op_count=cycles, op_data=int(not memory))
+
+
+def _open_bursts(simulation: NativeSimulation) -> OpenBursts:
+    """What the memory had open when the last WAIT ended."""
+    return OpenBursts(
+        simulation.get("open_reads"),
+        simulation.get("open_unwritten"),
+        simulation.get("open_unanswered"),
     )
 
 

@@ -26,7 +26,9 @@ static_assert(std::endian::native == std::endian::little);
   X(cfg_stall) X(cfg_extra_latency) X(cfg_seed) X(fault_first) X(fault_last)                \
   X(fault_read_resp) X(fault_write_resp) X(fault_stop_channels) X(fault_stop_beats)         \
   X(wave_begin) X(wave_end)
-#define HARNESS_REGISTERS(X) X(status) X(result) X(run_cycles) X(violation)
+#define HARNESS_REGISTERS(X)                                \
+  X(status) X(result) X(run_cycles) X(violation)            \
+  X(open_reads) X(open_unwritten) X(open_unanswered)
 
 namespace {
 
