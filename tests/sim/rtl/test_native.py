@@ -17,7 +17,7 @@ from daedal.isa.variant import load_variant
 from daedal.sim.rtl.build import Built, build_protocol_simulator, build_simulator
 from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.job import Faults, Job
-from daedal.sim.rtl.launch import Launch, Outcome
+from daedal.sim.rtl.launch import Launch, Outcome, launch_job
 from daedal.sim.rtl.run import run_jobs
 from examples.digits.data import demo_images
 from tests.sim.rtl.conftest import CACHE, WORDS, available
@@ -71,6 +71,25 @@ def test_random_programs_give_the_same_under_cocotb(native: RtlDevice, preset: s
     assert found == timeless(rtl_device(TINY, "verilator").launch_each(launches))
     assert len({item.profile.cycles for item in found}) > 40
     assert all(item.profile.marks for item in found[:5])
+
+
+def test_interruptions_give_the_same_under_cocotb(native: RtlDevice, tmp_path: Path) -> None:
+    """Aborts and resets in the middle: what was open, where it ended, what is left."""
+    jobs = []
+    for number in range(12):
+        case, at = random_program(TINY, 2300 + number), 40 * number + 1
+        jobs += [launch_job(placed(case, abort_at=at)), launch_job(placed(case, reset_at=at))]
+    size_bytes = max(address + len(data) for job in jobs for address, data in job.image)
+    found, expected = (
+        [
+            replace(result, seconds=0.0)
+            for result in run_jobs(device.build(size_bytes), jobs, work_dir=tmp_path)
+        ]
+        for device in (native, rtl_device(TINY, "verilator"))
+    )
+    assert found == expected
+    assert sum(result.was_reset for result in found) > 5
+    assert sum(bursts.total for result in found for bursts in result.open_bursts) > 5
 
 
 def test_digits_give_the_same_under_cocotb(native: RtlDevice) -> None:
