@@ -20,7 +20,7 @@ from daedal.sim.rtl.device import RtlDevice
 
 __all__ = ["ALTERNATIVES", "Alternative", "cycles_of_work"]
 
-STREAMS = ("ALU ADD two banks", "ALU REQUANTIZE to OUT", "double-buffered, bus the busiest")
+STREAMS = ("ALU REQUANTIZE to OUT", "double-buffered, bus the busiest")
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,6 @@ ALTERNATIVES = (
     Alternative("a multiplier per product", {"multiplier_style": "dsp"}),
     Alternative("queues of 16", {"queue_depth": 16}),
     Alternative("4 requantize lanes", {"requantize_lanes": 4}),
-    Alternative("8 ALU lanes", {"alu_lanes": 8}),
-    Alternative("2 accumulator banks", {"acc_banks": 2}),
-    Alternative("no counters", {"counters": False}),
 )
 """Of `vta`. The first is what the others are compared with."""
 
