@@ -25,6 +25,13 @@ def test_what_was_measured_is_what_ships() -> None:
     assert measured <= {(name, load_variant(name).fingerprint) for name in shipped_variants()}
 
 
+def test_every_shipped_variant_was_measured() -> None:
+    measured = [(row["variant"], row["family"]) for row in DATA["area"]]
+    assert measured == [
+        (name, family) for name in shipped_variants() for family in sorted(f.value for f in Family)
+    ]
+
+
 def test_alternatives_start_with_the_variant_and_change_it() -> None:
     vta = load_variant("vta")
     first, *others = DATA["alternatives"]
