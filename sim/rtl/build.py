@@ -73,6 +73,7 @@ def build_simulator(
     cache_dir: Path,
     simulator: str = "verilator",
     waves: bool = False,
+    observer: str | None = None,
     progress: Progress | None = None,
 ) -> Built:
     """Build the accelerator inside `harness.v`, or find it in the cache.
@@ -91,6 +92,8 @@ def build_simulator(
         ``verilator`` or ``icarus``.
     waves
         Build with waveform tracing: slower to build and to run.
+    observer
+        Text of the module `daedal_observer`, which is placed beside the machine (`observer.py`).
     progress
         Called with one sentence before each long step.
 
@@ -99,8 +102,13 @@ def build_simulator(
     ToolError
         A tool is missing, or refused the design; the message ends with the tool's last lines.
     """
+    sources: list[str | Path] = [verilog, *(HDL / name for name in HARNESS_FILES)]
+    if observer is not None:
+        # The define stands in a text: the way of building stays the same for all.
+        sources[-1] = "`define DAEDAL_OBSERVE\n" + (HDL / HARNESS_FILES[-1]).read_text()
+        sources.append(observer)
     built = build_cocotb(
-        [verilog, *(HDL / name for name in HARNESS_FILES)],
+        sources,
         top="harness",
         parameters={"DATA_BITS": data_bits, "ADDR_BITS": addr_bits, "WORDS": words},
         cache_dir=cache_dir,
