@@ -44,6 +44,8 @@ class Trace:
         Compared, up to the difference: instructions, columns of scratchpad rows, words of memory.
     cycles
         Of the machine, from the start write to the interrupt.
+    bases
+        Where the program's regions lay.
     memory
         External memory after the functional run; after a difference, as it was then.
     """
@@ -53,6 +55,7 @@ class Trace:
     num_writes: int
     num_beats: int
     cycles: int
+    bases: tuple[int, ...]
     memory: bytes
 
 
@@ -135,6 +138,7 @@ class _Comparison:
             num_writes=self.num_writes,
             num_beats=self.beats_taken,
             cycles=self.result.cycles,
+            bases=tuple(self.launch.bases),
             memory=memory.tobytes(),
         )
 
