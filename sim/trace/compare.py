@@ -92,7 +92,7 @@ def compare_writes(
     count = max(1, pad.elements // per_row)
     got = _elements(found.data[wrong.found], bits, count)
     want = _elements(expected.data[wrong.expected], bits, count)
-    numbers = tuple(k for k in range(count) if got[k] != want[k])
+    numbers = tuple(k for k in range(len(got)) if got[k] != want[k])
     sentence = (
         f"leaves {got[numbers[0]]} instead of {want[numbers[0]]} in element "
         f"{element + numbers[0]} of row {row} of {name}, written in cycle {cycle}"
@@ -101,7 +101,7 @@ def compare_writes(
         kind=Kind.VALUE,
         row=row,
         cycle=cycle,
-        elements=tuple(range(element, element + count)),
+        elements=tuple(range(element, element + len(got))),
         expected=want,
         found=got,
         sentence=sentence,

@@ -49,8 +49,8 @@ MUTANTS = {
     "pads with zero": Mutant(
         LoadFiller, "_pad_word", "element.eq(value.as_signed())", "element.eq(0)"
     ),
-    "forwards nothing": Mutant(
-        Gemm, "_accumulate", "addend.eq(Mux(again, result, operand))", "addend.eq(operand)"
+    "never overwrites": Mutant(
+        Gemm, "_accumulate", "~fresh & ~match[1:].any()", "~match[1:].any()"
     ),
     "drops a byte": Mutant(
         WriteMaster, "_send_words", "Mux(self.stop, 0, ~0)", "Mux(self.stop, 0, ~1)"
