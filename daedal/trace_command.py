@@ -159,10 +159,10 @@ def _relation(found: Any) -> str:
 def _race(race: Race) -> str:
     what = f"{race.memory.value} rows" if race.memory is not None else "memory words"
     rows = ", ".join(map(str, race.rows)) + (", ..." if race.num_rows > len(race.rows) else "")
-    when = "never was" if race.written_cycle is None else f"was in cycle {race.written_cycle}"
+    when = "never done" if race.written_cycle is None else f"done in cycle {race.written_cycle}"
     return (
         f"it started in cycle {race.started_cycle} and reads {what} {rows} that instruction "
-        f"{race.writer} writes, which {when} done"
+        f"{race.writer} writes, which was {when}"
     )
 
 

@@ -182,7 +182,9 @@ def _column_bytes(elements: IntArray, bits: int) -> npt.NDArray[np.uint8]:
         packed = to_memory(elements, bits)
     else:
         each = (elements[:, :, None] >> np.arange(bits)) & 1
-        packed = np.packbits(each.astype(np.uint8).reshape(count, -1), axis=1, bitorder="little")
+        packed = np.packbits(
+            each.astype(np.uint8).reshape(count, per_column * bits), axis=1, bitorder="little"
+        )
     full = np.zeros((count, size), dtype=np.uint8)
     full[:, : packed.shape[1]] = packed
     return full

@@ -41,7 +41,7 @@ class Trace:
     difference
         The first in program order, or None.
     num_instructions, num_writes, num_beats
-        Compared, up to the difference: instructions, columns of scratchpad rows, words of memory.
+        Found equal before it: instructions, columns of scratchpad rows, words of memory.
     cycles
         Of the machine, from the start write to the interrupt.
     bases
@@ -104,6 +104,7 @@ class _Comparison:
         }
         self.beats_taken = 0
         self.num_writes = 0
+        self.num_beats = 0
 
     def run(self) -> Trace:
         memory = np.frombuffer(self.launch.memory, dtype=np.uint8).copy()
@@ -123,6 +124,8 @@ class _Comparison:
                 races = self._races(number, sources)
                 return self._trace(replace(difference, races=races), number, memory)
             functional.note_writes(number, instruction)
+            self.num_writes += sum(len(item.places) for item in writes.values())
+            self.num_beats = self.beats_taken
         return self._trace(self._leftover(), len(self.timeline.instructions), memory)
 
     def _trace(
@@ -136,7 +139,7 @@ class _Comparison:
             difference=difference,
             num_instructions=number,
             num_writes=self.num_writes,
-            num_beats=self.beats_taken,
+            num_beats=self.num_beats,
             cycles=self.result.cycles,
             bases=tuple(self.launch.bases),
             memory=memory.tobytes(),
@@ -154,7 +157,6 @@ class _Comparison:
         for port in self.ports:
             if port.unit is instruction.unit:
                 made = self._found(port, number)
-                self.num_writes += len(made.places)
                 expected = writes.get(port.name, _nothing(made))
                 found.append(compare_writes(self.variant, port, number, made, expected))
         if stored is not None:

@@ -1,6 +1,8 @@
 """``daedal trace``: no difference, a planted fault, and one sentence for every bad input."""
 
 import json
+import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +17,28 @@ from daedal.isa.errors import ToolError
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl import observer
 from daedal.sim.rtl.toolchain import find_icarus
+from daedal.sim.trace.difference import Kind
 from examples.digits.data import demo_images
 from tests.support.mutants import MUTANTS, mutant_verilog
+from tests.support.rtl import CACHE
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"
 
 Run = Callable[..., tuple[int, str, str]]
+
+
+GUIDE = (ROOT / "docs" / "debugging.md").read_text()
+
+
+def shown() -> list[str]:
+    """What docs/debugging.md shows of the command's output."""
+    return re.findall(r"```text\n(.*?)```", GUIDE, re.DOTALL)
+
+
+def masked(text: str) -> list[str]:
+    """Lines without their numbers, which follow the machine's timing, and without padding."""
+    return [" ".join(re.sub(r"0x[0-9a-f]+|-?[\d,.]*\d", "#", line).split()) for line in text.splitlines()]
 
 
 @pytest.fixture
@@ -71,6 +88,29 @@ def test_no_difference_ends_with_status_0(run: Run, layer: Path) -> None:
 
 @pytest.mark.rtl
 @pytest.mark.usefixtures("icarus")
+def test_the_guide_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (block,) = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    (tmp_path / ".daedal").symlink_to(CACHE.parent)
+    monkeypatch.chdir(tmp_path)
+    for line in block.splitlines():
+        monkeypatch.setattr(sys, "argv", shlex.split(line))
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code
+    assert masked(capsys.readouterr().out)[-1:] == masked(shown()[0])
+
+
+def test_the_guide_names_every_kind() -> None:
+    named = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", GUIDE, re.MULTILINE)
+    assert re.findall(r"\w+", " ".join(named)) == [kind.value for kind in Kind]
+
+
+@pytest.mark.rtl
+@pytest.mark.usefixtures("icarus")
 def test_a_planted_fault_is_explained(
     run: Run, layer: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,6 +120,8 @@ def test_a_planted_fault_is_explained(
     status, out, _ = run(*arguments)
     assert status == 1
     lines = out.splitlines()
+    example = masked(shown()[1])
+    assert masked(out)[: len(example) - 2] == example[:-2]
     assert "(ALU) leaves" in lines[0]
     number = int(lines[0].split()[1])
     assert "layer: conv0_linear (q_conv2d), output conv0_q" in lines
