@@ -118,8 +118,9 @@ class _Comparison:
                 unit = instruction.unit.name
                 raise DeviceError(f"instruction {number} ({unit}): {error}") from error
             difference = self._compare(number, instruction, writes, stored)
-            if difference is None and misstep is not None and misstep.instruction == number:
-                difference = misstep
+            if misstep is not None and misstep.instruction == number:
+                # Out of order, writes are laid to the wrong instruction: no more to learn there.
+                difference = misstep if misstep.kind is Kind.ORDER else difference or misstep
             if difference is not None:
                 races = self._races(number, sources)
                 return self._trace(replace(difference, races=races), number, memory)

@@ -38,7 +38,8 @@ def shown() -> list[str]:
 
 def masked(text: str) -> list[str]:
     """Lines without their numbers, which follow the machine's timing, and without padding."""
-    return [" ".join(re.sub(r"0x[0-9a-f]+|-?[\d,.]*\d", "#", line).split()) for line in text.splitlines()]
+    lines = re.sub(r"0x[0-9a-f]+|-?[\d,.]*\d", "#", text).splitlines()
+    return [" ".join(line.split()) for line in lines]
 
 
 @pytest.fixture
