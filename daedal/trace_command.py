@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -13,7 +13,10 @@ from daedal.console import make_console, show_progress
 from daedal.isa.artifact import Artifact
 from daedal.isa.memory_model import memory_model
 from daedal.npz import load_arrays
-from daedal.sim.trace.difference import Difference, Race
+
+if TYPE_CHECKING:  # the simulators load slowly, and other commands need none
+    from daedal.sim.trace.difference import Difference, Race
+    from daedal.tracing import TraceReport
 
 __all__ = ["trace_command"]
 
@@ -57,7 +60,7 @@ def trace_command(
         raise typer.Exit(1)
 
 
-def _compared(found: Any) -> dict[str, int]:
+def _compared(found: "TraceReport") -> dict[str, int]:
     """How much was found equal, over all runs."""
     return {
         "runs": len(found.traces),
@@ -68,7 +71,7 @@ def _compared(found: Any) -> dict[str, int]:
     }
 
 
-def _report_json(found: Any, seed: int) -> dict[str, Any]:
+def _report_json(found: "TraceReport", seed: int) -> dict[str, Any]:
     difference, layer, place = found.difference, found.layer, found.place
     report: dict[str, Any] = {"seed": seed, "compared": _compared(found), "difference": None}
     if difference is None:
@@ -114,7 +117,7 @@ def _report_json(found: Any, seed: int) -> dict[str, Any]:
     return report
 
 
-def _print_report(found: Any, artifact: Artifact) -> None:
+def _print_report(found: "TraceReport", artifact: Artifact) -> None:
     console = make_console()
     difference, compared = found.difference, _compared(found)
     amount = (
@@ -147,16 +150,17 @@ def _print_report(found: Any, artifact: Artifact) -> None:
     console.print(f"before it: {amount} were compared")
 
 
-def _relation(found: Any) -> str:
-    place = found.place
+def _relation(found: "TraceReport") -> str:
+    place, difference = found.place, found.difference
+    assert place is not None, "there is a place to tell of"
     if place.instruction is None:
         return "memory"
-    if place.instruction == found.difference.instruction:
+    if difference is not None and place.instruction == difference.instruction:
         return "loaded from"
     return f"stored by instruction {place.instruction} to"
 
 
-def _race(race: Race) -> str:
+def _race(race: "Race") -> str:
     what = f"{race.memory.value} rows" if race.memory is not None else "memory words"
     rows = ", ".join(map(str, race.rows)) + (", ..." if race.num_rows > len(race.rows) else "")
     when = "never done" if race.written_cycle is None else f"done in cycle {race.written_cycle}"
@@ -166,7 +170,7 @@ def _race(race: Race) -> str:
     )
 
 
-def _values(difference: Difference) -> Table:
+def _values(difference: "Difference") -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0))
     for head in ("element", "expected", "found", ""):
         table.add_column(head, justify="right")
