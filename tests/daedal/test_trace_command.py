@@ -78,6 +78,7 @@ def icarus() -> None:
 
 
 @pytest.mark.rtl
+@pytest.mark.xdist_group("trace-rtl")
 @pytest.mark.usefixtures("icarus")
 def test_no_difference_ends_with_status_0(run: Run, layer: Path) -> None:
     arguments = (layer / "layer.daedal", "-i", layer / "images.npz", "--simulator", "icarus")
@@ -88,6 +89,7 @@ def test_no_difference_ends_with_status_0(run: Run, layer: Path) -> None:
 
 
 @pytest.mark.rtl
+@pytest.mark.xdist_group("trace-rtl")
 @pytest.mark.usefixtures("icarus")
 def test_the_guide_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -111,6 +113,7 @@ def test_the_guide_names_every_kind() -> None:
 
 
 @pytest.mark.rtl
+@pytest.mark.xdist_group("trace-rtl")
 @pytest.mark.usefixtures("icarus")
 def test_a_planted_fault_is_explained(
     run: Run, layer: Path, monkeypatch: pytest.MonkeyPatch

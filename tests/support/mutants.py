@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 from daedal.hw.emit import emit_verilog
 from daedal.hw.filler import LoadFiller
@@ -59,6 +60,7 @@ MUTANTS = {
 """Planted faults by name."""
 
 
+@cache
 def mutant_verilog(variant: Variant, mutant: Mutant) -> str:
     """The machine with that fault, with the pin `observe`."""
     with _planted(mutant):

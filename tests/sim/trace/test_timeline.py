@@ -20,7 +20,8 @@ from daedal.sim.trace.trace import trace_observation
 from tests.support.random_programs import random_program
 from tests.support.rtl import CACHE, placed
 
-pytestmark = pytest.mark.rtl
+# One worker builds the machines that these tests share.
+pytestmark = [pytest.mark.rtl, pytest.mark.xdist_group("trace-rtl")]
 
 
 @dataclasses.dataclass(frozen=True)

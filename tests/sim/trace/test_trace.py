@@ -29,7 +29,8 @@ from tests.support.mutants import MUTANTS, mutant_verilog
 from tests.support.random_programs import RandomProgram, random_program
 from tests.support.rtl import CACHE, expected_memories, placed
 
-pytestmark = pytest.mark.rtl
+# One worker builds the machines that these tests share.
+pytestmark = [pytest.mark.rtl, pytest.mark.xdist_group("trace-rtl")]
 
 TINY = load_variant("tiny")
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_qdq.onnx"
@@ -167,6 +168,7 @@ def test_a_lost_token_is_found(tmp_path: Path, simulator: str) -> None:
     assert "DEADLOCK" in difference.sentence
 
 
+@pytest.mark.slow
 def test_a_start_without_its_token_is_found(tmp_path: Path, simulator: str) -> None:
     launch = launched(3)
     verilog = mutant_verilog(TINY, MUTANTS["does not wait"])
