@@ -15,12 +15,13 @@ import numpy.typing as npt
 
 from daedal.hw.observe import WritePort, observation_layout, write_ports
 from daedal.hw.tokens import QUEUED_UNITS
+from daedal.isa.errors import ToolError
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
-from daedal.sim.rtl.build import build_simulator
-from daedal.sim.rtl.job import RawResult
+from daedal.sim.rtl.build import COCOTB_SIMULATORS, build_simulator
+from daedal.sim.rtl.job import RawResult, RunProgress
 from daedal.sim.rtl.launch import Launch, launch_job
-from daedal.sim.rtl.run import RunProgress, run_jobs
+from daedal.sim.rtl.run import run_jobs
 from daedal.sim.rtl.toolchain import require_tools
 from daedal.sim.rtl.verilog import kept_verilog
 
@@ -95,10 +96,14 @@ def observe_launch(
     Raises
     ------
     ToolError
-        A tool is missing.
+        A tool is missing, or `simulator` is none that can observe.
     DeviceError
         The simulator died.
     """
+    if simulator not in COCOTB_SIMULATORS:  # the native one has no folder of its own for the files
+        raise ToolError(
+            f"simulator must be one of {', '.join(COCOTB_SIMULATORS)}, not {simulator!r}"
+        )
     require_tools(simulator)
     variant = launch.program.variant
     report = report or (lambda _sentence: None)

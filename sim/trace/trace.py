@@ -16,10 +16,9 @@ from daedal.hw.observe import WritePort, write_ports
 from daedal.isa.errors import DeviceError, ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.table import Unit
-from daedal.sim.rtl.job import RawResult
+from daedal.sim.rtl.job import RawResult, RunProgress
 from daedal.sim.rtl.launch import Launch
 from daedal.sim.rtl.observer import Observation, observe_launch
-from daedal.sim.rtl.run import RunProgress
 from daedal.sim.trace.compare import Found, compare_beats, compare_writes
 from daedal.sim.trace.difference import Difference, Kind, Race
 from daedal.sim.trace.expected import Expected, FunctionalRun, Source
