@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from daedal.hw.emit import TOP_MODULE, emit_verilog
+from daedal.hw.observe import observation_layout
 from daedal.isa.variant import load_variant
 
 
@@ -79,3 +80,11 @@ def test_memories_start_from_zero_in_a_loop(verilog: str) -> None:
     depths = [int(depth) for depth in re.findall(r"initial for \(\w+ = 0; \w+ < (\d+);", verilog)]
     assert max(depths) >= load_variant("tiny").memory.inp_bytes // 8
     assert len(re.findall(r"^    \S+ ?\[\d+\] = \d+'h0+;$", verilog, re.M)) < 20
+
+
+def test_only_an_observed_machine_shows_what_it_writes(verilog: str) -> None:
+    ports = top_ports(verilog)
+    assert "observe" not in ports
+    observed = top_ports(emit_verilog(load_variant("tiny"), observe=True))
+    layout = observation_layout(load_variant("tiny"))
+    assert observed == {**ports, "observe": ("output", layout.size)}
