@@ -48,3 +48,96 @@ negative amount) gives 0 (``>>``: the sign), a float out of range becomes the ne
 Cost: about two microseconds per call, and a fraction of one per record field. Machine code is kept
 on disk, see `daedal.native.cache`; the key is what the kernel and all it calls consist of.
 """
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from daedal.isa.errors import KernelError
+from daedal.native.cache import ObjectCache
+from daedal.native.call import MachineCall
+from daedal.native.codegen import assembly_text, compile_text, load_object
+from daedal.native.module_text import ENTRY, module_text
+from daedal.native.plain import plain_call
+from daedal.native.scope import reachable, sources_text
+from daedal.native.signature import Signature, signature_of, where
+
+__all__ = ["Kernel", "kernel"]
+
+
+class Kernel:
+    """A function in two forms, Python and machine code; made by `kernel`.
+
+    Attributes
+    ----------
+    function
+        The Python function as written; `plain` runs it on numpy arrays with the right meaning.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        place = f"{where(function)}, {function.__name__}"
+        if function.__closure__ or "<locals>" in function.__qualname__:
+            raise KernelError(f"a kernel must be defined at module level ({place})")
+        functools.update_wrapper(self, function)
+        self.function = function
+        self._calls: dict[bool, MachineCall] = {}
+        self._lock = threading.Lock()
+
+    @functools.cached_property
+    def signature(self) -> Signature:
+        """Parameters and result."""
+        return signature_of(self.function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run machine code, compiling it first if it is not in the cache."""
+        return self._call(checked=False)(*arguments)
+
+    def checked(self, *arguments: Any) -> Any:
+        """Run machine code that checks indices, divisors, shift amounts and assertions.
+
+        Raises IndexError, ZeroDivisionError, ValueError or AssertionError, naming file and line;
+        arrays and records keep what was written before.
+        """
+        return self._call(checked=True)(*arguments)
+
+    def plain(self, *arguments: Any) -> Any:
+        """Run the Python function, and every kernel that it calls, as Python."""
+        return plain_call(self, arguments)
+
+    def compile(self, cache: ObjectCache | None = None, *, checked: bool = False) -> None:
+        """Make it ready to run, as the first call does. Raises KernelError as written above."""
+        self._calls[checked] = self._made(cache or ObjectCache(), checked)
+
+    def llvm(self, *, checked: bool = False) -> str:
+        """LLVM's text before optimization."""
+        return module_text(self, checked=checked)
+
+    def assembly(self, *, checked: bool = False) -> str:
+        """What this processor runs, as assembler text."""
+        return assembly_text(self.llvm(checked=checked))
+
+    def _call(self, *, checked: bool) -> MachineCall:
+        call = self._calls.get(checked)
+        if call is None:
+            with self._lock:
+                if checked not in self._calls:
+                    self.compile(checked=checked)
+                call = self._calls[checked]
+        return call
+
+    def _made(self, cache: ObjectCache, checked: bool) -> MachineCall:
+        sources = sources_text(self, checked=checked)
+        data = cache.get(sources, lambda: compile_text(module_text(self, checked=checked)))
+        return MachineCall(load_object(data, ENTRY), self, reachable(self)[0])
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Make a `Kernel` of a module-level function, see above for what it may be made of.
+
+    Raises KernelError where it is no such function; what its body uses is checked when compiled.
+    """
+    if not inspect.isfunction(function):
+        raise KernelError(f"a kernel must be a function, not {type(function).__name__}")
+    return Kernel(function)

@@ -52,6 +52,8 @@ class Scalar:
 
     def __call__(self, value: Any) -> Any:
         """Convert a Python number as a kernel does."""
+        if self.kind is Kind.BOOL:
+            return bool(value)
         if self.kind is Kind.FLOAT:
             return float(np.float32(value)) if self.bits == 32 else float(value)
         low = int(value) & ((1 << self.bits) - 1)
@@ -60,7 +62,7 @@ class Scalar:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """numpy's type of an array's elements."""
+        """numpy's type of an array's elements (not for bool)."""
         letter = "f" if self.kind is Kind.FLOAT else "i" if self.signed else "u"
         return np.dtype(f"{letter}{self.bits // 8}")
 
