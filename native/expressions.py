@@ -16,23 +16,20 @@ from daedal.native.arithmetic import (
 )
 from daedal.native.failure import Failure, failure_code
 from daedal.native.function_text import FunctionText
-from daedal.native.intrinsic import Intrinsic
 from daedal.native.metadata import AliasClasses
 from daedal.native.operands import (
     ArrayOperand,
     Operand,
     RecordOperand,
-    cast,
     load_array_field,
     load_element,
     load_field,
 )
-from daedal.native.record import BOOL, RecordType
 from daedal.native.scope import KernelLike, as_constant, resolve
-from daedal.native.signature import Signature, where
-from daedal.native.types import ArrayType, Kind, Scalar, f64, i64
+from daedal.native.signature import where
+from daedal.native.types import ArrayType, Kind, i64
 
-__all__ = ["Expressions", "kernel_symbol"]
+__all__ = ["Expressions", "dotted_name"]
 
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -56,12 +53,6 @@ _COMPARE: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.GtE: ("sge", "oge"),
 }
 _FLOAT_BINARY = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
-_BUILTINS: dict[Any, Scalar] = {int: i64, float: f64, bool: BOOL}
-
-
-def kernel_symbol(kernel: KernelLike) -> str:
-    """A kernel's name in LLVM's text."""
-    return f'@"{kernel.function.__module__}.{kernel.function.__qualname__}"'
 
 
 def dotted_name(node: ast.expr) -> str | None:
@@ -148,6 +139,17 @@ class Expressions:
     def condition(self, node: ast.expr) -> str:
         """i1: the truth of an expression."""
         return truth(self.out, self.number(node))
+
+    def converted(self, node: ast.AST, value: Value, kind: Kind) -> Value:
+        """A number as `kind`: a bool widens to an integer, anything else must fit already."""
+        if value.kind is kind:
+            return value
+        if kind is Kind.INT and value.kind is Kind.BOOL:
+            return integer(self.out, value)
+        names = {Kind.INT: "an integer", Kind.FLOAT: "a float", Kind.BOOL: "a bool"}
+        self.refuse(
+            node, f"this must be {names[kind]}, not {names[value.kind]}; write a cast or compare"
+        )
 
     # Leaves
 
@@ -247,8 +249,9 @@ class Expressions:
             if sign not in _FLOAT_BINARY:
                 self.refuse(node, f"operator {sign} takes integers in a kernel, not floats")
             x, y = to_float(self.out, a), to_float(self.out, b)
-            if sign == "/":
-                self._require_divisor(self.out_fcmp_nonzero(y), node)
+            if sign == "/" and self.checked:
+                nonzero = self.out.value(f"fcmp une double {y.text}, 0.0")
+                self.require(nonzero, Failure.DIVISION, node)
             text = self.out.value(f"{_FLOAT_BINARY[sign]} double {x.text}, {y.text}")
             return Value(Kind.FLOAT, text)
         if sign in "&|^" and a.kind is Kind.BOOL and b.kind is Kind.BOOL:
@@ -257,18 +260,12 @@ class Expressions:
         x, y = integer(self.out, a), integer(self.out, b)
         if self.checked and literal(y) is None:
             if sign in ("//", "%"):
-                self._require_divisor(self.out.value(f"icmp ne i64 {y.text}, 0"), node)
+                nonzero = self.out.value(f"icmp ne i64 {y.text}, 0")
+                self.require(nonzero, Failure.DIVISION, node)
             if sign in ("<<", ">>"):
                 positive = self.out.value(f"icmp sge i64 {y.text}, 0")
                 self.require(positive, Failure.SHIFT, node)
         return integer_binary(self.out, sign, x, y)
-
-    def out_fcmp_nonzero(self, value: Value) -> str:
-        """i1: whether a float is not 0."""
-        return self.out.value(f"fcmp une double {value.text}, 0.0")
-
-    def _require_divisor(self, nonzero: str, node: ast.AST) -> None:
-        self.require(nonzero, Failure.DIVISION, node)
 
     def _unaryop(self, node: ast.UnaryOp) -> Operand:
         if isinstance(node.op, ast.Not):
@@ -339,7 +336,7 @@ class Expressions:
             flag = flag if flag.startswith("%") else self.out.value(f"or i1 {flag}, false")
             self.out.branch(flag, *((end, following) if stops else (following, end)))
             self.out.start(following)
-        kind = self._common(node, [value for value, _ in arrivals])
+        kind = self.common(node, [value for value, _ in arrivals])
         if kind is Kind.INT and any(value.kind is Kind.BOOL for value, _ in arrivals):
             self.refuse(node, "and/or must join values of one type; write bool(...) or compare")
         self.out.start(end)
@@ -357,13 +354,14 @@ class Expressions:
         self.out.start(no)
         second = self.number(node.orelse)
         from_second = self.out.block
-        kind = self._common(node, [first, second])
+        kind = self.common(node, [first, second])
         if first.kind is not second.kind:
             self.refuse(node, "both values of a conditional must have one type; write a cast")
         self.out.start(end)
         return self._merged(kind, [(first.text, from_first), (second.text, from_second)])
 
-    def _common(self, node: ast.AST, values: Sequence[Value]) -> Kind:
+    def common(self, node: ast.AST, values: Sequence[Value]) -> Kind:
+        """The kind that values have together."""
         kinds = {value.kind for value in values}
         if len(kinds) == 1:
             return kinds.pop()
@@ -374,141 +372,3 @@ class Expressions:
     def _merged(self, kind: Kind, arrivals: Sequence[tuple[str, str]]) -> Value:
         pairs = ", ".join(f"[ {text}, %{block} ]" for text, block in arrivals)
         return Value(kind, self.out.value(f"phi {kind.value} {pairs}"))
-
-    # Calls
-
-    def _call(self, node: ast.Call) -> Operand:
-        result = self.call(node)
-        if result is None:
-            self.refuse(node, "a kernel without a result has no value")
-        return result
-
-    def call(self, node: ast.Call) -> Operand | None:
-        """A call; None where the callee returns nothing."""
-        if node.keywords or any(isinstance(item, ast.Starred) for item in node.args):
-            self.refuse(node, "calls in a kernel pass positional arguments only")
-        dotted = dotted_name(node.func)
-        callee: Any = None
-        if dotted and dotted.split(".")[0] not in self.locals:
-            try:
-                callee = resolve(self.kernel.function, dotted)
-            except LookupError:
-                callee = {"int": int, "float": float, "bool": bool, "len": len, "min": min,
-                          "max": max, "abs": abs}.get(dotted)  # fmt: skip
-        if callee in (len, min, max, abs):
-            return self._builtin(node, callee.__name__)
-        kind = callee if isinstance(callee, Scalar) else None
-        if kind is None and isinstance(callee, type):
-            kind = _BUILTINS.get(callee)
-        if kind is not None:
-            return self._cast(node, kind)
-        if isinstance(callee, Intrinsic):
-            return self._invoke(node, callee.symbol, callee.signature, pass_status=False)
-        if any(callee is known for known in self.kernels):
-            return self._invoke(node, kernel_symbol(callee), callee.signature, self.checked)
-        self.refuse(node, f"a kernel calls kernels, intrinsics, casts and len, min, max, abs, "
-                          f"not {dotted or 'this'}")  # fmt: skip
-
-    def _builtin(self, node: ast.Call, name: str) -> Value:
-        operands = [self.operand(item) for item in node.args]
-        if name == "len":
-            if len(operands) != 1 or not isinstance(operands[0], ArrayOperand):
-                self.refuse(node, "len takes one array in a kernel")
-            return Value(Kind.INT, operands[0].length)
-        values = [item for item in operands if isinstance(item, Value)]
-        if len(values) != len(operands) or len(values) < 2 - (name == "abs"):
-            self.refuse(node, f"{name} takes numbers in a kernel, at least two (abs: one)")
-        kind = self._common(node, values)
-        if name == "abs":
-            return self._absolute(values[0])
-        result = values[0] if kind is Kind.FLOAT else integer(self.out, values[0])
-        for value in values[1:]:
-            if kind is Kind.FLOAT:
-                order = "olt" if name == "min" else "ogt"
-                flag = self.out.value(f"fcmp {order} double {value.text}, {result.text}")
-                text = f"select i1 {flag}, double {value.text}, double {result.text}"
-            else:
-                other = integer(self.out, value)
-                text = f"call i64 @llvm.s{name}.i64(i64 {result.text}, i64 {other.text})"
-            result = Value(result.kind, self.out.value(text))
-        return result
-
-    def _absolute(self, value: Value) -> Value:
-        if value.kind is Kind.FLOAT:
-            return Value(
-                value.kind, self.out.value(f"call double @llvm.fabs.f64(double {value.text})")
-            )
-        whole = integer(self.out, value)
-        return Value(
-            Kind.INT, self.out.value(f"call i64 @llvm.abs.i64(i64 {whole.text}, i1 false)")
-        )
-
-    def _cast(self, node: ast.Call, kind: Scalar) -> Value:
-        if len(node.args) != 1:
-            self.refuse(node, "a cast takes one number")
-        value = self.number(node.args[0])
-        if kind is BOOL:
-            return Value(Kind.BOOL, truth(self.out, value))
-        return cast(self.out, kind, value)
-
-    def _invoke(
-        self, node: ast.Call, symbol: str, signature: Signature, pass_status: bool
-    ) -> Value | None:
-        if len(node.args) != len(signature.parameters):
-            self.refuse(
-                node,
-                f"{ast.unparse(node.func)} takes {len(signature.parameters)} arguments, "
-                f"not {len(node.args)}",
-            )
-        texts = []
-        records: list[str] = []
-        for item, parameter in zip(node.args, signature.parameters, strict=True):
-            value = self.operand(item)
-            wanted = parameter.type
-            if isinstance(wanted, Scalar) and isinstance(value, Value):
-                passed = self.converted(item, value, wanted.kind)
-                texts.append(f"{passed.kind.value} {passed.text}")
-            elif (
-                isinstance(wanted, ArrayType)
-                and isinstance(value, ArrayOperand)
-                and value.element == wanted.element
-            ):
-                texts.append(f"ptr {value.pointer}, i64 {value.length}")
-            elif (
-                isinstance(wanted, RecordType)
-                and isinstance(value, RecordOperand)
-                and value.type == wanted
-            ):
-                if value.pointer in records:
-                    self.refuse(item, "one record cannot be passed twice in one call")
-                records.append(value.pointer)
-                texts.append(f"ptr {value.pointer}")
-            else:
-                self.refuse(
-                    item, f"argument {parameter.name} of {ast.unparse(node.func)} has another type"
-                )
-        if pass_status:
-            texts.append("ptr %status")
-        result = "void" if signature.result is None else signature.result.value
-        text = f"call {result} {symbol}({', '.join(texts)})"
-        if signature.result is None:
-            self.out.line(text)
-        value_text = "" if signature.result is None else self.out.value(text)
-        if pass_status:
-            status = self.out.value("load i64, ptr %status, align 8")
-            passed, failed = self.out.label(), "fail"
-            fine = self.out.value(f"icmp eq i64 {status}, 0")
-            self.out.branch(fine, passed, failed)
-            self.out.start(passed)
-        return None if signature.result is None else Value(signature.result, value_text)
-
-    def converted(self, node: ast.AST, value: Value, kind: Kind) -> Value:
-        """A number as `kind`: a bool widens to an integer, anything else must fit already."""
-        if value.kind is kind:
-            return value
-        if kind is Kind.INT and value.kind is Kind.BOOL:
-            return integer(self.out, value)
-        names = {Kind.INT: "an integer", Kind.FLOAT: "a float", Kind.BOOL: "a bool"}
-        self.refuse(
-            node, f"this must be {names[kind]}, not {names[value.kind]}; write a cast or compare"
-        )

@@ -1,6 +1,6 @@
 """A kernel, all that it calls and its entry from Python, as one module of LLVM's text."""
 
-from daedal.native.expressions import kernel_symbol
+from daedal.native.calls import kernel_symbol
 from daedal.native.metadata import AliasClasses
 from daedal.native.record import BOOL, RecordType
 from daedal.native.scope import KernelLike, reachable

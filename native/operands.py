@@ -1,4 +1,4 @@
-"""What an expression of a kernel can be besides a number: an array or a record; and their memory."""
+"""Arrays and records as operands of a kernel's expressions, and access to their memory."""
 
 from dataclasses import dataclass
 

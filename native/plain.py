@@ -5,10 +5,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from daedal.native.intrinsic import Intrinsic
-from daedal.native.record import record_type
 from daedal.native.scope import KernelLike, is_kernel
 from daedal.native.types import ArrayType, Kind, Scalar
 

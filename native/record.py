@@ -48,7 +48,7 @@ def record(cls: type[_T]) -> type[_T]:
     slots = 0
     for name, annotation in inspect.get_annotations(cls, eval_str=True).items():
         kind = BOOL if annotation is bool else annotation
-        wide = isinstance(kind, Scalar) and (kind.bits == 64 and kind.signed or kind is BOOL)
+        wide = isinstance(kind, Scalar) and ((kind.bits == 64 and kind.signed) or kind is BOOL)
         if not wide and not isinstance(kind, ArrayType):
             raise KernelError(
                 f"a record's field must be i64, f64, bool or Array[...], not "

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Sequence
 
 from daedal.isa.errors import KernelError
-from daedal.native.arithmetic import Value, integer_binary, literal
-from daedal.native.expressions import Expressions, kernel_symbol
+from daedal.native.arithmetic import Value, literal
+from daedal.native.calls import Calls, kernel_symbol
 from daedal.native.failure import Failure
 from daedal.native.metadata import AliasClasses
 from daedal.native.operands import (
@@ -15,14 +15,13 @@ from daedal.native.operands import (
     RecordOperand,
     cast,
     load_element,
-    load_field,
     store_element,
     store_field,
 )
 from daedal.native.record import BOOL
 from daedal.native.scope import KernelLike
 from daedal.native.signature import where
-from daedal.native.types import ArrayType, Kind, Scalar, f64, i64
+from daedal.native.types import ArrayType, Kind, Scalar
 
 __all__ = ["function_definition"]
 
@@ -72,8 +71,8 @@ def _assigned(tree: ast.FunctionDef) -> frozenset[str]:
     )
 
 
-class Statements(Expressions):
-    """Writes the statements of one function; see `Expressions` for the rest."""
+class Statements(Calls):
+    """Writes the statements of one function; see `Calls` and `Expressions` for the rest."""
 
     _loops: list[tuple[str, str]]
 
@@ -135,7 +134,9 @@ class Statements(Expressions):
 
     def _do_return(self, node: ast.Return) -> None:
         result = self.kernel.signature.result
-        if node.value is None or isinstance(node.value, ast.Constant) and node.value.value is None:
+        if node.value is None or (
+            isinstance(node.value, ast.Constant) and node.value.value is None
+        ):
             if result is not None:
                 self.refuse(node, "a kernel with a result must return one on every path")
             self.out.leave("ret void")
@@ -226,6 +227,8 @@ class Statements(Expressions):
             return
         assert isinstance(operand, Value), "records are refused before"
         known = self.kinds.setdefault(name, operand.kind)
+        if isinstance(known, ArrayType):
+            self.refuse(target, f"local {name!r} must keep one type; use another name")
         if known is not operand.kind:
             if {known, operand.kind} != {Kind.INT, Kind.BOOL}:
                 self.refuse(target, f"local {name!r} must keep one type; use another name")
@@ -290,8 +293,13 @@ class Statements(Expressions):
 
     def _range(self, node: ast.For) -> tuple[Value, Value, Value]:
         call = node.iter
-        ranged = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-        if not ranged or call.func.id != "range" or call.keywords or not 1 <= len(call.args) <= 3:
+        if (
+            not isinstance(call, ast.Call)
+            or not isinstance(call.func, ast.Name)
+            or call.func.id != "range"
+            or call.keywords
+            or not 1 <= len(call.args) <= 3
+        ):
             self.refuse(node, "a kernel's for loop runs over range(...)")
         values = [self.whole(item, "a bound of range") for item in call.args]
         if len(values) == 1:
