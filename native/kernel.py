@@ -11,8 +11,8 @@ result: ``i64``, ``f64``, ``bool`` or ``None``. Parameters are
 
 - scalars: ``i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 bool``; an integer is converted to the declared
   width when it comes in;
-- arrays: ``Array[T]``, T any of these but bool: 1-D C-contiguous numpy arrays of that dtype,
-  changed in place. They may overlap. No size is passed beside them: ``len(a)``;
+- arrays: ``Array[T]``, T any of these but bool: 1-D C-contiguous writable numpy arrays of that
+  dtype, changed in place. They may overlap. No size is passed beside them: ``len(a)``;
 - records: classes decorated with ``@record`` whose fields are ``i64``, ``f64``, ``bool`` or arrays.
   Scalar fields are copied in at the call and copied back on return; nested calls share them. One
   record cannot be passed twice in one call. ``s.cycle += 1`` and ``s.busy[u] += 1`` both work; an
@@ -45,7 +45,7 @@ does not count from the end), ``x // 0`` is x and ``x % 0`` is 0, a shift by 64 
 negative amount) gives 0 (``>>``: the sign), a float out of range becomes the nearest integer, and
 ``x / 0.0`` is infinite or not a number. Plain Python and ``checked`` raise instead.
 
-Cost: about two microseconds per call, and a fraction of one per record field. Machine code is kept
+Cost: some three microseconds per call, a fraction of one per array or record field. Code is kept
 on disk, see `daedal.native.cache`; the key is what the kernel and all it calls consist of.
 """
 

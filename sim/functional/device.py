@@ -40,7 +40,7 @@ class FunctionalDevice:
     ) -> None:
         self._variant = variant
         self._state = State(variant)
-        self._memory = np.zeros(-(-memory_bytes // PAGE_BYTES) * PAGE_BYTES, dtype=np.uint8)
+        self._memory = np.zeros(-(-memory_bytes // 8) * 8, dtype=np.uint8)
         self._next = 0
         self._engine = Engine(self._state) if kernels else None
 

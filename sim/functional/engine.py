@@ -57,7 +57,6 @@ class Engine:
                 raise DeviceError(
                     f"instruction {machine.position} ({instruction.unit.name}): {error}"
                 ) from error
-            self._pair_up()
             ending = self._run(machine, True)
         if ending == Ending.NO_TOKEN:
             unit = program.instructions[machine.position].unit
@@ -72,7 +71,6 @@ class Engine:
     def _machine(self, program: Program, memory: ByteMemory, bases: Sequence[int]) -> Machine:
         if self._program is not program:
             self._program, self._table = program, columns(program).reshape(-1)
-        self._pair_up()
         state = self._state
         return Machine(
             position=0,
@@ -96,17 +94,3 @@ class Engine:
             table=self._table,
             tokens=np.zeros(UNITS * UNITS, dtype=np.int64),
         )
-
-    def _pair_up(self) -> None:
-        """Bring the 16-bit copies of INP and WGT up to date with the state."""
-        shape = self._shape
-        inp = self._inp_pairs.reshape(shape.inp_depth, shape.batch, 2 * shape.pairs)
-        inp[:, :, : shape.block_in] = self._state.inp
-        parts = shape.block_out // shape.lanes
-        wgt = np.zeros((shape.wgt_depth, parts, shape.lanes, 2 * shape.pairs), dtype=np.int16)
-        wgt[..., : shape.block_in] = self._state.wgt.reshape(
-            shape.wgt_depth, parts, shape.lanes, shape.block_in
-        )
-        pairs = wgt.reshape(shape.wgt_depth, parts, shape.lanes, shape.pairs, 2)
-        target = self._wgt_pairs.reshape(shape.wgt_depth, parts, shape.pairs, shape.lanes, 2)
-        target[...] = pairs.transpose(0, 1, 3, 2, 4)

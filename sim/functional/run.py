@@ -9,7 +9,7 @@ from daedal.sim.functional.alu import alu
 from daedal.sim.functional.columns import COLUMNS, Column
 from daedal.sim.functional.gemm import gemm
 from daedal.sim.functional.machine import Machine
-from daedal.sim.functional.transfers import load, store
+from daedal.sim.functional.transfers import load, pair_up, store
 
 __all__ = ["UNITS", "Ending", "run"]
 
@@ -75,7 +75,9 @@ def run(m: Machine, resumes: bool) -> i64:
     """Run from ``m.position`` on; an `Ending`.
 
     With `resumes` the instruction there has been executed otherwise: only its tokens are given.
+    The state's own arrays are what counts: the copies in pairs are made anew at the start.
     """
+    pair_up(m)
     done = resumes
     while m.position * COLUMNS < len(m.table):
         at = m.position * COLUMNS

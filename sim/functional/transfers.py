@@ -7,7 +7,7 @@ from daedal.sim.functional.columns import LoadColumn, StoreColumn
 from daedal.sim.functional.machine import Machine
 from daedal.sim.functional.shape import Shape
 
-__all__ = ["load", "store"]
+__all__ = ["load", "pair_up", "store"]
 
 WORD_BYTES = 8
 """Bases are multiples of this here, so that every element lies in one element of a memory view."""
@@ -46,26 +46,35 @@ def packed_bits(m: Machine, at: i64, offset: i64, width: i64) -> i64:
 
 
 @kernel
-def set_input(m: Machine, row: i64, k: i64, value: i64) -> None:
-    """One element of an INP row, in both forms."""
-    m.inp[row * Shape.inp_row + k] = value
-    b = k // Shape.block_in
-    m.inp_pairs[row * Shape.inp_pairs + b * 2 * Shape.pairs + k % Shape.block_in] = value
+def pair_input(m: Machine, row: i64) -> None:
+    """Bring the copy in pairs of one INP row up to date."""
+    for b in range(Shape.batch):
+        to = row * Shape.inp_pairs + b * 2 * Shape.pairs
+        first = row * Shape.inp_row + b * Shape.block_in
+        for i in range(Shape.block_in):
+            m.inp_pairs[to + i] = m.inp[first + i]
 
 
 @kernel
-def load_weights(m: Machine, row: i64, at: i64) -> None:
-    """One WGT row, in both forms."""
-    for k in range(Shape.wgt_row):
-        m.wgt[row * Shape.wgt_row + k] = element(m, at, k, Shape.wgt_bits)
+def pair_weights(m: Machine, row: i64) -> None:
+    """Bring the copy in pairs of one WGT row up to date."""
     for part in range(Shape.block_out // Shape.lanes):
         to = row * Shape.wgt_pairs + part * 2 * Shape.pairs * Shape.lanes
         first = row * Shape.wgt_row + part * Shape.lanes * Shape.block_in
         for lane in range(Shape.lanes):
             for i in range(Shape.block_in):
-                m.wgt_pairs[to + ((i >> 1) * Shape.lanes + lane) * 2 + (i & 1)] = m.wgt[
-                    first + lane * Shape.block_in + i
-                ]
+                pair = (i >> 1) * Shape.lanes + lane
+                weight = m.wgt[first + lane * Shape.block_in + i]
+                m.wgt_pairs[to + 2 * pair + (i & 1)] = weight
+
+
+@kernel
+def pair_up(m: Machine) -> None:
+    """Bring both copies up to date, whatever has been written to the state."""
+    for row in range(Shape.inp_depth):
+        pair_input(m, row)
+    for row in range(Shape.wgt_depth):
+        pair_weights(m, row)
 
 
 @kernel
@@ -88,11 +97,16 @@ def load_rows(m: Machine, memory: i64, first: i64, count: i64, at: i64) -> None:
         size = Shape.inp_row * Shape.inp_bits // 8
         for row in range(count):
             for k in range(Shape.inp_row):
-                set_input(m, first + row, k, element(m, at + row * size, k, Shape.inp_bits))
+                value = element(m, at + row * size, k, Shape.inp_bits)
+                m.inp[(first + row) * Shape.inp_row + k] = value
+            pair_input(m, first + row)
     elif memory == LoadMemory.WGT:
         size = Shape.wgt_row * Shape.wgt_bits // 8
         for row in range(count):
-            load_weights(m, first + row, at + row * size)
+            for k in range(Shape.wgt_row):
+                value = element(m, at + row * size, k, Shape.wgt_bits)
+                m.wgt[(first + row) * Shape.wgt_row + k] = value
+            pair_weights(m, first + row)
     elif memory == LoadMemory.ACC:
         for k in range(count * Shape.acc_row):
             value = element(m, at, k, Shape.acc_memory_bits)
@@ -119,7 +133,8 @@ def pad_rows(m: Machine, memory: i64, first: i64, count: i64, value: i64) -> Non
         kept = wrapped(value, Shape.inp_bits)
         for row in range(count):
             for k in range(Shape.inp_row):
-                set_input(m, first + row, k, kept)
+                m.inp[(first + row) * Shape.inp_row + k] = kept
+            pair_input(m, first + row)
     else:
         for k in range(count * Shape.acc_row):
             m.acc[first * Shape.acc_row + k] = value
