@@ -43,6 +43,8 @@ class FunctionalDevice:
         self._memory = np.zeros(-(-memory_bytes // 8) * 8, dtype=np.uint8)
         self._next = 0
         self._engine = Engine(self._state) if kernels else None
+        # Whoever has had the state may keep it: from then on every launch looks for changes.
+        self._exposed = False
 
     @property
     def name(self) -> str:
@@ -56,7 +58,8 @@ class FunctionalDevice:
 
     @property
     def state(self) -> State:
-        """Scratchpads, for tests and debuggers."""
+        """Scratchpads, for tests and debuggers, which may write to them."""
+        self._exposed = True
         return self._state
 
     def alloc(self, size_bytes: int) -> int:
@@ -85,7 +88,7 @@ class FunctionalDevice:
         program.check_variant(self._variant, "the functional simulator")
         begin = time.perf_counter()
         if self._engine is not None:
-            counts = self._engine.launch(program, self._memory, bases)
+            counts = self._engine.launch(program, self._memory, bases, stale=self._exposed)
             tokens = {
                 (Unit(source), Unit(target)): int(counts[source, target])
                 for source, target in np.argwhere(counts)

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from daedal.isa.errors import DeviceError, ProgramError
 from daedal.isa.numerics import IntArray
@@ -37,18 +39,29 @@ class Engine:
         self._state = state
         self._shape: type[Shape] = shape_of(state.variant)
         self._run = run_kernel(state.variant)
-        self._inp_pairs = np.zeros(self._shape.inp_depth * self._shape.inp_pairs, dtype=np.int16)
-        self._wgt_pairs = np.zeros(self._shape.wgt_depth * self._shape.wgt_pairs, dtype=np.int16)
+        # Vectors that cross a cache line cost twice: the arrays of the inner loops are aligned.
+        for name in ("acc", "out"):
+            setattr(state, name, _aligned(getattr(state, name)))
+        self._inp_pairs, self._wgt_pairs = (
+            _aligned(np.zeros(size, dtype=np.int16))
+            for size in (
+                self._shape.inp_depth * self._shape.inp_pairs,
+                self._shape.wgt_depth * self._shape.wgt_pairs,
+            )
+        )
         self._program: Program | None = None
         self._table: IntArray = np.zeros(0, dtype=np.int64)
 
-    def launch(self, program: Program, memory: ByteMemory, bases: Sequence[int]) -> IntArray:
+    def launch(
+        self, program: Program, memory: ByteMemory, bases: Sequence[int], *, stale: bool = True
+    ) -> IntArray:
         """Run to FINISH. Returns the tokens left over, shape (from, to).
 
-        `memory` is a multiple of 8 bytes. Raises DeviceError, naming unit and instruction.
+        `memory` is a multiple of 8 bytes. With `stale` somebody else may have written to the state
+        since the last launch. Raises DeviceError, naming unit and instruction.
         """
         machine = self._machine(program, memory, bases)
-        ending = self._run(machine, False)
+        ending = self._run(machine, False, stale)
         while ending == Ending.LEFT_OVER:
             instruction = program.instructions[machine.position]
             try:
@@ -57,7 +70,7 @@ class Engine:
                 raise DeviceError(
                     f"instruction {machine.position} ({instruction.unit.name}): {error}"
                 ) from error
-            ending = self._run(machine, True)
+            ending = self._run(machine, True, True)
         if ending == Ending.NO_TOKEN:
             unit = program.instructions[machine.position].unit
             raise DeviceError(
@@ -94,3 +107,13 @@ class Engine:
             table=self._table,
             tokens=np.zeros(UNITS * UNITS, dtype=np.int64),
         )
+
+
+def _aligned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A copy that begins at a cache line."""
+    line = 64
+    memory = np.zeros(array.nbytes + line, dtype=np.uint8)
+    skip = -memory.ctypes.data % line
+    copy = memory[skip : skip + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

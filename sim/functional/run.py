@@ -71,13 +71,14 @@ def execute(m: Machine, at: i64) -> bool:
 
 
 @kernel
-def run(m: Machine, resumes: bool) -> i64:
+def run(m: Machine, resumes: bool, stale: bool) -> i64:
     """Run from ``m.position`` on; an `Ending`.
 
     With `resumes` the instruction there has been executed otherwise: only its tokens are given.
-    The state's own arrays are what counts: the copies in pairs are made anew at the start.
+    With `stale` the state may have been written to otherwise: the copies in pairs are made anew.
     """
-    pair_up(m)
+    if stale:
+        pair_up(m)
     done = resumes
     while m.position * COLUMNS < len(m.table):
         at = m.position * COLUMNS
