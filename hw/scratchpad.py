@@ -20,6 +20,7 @@ from daedal.hw.interfaces import (
 )
 from daedal.hw.layouts import micro_op_struct
 from daedal.hw.row_memory import RowMemory
+from daedal.hw.sliding_rows import SlidingRows
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import Variant
@@ -32,7 +33,8 @@ def read_shape(variant: Variant, memory: Memory) -> tuple[int, int]:
 
     Parameters are read by slices of a row, as many entries as are requantized per cycle but at
     least a bus word: a narrower RAM takes fewer blocks. The row number is then
-    row * slices + slice.
+    row * slices + slice. Of INP as many rows from that number on are read as there are depthwise
+    taps, the first one lowest.
     """
     pad = scratchpad(variant, memory)
     width = pad.row_bits
@@ -40,11 +42,15 @@ def read_shape(variant: Variant, memory: Memory) -> tuple[int, int]:
         lanes_bits = variant.units.requantize_lanes * pad.element_bits
         width = min(width, max(lanes_bits, variant.bus.data_bits))
     slices = pad.row_bits // width
-    return pad.index_bits + (slices - 1).bit_length(), width
+    return pad.index_bits + (slices - 1).bit_length(), width * _rows_per_read(variant, memory)
+
+
+def _rows_per_read(variant: Variant, memory: Memory) -> int:
+    return max(1, variant.array.depthwise_taps) if memory is Memory.INP else 1
 
 
 class Scratchpad(wiring.Component):
-    """INP, WGT or PAR: written by LOAD, read by GEMM or ALU, one row per cycle.
+    """INP, WGT or PAR: written by LOAD, read by GEMM or ALU, once per cycle.
 
     Parameters
     ----------
@@ -55,7 +61,8 @@ class Scratchpad(wiring.Component):
     -------
     fill : takes the fills addressed to this memory and never waits; others pass by.
     pads : (INP only) words of one row, beside the word of `fill` but never the same one.
-    read : a row (PAR: a slice, see `read_shape`) two cycles after `enable`.
+    read : a row (PAR: a slice; INP: with three depthwise taps, three rows; see `read_shape`) two
+        cycles after `enable`.
     """
 
     def __init__(self, *, variant: Variant, memory: Memory) -> None:
@@ -75,9 +82,11 @@ class Scratchpad(wiring.Component):
         m = Module()
         pad = scratchpad(self._variant, self._memory)
         row_width, data_width = read_shape(self._variant, self._memory)
-        slices = pad.row_bits // data_width
-        words = data_width // self._variant.bus.data_bits
-        m.submodules.rows = rows = RowMemory(
+        rows_per_read = _rows_per_read(self._variant, self._memory)
+        slices = pad.row_bits * rows_per_read // data_width
+        words = pad.row_bits // slices // self._variant.bus.data_bits
+        kind = RowMemory if rows_per_read == 1 else SlidingRows
+        m.submodules.rows = rows = kind(
             depth=pad.depth_rows * slices,
             columns=words,
             column_bits=self._variant.bus.data_bits,
