@@ -12,6 +12,11 @@ from daedal.sim.functional.shape import Shape
 
 __all__ = ["gemm"]
 
+TAPS = sum(mode.taps << 4 * mode for mode in GemmMode)
+"""Four bits per mode: its taps, 0 where it is dense."""
+
+LAST_MODE = max(GemmMode)
+
 
 @intrinsic(dense_text)
 def dense_part(
@@ -87,7 +92,8 @@ def gemm(m: Machine, at: i64) -> bool:
     """Run the GEMM whose fields begin at ``m.table[at]``; False, and nothing done, if illegal."""
     t = m.table
     mode = t[at + GemmColumn.mode]
-    if mode != GemmMode.DENSE and mode != GemmMode.DEPTHWISE:
+    taps = TAPS >> 4 * mode & 15
+    if mode > LAST_MODE or (taps > 0 and Shape.block_in != Shape.block_out):
         return False
     begin = t[at + GemmColumn.uop_begin]
     end = t[at + GemmColumn.uop_end]
@@ -121,14 +127,25 @@ def gemm(m: Machine, at: i64) -> bool:
     last0 = extent0 - 1
     last1 = extent1 - 1
     last2 = extent2 - 1
-    vectors = 1 if mode == GemmMode.DENSE else Shape.block_out
+    vectors = Shape.block_out if taps > 0 else 1
+    inp_limit = Shape.inp_depth - max(0, taps - 1)
     if most_acc + acc_base + last0 * acc0 + last1 * acc1 + last2 * acc2 >= Shape.acc_depth:
         return False
-    if most_inp + inp_base + last0 * inp0 + last1 * inp1 + last2 * inp2 >= Shape.inp_depth:
+    if most_inp + inp_base + last0 * inp0 + last1 * inp1 + last2 * inp2 >= inp_limit:
         return False
     farthest = most_wgt + wgt_base + last0 * wgt0 + last1 * wgt1 + last2 * wgt2
     if farthest >= Shape.wgt_depth * vectors:
         return False
+    if taps > 1:
+        for k0 in range(extent0):
+            for k1 in range(extent1):
+                for k2 in range(extent2):
+                    wgt = wgt_base + k0 * wgt0 + k1 * wgt1 + k2 * wgt2
+                    for u in range(begin, end):
+                        vector = wgt + (m.gemm_uops[u] >> Shape.wgt_shift & Shape.wgt_mask)
+                        # All taps of a product lie in one weight row.
+                        if vector % Shape.block_out + taps > Shape.block_out:
+                            return False
     overwrite = t[at + GemmColumn.overwrite] != 0
     for k0 in range(extent0):
         for k1 in range(extent1):
@@ -148,8 +165,9 @@ def gemm(m: Machine, at: i64) -> bool:
                     inp_row = inp + (word >> Shape.inp_shift & Shape.inp_mask)
                     wgt_row = wgt + (word >> Shape.wgt_shift & Shape.wgt_mask)
                     restart = fresh and (word >> Shape.first_shift & 1) != 0
-                    if mode == GemmMode.DENSE:
+                    if taps == 0:
                         dense(m, acc_row, inp_row, wgt_row, restart)
-                    else:
-                        depthwise(m, acc_row, inp_row, wgt_row, restart)
+                    for tap in range(taps):
+                        first = restart and tap == 0
+                        depthwise(m, acc_row, inp_row + tap, wgt_row + tap, first)
     return True

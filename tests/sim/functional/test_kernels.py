@@ -24,6 +24,7 @@ VARIANTS = {
     "more_outputs": TINY.replace("more_outputs", block_out=32, depthwise_taps=0),
     "more_inputs": TINY.replace("more_inputs", block_in=32, depthwise_taps=0),
     "one_input": TINY.replace("one_input", batch=8, block_in=1, depthwise_taps=0),
+    "three_taps": TINY.replace("three_taps", depthwise_taps=3),
     "mixed": TINY.replace("mixed", batch=2, block_in=16, block_out=16, weight_bits=4),
 }
 
@@ -135,6 +136,8 @@ LOOPS = "extent0=1 extent1=1 extent2=1"
         "GEMM uop_end=1 inp_base=511 inp_factor1=1 extent0=1 extent1=2 extent2=1",
         "GEMM uop_end=1 wgt_base=1023 wgt_factor2=4095 extent0=1 extent1=1 extent2=9",
         "GEMM mode=DEPTHWISE uop_end=1 wgt_base=8191 wgt_factor0=1 extent0=2 extent1=1 extent2=1",
+        "GEMM mode=DEPTHWISE3 uop_end=1 inp_base=510 extent0=1 extent1=1 extent2=1",
+        "GEMM mode=DEPTHWISE3 uop_end=1 wgt_base=4 wgt_factor1=1 extent0=1 extent1=3 extent2=1",
         f"GEMM uop_begin=5 uop_end=1024 {LOOPS} acc_base=511",
         "ALU operation=ADD destination=ACC uop_end=1 dst_base=511 dst_factor2=1 extent0=1 "
         "extent1=1 extent2=2",
@@ -172,7 +175,7 @@ def test_tokens_are_checked_with_the_same_words(line: str) -> None:
     assert errors[0] == errors[1] != ""
 
 
-@pytest.mark.parametrize("mode", ["DENSE", "DEPTHWISE"])
+@pytest.mark.parametrize("mode", ["DENSE", "DEPTHWISE", "DEPTHWISE3"])
 @pytest.mark.parametrize("overwrite", [0, 1])
 @pytest.mark.parametrize("extremes", [(-128, -128), (-128, 127), (127, 127)])
 def test_accumulators_wrap_in_every_order(
