@@ -13,9 +13,7 @@ from daedal.sim.functional.shape import Shape
 __all__ = ["gemm"]
 
 TAPS = sum(mode.taps << 4 * mode for mode in GemmMode)
-"""Four bits per mode: its taps, 0 where it is dense."""
-
-LAST_MODE = max(GemmMode)
+"""Four bits per mode: its taps, 0 where it has none."""
 
 
 @intrinsic(dense_text)
@@ -93,7 +91,9 @@ def gemm(m: Machine, at: i64) -> bool:
     t = m.table
     mode = t[at + GemmColumn.mode]
     taps = TAPS >> 4 * mode & 15
-    if mode > LAST_MODE or (taps > 0 and Shape.block_in != Shape.block_out):
+    if taps == 0 and mode != GemmMode.DENSE:
+        return False
+    if taps > 0 and Shape.block_in != Shape.block_out:
         return False
     begin = t[at + GemmColumn.uop_begin]
     end = t[at + GemmColumn.uop_end]
