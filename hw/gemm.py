@@ -16,12 +16,11 @@ from daedal.hw.interfaces import (
     Activity,
     accumulator_ports,
     fill_signature,
-    scratchpad_read_signature,
     unit_signature,
 )
 from daedal.hw.pipeline import delay, register
 from daedal.hw.product import DotProducts, tap_element
-from daedal.hw.scratchpad import read_shape
+from daedal.hw.scratchpad import read_signature
 from daedal.hw.sequencer import Sequencer
 from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -56,8 +55,8 @@ class Gemm(wiring.Component):
             {
                 **unit_signature(variant, Opcode.GEMM),
                 "fill": In(fill_signature(variant)),
-                "inp_read": Out(scratchpad_read_signature(*read_shape(variant, Memory.INP))),
-                "wgt_read": Out(scratchpad_read_signature(*read_shape(variant, Memory.WGT))),
+                "inp_read": Out(read_signature(variant, Memory.INP)),
+                "wgt_read": Out(read_signature(variant, Memory.WGT)),
                 **{name: ports[name].flip() for name in ("gemm_read", "gemm_write", "gemm_hold")},
             }
         )
