@@ -84,12 +84,12 @@ def _same_code(module: ast.Module, loaded: types.CodeType) -> bool:
     )
 
 
-def _essence(code: types.CodeType) -> object:
+def _essence(code: types.CodeType) -> str:
     """What byte code does, wherever it was written."""
     constants = [
         _essence(item) if isinstance(item, types.CodeType) else item for item in code.co_consts
     ]
-    return code.co_code, constants, code.co_names, code.co_varnames
+    return repr((code.co_code, constants, code.co_names, code.co_varnames))
 
 
 def _assigned(tree: ast.FunctionDef) -> frozenset[str]:
