@@ -90,7 +90,7 @@ def diff_command(
     as_json: _Json = False,
 ) -> None:
     """Compare two profiles: what moved, layer by layer, the largest change first."""
-    from daedal.profile_tables import diff_table
+    from daedal.profile_tables import conditions_text, diff_table
     from daedal.runtime.profiler.diff import diff_profiles
     from daedal.runtime.profiler.reader import load_profile
 
@@ -98,7 +98,6 @@ def diff_command(
     if as_json:
         print_json(diff.to_json())
         return
-    for name, (old, new) in diff.conditions.items():
-        _out.print(escape(f"{name.replace('_', ' ')}: {old} -> {new}"))
+    _out.print(escape(conditions_text(diff)), end="")
     _out.print(diff_table(diff))
     _out.print(escape(diff.summary))

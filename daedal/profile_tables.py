@@ -13,7 +13,7 @@ from daedal.runtime.layers import LayerProfile
 from daedal.runtime.profiler.diff import LayerChange, ProfileDiff
 from daedal.runtime.profiler.network_profile import NetworkProfile
 
-__all__ = ["diff_table", "layers_table", "units_table"]
+__all__ = ["conditions_text", "diff_table", "layers_table", "units_table"]
 
 _NUM_MOVES = 2
 
@@ -95,18 +95,31 @@ def diff_table(diff: ProfileDiff) -> Table:
             change.bound,
             moves,
             *_sides(change, "cycles"),
-            f"{change.cycles:+,}",
+            _change(change.cycles),
             *_sides(change, "bytes_moved"),
         )
     table.add_section()
     old, new = diff.before.cycles, diff.after.cycles
-    table.add_row("all", "", "", f"{old:,}", f"{new:,}", f"{new - old:+,}")
+    table.add_row("all", "", "", f"{old:,}", f"{new:,}", _change(new - old))
     return table
+
+
+def conditions_text(diff: ProfileDiff) -> str:
+    """A line for each condition that differs."""
+    lines = [
+        f"{name.replace('_', ' ')}: {old} -> {new}\n"
+        for name, (old, new) in diff.conditions.items()
+    ]
+    return "".join(lines)
 
 
 def _sides(change: LayerChange, what: str) -> list[str]:
     sides: list[LayerProfile | None] = [change.before, change.after]
     return [f"{getattr(side, what):,}" if side is not None else "none" for side in sides]
+
+
+def _change(value: int) -> str:
+    return f"{value:+,}" if value else "0"
 
 
 def _cycles(value: float) -> str:

@@ -7,6 +7,7 @@ own cycles for the layer.
 from daedal.isa.profile import UnitCounters
 from daedal.isa.table import Unit
 from daedal.runtime.layers import LAYER_UNITS, LayerProfile
+from daedal.runtime.profiler.legend import LEGEND_HEIGHT, LEGEND_WIDTH, draw_legend
 from daedal.runtime.profiler.network_profile import NetworkProfile
 from daedal.runtime.profiler.svg import Drawing, clip_text
 from daedal.runtime.profiler.timeline import DRAWN
@@ -45,7 +46,8 @@ def cycles_chart(profile: NetworkProfile) -> Drawing:
 
 def units_chart(profile: NetworkProfile) -> Drawing:
     """A bar per layer and unit; each bar is that unit's cycles for the layer, all of them."""
-    drawing = Drawing(_WIDTH, _height(profile), "What the units did in each layer")
+    height = _height(profile)
+    drawing = Drawing(_WIDTH, height + LEGEND_HEIGHT, "What the units did in each layer")
     room = (_WIDTH - _NAMES) / len(LAYER_UNITS) - _GAP
     for column, unit in enumerate(LAYER_UNITS):
         x = _NAMES + column * (room + _GAP)
@@ -55,6 +57,7 @@ def units_chart(profile: NetworkProfile) -> Drawing:
             _stack(drawing, (x, y), room, unit, item.layer.name, item.units[unit])
     for row, item in enumerate(profile.layers):
         _name(drawing, row, item)
+    draw_legend(drawing, _WIDTH - LEGEND_WIDTH, height)
     return drawing
 
 

@@ -11,11 +11,11 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from daedal.isa.registers import CLASSES, CycleClass
+from daedal.isa.registers import CLASSES
 from daedal.isa.table import Unit
-from daedal.runtime.bound import WAITS
 from daedal.runtime.layers import LAYER_UNITS
 from daedal.runtime.profiler.layer_charts import cycles_chart, units_chart
+from daedal.runtime.profiler.legend import kind_title
 from daedal.runtime.profiler.network_profile import NetworkProfile
 from daedal.runtime.profiler.roofline_chart import roofline_chart
 from daedal.runtime.profiler.timeline import DRAWN, Timeline
@@ -40,15 +40,11 @@ def profile_page(profile: NetworkProfile) -> str:
             "cycles": Markup(cycles_chart(profile).text()),
             "units": Markup(units_chart(profile).text()),
         },
-        kinds=[(kind.name.lower(), _title(kind)) for kind in DRAWN],
+        kinds=[(kind.name.lower(), kind_title(kind)) for kind in DRAWN],
         unit_rows=[(unit.name, profile.units[unit]) for unit in Unit],
-        classes=[(kind, _title(kind)) for kind in CLASSES],
+        classes=[(kind, kind_title(kind)) for kind in CLASSES],
         timeline=None if profile.timeline is None else _lanes(profile, profile.timeline),
     )
-
-
-def _title(kind: CycleClass) -> str:
-    return f"wait for {WAITS[kind].name}" if kind in WAITS else kind.name.lower()
 
 
 def _template(name: str) -> str:
@@ -63,7 +59,7 @@ def _lanes(profile: NetworkProfile, timeline: Timeline) -> dict[str, Any]:
     return {
         "cycles": timeline.cycles,
         "kinds": [kind.name.lower() for kind in DRAWN],
-        "titles": [_title(kind) for kind in DRAWN],
+        "titles": [kind_title(kind) for kind in DRAWN],
         "labels": labels,
         "layers": [[names[span.tag], span.begin, span.end] for span in timeline.layer_spans()],
         "lanes": [

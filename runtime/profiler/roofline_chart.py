@@ -23,7 +23,7 @@ _NEAR = 4.0
 _SHARED_X, _SHARED_Y = 18.0, 12.0
 """Distances below which numbers of two points would lie on each other."""
 _NAMED = 4
-"""Numbers written over points that lie on each other."""
+"""Numbers written below points that lie on each other."""
 
 
 class _Axes:
@@ -117,7 +117,7 @@ def _draw_layer(drawing: Drawing, axes: _Axes, number: int, layer: LayerProfile)
 
 
 def _draw_numbers(drawing: Drawing, axes: _Axes, numbered: list[tuple[int, LayerProfile]]) -> None:
-    """Write numbers over the points; layers that lie on each other share a list of them."""
+    """Write numbers below the points; layers that lie on each other share a list of them."""
     groups: list[tuple[float, float, list[int]]] = []
     for number, layer in numbered:
         x, y = axes.at_x(layer.reuse), axes.at_y(layer.layer.macs / layer.cycles)
@@ -130,7 +130,7 @@ def _draw_numbers(drawing: Drawing, axes: _Axes, numbered: list[tuple[int, Layer
     for x, y, numbers in groups:
         named = ", ".join(map(str, numbers[:_NAMED]))
         text = named if len(numbers) <= _NAMED else f"{named}, …"
-        drawing.add("text", kind="strong middle", x=x, y=y - 10, text=text)
+        drawing.add("text", kind="strong middle", x=x, y=y + 20, text=text)
 
 
 def _power(power: int) -> str:

@@ -12,6 +12,7 @@ __all__ = ["CHART_STYLE", "Drawing", "clip_text", "standalone"]
 CHART_STYLE = (resources.files(__package__) / "templates" / "chart.css").read_text("utf-8")
 """Style of all drawings: colours of cycle classes and text, for light and dark."""
 
+_MARGIN = 12.0
 _NAMESPACE = "http://www.w3.org/2000/svg"
 
 
@@ -57,11 +58,15 @@ def standalone(drawing: Drawing) -> str:
     """The drawing as a file of its own, with its style, on a background of its own."""
     root = ElementTree.fromstring(drawing.text())
     root.set("xmlns", _NAMESPACE)
-    _, _, width, height = root.attrib["viewBox"].split()
-    root.set("width", width)
-    root.set("height", height)
-    ground = {"class": "ground", "width": width, "height": height}
-    root.insert(0, ElementTree.Element("rect", ground))
+    width, height = (float(size) + 2 * _MARGIN for size in root.attrib["viewBox"].split()[2:])
+    frame = {
+        **{name: _number(-_MARGIN) for name in ("x", "y")},
+        "width": _number(width), "height": _number(height),
+    }
+    root.set("viewBox", " ".join(frame.values()))
+    root.set("width", frame["width"])
+    root.set("height", frame["height"])
+    root.insert(0, ElementTree.Element("rect", {"class": "ground", **frame}))
     style = ElementTree.Element("style")
     style.text = CHART_STYLE
     root.insert(0, style)
