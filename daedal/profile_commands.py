@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
 
 from daedal.console import Memory, check_outputs, make_console, print_json, show_progress
 from daedal.isa.artifact import Artifact
@@ -16,6 +18,8 @@ __all__ = ["diff_command", "profile_command"]
 
 _out = make_console()
 _err = make_console(stderr=True)
+
+_WIDEST = 1000
 
 _Json = Annotated[bool, typer.Option("--json", help="Report as JSON on standard output.")]
 
@@ -74,11 +78,11 @@ def profile_command(
     if as_json:
         print_json(document)
         return
-    _out.print(layers_table(result))
-    _out.print(units_table(f"Units over {result.cycles:,} cycles", result.units))
+    _print(layers_table(result))
+    _print(units_table(f"Units over {result.cycles:,} cycles", result.units))
     for item in result.layers:
         if item.layer.name in (layer or ()):
-            _out.print(units_table(f"Units in {item.layer.name}", item.units))
+            _print(units_table(f"Units in {item.layer.name}", item.units))
     for path in (output, html, trace):
         if path is not None:
             _err.print(f"wrote {escape(str(path))}")
@@ -99,5 +103,13 @@ def diff_command(
         print_json(diff.to_json())
         return
     _out.print(escape(conditions_text(diff)), end="")
-    _out.print(diff_table(diff))
+    _print(diff_table(diff))
     _out.print(escape(diff.summary))
+
+
+def _print(table: Table) -> None:
+    """Print a table; a file gets all of its columns, however wide they are."""
+    if not _out.is_terminal:
+        needed = Measurement.get(_out, _out.options.update(max_width=_WIDEST), table).maximum
+        _out.width = max(_out.width, needed)
+    _out.print(table)

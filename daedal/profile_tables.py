@@ -12,10 +12,12 @@ from daedal.report import plain_table
 from daedal.runtime.layers import LayerProfile
 from daedal.runtime.profiler.diff import LayerChange, ProfileDiff
 from daedal.runtime.profiler.network_profile import NetworkProfile
+from daedal.runtime.profiler.svg import clip_text
 
 __all__ = ["conditions_text", "diff_table", "layers_table", "units_table"]
 
 _NUM_MOVES = 2
+_NAME_LENGTH = 28
 
 
 def layers_table(profile: NetworkProfile) -> Table:
@@ -29,7 +31,7 @@ def layers_table(profile: NetworkProfile) -> Table:
     table = plain_table(escape(title(profile)), (*heads, "moved", "once", "MACs/B"), 3)
     for item in profile.layers:
         table.add_row(
-            escape(item.layer.name),
+            escape(clip_text(item.layer.name, _NAME_LENGTH)),
             item.bound.value,
             item.wait_chain[-1].name,
             f"{item.cycles:,}",
@@ -91,7 +93,7 @@ def diff_table(diff: ProfileDiff) -> Table:
             for move in change.moves[:_NUM_MOVES]
         )
         table.add_row(
-            escape(change.name),
+            escape(clip_text(change.name, _NAME_LENGTH)),
             change.bound,
             moves,
             *_sides(change, "cycles"),

@@ -1,6 +1,7 @@
-"""What bounds a layer: the unit that is at work nearly all the time, or the waiting for each other.
+"""What bounds a layer: a unit or the bus that works nearly all the time, or waiting for each other.
 
-Input: a layer's cycles and its units' counters. Output: a `Bound`, and who waits for whom.
+Input: a layer's cycles, its units' counters and the bus words it moved. Output: a `Bound`, and who
+waits for whom.
 """
 
 from collections.abc import Mapping
@@ -25,8 +26,8 @@ WAITS: dict[CycleClass, Unit] = {
 class Bound(StrEnum):
     """What a layer's cycles are spent on.
 
-    GEMM, ALU, LOAD, STORE: that unit works all the time. TOKENS: the units take turns. FETCH: they
-    have no instructions.
+    GEMM, ALU: that unit works all the time. LOAD, STORE: that unit, or the bus. TOKENS: the units
+    take turns. FETCH: they have no instructions.
     """
 
     GEMM = "GEMM"
@@ -48,19 +49,26 @@ def at_work(cycles: int, counters: UnitCounters) -> float:
     return working / whole if whole else 0.0
 
 
-def find_bound(cycles: int, units: Mapping[Unit, UnitCounters]) -> Bound:
-    """What bounds a layer of `cycles`.
+def find_bound(
+    cycles: int, units: Mapping[Unit, UnitCounters], words_read: int = 0, words_written: int = 0
+) -> Bound:
+    """What bounds a layer of `cycles` that moved so many bus words.
 
     1. The unit at the end of the `wait_chain`, where it is `at_work` for `AT_WORK_SHARE` of the
        layer: the others wait for it, and it waits for nobody.
-    2. Otherwise no unit works all the time. TOKENS, if the units together spent at least as many
+    2. LOAD or STORE, whichever moved more, where their words together are `AT_WORK_SHARE` of the
+       cycles: the two share the bus, so that it can be full while neither works all the time.
+    3. Otherwise nothing works all the time. TOKENS, if the units together spent at least as many
        cycles waiting for tokens as without an instruction (IDLE): they take turns.
-    3. FETCH else: the instructions come too late.
+    4. FETCH else: the instructions come too late.
     """
     chain = wait_chain(units)
     last = chain[-1]
     if chain.count(last) == 1 and at_work(cycles, units[last]) >= AT_WORK_SHARE:
         return Bound[last.name]
+    words = words_read + words_written
+    if words and words >= AT_WORK_SHARE * cycles:
+        return Bound.LOAD if words_read >= words_written else Bound.STORE
     waiting = sum(item.classes[kind] for item in units.values() for kind in WAITS)
     idle = sum(item.classes[CycleClass.IDLE] for item in units.values())
     return Bound.TOKENS if waiting >= idle else Bound.FETCH

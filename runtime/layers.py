@@ -29,18 +29,28 @@ LAYER_UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
 class LayerProfile:
     """One layer: cycles, and per unit its cycles by class and its work.
 
-    `ideal_cycles` is what its multiplications take at the array's full rate, `memory_cycles` what
-    its bytes take on the bus if each crosses it once.
+    `macs_per_cycle` and `bus_bytes` (per cycle) are the machine's full rates. Layers overlap: one
+    that worked while the layer before was still storing may take fewer cycles than its roofline.
     """
 
     layer: Layer
     cycles: int
-    ideal_cycles: float
-    memory_cycles: float
+    macs_per_cycle: int
+    bus_bytes: int
     products: int
     bytes_read: int
     bytes_written: int
     units: Mapping[Unit, UnitCounters]
+
+    @property
+    def ideal_cycles(self) -> float:
+        """What its multiplications take at the array's full rate."""
+        return self.layer.macs / self.macs_per_cycle
+
+    @property
+    def memory_cycles(self) -> float:
+        """What its bytes take on the bus if each crosses it once."""
+        return self.layer.bytes_once / self.bus_bytes
 
     @property
     def roofline_cycles(self) -> float:
@@ -62,6 +72,10 @@ class LayerProfile:
         """What crossed the bus for it, read and written; instructions and marks not counted."""
         return self.bytes_read + self.bytes_written
 
+    def words(self, unit: Unit) -> int:
+        """Bus words that LOAD read or STORE wrote for it."""
+        return (self.bytes_read if unit is Unit.LOAD else self.bytes_written) // self.bus_bytes
+
     @property
     def reuse(self) -> float:
         """Multiply-accumulates for every byte that was moved."""
@@ -75,7 +89,7 @@ class LayerProfile:
     @property
     def bound(self) -> Bound:
         """What its cycles are spent on; `runtime.bound.find_bound` has the rule."""
-        return find_bound(self.cycles, self.units)
+        return find_bound(self.cycles, self.units, self.words(Unit.LOAD), self.words(Unit.STORE))
 
     @property
     def wait_chain(self) -> tuple[Unit, ...]:
@@ -143,8 +157,8 @@ def layer_profiles(artifact: Artifact, profile: Profile) -> list[LayerProfile]:
             LayerProfile(
                 layer=layer,
                 cycles=cycles,
-                ideal_cycles=layer.macs / variant.macs_per_cycle,
-                memory_cycles=layer.bytes_once / variant.bus_bytes,
+                macs_per_cycle=variant.macs_per_cycle,
+                bus_bytes=variant.bus_bytes,
                 products=units[Unit.GEMM].work,
                 bytes_read=moved[layer.tag, Unit.LOAD],
                 bytes_written=moved[layer.tag, Unit.STORE],

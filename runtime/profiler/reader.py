@@ -99,8 +99,8 @@ def _layer(item: dict[str, Any], machine: Conditions) -> LayerProfile:
     return LayerProfile(
         layer=layer,
         cycles=_count(item["cycles"]),
-        ideal_cycles=layer.macs / machine.macs_per_cycle,
-        memory_cycles=layer.bytes_once / machine.bus_bytes,
+        macs_per_cycle=machine.macs_per_cycle,
+        bus_bytes=machine.bus_bytes,
         products=_count(item["products"]),
         bytes_read=_count(item["bytes_read"]),
         bytes_written=_count(item["bytes_written"]),

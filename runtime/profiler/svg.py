@@ -61,7 +61,8 @@ def standalone(drawing: Drawing) -> str:
     width, height = (float(size) + 2 * _MARGIN for size in root.attrib["viewBox"].split()[2:])
     frame = {
         **{name: _number(-_MARGIN) for name in ("x", "y")},
-        "width": _number(width), "height": _number(height),
+        "width": _number(width),
+        "height": _number(height),
     }
     root.set("viewBox", " ".join(frame.values()))
     root.set("width", frame["width"])

@@ -98,8 +98,10 @@ def test_profile_of_the_machine(artifact: Path) -> None:
     assert moved == words * variant.bus_bytes
     for counters in profile.units.values():
         assert counters.cycles == profile.cycles
+    # Layers overlap, so only their sums stay below the machine's rates.
+    assert sum(layer.ideal_cycles for layer in profile.layers) <= profile.cycles
+    assert moved / variant.bus_bytes <= profile.cycles
     for layer in profile.layers:
-        assert layer.roofline_cycles <= layer.cycles
         # Channels of the other operators share their parameters, which the roofline counts singly.
         assert layer.bytes_moved >= layer.layer.bytes_once or not layer.layer.macs
     assert profile.timeline is not None
