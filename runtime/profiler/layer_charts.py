@@ -17,7 +17,7 @@ __all__ = ["cycles_chart", "units_chart"]
 _WIDTH = 960.0
 _ROW, _BAR, _TOP = 22.0, 14.0, 26.0
 _NAMES, _VALUES = 190.0, 210.0
-_NAME_LENGTH = 26
+_NAME_LENGTH = 22
 _GAP = 18.0
 
 
