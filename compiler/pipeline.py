@@ -27,6 +27,7 @@ from daedal.compiler.graph.passes import (
 from daedal.compiler.link import LinkedProgram, LinkReport, link
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.lowering import lower_node, multiplications
+from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.isa.artifact import Layer
 from daedal.isa.errors import ModelError
 from daedal.isa.program import Program
@@ -119,7 +120,12 @@ def compile_graph(
     linked = _link(accelerator, segments, variant)
     layers = [
         Layer(
-            tag, node.name or node.output, node.op, multiplications(accelerator, node), node.output
+            tag=tag,
+            name=node.name or node.output,
+            op=node.op,
+            macs=multiplications(accelerator, node),
+            output=node.output,
+            bytes_once=bytes_once(accelerator, node, variant),
         )
         for tag, node in enumerate(accelerator.nodes)
     ]

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from daedal.api import compile, simulate
     from daedal.isa.variant import Variant, load_variant
+    from daedal.profiling import profile
 
-__all__ = ["Variant", "compile", "load_variant", "simulate"]
+__all__ = ["Variant", "compile", "load_variant", "profile", "simulate"]
 
 _HOMES = {
     "Variant": "daedal.isa.variant",
     "compile": "daedal.api",
     "load_variant": "daedal.isa.variant",
+    "profile": "daedal.profiling",
     "simulate": "daedal.api",
 }
 

@@ -1,11 +1,9 @@
-"""The command line: ``daedal compile | run | trace | verilog | disasm | doctor``.
+"""The command line: ``daedal compile | run | profile | diff | trace | verilog | disasm | doctor``.
 
 Results go to standard output (as JSON with ``--json``), progress to standard error. Exit status: 0
 done, 1 a device failed or differs, 2 the input was wrong, 130 interrupted.
 """
 
-import json
-import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +14,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from daedal.console import make_console, show_progress
+from daedal.console import Memory, check_outputs, make_console, print_json, show_progress
 from daedal.isa.artifact import Artifact
 from daedal.isa.assembly import disassemble
 from daedal.isa.docs import registers_header
@@ -25,6 +23,7 @@ from daedal.isa.files import make_folder, write_atomically
 from daedal.isa.program import Program
 from daedal.isa.variant import load_variant
 from daedal.npz import load_arrays, save_arrays
+from daedal.profile_commands import diff_command, profile_command
 from daedal.trace_command import trace_command
 
 __all__ = ["app", "main"]
@@ -44,34 +43,12 @@ _Variant = Annotated[
 ]
 
 
-class Memory(StrEnum):
-    """Presets of the memory model that the command line offers."""
-
-    ideal = "ideal"
-    ddr = "ddr"
-    jitter = "jitter"
-
-
 class Simulator(StrEnum):
     """Simulators of the RTL device."""
 
     native = "native"
     verilator = "verilator"
     icarus = "icarus"
-
-
-def _check_folder(*outputs: Path | None) -> None:
-    """Refuse outputs that cannot be written before the work is done, not after."""
-    for path in outputs:
-        if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
-            raise UserError(
-                f"an output must be a file in a folder that exists and can be written, not "
-                f"{str(path)!r}; make the folder or choose another path"
-            )
-
-
-def _print_json(data: Any) -> None:
-    sys.stdout.write(json.dumps(data, indent=1) + "\n")
 
 
 def _show(*tables: Table) -> None:
@@ -99,7 +76,7 @@ def compile_command(
     from daedal.api import compile as compile_model
     from daedal.report import artifact_json, host_table, program_table
 
-    _check_folder(output)
+    check_outputs(output)
     if dump_dir is not None:
         make_folder(dump_dir)
     with show_progress(_err) as report:
@@ -114,7 +91,7 @@ def compile_command(
     artifact.save(output)
     summary = artifact_json(artifact)
     if as_json:
-        _print_json(summary)
+        print_json(summary)
         return
     _show(program_table(artifact), host_table(artifact))
     _out.print(
@@ -153,7 +130,7 @@ def run(
     from daedal.isa.memory_model import memory_model
     from daedal.report import layers_table, profile_table
 
-    _check_folder(output)
+    check_outputs(output)
     loaded = Artifact.load(artifact)
     arrays = load_arrays(inputs)
     machine = load_variant(variant) if variant is not None else loaded.program.variant
@@ -175,7 +152,7 @@ def run(
     if output is not None:
         save_arrays(output, result.outputs)
     if as_json:
-        _print_json(
+        print_json(
             {
                 "outputs": {name: value.tolist() for name, value in result.outputs.items()},
                 "runs": [
@@ -202,6 +179,8 @@ def _window(text: str) -> tuple[int, int]:
     return int(first), int(end)
 
 
+app.command("profile")(profile_command)
+app.command("diff")(diff_command)
 app.command("trace")(trace_command)
 
 
@@ -218,7 +197,7 @@ def verilog(
     """Emit the accelerator of VARIANT as Verilog."""
     from daedal.hw.emit import emit_verilog
 
-    _check_folder(output, header)
+    check_outputs(output, header)
     chosen = load_variant(variant)
     with show_progress(_err) as report:
         report(f"emitting the Verilog of variant {chosen.name} ({chosen.fingerprint})")
@@ -241,7 +220,7 @@ def disasm(
     """Print the instructions of FILE as assembly, which the assembler reads back."""
     program = _load_program(file)
     if as_json:
-        _print_json([{"opcode": item.opcode.name, **item.values} for item in program.instructions])
+        print_json([{"opcode": item.opcode.name, **item.values} for item in program.instructions])
         return
     sys.stdout.write(disassemble(program.instructions, numbered=numbered))
 
@@ -263,7 +242,7 @@ def doctor(as_json: _Json = False) -> None:
 
     records = probe()
     if as_json:
-        _print_json(
+        print_json(
             [
                 {
                     "name": record.name,

@@ -15,6 +15,7 @@ __all__ = [
     "artifact_json",
     "host_table",
     "layers_table",
+    "plain_table",
     "profile_table",
     "program_table",
 ]
@@ -41,7 +42,7 @@ def artifact_json(artifact: Artifact) -> dict[str, Any]:
 
 def program_table(artifact: Artifact) -> Table:
     """Layers of a compiled model."""
-    table = _table("On the accelerator, in one launch", ("layer", "op", "output", "MACs"), 3)
+    table = plain_table("On the accelerator, in one launch", ("layer", "op", "output", "MACs"), 3)
     for layer in artifact.layers:
         table.add_row(layer.name, layer.op, layer.output, f"{layer.macs:,}")
     return table
@@ -49,7 +50,7 @@ def program_table(artifact: Artifact) -> Table:
 
 def host_table(artifact: Artifact) -> Table:
     """What the host runs around the launch."""
-    table = _table("On the host", ("when", "op", "node"), 3)
+    table = plain_table("On the host", ("when", "op", "node"), 3)
     for node in artifact.host_nodes:
         table.add_row(node.when, node.op, node.name)
     return table
@@ -61,7 +62,7 @@ def layers_table(layers: Sequence[LayerProfile]) -> Table:
     "of peak" is the share of the multiplications that the array could do in the layer's cycles.
     """
     heads = ("layer", "op", "MACs", "cycles", "of peak", "read", "written", "GEMM", "ALU", "LOAD")
-    table = _table("Layers", heads, num_left=2)
+    table = plain_table("Layers", heads, num_left=2)
     for item in layers:
         busy = [
             f"{100 * item.units[unit].classes[CycleClass.BUSY] / max(1, item.cycles):.0f} %"
@@ -96,14 +97,14 @@ def profile_table(profile: dict[str, Any]) -> Table:
     """Cycles of each unit by class, in percent of the run; `profile` is `Profile.to_json()`."""
     kinds = [kind.name.lower() for kind in CycleClass]
     heads = ("unit", *(kind.replace("_", " ") for kind in kinds), "work")
-    table = _table(f"Units over {profile['cycles']:,} cycles", heads, num_left=1)
+    table = plain_table(f"Units over {profile['cycles']:,} cycles", heads, num_left=1)
     for unit, counters in profile["units"].items():
         shares = [f"{100 * counters[kind] / max(1, profile['cycles']):.1f} %" for kind in kinds]
         table.add_row(unit, *shares, f"{counters['work']:,}")
     return table
 
 
-def _table(title: str, heads: Sequence[str], num_left: int) -> Table:
+def plain_table(title: str, heads: Sequence[str], num_left: int) -> Table:
     """A table without lines between columns; the first `num_left` hold text, the rest numbers."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
     for number, head in enumerate(heads):

@@ -20,7 +20,7 @@ from daedal.isa.program import MAX_FILE_BYTES, READ_FAILURES, Program
 
 __all__ = ["Artifact", "Binding", "HostNode", "Layer"]
 
-FORMAT = "daedal artifact 1"
+FORMAT = "daedal artifact 2"
 _MEMBERS = ("manifest.json", "program.daedal", "prologue.onnx", "epilogue.onnx")
 
 
@@ -49,13 +49,23 @@ class HostNode:
 
 @dataclass(frozen=True)
 class Layer:
-    """A fused layer of the program: `tag` of its marks, multiplications, and its output tensor."""
+    """A fused layer of the program.
+
+    Attributes
+    ----------
+    tag : of its marks.
+    macs : multiply-accumulates, by logical shapes.
+    output : its output tensor.
+    bytes_once : what it would move if every byte of input rows it touches, of weights, parameters
+        and outputs crossed the bus once.
+    """
 
     tag: int
     name: str
     op: str
     macs: int
     output: str
+    bytes_once: int
 
 
 @dataclass(frozen=True)

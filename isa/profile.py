@@ -22,6 +22,15 @@ class UnitCounters:
         classes = {kind: self.classes[kind] - earlier.classes[kind] for kind in CLASSES}
         return UnitCounters(classes, self.work - earlier.work)
 
+    @property
+    def cycles(self) -> int:
+        """Sum of all classes."""
+        return sum(self.classes.values())
+
+    def to_json(self) -> dict[str, int]:
+        """Classes by their names in lower case, and ``work``."""
+        return {**{kind.name.lower(): self.classes[kind] for kind in CLASSES}, "work": self.work}
+
 
 @dataclass(frozen=True)
 class MarkRecord:
@@ -48,24 +57,19 @@ class Profile:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for reports."""
-
-        def plain(counters: UnitCounters) -> dict[str, int]:
-            named = {kind.name.lower(): counters.classes[kind] for kind in CLASSES}
-            return {**named, "work": counters.work}
-
         return {
             "device": self.device,
             "cycles": self.cycles,
             "beats_read": self.beats_read,
             "beats_written": self.beats_written,
-            "units": {unit.name.lower(): plain(value) for unit, value in self.units.items()},
+            "units": {unit.name.lower(): value.to_json() for unit, value in self.units.items()},
             "marks": [
                 {
                     "tag": mark.tag,
                     "unit": mark.unit.name.lower(),
                     "instruction": mark.instruction,
                     "cycle": mark.cycle,
-                    "counters": plain(mark.counters),
+                    "counters": mark.counters.to_json(),
                 }
                 for mark in self.marks
             ],

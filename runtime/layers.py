@@ -2,36 +2,99 @@
 
 A layer's cycles run from the previous layer's last STORE mark to its own, so that they sum to the
 time of the last store. What each unit did for a layer runs from its mark of the previous layer to
-its own.
+its own. That may begin while the layer before is still running. Bytes are those of the layer's own
+instructions.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from daedal.isa.artifact import Artifact, Layer
 from daedal.isa.profile import Profile, UnitCounters
+from daedal.isa.program import Program
 from daedal.isa.registers import CLASSES
-from daedal.isa.table import Unit
+from daedal.isa.table import Opcode, Unit
+from daedal.isa.transfer import transfer
+from daedal.runtime.bound import Bound, find_bound, wait_chain
 
-__all__ = ["LayerProfile", "layer_profiles"]
+__all__ = ["LAYER_UNITS", "LayerProfile", "layer_profiles", "layer_tags"]
 
-_UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
+LAYER_UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
+"""Units that work for a layer; FETCH serves all of them."""
 
 
 @dataclass(frozen=True)
 class LayerProfile:
     """One layer: cycles, and per unit its cycles by class and its work.
 
-    `share` is the part of the array's multiplications per cycle that the layer reached.
+    `macs_per_cycle` and `bus_bytes` (per cycle) are the machine's full rates. Layers overlap: one
+    that worked while the layer before was still storing may take fewer cycles than its roofline.
     """
 
     layer: Layer
     cycles: int
-    share: float
+    macs_per_cycle: int
+    bus_bytes: int
     products: int
     bytes_read: int
     bytes_written: int
-    units: dict[Unit, UnitCounters]
+    units: Mapping[Unit, UnitCounters]
+
+    @property
+    def ideal_cycles(self) -> float:
+        """What its multiplications take at the array's full rate."""
+        return self.layer.macs / self.macs_per_cycle
+
+    @property
+    def memory_cycles(self) -> float:
+        """What its bytes take on the bus if each crosses it once."""
+        return self.layer.bytes_once / self.bus_bytes
+
+    @property
+    def roofline_cycles(self) -> float:
+        """The least that array and bus allow: the longer of ideal and memory cycles."""
+        return max(self.ideal_cycles, self.memory_cycles)
+
+    @property
+    def share(self) -> float:
+        """Part of the multiplications that the array could have done in these cycles."""
+        return self.ideal_cycles / self.cycles if self.cycles > 0 else 0.0
+
+    @property
+    def roofline_share(self) -> float:
+        """Roofline over cycles: 1 is a layer that array or bus kept busy in every cycle."""
+        return self.roofline_cycles / self.cycles if self.cycles > 0 else 0.0
+
+    @property
+    def bytes_moved(self) -> int:
+        """What crossed the bus for it, read and written; instructions and marks not counted."""
+        return self.bytes_read + self.bytes_written
+
+    def words(self, unit: Unit) -> int:
+        """Bus words that LOAD read or STORE wrote for it."""
+        return (self.bytes_read if unit is Unit.LOAD else self.bytes_written) // self.bus_bytes
+
+    @property
+    def reuse(self) -> float:
+        """Multiply-accumulates for every byte that was moved."""
+        return self.layer.macs / self.bytes_moved if self.bytes_moved else 0.0
+
+    @property
+    def traffic(self) -> float:
+        """Bytes moved over bytes once: 1 is a layer that moved nothing twice, and no padding."""
+        return self.bytes_moved / self.layer.bytes_once if self.layer.bytes_once else 0.0
+
+    @property
+    def bound(self) -> Bound:
+        """What its cycles are spent on; `runtime.bound.find_bound` has the rule."""
+        return find_bound(self.cycles, self.units, self.words(Unit.LOAD), self.words(Unit.STORE))
+
+    @property
+    def wait_chain(self) -> tuple[Unit, ...]:
+        """Who waits for whom; `runtime.bound.wait_chain` has the rule."""
+        return wait_chain(self.units)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for reports."""
@@ -39,20 +102,34 @@ class LayerProfile:
             "tag": self.layer.tag,
             "name": self.layer.name,
             "op": self.layer.op,
+            "output": self.layer.output,
             "macs": self.layer.macs,
             "cycles": self.cycles,
+            "ideal_cycles": self.ideal_cycles,
+            "memory_cycles": self.memory_cycles,
+            "roofline_cycles": self.roofline_cycles,
             "share": self.share,
+            "roofline_share": self.roofline_share,
+            "bound": self.bound.value,
+            "wait_chain": [unit.name.lower() for unit in self.wait_chain],
             "products": self.products,
+            "bytes_once": self.layer.bytes_once,
             "bytes_read": self.bytes_read,
             "bytes_written": self.bytes_written,
-            "units": {
-                unit.name.lower(): {
-                    **{kind.name.lower(): counters.classes[kind] for kind in CLASSES},
-                    "work": counters.work,
-                }
-                for unit, counters in self.units.items()
-            },
+            "reuse": self.reuse,
+            "units": {unit.name.lower(): item.to_json() for unit, item in self.units.items()},
         }
+
+
+def layer_tags(program: Program) -> list[int | None]:
+    """Layer of every instruction: the tag of its unit's next mark; None where no mark follows."""
+    following: dict[Unit, int | None] = {}
+    tags: list[int | None] = []
+    for item in reversed(program.instructions):
+        if item.mark:
+            following[item.unit] = item.tag
+        tags.append(following.get(item.unit))
+    return tags[::-1]
 
 
 def layer_profiles(artifact: Artifact, profile: Profile) -> list[LayerProfile]:
@@ -61,15 +138,16 @@ def layer_profiles(artifact: Artifact, profile: Profile) -> list[LayerProfile]:
         return []
     variant = artifact.program.variant
     nothing = UnitCounters(dict.fromkeys(CLASSES, 0), 0)
-    last = dict.fromkeys(_UNITS, nothing)
+    last = dict.fromkeys(LAYER_UNITS, nothing)
     last_cycle = 0
+    moved = _bytes_moved(artifact.program)
     result = []
     for layer in artifact.layers:
         marks = {mark.unit: mark for mark in profile.marks if mark.tag == layer.tag}
         if Unit.STORE not in marks:
             continue
         units = {}
-        for unit in _UNITS:
+        for unit in LAYER_UNITS:
             now = marks[unit].counters if unit in marks else last[unit]
             units[unit] = now.since(last[unit])
             last[unit] = now
@@ -79,11 +157,26 @@ def layer_profiles(artifact: Artifact, profile: Profile) -> list[LayerProfile]:
             LayerProfile(
                 layer=layer,
                 cycles=cycles,
-                share=layer.macs / (cycles * variant.macs_per_cycle) if cycles > 0 else 0.0,
+                macs_per_cycle=variant.macs_per_cycle,
+                bus_bytes=variant.bus_bytes,
                 products=units[Unit.GEMM].work,
-                bytes_read=units[Unit.LOAD].work * variant.bus_bytes,
-                bytes_written=units[Unit.STORE].work * variant.bus_bytes,
+                bytes_read=moved[layer.tag, Unit.LOAD],
+                bytes_written=moved[layer.tag, Unit.STORE],
                 units=units,
             )
         )
     return result
+
+
+def _bytes_moved(program: Program) -> Counter[tuple[int | None, Unit]]:
+    """Bytes that LOAD and STORE move, by layer.
+
+    The units' own counters do not tell: words of the next layer cross the bus before the last
+    instruction of this one retires.
+    """
+    moved: Counter[tuple[int | None, Unit]] = Counter()
+    for item, tag in zip(program.instructions, layer_tags(program), strict=True):
+        if item.opcode in (Opcode.LOAD, Opcode.STORE):
+            rows = transfer(program.variant, item)
+            moved[tag, item.unit] += len(rows.rows) * rows.row_bytes
+    return moved

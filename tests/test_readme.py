@@ -1,64 +1,33 @@
 """What the README says runs: its commands, its Python, its links, and the demo it shows."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import daedal
 from daedal.sim.rtl.device import RtlDevice
-from tests.support.rtl import CACHE
+from tests.support.pages import blocks, commands, make_checkout, run_line
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 PAGES = [
     ROOT / "README.md",
     ROOT / "docs" / "architecture.md",
+    ROOT / "docs" / "profiling.md",
     *sorted((ROOT / "docs/adr").iterdir()),
 ]
-
-
-def blocks(language: str) -> list[str]:
-    """Fenced blocks of the README in one language."""
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
-
-
-def commands() -> list[str]:
-    """Lines of the README's shell blocks, without their comments."""
-    lines = "".join(blocks("sh")).splitlines()
-    return [line.split("  #")[0].strip() for line in lines if line.strip()]
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A folder that looks like a checkout, for commands that write into it."""
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    (tmp_path / ".daedal").symlink_to(CACHE.parent)
-    return tmp_path
-
-
-def run(command: str, folder: Path) -> str:
-    """Run a shell line with this Python's tools first on the path."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["sh", "-c", command],
-        cwd=folder,
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stderr}"
-    return done.stdout
+    return make_checkout(tmp_path)
 
 
 def test_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = {line.split()[1] for line in commands() if line.startswith("make ")}
+    named = {line.split()[1] for line in commands(README) if line.startswith("make ")}
     assert {"demo", "test"} <= named <= targets
 
 
@@ -66,21 +35,23 @@ def test_make_targets_exist() -> None:
 @pytest.mark.xdist_group("vta-rtl")
 def test_commands_run(checkout: Path, vta_rtl: RtlDevice) -> None:
     """In order, in one folder; `vta_rtl` says whether the simulator can be built."""
-    ran = [line for line in commands() if line.startswith(("daedal ", "python "))]
-    assert {line.split()[1] for line in ran} >= {"compile", "run", "disasm", "verilog", "doctor"}
-    outputs = {line: run(line, checkout) for line in ran}
+    ran = [line for line in commands(README) if line.startswith(("daedal ", "python "))]
+    assert {line.split()[1] for line in ran} >= {
+        *("compile", "run", "profile", "diff", "disasm", "verilog", "doctor")
+    }
+    outputs = {line: run_line(line, checkout) for line in ran}
     profile = next(text for line, text in outputs.items() if "--device rtl" in line)
     assert "of peak" in profile
 
 
 def test_python_runs(checkout: Path) -> None:
-    (snippet,) = blocks("python")
+    (snippet,) = blocks(README, "python")
     (checkout / "snippet.py").write_text(snippet)
-    run("python snippet.py", checkout)
+    run_line("python snippet.py", checkout)
 
 
 def test_demo_shown_is_of_the_network_that_is_there() -> None:
-    (shown,) = blocks("text")
+    (shown,) = blocks(README, "text")
     artifact = daedal.compile(ROOT / "examples/digits/digits_qdq.onnx", "vta")
     rows = dict(re.findall(r"^ (\w+) +q_\w+ +([\d,]+) ", shown, re.MULTILINE))
     assert rows == {layer.name: f"{layer.macs:,}" for layer in artifact.layers}

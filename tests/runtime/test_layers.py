@@ -1,12 +1,18 @@
 """Per-layer profiles: differences of marks, and cycles that sum to the last store."""
 
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
 from daedal.isa.artifact import Artifact, Layer
+from daedal.isa.instruction import Instruction
 from daedal.isa.profile import MarkRecord, Profile, UnitCounters
 from daedal.isa.program import Program
 from daedal.isa.registers import CLASSES, CycleClass
-from daedal.isa.table import Unit
+from daedal.isa.table import LoadMemory, Opcode, Unit
 from daedal.isa.variant import load_variant
-from daedal.runtime.layers import layer_profiles
+from daedal.runtime.layers import LAYER_UNITS, layer_profiles, layer_tags
+from tests.support.profiles import random_launch
 
 VTA = load_variant("vta")
 
@@ -19,23 +25,93 @@ def mark(tag: int, unit: Unit, cycle: int, busy: int) -> MarkRecord:
     return MarkRecord(tag, unit, 0, cycle, UnitCounters(classes, busy))
 
 
+def load(cols: int, **values: int) -> Instruction:
+    """A LOAD of so many rows of INP, 16 bytes each."""
+    return Instruction.of(Opcode.LOAD, memory=LoadMemory.INP, blocks=1, rows=1, cols=cols, **values)
+
+
+def store(cols: int, **values: int) -> Instruction:
+    """A STORE of so many rows of OUT, 16 bytes each."""
+    return Instruction.of(Opcode.STORE, blocks=1, rows=1, cols=cols, **values)
+
+
+PROGRAM = Program(
+    VTA,
+    (
+        load(3),
+        load(5, mark=1, tag=1),
+        store(2),
+        store(2, mark=1, tag=1),
+        load(7, mark=1, tag=2),
+        store(1, mark=1, tag=2),
+        load(9),
+        Instruction.of(Opcode.FINISH),
+    ),
+)
+
+
 def test_layers_are_differences_of_marks() -> None:
-    layers = (Layer(1, "a", "conv", 25600, "a"), Layer(2, "b", "add", 0, "b"))
+    layers = (
+        Layer(1, "a", "conv", 25600, "a", 200),
+        Layer(2, "b", "add", 0, "b", 480),
+    )
     marks = (
         mark(1, Unit.GEMM, 180, 100),
         mark(1, Unit.STORE, 200, 20),
         mark(2, Unit.ALU, 230, 7),
         mark(2, Unit.STORE, 260, 50),
     )
-    artifact = Artifact(Program(VTA, ()), (), (), layers)
+    artifact = Artifact(PROGRAM, (), (), layers)
     first, second = layer_profiles(artifact, Profile("rtl", 300, marks=marks))
     assert (first.cycles, second.cycles) == (200, 60)
     assert first.share == 25600 / (200 * 256)
     assert (first.products, second.products) == (100, 0)
-    assert (first.bytes_written, second.bytes_written) == (160, 240)
     assert second.units[Unit.ALU].work == 7
     assert sum(second.units[Unit.STORE].classes.values()) == 60
 
 
+def test_rooflines_bytes_and_reuse() -> None:
+    """100 products of 256; 8 bytes a cycle. Bytes are those of the layer's own instructions."""
+    layers = (
+        Layer(1, "a", "conv", 25600, "a", 200),
+        Layer(2, "b", "add", 0, "b", 480),
+    )
+    marks = (mark(1, Unit.STORE, 200, 20), mark(2, Unit.STORE, 260, 50))
+    first, second = layer_profiles(
+        Artifact(PROGRAM, (), (), layers), Profile("rtl", 300, marks=marks)
+    )
+    assert (first.bytes_read, first.bytes_written) == (8 * 16, 4 * 16)
+    assert (second.bytes_read, second.bytes_written) == (7 * 16, 16)
+    assert (first.ideal_cycles, first.memory_cycles, first.roofline_cycles) == (100, 25, 100)
+    assert (second.ideal_cycles, second.roofline_cycles) == (0, 60)
+    assert (first.roofline_share, second.roofline_share) == (0.5, 1)
+    assert first.reuse == 25600 / 192 and second.reuse == 0
+    assert first.traffic == 192 / 200
+
+
+def test_layer_of_each_instruction() -> None:
+    assert layer_tags(PROGRAM) == [1, 1, 1, 1, 2, 2, None, None]
+
+
 def test_no_marks_no_layers() -> None:
     assert layer_profiles(Artifact(Program(VTA, ()), (), (), ()), Profile("functional")) == []
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_every_cycle_of_every_unit_is_in_one_class(seed: int) -> None:
+    """Layers and what comes behind the last one add up to the launch, class by class."""
+    launch = random_launch(np.random.default_rng(seed))
+    layers = layer_profiles(launch.artifact, launch.plain)
+    assert launch.plain.cycles is not None
+    for unit in LAYER_UNITS:
+        whole = launch.plain.units[unit]
+        for kind in CLASSES:
+            spent = sum(item.units[unit].classes[kind] for item in layers)
+            rest = whole.classes[kind] - spent
+            assert rest == 0 if kind is not CycleClass.IDLE else rest >= 0
+        assert whole.cycles == launch.plain.cycles
+        for item in layers:
+            counted = item.units[unit]
+            shares = [counted.classes[kind] / counted.cycles for kind in CLASSES if counted.cycles]
+            assert not shares or abs(sum(shares) - 1) < 1e-9
+    assert sum(item.cycles for item in layers) <= launch.plain.cycles

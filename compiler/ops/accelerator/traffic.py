@@ -1,0 +1,63 @@
+"""`bytes_once`: what a layer would move if every byte crossed the bus exactly once.
+
+The memory side of a layer's roofline. Input: a node of the blocked graph. Output: bytes of its
+logical tensors, without the padding of layouts; what the program really moves is counted by the
+machine.
+"""
+
+from math import prod
+
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.ops.registry import ints
+from daedal.isa.variant import Variant
+
+__all__ = ["PARAMETER_BYTES", "bytes_once", "rows_touched"]
+
+PARAMETER_BYTES = 8
+"""Bias, multiplier and shift of one output channel, as every roofline here counts them, whatever
+the width of a variant's accumulators, and whether a layer's channels share theirs or not."""
+
+
+def rows_touched(
+    num_rows: int, num_outputs: int, kernel: int, stride: int, pad: int, dilation: int
+) -> int:
+    """Rows of a map of `num_rows` that any of `num_outputs` rows of windows reads.
+
+    A 1x1 convolution of stride 2 touches every other row; within a row, all columns count.
+    """
+    rows = {
+        output * stride + tap * dilation - pad
+        for output in range(num_outputs)
+        for tap in range(kernel)
+    }
+    return len(rows & set(range(num_rows)))
+
+
+def bytes_once(graph: Graph, node: Node, variant: Variant) -> int:
+    """Bytes of input rows touched, weights, outputs and parameters of a layer."""
+    array = variant.array
+    output = graph.types[node.output].shape
+    kernel_rows = _kernel_rows(graph, node)
+    bits = prod(output) * array.output_bits
+    for name in node.inputs[:-1]:
+        kind = graph.types[name]
+        if not isinstance(kind.layout, ActivationLayout):
+            bits += prod(kind.shape) * array.weight_bits
+            continue
+        n, c, h, w = kind.shape
+        if kernel_rows:
+            dilation = ints(node.attrs, "dilations")[0] if "dilations" in node.attrs else 1
+            stride, pad = ints(node.attrs, "strides")[0], ints(node.attrs, "pads")[0]
+            h = rows_touched(h, output[2], kernel_rows, stride, pad, dilation)
+        bits += n * c * h * w * array.input_bits
+    return -(-bits // 8) + PARAMETER_BYTES * output[1]
+
+
+def _kernel_rows(graph: Graph, node: Node) -> int:
+    """Rows of the window that slides over the input, 0 where there is none."""
+    if "kernel" in node.attrs:
+        return ints(node.attrs, "kernel")[0]
+    if node.op == "q_conv2d":
+        return graph.types[node.inputs[1]].shape[2]
+    return 0

@@ -1,0 +1,46 @@
+"""`measure`: launch a program once for its profile, and once more, all marked, for a timeline.
+
+Nothing is computed on the host and no result is read, so devices without data serve as well. The
+machine's cycles do not depend on values: inputs are left as the device has them.
+"""
+
+from dataclasses import replace
+
+from daedal.isa.artifact import Artifact
+from daedal.isa.protocols import Device
+from daedal.runtime.driver import LoadedProgram
+from daedal.runtime.profiler.network_profile import NetworkProfile, network_profile
+from daedal.runtime.profiler.timeline import mark_all, timeline
+
+__all__ = ["measure"]
+
+
+def measure(
+    artifact: Artifact,
+    device: Device,
+    *,
+    memory: str,
+    name: str = "",
+    with_timeline: bool = False,
+) -> NetworkProfile:
+    """Profile one launch of `artifact` on `device`; `memory` names its memory model.
+
+    Layers and units are always those of the program as it is; only the timeline comes from a run
+    in which every instruction bears a mark.
+
+    Raises
+    ------
+    UserError
+        The device counts no cycles, or the variant has no counters.
+    DeviceError
+        The machine fails.
+    """
+    loaded = LoadedProgram.place(artifact.program, device)
+    result = network_profile(
+        artifact, device.launch(loaded.program, loaded.bases), memory=memory, name=name
+    )
+    if not with_timeline:
+        return result
+    marked = replace(loaded, program=mark_all(artifact.program))
+    profile = device.launch(marked.program, marked.bases)
+    return result.with_timeline(timeline(artifact.program, profile))

@@ -1,0 +1,140 @@
+"""`NetworkProfile`: one launch of a compiled network, by layer; all profiler views start from it.
+
+Input: an artifact and the device's `Profile` of a launch. Output: a document that is saved as JSON
+and read back; what can be derived (bounds, shares) is written for other readers, and derived again
+when it is read.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from daedal.isa.artifact import Artifact
+from daedal.isa.errors import UserError
+from daedal.isa.profile import Profile, UnitCounters
+from daedal.isa.table import Unit
+from daedal.isa.variant import Variant
+from daedal.runtime.layers import LayerProfile, layer_profiles
+from daedal.runtime.profiler.timeline import Timeline
+
+__all__ = ["FORMAT", "Conditions", "NetworkProfile", "network_profile"]
+
+FORMAT = "daedal profile 1"
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What was measured on what: machine, memory model and device, and the rates of the roofs."""
+
+    variant: str
+    fingerprint: str
+    macs_per_cycle: int
+    bus_bytes: int
+    device: str
+    memory: str
+
+    @classmethod
+    def of(cls, variant: Variant, device: str, memory: str) -> "Conditions":
+        """Conditions of a run on `variant`."""
+        return cls(
+            variant.name,
+            variant.fingerprint,
+            variant.macs_per_cycle,
+            variant.bus_bytes,
+            device,
+            memory,
+        )
+
+
+@dataclass(frozen=True)
+class NetworkProfile:
+    """A launch as the machine's own counters and marks tell it.
+
+    Attributes
+    ----------
+    name : of what was profiled, for titles.
+    cycles : of the launch, from start to interrupt.
+    beats_read, beats_written : bus words of the launch: LOAD's and STORE's, those of instructions
+        and of marks.
+    units : per unit its cycles by class; they sum to `cycles`.
+    layers : in order; their cycles sum to the last store.
+    timeline : every instruction of a second run in which all were marked, where one was made.
+    """
+
+    name: str
+    conditions: Conditions
+    cycles: int
+    beats_read: int
+    beats_written: int
+    units: Mapping[Unit, UnitCounters]
+    layers: tuple[LayerProfile, ...]
+    timeline: Timeline | None = None
+
+    @property
+    def tail_cycles(self) -> int:
+        """From the last store to the interrupt."""
+        return self.cycles - sum(layer.cycles for layer in self.layers)
+
+    @property
+    def roofline_cycles(self) -> float:
+        """Sum of the layers' rooflines."""
+        return sum(layer.roofline_cycles for layer in self.layers)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of all layers."""
+        return sum(layer.layer.macs for layer in self.layers)
+
+    def with_timeline(self, timeline: Timeline) -> "NetworkProfile":
+        """The same with a timeline."""
+        return replace(self, timeline=timeline)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; `read_profile` turns it back."""
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "conditions": asdict(self.conditions),
+            "cycles": self.cycles,
+            "tail_cycles": self.tail_cycles,
+            "roofline_cycles": self.roofline_cycles,
+            "beats_read": self.beats_read,
+            "beats_written": self.beats_written,
+            "units": {unit.name.lower(): item.to_json() for unit, item in self.units.items()},
+            "layers": [layer.to_json() for layer in self.layers],
+            "timeline": None if self.timeline is None else self.timeline.to_json(),
+        }
+
+
+def network_profile(
+    artifact: Artifact, profile: Profile, *, memory: str, name: str = ""
+) -> NetworkProfile:
+    """Join what the compiler knows of the layers with what the device counted.
+
+    `memory` names the memory model behind the bus.
+
+    Raises
+    ------
+    UserError
+        The device has no notion of time, or left no marks.
+    """
+    if profile.cycles is None:
+        raise UserError(
+            f"a profile needs a device that counts cycles, not {profile.device!r}; choose rtl"
+        )
+    layers: Sequence[LayerProfile] = layer_profiles(artifact, profile)
+    variant = artifact.program.variant
+    if not layers:
+        raise UserError(
+            f"a profile needs a machine with counters and marks, not variant {variant.name!r}; "
+            "compile for one with units.counters = true"
+        )
+    return NetworkProfile(
+        name=name,
+        conditions=Conditions.of(variant, profile.device, memory),
+        cycles=profile.cycles,
+        beats_read=profile.beats_read,
+        beats_written=profile.beats_written,
+        units=dict(profile.units),
+        layers=tuple(layers),
+    )

@@ -1,0 +1,176 @@
+"""The page: complete in itself, sums that hold, and names of models that stay text."""
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daedal.isa.registers import CLASSES
+from daedal.runtime.layers import LAYER_UNITS
+from daedal.runtime.profiler.layer_charts import cycles_chart, units_chart
+from daedal.runtime.profiler.network_profile import NetworkProfile
+from daedal.runtime.profiler.page import profile_page
+from daedal.runtime.profiler.roofline_chart import roofline_chart
+from daedal.runtime.profiler.svg import clip_text, standalone
+from tests.support.profiles import random_launch
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(2)>',
+    "{{ 7 * 7 }}",
+    "]]><!--",
+    "<svg onload=alert(3)>",
+]
+
+
+class Reader(HTMLParser):
+    """Tags with their attributes, and the text of scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.open.append(tag)
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.scripts[-1] += data
+        else:
+            self.words.append(data)
+
+
+def made(seed: int = 5, names: list[str] | None = None) -> NetworkProfile:
+    return random_launch(np.random.default_rng(seed), names=names).profile("made")
+
+
+def test_page_loads_nothing() -> None:
+    text = profile_page(made())
+    page = Reader(text)
+    assert not re.search(r"https?://|url\(|@import|\bimport\(|fetch\(", text)
+    for tag, attributes in page.tags:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "base", "form"}
+        assert not {"src", "href", "xlink:href", "srcset", "action"} & set(attributes)
+    policy = next(a["content"] for t, a in page.tags if "http-equiv" in a)
+    assert policy is not None and policy.startswith("default-src 'none'")
+    assert "<svg" in text and text.startswith("<!DOCTYPE html>")
+
+
+def test_names_of_models_stay_text() -> None:
+    """The tags and attributes are those of the same page with harmless names."""
+    hostile = Reader(profile_page(made(6, HOSTILE)))
+    harmless = Reader(profile_page(made(6, list("abcde"))))
+    assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in harmless.tags]
+    assert [set(a) for _, a in hostile.tags] == [set(a) for _, a in harmless.tags]
+    assert len(hostile.scripts) == 2
+    data = json.loads(hostile.scripts[0])
+    assert [name for name, _, _ in data["layers"]] == HOSTILE
+    text = "".join(hostile.words)
+    assert all(name in text for name in HOSTILE)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_numbers_of_the_page(seed: int) -> None:
+    """The timeline's rows cover each unit's cycles up to its last instruction; layers touch."""
+    profile = made(seed)
+    assert profile.timeline is not None
+    page = Reader(profile_page(profile))
+    data: dict[str, Any] = json.loads(page.scripts[0])
+    first_class = 4
+    for unit, lane in zip(LAYER_UNITS, data["lanes"], strict=True):
+        assert lane["unit"] == unit.name
+        at = 0
+        for row in lane["rows"]:
+            assert row[0] == at
+            assert len(row) - first_class == len(data["kinds"]) == len(data["titles"])
+            at += sum(row[first_class:])
+        intervals = profile.timeline.lane(unit)
+        assert at == (intervals[-1].end if intervals else 0)
+    last = 0
+    for _, begin, end in data["layers"]:
+        assert begin == last
+        last = end
+    assert len(data["kinds"]) == len(CLASSES)
+
+
+def test_no_timeline_no_script() -> None:
+    profile = random_launch(np.random.default_rng(7)).profile(with_timeline=False)
+    assert Reader(profile_page(profile)).scripts == []
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_bars_of_a_unit_fill_their_room(seed: int) -> None:
+    """Shares of a unit's cycles for a layer sum to the same width for all that did anything."""
+    profile = made(seed)
+    root = ElementTree.fromstring(units_chart(profile).text())
+    widths: dict[tuple[str, str], float] = {}
+    for rect in root.iter("rect"):
+        title = rect.find("title")
+        if title is None:  # of the legend
+            continue
+        assert title.text is not None
+        name, unit = title.text.split(":")[0].split(", ")
+        widths[name, unit] = widths.get((name, unit), 0.0) + float(rect.attrib["width"])
+    worked = {
+        (layer.layer.name, unit.name)
+        for layer in profile.layers
+        for unit in LAYER_UNITS
+        if layer.units[unit].cycles
+    }
+    assert set(widths) == worked
+    assert max(widths.values()) - min(widths.values()) < 0.1
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_everything_is_drawn_inside(seed: int) -> None:
+    profile = made(seed)
+    for drawing in (roofline_chart(profile), cycles_chart(profile), units_chart(profile)):
+        root = ElementTree.fromstring(drawing.text())
+        _, _, width, height = map(float, root.attrib["viewBox"].split())
+        for element in root.iter():
+            for name in ("x", "x1", "x2", "cx"):
+                assert 0 <= float(element.get(name, 0)) <= width
+            for name in ("y", "y1", "y2", "cy"):
+                assert 0 <= float(element.get(name, 0)) <= height
+
+
+def test_points_lie_under_the_roof() -> None:
+    """A layer at the array's full rate lies on the roof, others below."""
+    profile = made(8)
+    root = ElementTree.fromstring(roofline_chart(profile).text())
+    points = [item for item in root.iter("circle") if item.get("class") == "point"]
+    multiplying = [item for item in profile.layers if item.layer.macs and item.bytes_moved]
+    assert len(points) == len(multiplying) > 0
+    heights = [float(item.attrib["cy"]) for item in points]
+    rates = [item.layer.macs / item.cycles for item in multiplying]
+    assert np.argsort(heights).tolist() == np.argsort(rates)[::-1].tolist()
+
+
+def test_drawings_of_their_own() -> None:
+    text = standalone(roofline_chart(made()))
+    root = ElementTree.fromstring(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "prefers-color-scheme: dark" in text and root.attrib["width"] == "744"
+
+
+def test_long_names_keep_both_ends() -> None:
+    assert clip_text("short", 26) == "short"
+    clipped = clip_text("features.0.block.3.convolution.7", 16)
+    assert clipped == "features…ution.7" and len(clipped) == 16

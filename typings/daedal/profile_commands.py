@@ -1,0 +1,1 @@
+../../daedal/profile_commands.py

@@ -1,0 +1,1 @@
+../../daedal/profile_docs.py

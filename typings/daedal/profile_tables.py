@@ -1,0 +1,1 @@
+../../daedal/profile_tables.py
