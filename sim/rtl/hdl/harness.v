@@ -44,6 +44,7 @@ module harness #(
   reg [6:0]  cfg_max_reads       /* verilator public_flat_rw */ = 16;
   reg [6:0]  cfg_max_writes      /* verilator public_flat_rw */ = 16;
   reg        cfg_shared          /* verilator public_flat_rw */ = 0;
+  reg [7:0]  cfg_beat_cycles     /* verilator public_flat_rw */ = 1;
   reg [44:0] cfg_stall           /* verilator public_flat_rw */ = 0;
   reg [7:0]  cfg_extra_latency   /* verilator public_flat_rw */ = 0;
   reg [63:0] cfg_seed            /* verilator public_flat_rw */ = 1;
@@ -117,7 +118,7 @@ module harness #(
       .clk(ap_clk), .rst(!ap_rst_n),
       .cfg_read_latency(cfg_read_latency), .cfg_write_latency(cfg_write_latency),
       .cfg_max_reads(cfg_max_reads), .cfg_max_writes(cfg_max_writes),
-      .cfg_shared(cfg_shared), .cfg_stall(cfg_stall), .cfg_extra_latency(cfg_extra_latency),
+      .cfg_shared(cfg_shared), .cfg_beat_cycles(cfg_beat_cycles), .cfg_stall(cfg_stall), .cfg_extra_latency(cfg_extra_latency),
       .cfg_seed(cfg_seed),
       .fault_first(fault_first[ADDR_BITS-1:0]), .fault_last(fault_last[ADDR_BITS-1:0]),
       .fault_read_resp(fault_read_resp), .fault_write_resp(fault_write_resp),
