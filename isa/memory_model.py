@@ -171,8 +171,8 @@ PRESETS: dict[str, MemoryModel] = {
         ),
     )
 }
-"""Memory models by name; `ddr` is the default everywhere, `slow` has half its bandwidth and twice its
-latency."""
+"""Memory models by name; `ddr` is the default everywhere, `slow` has half its bandwidth and twice
+its latency."""
 
 
 def memory_model(name: str, seed: int = 0) -> MemoryModel:
