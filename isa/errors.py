@@ -9,6 +9,7 @@ __all__ = [
     "ArtifactError",
     "DaedalError",
     "DeviceError",
+    "KernelError",
     "ModelError",
     "ProgramError",
     "ScheduleError",
@@ -49,6 +50,10 @@ class ModelError(UserError):
 
 class ScheduleError(UserError):
     """A schedule primitive was asked for something illegal."""
+
+
+class KernelError(UserError):
+    """A kernel that uses what its language has not, or arguments that it was not declared for."""
 
 
 class ToolError(UserError):

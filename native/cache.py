@@ -1,0 +1,91 @@
+"""Object code kept on disk: found by content, written atomically, checked when read.
+
+A file is named by a hash of what the code was made from, of the processor and of the versions of
+LLVM and of this package. It holds the SHA-256 of the code and the code: a damaged file counts as
+missing and is written anew. Readers and writers need no lock, because files appear whole; of two
+processes that build the same, the later one replaces equal bytes.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from daedal.isa.errors import UserError
+from daedal.isa.files import write_atomically
+from daedal.native.cpu import host_cpu
+
+__all__ = ["ObjectCache", "user_cache_dir"]
+
+_MAX_FILES = 512
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+def user_cache_dir() -> Path:
+    """Folder of the user's cached object code, ``~/.cache/daedal/native`` by default.
+
+    Source: XDG Base Directory Specification 0.8.
+    """
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    return base / "daedal" / "native"
+
+
+@lru_cache(maxsize=1)
+def _toolchain() -> str:
+    """What the same sources could become other code through: processor, LLVM, this package."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    cpu = host_cpu()
+    return "\n".join(
+        (cpu.triple, cpu.name, cpu.feature_text, llvmlite.__version__,
+         str(llvm.llvm_version_info), digest.hexdigest())
+    )  # fmt: skip
+
+
+class ObjectCache:
+    """Object code in `folder`, by the text that stands for its sources.
+
+    A folder that cannot be written costs time, never an error: code is then built in each process.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder if folder is not None else user_cache_dir()
+
+    def path(self, sources: str) -> Path:
+        """Where the object code made from `sources` lies."""
+        key = hashlib.sha256(f"{_toolchain()}\n{sources}".encode()).hexdigest()
+        return self._folder / f"{key[:40]}.o"
+
+    def get(self, sources: str, build: Callable[[], bytes]) -> bytes:
+        """The object code of `sources`; `build` makes it where it is missing or damaged."""
+        path = self.path(sources)
+        found = _read(path)
+        if found is not None:
+            return found
+        data = build()
+        with contextlib.suppress(OSError, UserError):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._forget_oldest()
+            write_atomically(path, hashlib.sha256(data).digest() + data)
+        return data
+
+    def _forget_oldest(self) -> None:
+        files = sorted(self._folder.glob("*.o"), key=lambda file: file.stat().st_mtime)
+        for file in files[: max(0, len(files) - _MAX_FILES + 1)]:
+            file.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, data = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    return data if hashlib.sha256(data).digest() == digest else None

@@ -1,0 +1,85 @@
+"""LLVM text to object code, and object code to addresses in this process."""
+
+import itertools
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from daedal.native.cpu import Cpu, host_cpu
+
+__all__ = ["LoadedCode", "assembly_text", "compile_text", "load_object"]
+
+_numbers = itertools.count()
+
+
+@lru_cache(maxsize=4)
+def _target_machine(cpu: Cpu) -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+    return llvm.Target.from_triple(cpu.triple).create_target_machine(
+        cpu=cpu.name, features=cpu.feature_text, opt=3, reloc="pic", codemodel="small"
+    )
+
+
+def _optimized(text: str, cpu: Cpu) -> Any:
+    machine = _target_machine(cpu)
+    module = llvm.parse_assembly(text)
+    module.triple = cpu.triple
+    module.data_layout = str(machine.target_data)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    options.slp_vectorization = True
+    options.loop_unrolling = True
+    options.loop_interleaving = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def compile_text(text: str, cpu: Cpu | None = None) -> bytes:
+    """Object code of a module in LLVM's text form, optimized for `cpu` (this one by default).
+
+    Raises RuntimeError where LLVM refuses the text: whoever wrote the text is wrong.
+    """
+    cpu = cpu or host_cpu()
+    data: bytes = _target_machine(cpu).emit_object(_optimized(text, cpu))
+    return data
+
+
+def assembly_text(text: str, cpu: Cpu | None = None) -> str:
+    """The same as assembler text, to see what became of a kernel."""
+    cpu = cpu or host_cpu()
+    result: str = _target_machine(cpu).emit_assembly(_optimized(text, cpu))
+    return result
+
+
+@dataclass(frozen=True)
+class LoadedCode:
+    """Machine code in this process: valid as long as this object lives."""
+
+    address: int
+    tracker: Any
+
+
+@lru_cache(maxsize=1)
+def _linker() -> Any:
+    return llvm.create_lljit_compiler(_target_machine(host_cpu()), use_jit_link=True)
+
+
+def load_object(data: bytes, symbol: str) -> LoadedCode:
+    """Link object code into this process and find `symbol`.
+
+    Raises RuntimeError where it cannot be linked.
+    """
+    library = (
+        llvm.JITLibraryBuilder()
+        .add_object_img(data)
+        .add_current_process()  # memset and memcpy, which LLVM calls on its own
+        .export_symbol(symbol)
+    )
+    tracker = library.link(_linker(), f"daedal{next(_numbers)}")
+    return LoadedCode(tracker[symbol], tracker)

@@ -1,0 +1,43 @@
+"""The processor that machine code is made for: its name and features as LLVM calls them."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import llvmlite.binding as llvm
+
+__all__ = ["Cpu", "host_cpu"]
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """A processor.
+
+    Attributes
+    ----------
+    triple
+        Architecture and system, such as ``x86_64-unknown-linux-gnu``.
+    name
+        LLVM's name of the processor, such as ``znver4``.
+    features
+        Names of what it has beyond its architecture, such as ``avx512vnni``.
+    """
+
+    triple: str
+    name: str
+    features: frozenset[str]
+
+    @property
+    def feature_text(self) -> str:
+        """Features in LLVM's form, sorted."""
+        return ",".join(f"+{feature}" for feature in sorted(self.features))
+
+
+@lru_cache(maxsize=1)
+def host_cpu() -> Cpu:
+    """The processor that this process runs on."""
+    features = llvm.get_host_cpu_features()
+    return Cpu(
+        triple=llvm.get_process_triple(),
+        name=llvm.get_host_cpu_name(),
+        features=frozenset(name for name, there in features.items() if there),
+    )

@@ -1,0 +1,58 @@
+"""`@intrinsic`: a function written in LLVM's text form, beside the Python that defines it.
+
+For what the kernel language cannot say, vector instructions above all. The Python function is the
+meaning: it runs where kernels run as plain Python, and tests compare.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from daedal.isa.errors import KernelError
+from daedal.native.record import RecordType
+from daedal.native.signature import Signature, signature_of, where
+
+__all__ = ["Intrinsic", "intrinsic"]
+
+_MARK = "@SELF"
+
+
+class Intrinsic:
+    """A function that kernels call; from Python it is called through `plain`.
+
+    Attributes
+    ----------
+    plain
+        The Python function.
+    """
+
+    def __init__(self, function: Callable[..., Any], text: Callable[[], str]) -> None:
+        self.plain = function
+        self.signature: Signature = signature_of(function)
+        self._text = text
+        if any(isinstance(item.type, RecordType) for item in self.signature.parameters):
+            raise KernelError(
+                f"an intrinsic takes scalars and arrays, not records ({where(function)}, "
+                f"{function.__name__})"
+            )
+
+    @property
+    def symbol(self) -> str:
+        """Its name in LLVM's text."""
+        return f'@"{self.plain.__module__}.{self.plain.__qualname__}"'
+
+    def definition(self) -> str:
+        """LLVM's text, with the symbol in its place."""
+        return self._text().replace(_MARK, self.symbol)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the Python function."""
+        return self.plain(*arguments)
+
+
+def intrinsic(text: Callable[[], str]) -> Callable[[Callable[..., Any]], Intrinsic]:
+    """Make an `Intrinsic` of an annotated Python function.
+
+    `text` gives LLVM's text: a ``define internal`` of ``@SELF``, and declarations of what it calls.
+    Integers come as i64, floats as double, bools as i1, an array as a ptr and an i64 (its length).
+    """
+    return lambda function: Intrinsic(function, text)
