@@ -28,29 +28,37 @@ def offer(b: Bus, r: i64, at: i64, where: i64, beats: i64, last: i64) -> None:
 
 
 @kernel
+def _load(p: Plan, b: Bus, r: i64) -> None:
+    """Put the next burst of the request at hand into the register, if that is free."""
+    if b.left[r] == 0 or b.loaded[r] > 0:
+        return
+    at = max(b.begin[r], b.free[r])
+    size = min(b.left[r], MAX_BURST_BEATS, p.page_words - b.where[r] % p.page_words)
+    b.where[r] += size
+    b.left[r] -= size
+    b.loaded[r] = 1
+    b.shown[r] = at + 1
+    b.burst[r] = size
+    # 1: ends its request; 2: ends its instruction too.
+    b.burst_last[r] = (1 + b.request_last[r]) if b.left[r] == 0 else 0
+    b.begin[r] = at + 1
+    if b.left[r] == 0:
+        b.ready[r] = at
+
+
+@kernel
 def split(p: Plan, b: Bus, r: i64) -> i64:
     """Let splitter r go on: returns when it took the offered request, or -1 where it did not."""
-    taken = -1
-    if b.left[r] == 0 and b.offered[r] > 0:
-        taken = max(b.offer_at[r], b.ready[r])
-        b.offered[r] = 0
-        b.where[r] = b.offer_where[r]
-        b.left[r] = b.offer_beats[r]
-        b.request_last[r] = b.offer_last[r]
-        b.begin[r] = taken + 1
-    if b.left[r] > 0 and b.loaded[r] == 0:
-        at = max(b.begin[r], b.free[r])
-        size = min(b.left[r], MAX_BURST_BEATS, p.page_words - b.where[r] % p.page_words)
-        b.where[r] += size
-        b.left[r] -= size
-        b.loaded[r] = 1
-        b.shown[r] = at + 1
-        b.burst[r] = size
-        # 1: ends its request; 2: ends its instruction too.
-        b.burst_last[r] = (1 + b.request_last[r]) if b.left[r] == 0 else 0
-        b.begin[r] = at + 1
-        if b.left[r] == 0:
-            b.ready[r] = at
+    _load(p, b, r)
+    if b.left[r] > 0 or b.offered[r] == 0:
+        return -1
+    taken = max(b.offer_at[r], b.ready[r])
+    b.offered[r] = 0
+    b.where[r] = b.offer_where[r]
+    b.left[r] = b.offer_beats[r]
+    b.request_last[r] = b.offer_last[r]
+    b.begin[r] = taken + 1
+    _load(p, b, r)
     return taken
 
 
