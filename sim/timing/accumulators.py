@@ -13,7 +13,18 @@ from daedal.sim.timing.alu import (
 from daedal.sim.timing.filler import bank_of, fill_cycle
 from daedal.sim.timing.gates import retire
 from daedal.sim.timing.gemm import gemm_bank
-from daedal.sim.timing.state import LOAD, NEVER, RING, Bus, Core, Front, Mover, Plan
+from daedal.sim.timing.state import (
+    LOAD,
+    NEVER,
+    RING,
+    TODO_LOADS,
+    TODO_STORES,
+    Bus,
+    Core,
+    Front,
+    Mover,
+    Plan,
+)
 from daedal.sim.timing.store import read_row
 
 __all__ = ["accumulate", "accumulators_next"]
@@ -80,7 +91,8 @@ def _alu_reads(
         else:
             c.alu_source = 1
     if target >= 0:
-        if target == taken or target == source or (store_first and store_bank == target):
+        refused = target == taken or target == source
+        if refused or (store_first and store_bank == target):
             _lose(c, _TARGET, target, t)
             missing = True
         else:
@@ -96,6 +108,7 @@ def _alu_reads(
 def _fill(p: Plan, f: Front, b: Bus, c: Core, t: i64, granted: bool) -> None:
     """A cycle of LOAD's filler while the accumulators have to do with it."""
     c.now = t
+    f.todo |= TODO_LOADS
     if c.fill_bank >= 0 and not granted:
         c.now = t + 1
         return
@@ -131,6 +144,7 @@ def accumulate(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
         else:
             read_row(p, m, t)
             c.store_try = NEVER
+            f.todo |= TODO_STORES
     fills = c.fill_try <= t
     fill = c.fill_bank if fills else -1
     write = -1

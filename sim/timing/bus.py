@@ -3,7 +3,7 @@
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.timing.reads import deliver, end_read
-from daedal.sim.timing.state import NEVER, RING, Bus, Front, Mover, Plan
+from daedal.sim.timing.state import NEVER, RING, TODO_STORES, Bus, Front, Mover, Plan
 from daedal.sim.timing.writes import end_write
 
 __all__ = ["bus_cycle", "bus_time"]
@@ -41,7 +41,7 @@ def _read(p: Plan, f: Front, b: Bus, t: i64) -> None:
     size = b.read_beats[place] - b.read_beat
     if b.write_beat > 0:
         size = 1
-    deliver(b, b.read_reader[place], size, t)
+    deliver(f, b, b.read_reader[place], size, t)
     b.read_beat += size
     last = t + (size - 1) * p.beat
     b.write_free = last + p.beat
@@ -58,6 +58,7 @@ def _write(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
     b.write_beat += 1
     b.beats_written += 1
     b.write_free = t + p.beat
+    f.todo |= TODO_STORES
     if b.write_beat == b.write_beats[b.writes_moved & (RING - 1)]:
         b.write_turn = 0
         end_write(p, f, b, m, t)

@@ -1,4 +1,4 @@
-"""Count the cycles of a launch: a program, where its regions lie and a memory model to a profile."""
+"""Count the cycles of a launch: program, bases and memory model in, a profile out."""
 
 import dataclasses
 import time

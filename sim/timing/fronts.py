@@ -9,7 +9,18 @@ from daedal.isa.latencies import (
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.timing.reads import offer, split
-from daedal.sim.timing.state import LOAD, NEVER, RING, STORE, Bus, Front, Mover, Plan
+from daedal.sim.timing.state import (
+    LOAD,
+    NEVER,
+    RING,
+    STORE,
+    TODO_LOADS,
+    TODO_STORES,
+    Bus,
+    Front,
+    Mover,
+    Plan,
+)
 
 __all__ = ["accept_move", "run_front", "run_requests"]
 
@@ -20,6 +31,7 @@ def accept_move(m: Mover, f: Front, d: i64, i: i64, t: i64) -> None:
     m.held[d] = i + 1
     m.held_at[d] = t
     f.ready[STORE if d else LOAD] = NEVER
+    f.todo |= TODO_STORES if d else TODO_LOADS
 
 
 @kernel

@@ -3,9 +3,9 @@
 from daedal.isa.latencies import MARKS_PER_UNIT, QUEUE_CYCLES
 from daedal.native.kernel import kernel
 from daedal.native.types import Array, i64
-from daedal.sim.timing.state import NEVER, RING, Front, Plan
+from daedal.sim.timing.state import NEVER, RING, TODO_FETCH, Front, Plan
 
-__all__ = ["COUNTS", "gate_time", "retire", "take", "waiting"]
+__all__ = ["COUNTS", "SNAPS", "gate_time", "record", "retire", "take", "waiting"]
 
 COUNTS = 8
 """Numbers of a mark record: cycles by class, then work."""
@@ -98,7 +98,7 @@ def take(p: Plan, f: Front, u: i64, t: i64, busy: i64) -> i64:
     f.passed[p.order_at[u] + slot] = t
     f.head[u] = slot + 1
     f.still = max(f.still, t + 1)
-    f.fresh = 1
+    f.todo |= TODO_FETCH
     f.gate[u] = gate_time(p, f, u)
     return i
 
@@ -112,6 +112,7 @@ def retire(p: Plan, f: Front, i: i64, t: i64, busy: i64, work: i64) -> None:
     u = p.unit[i]
     f.retired[u] += 1
     f.retired_at[u] = t
+    f.changed = 1
     f.still = max(f.still, t + 1)
     for taker in range(4):
         if p.push[i] >> taker & 1:

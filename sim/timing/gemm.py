@@ -76,7 +76,7 @@ def gemm_issues(p: Plan, c: Core, upto: i64) -> i64:
 
 @kernel
 def hold_gemm(p: Plan, c: Core, t: i64) -> None:
-    """The banks of `hold` are withheld in cycle t: a product for one of them waits, and all behind."""
+    """Cycle t withholds the banks of `hold`: a product for one of them waits, and all behind it."""
     bank = gemm_bank(p, c, t)
     if bank < 0 or c.hold >> bank & 1 == 0:
         return

@@ -19,6 +19,10 @@ from daedal.sim.timing.state import (
     NEVER,
     RING,
     STORE,
+    TODO_FETCH,
+    TODO_LOADS,
+    TODO_MARKS,
+    TODO_STORES,
     Bus,
     Core,
     Front,
@@ -66,11 +70,18 @@ def _settle_stores(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> None:
 @kernel
 def _settle(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> None:
     """Everything that follows from what is known, without a choice between two."""
-    run_requests(p, b)
-    run_fetch(p, f, b)
-    _settle_loads(p, f, b, m, c)
-    _settle_stores(p, f, b, m, c)
-    run_marks(p, b, m)
+    while f.todo:
+        todo = f.todo
+        f.todo = 0
+        if todo & TODO_FETCH:
+            run_requests(p, b)
+            run_fetch(p, f, b)
+        if todo & TODO_LOADS:
+            _settle_loads(p, f, b, m, c)
+        if todo & TODO_MARKS:
+            run_marks(p, f, b, m)
+        if todo & TODO_STORES:
+            _settle_stores(p, f, b, m, c)
 
 
 @kernel
@@ -145,13 +156,67 @@ def _leave_time(c: Core) -> i64:
 
 
 @kernel
-def _next(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> i64:
-    """The next cycle in which something is decided."""
+def _others_next(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> i64:
+    """The next cycle in which something is decided that is not the accumulators'."""
     at = min(bus_time(p, b), grant_read_time(p, b), grant_write_time(p, b))
-    at = min(at, accumulators_next(c), _leave_time(c), _record_time(f), choose_mark_time(f, m))
+    at = min(at, _leave_time(c), _record_time(f), choose_mark_time(f, m))
     for u in range(4):
         at = min(at, _pass_time(f, c, u))
     return at
+
+
+@kernel
+def _follow(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
+    """What follows from the accumulators' cycle t, up to the gates."""
+    _take_records(p, f, m, c, t)
+    _settle(p, f, b, m, c)
+    f.changed = 0
+    if _pass(p, f, m, c, t):
+        _settle(p, f, b, m, c)
+
+
+@kernel
+def _only_accumulators(
+    p: Plan, f: Front, b: Bus, m: Mover, c: Core, others: i64, limit: i64
+) -> None:
+    """Cycles of the accumulators before anything else is decided: most of those of the ALU."""
+    while True:
+        t = accumulators_next(c)
+        if t >= others or t > limit:
+            return
+        f.ticks += 1
+        if c.hold_at == t:
+            hold_gemm(p, c, t)
+        accumulate(p, f, b, m, c, t)
+        ready = alu_ready_time(c, f.gate[ALU])
+        if f.todo > 0 or f.changed > 0 or c.stalled == t or ready <= t:
+            _follow(p, f, b, m, c, t)
+            return
+        if ready < others and ready <= accumulators_next(c):
+            return
+
+
+@kernel
+def _cycle(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
+    """Cycle t, from what others wait for in it to those who wait."""
+    f.ticks += 1
+    _take_records(p, f, m, c, t)
+    if c.hold_at == t:
+        hold_gemm(p, c, t)
+    while _leave_time(c) <= t:
+        leave_gemm(p, f, c, t)
+    if bus_time(p, b) <= t:
+        bus_cycle(p, f, b, m, t)
+    if grant_read_time(p, b) <= t:
+        grant_read(p, f, b, t)
+    if grant_write_time(p, b) <= t:
+        grant_write(p, f, b, t)
+    _settle(p, f, b, m, c)
+    if accumulators_next(c) <= t:
+        accumulate(p, f, b, m, c, t)
+    if choose_mark_time(f, m) <= t:
+        choose_mark(f, m, t)
+    _follow(p, f, b, m, c, t)
 
 
 @kernel
@@ -160,38 +225,22 @@ def run(p: Plan, f: Front, b: Bus, m: Mover, c: Core, limit: i64) -> i64:
 
     Returns the cycles of the run, or -1 where an instruction waits for ever, or -2 at the limit.
     """
+    f.todo = TODO_FETCH
     _settle(p, f, b, m, c)
     t = 0
     while True:
-        at = _next(p, f, b, m, c)
-        if at >= NEVER:
+        others = _others_next(p, f, b, m, c)
+        if accumulators_next(c) < min(others, limit):
+            _only_accumulators(p, f, b, m, c, others, limit)
+            continue
+        t_next = min(others, accumulators_next(c))
+        if t_next >= NEVER:
             break
-        assert at > t, "the next event must lie ahead"
-        t = at
+        assert t_next > t, "the next event must lie ahead"
+        t = t_next
         if t > limit:
             return -2
-        f.ticks += 1
-        _take_records(p, f, m, c, t)
-        if c.hold_at == t:
-            hold_gemm(p, c, t)
-        while _leave_time(c) <= t:
-            leave_gemm(p, f, c, t)
-        if bus_time(p, b) <= t:
-            bus_cycle(p, f, b, m, t)
-        if grant_read_time(p, b) <= t:
-            grant_read(p, f, b, t)
-        if grant_write_time(p, b) <= t:
-            grant_write(p, b, t)
-        _settle(p, f, b, m, c)
-        if accumulators_next(c) <= t:
-            accumulate(p, f, b, m, c, t)
-            _take_records(p, f, m, c, t)
-            _settle(p, f, b, m, c)
-        if choose_mark_time(f, m) <= t:
-            choose_mark(f, m, t)
-            _settle(p, f, b, m, c)
-        if _pass(p, f, m, c, t):
-            _settle(p, f, b, m, c)
+        _cycle(p, f, b, m, c, t)
     if f.finish >= NEVER:
         return -1
     for u in range(4):

@@ -3,7 +3,7 @@
 from daedal.isa.latencies import MAX_BURST_BEATS, READ_WORD_CYCLES
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
-from daedal.sim.timing.state import NEVER, RING, WORD_RING, Bus, Front, Plan
+from daedal.sim.timing.state import NEVER, RING, TODO_FETCH, TODO_LOADS, WORD_RING, Bus, Front, Plan
 
 __all__ = [
     "deliver",
@@ -100,6 +100,7 @@ def grant_read(p: Plan, f: Front, b: Bus, t: i64) -> None:
     b.granted[r] += b.burst[r]
     b.loaded[r] = 0
     b.free[r] = t
+    f.todo |= TODO_LOADS if r else TODO_FETCH
     b.ar_free = NEVER
     ask_read(p, f, b)
 
@@ -124,7 +125,7 @@ def ask_read(p: Plan, f: Front, b: Bus) -> None:
         # Nobody else uses R: the burst's beats are known.
         begin = max(at + p.read_latency, b.read_free)
         size = b.read_beats[place]
-        deliver(b, b.read_reader[place], size, begin)
+        deliver(f, b, b.read_reader[place], size, begin)
         b.read_free = begin + size * p.beat
         b.read_end[place] = begin + (size - 1) * p.beat
         b.reads_ended += 1
@@ -142,13 +143,14 @@ def end_read(p: Plan, f: Front, b: Bus, t: i64) -> None:
 
 
 @kernel
-def deliver(b: Bus, r: i64, size: i64, t: i64) -> None:
+def deliver(f: Front, b: Bus, r: i64, size: i64, t: i64) -> None:
     """`size` beats of reader r cross the bus from cycle t on, a beat's time apart."""
     place = r * WORD_RING + (b.piece_in[r] & (WORD_RING - 1))
     b.piece_in[r] += 1
     b.piece_size[place] = size
     b.piece_at[place] = t + READ_WORD_CYCLES
     b.beats_read += size
+    f.todo |= TODO_LOADS if r else TODO_FETCH
 
 
 @kernel

@@ -18,6 +18,10 @@ __all__ = [
     "PORTS",
     "RING",
     "STORE",
+    "TODO_FETCH",
+    "TODO_LOADS",
+    "TODO_MARKS",
+    "TODO_STORES",
     "WORD_RING",
     "Bus",
     "Core",
@@ -37,6 +41,9 @@ LOAD, GEMM, ALU, STORE, FETCH = 0, 1, 2, 3, 4
 
 MARK = 3
 """The splitter of marks: 0 FETCH, 1 LOAD, 2 STORE."""
+
+TODO_FETCH, TODO_LOADS, TODO_STORES, TODO_MARKS = 1, 2, 4, 8
+"""Parts of the model that have something to go on with."""
 
 PORTS = 5
 """Requests for accumulator banks: ALU source, ALU destination, STORE, ALU write, LOAD's fill."""
@@ -163,8 +170,10 @@ class Front:
     """First cycle from which nothing that is known of moves."""
     ticks: i64 = 0
     """Cycles that were looked at."""
-    fresh: i64 = 0
-    """A unit took an instruction: FETCH may go on."""
+    todo: i64 = 0
+    """What may go on with what was decided: `TODO_FETCH` to `TODO_MARKS`."""
+    changed: i64 = 0
+    """An instruction retired."""
 
 
 @record

@@ -5,7 +5,18 @@ from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.timing.gates import SNAPS, gate_time
 from daedal.sim.timing.reads import offer, split
-from daedal.sim.timing.state import MARK, NEVER, RING, STORE, Bus, Front, Mover, Plan
+from daedal.sim.timing.state import (
+    MARK,
+    NEVER,
+    RING,
+    STORE,
+    TODO_MARKS,
+    TODO_STORES,
+    Bus,
+    Front,
+    Mover,
+    Plan,
+)
 from daedal.sim.timing.store import cut_word
 
 __all__ = [
@@ -38,7 +49,7 @@ def grant_write_time(p: Plan, b: Bus) -> i64:
 
 
 @kernel
-def grant_write(p: Plan, b: Bus, t: i64) -> None:
+def grant_write(p: Plan, f: Front, b: Bus, t: i64) -> None:
     """Start the burst that `grant_write_time` promised for cycle t: STORE's before a mark's."""
     s = 2 if b.loaded[2] > 0 and b.shown[2] <= t else MARK
     place = b.writes & (RING - 1)
@@ -49,6 +60,7 @@ def grant_write(p: Plan, b: Bus, t: i64) -> None:
     b.writes += 1
     b.loaded[s] = 0
     b.free[s] = t
+    f.todo |= TODO_STORES if s == 2 else TODO_STORES | TODO_MARKS
     b.aw_free = NEVER
     ask_write(p, b)
 
@@ -134,6 +146,7 @@ def end_write(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
     b.write_ack[place] = at
     b.writes_acked += 1
     f.still = max(f.still, at + 2)
+    f.todo |= TODO_STORES | TODO_MARKS
     ask_write(p, b)
     if not b.write_last[place]:
         return
@@ -173,10 +186,11 @@ def choose_mark(f: Front, m: Mover, t: i64) -> None:
             m.mark_unit = u
     m.mark_state = _ASKS
     m.mark_from = t + 1
+    f.todo |= TODO_MARKS
 
 
 @kernel
-def run_marks(p: Plan, b: Bus, m: Mover) -> None:
+def run_marks(p: Plan, f: Front, b: Bus, m: Mover) -> None:
     """The recorder's request, and its splitter."""
     if m.mark_state == _ASKS and b.offered[MARK] == 0:
         at = m.mark_from
@@ -191,3 +205,4 @@ def run_marks(p: Plan, b: Bus, m: Mover) -> None:
         m.marks_sent += 1
         m.mark_state = _GIVES
         m.mark_from = taken + 1
+        f.todo |= TODO_STORES
