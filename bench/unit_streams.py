@@ -120,17 +120,24 @@ def gemm_streams(variant: Variant) -> list[UnitStream]:
     """64 instructions that wait for nothing, for several orders of accumulator rows."""
     streams = []
     rows = scratchpad(variant, Memory.ACC).depth_rows
-    modes = [GemmMode.DENSE]
-    if variant.array.depthwise_taps:
-        modes.append(GemmMode.DEPTHWISE)
-    for mode in modes:
+    for mode in GemmMode.of(variant):
         for name, sequence in _acc_sequences(rows).items():
             build = _Builder(variant)
             numbers = list(range(len(sequence)))
-            fields = build.uops(Unit.GEMM, acc=sequence, inp=numbers, wgt=numbers, first=[1] * 16)
-            loops = {"extent0": 1, "extent1": 2, "extent2": 4, "inp_factor2": 1, "wgt_factor1": 1}
+            # Several taps take vectors of one weight row: every start in it that there is.
+            starts = variant.array.block_out - mode.taps + 1
+            vectors = [k % starts for k in numbers] if mode.taps > 1 else numbers
+            step = variant.array.block_out if mode.taps > 1 else 1
+            fields = build.uops(Unit.GEMM, acc=sequence, inp=numbers, wgt=vectors, first=[1] * 16)
+            loops = {"extent0": 1, "extent1": 2, "extent2": 4, "inp_factor2": 1}
             build.repeat(
-                Opcode.GEMM, REPEAT, mode=int(mode), overwrite=int(mode), **fields, **loops
+                Opcode.GEMM,
+                REPEAT,
+                mode=int(mode),
+                overwrite=int(mode is not GemmMode.DENSE),
+                wgt_factor1=step,
+                **fields,
+                **loops,
             )
             ideal = (REPEAT - 1) * len(sequence) * 8
             streams.append(

@@ -16,12 +16,11 @@ from daedal.hw.interfaces import (
     Activity,
     accumulator_ports,
     fill_signature,
-    scratchpad_read_signature,
     unit_signature,
 )
 from daedal.hw.pipeline import delay, register
-from daedal.hw.product import DotProducts
-from daedal.hw.scratchpad import read_shape
+from daedal.hw.product import DotProducts, tap_element
+from daedal.hw.scratchpad import read_signature
 from daedal.hw.sequencer import Sequencer
 from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -56,8 +55,8 @@ class Gemm(wiring.Component):
             {
                 **unit_signature(variant, Opcode.GEMM),
                 "fill": In(fill_signature(variant)),
-                "inp_read": Out(scratchpad_read_signature(*read_shape(variant, Memory.INP))),
-                "wgt_read": Out(scratchpad_read_signature(*read_shape(variant, Memory.WGT))),
+                "inp_read": Out(read_signature(variant, Memory.INP)),
+                "wgt_read": Out(read_signature(variant, Memory.WGT)),
                 **{name: ports[name].flip() for name in ("gemm_read", "gemm_write", "gemm_hold")},
             }
         )
@@ -72,7 +71,7 @@ class Gemm(wiring.Component):
         wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
 
         step = sequencer.steps.p
-        product, lane, depthwise = self._check(m, sequencer)
+        product, lane, depthwise, three = self._check(m, sequencer)
         issue, leave = Signal(), Signal()
         held = self.gemm_hold.bit_select(bank_of(variant, step.index.acc), 1)
         m.d.comb += [
@@ -84,7 +83,7 @@ class Gemm(wiring.Component):
             self.inp_read.row.eq(step.index.inp),
             self.wgt_read.enable.eq(issue),
         ]
-        totals, latency = self._multiply(m, lane, depthwise)
+        totals, latency = self._multiply(m, lane, depthwise, three)
 
         lead = latency - _READ_TO_SUM
         valid = delay(m, issue, lead, name="valid", reset_less=False)
@@ -107,19 +106,30 @@ class Gemm(wiring.Component):
             m.d.comb += self.activity.eq(Activity.DRAIN)
         return m
 
-    def _check(self, m: Module, sequencer: Sequencer) -> tuple[Value, Value, Value]:
-        """Decode the step at the issue point: (it is a product, weight vector, depthwise)."""
+    def _check(self, m: Module, sequencer: Sequencer) -> tuple[Value, Value, Value, Value]:
+        """Decode the step at the issue point.
+
+        (It is a product, number of the weight vector, it is depthwise, and of three taps.)
+        """
         variant = self._variant
         step = sequencer.steps.p
         row_bits = scratchpad(variant, Memory.WGT).index_bits
         wgt = step.index.wgt
         lane_bits = len(wgt) - row_bits
         depthwise, illegal, beyond, product = Signal(), Signal(), Signal(), Signal()
+        three = Signal()
         if variant.array.depthwise_taps:
-            m.d.comb += depthwise.eq(step.control.mode == GemmMode.DEPTHWISE)
+            is_mode = [step.control.mode == mode for mode in GemmMode.of(variant) if mode.taps]
+            m.d.comb += depthwise.eq(reduce(or_, is_mode))
+        outside = ~depthwise & wgt[row_bits:].any()
+        if variant.array.depthwise_taps > 1:
+            m.d.comb += three.eq(step.control.mode == GemmMode.DEPTHWISE3)
+            # Of three rows or vectors from one of the last two on, some are not there.
+            last_two = wgt[1:lane_bits].all() | step.index.inp[1:].all()
+            outside = outside | (three & last_two)
         m.d.comb += [
             illegal.eq((step.control.mode != GemmMode.DENSE) & ~depthwise & ~step.skip),
-            beyond.eq(step.out_of_range | (~depthwise & wgt[row_bits:].any() & ~step.skip)),
+            beyond.eq(step.out_of_range | (outside & ~step.skip)),
             product.eq(~(step.skip | illegal | beyond)),
             self.wgt_read.row.eq(Mux(depthwise, wgt[lane_bits:], wgt[:row_bits])),
         ]
@@ -129,40 +139,64 @@ class Gemm(wiring.Component):
             self.error.code.eq(Mux(illegal, ErrorCode.ILLEGAL_INSTRUCTION, ErrorCode.ROW_RANGE)),
             self.error.index.eq(step.retire.index),
         ]
-        return product, wgt[:lane_bits], depthwise
+        return product, wgt[:lane_bits], depthwise, three
 
-    def _multiply(self, m: Module, lane: Value, depthwise: Value) -> tuple[list[Value], int]:
+    def _multiply(
+        self, m: Module, lane: Value, depthwise: Value, three: Value
+    ) -> tuple[list[Value], int]:
         """Sums of all (batch, block_out) elements, and their latency from the issue in cycles."""
         array = self._variant.array
         inp_bits = array.block_in * array.input_bits
-        wgt_bits = array.block_in * array.weight_bits
+        wgt_bits = array.block_in * array.weight_bits  # of one vector
         inp, weights = self.inp_read.data, self.wgt_read.data
         latency = 2
-        if array.depthwise_taps:
-            # Output o takes element o of the selected vector and nothing else of its row. What a
+        num_taps = array.depthwise_taps
+        if num_taps:
+            # Output o takes element o of the selected vectors and nothing else of its row. What a
             # mode does not use is cleared in a register, and an OR puts the two together.
             lane = delay(m, lane, 2, name="lane")
             depthwise = delay(m, depthwise, 2, name="depthwise")
-            vector = Signal(wgt_bits)
-            m.d.comb += vector.eq(weights.word_select(lane, wgt_bits))
-            vector = register(m, Mux(depthwise, vector, 0), name="vector")
+            vectors = [self._vector(m, weights, lane, depthwise)]
+            if num_taps > 1:
+                three = delay(m, three, 2, name="three")
+                # Of a row without its first k vectors, the same lane is the one k further on.
+                for k in range(1, num_taps):
+                    vectors.append(self._vector(m, weights[k * wgt_bits :], lane, three))
+                three = register(m, three, name="slide")
             inp = register(m, inp, name="inp_row")
             rows = register(m, Mux(depthwise, 0, weights), name="wgt_rows")
-            parts = []
-            for o in range(array.block_out):
-                element = slice(o * array.weight_bits, (o + 1) * array.weight_bits)
-                row = rows.word_select(o, wgt_bits)
-                own = row[element] | vector[element]
-                parts.append(Cat(row[: element.start], own, row[element.stop :]))
-            weights = Cat(parts)
+            weights = self._placed(rows, vectors)
             latency += 1
         totals: list[Value] = []
         for b in range(array.batch):
             dots = DotProducts(array=array)
             m.submodules[f"dots{b}"] = dots
-            m.d.comb += [dots.inp.eq(inp.word_select(b, inp_bits)), dots.wgt.eq(weights)]
+            # Rows of INP hold all of the batch.
+            m.d.comb += [
+                dots.inp.eq(Cat(_words(inp, inp_bits)[b :: array.batch])),
+                dots.wgt.eq(weights),
+            ]
+            if num_taps > 1:
+                m.d.comb += dots.slide.eq(three)
             totals += [dots.total[o] for o in range(array.block_out)]
         return totals, latency + DotProducts.latency(array)
+
+    def _vector(self, m: Module, weights: Value, lane: Value, enable: Value) -> Value:
+        """The weight vector number `lane` of a row, registered; zeros without `enable`."""
+        bits = self._variant.array.block_in * self._variant.array.weight_bits
+        vector = Signal(bits)
+        m.d.comb += vector.eq(weights.word_select(lane, bits))
+        return register(m, Mux(enable, vector, 0), name="vector")
+
+    def _placed(self, rows: Value, vectors: list[Value]) -> Value:
+        """Rows of weights, each with its own element of every vector where that tap is taken."""
+        array = self._variant.array
+        words = _words(rows, array.weight_bits)
+        for o in range(array.block_out):
+            for tap, vector in enumerate(vectors):
+                own = vector.word_select(o, array.weight_bits)
+                words[o * array.block_in + tap_element(array, o, tap)] |= own
+        return Cat(words)
 
     def _accumulate(
         self, m: Module, valid: Value, row: Value, restart: Value, totals: list[Value]
@@ -218,3 +252,7 @@ class Gemm(wiring.Component):
             self.gemm_write.row.eq(rows[-1]),
             self.gemm_write.data.eq(result),
         ]
+
+
+def _words(value: Value, bits: int) -> list[Value]:
+    return [value[k : k + bits] for k in range(0, len(value), bits)]

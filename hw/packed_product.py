@@ -19,8 +19,12 @@ def packed_products_latency(num_terms: int) -> int:
     return 3 + adder_tree_latency(num_terms)
 
 
-def packed_products(m: Module, inp: list[Value], rows: list[list[Value]]) -> list[Value]:
+def packed_products(
+    m: Module, inp: list[Value], rows: list[list[Value]], own: list[dict[int, Value]]
+) -> list[Value]:
     """Return ``sum_i inp[i] * row[i]`` of every row; `rows` come in an even number.
+
+    `own` has for each pair of rows the activations that it takes in place of some of `inp`.
 
     For a pair of weights (upper w, lower v) and their activation x, one multiplier computes::
 
@@ -33,7 +37,8 @@ def packed_products(m: Module, inp: list[Value], rows: list[list[Value]]) -> lis
         w * x = (P >> k) - h            v * x = h * 2**k + (P mod 2**k) - 2**(bits - 1) * x
 
     All that is linear: P >> k, h and P mod 2**k are summed over i first, and put together once per
-    pair. The sum of x is the same for all pairs. For int8, k is 10 and h has 6 bits.
+    pair. The sum of x is made once, of `inp`; a pair with activations of its own adds by how much
+    they differ. For int8, k is 10 and h has 6 bits.
 
     Source: the packing of two int8 products into one multiplier is that of Xilinx WP486; there the
     multiplier is wide enough to keep the products apart.
@@ -44,12 +49,14 @@ def packed_products(m: Module, inp: list[Value], rows: list[list[Value]]) -> lis
     assert k >= weight_bits and len(rows) % 2 == 0
     overlap = input_bits + weight_bits - k
     bias_bits = weight_bits - 1
-    inp_sum = register(m, adder_tree(m, inp, name="inp_sum"), name="inp_sum")
+    common = adder_tree(m, inp, name="inp_sum")
+    inp_sum = register(m, common, name="inp_sum")
     totals: list[Value] = []
     for pair in range(len(rows) // 2):
         name = f"pair{pair}"
         uppers, lowers, rests = [], [], []
-        for i, x in enumerate(inp):
+        pair_sum = _own_sum(m, inp, own[pair], common, name=name) if own[pair] else inp_sum
+        for i, x in enumerate(own[pair].get(i, x) for i, x in enumerate(inp)):
             v, w = rows[2 * pair][i], rows[2 * pair + 1][i]
             spacing = Value.cast(0).replicate(k - weight_bits)
             operand = Cat(v[:-1], ~v[-1], spacing, w).as_signed()
@@ -61,13 +68,27 @@ def packed_products(m: Module, inp: list[Value], rows: list[list[Value]]) -> lis
             lowers.append(product[:k])
         upper = delay(m, adder_tree(m, uppers, name=f"{name}_upper"), 1, name=f"{name}_upper")
         lower = adder_tree(m, lowers, name=f"{name}_lower")
-        unbiased = register(m, lower - (inp_sum << bias_bits), name=f"{name}_unbiased")
+        unbiased = register(m, lower - (pair_sum << bias_bits), name=f"{name}_unbiased")
         rest = adder_tree(m, rests, name=f"{name}_rest")
         sum_bits = input_bits + weight_bits + adder_tree_latency(len(inp))
         for number, total in enumerate((unbiased + (rest << k), upper - rest)):
             exact = total[:sum_bits].as_signed()
             totals.append(register(m, exact, name=f"{name}_total{number}"))
     return totals
+
+
+def _own_sum(
+    m: Module, inp: list[Value], own: dict[int, Value], common: Value, *, name: str
+) -> Value:
+    """The registered sum of `inp` with some elements replaced; `common` is that of `inp`."""
+    excess = [
+        register(m, x - inp[i], name=f"{name}_excess{number}")
+        for number, (i, x) in enumerate(own.items())
+    ]
+    spare = adder_tree_latency(len(inp)) - adder_tree_latency(len(own)) - 1
+    assert spare >= 0, "the sum of what is replaced must not come after that of all"
+    total = delay(m, adder_tree(m, excess, name=f"{name}_excess"), spare, name=f"{name}_excess")
+    return register(m, common + total, name=f"{name}_inp_sum")
 
 
 def _low_product(m: Module, a: Value, b: Value, *, name: str) -> Value:

@@ -6,7 +6,7 @@ multipliers are built is the variant's `array.multiplier_style`; numbers never d
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal, Value, signed
+from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -16,7 +16,15 @@ from daedal.hw.packed_product import packed_products, packed_products_latency
 from daedal.hw.pipeline import register
 from daedal.isa.variant import ArrayConfig, MultiplierStyle
 
-__all__ = ["DotProducts"]
+__all__ = ["DotProducts", "tap_element"]
+
+
+def tap_element(array: ArrayConfig, output: int, tap: int) -> int:
+    """Which multiplier of an output takes a depthwise tap; the first one its own.
+
+    The taps of outputs that share activations fall on different elements.
+    """
+    return (output + tap * array.outputs_per_activation) % array.block_in
 
 
 class DotProducts(wiring.Component):
@@ -27,10 +35,14 @@ class DotProducts(wiring.Component):
     multipliers' inputs and outputs and a balanced tree with one addition per stage, and differ in
     their latency.
 
+    With three depthwise taps there are two more rows of activations. In a cycle with `slide`,
+    row o has at ``tap_element(o, t)`` element o of activations t = 1 and 2 in place of its own.
+
     Members
     -------
-    inp : block_in signed elements, the first in the lowest bits.
+    inp : block_in signed elements, the first in the lowest bits; above them those of more rows.
     wgt : block_out rows of as many signed elements.
+    slide : (three depthwise taps only) take what neighbouring rows of activations have.
     total : the exact sums.
     """
 
@@ -39,9 +51,10 @@ class DotProducts(wiring.Component):
         sum_bits = array.input_bits + array.weight_bits + adder_tree_latency(array.block_in)
         super().__init__(
             {
-                "inp": In(array.block_in * array.input_bits),
+                "inp": In(max(1, array.depthwise_taps) * array.block_in * array.input_bits),
                 "wgt": In(array.block_out * array.block_in * array.weight_bits),
                 "total": Out(data.ArrayLayout(signed(sum_bits), array.block_out)),
+                **({"slide": In(1)} if array.depthwise_taps > 1 else {}),
             }
         )
 
@@ -60,15 +73,37 @@ class DotProducts(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         array = self._array
-        inp = _elements(register(m, self.inp, name="inp_register"), array.input_bits)
+        row_bits = array.block_in * array.input_bits
+        inp = _elements(register(m, self.inp[:row_bits], name="inp_register"), array.input_bits)
         wgt = _elements(register(m, self.wgt, name="wgt_register"), array.weight_bits)
         rows = [wgt[o * array.block_in : (o + 1) * array.block_in] for o in range(array.block_out)]
+        slid = self._slid(m)
         if array.style is MultiplierStyle.PACKED:
-            totals = packed_products(m, inp, rows)
+            totals = packed_products(m, inp, rows, slid)
         else:
-            totals = [_row(m, array, inp, row, name=f"row{o}") for o, row in enumerate(rows)]
+            totals = []
+            for o, row in enumerate(rows):
+                own = [slid[o].get(i, x) for i, x in enumerate(inp)]
+                totals.append(_row(m, array, own, row, name=f"row{o}"))
         m.d.comb += [self.total[o].eq(total) for o, total in enumerate(totals)]
         return m
+
+    def _slid(self, m: Module) -> list[dict[int, Value]]:
+        """For all outputs that share activations, those that are not simply `inp`'s, by element."""
+        array = self._array
+        group = array.outputs_per_activation
+        result: list[dict[int, Value]] = []
+        elements = _elements(self.inp, array.input_bits)
+        for first in range(0, array.block_out, group):
+            slid = {}
+            for o in range(first, first + group):
+                for tap in range(1, array.depthwise_taps):
+                    at = tap_element(array, o, tap)
+                    neighbour = elements[tap * array.block_in + o]
+                    chosen = Mux(self.slide, neighbour, elements[at])
+                    slid[at] = register(m, chosen, name=f"slid{o}_{tap}")
+            result.append(slid)
+        return result
 
 
 def _elements(word: Value, bits: int) -> list[Value]:

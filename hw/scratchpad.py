@@ -20,15 +20,16 @@ from daedal.hw.interfaces import (
 )
 from daedal.hw.layouts import micro_op_struct
 from daedal.hw.row_memory import RowMemory
+from daedal.hw.sliding_rows import SlidingRows
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["MicroOpMemory", "OutScratchpad", "Scratchpad", "read_shape"]
+__all__ = ["MicroOpMemory", "OutScratchpad", "Scratchpad", "read_shape", "read_signature"]
 
 
 def read_shape(variant: Variant, memory: Memory) -> tuple[int, int]:
-    """Widths (row number, data) of the read port of a scratchpad.
+    """Widths (row number, data of one read) of a scratchpad.
 
     Parameters are read by slices of a row, as many entries as are requantized per cycle but at
     least a bus word: a narrower RAM takes fewer blocks. The row number is then
@@ -43,8 +44,19 @@ def read_shape(variant: Variant, memory: Memory) -> tuple[int, int]:
     return pad.index_bits + (slices - 1).bit_length(), width
 
 
+def read_signature(variant: Variant, memory: Memory) -> wiring.Signature:
+    """Read port of INP, WGT or PAR: of INP as many rows from one on as there are depthwise taps.
+
+    The first row is the lowest.
+    """
+    row_width, data_width = read_shape(variant, memory)
+    slides = memory is Memory.INP and variant.array.depthwise_taps > 1
+    rows = variant.array.depthwise_taps if slides else 1
+    return scratchpad_read_signature(row_width, rows * data_width)
+
+
 class Scratchpad(wiring.Component):
-    """INP, WGT or PAR: written by LOAD, read by GEMM or ALU, one row per cycle.
+    """INP, WGT or PAR: written by LOAD, read by GEMM or ALU, once per cycle.
 
     Parameters
     ----------
@@ -55,7 +67,8 @@ class Scratchpad(wiring.Component):
     -------
     fill : takes the fills addressed to this memory and never waits; others pass by.
     pads : (INP only) words of one row, beside the word of `fill` but never the same one.
-    read : a row (PAR: a slice, see `read_shape`) two cycles after `enable`.
+    read : a row two cycles after `enable`; of PAR a slice, of INP with three depthwise taps three
+        rows.
     """
 
     def __init__(self, *, variant: Variant, memory: Memory) -> None:
@@ -66,7 +79,7 @@ class Scratchpad(wiring.Component):
         super().__init__(
             {
                 "fill": In(fill_signature(variant)),
-                "read": In(scratchpad_read_signature(*read_shape(variant, memory))),
+                "read": In(read_signature(variant, memory)),
                 **({"pads": In(pad_signature(variant))} if memory is Memory.INP else {}),
             }
         )
@@ -77,7 +90,8 @@ class Scratchpad(wiring.Component):
         row_width, data_width = read_shape(self._variant, self._memory)
         slices = pad.row_bits // data_width
         words = data_width // self._variant.bus.data_bits
-        m.submodules.rows = rows = RowMemory(
+        kind = RowMemory if len(self.read.data) == data_width else SlidingRows
+        m.submodules.rows = rows = kind(
             depth=pad.depth_rows * slices,
             columns=words,
             column_bits=self._variant.bus.data_bits,

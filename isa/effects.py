@@ -52,12 +52,13 @@ def effects(variant: Variant, instruction: Instruction, uops: UopArray | None) -
     rows_of = {name: np.unique(index) for name, index in steps.rows.items()}
     slots = np.arange(instruction.uop_begin, instruction.uop_end, dtype=np.int64)
     if instruction.unit is Unit.GEMM:
-        weights = rows_of["wgt"]
-        if instruction.mode == GemmMode.DEPTHWISE:
+        inputs, weights = rows_of["inp"], rows_of["wgt"]
+        if taps := GemmMode(instruction.mode).taps:
+            inputs = np.unique(inputs[:, None] + np.arange(taps))
             weights = np.unique(weights // variant.array.block_out)
         return [
             Access(Memory.UOP_GEMM, slots, False),
-            Access(Memory.INP, rows_of["inp"], False),
+            Access(Memory.INP, inputs, False),
             Access(Memory.WGT, weights, False),
             Access(Memory.ACC, rows_of["acc"], False),
             Access(Memory.ACC, rows_of["acc"], True),

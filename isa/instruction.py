@@ -3,7 +3,6 @@
 `encode` and `decode` are inverse to each other for every legal instruction (a property test).
 """
 
-import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -92,15 +91,10 @@ def _checked(item: BitField, value: int, what: str) -> int:
     low, high = _bounds(item)
     if not low <= value <= high:
         raise ProgramError(f"{what}.{item.name} must be {low} to {high}, not {value}")
-    choices = item.field.choices
-    if choices is not None and value not in choices._value2member_map_:
-        known = ", ".join(f"{c.name} = {c.value}" for c in _members(choices))
+    if item.choices is not None and value not in item.choices:
+        known = ", ".join(f"{c.name} = {c.value}" for c in item.choices)
         raise ProgramError(f"{what}.{item.name} must be one of {known}, not {value}")
     return value & ((1 << item.width) - 1)
-
-
-def _members(choices: type[enum.IntEnum]) -> list[enum.IntEnum]:
-    return list(choices)
 
 
 def reads_destination(instruction: Instruction) -> bool:

@@ -15,7 +15,7 @@ from daedal.isa.errors import ProgramError
 from daedal.isa.instruction import Instruction, reads_destination
 from daedal.isa.numerics import IntArray
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import LOOPS, OutMemory, Unit, micro_op_layout
+from daedal.isa.table import LOOPS, GemmMode, OutMemory, Unit, micro_op_layout
 from daedal.isa.variant import Variant
 
 __all__ = ["Expansion", "UopArray", "decode_uops", "encode_uops", "expand", "row_limits"]
@@ -70,12 +70,16 @@ def decode_uops(variant: Variant, unit: Unit, words: UopArray) -> dict[str, IntA
 
 
 def row_limits(variant: Variant, instruction: Instruction) -> dict[str, int]:
-    """For each micro-op field of the instruction's unit, how many rows (or vectors) there are."""
+    """For each micro-op field of the instruction's unit, how many rows (or vectors) there are.
+
+    A field that names the first of several rows stays below the last places.
+    """
     if instruction.unit is Unit.GEMM:
-        vectors = variant.array.block_out if instruction.mode else 1
+        taps = GemmMode(instruction.mode).taps
+        vectors = variant.array.block_out if taps else 1
         return {
             "acc": scratchpad(variant, Memory.ACC).depth_rows,
-            "inp": scratchpad(variant, Memory.INP).depth_rows,
+            "inp": scratchpad(variant, Memory.INP).depth_rows - max(0, taps - 1),
             "wgt": scratchpad(variant, Memory.WGT).depth_rows * vectors,
         }
     # The register form reads ACC[dst] whatever it writes.
@@ -117,6 +121,8 @@ def expand(variant: Variant, instruction: Instruction, words: UopArray) -> Expan
                 f"{unit.name}.{name} must stay below {limit} rows, not reach {int(flat.max())}"
             )
         rows[name] = flat
+    if unit is Unit.GEMM:
+        _check_vectors(variant, GemmMode(instruction.mode), rows["wgt"])
     restart = np.zeros(shape, dtype=bool)
     if unit is Unit.GEMM and instruction.overwrite:
         restart[...] = columns["first"].astype(bool)
@@ -124,3 +130,14 @@ def expand(variant: Variant, instruction: Instruction, words: UopArray) -> Expan
             if getattr(instruction, f"acc_factor{level}") == 0:
                 restart &= (np.arange(extents[level]) == 0).reshape((-1,) + (1,) * (LOOPS - level))
     return Expansion(rows, restart.reshape(-1))
+
+
+def _check_vectors(variant: Variant, mode: GemmMode, wgt: IntArray) -> None:
+    """Raise ProgramError where the vectors of a product are not all in one weight row."""
+    last = wgt % variant.array.block_out + mode.taps - 1
+    if mode.taps and last.size and last.max() >= variant.array.block_out:
+        offender = int(wgt[np.argmax(last)])
+        raise ProgramError(
+            f"GEMM.wgt must name {mode.taps} vectors of one weight row of "
+            f"{variant.array.block_out}, not vector {offender} and those after it"
+        )

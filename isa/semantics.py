@@ -147,14 +147,16 @@ def _gemm(state: State, instruction: Instruction) -> None:
     np.maximum.at(last_restart, slot[steps.restart], order[steps.restart])
     total = np.where((last_restart < 0)[:, None, None], state.acc[touched], 0)
     counts = order >= last_restart[slot]
+    taps = GemmMode(instruction.mode).taps
     for chunk in np.array_split(np.flatnonzero(counts), max(1, len(steps) // 4096)):
-        a = state.inp[inp[chunk]]
-        if instruction.mode == GemmMode.DEPTHWISE:
-            rows, vectors = np.divmod(wgt[chunk], variant.array.block_out)
-            product = a * state.wgt[rows, vectors][:, None, :]
-        else:
-            product = np.einsum("nbi,noi->nbo", a, state.wgt[wgt[chunk]])
-        np.add.at(total, slot[chunk], product)
+        if not taps:
+            product = np.einsum("nbi,noi->nbo", state.inp[inp[chunk]], state.wgt[wgt[chunk]])
+            np.add.at(total, slot[chunk], product)
+            continue
+        rows, vectors = np.divmod(wgt[chunk], variant.array.block_out)
+        for tap in range(taps):
+            weights = state.wgt[rows, vectors + tap][:, None, :]
+            np.add.at(total, slot[chunk], state.inp[inp[chunk] + tap] * weights)
     state.acc[touched] = wrap(total, variant.array.accumulator_bits)
 
 

@@ -99,22 +99,39 @@ class GemmMode(enum.IntEnum):
 
     DENSE: ``ACC[acc][b][o] += sum_i INP[inp][b][i] * WGT[wgt][o][i]``.
     DEPTHWISE: ``ACC[acc][b][c] += INP[inp][b][c] * WGT[wgt // block_out][wgt % block_out][c]``.
-    Code 2 is kept for three depthwise taps per cycle.
+    DEPTHWISE3: the same for rows ``inp + t`` and vectors ``wgt % block_out + t``, summed over
+    t = 0, 1, 2; the last row must exist, and the last vector lie in the same weight row.
+    A variant has the modes that take at most ``array.depthwise_taps`` taps.
     """
 
     DENSE = 0
     DEPTHWISE = 1
+    DEPTHWISE3 = 2
+
+    @property
+    def taps(self) -> int:
+        """Rows of INP, and channel vectors of one weight row, in a product; 0 where it is dense."""
+        return (0, 1, 3)[self]
+
+    @staticmethod
+    def of(variant: Variant) -> tuple["GemmMode", ...]:
+        """The modes that `variant` has."""
+        return tuple(mode for mode in GemmMode if mode.taps <= variant.array.depthwise_taps)
 
 
 @dataclass(frozen=True)
 class Field:
-    """One field: `width` as a function of the variant, and what it means."""
+    """One field: `width` as a function of the variant, and what it means.
+
+    `offered` gives those of `choices` that a variant has; without it, it has all of them.
+    """
 
     name: str
     width: Callable[[Variant], int]
     doc: str
     signed: bool = False
     choices: type[enum.IntEnum] | None = None
+    offered: Callable[[Variant], tuple[enum.IntEnum, ...]] | None = None
 
 
 @dataclass(frozen=True)
@@ -129,11 +146,15 @@ class InstructionFormat:
 
 @dataclass(frozen=True)
 class BitField:
-    """A field at its place: bits ``[offset, offset + width)`` of an instruction or micro-op."""
+    """A field at its place: bits ``[offset, offset + width)`` of an instruction or micro-op.
+
+    `choices` are those of the field that the variant has; None where any number will do.
+    """
 
     field: Field
     offset: int
     width: int
+    choices: tuple[enum.IntEnum, ...] | None
 
     @property
     def name(self) -> str:
@@ -246,7 +267,9 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
             Opcode.GEMM,
             Unit.GEMM,
             (
-                Field("mode", _fixed(2), "what one product is", choices=GemmMode),
+                Field(
+                    "mode", _fixed(2), "what one product is", choices=GemmMode, offered=GemmMode.of
+                ),
                 Field(
                     "overwrite",
                     _fixed(1),
@@ -333,7 +356,10 @@ def _place(fields: tuple[Field, ...], variant: Variant) -> dict[str, BitField]:
     offset = 0
     for item in fields:
         width = item.width(variant)
-        placed[item.name] = BitField(item, offset, width)
+        choices = None if item.choices is None else tuple(item.choices)
+        if item.offered is not None:
+            choices = item.offered(variant)
+        placed[item.name] = BitField(item, offset, width, choices)
         offset += width
     return placed
 

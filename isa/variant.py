@@ -57,8 +57,8 @@ class MultiplierStyle(enum.Enum):
 class ArrayConfig:
     """The multiplier array: one (batch x block_in) by (block_in x block_out) product per cycle.
 
-    `depthwise_taps` is the number of channel taps a depthwise product adds per cycle; 0 leaves
-    the mode out. `multiplier_style` is the value of a `MultiplierStyle`.
+    `depthwise_taps` is the number of channel taps that a depthwise product adds at most per cycle;
+    0 leaves the mode out. `multiplier_style` is the value of a `MultiplierStyle`.
     """
 
     batch: int = 1
@@ -75,6 +75,11 @@ class ArrayConfig:
     def style(self) -> MultiplierStyle:
         """`multiplier_style` as the enumeration's member."""
         return MultiplierStyle(self.multiplier_style)
+
+    @property
+    def outputs_per_activation(self) -> int:
+        """Neighbouring outputs whose multipliers take the same activation at the same element."""
+        return 2 if self.style is MultiplierStyle.PACKED else 1
 
     def check(self) -> None:
         """Raise VariantError for an array that cannot be built."""
@@ -103,8 +108,8 @@ class ArrayConfig:
             f"not {self.accumulator_bits}",
         )
         _require(
-            self.depthwise_taps in (0, 1),
-            f"array.depthwise_taps must be 0 or 1, not {self.depthwise_taps}",
+            self.depthwise_taps in (0, 1, 3),
+            f"array.depthwise_taps must be 0, 1 or 3, not {self.depthwise_taps}",
         )
         _require(
             self.depthwise_taps == 0 or self.block_in == self.block_out,
@@ -128,6 +133,14 @@ class ArrayConfig:
                 self.block_out >= 2,
                 'array.multiplier_style "packed" needs block_out of at least 2, as pairs of '
                 f'outputs share a multiplier, not {self.block_out}; choose "dsp" or "lut"',
+            )
+        if self.depthwise_taps > 1:
+            least = self.depthwise_taps * self.outputs_per_activation
+            _require(
+                self.block_in >= least,
+                f"array.depthwise_taps of {self.depthwise_taps} needs block_in of at least {least} "
+                f'with multiplier_style "{self.multiplier_style}", so that every tap finds an '
+                f"activation of its own, not {self.block_in}; set depthwise_taps = 1",
             )
 
 

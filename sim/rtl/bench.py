@@ -13,9 +13,13 @@ from typing import Any, TextIO
 import cocotb
 from cocotb.triggers import ReadOnly, Timer, ValueChange
 
+from daedal.sim.rtl.intervention import RESET_CYCLES
+from daedal.sim.rtl.orphan import end_with_parent
+
 __all__ = ["run_jobs_file"]
 
 OP_RESET, OP_WRITE, OP_READ, OP_START, OP_WAIT, OP_LOAD, OP_DUMP, OP_FILL = range(1, 9)
+OP_BREAK = 9
 STATUS_OK, STATUS_RUNNING, STATUS_TIMEOUT, STATUS_SILENT, STATUS_BUS_ERROR, STATUS_FILE = range(6)
 
 STATUS_TEXT = {
@@ -28,6 +32,7 @@ STATUS_TEXT = {
 @cocotb.test()
 async def run_jobs_file(dut: Any) -> None:
     """Carry out every job of ``jobs.json``."""
+    end_with_parent()
     jobs = json.loads(Path("jobs.json").read_text())
     with Path("results.jsonl").open("w") as sink:
         harness = _Harness(dut, sink)
@@ -76,7 +81,7 @@ class _Harness:
         for name, value in job["settings"].items():
             getattr(self.dut, name).value = value
         if job["reset"]:
-            await self.command(OP_RESET)
+            await self.reset(RESET_CYCLES, memory=job["reset_memory"])
         for address, count in job["fills"]:
             await self.command(OP_FILL, op_address=address, op_count=count, op_data=0)
         for address, count in job["loads"]:
@@ -84,31 +89,59 @@ class _Harness:
         for address, value in job["writes"]:
             await self.command(OP_WRITE, op_address=address, op_data=value)
 
+        event = await self.run(index, job)
+        event["registers"] = [await self.command(OP_READ, op_address=at) for at in job["reads"]]
+        for address, count in job["dumps"]:
+            await self.command(OP_DUMP, op_address=address, op_count=count)
+        self.emit(kind="result", job=index, **event)
+
+    async def run(self, index: int, job: dict[str, Any]) -> dict[str, Any]:
+        """Start the program and wait for its end; returns what is known without asking."""
         began = time.perf_counter()
         address, value = job["start"]
         await self.command(OP_START, op_address=address, op_data=value)
+        seen = []  # bursts open at each intervention and at the end
+        violation = 0
+        was_reset = False
+        waiting = list(job["interventions"])
         pause = job["pause_cycles"]
-        while True:
-            status = await self.command(OP_WAIT, op_limit=job["limit"], op_pause=pause)
+        while not was_reset:
+            until = min([pause, *(item["at_cycle"] for item in waiting[:1])])
+            status = await self.command(OP_WAIT, op_limit=job["limit"], op_pause=until)
             cycles = int(self.dut.run_cycles.value)
+            violation = violation or int(self.dut.violation.value)  # a reset forgets it
             if status != STATUS_RUNNING:
+                seen.append(self.open_bursts())
                 break
-            self.emit(kind="progress", job=index, cycles=cycles)
-            pause += job["pause_cycles"]
-        seconds = time.perf_counter() - began
-        if status == STATUS_TIMEOUT:
-            cycles = job["limit"]
+            if waiting and cycles >= waiting[0]["at_cycle"]:
+                seen.append(self.open_bursts())
+                was_reset = await self.intervene(waiting.pop(0))
+            if cycles >= pause:
+                self.emit(kind="progress", job=index, cycles=cycles)
+                pause += job["pause_cycles"]
+        return {
+            "cycles": job["limit"] if status == STATUS_TIMEOUT else cycles,
+            "timed_out": status == STATUS_TIMEOUT,
+            "violation": violation,
+            "seconds": time.perf_counter() - began,
+            "open_bursts": seen,
+            "was_reset": was_reset,
+        }
 
-        violation = int(self.dut.violation.value)
-        registers = [await self.command(OP_READ, op_address=at) for at in job["reads"]]
-        for address, count in job["dumps"]:
-            await self.command(OP_DUMP, op_address=address, op_count=count)
-        self.emit(
-            kind="result",
-            job=index,
-            cycles=cycles,
-            timed_out=status == STATUS_TIMEOUT,
-            registers=registers,
-            violation=violation,
-            seconds=seconds,
-        )
+    async def intervene(self, item: dict[str, Any]) -> bool:
+        """Carry out an intervention; returns whether it was a reset."""
+        if item["write"] is not None:
+            address, value = item["write"]
+            await self.command(OP_WRITE, op_address=address, op_data=value)
+            return False
+        await self.reset(item["reset_cycles"], memory=item["reset_memory"])
+        return True
+
+    async def reset(self, cycles: int, *, memory: bool) -> None:
+        """Reset the machine; without `memory`, the memory goes on with what it has open."""
+        await self.command(OP_BREAK, op_count=cycles, op_data=int(not memory))
+
+    def open_bursts(self) -> list[int]:
+        """The numbers of `OpenBursts` when the last WAIT ended."""
+        names = ("open_reads", "open_unwritten", "open_unanswered")
+        return [int(getattr(self.dut, name).value) for name in names]

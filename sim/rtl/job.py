@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from daedal.isa.errors import ProgramError
 from daedal.isa.memory_model import CHANNELS, PRESETS, MemoryModel
+from daedal.sim.rtl.intervention import Intervention, OpenBursts
 
 __all__ = ["AXI_RULES", "Faults", "Job", "RawResult"]
 
@@ -85,8 +86,14 @@ class Job:
     reset_before
         Reset machine and memory model first. Required wherever `memory` or `faults` differ from
         those of the job before, since their state must start anew.
+    reset_memory
+        With `reset_before`: the memory model is reset, too. Otherwise it goes on with the bursts
+        that it has open.
     wave
         ``(begin, end)`` cycles after the start write to record, half open.
+    interventions
+        What the host does while the program runs, in the order of their cycles; nothing follows a
+        reset.
     """
 
     start: tuple[int, int]
@@ -99,7 +106,9 @@ class Job:
     cycle_limit: int = 100_000_000
     clear_memory: bool = True
     reset_before: bool = True
+    reset_memory: bool = True
     wave: tuple[int, int] | None = None
+    interventions: tuple[Intervention, ...] = ()
 
     def check(self, size_bytes: int) -> None:
         """Raise ProgramError where image or dumps leave a memory of `size_bytes`."""
@@ -115,6 +124,11 @@ class Job:
             raise ProgramError(f"cycle_limit must be at least 1, not {self.cycle_limit}")
         if self.wave is not None and not 0 <= self.wave[0] < self.wave[1]:
             raise ProgramError(f"a wave window must be begin < end from 0 on, not {self.wave}")
+        cycles = [item.at_cycle for item in self.interventions]
+        if cycles != sorted(cycles):
+            raise ProgramError(f"interventions come in the order of their cycles, not {cycles}")
+        if any(item.write is None for item in self.interventions[:-1]):
+            raise ProgramError("a reset ends the run: it must be the last intervention")
 
 
 @dataclass(frozen=True)
@@ -125,7 +139,7 @@ class RawResult:
     ----------
     cycles
         Clock cycles from the edge that accepted the start write to the edge that saw the interrupt
-        rise; the limit where `timed_out`.
+        rise; the limit where `timed_out`; the cycle of the reset where `was_reset`.
     registers
         Values in the order of `Job.reads`.
     memory
@@ -134,6 +148,10 @@ class RawResult:
         First protocol rule the machine broke (see `AXI_RULES`), or None.
     seconds
         Wall clock between start write and interrupt: simulation only.
+    open_bursts
+        At each intervention that took place, and at the end of the run.
+    was_reset
+        A reset ended the run; registers are those after it.
     """
 
     cycles: int
@@ -142,6 +160,8 @@ class RawResult:
     memory: tuple[bytes, ...]
     axi_violation: str | None
     seconds: float
+    open_bursts: tuple[OpenBursts, ...] = ()
+    was_reset: bool = False
 
     @property
     def cycles_per_second(self) -> float:

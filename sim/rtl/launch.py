@@ -25,6 +25,7 @@ from daedal.isa.registers import (
     register,
 )
 from daedal.isa.table import BASES, Unit
+from daedal.sim.rtl.intervention import RESET_CYCLES, Intervention
 from daedal.sim.rtl.job import Faults, Job, RawResult
 
 __all__ = ["WATCHDOG_CYCLES", "Launch", "Outcome", "launch_job", "launch_outcome"]
@@ -48,6 +49,10 @@ class Launch:
         Byte addresses of the regions, by base register.
     with_marks
         Record the marked instructions.
+    abort_at
+        Cycle after the start in which the host writes 1 to `abort`.
+    reset_at, reset_cycles
+        Cycle after the start in which machine and memory model are reset, and for how long.
     """
 
     program: Program
@@ -59,6 +64,9 @@ class Launch:
     watchdog_cycles: int = WATCHDOG_CYCLES
     cycle_limit: int = 2_000_000_000
     wave: tuple[int, int] | None = None
+    abort_at: int | None = None
+    reset_at: int | None = None
+    reset_cycles: int = RESET_CYCLES
 
     @property
     def program_address(self) -> int:
@@ -86,7 +94,8 @@ class Launch:
 class Outcome:
     """What a launch left: memory as `Launch.memory` was, and what was reported.
 
-    `error` is NONE after a good run; `unit` and `instruction` are what an error names.
+    `error` is NONE after a good run; `unit` and `instruction` are what an error names. After a
+    reset the machine knows nothing of the run.
     """
 
     memory: bytes
@@ -94,9 +103,12 @@ class Outcome:
     error: ErrorCode
     unit: Unit
     instruction: int
+    was_reset: bool = False
 
     def check(self) -> None:
         """Raise DeviceError unless the run was good."""
+        if self.was_reset:
+            raise DeviceError("the machine must run to its end; it was reset in the middle")
         if self.error is not ErrorCode.NONE:
             raise DeviceError(
                 f"the machine must finish without an error; it reported {self.error.name} of "
@@ -141,7 +153,17 @@ def launch_job(launch: Launch) -> Job:
         cycle_limit=launch.cycle_limit,
         clear_memory=False,
         wave=launch.wave,
+        interventions=_interventions(launch),
     )
+
+
+def _interventions(launch: Launch) -> tuple[Intervention, ...]:
+    found = []
+    if launch.abort_at is not None:
+        found.append(Intervention(launch.abort_at, write=(register("abort").offset, 1)))
+    if launch.reset_at is not None:
+        found.append(Intervention(launch.reset_at, reset_cycles=launch.reset_cycles))
+    return tuple(sorted(found, key=lambda item: item.at_cycle))
 
 
 def launch_outcome(launch: Launch, result: RawResult, device: str) -> Outcome:
@@ -181,6 +203,7 @@ def launch_outcome(launch: Launch, result: RawResult, device: str) -> Outcome:
         error=ErrorCode(error & 0xFF),
         unit=Unit(error >> 8 & 7),
         instruction=values["error_instruction"],
+        was_reset=result.was_reset,
     )
 
 

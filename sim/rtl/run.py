@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from daedal.isa.errors import DeviceError, ProgramError
 from daedal.isa.memory_model import CHANNELS
 from daedal.sim.rtl.build import Built
 from daedal.sim.rtl.image import swap_words, whole_words, word_range
+from daedal.sim.rtl.intervention import OpenBursts
 from daedal.sim.rtl.job import AXI_RULES, RESPONSES, Job, RawResult
 from daedal.sim.rtl.toolchain import find_icarus, simulation_environment
 
@@ -78,6 +79,8 @@ def run_jobs(
         raise ProgramError(f"one job of a run may record waves, not {len(waves)}; run them apart")
     for job in jobs:
         job.check(built.words * word_bytes)
+        if (job.interventions or not job.reset_memory) and built.top != "harness":
+            raise ProgramError("interventions need the simulator of `build_simulator`")
 
     work_dir = work_dir.resolve()
     work_dir.mkdir(parents=True, exist_ok=True)
@@ -224,12 +227,14 @@ def _describe(job: Job, built: Built, image: Any, pause_cycles: int) -> dict[str
     return {
         "settings": settings,
         "reset": job.reset_before,
+        "reset_memory": job.reset_memory,
         "fills": [[0, built.words]] if job.clear_memory else [],
         "loads": loads,
         "writes": job.writes,
         "start": job.start,
         "limit": job.cycle_limit,
         "pause_cycles": pause_cycles,
+        "interventions": [asdict(item) for item in job.interventions],
         "reads": job.reads,
         "dumps": [word_range(address, size, word_bytes) for address, size in job.dumps],
     }
@@ -288,6 +293,8 @@ def _collect(
                     memory=tuple(memory),
                     axi_violation=AXI_RULES[code] if code else None,
                     seconds=event["seconds"],
+                    open_bursts=tuple(OpenBursts(*seen) for seen in event["open_bursts"]),
+                    was_reset=event["was_reset"],
                 )
             )
     return results

@@ -21,18 +21,30 @@ from tests.hw.compute_bench import (
 )
 
 TINY = load_variant("tiny")
+# Micro-ops for the hazards of three modes.
+BASE = TINY.replace(gemm_uop_bytes=4096)
 VARIANTS = {
-    "tiny": TINY,
-    "packed": TINY.replace(multiplier_style="packed"),
-    "lut": TINY.replace(multiplier_style="lut"),
-    "narrow": TINY.replace(block_in=4, batch=2, depthwise_taps=0, acc_banks=2, data_bits=64),
-    "narrow_packed": TINY.replace(
+    "tiny": BASE,
+    "packed": BASE.replace(multiplier_style="packed"),
+    "lut": BASE.replace(multiplier_style="lut"),
+    "narrow": BASE.replace(block_in=4, batch=2, depthwise_taps=0, acc_banks=2, data_bits=64),
+    "narrow_packed": BASE.replace(
         block_in=4, batch=2, depthwise_taps=0, acc_banks=2, multiplier_style="packed"
     ),
-    "wide_bus": TINY.replace(
+    "wide_bus": BASE.replace(
         block_in=16, block_out=16, data_bits=128, acc_banks=8, wgt_bytes=4096,
         accumulator_bits=48, acc_bytes=4096,
     ),
+    "one_tap": BASE.replace(depthwise_taps=1),
+    "pairs_packed": BASE.replace(
+        batch=2, multiplier_style="packed", acc_bytes=16384, out_bytes=4096
+    ),
+    "dsp16": BASE.replace(
+        input_bits=16, weight_bits=16, output_bits=16, accumulator_bits=48, acc_bytes=16384
+    ),
+    "lut4": BASE.replace(input_bits=4, weight_bits=4, output_bits=4, block_in=16, block_out=16,
+        multiplier_style="lut"),
+    "smallest": BASE.replace(block_in=4, block_out=4, batch=2, inp_bytes=32, requantize_lanes=2),
 }  # fmt: skip
 ROWS = 6
 
@@ -65,7 +77,7 @@ class Bench:
         used = int(np.flatnonzero(state.uops[Unit.GEMM]).max()) // per_row + 1
         return [
             *fill_words(state, LoadMemory.UOP_GEMM, range(used)),
-            *fill_words(state, LoadMemory.INP, range(ROWS)),
+            *fill_words(state, LoadMemory.INP, range(min(ROWS, len(state.inp)))),
             *fill_words(state, LoadMemory.WGT, range(ROWS)),
             *fill_words(state, LoadMemory.ACC, acc_rows),
         ]
@@ -141,14 +153,19 @@ class Bench:
 
 
 def gemm_uops(variant: Variant, rng: np.random.Generator, acc: list[int], mode: GemmMode):
-    vectors = variant.array.block_out if mode is GemmMode.DEPTHWISE else 1
+    wgt = rng.integers(0, ROWS, len(acc))
+    further = max(0, mode.taps - 1)
+    if mode.taps:
+        vectors = variant.array.block_out
+        wgt = wgt * vectors + rng.integers(0, vectors - further, len(acc))
+    rows = min(ROWS, scratchpad(variant, Memory.INP).depth_rows)
     return encode_uops(
         variant,
         Unit.GEMM,
         {
             "acc": acc,
-            "inp": rng.integers(0, ROWS, len(acc)),
-            "wgt": rng.integers(0, ROWS * vectors, len(acc)),
+            "inp": rng.integers(0, rows - further, len(acc)),
+            "wgt": wgt,
             "first": rng.random(len(acc)) < 0.2,
         },
     )
@@ -166,14 +183,13 @@ def hazard_rows(acc_rows: list[int], rng: np.random.Generator) -> list[int]:
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize(("gaps", "traffic"), [(0.0, 0.0), (0.5, 0.7)])
 def test_any_order_of_rows(name: str, gaps: float, traffic: float) -> None:
-    """Hazards at every distance, overwrites, three loops, both modes, with and without holds."""
+    """Hazards at every distance, overwrites, three loops, all modes, with and without holds."""
     variant = VARIANTS[name]
     rng = np.random.default_rng(7)
     state = random_state(variant, rng)
     acc_rows = banked_rows(variant)
-    modes = list(GemmMode) if variant.array.depthwise_taps else [GemmMode.DENSE]
     program, begin = [], 0
-    for mode in modes:
+    for mode in GemmMode.of(variant):
         words = gemm_uops(variant, rng, hazard_rows(acc_rows, rng), mode)
         state.uops[Unit.GEMM][begin : begin + len(words)] = words
         end = begin + len(words)
@@ -235,6 +251,21 @@ def test_no_bubble() -> None:
     assert busy[-1] - busy[0] == 59
 
 
+def errors_of(variant: Variant, mode: int, fields: dict[str, int]) -> set[tuple[int, int]]:
+    """What is reported for the middle one of three products: (code, index of the instruction)."""
+    state = random_state(variant, np.random.default_rng(2))
+    zeros = gemm_uops(variant, np.random.default_rng(0), [0], GemmMode.DENSE)
+    state.uops[Unit.GEMM][0] = zeros[0] & np.uint64(0xFF) | np.uint64(1 << 27)
+    good = Instruction.of(Opcode.GEMM, uop_end=1, extent0=1, extent1=1, extent2=1)
+    program = (good, good.replace(**fields), good)
+    words = [issue_word(variant, item, k) for k, item in enumerate(program)]
+    # The encoder refuses an unknown mode.
+    words[1] |= mode << instruction_layout(variant, Opcode.GEMM)["mode"].offset
+    bench = Bench(variant, state, 1, 0.0, 0.0)
+    bench.run(words, [5])
+    return set(bench.errors)
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
@@ -244,21 +275,36 @@ def test_no_bubble() -> None:
         ({"wgt_base": 128}, ErrorCode.ROW_RANGE),
         ({"uop_begin": 250, "uop_end": 257}, ErrorCode.ROW_RANGE),
         ({"mode": 3}, ErrorCode.ILLEGAL_INSTRUCTION),
+        # Three taps: rows and vectors behind the one that is named are there, too.
+        ({"mode": 2, "inp_base": 510}, ErrorCode.ROW_RANGE),
+        ({"mode": 2, "inp_base": 511}, ErrorCode.ROW_RANGE),
+        ({"mode": 2, "wgt_base": 6}, ErrorCode.ROW_RANGE),
+        ({"mode": 2, "wgt_base": 127 * 8 + 7}, ErrorCode.ROW_RANGE),
+        ({"mode": 2, "inp_base": 509, "inp_factor2": 1, "extent2": 2}, ErrorCode.ROW_RANGE),
+        ({"mode": 2, "wgt_base": 5, "wgt_factor0": 1, "extent0": 2}, ErrorCode.ROW_RANGE),
     ],
 )
 def test_errors_name_the_instruction(fields: dict[str, int], code: ErrorCode) -> None:
     """A row outside its scratchpad or an unknown mode is reported with the instruction's index."""
-    state = random_state(TINY, np.random.default_rng(2))
-    zeros = gemm_uops(TINY, np.random.default_rng(0), [0], GemmMode.DENSE)
-    state.uops[Unit.GEMM][0] = zeros[0] & np.uint64(0xFF) | np.uint64(1 << 27)
-    good = Instruction.of(Opcode.GEMM, uop_end=1, extent0=1, extent1=1, extent2=1)
     legal = {key: value for key, value in fields.items() if key != "mode"}
-    words = [
-        issue_word(TINY, item, k) for k, item in enumerate((good, good.replace(**legal), good))
-    ]
-    # The encoder refuses an unknown mode.
-    words[1] |= fields.get("mode", 0) << instruction_layout(TINY, Opcode.GEMM)["mode"].offset
-    bench = Bench(TINY, state, 1, 0.0, 0.0)
-    bench.run(words, [5])
-    assert bench.errors
-    assert set(bench.errors) == {(int(code), 1)}
+    assert errors_of(TINY, fields.get("mode", 0), legal) == {(int(code), 1)}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"inp_base": 509, "wgt_base": 127 * 8 + 5},
+        {"inp_base": 511, "extent1": 0},
+        {"wgt_base": 7, "uop_end": 0},
+    ],
+)
+def test_the_last_three_rows_and_nothing_at_all_are_legal(fields: dict[str, int]) -> None:
+    """Three taps at the ends of their memories, and beyond them where there is nothing to do."""
+    assert errors_of(TINY, int(GemmMode.DEPTHWISE3), fields) == set()
+
+
+def test_three_taps_are_unknown_to_a_machine_of_one() -> None:
+    one = TINY.replace(depthwise_taps=1)
+    code = int(ErrorCode.ILLEGAL_INSTRUCTION)
+    assert errors_of(one, int(GemmMode.DEPTHWISE3), {}) == {(code, 1)}
+    assert errors_of(one, int(GemmMode.DEPTHWISE), {}) == set()

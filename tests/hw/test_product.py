@@ -1,10 +1,12 @@
 """Dot products in every style of multiplier against numpy: all int8 pairs, extremes, latency."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from daedal.hw.product import DotProducts
+from daedal.hw.product import DotProducts, tap_element
 from daedal.isa.numerics import integer_range
 from daedal.isa.variant import ArrayConfig, MultiplierStyle
 
@@ -40,7 +42,9 @@ def packed(values: np.ndarray, bits: int) -> list[int]:
     return [int.from_bytes(row.tobytes(), "little") for row in data]
 
 
-def totals(array: ArrayConfig, inp: np.ndarray, wgt: np.ndarray) -> np.ndarray:
+def totals(
+    array: ArrayConfig, inp: np.ndarray, wgt: np.ndarray, slide: np.ndarray | None = None
+) -> np.ndarray:
     """What the gateware gives for operands that follow each other cycle by cycle."""
     dut = DotProducts(array=array)
     latency = DotProducts.latency(array)
@@ -53,6 +57,8 @@ def totals(array: ArrayConfig, inp: np.ndarray, wgt: np.ndarray) -> np.ndarray:
             if cycle < len(words):
                 ctx.set(dut.inp, words[cycle][0])
                 ctx.set(dut.wgt, words[cycle][1])
+                if slide is not None:
+                    ctx.set(dut.slide, int(slide[cycle]))
             if cycle >= latency:
                 results.append(ctx.get(dut.total.as_value()))
             await ctx.tick()
@@ -126,6 +132,32 @@ def test_sums_at_their_extremes(style: str, input_bits: int, weight_bits: int) -
     inp[20:60] = rng.choice(ends_x, (40, 16))
     wgt[20:60] = rng.choice(ends_w, (40, 4, 16))
     check(array_of(style, 16, 4, input_bits, weight_bits), inp, wgt)
+
+
+@pytest.mark.parametrize(
+    ("style", "block", "bits"), [("dsp", 4, 16), ("lut", 8, 4), ("packed", 8, 8), ("packed", 16, 8)]
+)
+def test_three_rows_slide_past_each_other(style: str, block: int, bits: int) -> None:
+    """Any weights: where `slide` says so, two of a row's activations are its own."""
+    array = dataclasses.replace(array_of(style, block, block, bits, bits), depthwise_taps=3)
+    array.check()
+    places = [[tap_element(array, o, tap) for tap in range(3)] for o in range(block)]
+    assert all(taps[0] == o and len(set(taps)) == 3 for o, taps in enumerate(places))
+    rng = np.random.default_rng(11)
+    low, high = integer_range(bits)
+    count = 300
+    inp = rng.choice([low, high, 0, *rng.integers(low, high + 1, 20)], (count, 3, block))
+    wgt = rng.choice([low, high, 0, *rng.integers(low, high + 1, 20)], (count, block, block))
+    slide = rng.random(count) < 0.5
+    seen = np.repeat(inp[:, :1], block, axis=1)
+    pairs = array.outputs_per_activation
+    for o, taps in enumerate(places):
+        first = o // pairs * pairs
+        for tap in (1, 2):
+            # Outputs that share activations all see the same.
+            seen[slide, first : first + pairs, taps[tap]] = inp[slide, tap, None, o]
+    expected = np.einsum("noi,noi->no", seen.astype(np.int64), wgt.astype(np.int64))
+    np.testing.assert_array_equal(totals(array, inp, wgt, slide), expected)
 
 
 @pytest.mark.parametrize("style", STYLES)

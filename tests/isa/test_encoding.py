@@ -31,8 +31,8 @@ def instructions(draw: st.DrawFn) -> tuple[int, Instruction]:
             continue
         low = -(1 << (item.width - 1)) if item.field.signed else 0
         number = st.integers(low, low + (1 << item.width) - 1)
-        if item.field.choices is not None:
-            number = st.sampled_from([int(choice) for choice in item.field.choices])
+        if item.choices is not None:
+            number = st.sampled_from([int(choice) for choice in item.choices])
         values[name] = draw(number)
         if name in ("pop", "push") and opcode is not Opcode.FINISH:
             values[name] &= ~(1 << Instruction.of(opcode).unit)
@@ -66,6 +66,10 @@ def test_decoding_anything_gives_an_instruction_or_a_refusal(data: bytes) -> Non
     [
         (Instruction.of(Opcode.LOAD, rows=9999), "LOAD.rows must be 0 to 4095, not 9999"),
         (Instruction.of(Opcode.LOAD, memory=7), "LOAD.memory must be one of INP = 0"),
+        (
+            Instruction.of(Opcode.GEMM, mode=2),
+            "GEMM.mode must be one of DENSE = 0, DEPTHWISE = 1, not 2",
+        ),
         (Instruction.of(Opcode.LOAD, pop=1), "LOAD.pop must name other units, not its own"),
         (Instruction.of(Opcode.FINISH, rows=1), "FINISH has no field 'rows'"),
         (Instruction.of(Opcode.LOAD, pad_value=1 << 15), "LOAD.pad_value must be -32768 to 32767"),

@@ -31,6 +31,23 @@ def test_goals_have_names_of_their_own() -> None:
 def test_depthwise_is_a_goal_only_where_it_exists() -> None:
     assert "GEMM: DEPTHWISE accumulates" in goals(TINY)
     assert "GEMM: DEPTHWISE accumulates" not in goals(every_variant()["deep"])
+    assert "GEMM: DEPTHWISE3 from row 3 of 4" in goals(TINY)
+    assert "DEPTHWISE3" not in "".join(goals(load_variant("vta")))
+
+
+def test_where_three_taps_lie() -> None:
+    """Rows 5 to 7 with vectors 1 to 3 of a weight row, then 6 to 8 with those of the next one."""
+    load = "LOAD memory=UOP_GEMM blocks=1 rows=1 cols=1\n"
+    line = f"GEMM mode=DEPTHWISE3 uop_end=1 {ONCE.replace('extent2=1', 'extent2=2')}"
+    found = met(f"{load}{line} inp_base=5 inp_factor2=1 wgt_base=1 wgt_factor2=8")
+    assert {goal for goal in found if goal.startswith("GEMM: DEPTHWISE3")} == {
+        "GEMM: DEPTHWISE3 accumulates",
+        "GEMM: DEPTHWISE3 from row 1 of 4",
+        "GEMM: DEPTHWISE3 from row 2 of 4",
+        "GEMM: DEPTHWISE3 up to the inner vector of a weight row",
+        "GEMM: DEPTHWISE3 inp moves by 1",
+        "GEMM: DEPTHWISE3 wgt moves by a weight row",
+    }
 
 
 def test_a_chain_of_vectors() -> None:

@@ -7,7 +7,7 @@ from daedal.isa.instruction import Instruction
 from daedal.isa.microcode import decode_uops
 from daedal.isa.numerics import requantize
 from daedal.isa.semantics import State, execute
-from daedal.isa.table import AluOp, Opcode, Unit
+from daedal.isa.table import AluOp, GemmMode, Opcode, Unit
 from daedal.isa.variant import Variant, load_variant
 from tests.support.random_programs import random_program
 
@@ -55,10 +55,11 @@ def naive_gemm(state: State, instruction: Instruction) -> None:
         for b in range(array.batch):
             for o in range(array.block_out):
                 total = 0 if fresh else int(state.acc[step["acc"], b, o])
-                if instruction.mode == 1:
-                    row, vector = divmod(step["wgt"], array.block_out)
-                    total += int(state.inp[step["inp"], b, o]) * int(state.wgt[row, vector, o])
-                else:
+                for tap in range({0: 0, 1: 1, 2: 3}[instruction.mode]):
+                    row, vector = divmod(step["wgt"] + tap, array.block_out)
+                    x = int(state.inp[step["inp"] + tap, b, o])
+                    total += x * int(state.wgt[row, vector, o])
+                if instruction.mode == 0:
                     for i in range(array.block_in):
                         x = int(state.inp[step["inp"], b, i])
                         total += x * int(state.wgt[step["wgt"], o, i])
@@ -154,8 +155,13 @@ def fill(state: State, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
-@pytest.mark.parametrize("seed", range(4))
-def test_compute_instructions_match_plain_loops(variant: Variant, seed: int) -> None:
+def test_compute_instructions_match_plain_loops(variant: Variant) -> None:
+    modes = set().union(*(modes_that_match_plain_loops(variant, seed) for seed in range(4)))
+    assert modes == {int(mode) for mode in GemmMode.of(variant)}
+
+
+def modes_that_match_plain_loops(variant: Variant, seed: int) -> set[int]:
+    """Compare the instructions of a random program; the modes of GEMM among them."""
     rng = np.random.default_rng(seed)
     case = random_program(variant, seed, length=60)
     ours, naive = State(variant), State(variant)
@@ -163,7 +169,7 @@ def test_compute_instructions_match_plain_loops(variant: Variant, seed: int) -> 
     size = case.program.region_bytes[0]
     memory[:size] = np.frombuffer(case.program.constants, dtype=np.uint8)
     bases = np.cumsum([0, *case.program.region_bytes[:3]]).tolist()
-    kinds = set()
+    kinds, modes = set(), set()
     for instruction in case.program.instructions:
         if instruction.opcode is Opcode.LOAD and instruction.memory >= 5:
             for state in (ours, naive):
@@ -181,9 +187,11 @@ def test_compute_instructions_match_plain_loops(variant: Variant, seed: int) -> 
         else:
             naive_alu(naive, instruction)
         kinds.add((instruction.opcode, instruction.values.get("operation", 0)))
+        modes.add(instruction.values.get("mode", 0))
         assert (ours.acc == naive.acc).all(), instruction
         assert (ours.out == naive.out).all(), instruction
     assert len(kinds) > 3
+    return modes
 
 
 def test_load_places_pads_around_each_plane() -> None:

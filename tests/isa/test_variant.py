@@ -58,6 +58,16 @@ def test_fingerprint_depends_on_parameters_and_not_on_the_name() -> None:
             {"multiplier_style": "packed", "block_out": 1, "depthwise_taps": 0},
             'array.multiplier_style "packed" needs block_out of at least 2',
         ),
+        ({"depthwise_taps": 2}, "array.depthwise_taps must be 0, 1 or 3, not 2"),
+        (
+            {"depthwise_taps": 3, "block_in": 4, "block_out": 4, "multiplier_style": "packed"},
+            'array.depthwise_taps of 3 needs block_in of at least 6 with multiplier_style "packed"'
+            ", so that every tap finds an activation of its own, not 4; set depthwise_taps = 1",
+        ),
+        (
+            {"depthwise_taps": 3, "block_in": 2, "block_out": 2, "multiplier_style": "lut"},
+            'array.depthwise_taps of 3 needs block_in of at least 3 with multiplier_style "lut"',
+        ),
         ({"nonsense": 1}, "a variant has no parameter 'nonsense'"),
     ],
 )

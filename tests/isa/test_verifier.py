@@ -50,6 +50,15 @@ STORE = "STORE memory=ACC base=outputs blocks=1 rows=1 cols=1"
         ("LOAD row=511 blocks=1 rows=1 cols=2\nFINISH", "must stay below 512 rows of scratchpad"),
         ("LOAD memory=UOP_ALU base=inputs blocks=1 rows=1 cols=1\nFINISH", "must be loaded from"),
         ("LOAD pop=LOAD\nFINISH", "LOAD.pop must name other units, not its own"),
+        (
+            f"{GEMM} mode=DEPTHWISE3\nLOAD memory=INP row=2 blocks=1 rows=1 cols=1\nFINISH",
+            "instruction 1 (LOAD) writes row 2 of scratchpad 'inp' while instruction 0 (GEMM)",
+        ),
+        (f"{GEMM} mode=DEPTHWISE3 inp_base=510\nFINISH", "GEMM.inp must stay below 510 rows"),
+        (
+            f"{GEMM} mode=DEPTHWISE3 wgt_base=14\nFINISH",
+            "GEMM.wgt must name 3 vectors of one weight row of 8, not vector 14 and those after",
+        ),
     ],
 )
 def test_violations_are_named(text: str, message: str) -> None:
@@ -61,6 +70,17 @@ def test_violations_are_named(text: str, message: str) -> None:
 def test_an_ordered_program_passes() -> None:
     report = verify(program(f"{LOAD}{GEMM} pop=LOAD push=STORE\n{STORE} pop=GEMM\nFINISH"))
     assert (report.instructions, report.tokens, report.most_tokens) == (4, 2, 1)
+
+
+def test_three_taps_read_three_rows_and_no_more() -> None:
+    """Rows on both sides of them, and another weight row, may be written meanwhile."""
+    load = "LOAD memory={} row={} blocks=1 rows=1 cols=1\n"
+    taps = f"{GEMM} mode=DEPTHWISE3 inp_base=5 wgt_base=13\n"
+    near = [load.format(*place) for place in (("INP", 4), ("INP", 8), ("WGT", 0), ("WGT", 2))]
+    verify(program(taps + "".join(near) + "FINISH"))
+    for place in (("INP", 5), ("INP", 6), ("INP", 7), ("WGT", 1)):
+        with pytest.raises(VerificationError, match="must be ordered by tokens"):
+            verify(program(taps + load.format(*place) + "FINISH"))
 
 
 def test_counter_overflow_needs_no_unlucky_timing() -> None:

@@ -40,6 +40,13 @@ UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
 SIDES = ("top", "bottom", "left", "right")
 AMOUNTS = ("negative", "zero", "inside", "beyond")
 _SHIFTS = frozenset({"left", "right", "right_even"})
+_SLIDING = (
+    *(f"from row {k} of 4" for k in range(4)),
+    *(f"up to the {which} vector of a weight row" for which in ("first possible", "inner", "last")),
+    "up to the last row",
+    *(f"inp moves by {step}" for step in ("1", "2", "3 and more")),
+    *(f"wgt moves by {step}" for step in ("1", "a weight row")),
+)
 
 
 def goals(variant: Variant) -> list[str]:
@@ -66,9 +73,10 @@ def _instruction_goals(variant: Variant) -> Iterator[str]:
         yield f"LOAD: from {BASES[base]}"
     for field in ("blocks", "rows", "cols"):
         yield from (f"{unit.name}: {field} is 0" for unit in (Unit.LOAD, Unit.STORE))
-    for mode in GemmMode:
-        if mode is GemmMode.DENSE or variant.array.depthwise_taps:
-            yield from (f"GEMM: {mode.name} {text}" for text in ("accumulates", "overwrites"))
+    for mode in GemmMode.of(variant):
+        yield from (f"GEMM: {mode.name} {text}" for text in ("accumulates", "overwrites"))
+        if mode.taps > 1:
+            yield from (f"GEMM: {mode.name} {text}" for text in _SLIDING)
     for op in AluOp:
         for target in OutMemory:
             for form in ("register", "immediate") if op.formula is not None else ("register",):
@@ -279,6 +287,8 @@ class _Reader:
             return
         mode = GemmMode(instruction.mode).name
         yield f"GEMM: {mode} {'overwrites' if steps.restart.any() else 'accumulates'}"
+        if GemmMode(instruction.mode).taps > 1:
+            yield from (f"GEMM: {mode} {text}" for text in self._sliding(instruction, steps.rows))
         begin = self.steps["acc"]
         seen = self.last["acc"]
         for row, restart in zip(steps.rows["acc"].tolist(), steps.restart.tolist(), strict=True):
@@ -291,6 +301,28 @@ class _Reader:
                     yield "hazard: GEMM acc across instructions"
             seen[row] = now
             self.steps["acc"] += 1
+
+    def _sliding(self, instruction: Instruction, rows: dict[str, np.ndarray]) -> Iterator[str]:
+        """Where the windows of several taps lie, and how they move."""
+        vectors = self.variant.array.block_out
+        taps = GemmMode(instruction.mode).taps
+        depth = scratchpad(self.variant, Memory.INP).depth_rows
+        yield from (f"from row {k} of 4" for k in np.unique(rows["inp"] % 4))
+        if rows["inp"].max() == depth - taps:
+            yield "up to the last row"
+        for lane in np.unique(rows["wgt"] % vectors):
+            names = {0: "first possible", vectors - taps: "last"}
+            yield f"up to the {names.get(int(lane), 'inner')} vector of a weight row"
+        for level in range(LOOPS):
+            if getattr(instruction, f"extent{level}") < 2:
+                continue
+            if step := getattr(instruction, f"inp_factor{level}"):
+                yield f"inp moves by {step if step < 3 else '3 and more'}"
+            if step := getattr(instruction, f"wgt_factor{level}"):
+                if step == 1:
+                    yield "wgt moves by 1"
+                elif step % vectors == 0:
+                    yield "wgt moves by a weight row"
 
     def _alu(self, instruction: Instruction) -> Iterator[str]:
         operation = AluOp(instruction.operation)

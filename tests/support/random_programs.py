@@ -241,9 +241,15 @@ def _distinct(variant: Variant, instruction: Instruction) -> bool:
 
 
 def _loop_fields(
-    draft: _Draft, unit: Unit, windows: Mapping[str, list[tuple[int, int]]]
+    draft: _Draft,
+    unit: Unit,
+    windows: Mapping[str, list[tuple[int, int]]],
+    factors: Mapping[str, tuple[int, ...]] | None = None,
 ) -> dict[str, int] | None:
-    """Loops, bases and a micro-op range whose rows stay in windows; None if the draw did not."""
+    """Loops, bases and a micro-op range whose rows stay in windows; None if the draw did not.
+
+    `factors` are the only ones of a field, where it is named.
+    """
     rng = draft.rng
     length = int(rng.integers(1, LONGEST_SEQUENCE + 1))
     begin = int(rng.integers(UOPS - length + 1))
@@ -261,7 +267,8 @@ def _loop_fields(
         rows = (words >> np.uint64(item.offset)).astype(np.int64) & ((1 << item.width) - 1)
         reach = 0
         for level in range(LOOPS):
-            factor = draft.pick(0, 0, 1, 1, 2, int(rng.integers(32))) & ((1 << item.width) - 1)
+            usual = (0, 0, 1, 1, 2, int(rng.integers(32)))
+            factor = draft.pick(*(factors or {}).get(name, usual)) & ((1 << item.width) - 1)
             values[f"{name}_factor{level}"] = factor
             reach += factor * (values[f"extent{level}"] - 1)
         low, high = int(rows.min()), int(rows.max()) + reach
@@ -277,17 +284,35 @@ def _loop_fields(
 def _gemm(draft: _Draft) -> Instruction:
     variant = draft.variant
     depthwise = variant.array.depthwise_taps > 0 and draft.chance(0.4)
+    mode = GemmMode.DEPTHWISE if depthwise else GemmMode.DENSE
+    if depthwise and variant.array.depthwise_taps > 1 and draft.chance(0.6):
+        mode = GemmMode.DEPTHWISE3
     vectors = variant.array.block_out if depthwise else 1
     windows = {
         "acc": draft.windows(Memory.ACC),
-        "inp": draft.windows(Memory.INP),
+        "inp": [(a, b - max(0, mode.taps - 1)) for a, b in draft.windows(Memory.INP)],
         "wgt": [(a * vectors, b * vectors) for a, b in draft.windows(Memory.WGT)],
     }
+    # Vectors of three taps stay in their rows where most strides are whole rows.
+    factors = {"wgt": (0, 1, vectors, 3 * vectors)} if mode.taps > 1 else None
     while True:
-        values = _loop_fields(draft, Unit.GEMM, windows)
-        if values is not None:
-            mode = GemmMode.DEPTHWISE if depthwise else GemmMode.DENSE
-            return Instruction.of(Opcode.GEMM, mode=int(mode), overwrite=draft.pick(0, 1), **values)
+        values = _loop_fields(draft, Unit.GEMM, windows, factors)
+        if values is None:
+            continue
+        instruction = Instruction.of(
+            Opcode.GEMM, mode=int(mode), overwrite=draft.pick(0, 1), **values
+        )
+        if mode.taps < 2 or _in_weight_rows(draft, instruction):
+            return instruction
+
+
+def _in_weight_rows(draft: _Draft, instruction: Instruction) -> bool:
+    """Whether no product of three taps takes vectors of two weight rows."""
+    try:
+        expand(draft.variant, instruction, draft.uops[Unit.GEMM])
+    except ProgramError:
+        return False
+    return True
 
 
 def _alu(draft: _Draft) -> Instruction:

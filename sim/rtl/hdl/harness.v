@@ -24,7 +24,7 @@ module harness #(
   localparam RESET_CYCLES = 16;
 
   localparam OP_RESET = 1, OP_WRITE = 2, OP_READ = 3, OP_START = 4, OP_WAIT = 5;
-  localparam OP_LOAD = 6, OP_DUMP = 7, OP_FILL = 8;
+  localparam OP_LOAD = 6, OP_DUMP = 7, OP_FILL = 8, OP_BREAK = 9;
   localparam STATUS_OK = 0, STATUS_RUNNING = 1, STATUS_TIMEOUT = 2, STATUS_SILENT = 3;
   localparam STATUS_BUS_ERROR = 4, STATUS_FILE = 5;
 
@@ -32,8 +32,9 @@ module harness #(
   reg        go         /* verilator public_flat_rw */ = 0;
   reg [3:0]  op         /* verilator public_flat_rw */ = 0;
   reg [31:0] op_address /* verilator public_flat_rw */ = 0;  // control byte address, or memory word
-  reg [31:0] op_data    /* verilator public_flat_rw */ = 0;  // control data, or fill pattern
-  reg [31:0] op_count   /* verilator public_flat_rw */ = 0;  // memory words
+  reg [31:0] op_data    /* verilator public_flat_rw */ = 0;  // control data, fill pattern, or for
+                                                             // BREAK 1: the memory keeps its bursts
+  reg [31:0] op_count   /* verilator public_flat_rw */ = 0;  // memory words, or cycles of a BREAK
   reg [63:0] op_limit   /* verilator public_flat_rw */ = 0;  // cycles since the start write
   reg [63:0] op_pause   /* verilator public_flat_rw */ = 0;  // WAIT reports RUNNING at this cycle
   reg [63:0] wave_begin /* verilator public_flat_rw */ = 0;  // dump cycles [begin, end)
@@ -61,11 +62,16 @@ module harness #(
   reg [31:0] result     /* verilator public_flat_rw */ = 0;  // control read data
   reg [63:0] run_cycles /* verilator public_flat_rw */ = 0;  // start write to interrupt
   reg [7:0]  violation  /* verilator public_flat_rw */ = 0;  // first AXI rule broken since reset
+  // Bursts that the memory had open when WAIT ended: reads, and writes before and after their last W.
+  reg [6:0]  open_reads      /* verilator public_flat_rw */ = 0;
+  reg [6:0]  open_unwritten  /* verilator public_flat_rw */ = 0;
+  reg [6:0]  open_unanswered /* verilator public_flat_rw */ = 0;
 
   // ---- clock and reset --------------------------------------------------------------------------
   reg ap_clk = 0;
   always #5 ap_clk = ~ap_clk;
   reg ap_rst_n = 0;
+  reg memory_rst_n = 0;
 
   // ---- the accelerator and its memory -------------------------------------------------------------
   wire interrupt;
@@ -115,7 +121,7 @@ module harness #(
   daedal_dram #(
       .DATA_BITS(DATA_BITS), .ADDR_BITS(ADDR_BITS), .ID_BITS(ID_BITS), .WORDS(WORDS)
   ) dram (
-      .clk(ap_clk), .rst(!ap_rst_n),
+      .clk(ap_clk), .rst(!memory_rst_n),
       .cfg_read_latency(cfg_read_latency), .cfg_write_latency(cfg_write_latency),
       .cfg_max_reads(cfg_max_reads), .cfg_max_writes(cfg_max_writes),
       .cfg_shared(cfg_shared), .cfg_beat_cycles(cfg_beat_cycles), .cfg_stall(cfg_stall), .cfg_extra_latency(cfg_extra_latency),
@@ -164,6 +170,7 @@ module harness #(
   reg        interrupt_was = 0;
   reg        fired = 0;
   reg [15:0] patience = 0;
+  reg [15:0] reset_cycles = RESET_CYCLES;
 
   wire address_taken = !control_awvalid || control_awready;
   wire data_taken = !control_wvalid || control_wready;
@@ -193,8 +200,10 @@ module harness #(
         status <= STATUS_OK;
         patience <= 0;
         case (op)
-          OP_RESET: begin
+          OP_RESET, OP_BREAK: begin  // a BREAK is a reset in the middle of a run
             ap_rst_n <= 0;
+            memory_rst_n <= op == OP_BREAK && op_data[0];
+            reset_cycles <= op == OP_BREAK ? op_count[15:0] : RESET_CYCLES;
             state <= RESETTING;
           end
           OP_WRITE, OP_START: begin
@@ -244,8 +253,11 @@ module harness #(
         control_wvalid <= 0;
         control_arvalid <= 0;
         control_ready <= 0;
-        if (patience == RESET_CYCLES - 1) ap_rst_n <= 1;
-        if (patience == RESET_CYCLES) begin
+        if (patience == reset_cycles - 1) begin
+          ap_rst_n <= 1;
+          memory_rst_n <= 1;
+        end
+        if (patience == reset_cycles) begin
           done <= ~done;
           state <= IDLE;
         end
@@ -282,6 +294,9 @@ module harness #(
 
       WAITING: if (fired || run_cycles >= op_limit || run_cycles >= op_pause) begin
         if (!fired) status <= run_cycles >= op_limit ? STATUS_TIMEOUT : STATUS_RUNNING;
+        open_reads <= dram.read_tail - dram.read_head;
+        open_unwritten <= dram.write_tail - dram.ack_tail;
+        open_unanswered <= dram.ack_tail - dram.ack_head;
         done <= ~done;
         state <= IDLE;
       end

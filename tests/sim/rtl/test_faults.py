@@ -9,7 +9,14 @@ from daedal.isa.memory_model import memory_model
 from daedal.isa.program import Program
 from daedal.isa.registers import ErrorCode, register
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import LoadMemory, Opcode, Unit, instruction_bytes
+from daedal.isa.table import (
+    GemmMode,
+    LoadMemory,
+    Opcode,
+    Unit,
+    instruction_bytes,
+    instruction_layout,
+)
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.job import Faults, Job
 from daedal.sim.rtl.launch import Launch, launch_job, launch_outcome
@@ -152,6 +159,39 @@ def test_rows_out_of_range_are_an_error(tmp_path) -> None:
     row = scratchpad(TINY, Memory.INP).depth_rows - 63
     bad = faulty(load(), load(row=row), FINISH)
     assert seen(outcomes(bad, None, tmp_path)) == (ErrorCode.ROW_RANGE, Unit.LOAD, 1)
+
+
+def multiply(**fields: int) -> Instruction:
+    """One product; an empty micro-op memory names row 0 of everything."""
+    values = {"uop_end": 1, "extent0": 1, "extent1": 1, "extent2": 1}
+    return Instruction.of(Opcode.GEMM, **{**values, **fields})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"inp_base": scratchpad(TINY, Memory.INP).depth_rows - 2},
+        {"inp_base": 1, "inp_factor2": 3, "extent2": 171},
+        {"wgt_base": TINY.array.block_out - 2},
+        {"wgt_base": 3 * TINY.array.block_out, "wgt_factor1": 1, "extent1": 7},
+    ],
+)
+def test_three_taps_of_which_one_is_not_there_are_an_error(
+    fields: dict[str, int], tmp_path
+) -> None:
+    good = multiply(mode=GemmMode.DEPTHWISE3)
+    zeros = load(memory=LoadMemory.UOP_GEMM, cols=256, push=unit_mask([Unit.GEMM]))
+    first = good.replace(pop=unit_mask([Unit.LOAD]))
+    bad = faulty(zeros, first, good.replace(**fields), good, FINISH)
+    assert seen(outcomes(bad, None, tmp_path)) == (ErrorCode.ROW_RANGE, Unit.GEMM, 2)
+
+
+def test_an_unknown_mode_is_an_error(tmp_path) -> None:
+    zeros = load(memory=LoadMemory.UOP_GEMM, cols=256, push=unit_mask([Unit.GEMM]))
+    bad = faulty(zeros, multiply(pop=unit_mask([Unit.LOAD])), multiply(), FINISH)
+    mode = instruction_layout(TINY, Opcode.GEMM)["mode"]
+    ended = outcomes(bad, patched(bad, 2, Opcode.GEMM | 3 << mode.offset), tmp_path)
+    assert seen(ended) == (ErrorCode.ILLEGAL_INSTRUCTION, Unit.GEMM, 2)
 
 
 def patched(launch: Launch, index: int, word: int) -> Job:

@@ -10,6 +10,7 @@ import pytest
 from daedal.isa.errors import DeviceError, ProgramError
 from daedal.isa.memory_model import PRESETS, MemoryModel, memory_model
 from daedal.sim.rtl.build import Built, build_simulator
+from daedal.sim.rtl.intervention import Intervention
 from daedal.sim.rtl.job import Faults, Job
 from daedal.sim.rtl.run import RunProgress, run_jobs
 from tests.sim.rtl.conftest import WORDS
@@ -234,6 +235,56 @@ def test_an_interrupted_run_leaves_no_child_and_no_files(
     with pytest.raises(KeyboardInterrupt):
         run_jobs(standin, [forever], work_dir=tmp_path, progress=interrupt, pause_cycles=1000)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_is_reset_at_the_cycle_asked_for(standin: Built, tmp_path: Path, data: bytes) -> None:
+    for memory in (True, False):
+        cut = Intervention(at_cycle=100, reset_cycles=3, reset_memory=memory)
+        jobs = [
+            replace(copy_job(data), interventions=(cut,)),
+            # Afterwards the memory may still have bursts open: only a reset of it helps.
+            replace(copy_job(data), reset_before=not memory),
+        ]
+        broken, well = run_jobs(standin, jobs, work_dir=tmp_path, pause_cycles=70)
+        assert (broken.was_reset, broken.timed_out) == (True, False)
+        assert broken.cycles == 101
+        (seen,) = broken.open_bursts
+        assert seen.total > 0
+        assert (well.was_reset, well.memory[0]) == (False, data)
+
+
+def test_a_register_is_written_while_a_job_runs(
+    standin: Built, tmp_path: Path, data: bytes
+) -> None:
+    late = Intervention(at_cycle=50, write=(SOURCE, 0x40))
+    too_late = Intervention(at_cycle=19_000, write=(SOURCE, 0x80))
+    plain, changed = run_jobs(
+        standin,
+        [copy_job(data), replace(copy_job(data), interventions=(late, too_late))],
+        work_dir=tmp_path,
+    )
+    assert (plain.registers, changed.registers) == ((0, 0), (0, 0x40))
+    assert (len(plain.open_bursts), len(changed.open_bursts)) == (1, 2)
+    assert plain.open_bursts[0].total == 0
+
+
+def test_interventions_that_cannot_be_are_refused(
+    standin: Built, bare_standin: Built, tmp_path: Path
+) -> None:
+    def refused(built: Built, message: str, *items: Intervention) -> None:
+        with pytest.raises(ProgramError, match=message):
+            run_jobs(built, [Job(start=(0, 1), interventions=items)], work_dir=tmp_path)
+
+    early, late = Intervention(5), Intervention(9, write=(0, 1))
+    refused(bare_standin, "interventions need the simulator of `build_simulator`", early)
+    with pytest.raises(ProgramError, match="interventions need the simulator"):
+        run_jobs(bare_standin, [Job(start=(0, 1), reset_memory=False)], work_dir=tmp_path)
+    refused(standin, r"in the order of their cycles, not \[9, 5\]", late, early)
+    refused(standin, "a reset ends the run: it must be the last intervention", early, late)
+    with pytest.raises(ProgramError, match="comes in cycle 1 or later, not 0"):
+        Intervention(0)
+    with pytest.raises(ProgramError, match="reset_cycles must be 1 to 65535, not 0"):
+        Intervention(1, reset_cycles=0)
 
 
 def test_jobs_that_cannot_be_are_refused(standin: Built, tmp_path: Path) -> None:
