@@ -119,7 +119,8 @@ def _array_packer(kind: ArrayType, what: str) -> Packer:
             not isinstance(value, np.ndarray)
             or value.dtype != dtype
             or value.ndim != 1
-            or not value.flags.c_contiguous
+            or not (flags := value.flags).c_contiguous
+            or not flags.writeable
         ):
             raise KernelError(f"{what} must be {_wanted(dtype)}, not {_describe(value)}")
         values.append(value.__array_interface__["data"][0])
@@ -129,14 +130,15 @@ def _array_packer(kind: ArrayType, what: str) -> Packer:
 
 
 def _wanted(dtype: np.dtype[Any]) -> str:
-    return f"a 1-D C-contiguous array of {dtype.name}"
+    return f"a 1-D C-contiguous writable array of {dtype.name}"
 
 
 def _describe(value: Any) -> str:
     if not isinstance(value, np.ndarray):
         return type(value).__name__
     layout = "contiguous" if value.flags.c_contiguous else "strided"
-    return f"a {value.ndim}-D {layout} array of {value.dtype.name}"
+    access = "writable" if value.flags.writeable else "read-only"
+    return f"a {value.ndim}-D {layout} {access} array of {value.dtype.name}"
 
 
 def _record_packer(kind: RecordType, what: str) -> Packer:

@@ -20,16 +20,20 @@ class Cpu:
         LLVM's name of the processor, such as ``znver4``.
     features
         Names of what it has beyond its architecture, such as ``avx512vnni``.
+    lacking
+        Names of what it does not have. A virtual machine may hide what `name` promises.
     """
 
     triple: str
     name: str
     features: frozenset[str]
+    lacking: frozenset[str] = frozenset()
 
     @property
     def feature_text(self) -> str:
-        """Features in LLVM's form, sorted."""
-        return ",".join(f"+{feature}" for feature in sorted(self.features))
+        """Both in LLVM's form, each sorted."""
+        there = [f"+{name}" for name in sorted(self.features)]
+        return ",".join([*there, *(f"-{name}" for name in sorted(self.lacking))])
 
 
 @lru_cache(maxsize=1)
@@ -40,4 +44,5 @@ def host_cpu() -> Cpu:
         triple=llvm.get_process_triple(),
         name=llvm.get_host_cpu_name(),
         features=frozenset(name for name, there in features.items() if there),
+        lacking=frozenset(name for name, there in features.items() if not there),
     )

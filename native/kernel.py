@@ -11,8 +11,8 @@ result: ``i64``, ``f64``, ``bool`` or ``None``. Parameters are
 
 - scalars: ``i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 bool``; an integer is converted to the declared
   width when it comes in;
-- arrays: ``Array[T]``, T any of these but bool: 1-D C-contiguous numpy arrays of that dtype,
-  changed in place. They may overlap. No size is passed beside them: ``len(a)``;
+- arrays: ``Array[T]``, T any of these but bool: 1-D C-contiguous writable numpy arrays of that
+  dtype, changed in place. They may overlap. No size is passed beside them: ``len(a)``;
 - records: classes decorated with ``@record`` whose fields are ``i64``, ``f64``, ``bool`` or arrays.
   Scalar fields are copied in at the call and copied back on return; nested calls share them. One
   record cannot be passed twice in one call. ``s.cycle += 1`` and ``s.busy[u] += 1`` both work; an
@@ -45,24 +45,26 @@ does not count from the end), ``x // 0`` is x and ``x % 0`` is 0, a shift by 64 
 negative amount) gives 0 (``>>``: the sign), a float out of range becomes the nearest integer, and
 ``x / 0.0`` is infinite or not a number. Plain Python and ``checked`` raise instead.
 
-Cost: about two microseconds per call, and a fraction of one per record field. Machine code is kept
+Cost: some three microseconds per call, a fraction of one per array or record field. Code is kept
 on disk, see `daedal.native.cache`; the key is what the kernel and all it calls consist of.
 """
 
 import functools
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from daedal.isa.errors import KernelError
 from daedal.native.cache import ObjectCache
 from daedal.native.call import MachineCall
 from daedal.native.codegen import assembly_text, compile_text, load_object
+from daedal.native.intrinsic import Intrinsic
 from daedal.native.module_text import ENTRY, module_text
 from daedal.native.plain import plain_call
 from daedal.native.scope import reachable, sources_text
 from daedal.native.signature import Signature, signature_of, where
+from daedal.native.specialize import with_names
 
 __all__ = ["Kernel", "kernel"]
 
@@ -110,6 +112,14 @@ class Kernel:
         """Make it ready to run, as the first call does. Raises KernelError as written above."""
         self._calls[checked] = self._made(cache or ObjectCache(), checked)
 
+    def specialized(self, names: Mapping[str, Any]) -> "Kernel":
+        """A kernel of the same source in which some module-level names mean something else.
+
+        So one source serves machines of all sizes, each with its sizes as constants. The names
+        mean the same in every kernel and intrinsic that it calls.
+        """
+        return _specialized(self, names, {})
+
     def llvm(self, *, checked: bool = False) -> str:
         """LLVM's text before optimization."""
         return module_text(self, checked=checked)
@@ -131,6 +141,21 @@ class Kernel:
         sources = sources_text(self, checked=checked)
         data = cache.get(sources, lambda: compile_text(module_text(self, checked=checked)))
         return MachineCall(load_object(data, ENTRY), self, reachable(self)[0])
+
+
+def _specialized(item: Kernel, names: Mapping[str, Any], known: dict[int, Kernel]) -> Kernel:
+    made = Kernel(with_names(item.function, names))
+    known[id(item)] = made
+    seen = made.function.__globals__
+    for name in item.function.__code__.co_names:
+        value = seen.get(name)
+        if name in names:
+            continue
+        if isinstance(value, Kernel):
+            seen[name] = known.get(id(value)) or _specialized(value, names, known)
+        elif isinstance(value, Intrinsic):
+            seen[name] = value.specialized(names)
+    return made
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

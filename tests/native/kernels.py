@@ -1,6 +1,8 @@
 """Kernels for the tests: each uses a few parts of the language."""
 
 import enum
+from collections.abc import Mapping
+from typing import Any
 
 from daedal.native.intrinsic import intrinsic
 from daedal.native.kernel import kernel
@@ -234,7 +236,7 @@ def calls_faults(a: Array[i64], index: i64) -> i64:
     return found
 
 
-def _pair_sum_text() -> str:
+def _pair_sum_text(names: Mapping[str, Any]) -> str:
     return """
 declare i64 @llvm.vector.reduce.add.v2i64(<2 x i64>)
 define internal i64 @SELF(ptr %a, i64 %a.len, i64 %at) alwaysinline {

@@ -1,0 +1,39 @@
+"""The machine as the kernels see it: one record of flat arrays."""
+
+from daedal.native.record import record
+from daedal.native.types import Array, i8, i16, i32, i64, u64
+
+__all__ = ["Machine"]
+
+
+@record
+class Machine:
+    """Views of an `isa.semantics.State` and of external memory, and where the run stands.
+
+    `inp`, `wgt`, `acc`, `out`, `bias`, `multiplier`, `shift` and the micro-ops are the state's own
+    arrays. `inp_pairs` (rows, batch, pairs, 2) and `wgt_pairs` (rows, parts, pairs, lanes, 2) are
+    16-bit copies that LOAD keeps up to date: a part is `Shape.lanes` outputs. `memory8` to
+    `memory64` are one memory in elements of several widths. `table` is the program as
+    `columns.columns` gives it. `tokens` counts by ``source * 5 + target``.
+    """
+
+    position: i64
+    missing: i64
+    inp: Array[i64]
+    wgt: Array[i64]
+    acc: Array[i64]
+    out: Array[i64]
+    bias: Array[i64]
+    multiplier: Array[i64]
+    shift: Array[i64]
+    gemm_uops: Array[u64]
+    alu_uops: Array[u64]
+    inp_pairs: Array[i16]
+    wgt_pairs: Array[i16]
+    memory8: Array[i8]
+    memory16: Array[i16]
+    memory32: Array[i32]
+    memory64: Array[i64]
+    bases: Array[i64]
+    table: Array[i64]
+    tokens: Array[i64]

@@ -1,0 +1,271 @@
+"""LOAD and STORE as kernels: strided tiles with pads between memory and the scratchpads."""
+
+from daedal.isa.table import LoadMemory, OutMemory
+from daedal.native.kernel import kernel
+from daedal.native.types import i64
+from daedal.sim.functional.columns import LoadColumn, StoreColumn
+from daedal.sim.functional.machine import Machine
+from daedal.sim.functional.shape import Shape
+
+__all__ = ["load", "pair_up", "store"]
+
+WORD_BYTES = 8
+"""Bases are multiples of this here, so that every element lies in one element of a memory view."""
+
+
+@kernel
+def wrapped(value: i64, bits: i64) -> i64:
+    """`isa.numerics.wrap`."""
+    return i64(value << 64 - bits) >> 64 - bits
+
+
+@kernel
+def element(m: Machine, at: i64, k: i64, bits: i64) -> i64:
+    """Element `k`, signed, of those of `bits` bits that begin at byte `at`."""
+    if bits == 4:
+        pair = m.memory8[at + (k >> 1)]
+        return wrapped(pair >> (k & 1) * 4, 4)
+    if bits == 8:
+        return m.memory8[at + k]
+    if bits == 16:
+        return m.memory16[(at >> 1) + k]
+    if bits == 32:
+        return m.memory32[(at >> 2) + k]
+    return m.memory64[(at >> 3) + k]
+
+
+@kernel
+def packed_bits(m: Machine, at: i64, offset: i64, width: i64) -> i64:
+    """`width` bits, at most 63, unsigned, of the entry at byte `at`; bit 0 is the lowest."""
+    word = (at >> 3) + (offset >> 6)
+    shift = offset & 63
+    low = m.memory64[word] >> shift & ((1 << 64 - shift) - 1 if shift > 0 else -1)
+    if shift + width > 64:
+        low |= m.memory64[word + 1] << 64 - shift
+    return low & (1 << width) - 1
+
+
+@kernel
+def pair_input(m: Machine, row: i64) -> None:
+    """Bring the copy in pairs of one INP row up to date."""
+    for b in range(Shape.batch):
+        to = row * Shape.inp_pairs + b * 2 * Shape.pairs
+        first = row * Shape.inp_row + b * Shape.block_in
+        for i in range(Shape.block_in):
+            m.inp_pairs[to + i] = m.inp[first + i]
+
+
+@kernel
+def pair_weights(m: Machine, row: i64) -> None:
+    """Bring the copy in pairs of one WGT row up to date."""
+    for part in range(Shape.block_out // Shape.lanes):
+        to = row * Shape.wgt_pairs + part * 2 * Shape.pairs * Shape.lanes
+        first = row * Shape.wgt_row + part * Shape.lanes * Shape.block_in
+        for lane in range(Shape.lanes):
+            for i in range(Shape.block_in):
+                pair = (i >> 1) * Shape.lanes + lane
+                weight = m.wgt[first + lane * Shape.block_in + i]
+                m.wgt_pairs[to + 2 * pair + (i & 1)] = weight
+
+
+@kernel
+def pair_up(m: Machine) -> None:
+    """Bring both copies up to date, whatever has been written to the state."""
+    for row in range(Shape.inp_depth):
+        pair_input(m, row)
+    for row in range(Shape.wgt_depth):
+        pair_weights(m, row)
+
+
+@kernel
+def load_parameters(m: Machine, row: i64, at: i64) -> None:
+    """One PAR row."""
+    size = Shape.par_memory_bits // 8
+    m_offset = Shape.acc_bits
+    s_offset = Shape.acc_bits + Shape.multiplier_bits
+    for k in range(Shape.block_out):
+        to = row * Shape.block_out + k
+        m.bias[to] = wrapped(packed_bits(m, at + k * size, 0, Shape.acc_bits), Shape.acc_bits)
+        m.multiplier[to] = packed_bits(m, at + k * size, m_offset, Shape.multiplier_bits)
+        m.shift[to] = packed_bits(m, at + k * size, s_offset, Shape.shift_bits)
+
+
+@kernel
+def load_rows(m: Machine, memory: i64, first: i64, count: i64, at: i64) -> None:
+    """`count` rows from `first` on, densely from byte `at`."""
+    if memory == LoadMemory.INP:
+        size = Shape.inp_row * Shape.inp_bits // 8
+        for row in range(count):
+            for k in range(Shape.inp_row):
+                value = element(m, at + row * size, k, Shape.inp_bits)
+                m.inp[(first + row) * Shape.inp_row + k] = value
+            pair_input(m, first + row)
+    elif memory == LoadMemory.WGT:
+        size = Shape.wgt_row * Shape.wgt_bits // 8
+        for row in range(count):
+            for k in range(Shape.wgt_row):
+                value = element(m, at + row * size, k, Shape.wgt_bits)
+                m.wgt[(first + row) * Shape.wgt_row + k] = value
+            pair_weights(m, first + row)
+    elif memory == LoadMemory.ACC:
+        for k in range(count * Shape.acc_row):
+            value = element(m, at, k, Shape.acc_memory_bits)
+            m.acc[first * Shape.acc_row + k] = wrapped(value, Shape.acc_bits)
+    elif memory == LoadMemory.ACC_NARROW:
+        for k in range(count * Shape.acc_row):
+            m.acc[first * Shape.acc_row + k] = element(m, at, k, Shape.inp_bits)
+    elif memory == LoadMemory.PAR:
+        size = Shape.block_out * Shape.par_memory_bits // 8
+        for row in range(count):
+            load_parameters(m, first + row, at + row * size)
+    elif memory == LoadMemory.UOP_GEMM:
+        for k in range(count * Shape.uops_per_row):
+            m.gemm_uops[first * Shape.uops_per_row + k] = m.memory64[(at >> 3) + k]
+    else:
+        for k in range(count * Shape.uops_per_row):
+            m.alu_uops[first * Shape.uops_per_row + k] = m.memory64[(at >> 3) + k]
+
+
+@kernel
+def pad_rows(m: Machine, memory: i64, first: i64, count: i64, value: i64) -> None:
+    """`count` rows from `first` on, all elements the pad value."""
+    if memory == LoadMemory.INP:
+        kept = wrapped(value, Shape.inp_bits)
+        for row in range(count):
+            for k in range(Shape.inp_row):
+                m.inp[(first + row) * Shape.inp_row + k] = kept
+            pair_input(m, first + row)
+    else:
+        for k in range(count * Shape.acc_row):
+            m.acc[first * Shape.acc_row + k] = value
+
+
+@kernel
+def loaded_depth(memory: i64) -> i64:
+    """Rows of a LOAD's scratchpad; 0 for a code that means none."""
+    if memory == LoadMemory.INP:
+        return Shape.inp_depth
+    if memory == LoadMemory.WGT:
+        return Shape.wgt_depth
+    if memory == LoadMemory.ACC or memory == LoadMemory.ACC_NARROW:
+        return Shape.acc_depth
+    if memory == LoadMemory.PAR:
+        return Shape.par_depth
+    if memory == LoadMemory.UOP_GEMM:
+        return Shape.gemm_uop_depth
+    return Shape.alu_uop_depth if memory == LoadMemory.UOP_ALU else 0
+
+
+@kernel
+def loaded_bytes(memory: i64) -> i64:
+    """Bytes of a LOAD's row in memory."""
+    if memory == LoadMemory.INP:
+        return Shape.inp_row * Shape.inp_bits // 8
+    if memory == LoadMemory.WGT:
+        return Shape.wgt_row * Shape.wgt_bits // 8
+    if memory == LoadMemory.ACC:
+        return Shape.acc_row * Shape.acc_memory_bits // 8
+    if memory == LoadMemory.ACC_NARROW:
+        return Shape.acc_row * Shape.inp_bits // 8
+    if memory == LoadMemory.PAR:
+        return Shape.block_out * Shape.par_memory_bits // 8
+    return Shape.uops_per_row * WORD_BYTES
+
+
+@kernel
+def load(m: Machine, at: i64) -> bool:
+    """Run the LOAD at ``m.table[at]``; False, and nothing done, if it is not for this kernel.
+
+    That is where it is illegal, or where its base is no multiple of `WORD_BYTES`.
+    """
+    t = m.table
+    memory = t[at + LoadColumn.memory]
+    blocks = t[at + LoadColumn.blocks]
+    rows = t[at + LoadColumn.rows]
+    cols = t[at + LoadColumn.cols]
+    top = t[at + LoadColumn.pad_top]
+    left = t[at + LoadColumn.pad_left]
+    height = top + rows + t[at + LoadColumn.pad_bottom]
+    width = left + cols + t[at + LoadColumn.pad_right]
+    row_bytes = loaded_bytes(memory)
+    paddable = (
+        memory == LoadMemory.INP or memory == LoadMemory.ACC or memory == LoadMemory.ACC_NARROW
+    )
+    if height - rows + width - cols > 0 and not paddable:
+        return False
+    row = t[at + LoadColumn.row]
+    if row + blocks * height * width > loaded_depth(memory):
+        return False
+    base = m.bases[t[at + LoadColumn.base]]
+    begin = base + t[at + LoadColumn.offset_beats] * Shape.bus_bytes
+    row_stride = t[at + LoadColumn.row_stride_beats] * Shape.bus_bytes
+    block_stride = t[at + LoadColumn.block_stride_beats] * Shape.bus_bytes
+    if blocks > 0 and rows > 0 and cols > 0:
+        last = begin + (blocks - 1) * block_stride + (rows - 1) * row_stride + cols * row_bytes
+        if base < 0 or base % WORD_BYTES != 0 or last > len(m.memory8):
+            return False
+    value = t[at + LoadColumn.pad_value]
+    for block in range(blocks):
+        for y in range(height):
+            if top <= y < top + rows:
+                pad_rows(m, memory, row, left, value)
+                start = begin + block * block_stride + (y - top) * row_stride
+                load_rows(m, memory, row + left, cols, start)
+                pad_rows(m, memory, row + left + cols, width - left - cols, value)
+            else:
+                pad_rows(m, memory, row, width, value)
+            row += width
+    return True
+
+
+@kernel
+def put_element(m: Machine, at: i64, k: i64, bits: i64, value: i64) -> None:
+    """The inverse of `element`: keeps the low bits."""
+    if bits == 4:
+        shift = (k & 1) * 4
+        rest = m.memory8[at + (k >> 1)] & (0xF0 >> shift)
+        m.memory8[at + (k >> 1)] = rest | (value & 0xF) << shift
+    elif bits == 8:
+        m.memory8[at + k] = value
+    elif bits == 16:
+        m.memory16[(at >> 1) + k] = value
+    elif bits == 32:
+        m.memory32[(at >> 2) + k] = value
+    else:
+        m.memory64[(at >> 3) + k] = value
+
+
+@kernel
+def store(m: Machine, at: i64) -> bool:
+    """Run the STORE at ``m.table[at]``; False, and nothing done, as `load` has it."""
+    t = m.table
+    blocks = t[at + StoreColumn.blocks]
+    rows = t[at + StoreColumn.rows]
+    cols = t[at + StoreColumn.cols]
+    row = t[at + StoreColumn.row]
+    from_acc = t[at + StoreColumn.memory] == OutMemory.ACC
+    bits = Shape.acc_memory_bits if from_acc else Shape.out_bits
+    row_bytes = Shape.acc_row * bits // 8
+    if row + blocks * rows * cols > (Shape.acc_depth if from_acc else Shape.out_depth):
+        return False
+    if blocks == 0 or rows == 0 or cols == 0:
+        return True
+    base = m.bases[t[at + StoreColumn.base]]
+    begin = base + t[at + StoreColumn.offset_beats] * Shape.bus_bytes
+    row_stride = t[at + StoreColumn.row_stride_beats] * Shape.bus_bytes
+    block_stride = t[at + StoreColumn.block_stride_beats] * Shape.bus_bytes
+    last = begin + (blocks - 1) * block_stride + (rows - 1) * row_stride + cols * row_bytes
+    if base < 0 or base % WORD_BYTES != 0 or last > len(m.memory8):
+        return False
+    for block in range(blocks):
+        for y in range(rows):
+            start = begin + block * block_stride + y * row_stride
+            first = row * Shape.acc_row
+            if from_acc:
+                for k in range(cols * Shape.acc_row):
+                    put_element(m, start, k, Shape.acc_memory_bits, m.acc[first + k])
+            else:
+                for k in range(cols * Shape.acc_row):
+                    put_element(m, start, k, Shape.out_bits, m.out[first + k])
+            row += cols
+    return True
