@@ -91,12 +91,12 @@ def _alu_reads(
         else:
             c.alu_source = 1
     if target >= 0:
-        refused = target == taken or target == source
-        if refused or (store_first and store_bank == target):
+        granted = target != taken and target != source
+        if granted and not (store_first and store_bank == target):
+            c.alu_target = 1
+        else:
             _lose(c, _TARGET, target, t)
             missing = True
-        else:
-            c.alu_target = 1
     if missing:
         c.alu_try = t + 1
     else:

@@ -5,12 +5,12 @@ model. Output: a `Plan`.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from daedal.isa.errors import DeviceError
-from daedal.isa.instruction import Instruction, reads_destination, units_of
 from daedal.isa.latencies import (
     PAGE_BYTES,
     alu_latency_cycles,
@@ -20,7 +20,7 @@ from daedal.isa.latencies import (
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.program import Program
 from daedal.isa.registers import MARK_BYTES
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import UOP_BYTES, Memory, scratchpad
 from daedal.isa.table import (
     LOOPS,
     AluOp,
@@ -33,7 +33,7 @@ from daedal.isa.table import (
 )
 from daedal.isa.variant import Variant
 from daedal.sim.timing.alu import READS_SOURCE, READS_TARGET, WRITES_ACC
-from daedal.sim.timing.expansion import expand_banks, expand_rows
+from daedal.sim.timing.expansion import GOOD, NO_UOPS, Loops, expand_program
 from daedal.sim.timing.state import NO_BANK, Plan
 
 __all__ = ["prepare"]
@@ -42,12 +42,9 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
 _PLAIN, _INP, _ACC = 0, 1, 2
-_COLUMNS = (
-    "unit", "pop", "push", "mark", "slot", "target", "address", "request_beats", "blocks", "rows",
-    "cols", "row_stride", "block_stride", "first_row", "row_words", "pad_top", "pad_bottom",
-    "pad_left", "pad_right", "steps", "step_at", "groups", "form",
-)  # fmt: skip
-_MOVES = ("blocks", "rows", "cols", "pad_top", "pad_bottom", "pad_left", "pad_right")
+_MOVED = ("blocks", "rows", "cols")
+_PADS = ("pad_top", "pad_bottom", "pad_left", "pad_right")
+_QUEUED = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
 
 
 def prepare(
@@ -57,230 +54,237 @@ def prepare(
 
     Raises DeviceError where a row leaves the accumulators, or micro-ops leave their memory.
     """
-    return _Preparation(program, bases, memory).plan(timing, with_marks)
-
-
-class _Preparation:
-    """Walks the instructions in order, with the micro-ops as they are then."""
-
-    def __init__(self, program: Program, bases: Sequence[int], memory: Bytes) -> None:
-        self._variant = program.variant
-        self._instructions = program.instructions
-        self._bases = bases
-        self._memory = memory
-        count = len(program.instructions)
-        self._columns = {name: np.zeros(count, dtype=np.int64) for name in _COLUMNS}
-        per_row = {unit: scratchpad(self._variant, _UOPS[unit]) for unit in _UOPS}
-        self._uops = {
-            unit: np.zeros(pad.depth_rows * pad.shape[0], dtype=np.uint64)
-            for unit, pad in per_row.items()
-        }
-        self._num_steps = {Unit.GEMM: 0, Unit.ALU: 0}
-        # Two tables: members of the two enumerations are equal as keys.
-        self._load_words = {target: _row_words(self._variant, target) for target in LoadMemory}
-        self._store_words = {target: _row_words(self._variant, target) for target in OutMemory}
-
-    def plan(self, timing: MemoryModel, with_marks: bool) -> Plan:
-        """Everything in its place."""
-        columns, variant = self._columns, self._variant
-        order: dict[Unit, list[int]] = {unit: [] for unit in Unit}
-        gives = np.zeros(16, dtype=np.int64)
-        for index, item in enumerate(self._instructions):
-            unit = item.unit
-            columns["unit"][index] = unit
-            columns["slot"][index] = len(order[unit])
-            order[unit].append(index)
-            if unit is Unit.FETCH:
-                continue
-            columns["pop"][index] = item.pop
-            columns["push"][index] = item.push
-            columns["mark"][index] = item.mark and with_marks
-            for taker in units_of(item.push):
-                gives[4 * unit + taker] += 1
-        steps = self._count_steps()
-        banks = np.full(steps[Unit.GEMM], NO_BANK, dtype=np.uint8)
-        sources, targets = (np.zeros(steps[Unit.ALU], dtype=np.int32) for _ in range(2))
-        for index, item in enumerate(self._instructions):
-            if item.opcode in (Opcode.LOAD, Opcode.STORE):
-                self._move(index, item)
-            elif item.opcode is Opcode.GEMM:
-                self._gemm(index, item, banks)
-            elif item.opcode is Opcode.ALU:
-                self._alu(index, item, sources, targets)
-        queued = [order[unit] for unit in Unit if unit is not Unit.FETCH]
-        ends = np.cumsum([0, *(len(part) for part in queued)])
-        bus, words = variant.bus, instruction_bits(variant) // variant.bus.data_bits
-        fetch_fifo, load_fifo = fifo_depth_words(variant, words)
-        acc = scratchpad(variant, Memory.ACC)
-        return Plan(
-            **columns,
-            order=np.array([i for part in queued for i in part], dtype=np.int64),
-            order_at=ends.astype(np.int64),
-            give_at=np.concatenate([[0], np.cumsum(gives)]).astype(np.int64),
-            banks=banks,
-            sources=sources,
-            targets=targets,
-            instruction_words=words,
-            program_words=words * len(self._instructions),
-            page_words=PAGE_BYTES // variant.bus_bytes,
-            queue_depth=variant.units.queue_depth,
-            read_bursts=bus.read_bursts,
-            write_bursts=bus.write_bursts,
-            fetch_fifo=fetch_fifo,
-            load_fifo=load_fifo,
-            inp_words=scratchpad(variant, Memory.INP).row_beats(variant),
-            gemm_lead=gemm_lead_cycles(variant),
-            alu_latency=alu_latency_cycles(variant),
-            bank_bits=_bank_bits(variant),
-            top_bit=acc.index_bits - 1,
-            mark_words=MARK_BYTES // variant.bus_bytes,
-            read_latency=timing.read_latency_cycles,
-            write_latency=timing.write_latency_cycles,
-            max_reads=timing.max_read_bursts,
-            max_writes=timing.max_write_bursts,
-            shared=int(timing.shared_bus),
-            beat=timing.beat_cycles,
+    columns = _Columns(program)
+    plan = _plan(columns, bases, timing, with_marks)
+    loops = _loops(columns, memory)
+    variant = program.variant
+    uops = {unit: scratchpad(variant, pad) for unit, pad in _UOPS.items()}
+    memories = {
+        unit: np.zeros(pad.depth_rows * pad.shape[0], dtype=np.uint64) for unit, pad in uops.items()
+    }
+    bad = expand_program(
+        plan, loops, memories[Unit.GEMM], memories[Unit.ALU], plan.banks, plan.sources, plan.targets
+    )
+    if bad != GOOD:
+        name = program.instructions[bad].unit.name
+        if loops.largest == NO_UOPS:
+            raise DeviceError(f"micro-ops must exist; those of instruction {bad} ({name}) do not")
+        raise DeviceError(
+            f"rows must lie in their scratchpad; instruction {bad} ({name}) reaches row "
+            f"{loops.largest}"
         )
-
-    def _count_steps(self) -> dict[Unit, int]:
-        """Steps of GEMM and ALU in all; an instruction with none has one that does nothing."""
-        total = {Unit.GEMM: 0, Unit.ALU: 0}
-        for index, item in enumerate(self._instructions):
-            if item.unit in total:
-                count = max(0, item.uop_end - item.uop_begin)
-                for level in range(LOOPS):
-                    count *= getattr(item, f"extent{level}")
-                self._columns["steps"][index] = count
-                self._columns["step_at"][index] = total[item.unit]
-                total[item.unit] += max(1, count)
-        return total
-
-    def _move(self, index: int, item: Instruction) -> None:
-        """A LOAD or STORE; micro-ops that it loads are remembered."""
-        columns, bus_bytes = self._columns, self._variant.bus_bytes
-        loads = item.opcode is Opcode.LOAD
-        if loads:
-            target = LoadMemory(item.memory)
-            memory, words = target.memory, self._load_words[target]
-        else:
-            source = OutMemory(item.memory)
-            memory, words = source.memory, self._store_words[source]
-        kind = _ACC if memory is Memory.ACC else _INP if memory is Memory.INP else _PLAIN
-        values = item.values
-        for name in _MOVES:
-            columns[name][index] = values.get(name, 0)
-        columns["target"][index] = kind
-        columns["address"][index] = self._bases[item.base] // bus_bytes + item.offset_beats
-        columns["request_beats"][index] = words * item.cols
-        columns["row_stride"][index] = item.row_stride_beats
-        columns["block_stride"][index] = item.block_stride_beats
-        columns["first_row"][index] = item.row
-        columns["row_words"][index] = words
-        for unit, uops in _UOPS.items():
-            if memory is uops:
-                self._load_uops(index, item, unit)
-
-    def _load_uops(self, index: int, item: Instruction, unit: Unit) -> None:
-        bus_bytes = self._variant.bus_bytes
-        row_bytes = int(self._columns["row_words"][index]) * bus_bytes
-        size = item.cols * row_bytes
-        at = item.row * row_bytes // 8
-        for block in range(item.blocks):
-            for row in range(item.rows):
-                words = block * item.block_stride_beats + row * item.row_stride_beats
-                begin = (int(self._columns["address"][index]) + words) * bus_bytes
-                data = self._memory[begin : begin + size]
-                if len(data) < size or at + size // 8 > len(self._uops[unit]):
-                    raise DeviceError(
-                        f"micro-ops must stay within memory; those of instruction {index} do not"
-                    )
-                self._uops[unit][at : at + size // 8] = data.view(np.uint64)
-                at += size // 8
-
-    def _loops(self, item: Instruction, field: str) -> Ints:
-        names = [f"extent{k}" for k in range(LOOPS)] + [f"{field}_factor{k}" for k in range(LOOPS)]
-        return np.array([item.values.get(name, 0) for name in names], dtype=np.int64)
-
-    def _expanded(self, index: int, item: Instruction) -> bool:
-        """Whether there are steps. Raises DeviceError for micro-ops that do not exist."""
-        if self._columns["steps"][index] == 0:
-            return False
-        known = len(self._uops[item.unit])
-        if item.uop_end > known:
-            raise DeviceError(
-                f"micro-ops must be below {known}; those of instruction {index} "
-                f"({item.unit.name}) end at {item.uop_end}"
-            )
-        return True
-
-    def _check(self, index: int, largest: int, rows: int) -> None:
-        if largest >= rows:
-            raise DeviceError(
-                f"rows must stay below {rows}; instruction {index} "
-                f"({self._instructions[index].unit.name}) reaches {largest}"
-            )
-
-    def _gemm(self, index: int, item: Instruction, banks: npt.NDArray[np.uint8]) -> None:
-        if not self._expanded(index, item):
-            return
-        acc = scratchpad(self._variant, Memory.ACC)
-        field = micro_op_layout(self._variant, Unit.GEMM)["acc"]
-        assert field.offset == 0, "expand_banks reads the lowest field"
-        largest = expand_banks(
-            self._uops[Unit.GEMM], item.uop_begin, item.uop_end, (1 << field.width) - 1,
-            self._loops(item, "acc"), item.acc_base, _bank_bits(self._variant),
-            acc.index_bits - 1, banks, int(self._columns["step_at"][index]),
-        )  # fmt: skip
-        self._check(index, largest, acc.depth_rows)
-
-    def _alu(
-        self,
-        index: int,
-        item: Instruction,
-        sources: npt.NDArray[np.int32],
-        targets: npt.NDArray[np.int32],
-    ) -> None:
-        variant, columns = self._variant, self._columns
-        operation = AluOp(item.operation)
-        requantizes = operation is AluOp.REQUANTIZE
-        reads_source = operation.takes_x or requantizes or not item.use_immediate
-        into_acc = item.destination == OutMemory.ACC
-        reads_target = not requantizes and reads_destination(item)
-        columns["form"][index] = (
-            READS_SOURCE * reads_source + READS_TARGET * reads_target + WRITES_ACC * into_acc
-        )
-        units = variant.units
-        lanes = units.requantize_lanes if requantizes else units.alu_lanes
-        acc = scratchpad(variant, Memory.ACC)
-        columns["groups"][index] = acc.elements // lanes
-        if not self._expanded(index, item):
-            return
-        layout = micro_op_layout(variant, Unit.ALU)
-        out = scratchpad(variant, Memory.OUT)
-        limits = {"src": acc.depth_rows, "dst": acc.depth_rows if into_acc else out.depth_rows}
-        if reads_target:
-            limits["dst"] = min(limits["dst"], acc.depth_rows)
-        for name, rows in (("src", sources), ("dst", targets)):
-            field = layout[name]
-            largest = expand_rows(
-                self._uops[Unit.ALU], item.uop_begin, item.uop_end, field.offset,
-                (1 << field.width) - 1, self._loops(item, name), getattr(item, f"{name}_base"),
-                rows, int(columns["step_at"][index]),
-            )  # fmt: skip
-            self._check(index, largest, limits[name])
+    return plan
 
 
 _UOPS = {Unit.GEMM: Memory.UOP_GEMM, Unit.ALU: Memory.UOP_ALU}
 
 
-def _bank_bits(variant: Variant) -> int:
-    """Low bits of a row that choose its bank, beside the top bit."""
-    return variant.memory.acc_banks.bit_length() - 2
+class _Columns:
+    """Fields of all instructions, by name: a column each, 0 where an instruction has no such."""
+
+    def __init__(self, program: Program) -> None:
+        self.variant = program.variant
+        values = [item.values for item in program.instructions]
+        self.opcode = np.array([item.opcode for item in program.instructions], dtype=np.int64)
+        self._values = {
+            opcode: [values[i] for i in np.flatnonzero(self.opcode == opcode)] for opcode in Opcode
+        }
+        self.count = len(values)
+
+    def get(self, name: str, *opcodes: Opcode) -> Ints:
+        """The field of instructions with these opcodes."""
+        result = np.zeros(self.count, dtype=np.int64)
+        for opcode in opcodes:
+            column = [values.get(name, 0) for values in self._values[opcode]]
+            result[self.opcode == opcode] = column
+        return result
+
+    @property
+    def unit(self) -> Ints:
+        """The unit of each instruction: the opcodes count them from 1."""
+        return self.opcode - Opcode.LOAD + Unit.LOAD
 
 
-def _row_words(variant: Variant, target: LoadMemory | OutMemory) -> int:
+def _plan(columns: _Columns, bases: Sequence[int], timing: MemoryModel, with_marks: bool) -> Plan:
+    """Everything but the rows of steps, which are made room for."""
+    variant = columns.variant
+    every = (Opcode.LOAD, Opcode.GEMM, Opcode.ALU, Opcode.STORE)
+    unit = columns.unit
+    order = np.argsort(unit, kind="stable")
+    order = order[unit[order] != Unit.FETCH]
+    sizes = [int((unit == number).sum()) for number in _QUEUED]
+    order_at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    slot = np.zeros(columns.count, dtype=np.int64)
+    for number in _QUEUED:
+        slot[order[order_at[number] : order_at[number + 1]]] = np.arange(sizes[number])
+    push = columns.get("push", *every)
+    gives = [int((push[unit == u] >> v & 1).sum()) for u in _QUEUED for v in _QUEUED]
+    steps, step_at, totals = _steps(columns)
+    groups, form = _alu(columns)
+    return Plan(
+        unit=unit,
+        pop=columns.get("pop", *every),
+        push=push,
+        mark=columns.get("mark", *every) * int(with_marks),
+        slot=slot,
+        order=order.astype(np.int64),
+        order_at=order_at,
+        give_at=np.concatenate([[0], np.cumsum(gives)]).astype(np.int64),
+        **_moves(columns, bases),
+        steps=steps,
+        step_at=step_at,
+        groups=groups,
+        form=form,
+        banks=np.full(totals[Opcode.GEMM], NO_BANK, dtype=np.uint8),
+        sources=np.zeros(totals[Opcode.ALU], dtype=np.int32),
+        targets=np.zeros(totals[Opcode.ALU], dtype=np.int32),
+        **_numbers(variant, timing, columns.count),
+    )
+
+
+def _numbers(variant: Variant, timing: MemoryModel, count: int) -> dict[str, int]:
+    """What the variant and the memory model say."""
+    words = instruction_bits(variant) // variant.bus.data_bits
+    fetch_fifo, load_fifo = fifo_depth_words(variant, words)
+    return {
+        "instruction_words": words,
+        "program_words": words * count,
+        "page_words": PAGE_BYTES // variant.bus_bytes,
+        "queue_depth": variant.units.queue_depth,
+        "read_bursts": variant.bus.read_bursts,
+        "write_bursts": variant.bus.write_bursts,
+        "fetch_fifo": fetch_fifo,
+        "load_fifo": load_fifo,
+        "inp_words": scratchpad(variant, Memory.INP).row_beats(variant),
+        "gemm_lead": gemm_lead_cycles(variant),
+        "alu_latency": alu_latency_cycles(variant),
+        "bank_bits": variant.memory.acc_banks.bit_length() - 2,
+        "top_bit": scratchpad(variant, Memory.ACC).index_bits - 1,
+        "mark_words": MARK_BYTES // variant.bus_bytes,
+        "read_latency": timing.read_latency_cycles,
+        "write_latency": timing.write_latency_cycles,
+        "max_reads": timing.max_read_bursts,
+        "max_writes": timing.max_write_bursts,
+        "shared": int(timing.shared_bus),
+        "beat": timing.beat_cycles,
+    }
+
+
+def _moves(columns: _Columns, bases: Sequence[int]) -> dict[str, Ints]:
+    """LOAD and STORE: what they move, and how many bus words that is."""
+    variant = columns.variant
+    both = (Opcode.LOAD, Opcode.STORE)
+    memory = columns.get("memory", *both)
+    words, target = np.zeros_like(memory), np.zeros_like(memory)
+    for code, kinds in ((Opcode.LOAD, LoadMemory), (Opcode.STORE, OutMemory)):
+        for kind in kinds:
+            chosen = (columns.opcode == code) & (memory == kind)
+            words[chosen] = _row_words(variant, kind)
+            target[chosen] = {Memory.ACC: _ACC, Memory.INP: _INP}.get(kind.memory, _PLAIN)
+    first = np.array(bases, dtype=np.int64) // variant.bus_bytes
+    fields = {name: columns.get(name, *both) for name in _MOVED}
+    return {
+        **fields,
+        **{name: columns.get(name, Opcode.LOAD) for name in _PADS},
+        "target": target,
+        "address": first[columns.get("base", *both)] + columns.get("offset_beats", *both),
+        "request_beats": words * fields["cols"],
+        "row_stride": columns.get("row_stride_beats", *both),
+        "block_stride": columns.get("block_stride_beats", *both),
+        "first_row": columns.get("row", *both),
+        "row_words": words,
+    }
+
+
+def _row_words(variant: Variant, kind: LoadMemory | OutMemory) -> int:
     """Bus words of a scratchpad row in memory."""
-    pad = scratchpad(variant, target.memory)
-    if target is LoadMemory.ACC_NARROW:
+    pad = scratchpad(variant, kind.memory)
+    if kind is LoadMemory.ACC_NARROW:
         return pad.elements * variant.array.input_bits // variant.bus.data_bits
     return pad.row_beats(variant)
+
+
+def _steps(columns: _Columns) -> tuple[Ints, Ints, dict[Opcode, int]]:
+    """Steps of each GEMM and ALU instruction, where they begin, and how many there are in all.
+
+    An instruction without any has one place: a step that only retires it.
+    """
+    both = (Opcode.GEMM, Opcode.ALU)
+    steps = np.maximum(0, columns.get("uop_end", *both) - columns.get("uop_begin", *both))
+    for level in range(LOOPS):
+        steps *= columns.get(f"extent{level}", *both)
+    step_at = np.zeros_like(steps)
+    totals = {}
+    for opcode in both:
+        chosen = columns.opcode == opcode
+        places = np.maximum(1, steps[chosen])
+        step_at[chosen] = np.cumsum(places) - places
+        totals[opcode] = int(places.sum())
+    return steps, step_at, totals
+
+
+def _alu(columns: _Columns) -> tuple[Ints, Ints]:
+    """Groups of a vector, and what each ALU instruction reads and writes."""
+    units = columns.variant.units
+    elements = scratchpad(columns.variant, Memory.ACC).elements
+    operation = columns.get("operation", Opcode.ALU)
+    immediate = columns.get("use_immediate", Opcode.ALU) > 0
+    requantizes = operation == AluOp.REQUANTIZE
+    takes_x = np.isin(operation, [op for op in AluOp if op.takes_x])
+    reads_source = takes_x | requantizes | ~immediate
+    reads_target = takes_x & ~immediate & ~requantizes
+    into_acc = columns.get("destination", Opcode.ALU) == OutMemory.ACC
+    form = READS_SOURCE * reads_source + READS_TARGET * reads_target + WRITES_ACC * into_acc
+    lanes = np.where(requantizes, units.requantize_lanes, units.alu_lanes)
+    return elements // lanes, form.astype(np.int64)
+
+
+def _loops(columns: _Columns, memory: Bytes) -> Loops:
+    """Loop nests, and the memory that micro-ops are loaded from."""
+    variant = columns.variant
+    both = (Opcode.GEMM, Opcode.ALU)
+
+    def three(name: str, *opcodes: Opcode) -> Ints:
+        return np.stack([columns.get(f"{name}{k}", *opcodes) for k in range(LOOPS)], axis=1)
+
+    def flat(*parts: Ints) -> Ints:
+        return np.ascontiguousarray(sum(parts[1:], start=parts[0]).reshape(-1))
+
+    loads = columns.opcode == Opcode.LOAD
+    target = columns.get("memory", Opcode.LOAD)
+    uop_memory = np.full(columns.count, -1, dtype=np.int64)
+    uop_memory[loads & (target == LoadMemory.UOP_GEMM)] = Unit.GEMM
+    uop_memory[loads & (target == LoadMemory.UOP_ALU)] = Unit.ALU
+    acc, out = (scratchpad(variant, pad).depth_rows for pad in (Memory.ACC, Memory.OUT))
+    row_limit = np.full(columns.count, acc, dtype=np.int64)
+    reads_target = _alu(columns)[1] & READS_TARGET > 0
+    into_out = columns.get("destination", Opcode.ALU) == OutMemory.OUT
+    row_limit[(columns.opcode == Opcode.ALU) & into_out] = out
+    row_limit[(columns.opcode == Opcode.ALU) & into_out & reads_target] = min(acc, out)
+    field: dict[str, Any] = {
+        **micro_op_layout(variant, Unit.ALU),
+        "acc": micro_op_layout(variant, Unit.GEMM)["acc"],
+    }
+    assert field["acc"].offset == 0, "banks are made of the lowest field"
+    words = np.require(
+        memory[: memory.size // UOP_BYTES * UOP_BYTES].view(np.uint64), requirements="W"
+    )
+    return Loops(
+        begin=columns.get("uop_begin", *both),
+        end=columns.get("uop_end", *both),
+        extents=flat(three("extent", *both)),
+        row_base=columns.get("acc_base", Opcode.GEMM) + columns.get("dst_base", Opcode.ALU),
+        row_factors=flat(three("acc_factor", Opcode.GEMM), three("dst_factor", Opcode.ALU)),
+        source_base=columns.get("src_base", Opcode.ALU),
+        source_factors=flat(three("src_factor", Opcode.ALU)),
+        uop_memory=uop_memory,
+        row_limit=row_limit,
+        memory=words,
+        bus_words=variant.bus_bytes // UOP_BYTES,
+        row_mask=(1 << field["acc"].width) - 1,
+        target_mask=(1 << field["dst"].width) - 1,
+        target_shift=field["dst"].offset,
+        source_mask=(1 << field["src"].width) - 1,
+        source_shift=field["src"].offset,
+        source_limit=acc,
+    )
