@@ -38,7 +38,7 @@ def _cycles(stream: UnitStream, profile: Profile) -> int:
 
 
 def measure(variant_name: str, memory: str, only: str, report: Any) -> list[dict[str, Any]]:
-    """Run all streams in one simulator process, then the networks; one record each."""
+    """Run all streams in one simulation, then the networks; one record each."""
     variant = load_variant(variant_name)
     device = RtlDevice(variant, timing=memory_model(memory), report=report)
     streams = [stream for stream in unit_streams(variant) if only in stream.name]

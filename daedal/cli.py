@@ -54,6 +54,7 @@ class Memory(StrEnum):
 class Simulator(StrEnum):
     """Simulators of the RTL device."""
 
+    native = "native"
     verilator = "verilator"
     icarus = "icarus"
 
@@ -136,7 +137,9 @@ def run(
     ] = None,
     memory: Annotated[Memory, typer.Option(help="rtl: memory model.")] = Memory.ddr,
     seed: Annotated[int, typer.Option(help="rtl: seed of memory model jitter.")] = 0,
-    simulator: Annotated[Simulator, typer.Option(help="rtl: simulator.")] = Simulator.verilator,
+    simulator: Annotated[
+        Simulator | None, typer.Option(help="rtl: native, or with --wave verilator, if not given.")
+    ] = None,
     wave: Annotated[
         str | None, typer.Option(help="rtl: record cycles FIRST:END as a waveform.")
     ] = None,
@@ -158,7 +161,7 @@ def run(
     with show_progress(_err) as report:
         if device == "rtl":
             timing = memory_model(memory.value, seed)
-            options = {"timing": timing, "simulator": simulator.value, "report": report}
+            options = {"timing": timing, "simulator": simulator, "report": report}
             if wave is not None:
                 make_folder(wave_dir)
                 options |= {"wave": _window(wave), "work_dir": wave_dir}

@@ -1,1 +1,1 @@
-"""Runs the emitted Verilog under cocotb, on Verilator or Icarus."""
+"""Runs the emitted Verilog: natively, or under cocotb on Verilator or Icarus."""

@@ -13,20 +13,23 @@ from typing import Any, TextIO
 import cocotb
 from cocotb.triggers import ReadOnly, Timer, ValueChange
 
+from daedal.sim.rtl.commands import (
+    OP_BREAK,
+    OP_DUMP,
+    OP_FILL,
+    OP_LOAD,
+    OP_READ,
+    OP_START,
+    OP_WAIT,
+    OP_WRITE,
+    STATUS_RUNNING,
+    STATUS_TIMEOUT,
+    complaint,
+)
 from daedal.sim.rtl.intervention import RESET_CYCLES
 from daedal.sim.rtl.orphan import end_with_parent
 
 __all__ = ["run_jobs_file"]
-
-OP_RESET, OP_WRITE, OP_READ, OP_START, OP_WAIT, OP_LOAD, OP_DUMP, OP_FILL = range(1, 9)
-OP_BREAK = 9
-STATUS_OK, STATUS_RUNNING, STATUS_TIMEOUT, STATUS_SILENT, STATUS_BUS_ERROR, STATUS_FILE = range(6)
-
-STATUS_TEXT = {
-    STATUS_SILENT: "the control bus did not answer",
-    STATUS_BUS_ERROR: "the control bus answered with an error",
-    STATUS_FILE: "the memory image file is shorter than the job says",
-}
 
 
 @cocotb.test()
@@ -65,11 +68,9 @@ class _Harness:
         status = int(self.dut.status.value)
         result = self.dut.result.value
         await Timer(1, "ns")  # leave the read-only phase, still in the same clock cycle
-        if status in STATUS_TEXT:
-            what = (
-                f"{'read' if op == OP_READ else 'write'} of register {operands['op_address']:#x}: "
-            )
-            raise RuntimeError(("" if status == STATUS_FILE else what) + STATUS_TEXT[status])
+        wrong = complaint(op, operands.get("op_address", 0), status)
+        if wrong is not None:
+            raise RuntimeError(wrong)
         if op != OP_READ:
             return status
         if not result.is_resolvable:  # Icarus only: Verilator knows no undefined bits

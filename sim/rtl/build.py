@@ -22,10 +22,20 @@ from daedal.sim.rtl.compile import (
     icarus_identity,
     verilator_identity,
 )
+from daedal.sim.rtl.compile_native import build_native, native_identity
 
-__all__ = ["SIMULATORS", "Built", "build_cocotb", "build_protocol_simulator", "build_simulator"]
+__all__ = [
+    "COCOTB_SIMULATORS",
+    "SIMULATORS",
+    "Built",
+    "build_cocotb",
+    "build_protocol_simulator",
+    "build_simulator",
+]
 
-SIMULATORS = ("verilator", "icarus")
+COCOTB_SIMULATORS = ("verilator", "icarus")
+SIMULATORS = ("native", *COCOTB_SIMULATORS)
+"""``native`` is Verilator without cocotb: the same cycles, several times as fast, no waveforms."""
 
 HDL = Path(__file__).parent / "hdl"
 HARNESS_FILES = ("dram.v", "axi_rules.v", "harness.v")
@@ -33,6 +43,13 @@ HARNESS_FILES = ("dram.v", "axi_rules.v", "harness.v")
 RECIPE = 2  # part of every cache key; raise it when the way of building changes
 
 Progress = Callable[[str], None]
+
+_TOOLS = {
+    "native": ("simulator.so", native_identity, build_native),
+    "verilator": ("simulator", verilator_identity, build_verilator),
+    "icarus": ("simulator.vvp", icarus_identity, build_icarus),
+}
+"""Of each simulator: the file it comes as, what its build depends on, and what builds it."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +59,11 @@ class Built:
     Attributes
     ----------
     program
-        The executable (verilator) or the compiled design (icarus).
+        The library (native), the executable (verilator) or the compiled design (icarus).
     top
         Name of the top module.
     bench
-        Python module that drives this top through jobs.
+        Python module that drives this top through jobs, under cocotb.
     data_bits, addr_bits, words
         Bus width, address width and memory size (in bus words) it was built for.
     build_seconds
@@ -71,7 +88,7 @@ def build_simulator(
     addr_bits: int,
     words: int,
     cache_dir: Path,
-    simulator: str = "verilator",
+    simulator: str = "native",
     waves: bool = False,
     progress: Progress | None = None,
 ) -> Built:
@@ -88,9 +105,9 @@ def build_simulator(
     cache_dir
         Folder that keeps builds; created where missing.
     simulator
-        ``verilator`` or ``icarus``.
+        One of `SIMULATORS`.
     waves
-        Build with waveform tracing: slower to build and to run.
+        Build with waveform tracing: slower to build and to run; not with ``native``.
     progress
         Called with one sentence before each long step.
 
@@ -99,14 +116,14 @@ def build_simulator(
     ToolError
         A tool is missing, or refused the design; the message ends with the tool's last lines.
     """
-    built = build_cocotb(
+    built = _build(
         [verilog, *(HDL / name for name in HARNESS_FILES)],
-        top="harness",
-        parameters={"DATA_BITS": data_bits, "ADDR_BITS": addr_bits, "WORDS": words},
-        cache_dir=cache_dir,
-        simulator=simulator,
-        waves=waves,
-        progress=progress,
+        "harness",
+        {"DATA_BITS": data_bits, "ADDR_BITS": addr_bits, "WORDS": words},
+        cache_dir,
+        simulator,
+        waves,
+        progress,
     )
     return replace(
         built, bench="daedal.sim.rtl.bench", data_bits=data_bits, addr_bits=addr_bits, words=words
@@ -159,14 +176,28 @@ def build_cocotb(
 
     `sources` are texts or paths. Raises as `build_simulator` does.
     """
+    if simulator not in COCOTB_SIMULATORS:
+        names = " or ".join(COCOTB_SIMULATORS)
+        raise ToolError(f"a simulator under cocotb must be {names}, not {simulator!r}")
+    return _build(sources, top, parameters, cache_dir, simulator, waves, progress)
+
+
+def _build(
+    sources: Sequence[str | Path],
+    top: str,
+    parameters: Mapping[str, int],
+    cache_dir: Path,
+    simulator: str,
+    waves: bool,
+    progress: Progress | None,
+) -> Built:
     if simulator not in SIMULATORS:
         raise ToolError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
     report = progress or (lambda _sentence: None)
     texts = [source.read_text() if isinstance(source, Path) else source for source in sources]
-    name = "simulator" if simulator == "verilator" else "simulator.vvp"
-    identity = verilator_identity() if simulator == "verilator" else icarus_identity()
+    name, identity, build = _TOOLS[simulator]
     key = hashlib.sha256(
-        json.dumps([RECIPE, identity, texts, top, sorted(parameters.items()), waves]).encode()
+        json.dumps([RECIPE, identity(), texts, top, sorted(parameters.items()), waves]).encode()
     ).hexdigest()[:24]
     cache_dir = cache_dir.resolve()
     cache_dir.mkdir(parents=True, exist_ok=True)
@@ -183,7 +214,6 @@ def build_cocotb(
                 for index, text in enumerate(texts):
                     files.append(f"source{index}.v")
                     (scratch / files[-1]).write_text(text)
-                build = build_verilator if simulator == "verilator" else build_icarus
                 build(scratch, files, keep / name, top, parameters, waves, report)
                 shutil.rmtree(final, ignore_errors=True)
                 keep.rename(final)

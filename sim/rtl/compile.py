@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from daedal.isa.errors import ToolError
@@ -25,7 +25,13 @@ from daedal.sim.rtl.toolchain import (
     tool_environment,
 )
 
-__all__ = ["build_icarus", "build_verilator", "icarus_identity", "verilator_identity"]
+__all__ = [
+    "build_icarus",
+    "build_verilator",
+    "icarus_identity",
+    "verilate_and_make",
+    "verilator_identity",
+]
 
 JOBS = 2  # parallel compilers: two cores are what the project promises its times on
 LOG_TAIL_LINES = 25
@@ -49,21 +55,18 @@ def icarus_identity() -> list[str]:
     return [find_icarus().version]
 
 
-def _verilator_options(waves: bool) -> list[str]:
-    """Options that decide speed; each was measured on a 16x16 int8 array with its scratchpads."""
-    return [
-        "-O3",
-        "--timing",  # the clock is in the harness: nothing outside wakes once per cycle
-        "--x-assign",
-        "fast",
-        "--x-initial",
-        "fast",
-        "--no-assert",
-        "--output-split",
-        "20000",  # several files, so that two compilers share the work
-        "-Wno-fatal",  # emitted Verilog is not written for a linter
-        *(["--trace-vcd", "+define+DAEDAL_WAVES"] if waves else []),
-    ]
+_OPTIONS = (
+    "-O3",
+    "--x-assign",
+    "fast",
+    "--x-initial",
+    "fast",
+    "--no-assert",
+    "--output-split",
+    "20000",  # several files, so that two compilers share the work
+    "-Wno-fatal",  # emitted Verilog is not written for a linter
+)
+"""Options that decide speed; each was measured on a 16x16 int8 array with its scratchpads."""
 
 
 def build_verilator(
@@ -75,7 +78,7 @@ def build_verilator(
     waves: bool,
     report: Callable[[str], None],
 ) -> None:
-    """Build `files` (names inside `scratch`) into the executable `program`.
+    """Build `files` (names inside `scratch`) into the executable `program`, for cocotb.
 
     Raises
     ------
@@ -84,28 +87,54 @@ def build_verilator(
     """
     import cocotb_tools.config
 
+    libs = cocotb_tools.config.libs_dir
+    main = cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp"
+    options = [
+        "--vpi",
+        "--timing",  # the clock is in the harness: nothing outside wakes once per cycle
+        *("-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator"),
+        *(["--trace-vcd", "+define+DAEDAL_WAVES"] if waves else []),
+        # The harness marks what Python sees; any other top shows its ports (and nothing below).
+        *([] if top == "harness" else ["--public-flat-rw", "--public-depth", "1"]),
+        str(main),
+    ]
+    verilate_and_make(
+        scratch, files, program, top, parameters, options, verilator_identity(), waves, report
+    )
+
+
+def verilate_and_make(
+    scratch: Path,
+    files: list[str],
+    program: Path,
+    top: str,
+    parameters: Mapping[str, int],
+    options: Sequence[str],
+    identity: Sequence[str],
+    waves: bool,
+    report: Callable[[str], None],
+) -> None:
+    """Build `files` and whatever C++ `options` name into `program`.
+
+    `identity` tells apart builds whose run-time library is not compiled alike. Raises ToolError as
+    `build_verilator` does.
+    """
     verilator, compiler, make = find_verilator(), find_compiler(), find_make()
     if " " in str(scratch):
         raise ToolError(
             f"make cannot build in a folder with spaces in its name ({scratch.parent}); "
             "choose another cache folder"
         )
-    libs = cocotb_tools.config.libs_dir
-    main = cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp"
     environment = tool_environment() | {"VERILATOR_ROOT": str(verilator.root)}
-    # The harness marks what Python sees; any other top shows its ports (and nothing below).
-    public = [] if top == "harness" else ["--public-flat-rw", "--public-depth", "1"]
     report("translating Verilog to C++ (Verilator)")
     _run(
         [
             str(verilator.binary),
-            *("--cc", "--exe", "--vpi", "--Mdir", "obj", "--prefix", "Vtop", "-o", "simulator"),
+            *("--cc", "--exe", "--Mdir", "obj", "--prefix", "Vtop", "-o", "simulator"),
             *("--top-module", top),
-            *_verilator_options(waves),
-            *public,
+            *_OPTIONS,
             *(f"-G{name}={value}" for name, value in parameters.items()),
-            *("-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator"),
-            str(main),
+            *options,
             *files,
         ],
         scratch,
@@ -113,7 +142,7 @@ def build_verilator(
         "Verilator",
     )
     variables = _make_variables(compiler, waves)
-    runtime = _runtime_folder(scratch.parent, variables)
+    runtime = _runtime_folder(scratch.parent, [*identity, *variables])
     if runtime.is_dir():
         for compiled in runtime.iterdir():
             shutil.copyfile(compiled, scratch / "obj" / compiled.name)
@@ -129,9 +158,9 @@ def build_verilator(
     os.replace(scratch / "obj" / "simulator", program)
 
 
-def _runtime_folder(cache_dir: Path, variables: list[str]) -> Path:
+def _runtime_folder(cache_dir: Path, identity: Sequence[str]) -> Path:
     """Return where Verilator's run-time library lies compiled: half the work of a small build."""
-    text = json.dumps([verilator_identity(), variables])
+    text = json.dumps(list(identity))
     return cache_dir / f"verilator-runtime-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 

@@ -1,7 +1,7 @@
 """The RTL device: the emitted Verilog of a variant behind the `Device` protocol.
 
-Every launch is a simulator process of its own: scratchpads start from zero, memory is what the host
-wrote and earlier launches left.
+Every launch is a simulation of its own: scratchpads start from zero, memory is what the host wrote
+and earlier launches left.
 """
 
 import tempfile
@@ -14,14 +14,15 @@ from daedal.isa.program import Program
 from daedal.isa.protocols import PAGE_BYTES
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.build import Built, build_simulator
+from daedal.sim.rtl.job import RunProgress
 from daedal.sim.rtl.launch import Launch, Outcome, launch_job, launch_outcome
-from daedal.sim.rtl.run import RunProgress, run_jobs
+from daedal.sim.rtl.run import run_jobs
 from daedal.sim.rtl.toolchain import require_tools
 from daedal.sim.rtl.verilog import kept_verilog
 
 __all__ = ["RtlDevice", "default_cache_dir"]
 
-_LEAST_BYTES = {"verilator": 1 << 26, "icarus": 1 << 21}
+_LEAST_BYTES = {"native": 1 << 26, "verilator": 1 << 26, "icarus": 1 << 21}
 """Simulated memory at least: one build then serves almost every program."""
 
 
@@ -40,11 +41,13 @@ class RtlDevice:
     timing
         Memory model behind the bus.
     simulator
-        ``verilator`` or ``icarus``.
+        One of `daedal.sim.rtl.build.SIMULATORS`; all count the same cycles. Where not given:
+        ``native``, the fastest, or ``verilator`` when a waveform is asked for.
     cache_dir
         Keeps built simulators; `default_cache_dir` where not given.
     work_dir
-        Scratch of runs, and where a waveform stays; a temporary folder where not given.
+        Scratch of runs under cocotb, and where a waveform stays; a temporary folder where not
+        given.
     report
         Called with one sentence before each long step.
     progress
@@ -58,7 +61,7 @@ class RtlDevice:
         variant: Variant,
         *,
         timing: MemoryModel = PRESETS["ddr"],
-        simulator: str = "verilator",
+        simulator: str | None = None,
         cache_dir: Path | None = None,
         work_dir: Path | None = None,
         report: Callable[[str], None] | None = None,
@@ -67,7 +70,7 @@ class RtlDevice:
     ) -> None:
         self._variant = variant
         self._timing = timing
-        self._simulator = simulator
+        self._simulator = simulator or ("native" if wave is None else "verilator")
         self._cache_dir = cache_dir if cache_dir is not None else default_cache_dir()
         self._work_dir = work_dir
         self._report = report or (lambda _sentence: None)
@@ -114,7 +117,7 @@ class RtlDevice:
         return outcome.profile
 
     def launch_each(self, launches: Sequence[Launch]) -> list[Outcome]:
-        """Run launches with memories of their own one after the other, in one process.
+        """Run launches with memories of their own one after the other, in one simulation.
 
         The machine is reset between them; what it reports is returned, not raised.
         """

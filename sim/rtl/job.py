@@ -9,7 +9,7 @@ from daedal.isa.errors import ProgramError
 from daedal.isa.memory_model import CHANNELS, PRESETS, MemoryModel
 from daedal.sim.rtl.intervention import Intervention, OpenBursts
 
-__all__ = ["AXI_RULES", "Faults", "Job", "RawResult"]
+__all__ = ["AXI_RULES", "Faults", "Job", "RawResult", "RunProgress"]
 
 AXI_RULES = {
     1: "AR changed or fell before ARREADY",
@@ -129,6 +129,38 @@ class Job:
             raise ProgramError(f"interventions come in the order of their cycles, not {cycles}")
         if any(item.write is None for item in self.interventions[:-1]):
             raise ProgramError("a reset ends the run: it must be the last intervention")
+
+    def settings(self) -> dict[str, int]:
+        """Values of the harness's registers that describe memory model, faults and waveform."""
+        model, faults = self.memory, self.faults
+        return {
+            "cfg_read_latency": model.read_latency_cycles,
+            "cfg_write_latency": model.write_latency_cycles,
+            "cfg_max_reads": model.max_read_bursts,
+            "cfg_max_writes": model.max_write_bursts,
+            "cfg_shared": int(model.shared_bus),
+            "cfg_beat_cycles": model.beat_cycles,
+            "cfg_stall": sum(odds << 9 * place for place, odds in enumerate(model.stall_per_256)),
+            "cfg_extra_latency": model.extra_latency_cycles,
+            "cfg_seed": model.generator_state,
+            "fault_first": faults.first_byte,
+            "fault_last": faults.last_byte,
+            "fault_read_resp": RESPONSES[faults.read_response],
+            "fault_write_resp": RESPONSES[faults.write_response],
+            "fault_stop_channels": sum(1 << CHANNELS.index(name) for name in faults.stop_channels),
+            "fault_stop_beats": faults.stop_after_beats,
+            "wave_begin": self.wave[0] if self.wave else 0,
+            "wave_end": self.wave[1] if self.wave else 0,
+        }
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """Where a run stands: jobs finished, jobs in all, cycles of the job under way."""
+
+    num_done: int
+    num_jobs: int
+    cycles: int
 
 
 @dataclass(frozen=True)

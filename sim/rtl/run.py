@@ -1,6 +1,7 @@
-"""Runs jobs on a built simulator, in one child process, and brings their results back.
+"""Runs jobs on a built simulator, and brings their results back.
 
-Input: `Built` and a list of `Job`. Output: a `RawResult` per job. Everything the child touches
+Input: `Built` and a list of `Job`. Output: a `RawResult` per job. The native simulator runs in this
+process (`native.py`), the others under cocotb in one child process. Everything the child touches
 lies in one scratch folder inside `work_dir`, removed at the end; only waveforms stay.
 """
 
@@ -12,31 +13,22 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from daedal.isa.errors import DeviceError, ProgramError
-from daedal.isa.memory_model import CHANNELS
 from daedal.sim.rtl.build import Built
 from daedal.sim.rtl.image import swap_words, whole_words, word_range
 from daedal.sim.rtl.intervention import OpenBursts
-from daedal.sim.rtl.job import AXI_RULES, RESPONSES, Job, RawResult
+from daedal.sim.rtl.job import AXI_RULES, Job, RawResult, RunProgress
+from daedal.sim.rtl.native import run_native
 from daedal.sim.rtl.toolchain import find_icarus, simulation_environment
 
-__all__ = ["RunProgress", "run_jobs", "run_module"]
+__all__ = ["run_jobs", "run_module"]
 
 POLL_SECONDS = 0.05
 LOG_TAIL_LINES = 30
-
-
-@dataclass(frozen=True)
-class RunProgress:
-    """Where a run stands: jobs finished, jobs in all, cycles of the job under way."""
-
-    num_done: int
-    num_jobs: int
-    cycles: int
 
 
 def run_jobs(
@@ -48,7 +40,7 @@ def run_jobs(
     pause_cycles: int = 1 << 18,
     limit_seconds: float | None = None,
 ) -> list[RawResult]:
-    """Run `jobs` in order in one simulator process.
+    """Run `jobs` in order on one simulated machine.
 
     Parameters
     ----------
@@ -60,7 +52,7 @@ def run_jobs(
     progress
         Called after every `pause_cycles` simulated cycles and after every job.
     limit_seconds
-        Wall clock after which the child is ended; None: the jobs' cycle limits are enough.
+        Wall clock after which the run is ended; None: the jobs' cycle limits are enough.
 
     Raises
     ------
@@ -81,6 +73,10 @@ def run_jobs(
         job.check(built.words * word_bytes)
         if (job.interventions or not job.reset_memory) and built.top != "harness":
             raise ProgramError("interventions need the simulator of `build_simulator`")
+    if built.simulator == "native":
+        return run_native(
+            built, jobs, progress=progress, pause_cycles=pause_cycles, limit_seconds=limit_seconds
+        )
 
     work_dir = work_dir.resolve()
     work_dir.mkdir(parents=True, exist_ok=True)
@@ -204,28 +200,8 @@ def _describe(job: Job, built: Built, image: Any, pause_cycles: int) -> dict[str
     for address, data in whole_words(job.image, word_bytes):
         loads.append([address // word_bytes, len(data) // word_bytes])
         image.write(swap_words(data, word_bytes))
-    model, faults = job.memory, job.faults
-    settings = {
-        "cfg_read_latency": model.read_latency_cycles,
-        "cfg_write_latency": model.write_latency_cycles,
-        "cfg_max_reads": model.max_read_bursts,
-        "cfg_max_writes": model.max_write_bursts,
-        "cfg_shared": int(model.shared_bus),
-        "cfg_beat_cycles": model.beat_cycles,
-        "cfg_stall": sum(odds << 9 * place for place, odds in enumerate(model.stall_per_256)),
-        "cfg_extra_latency": model.extra_latency_cycles,
-        "cfg_seed": model.generator_state,
-        "fault_first": faults.first_byte,
-        "fault_last": faults.last_byte,
-        "fault_read_resp": RESPONSES[faults.read_response],
-        "fault_write_resp": RESPONSES[faults.write_response],
-        "fault_stop_channels": sum(1 << CHANNELS.index(name) for name in faults.stop_channels),
-        "fault_stop_beats": faults.stop_after_beats,
-        "wave_begin": job.wave[0] if job.wave else 0,
-        "wave_end": job.wave[1] if job.wave else 0,
-    }
     return {
-        "settings": settings,
+        "settings": job.settings(),
         "reset": job.reset_before,
         "reset_memory": job.reset_memory,
         "fills": [[0, built.words]] if job.clear_memory else [],

@@ -217,10 +217,13 @@ def require_tools(simulator: str) -> None:
     ToolError
         Something is missing.
     """
-    finders = (find_verilator, find_compiler, find_make) if simulator == "verilator" else ()
-    for find in finders or (find_icarus,):
+    finders = (
+        (find_icarus,) if simulator == "icarus" else (find_verilator, find_compiler, find_make)
+    )
+    for find in finders:
         find()
-    simulation_environment()
+    if simulator != "native":
+        simulation_environment()
 
 
 def probe() -> list[ToolRecord]:
@@ -256,7 +259,12 @@ def probe() -> list[ToolRecord]:
             "the second RTL simulator, as a cross-check and where no C++ compiler is",
             f"{system} (package iverilog)",
         ),
-        ToolRecord("cocotb", package("cocotb"), "every RTL simulation", "pip install cocotb"),
+        ToolRecord(
+            "cocotb",
+            package("cocotb"),
+            "waveforms, simulation on Icarus, the tests of single blocks",
+            "pip install cocotb",
+        ),
         ToolRecord(
             "cocotbext-axi",
             package("cocotbext-axi"),

@@ -17,7 +17,11 @@ module harness #(
     parameter DATA_BITS = 64,
     parameter ADDR_BITS = 32,
     parameter WORDS     = 65536
-);
+)
+`ifdef DAEDAL_CLOCK_PORT
+(input wire ap_clk)  // a C++ main loop is the clock: sim/rtl/hdl/native.cpp
+`endif
+;
   localparam ID_BITS = 1;
   localparam CONTROL_BITS = 12;
   localparam CONTROL_PATIENCE = 10000;  // cycles until a silent control bus is given up
@@ -68,10 +72,47 @@ module harness #(
   reg [6:0]  open_unanswered /* verilator public_flat_rw */ = 0;
 
   // ---- clock and reset --------------------------------------------------------------------------
+`ifndef DAEDAL_CLOCK_PORT
   reg ap_clk = 0;
   always #5 ap_clk = ~ap_clk;
+`endif
   reg ap_rst_n = 0;
   reg memory_rst_n = 0;
+
+  // Copies, one cycle late: what the host can write may change at any moment to a simulator, which
+  // then works out all that hangs on it once more at every edge. Verilator lost a tenth by that.
+  reg [15:0] set_read_latency = 1;
+  reg [15:0] set_write_latency = 1;
+  reg [6:0]  set_max_reads = 16;
+  reg [6:0]  set_max_writes = 16;
+  reg        set_shared = 0;
+  reg [7:0]  set_beat_cycles = 1;
+  reg [44:0] set_stall = 0;
+  reg [7:0]  set_extra_latency = 0;
+  reg [63:0] set_seed = 1;
+  reg [63:0] set_fault_first = 0;
+  reg [63:0] set_fault_last = 0;
+  reg [1:0]  set_fault_read_resp = 0;
+  reg [1:0]  set_fault_write_resp = 0;
+  reg [4:0]  set_fault_stop_channels = 0;
+  reg [31:0] set_fault_stop_beats = 0;
+  always @(posedge ap_clk) begin
+    set_read_latency <= cfg_read_latency;
+    set_write_latency <= cfg_write_latency;
+    set_max_reads <= cfg_max_reads;
+    set_max_writes <= cfg_max_writes;
+    set_shared <= cfg_shared;
+    set_beat_cycles <= cfg_beat_cycles;
+    set_stall <= cfg_stall;
+    set_extra_latency <= cfg_extra_latency;
+    set_seed <= cfg_seed;
+    set_fault_first <= fault_first;
+    set_fault_last <= fault_last;
+    set_fault_read_resp <= fault_read_resp;
+    set_fault_write_resp <= fault_write_resp;
+    set_fault_stop_channels <= fault_stop_channels;
+    set_fault_stop_beats <= fault_stop_beats;
+  end
 
   // ---- the accelerator and its memory -------------------------------------------------------------
   wire interrupt;
@@ -122,13 +163,13 @@ module harness #(
       .DATA_BITS(DATA_BITS), .ADDR_BITS(ADDR_BITS), .ID_BITS(ID_BITS), .WORDS(WORDS)
   ) dram (
       .clk(ap_clk), .rst(!memory_rst_n),
-      .cfg_read_latency(cfg_read_latency), .cfg_write_latency(cfg_write_latency),
-      .cfg_max_reads(cfg_max_reads), .cfg_max_writes(cfg_max_writes),
-      .cfg_shared(cfg_shared), .cfg_beat_cycles(cfg_beat_cycles), .cfg_stall(cfg_stall), .cfg_extra_latency(cfg_extra_latency),
-      .cfg_seed(cfg_seed),
-      .fault_first(fault_first[ADDR_BITS-1:0]), .fault_last(fault_last[ADDR_BITS-1:0]),
-      .fault_read_resp(fault_read_resp), .fault_write_resp(fault_write_resp),
-      .fault_stop_channels(fault_stop_channels), .fault_stop_beats(fault_stop_beats),
+      .cfg_read_latency(set_read_latency), .cfg_write_latency(set_write_latency),
+      .cfg_max_reads(set_max_reads), .cfg_max_writes(set_max_writes),
+      .cfg_shared(set_shared), .cfg_beat_cycles(set_beat_cycles), .cfg_stall(set_stall),
+      .cfg_extra_latency(set_extra_latency), .cfg_seed(set_seed),
+      .fault_first(set_fault_first[ADDR_BITS-1:0]), .fault_last(set_fault_last[ADDR_BITS-1:0]),
+      .fault_read_resp(set_fault_read_resp), .fault_write_resp(set_fault_write_resp),
+      .fault_stop_channels(set_fault_stop_channels), .fault_stop_beats(set_fault_stop_beats),
       .s_arid(arid), .s_araddr(araddr), .s_arlen(arlen), .s_arvalid(arvalid), .s_arready(arready),
       .s_rid(rid), .s_rdata(rdata), .s_rresp(rresp), .s_rlast(rlast), .s_rvalid(rvalid),
       .s_rready(rready),

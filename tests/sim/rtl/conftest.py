@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from daedal.isa.errors import ToolError
-from daedal.sim.rtl.build import SIMULATORS, Built, build_protocol_simulator, build_simulator
+from daedal.sim.rtl.build import (
+    COCOTB_SIMULATORS,
+    SIMULATORS,
+    Built,
+    build_protocol_simulator,
+    build_simulator,
+)
 from daedal.sim.rtl.toolchain import find_compiler, find_icarus, find_make, find_verilator
 
 HERE = Path(__file__).resolve().parent
@@ -26,6 +32,7 @@ def standin_verilog() -> str:
 
 
 NEEDED: dict[str, tuple[Callable[[], object], ...]] = {
+    "native": (find_verilator, find_compiler, find_make),
     "verilator": (find_verilator, find_compiler, find_make),
     "icarus": (find_icarus,),
 }
@@ -44,6 +51,12 @@ def available(simulator: str) -> str:
 @pytest.fixture(params=SIMULATORS)
 def simulator(request: pytest.FixtureRequest) -> str:
     """Each simulator in turn."""
+    return available(request.param)
+
+
+@pytest.fixture(params=COCOTB_SIMULATORS)
+def cocotb_simulator(request: pytest.FixtureRequest) -> str:
+    """Each simulator that cocotb drives in turn."""
     return available(request.param)
 
 
@@ -67,7 +80,7 @@ def standin(simulator: str, standin_verilog: str) -> Built:
 
 
 @pytest.fixture
-def bare_standin(simulator: str, standin_verilog: str) -> Built:
+def bare_standin(cocotb_simulator: str, standin_verilog: str) -> Built:
     """The stand-in by itself, for cocotbext-axi."""
     return build_protocol_simulator(
         standin_verilog,
@@ -75,5 +88,5 @@ def bare_standin(simulator: str, standin_verilog: str) -> Built:
         addr_bits=32,
         words=WORDS,
         cache_dir=CACHE,
-        simulator=simulator,
+        simulator=cocotb_simulator,
     )

@@ -1,4 +1,4 @@
-"""`dram.v` against the rules of isa/memory_model.py, cycle by cycle, on both simulators."""
+"""`dram.v` against the rules of isa/memory_model.py, cycle by cycle, on Verilator and Icarus."""
 
 import json
 from pathlib import Path
@@ -36,6 +36,12 @@ def settings(model: MemoryModel) -> dict[str, int]:
         "fault_stop_channels": 0,
         "fault_stop_beats": 0,
     }
+
+
+@pytest.fixture
+def simulator(cocotb_simulator: str) -> str:
+    """Not the native one: its main loop knows the harness, and these tests leave it out."""
+    return cocotb_simulator
 
 
 def play(

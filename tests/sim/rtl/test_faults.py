@@ -18,7 +18,7 @@ from daedal.isa.table import (
     instruction_layout,
 )
 from daedal.isa.variant import load_variant
-from daedal.sim.rtl.job import Faults, Job
+from daedal.sim.rtl.job import Faults, Job, RawResult
 from daedal.sim.rtl.launch import Launch, launch_job, launch_outcome
 from daedal.sim.rtl.run import run_jobs
 from tests.support.random_programs import random_program
@@ -51,21 +51,31 @@ def faulty(*instructions: Instruction, **options) -> Launch:
     return Launch(program, (0, 0, 0, 0), bytes(SIZE), cycle_limit=4 * BOUND_CYCLES, **options)
 
 
-def run_then_recover(bad: Job) -> tuple[Launch, list]:
-    """Run `bad`, and a good program on the same machine without a reset between them."""
+def then_recover(bad: Job) -> tuple[Launch, list[Job]]:
+    """Jobs: `bad`, and a good program on the same machine without a reset between them."""
     good = placed(random_program(TINY, 3), memory_model("ddr"), cycle_limit=100_000)
     warm = launch_job(good)  # scratchpads hold the same before and after: the good one, twice
     acknowledge = (register("isr").offset, 1)  # the harness waits for the interrupt's next edge
     after = dataclasses.replace(
         warm, writes=(acknowledge, *warm.writes), faults=Faults(), reset_before=False
     )
-    built = rtl_device(TINY).build(good.size_bytes)
-    return good, [built, [warm, bad, after]]
+    return good, [warm, bad, after]
+
+
+def run_on_both(jobs: list[Job], size_bytes: int, tmp_path) -> list[RawResult]:
+    """Results of `jobs` under cocotb, which the native simulator gives too, cycle for cycle."""
+    cocotb, native = (
+        run_jobs(rtl_device(TINY, simulator).build(size_bytes), jobs, work_dir=tmp_path)
+        for simulator in ("verilator", "native")
+    )
+    for one, other in zip(cocotb, native, strict=True):
+        assert dataclasses.replace(one, seconds=0.0) == dataclasses.replace(other, seconds=0.0)
+    return native
 
 
 def outcomes(bad: Launch, job: Job | None, tmp_path):
-    good, (built, jobs) = run_then_recover(job or launch_job(bad))
-    results = run_jobs(built, jobs, work_dir=tmp_path)
+    good, jobs = then_recover(job or launch_job(bad))
+    results = run_on_both(jobs, good.size_bytes, tmp_path)
     ended = launch_outcome(bad, results[1], "rtl")
     recovered = launch_outcome(good, results[2], "rtl")
     assert results[1].cycles < BOUND_CYCLES
@@ -114,9 +124,8 @@ def test_a_silent_slave_ends_in_the_watchdog(channel: str, tmp_path) -> None:
         faults=faults,
     )
     good = placed(random_program(TINY, 3), memory_model("ddr"), cycle_limit=100_000)
-    built = rtl_device(TINY).build(good.size_bytes)
     jobs = [launch_job(good), launch_job(bad), launch_job(good)]
-    results = run_jobs(built, jobs, work_dir=tmp_path)
+    results = run_on_both(jobs, good.size_bytes, tmp_path)
     ended = launch_outcome(bad, results[1], "rtl")
     assert results[1].cycles < BOUND_CYCLES
     assert ended.error is ErrorCode.WATCHDOG

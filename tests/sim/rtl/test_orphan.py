@@ -43,6 +43,12 @@ def alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.fixture
+def simulator(cocotb_simulator: str) -> str:
+    """The native one is no process."""
+    return cocotb_simulator
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
 def test_a_simulator_does_not_outlive_its_parent(standin: Built, tmp_path: Path) -> None:
     description = json.dumps(asdict(standin) | {"program": str(standin.program)})

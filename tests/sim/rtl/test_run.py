@@ -1,4 +1,4 @@
-"""Whole programs through the harness: `build_simulator`, `run_jobs`, on both simulators."""
+"""Whole programs through the harness: `build_simulator`, `run_jobs`, on every simulator."""
 
 import time
 from dataclasses import replace
@@ -11,8 +11,8 @@ from daedal.isa.errors import DeviceError, ProgramError
 from daedal.isa.memory_model import PRESETS, MemoryModel, memory_model
 from daedal.sim.rtl.build import Built, build_simulator
 from daedal.sim.rtl.intervention import Intervention
-from daedal.sim.rtl.job import Faults, Job
-from daedal.sim.rtl.run import RunProgress, run_jobs
+from daedal.sim.rtl.job import Faults, Job, RunProgress
+from daedal.sim.rtl.run import run_jobs
 from tests.sim.rtl.conftest import WORDS
 
 pytestmark = pytest.mark.rtl
@@ -58,7 +58,7 @@ def test_copies_under_every_preset(standin: Built, tmp_path: Path, data: bytes) 
     assert list(tmp_path.iterdir()) == [], "the run leaves nothing behind"
 
 
-def test_cycles_are_the_same_on_both_simulators_and_pinned(
+def test_cycles_are_the_same_on_every_simulator_and_pinned(
     standin: Built, tmp_path: Path, data: bytes
 ) -> None:
     """Exact cycles: a change here is a change of the memory model or of the count's definition."""
@@ -303,7 +303,7 @@ def test_jobs_that_cannot_be_are_refused(standin: Built, tmp_path: Path) -> None
 
 
 def test_waves_hold_exactly_the_window(
-    simulator: str, standin_verilog: str, cache_dir: Path, tmp_path: Path, data: bytes
+    cocotb_simulator: str, standin_verilog: str, cache_dir: Path, tmp_path: Path, data: bytes
 ) -> None:
     built = build_simulator(
         standin_verilog,
@@ -311,7 +311,7 @@ def test_waves_hold_exactly_the_window(
         addr_bits=32,
         words=WORDS,
         cache_dir=cache_dir,
-        simulator=simulator,
+        simulator=cocotb_simulator,
         waves=True,
     )
     jobs = [copy_job(data), replace(copy_job(data), wave=(20, 50)), copy_job(data)]
@@ -335,7 +335,7 @@ def test_waves_hold_exactly_the_window(
 def test_the_memory_is_loaded_fast(
     simulator: str, standin_verilog: str, cache_dir: Path, tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    """Eight MiB in and out: well under a second on Verilator."""
+    """Eight MiB in and out: well under a second, but for Icarus."""
     megabytes = 8
     built = build_simulator(
         standin_verilog,

@@ -1,0 +1,73 @@
+"""Speed of the simulators against their bars: ``python bench/sim_speed.py [--json F]``.
+
+Every figure is the median of three on one core. A calibration kernel is timed before every
+repetition: its spread tells how disturbed the run was. Exit status 1 when a bar is missed, or when
+two simulators that must agree do not.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.rtl_speed import measure_build, measure_rtl
+from bench.speed import Speed, on_one_core
+from daedal.isa.variant import load_variant
+
+__all__ = ["main", "speed_table"]
+
+
+def speed_table(speeds: list[Speed], title: str) -> Table:
+    """Median, extremes and bar of each."""
+    table = Table(title=title)
+    texts = ("simulator", "workload", "unit")
+    for head in (*texts, "median", "least", "most", "bar", "calibration", ""):
+        table.add_column(head, justify="left" if head in texts else "right", no_wrap=True)
+    for speed in speeds:
+        taken = [f"{value:,.0f}" for value in (speed.median, min(speed.values), max(speed.values))]
+        low, high = min(speed.calibration_seconds), max(speed.calibration_seconds)
+        table.add_row(
+            speed.simulator,
+            speed.workload,
+            speed.unit,
+            *taken,
+            "" if speed.bar is None else f"{speed.bar:,.0f}",
+            f"{1000 * low:.0f} to {1000 * high:.0f} ms",
+            "" if speed.passed else "missed",
+        )
+    return table
+
+
+def main() -> int:
+    """Measure, print, and say whether every bar holds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--variant", default="vta")
+    parser.add_argument("--no-build", action="store_true", help="do not measure a build")
+    arguments = parser.parse_args()
+    variant = load_variant(arguments.variant)
+    report = Console(stderr=True).print
+    # A build uses every core there is; the rest keeps to one.
+    speeds = [] if arguments.no_build else [measure_build(variant, report)]
+    core = on_one_core()
+    measured, differences = measure_rtl(variant, report)
+    speeds += measured
+    out = Console(width=150)
+    out.print(speed_table(speeds, f"Simulators of {variant.name}, on core {core}"))
+    for sentence in differences:
+        out.print(sentence)
+    if arguments.json is not None:
+        records = [speed.to_json() for speed in speeds]
+        arguments.json.write_text(
+            json.dumps({"speeds": records, "differences": differences}, indent=1) + "\n"
+        )
+    return 0 if not differences and all(speed.passed for speed in speeds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+// The clock of the native simulator, and its C interface; sim/rtl/native.py is the other side.
+//
+// Linked with the C++ that Verilator makes of harness.v (the clock as a port) into one library.
+// A handle is a simulation of its own, with its own Verilator context, so several live side by
+// side. The host sets the harness's registers by name, flips `go`, and lets cycles pass until the
+// command is done; it fills and reads the memory in place.
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "Vtop.h"
+#include "Vtop___024root.h"
+#include "verilated.h"
+
+// Memory words, as Verilator keeps them, are the bytes of external memory only on such hosts.
+static_assert(std::endian::native == std::endian::little);
+
+#define HOST_REGISTERS(X)                                                                   \
+  X(op) X(op_address) X(op_data) X(op_count) X(op_limit) X(op_pause)                        \
+  X(cfg_read_latency) X(cfg_write_latency) X(cfg_max_reads) X(cfg_max_writes) X(cfg_shared) \
+  X(cfg_beat_cycles) X(cfg_stall) X(cfg_extra_latency) X(cfg_seed) X(fault_first) X(fault_last)                \
+  X(fault_read_resp) X(fault_write_resp) X(fault_stop_channels) X(fault_stop_beats)         \
+  X(wave_begin) X(wave_end)
+#define HARNESS_REGISTERS(X)                                \
+  X(status) X(result) X(run_cycles) X(violation)            \
+  X(open_reads) X(open_unwritten) X(open_unanswered)
+
+namespace {
+
+struct Simulation {
+  VerilatedContext context;
+  std::unique_ptr<Vtop> top;
+  Vtop___024root* root = nullptr;
+  std::string failure;
+
+  Simulation() {
+    const char* no_arguments[] = {"native"};
+    context.commandArgs(1, no_arguments);
+    top = std::make_unique<Vtop>(&context, "top");
+    root = top->rootp;
+    top->ap_clk = 0;
+    top->eval();
+  }
+
+  bool idle() const { return root->harness__DOT__done == root->harness__DOT__go; }
+
+  // Nothing in the harness or in emitted Verilog listens to a falling edge. So it is enough to make
+  // Verilator forget that the clock is high: half the evaluations, with the same rising edges.
+  template <class Root>
+  void cycle(Root& state) {
+    if constexpr (requires { state.__Vtrigprevexpr___TOP__ap_clk__0; }) {
+      state.__Vtrigprevexpr___TOP__ap_clk__0 = 0;
+    } else {  // a Verilator that remembers it elsewhere
+      top->ap_clk = 0;
+      top->eval();
+    }
+    top->ap_clk = 1;
+    top->eval();
+  }
+};
+
+Simulation& at(void* handle) { return *static_cast<Simulation*>(handle); }
+
+[[noreturn]] void fail(const char* file, int line, const char* message) {
+  throw std::runtime_error(std::string(file) + ":" + std::to_string(line) + ": " + message);
+}
+
+}  // namespace
+
+// Verilator's run-time library calls these instead of ending the process (VL_USER_...).
+void vl_finish(const char* file, int line, const char*) { fail(file, line, "$finish"); }
+void vl_stop(const char* file, int line, const char*) { fail(file, line, "$stop"); }
+void vl_fatal(const char* file, int line, const char*, const char* text) { fail(file, line, text); }
+
+extern "C" {
+
+void* daedal_open() { return new Simulation; }
+
+void daedal_close(void* handle) { delete static_cast<Simulation*>(handle); }
+
+// 1, or 0 where there is no such register.
+int daedal_set(void* handle, const char* name, uint64_t value) {
+#define SET(NAME)                                 \
+  if (std::strcmp(name, #NAME) == 0) {            \
+    at(handle).root->harness__DOT__##NAME = value; \
+    return 1;                                     \
+  }
+  HOST_REGISTERS(SET)
+  return 0;
+}
+
+// 1, or 0 where there is no such register.
+int daedal_get(void* handle, const char* name, uint64_t* value) {
+#define GET(NAME)                                  \
+  if (std::strcmp(name, #NAME) == 0) {             \
+    *value = at(handle).root->harness__DOT__##NAME; \
+    return 1;                                      \
+  }
+  HARNESS_REGISTERS(GET)
+  return 0;
+}
+
+void daedal_go(void* handle) { at(handle).root->harness__DOT__go ^= 1; }
+
+// 1 when the command is done, 0 after `max_cycles`, -1 when the simulation failed.
+int daedal_advance(void* handle, uint64_t max_cycles) {
+  Simulation& simulation = at(handle);
+  try {
+    for (; max_cycles && !simulation.idle(); --max_cycles)
+      simulation.cycle(*simulation.root);
+  } catch (const std::exception& error) {
+    simulation.failure = error.what();
+    return -1;
+  }
+  return simulation.idle();
+}
+
+const char* daedal_failure(void* handle) { return at(handle).failure.c_str(); }
+
+uint8_t* daedal_memory(void* handle) {
+  return reinterpret_cast<uint8_t*>(&at(handle).root->harness__DOT__dram__DOT__mem);
+}
+
+uint64_t daedal_memory_bytes(void* handle) {
+  return sizeof(at(handle).root->harness__DOT__dram__DOT__mem);
+}
+
+}  // extern "C"
