@@ -226,12 +226,13 @@ def store_streams(variant: Variant) -> list[UnitStream]:
         build = _Builder(variant)
         pad = scratchpad(variant, memory.memory)
         cols = max(1, 256 // pad.row_bytes)
+        rows = min(12, pad.depth_rows // cols)
         row_beats = cols * pad.row_bytes // variant.bus_bytes
         build.repeat(
-            Opcode.STORE, 24, memory=int(memory), base=2, blocks=1, rows=12, cols=cols,
+            Opcode.STORE, 24, memory=int(memory), base=2, blocks=1, rows=rows, cols=cols,
             row_stride_beats=row_beats + 4,
         )  # fmt: skip
-        ideal = 23 * 12 * row_beats
+        ideal = 23 * rows * row_beats
         streams.append(
             UnitStream(
                 f"STORE {memory.name}, rows of 256 B", build.program(), Unit.STORE, ideal, 0.95

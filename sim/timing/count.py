@@ -78,7 +78,7 @@ def count_cycles(
     *,
     with_marks: bool = True,
     limit: int = 1 << 40,
-    debug: str = "",
+    form: str = "machine",
 ) -> Count:
     """Run a program on the model.
 
@@ -88,6 +88,9 @@ def count_cycles(
     bases : byte addresses of the regions.
     memory : external memory from byte 0 on; only micro-ops are read from it.
     timing : memory model without random numbers.
+    with_marks : record marked instructions.
+    limit : cycles at which a run is given up.
+    form : ``machine`` code, ``plain`` Python or ``checked`` machine code (`native.kernel`).
 
     Raises
     ------
@@ -105,8 +108,8 @@ def count_cycles(
         raise DeviceError("a program must end with FINISH; this one does not")
     plan = prepare(program, bases, memory, timing, with_marks)
     front, bus, mover, core = _state(plan, program)
-    form = {"plain": run.plain, "checked": run.checked}.get(debug, run)
-    cycles = form(plan, front, bus, mover, core, limit)
+    code = {"plain": run.plain, "checked": run.checked, "machine": run}[form]
+    cycles = code(plan, front, bus, mover, core, limit)
     if cycles == _LIMIT:
         raise DeviceError(f"a run must end within {limit} cycles; it did not")
     if cycles == _DEADLOCK:
