@@ -142,7 +142,7 @@ def _plan(columns: _Columns, bases: Sequence[int], timing: MemoryModel, with_mar
     )
 
 
-def _numbers(variant: Variant, timing: MemoryModel, count: int) -> dict[str, int]:
+def _numbers(variant: Variant, timing: MemoryModel, count: int) -> dict[str, Any]:
     """What the variant and the memory model say."""
     words = instruction_bits(variant) // variant.bus.data_bits
     fetch_fifo, load_fifo = fifo_depth_words(variant, words)
@@ -170,7 +170,7 @@ def _numbers(variant: Variant, timing: MemoryModel, count: int) -> dict[str, int
     }
 
 
-def _moves(columns: _Columns, bases: Sequence[int]) -> dict[str, Ints]:
+def _moves(columns: _Columns, bases: Sequence[int]) -> dict[str, Any]:
     """LOAD and STORE: what they move, and how many bus words that is."""
     variant = columns.variant
     both = (Opcode.LOAD, Opcode.STORE)
