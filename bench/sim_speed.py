@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.rtl_speed import measure_build, measure_rtl
 from bench.speed import Speed, on_one_core
+from bench.timing_speed import measure_timing
 from daedal.isa.variant import load_variant
 
 __all__ = ["main", "speed_table"]
@@ -57,6 +58,7 @@ def main() -> int:
     core = on_one_core()
     measured, differences = measure_rtl(variant, report)
     speeds += measured
+    speeds += measure_timing(variant)
     out = Console(width=150)
     out.print(speed_table(speeds, f"Simulators of {variant.name}, on core {core}"))
     for sentence in differences:
