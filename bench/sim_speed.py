@@ -15,6 +15,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.functional_speed import measure_functional
 from bench.rtl_speed import measure_build, measure_rtl
 from bench.speed import Speed, on_one_core
 from bench.timing_speed import measure_timing
@@ -30,18 +31,23 @@ def speed_table(speeds: list[Speed], title: str) -> Table:
     for head in (*texts, "median", "least", "most", "bar", "calibration", ""):
         table.add_column(head, justify="left" if head in texts else "right", no_wrap=True)
     for speed in speeds:
-        taken = [f"{value:,.0f}" for value in (speed.median, min(speed.values), max(speed.values))]
+        taken = [_number(x) for x in (speed.median, min(speed.values), max(speed.values))]
         low, high = min(speed.calibration_seconds), max(speed.calibration_seconds)
         table.add_row(
             speed.simulator,
             speed.workload,
             speed.unit,
             *taken,
-            "" if speed.bar is None else f"{speed.bar:,.0f}",
+            "" if speed.bar is None else _number(speed.bar),
             f"{1000 * low:.0f} to {1000 * high:.0f} ms",
             "" if speed.passed else "missed",
         )
     return table
+
+
+def _number(value: float) -> str:
+    """Three digits at least, thousands in groups."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def main() -> int:
@@ -50,15 +56,20 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--variant", default="vta")
     parser.add_argument("--no-build", action="store_true", help="do not measure a build")
+    parser.add_argument("--no-rtl", action="store_true", help="do not measure the RTL simulators")
     arguments = parser.parse_args()
     variant = load_variant(arguments.variant)
     report = Console(stderr=True).print
     # A build uses every core there is; the rest keeps to one.
-    speeds = [] if arguments.no_build else [measure_build(variant, report)]
+    skips_build = arguments.no_build or arguments.no_rtl
+    speeds = [] if skips_build else [measure_build(variant, report)]
     core = on_one_core()
-    measured, differences = measure_rtl(variant, report)
-    speeds += measured
+    speeds += measure_functional(variant, report)
     speeds += measure_timing(variant)
+    differences: list[str] = []
+    if not arguments.no_rtl:
+        measured, differences = measure_rtl(variant, report)
+        speeds += measured
     out = Console(width=150)
     out.print(speed_table(speeds, f"Simulators of {variant.name}, on core {core}"))
     for sentence in differences:

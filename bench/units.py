@@ -25,7 +25,7 @@ from daedal.isa.verifier import verify
 from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.launch import Launch
 
-__all__ = ["main", "measure"]
+__all__ = ["main", "measure", "run_streams"]
 
 
 def _cycles(stream: UnitStream, profile: Profile) -> int:
@@ -37,11 +37,8 @@ def _cycles(stream: UnitStream, profile: Profile) -> int:
     return at[LAST] - at[FIRST]
 
 
-def measure(variant_name: str, memory: str, only: str, report: Any) -> list[dict[str, Any]]:
-    """Run all streams in one simulation, then the networks; one record each."""
-    variant = load_variant(variant_name)
-    device = RtlDevice(variant, timing=memory_model(memory), report=report)
-    streams = [stream for stream in unit_streams(variant) if only in stream.name]
+def run_streams(device: RtlDevice, streams: list[UnitStream], memory: str) -> list[int]:
+    """Cycles of each stream's measured window; all run in one simulation."""
     launches = []
     for stream in streams:
         verify(stream.program)
@@ -52,10 +49,18 @@ def measure(variant_name: str, memory: str, only: str, report: Any) -> list[dict
         image = stream.program.constants.ljust(end, b"\0")
         launches.append(Launch(stream.program, bases, image, timing=memory_model(memory)))
     outcomes = device.launch_each(launches) if launches else []
-    records = []
-    for stream, outcome in zip(streams, outcomes, strict=True):
+    for outcome in outcomes:
         outcome.check()
-        cycles = _cycles(stream, outcome.profile)
+    return [_cycles(s, outcome.profile) for s, outcome in zip(streams, outcomes, strict=True)]
+
+
+def measure(variant_name: str, memory: str, only: str, report: Any) -> list[dict[str, Any]]:
+    """Run all streams in one simulator process, then the networks; one record each."""
+    variant = load_variant(variant_name)
+    device = RtlDevice(variant, timing=memory_model(memory), report=report)
+    streams = [stream for stream in unit_streams(variant) if only in stream.name]
+    records = []
+    for stream, cycles in zip(streams, run_streams(device, streams, memory), strict=True):
         share = stream.ideal_cycles / cycles
         records.append(
             {

@@ -4,13 +4,12 @@
 
 Per variant: random programs that gave the same memory on the RTL (preset `jitter`) as on the
 functional simulator, how much of the coverage table they met, cells by Yosys for ECP5 and xc7
-(`--area`; minutes each), seconds to build the simulator and cycles per second in it. Exit status 1
-when a program differs, or a goal is not met by 200 programs or more.
+(`--area`; minutes each, once), seconds to build the simulator and cycles per second in it. Exit
+status 1 when a program differs, or a goal is not met by 200 programs or more.
 """
 
 import argparse
 import dataclasses
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -19,6 +18,8 @@ from typing import Any
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.area import area_of
+from daedal.hw.synth.families import Family
 from daedal.isa.errors import UserError
 from daedal.isa.table import instruction_bits
 from daedal.isa.variant import Variant
@@ -82,18 +83,10 @@ def show_run(run: RandomRun) -> None:
     show(str(run))
 
 
-def areas(variant: Variant) -> dict[str, Any] | str:
-    """Cells by family, as Yosys counts them."""
-    if importlib.util.find_spec("daedal.hw.synth") is None:
-        return "not available"
-    from daedal.hw.synth.estimate import estimate
-    from daedal.hw.synth.families import Family
-
-    found = {}
-    for family in Family:
-        report = estimate(variant, family, progress=lambda text: show(f"{variant.name}, {text}"))
-        found[family.value] = {"cells": dict(report.cells), "fits": report.fits()}
-    return found
+def areas(variant: Variant) -> dict[str, Any]:
+    """Cells by family, as Yosys counts them; kept where `bench/area.py` keeps them."""
+    rows = [area_of(variant, family) for family in Family]
+    return {row["family"]: {"cells": row["cells"], "fits": row["fits"]} for row in rows}
 
 
 def line_of(row: dict[str, Any]) -> str:

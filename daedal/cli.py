@@ -1,7 +1,7 @@
-"""The command line: ``daedal compile | run | verilog | disasm | doctor``.
+"""The command line: ``daedal compile | run | trace | verilog | disasm | doctor``.
 
 Results go to standard output (as JSON with ``--json``), progress to standard error. Exit status: 0
-done, 1 a device failed, 2 the input was wrong, 130 interrupted.
+done, 1 a device failed or differs, 2 the input was wrong, 130 interrupted.
 """
 
 import json
@@ -25,6 +25,7 @@ from daedal.isa.files import make_folder, write_atomically
 from daedal.isa.program import Program
 from daedal.isa.variant import load_variant
 from daedal.npz import load_arrays, save_arrays
+from daedal.trace_command import trace_command
 
 __all__ = ["app", "main"]
 
@@ -201,6 +202,9 @@ def _window(text: str) -> tuple[int, int]:
     if not (first.isdigit() and end.isdigit() and int(first) < int(end)):
         raise UserError(f"--wave must be FIRST:END with FIRST below END, not {text!r}")
     return int(first), int(end)
+
+
+app.command("trace")(trace_command)
 
 
 @app.command()

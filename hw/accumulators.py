@@ -15,7 +15,7 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory
 from daedal.isa.variant import Variant
 
-__all__ = ["PATIENCE_CYCLES", "Accumulators", "bank_of"]
+__all__ = ["PATIENCE_CYCLES", "Accumulators", "acc_grain", "bank_of"]
 
 PATIENCE_CYCLES = 4
 """A request that lost so many cycles takes one slot of its bank away from GEMM."""
@@ -28,6 +28,18 @@ def bank_of(variant: Variant, row: Value) -> Value:
     return Cat(row[:low_bits], row[top])
 
 
+def acc_grain(variant: Variant) -> int:
+    """Elements of a row that share a write enable: as fine as the narrowest writer.
+
+    That is a bus word of LOAD or a group of lanes.
+    """
+    return min(
+        variant.bus.data_bits // scratchpad(variant, Memory.ACC).memory_bits or 1,
+        variant.units.alu_lanes,
+        variant.units.requantize_lanes,
+    )
+
+
 class Accumulators(wiring.Component):
     """Accumulator rows in banks; arbitration per bank and cycle.
 
@@ -38,12 +50,21 @@ class Accumulators(wiring.Component):
 
     Reads return what was written up to the cycle before. No unit may depend on a row that is
     written in the cycle in which it is read (GEMM forwards, tokens and the ALU's interlock order
-    the rest).
+    the rest). `banks` are the RAMs.
     """
 
     def __init__(self, *, variant: Variant) -> None:
         self._variant = variant
         super().__init__(accumulator_ports(variant))
+        pad, grain = scratchpad(variant, Memory.ACC), acc_grain(variant)
+        self.banks = [
+            RowMemory(
+                depth=pad.depth_rows // variant.memory.acc_banks,
+                columns=pad.elements // grain,
+                column_bits=grain * pad.element_bits,
+            )
+            for _ in range(variant.memory.acc_banks)
+        ]
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -51,12 +72,7 @@ class Accumulators(wiring.Component):
         pad = scratchpad(variant, Memory.ACC)
         banks = variant.memory.acc_banks
         low_bits = banks.bit_length() - 2
-        # Write enables as fine as the narrowest writer: a bus word of LOAD or a group of lanes.
-        grain = min(
-            variant.bus.data_bits // pad.memory_bits or 1,
-            variant.units.alu_lanes,
-            variant.units.requantize_lanes,
-        )
+        grain = acc_grain(variant)
         grains = pad.elements // grain
 
         readers = {"alu": self.alu_read, "alu2": self.alu_read2, "store": self.store_read}
@@ -90,12 +106,7 @@ class Accumulators(wiring.Component):
         outputs = []
         granted: dict[str, list[Value]] = {name: [] for name in (*readers, "alu_write", "fill")}
         for number in range(banks):
-            ram = RowMemory(
-                depth=pad.depth_rows // banks,
-                columns=grains,
-                column_bits=grain * pad.element_bits,
-            )
-            m.submodules[f"bank{number}"] = ram
+            m.submodules[f"bank{number}"] = ram = self.banks[number]
             read, write = ram.read, ram.write
 
             def inner(row: Value) -> Value:

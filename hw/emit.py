@@ -21,14 +21,18 @@ _ZEROED = re.compile(
 _ENTRY = re.compile(r"    (\S+?) ?\[(\d+)\] = (\d+)'h0+;\n")
 
 
-def emit_verilog(variant: Variant) -> str:
+def emit_verilog(variant: Variant, *, observe: bool = False) -> str:
     """Return the accelerator as Verilog text, ending with a newline.
 
     Equal parameters give equal bytes: source locations, which hold paths, are left out, and the
-    header names what the text was made from instead of when.
+    header names what the text was made from instead of when. `observe` adds the pin of that name
+    for simulations (`hw.observe`); such a machine is not for synthesis.
     """
     text = verilog.convert(
-        Machine(variant=variant), name=TOP_MODULE, emit_src=False, strip_internal_attrs=True
+        Machine(variant=variant, observe=observe),
+        name=TOP_MODULE,
+        emit_src=False,
+        strip_internal_attrs=True,
     )
     text = re.sub(r"\A/\*.*?\*/\n", "", text, count=1)  # the generator's name, version and build
     text = _ZEROED.sub(_loop_over_zeros, text)

@@ -18,6 +18,7 @@ from daedal.hw.gemm import Gemm
 from daedal.hw.layouts import entry_layout
 from daedal.hw.load import Load
 from daedal.hw.marks import MarkRecorder
+from daedal.hw.observe import connect_observation, observation_layout
 from daedal.hw.queue import Queue
 from daedal.hw.read_master import ReadMaster
 from daedal.hw.scratchpad import OutScratchpad, Scratchpad
@@ -43,11 +44,14 @@ class Machine(wiring.Component):
     -------
     ap_clk, ap_rst_n : clock, and reset (active low, synchronous).
     interrupt : level.
+    observe : (only with `observe`) every write into a scratchpad, every start and end of an
+        instruction: `observe.observation_layout`.
     m_axi_gmem_* : AXI4 master. s_axi_control_* : AXI4-Lite slave.
     """
 
-    def __init__(self, *, variant: Variant) -> None:
+    def __init__(self, *, variant: Variant, observe: bool = False) -> None:
         self._variant = variant
+        self._observe = observe
         super().__init__(
             {
                 "ap_clk": In(1),
@@ -55,6 +59,7 @@ class Machine(wiring.Component):
                 "interrupt": Out(1),
                 **axi4_pins(variant, MEMORY_PREFIX),
                 **axi4_lite_pins(CONTROL_ADDRESS_BITS, CONTROL_PREFIX),
+                **({"observe": Out(observation_layout(variant))} if observe else {}),
             }
         )
 
@@ -69,6 +74,8 @@ class Machine(wiring.Component):
         blocks.connect_run(m)
         blocks.connect_counters(m)
         blocks.connect_control(m, self)
+        if self._observe:
+            connect_observation(m, self._variant, blocks, self.observe)
         return m
 
 

@@ -25,7 +25,14 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["MicroOpMemory", "OutScratchpad", "Scratchpad", "read_shape", "read_signature"]
+__all__ = [
+    "MicroOpMemory",
+    "OutScratchpad",
+    "Scratchpad",
+    "out_group",
+    "read_shape",
+    "read_signature",
+]
 
 
 def read_shape(variant: Variant, memory: Memory) -> tuple[int, int]:
@@ -42,6 +49,11 @@ def read_shape(variant: Variant, memory: Memory) -> tuple[int, int]:
         width = min(width, max(lanes_bits, variant.bus.data_bits))
     slices = pad.row_bits // width
     return pad.index_bits + (slices - 1).bit_length(), width
+
+
+def out_group(variant: Variant) -> int:
+    """Elements of an output row that share a write enable: the ALU's smallest group of lanes."""
+    return min(variant.units.alu_lanes, variant.units.requantize_lanes)
 
 
 def read_signature(variant: Variant, memory: Memory) -> wiring.Signature:
@@ -69,6 +81,8 @@ class Scratchpad(wiring.Component):
     pads : (INP only) words of one row, beside the word of `fill` but never the same one.
     read : a row two cycles after `enable`; of PAR a slice, of INP with three depthwise taps three
         rows.
+
+    `rows` is the RAM.
     """
 
     def __init__(self, *, variant: Variant, memory: Memory) -> None:
@@ -83,19 +97,21 @@ class Scratchpad(wiring.Component):
                 **({"pads": In(pad_signature(variant))} if memory is Memory.INP else {}),
             }
         )
+        pad = scratchpad(variant, memory)
+        row_width, data_width = read_shape(variant, memory)
+        kind = RowMemory if len(self.read.data) == data_width else SlidingRows
+        self.rows = kind(
+            depth=pad.depth_rows << (row_width - pad.index_bits),
+            columns=data_width // variant.bus.data_bits,
+            column_bits=variant.bus.data_bits,
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         pad = scratchpad(self._variant, self._memory)
         row_width, data_width = read_shape(self._variant, self._memory)
-        slices = pad.row_bits // data_width
         words = data_width // self._variant.bus.data_bits
-        kind = RowMemory if len(self.read.data) == data_width else SlidingRows
-        m.submodules.rows = rows = kind(
-            depth=pad.depth_rows * slices,
-            columns=words,
-            column_bits=self._variant.bus.data_bits,
-        )
+        m.submodules.rows = rows = self.rows
         wiring.connect(m, wiring.flipped(self.read), rows.read)
 
         fill = self.fill.p
@@ -126,6 +142,8 @@ class OutScratchpad(wiring.Component):
     -------
     write : some elements of a row; elements that the ALU computes in one cycle share a mask.
     read : a row two cycles after `enable`.
+
+    `rows` is the RAM.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -136,18 +154,17 @@ class OutScratchpad(wiring.Component):
                 "read": In(scratchpad_read_signature(*read_shape(variant, Memory.OUT))),
             }
         )
-
-    def elaborate(self, platform: Any) -> Module:
-        m = Module()
-        units = self._variant.units
-        pad = scratchpad(self._variant, Memory.OUT)
-        # The RAM's write enables are as coarse as the ALU's smallest group of lanes.
-        group = min(units.alu_lanes, units.requantize_lanes)
-        m.submodules.rows = rows = RowMemory(
+        pad, group = scratchpad(variant, Memory.OUT), out_group(variant)
+        self.rows = RowMemory(
             depth=pad.depth_rows,
             columns=pad.elements // group,
             column_bits=group * pad.element_bits,
         )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.rows = rows = self.rows
+        pad, group = scratchpad(self._variant, Memory.OUT), out_group(self._variant)
         wiring.connect(m, wiring.flipped(self.read), rows.read)
         m.d.comb += [
             rows.write.data.eq(self.write.data),

@@ -38,7 +38,9 @@ attributes of a module or class): constants, fixed when the kernel is compiled.
 ``pass``, ``assert`` (checked runs and plain Python only), docstrings, and calls for their effect.
 A local may be bound to an array: ``row = s.rows``.
 
-Everything else is refused by `KernelError`, with file, line and construct.
+Everything else is refused by `KernelError`, with file, line and construct; so is a function whose
+file has changed since it was imported. (pytest rewrites ``assert`` in modules named test_*: kernels
+of tests that use it belong into other files.)
 
 *Beyond Python*: nothing traps. Unless run ``checked``, an index is not checked (and a negative one
 does not count from the end), ``x // 0`` is x and ``x % 0`` is 0, a shift by 64 or more (or by a

@@ -1,6 +1,5 @@
 """What the names in a kernel mean, what it calls, and the text that stands for its sources."""
 
-import enum
 import types
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -12,6 +11,9 @@ from daedal.native.record import RecordType, record_type
 from daedal.native.signature import Signature
 
 __all__ = ["KernelLike", "as_constant", "is_kernel", "reachable", "resolve", "sources_text"]
+
+_DEEPEST = 4
+"""Dots of the longest dotted name that a kernel may use."""
 
 
 class KernelLike(Protocol):
@@ -45,6 +47,8 @@ def as_constant(value: Any) -> int | float | bool | None:
 def resolve(function: Callable[..., Any], dotted: str) -> Any:
     """What ``a.b.c`` means at the module level of `function`; LookupError where nothing does."""
     first, *rest = dotted.split(".")
+    if len(rest) > _DEEPEST:
+        raise LookupError(dotted)
     value = function.__globals__[first]
     for name in rest:
         if not isinstance(value, types.ModuleType | type):
@@ -57,16 +61,17 @@ def resolve(function: Callable[..., Any], dotted: str) -> Any:
 
 
 def _named(function: Callable[..., Any]) -> list[tuple[str, Any]]:
-    """Module-level values that the code names, attributes of modules and classes among them."""
+    """What the code can name at module level: names, and dotted names through modules and classes.
+
+    More than it does name: byte code does not say which attribute is taken of what.
+    """
     names = function.__code__.co_names
-    found = []
-    for name in names:
-        if name not in function.__globals__:
-            continue
-        value = function.__globals__[name]
-        found.append((name, value))
-        if isinstance(value, types.ModuleType | type):
-            found += [(f"{name}.{item}", getattr(value, item, None)) for item in names]
+    seen = function.__globals__
+    found = [(name, seen[name]) for name in names if name in seen]
+    for name, value in found:
+        if isinstance(value, types.ModuleType | type) and name.count(".") < _DEEPEST:
+            attributes = [item for item in names if hasattr(value, item)]
+            found += [(f"{name}.{item}", getattr(value, item)) for item in attributes]
     return found
 
 
@@ -104,8 +109,6 @@ def sources_text(kernel: KernelLike, *, checked: bool) -> str:
                 lines.append(f"{name} = {number!r}")
             elif kind is not None:
                 lines.append(f"{name} = {kind!r}")
-            elif isinstance(value, enum.EnumMeta):
-                lines.append(f"{name} = {[(m.name, m.value) for m in value]!r}")  # type: ignore[var-annotated]
             else:
                 lines.append(f"{name} is {getattr(value, '__qualname__', type(value).__name__)}")
     for function in intrinsics:

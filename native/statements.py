@@ -3,6 +3,7 @@
 import ast
 import inspect
 import textwrap
+import types
 from collections.abc import Sequence
 
 from daedal.isa.errors import KernelError
@@ -57,10 +58,38 @@ def _parse(kernel: KernelLike) -> ast.FunctionDef:
             f"a kernel must be written in a file, not typed in ({where(function)}, kernel "
             f"{function.__name__!r})"
         ) from None
-    tree = ast.parse(source).body[0]
+    try:
+        module = ast.parse(source)
+    except SyntaxError:
+        module = ast.Module([], [])
+    # A file that was edited after it was imported: its text no longer is this function.
+    if not _same_code(module, function.__code__):
+        raise KernelError(
+            f"a kernel's file must not change while it is in use; start again "
+            f"({where(function)}, kernel {function.__name__!r})"
+        )
+    tree = module.body[0]
     assert isinstance(tree, ast.FunctionDef), "the decorator takes functions only"
     ast.increment_lineno(tree, function.__code__.co_firstlineno - 1)
     return tree
+
+
+def _same_code(module: ast.Module, loaded: types.CodeType) -> bool:
+    """Whether a module's text gives the function whose byte code was loaded."""
+    code = compile(module, loaded.co_filename, "exec", dont_inherit=True)
+    return any(
+        _essence(item) == _essence(loaded)
+        for item in code.co_consts
+        if isinstance(item, types.CodeType) and item.co_name == loaded.co_name
+    )
+
+
+def _essence(code: types.CodeType) -> str:
+    """What byte code does, wherever it was written."""
+    constants = [
+        _essence(item) if isinstance(item, types.CodeType) else item for item in code.co_consts
+    ]
+    return repr((code.co_code, constants, code.co_names, code.co_varnames))
 
 
 def _assigned(tree: ast.FunctionDef) -> frozenset[str]:

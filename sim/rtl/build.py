@@ -90,6 +90,7 @@ def build_simulator(
     cache_dir: Path,
     simulator: str = "native",
     waves: bool = False,
+    observer: str | None = None,
     progress: Progress | None = None,
 ) -> Built:
     """Build the accelerator inside `harness.v`, or find it in the cache.
@@ -108,6 +109,9 @@ def build_simulator(
         One of `SIMULATORS`.
     waves
         Build with waveform tracing: slower to build and to run; not with ``native``.
+    observer
+        Text of the module `daedal_observer`, which is placed beside the machine (`observer.py`);
+        not with ``native``.
     progress
         Called with one sentence before each long step.
 
@@ -116,8 +120,13 @@ def build_simulator(
     ToolError
         A tool is missing, or refused the design; the message ends with the tool's last lines.
     """
+    sources: list[str | Path] = [verilog, *(HDL / name for name in HARNESS_FILES)]
+    if observer is not None:
+        # The define stands in a text: the way of building stays the same for all.
+        sources[-1] = "`define DAEDAL_OBSERVE\n" + (HDL / HARNESS_FILES[-1]).read_text()
+        sources.append(observer)
     built = _build(
-        [verilog, *(HDL / name for name in HARNESS_FILES)],
+        sources,
         "harness",
         {"DATA_BITS": data_bits, "ADDR_BITS": addr_bits, "WORDS": words},
         cache_dir,

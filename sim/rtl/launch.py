@@ -24,7 +24,7 @@ from daedal.isa.registers import (
     ErrorCode,
     register,
 )
-from daedal.isa.table import BASES, Unit
+from daedal.isa.table import BASES, Unit, instruction_bits
 from daedal.sim.rtl.intervention import RESET_CYCLES, Intervention
 from daedal.sim.rtl.job import Faults, Job, RawResult
 
@@ -76,7 +76,8 @@ class Launch:
     @property
     def marks_address(self) -> int:
         """Where the ring of mark records is put."""
-        end = self.program_address + len(self.program.encode())
+        bits = instruction_bits(self.program.variant)
+        end = self.program_address + len(self.program.instructions) * bits // 8
         return -(-end // PAGE_BYTES) * PAGE_BYTES
 
     @property

@@ -48,7 +48,7 @@ def run_jobs(
         From `build_simulator`.
     work_dir
         Scratch lies in here while the run lasts. A job's waveform stays as ``wave.vcd``; at most
-        one job of a run may ask for one.
+        one job of a run may ask for one. So do the files of an observer.
     progress
         Called after every `pause_cycles` simulated cycles and after every job.
     limit_seconds
@@ -98,6 +98,8 @@ def run_jobs(
         reporter.poll()
         if (scratch / "wave.vcd").exists():
             os.replace(scratch / "wave.vcd", work_dir / "wave.vcd")
+        for path in scratch.glob("observe_*.bin"):
+            os.replace(path, work_dir / path.name)
         return _collect(jobs, reporter.results, scratch / "dump.bin", word_bytes)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

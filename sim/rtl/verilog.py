@@ -20,14 +20,21 @@ from daedal.isa.variant import Variant
 __all__ = ["kept_verilog"]
 
 
-def kept_verilog(variant: Variant, cache_dir: Path, report: Callable[[str], None]) -> str:
-    """The Verilog of `variant`, out of `cache_dir` or emitted into it."""
-    key = hashlib.sha256(f"{variant.name} {variant.fingerprint} {_emitter()}".encode()).hexdigest()
+def kept_verilog(
+    variant: Variant,
+    cache_dir: Path,
+    report: Callable[[str], None],
+    *,
+    observe: bool = False,
+) -> str:
+    """The Verilog of `variant`, out of `cache_dir` or emitted into it; `observe`: with that pin."""
+    what = f"{variant.name} {variant.fingerprint} {_emitter()}{' observe' if observe else ''}"
+    key = hashlib.sha256(what.encode()).hexdigest()
     path = cache_dir / f"verilog-{key[:24]}.v"
     if not path.is_file():
         report(f"emitting the Verilog of variant {variant.name}")
         cache_dir.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, emit_verilog(variant))
+        write_atomically(path, emit_verilog(variant, observe=observe))
     return path.read_text()
 
 

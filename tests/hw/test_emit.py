@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from daedal.hw.emit import TOP_MODULE, emit_verilog
+from daedal.hw.observe import observation_layout
+from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import load_variant
 
 
@@ -77,5 +79,15 @@ def test_another_variant_gives_another_text(verilog: str) -> None:
 def test_memories_start_from_zero_in_a_loop(verilog: str) -> None:
     """Every scratchpad is cleared, and no list of its words makes the text long."""
     depths = [int(depth) for depth in re.findall(r"initial for \(\w+ = 0; \w+ < (\d+);", verilog)]
-    assert max(depths) >= load_variant("tiny").memory.inp_bytes // 8
+    # A scratchpad in banks or columns is several RAMs, with its rows or more in all.
+    tiny = load_variant("tiny")
+    assert sum(depths) >= sum(scratchpad(tiny, memory).depth_rows for memory in Memory)
     assert len(re.findall(r"^    \S+ ?\[\d+\] = \d+'h0+;$", verilog, re.M)) < 20
+
+
+def test_only_an_observed_machine_shows_what_it_writes(verilog: str) -> None:
+    ports = top_ports(verilog)
+    assert "observe" not in ports
+    observed = top_ports(emit_verilog(load_variant("tiny"), observe=True))
+    layout = observation_layout(load_variant("tiny"))
+    assert observed == {**ports, "observe": ("output", layout.size)}

@@ -20,6 +20,15 @@ class Colour(enum.IntEnum):
     BLUE = 5
 
 
+class Outer:
+    """Constants by names with two dots."""
+
+    class Inner:
+        """See `Outer`."""
+
+        LIMIT = 3
+
+
 @kernel
 def arithmetic(a: i64, b: i64, c: i64, out: Array[i64]) -> None:
     """One result of each operator; wrapped, because Python's integers grow."""
@@ -259,3 +268,9 @@ def sums_of_pairs(a: Array[i64], out: Array[i64]) -> None:
     """Calls an intrinsic."""
     for i in range(len(out)):
         out[i] = pair_sum(a, i)
+
+
+@kernel
+def limited(a: i64) -> i64:
+    """A constant in a class in a class."""
+    return min(a, Outer.Inner.LIMIT)

@@ -96,6 +96,12 @@ def test_sources_name_what_a_kernel_consists_of(monkeypatch: pytest.MonkeyPatch)
     assert sources_text(kernels.simulate, checked=False) != before
 
 
+def test_constants_behind_several_dots_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sources_text(kernels.limited, checked=False)
+    monkeypatch.setattr(kernels.Outer.Inner, "LIMIT", 4)
+    assert sources_text(kernels.limited, checked=False) != before
+
+
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     script = (
         "import numpy as np\n"

@@ -132,6 +132,10 @@ def test_scalars_of_a_record_come_back_as_python_numbers() -> None:
     assert type(machine.stalled) is bool
 
 
+def test_constants_by_dotted_names() -> None:
+    assert [agree(kernels.limited, a) for a in (2, 3, 4)] == [2, 3, 3]
+
+
 def test_recursion() -> None:
     assert agree(kernels.factorial, 20) == 2432902008176640000
     agree(kernels.factorial, 40)

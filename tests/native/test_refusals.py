@@ -1,11 +1,14 @@
 """What the kernel language has not is refused, with file, line and construct."""
 
+import importlib.util
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from daedal.isa.errors import KernelError
+from daedal.native.cache import ObjectCache
 from daedal.native.kernel import Kernel, kernel
 from daedal.native.record import record
 from daedal.native.types import Array, f64, i32, i64
@@ -211,6 +214,29 @@ def open_lines() -> list[str]:
     """This file."""
     with open(__file__, encoding="utf-8") as file:
         return file.read().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("a + 1", "a + 2"), ("    return a + 1", "    pass"), ("a: i64", "b: i64")]
+)
+def test_a_file_that_changed_after_it_was_imported(tmp_path: Path, old: str, new: str) -> None:
+    """Its text is another function now: machine code of that must not be kept for this one."""
+    path = tmp_path / "edited.py"
+    text = (
+        "from daedal.native.kernel import kernel\nfrom daedal.native.types import i64\n"
+        "@kernel\ndef edited(a: i64) -> i64:\n    return a + 1\n"
+    )
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location("edited", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    path.write_text(text.replace(old, new) + "# longer\n")
+    with pytest.raises(KernelError, match="a kernel's file must not change while it is in use"):
+        module.edited.compile(ObjectCache(tmp_path / "cache"))
+    path.write_text(text)
+    module.edited.compile(ObjectCache(tmp_path / "cache"))
+    assert module.edited(1) == 2
 
 
 def test_parameters_need_annotations() -> None:

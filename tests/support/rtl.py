@@ -16,7 +16,7 @@ __all__ = ["CACHE", "expected_memories", "placed", "rtl_device"]
 CACHE = Path(__file__).resolve().parent.parent.parent / ".daedal" / "rtl"
 
 
-def rtl_device(variant: Variant, simulator: str = "verilator", **options) -> RtlDevice:
+def rtl_device(variant: Variant, simulator: str | None = None, **options) -> RtlDevice:
     """A device whose simulators are kept between sessions: they are addressed by content."""
     return RtlDevice(variant, simulator=simulator, cache_dir=CACHE, **options)
 

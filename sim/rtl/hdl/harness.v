@@ -346,6 +346,14 @@ module harness #(
     endcase
   end
 
+`ifdef DAEDAL_OBSERVE
+  daedal_observer observer (
+      .clk(ap_clk), .rst_n(ap_rst_n), .done(done), .cycle(run_cycles[31:0]), .observe(dut.observe),
+      .awvalid(awvalid), .awready(awready), .wvalid(wvalid), .wready(wready),
+      .awid(awid), .awlen(awlen), .awaddr(awaddr), .wstrb(wstrb), .wdata(wdata)
+  );
+`endif
+
   // ---- waveforms -----------------------------------------------------------------------------------
 `ifdef DAEDAL_WAVES
   reg [8*4096-1:0] wave_name;

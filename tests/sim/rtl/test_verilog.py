@@ -14,9 +14,9 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[Variant]:
     """Variants that were emitted, in order; what is emitted is their name."""
     variants: list[Variant] = []
 
-    def emit(variant: Variant) -> str:
+    def emit(variant: Variant, *, observe: bool) -> str:
         variants.append(variant)
-        return f"// {variant.name}\n"
+        return f"// {variant.name}{' observed' if observe else ''}\n"
 
     monkeypatch.setattr(verilog, "emit_verilog", emit)
     return variants
@@ -28,6 +28,14 @@ def test_the_same_variant_is_emitted_once(tmp_path: Path, emitted: list[Variant]
     assert texts == {"// tiny\n"}
     assert emitted == [load_variant("tiny")]
     assert said == ["emitting the Verilog of variant tiny"]
+
+
+def test_an_observed_machine_is_kept_beside_it(tmp_path: Path, emitted: list[Variant]) -> None:
+    tiny = load_variant("tiny")
+    for _ in range(2):
+        assert verilog.kept_verilog(tiny, tmp_path, print) == "// tiny\n"
+        assert verilog.kept_verilog(tiny, tmp_path, print, observe=True) == "// tiny observed\n"
+    assert emitted == [tiny, tiny]
 
 
 def test_another_variant_name_or_source_is_emitted(

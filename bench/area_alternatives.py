@@ -1,0 +1,71 @@
+"""What a variant's area buys: the variant beside versions of it with one parameter changed.
+
+Input: an RTL device. Output: the cycles of the same work on each: networks, and streams of
+instructions that one unit limits (`bench.unit_streams`). Where the smaller machine needs as many
+cycles, the cells of the larger one buy nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bench.starvation import NETWORKS, fed_and_starved
+from bench.unit_streams import unit_streams
+from bench.units import run_streams
+from daedal.compiler.model import compile_model
+from daedal.isa.variant import Variant
+from daedal.runtime.executor import Executor
+from daedal.sim.rtl.device import RtlDevice
+
+__all__ = ["ALTERNATIVES", "Alternative", "cycles_of_work"]
+
+STREAMS = ("ALU REQUANTIZE to OUT", "double-buffered, bus the busiest")
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A variant with some parameters changed, by name."""
+
+    label: str
+    changes: Mapping[str, int | bool | str] = field(default_factory=dict)
+
+    def of(self, variant: Variant) -> Variant:
+        """The changed variant. It keeps the name; its fingerprint tells it apart."""
+        return variant.replace(None, **self.changes)
+
+
+ALTERNATIVES = (
+    Alternative("as shipped"),
+    Alternative("a multiplier per product", {"multiplier_style": "dsp"}),
+    Alternative("queues of 16", {"queue_depth": 16}),
+    Alternative("4 requantize lanes", {"requantize_lanes": 4}),
+)
+"""Of `vta`. The first is what the others are compared with."""
+
+
+def cycles_of_work(device: RtlDevice) -> dict[str, int | None]:
+    """Cycles by work, memory preset `ddr`; None where this machine cannot be measured.
+
+    Of networks also the cycles in which a unit starves (`bench.starvation`), all units together.
+    Without counters there are no marks, and what needs them is not measured. A network whose file
+    is missing is left out.
+    """
+    marks = device.variant.units.counters
+    cycles: dict[str, int | None] = {}
+    for name, path in NETWORKS.items():
+        if not path.is_file():
+            continue
+        executor = Executor(compile_model(path, device.variant), device)
+        inputs = {
+            key: np.zeros(shape, dtype=np.float32) for key, shape in executor.input_shapes.items()
+        }
+        profile = executor.run(inputs).profile
+        starved = sum(idle for _, _, idle in fed_and_starved(profile))
+        cycles |= {name: profile.cycles, f"{name}, starved": starved if marks else None}
+    streams = [stream for stream in unit_streams(device.variant) if stream.name in STREAMS]
+    assert len(streams) == len(STREAMS)
+    possible = [stream for stream in streams if marks or stream.window is None]
+    names = [stream.name for stream in possible]
+    found = dict(zip(names, run_streams(device, possible, "ddr"), strict=True))
+    return cycles | {stream.name: found.get(stream.name) for stream in streams}

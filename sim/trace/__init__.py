@@ -1,0 +1,1 @@
+"""Runs a program on the RTL and on the functional simulator, and finds where they part."""

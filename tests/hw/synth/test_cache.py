@@ -1,0 +1,69 @@
+"""Areas are kept: Yosys is asked once for the same design, script and version."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from daedal.hw.synth import cache
+from daedal.hw.synth.cache import AreaCache
+from daedal.hw.synth.families import CellReport, Family
+from daedal.isa.errors import ToolError
+
+CELLS = {"LUT6": 3, "FDRE": 2}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Family]]:
+    """What Yosys was asked, in order; it always counts `CELLS`."""
+    questions: list[tuple[str, Family]] = []
+
+    def synthesize(verilog: str, family: Family, progress: object = None) -> CellReport:
+        questions.append((verilog, family))
+        return CellReport.of(family, CELLS if family is Family.XC7 else {})
+
+    monkeypatch.setattr(cache, "synthesize", synthesize)
+    return questions
+
+
+def test_the_same_question_is_asked_once(tmp_path: Path, asked: list[tuple[str, Family]]) -> None:
+    for _ in range(2):  # a new object each time: what is kept lies on disk
+        report = AreaCache(tmp_path / "area").synthesize("module", Family.XC7)
+        assert report == CellReport.of(Family.XC7, CELLS)
+    assert asked == [("module", Family.XC7)]
+
+
+def test_every_part_of_the_question_counts(
+    tmp_path: Path, asked: list[tuple[str, Family]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    area = AreaCache(tmp_path)
+    area.synthesize("module", Family.XC7)
+    area.synthesize("module", Family.ECP5)
+    area.synthesize("another", Family.XC7)
+    assert len(asked) == 3
+    monkeypatch.setattr(cache, "yosys_version", lambda: "another")
+    area.synthesize("module", Family.XC7)
+    monkeypatch.setattr(cache, "synthesis_script", lambda _family: "another")
+    area.synthesize("module", Family.XC7)
+    assert len(asked) == 5
+
+
+def test_resources_are_counted_by_the_table_of_today(
+    tmp_path: Path, asked: list[tuple[str, Family]]
+) -> None:
+    """Cells alone are kept, not what they take."""
+    area = AreaCache(tmp_path)
+    area.synthesize("module", Family.XC7)
+    (path,) = tmp_path.glob("*.json")
+    assert json.loads(path.read_text()) == {"cells": dict(sorted(CELLS.items()))}
+
+
+def test_a_failure_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object, **_options: object) -> CellReport:
+        raise ToolError("no")
+
+    monkeypatch.setattr(cache, "synthesize", fail)
+    for _ in range(2):
+        with pytest.raises(ToolError, match="no"):
+            AreaCache(tmp_path).synthesize("module", Family.XC7)
+    assert list(tmp_path.glob("*.json")) == []

@@ -1,0 +1,1 @@
+../../daedal/trace_command.py
