@@ -239,8 +239,6 @@ class Bus:
     bursts_moved: i64 = 0
     write_free: i64 = 0
     move_beat: i64 = 0
-    last_move: i64 = 0
-    """Of any word into the register before W."""
     burst_move: i64 = 0
     """Of the last word of the burst before."""
     word_held: i64 = 0
@@ -315,7 +313,6 @@ class Mover:
     mark_word: i64 = 0
     marks_sent: i64 = 0
     marks_answered: i64 = 0
-    mark_slot: i64 = 0
 
 
 @record
