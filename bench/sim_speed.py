@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.functional_speed import measure_functional
 from bench.rtl_speed import measure_build, measure_rtl
 from bench.speed import Speed, on_one_core
+from bench.timing_speed import measure_timing
 from daedal.isa.variant import load_variant
 
 __all__ = ["main", "speed_table"]
@@ -64,6 +65,7 @@ def main() -> int:
     speeds = [] if skips_build else [measure_build(variant, report)]
     core = on_one_core()
     speeds += measure_functional(variant, report)
+    speeds += measure_timing(variant)
     differences: list[str] = []
     if not arguments.no_rtl:
         measured, differences = measure_rtl(variant, report)

@@ -183,7 +183,10 @@ def alu_streams(variant: Variant) -> list[UnitStream]:
 
 
 def load_streams(variant: Variant) -> list[UnitStream]:
-    """Tiles with rows of 64 B and of 256 B, with and without pads; small loads in a row."""
+    """Tiles with rows of 64 B and of 256 B, with and without pads; small loads in a row.
+
+    Tiles that a variant cannot hold are left out.
+    """
     streams = []
     bus = variant.bus_bytes
 
@@ -195,7 +198,8 @@ def load_streams(variant: Variant) -> list[UnitStream]:
         width += 2 * fields.get("pad_left", 0)
         fields["pad_bottom"] = fields.get("pad_top", 0)
         fields["pad_right"] = fields.get("pad_left", 0)
-        assert height * width <= pad.depth_rows, name
+        if height * width > pad.depth_rows:
+            return
         stride = row_bytes // bus + 4
         count = 24
         build.repeat(
@@ -222,12 +226,13 @@ def store_streams(variant: Variant) -> list[UnitStream]:
         build = _Builder(variant)
         pad = scratchpad(variant, memory.memory)
         cols = max(1, 256 // pad.row_bytes)
+        rows = min(12, pad.depth_rows // cols)
         row_beats = cols * pad.row_bytes // variant.bus_bytes
         build.repeat(
-            Opcode.STORE, 24, memory=int(memory), base=2, blocks=1, rows=12, cols=cols,
+            Opcode.STORE, 24, memory=int(memory), base=2, blocks=1, rows=rows, cols=cols,
             row_stride_beats=row_beats + 4,
         )  # fmt: skip
-        ideal = 23 * 12 * row_beats
+        ideal = 23 * rows * row_beats
         streams.append(
             UnitStream(
                 f"STORE {memory.name}, rows of 256 B", build.program(), Unit.STORE, ideal, 0.95
@@ -242,12 +247,12 @@ def balanced_streams(variant: Variant) -> list[UnitStream]:
 
 
 def _balanced(variant: Variant, busiest: str, reduction: int) -> UnitStream:
-    """`reduction` products per accumulator row; tiles of 64 rows, double-buffered."""
-    tiles, rows = 96, 512
+    """`reduction` products per accumulator row; tiles of 512 rows or fewer, double-buffered."""
     build = _Builder(variant)
     bus = variant.bus_bytes
     inp, out = scratchpad(variant, Memory.INP), scratchpad(variant, Memory.OUT)
     acc_half = scratchpad(variant, Memory.ACC).depth_rows // 2
+    tiles, rows = 96, min(512, inp.depth_rows // 4, out.depth_rows // 2, acc_half)
     products = build.uops(
         Unit.GEMM,
         acc=[0] * reduction,

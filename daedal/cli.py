@@ -105,7 +105,7 @@ def compile_command(
 def run(
     artifact: Annotated[Path, typer.Argument(help="What `daedal compile` wrote.")],
     inputs: Annotated[Path, typer.Option("--input", "-i", help="A .npz of inputs by name.")],
-    device: Annotated[str, typer.Option(help="functional or rtl.")] = "functional",
+    device: Annotated[str, typer.Option(help="functional, timing or rtl.")] = "functional",
     variant: Annotated[
         str | None,
         typer.Option("--variant", "-v", help="The device's variant, if not the artifact's own."),
@@ -113,7 +113,7 @@ def run(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz.")
     ] = None,
-    memory: Annotated[Memory, typer.Option(help="rtl: memory model.")] = Memory.ddr,
+    memory: Annotated[Memory, typer.Option(help="timing, rtl: memory model.")] = Memory.ddr,
     seed: Annotated[int, typer.Option(help="rtl: seed of memory model jitter.")] = 0,
     simulator: Annotated[
         Simulator | None, typer.Option(help="rtl: native, or with --wave verilator, if not given.")
@@ -137,9 +137,10 @@ def run(
     loaded.program.check_variant(machine, f"the {device} device")
     options: dict[str, Any] = {}
     with show_progress(_err) as report:
+        if device in ("rtl", "timing"):
+            options["timing"] = memory_model(memory.value, seed)
         if device == "rtl":
-            timing = memory_model(memory.value, seed)
-            options = {"timing": timing, "simulator": simulator, "report": report}
+            options |= {"simulator": simulator, "report": report}
             if wave is not None:
                 make_folder(wave_dir)
                 options |= {"wave": _window(wave), "work_dir": wave_dir}

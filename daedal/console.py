@@ -24,6 +24,7 @@ class Memory(StrEnum):
 
     ideal = "ideal"
     ddr = "ddr"
+    slow = "slow"
     jitter = "jitter"
 
 

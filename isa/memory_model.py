@@ -27,6 +27,8 @@ that ends cycle t.
    every cycle: channel c looks at byte c; the extra read latency at byte 5 (in the AR's cycle),
    the extra write latency at byte 6 (in the last W beat's cycle).
 7. A read beat returns the memory as it was when the beat was first offered.
+8. A beat takes `beat_cycles` cycles: in the `beat_cycles` - 1 cycles after an R (W) beat has moved,
+   no R beat is newly offered (no W beat accepted); with `shared_bus` neither.
 """
 
 from dataclasses import dataclass, replace
@@ -42,6 +44,8 @@ MAX_BURSTS = 64
 """Bursts of each kind that `dram.v` has room for."""
 
 MAX_LATENCY_CYCLES = 65535
+
+MAX_BEAT_CYCLES = 255
 
 _MASK64 = (1 << 64) - 1
 
@@ -75,6 +79,8 @@ class MemoryModel:
         Largest random addition to a burst's latency; 2**n - 1.
     seed
         Seeds the generator; matters only where something is random.
+    beat_cycles
+        Cycles that a beat takes: 1 is the full bandwidth of the bus, 2 half of it.
 
     Raises
     ------
@@ -91,6 +97,7 @@ class MemoryModel:
     stall_per_256: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     extra_latency_cycles: int = 0
     seed: int = 0
+    beat_cycles: int = 1
 
     def __post_init__(self) -> None:
         for name in ("read_latency_cycles", "write_latency_cycles"):
@@ -116,6 +123,11 @@ class MemoryModel:
         _require(
             0 <= extra <= 255 and extra & (extra + 1) == 0,
             f"extra_latency_cycles must be 2**n - 1 up to 255, not {extra} "
+            f"(memory model {self.name!r})",
+        )
+        _require(
+            1 <= self.beat_cycles <= MAX_BEAT_CYCLES,
+            f"beat_cycles must be 1 to {MAX_BEAT_CYCLES}, not {self.beat_cycles} "
             f"(memory model {self.name!r})",
         )
         _require(
@@ -146,6 +158,7 @@ PRESETS: dict[str, MemoryModel] = {
     for model in (
         MemoryModel("ideal", 1, 1, MAX_BURSTS, MAX_BURSTS, shared_bus=False),
         MemoryModel("ddr", 64, 32, 16, 16, shared_bus=True),
+        MemoryModel("slow", 128, 64, 16, 16, shared_bus=True, beat_cycles=2),
         MemoryModel(
             "jitter",
             8,
@@ -158,7 +171,8 @@ PRESETS: dict[str, MemoryModel] = {
         ),
     )
 }
-"""Memory models by name; `ddr` is the default everywhere."""
+"""Memory models by name; `ddr` is the default everywhere, `slow` has half its bandwidth and twice
+its latency."""
 
 
 def memory_model(name: str, seed: int = 0) -> MemoryModel:

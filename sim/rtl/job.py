@@ -139,6 +139,7 @@ class Job:
             "cfg_max_reads": model.max_read_bursts,
             "cfg_max_writes": model.max_write_bursts,
             "cfg_shared": int(model.shared_bus),
+            "cfg_beat_cycles": model.beat_cycles,
             "cfg_stall": sum(odds << 9 * place for place, odds in enumerate(model.stall_per_256)),
             "cfg_extra_latency": model.extra_latency_cycles,
             "cfg_seed": model.generator_state,

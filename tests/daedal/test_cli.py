@@ -348,7 +348,7 @@ def test_outputs_into_missing_folders(run: Run, built: Path, tmp_path: Path) -> 
 
 def test_unknown_device(run: Run, built: Path) -> None:
     arguments = ("run", built / "digits.daedal", "-i", built / "images.npz", "--device", "toaster")
-    refuses(run(*arguments), "a device is one of functional, rtl, not 'toaster'")
+    refuses(run(*arguments), "a device is one of functional, rtl, timing, not 'toaster'")
 
 
 def test_wave_window(run: Run, built: Path) -> None:

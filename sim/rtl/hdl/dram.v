@@ -29,6 +29,7 @@ module daedal_dram #(
     input  wire [QUEUE_LOG:0]     cfg_max_reads,
     input  wire [QUEUE_LOG:0]     cfg_max_writes,
     input  wire                   cfg_shared,          // R and W share one beat per cycle
+    input  wire [7:0]             cfg_beat_cycles,     // cycles that a beat takes, >= 1
     input  wire [44:0]            cfg_stall,           // nine bits per channel: stall odds of 256
     input  wire [7:0]             cfg_extra_latency,   // 2**n - 1: random extra cycles per burst
     input  wire [63:0]            cfg_seed,            // generator state after reset, not 0
@@ -142,10 +143,12 @@ module daedal_dram #(
   wire mid_read = read_beat != 0;
   wire mid_write = write_beat != 0;
   wire write_first = mid_read == mid_write ? turn_is_write : mid_write;
-  wire write_able = write_any && s_wvalid && !hold[3];
+  reg  [7:0] read_rest, write_rest;  // cycles until the next beat may move (rule 8)
+  wire write_open = write_any && !hold[3] && write_rest == 0;
+  wire write_able = write_open && s_wvalid;
   wire read_yields = cfg_shared && write_able && write_first;
 
-  assign s_rvalid = read_offered || (read_due && !hold[1] && !read_yields);
+  assign s_rvalid = read_offered || (read_due && !hold[1] && read_rest == 0 && !read_yields);
   assign s_rid = read_id[read_slot];
   assign s_rdata = !s_rvalid ? {DATA_BITS / 32{POISON}} : read_offered ? read_held : read_now;
   assign s_rresp = read_outside ? 2'b11 : read_faulty ? fault_read_resp : 2'b00;
@@ -153,7 +156,7 @@ module daedal_dram #(
   assign s_arready = reads_open < cfg_max_reads && !hold[0];
 
   assign s_awready = writes_open < cfg_max_writes && !hold[2];
-  assign s_wready = write_any && !hold[3] && !(cfg_shared && s_rvalid && s_rready);
+  assign s_wready = write_open && !(cfg_shared && s_rvalid && s_rready);
 
   reg    ack_offered;
   wire   [QUEUE_LOG-1:0] ack_slot = ack_head[QUEUE_LOG-1:0];
@@ -184,6 +187,8 @@ module daedal_dram #(
       write_beat <= 0;
       write_resp <= 0;
       turn_is_write <= 0;
+      read_rest <= 0;
+      write_rest <= 0;
     end else begin
       cycle <= cycle + 1;
       random <= random_next;
@@ -228,6 +233,11 @@ module daedal_dram #(
       end
       ack_offered <= s_bvalid && !s_bready;
       if (s_bvalid && s_bready) ack_head <= ack_head + 1;
+
+      if (read_takes || (cfg_shared && write_takes)) read_rest <= cfg_beat_cycles - 1;
+      else if (read_rest != 0) read_rest <= read_rest - 1;
+      if (write_takes || (cfg_shared && read_takes)) write_rest <= cfg_beat_cycles - 1;
+      else if (write_rest != 0) write_rest <= write_rest - 1;
 
       // The turn passes when a burst ends; a side that was alone keeps nothing.
       if (read_takes && s_rlast) turn_is_write <= 1;

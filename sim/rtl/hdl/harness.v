@@ -49,6 +49,7 @@ module harness #(
   reg [6:0]  cfg_max_reads       /* verilator public_flat_rw */ = 16;
   reg [6:0]  cfg_max_writes      /* verilator public_flat_rw */ = 16;
   reg        cfg_shared          /* verilator public_flat_rw */ = 0;
+  reg [7:0]  cfg_beat_cycles     /* verilator public_flat_rw */ = 1;
   reg [44:0] cfg_stall           /* verilator public_flat_rw */ = 0;
   reg [7:0]  cfg_extra_latency   /* verilator public_flat_rw */ = 0;
   reg [63:0] cfg_seed            /* verilator public_flat_rw */ = 1;
@@ -85,6 +86,7 @@ module harness #(
   reg [6:0]  set_max_reads = 16;
   reg [6:0]  set_max_writes = 16;
   reg        set_shared = 0;
+  reg [7:0]  set_beat_cycles = 1;
   reg [44:0] set_stall = 0;
   reg [7:0]  set_extra_latency = 0;
   reg [63:0] set_seed = 1;
@@ -100,6 +102,7 @@ module harness #(
     set_max_reads <= cfg_max_reads;
     set_max_writes <= cfg_max_writes;
     set_shared <= cfg_shared;
+    set_beat_cycles <= cfg_beat_cycles;
     set_stall <= cfg_stall;
     set_extra_latency <= cfg_extra_latency;
     set_seed <= cfg_seed;
@@ -162,8 +165,8 @@ module harness #(
       .clk(ap_clk), .rst(!memory_rst_n),
       .cfg_read_latency(set_read_latency), .cfg_write_latency(set_write_latency),
       .cfg_max_reads(set_max_reads), .cfg_max_writes(set_max_writes),
-      .cfg_shared(set_shared), .cfg_stall(set_stall), .cfg_extra_latency(set_extra_latency),
-      .cfg_seed(set_seed),
+      .cfg_shared(set_shared), .cfg_beat_cycles(set_beat_cycles), .cfg_stall(set_stall),
+      .cfg_extra_latency(set_extra_latency), .cfg_seed(set_seed),
       .fault_first(set_fault_first[ADDR_BITS-1:0]), .fault_last(set_fault_last[ADDR_BITS-1:0]),
       .fault_read_resp(set_fault_read_resp), .fault_write_resp(set_fault_write_resp),
       .fault_stop_channels(set_fault_stop_channels), .fault_stop_beats(set_fault_stop_beats),

@@ -23,9 +23,9 @@ static_assert(std::endian::native == std::endian::little);
 #define HOST_REGISTERS(X)                                                                   \
   X(op) X(op_address) X(op_data) X(op_count) X(op_limit) X(op_pause)                        \
   X(cfg_read_latency) X(cfg_write_latency) X(cfg_max_reads) X(cfg_max_writes) X(cfg_shared) \
-  X(cfg_stall) X(cfg_extra_latency) X(cfg_seed) X(fault_first) X(fault_last)                \
-  X(fault_read_resp) X(fault_write_resp) X(fault_stop_channels) X(fault_stop_beats)         \
-  X(wave_begin) X(wave_end)
+  X(cfg_beat_cycles) X(cfg_stall) X(cfg_extra_latency) X(cfg_seed) X(fault_first)           \
+  X(fault_last) X(fault_read_resp) X(fault_write_resp) X(fault_stop_channels)               \
+  X(fault_stop_beats) X(wave_begin) X(wave_end)
 #define HARNESS_REGISTERS(X)                                \
   X(status) X(result) X(run_cycles) X(violation)            \
   X(open_reads) X(open_unwritten) X(open_unanswered)

@@ -36,6 +36,7 @@ class MemoryReference:
         self.held: int | None = None  # its data
         self.ack_offered = False
         self.write_turn = False
+        self.read_rest = self.write_rest = 0
 
     def _stalls(self, channel: int) -> bool:
         return (self.random >> 8 * channel & 0xFF) < self.model.stall_per_256[channel]
@@ -48,7 +49,8 @@ class MemoryReference:
         out["s_awready"] = int(in_flight < model.max_write_bursts and not self._stalls(2))
 
         # Rule 5: who may use this cycle's beat.
-        can_write = bool(self.writes) and bool(m["s_wvalid"]) and not self._stalls(3)
+        write_open = bool(self.writes) and not self._stalls(3) and not self.write_rest
+        can_write = write_open and bool(m["s_wvalid"])
         reading = bool(self.reads) and self.reads[0].beat > 0
         writing = bool(self.writes) and self.writes[0].beat > 0
         if reading == writing:
@@ -56,13 +58,20 @@ class MemoryReference:
         else:
             write_first = writing
         rvalid = self.offered
-        if not rvalid and self.reads and self.cycle >= self.reads[0].due and not self._stalls(1):
+        due = bool(self.reads) and self.cycle >= self.reads[0].due and not self.read_rest
+        if not rvalid and due and not self._stalls(1):
             rvalid = not (model.shared_bus and can_write and write_first)
         read_moves = rvalid and bool(m["s_rready"])
-        write_ready = bool(self.writes) and not self._stalls(3)
+        write_ready = write_open
         if model.shared_bus and read_moves:
             write_ready = False
         write_moves = write_ready and bool(m["s_wvalid"])
+        moves = read_moves or write_moves
+        rest = model.beat_cycles - 1
+        busy_read = moves if model.shared_bus else read_moves
+        busy_write = moves if model.shared_bus else write_moves
+        self.read_rest = rest if busy_read else max(0, self.read_rest - 1)
+        self.write_rest = rest if busy_write else max(0, self.write_rest - 1)
 
         out["s_rvalid"], out["s_wready"] = int(rvalid), int(write_ready)
         ended_read = ended_write = False

@@ -25,6 +25,7 @@ def settings(model: MemoryModel) -> dict[str, int]:
         "cfg_max_reads": model.max_read_bursts,
         "cfg_max_writes": model.max_write_bursts,
         "cfg_shared": int(model.shared_bus),
+        "cfg_beat_cycles": model.beat_cycles,
         "cfg_stall": sum(odds << 9 * place for place, odds in enumerate(model.stall_per_256)),
         "cfg_extra_latency": model.extra_latency_cycles,
         "cfg_seed": model.generator_state,
@@ -159,11 +160,17 @@ STALLING = MemoryModel(
     "stalling", 5, 3, 3, 2, shared_bus=True, stall_per_256=(90, 30, 120, 60, 200), seed=5
 )
 
+THREE_CYCLES = MemoryModel("three cycles", 5, 3, 4, 4, shared_bus=False, beat_cycles=3)
+
 
 @pytest.mark.parametrize(
     ("model", "gaps"),
     [
         (PRESETS["ideal"], 60),
+        (PRESETS["slow"], 0),
+        (PRESETS["slow"], 60),
+        (THREE_CYCLES, 0),
+        (THREE_CYCLES, 200),
         (PRESETS["ddr"], 0),
         (PRESETS["ddr"], 60),
         (memory_model("jitter", seed=1), 0),

@@ -1,0 +1,91 @@
+"""Programs that the timing model is held against the RTL with, as launches of one variant.
+
+Timing depends on a program, on where its regions lie and on its micro-ops alone, so inputs are
+left zero wherever they carry no micro-ops.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.starvation import NETWORKS
+from bench.unit_streams import unit_streams
+from daedal.compiler.model import compile_model
+from daedal.isa.errors import DaedalError
+from daedal.isa.memory_model import MemoryModel
+from daedal.isa.program import Program
+from daedal.isa.protocols import PAGE_BYTES
+from daedal.isa.variant import Variant
+from daedal.isa.vta.dump import VtaProgram
+from daedal.isa.vta.translate import check_variant, translate
+from daedal.sim.rtl.launch import Launch
+from tests.support.random_programs import random_program
+
+__all__ = ["ROOT", "Case", "network_cases", "random_cases", "stream_cases", "vta_cases"]
+
+ROOT = Path(__file__).resolve().parents[1]
+VTA_FOLDER = ROOT.parent / "shared" / "vta-streams"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, its regions' contents by base register, and what group of programs it is of."""
+
+    name: str
+    group: str
+    program: Program
+    regions: tuple[bytes, ...]
+
+    def launch(self, timing: MemoryModel) -> Launch:
+        """The regions one after the other, each on its own page, as every device places them."""
+        memory = bytearray()
+        bases = []
+        for data, size in zip(self.regions, self.program.region_bytes, strict=True):
+            bases.append(len(memory))
+            memory += data.ljust(-(-max(size, 1) // PAGE_BYTES) * PAGE_BYTES, b"\0")
+        return Launch(self.program, tuple(bases), bytes(memory), timing=timing)
+
+
+def stream_cases(variant: Variant) -> Iterator[Case]:
+    """The streams of `bench.unit_streams`."""
+    for stream in unit_streams(variant):
+        yield _bare(stream.name, "streams", stream.program)
+
+
+def random_cases(variant: Variant, seeds: range, length: int = 24) -> Iterator[Case]:
+    """Random programs, with what their regions hold: micro-ops lie among it."""
+    for seed in seeds:
+        case = random_program(variant, seed, length=length)
+        contents = {0: case.program.constants, **case.contents}
+        regions = tuple(contents.get(base, b"") for base in range(4))
+        yield Case(f"random {seed}", "random", case.program, regions)
+
+
+def network_cases(variant: Variant) -> Iterator[Case]:
+    """Networks that are there and that the variant can run."""
+    for name, path in NETWORKS.items():
+        if path.is_file():
+            try:
+                program = compile_model(path, variant).program
+            except DaedalError:
+                continue
+            yield _bare(name, "networks", program)
+
+
+def vta_cases(variant: Variant, only: str = "") -> Iterator[Case]:
+    """Translated VTA programs, where the variant can hold VTA's tiles."""
+    try:
+        check_variant(variant)
+    except DaedalError:
+        return
+    for path in sorted(VTA_FOLDER.glob("*/insn.bin")):
+        name = path.parent.name
+        if only in name:
+            translation = translate(VtaProgram.from_folder(path.parent), variant)
+            program = translation.program
+            regions = (program.constants, *(translation.region(base) for base in range(1, 4)))
+            yield Case(name, "VTA", program, regions)
+
+
+def _bare(name: str, group: str, program: Program) -> Case:
+    return Case(name, group, program, (program.constants, b"", b"", b""))

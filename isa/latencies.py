@@ -1,0 +1,124 @@
+"""Unit latencies: how many cycles each part of the machine takes, by name and by variant.
+
+`hw/` builds exactly these and `sim/timing` counts with them; `tests/isa/test_latencies.py` holds
+the two together. docs/hardware.md says what happens in those cycles.
+"""
+
+from daedal.isa.variant import ArrayConfig, MultiplierStyle, Variant
+
+__all__ = [
+    "ACC_READ_TO_WRITE_CYCLES",
+    "FETCH_FIFO_BURSTS",
+    "FETCH_FIFO_INSTRUCTIONS",
+    "MARKS_IN_FLIGHT",
+    "MARKS_PER_UNIT",
+    "MAX_BURST_BEATS",
+    "PAGE_BYTES",
+    "PATIENCE_CYCLES",
+    "QUEUE_CYCLES",
+    "QUIET_CYCLES",
+    "READ_WORD_CYCLES",
+    "STORE_AHEAD",
+    "STORE_REQUESTS_IN_MASTER",
+    "STORE_ROWS",
+    "STORE_ROW_CYCLES",
+    "alu_latency_cycles",
+    "fifo_depth_words",
+    "gemm_lead_cycles",
+    "multiply_latency_cycles",
+]
+
+QUEUE_CYCLES = 2
+"""From a queue's input to its output."""
+
+MAX_BURST_BEATS = 32
+"""Longest burst that the machine asks for."""
+
+PAGE_BYTES = 4096
+"""No burst crosses a multiple of this."""
+
+READ_WORD_CYCLES = 5
+"""From R to the reader: a register before the FIFO, four cycles through it."""
+
+FETCH_FIFO_BURSTS = 4
+FETCH_FIFO_INSTRUCTIONS = 32
+"""FETCH's FIFO holds at least so many bursts and so many instructions."""
+
+PATIENCE_CYCLES = 4
+"""Lost cycles after which a request for an accumulator bank takes a slot away from GEMM."""
+
+ACC_READ_TO_WRITE_CYCLES = 5
+"""From GEMM's read of an accumulator row to its write."""
+
+STORE_ROWS = 8
+"""Rows between a scratchpad's read port and the bus."""
+
+STORE_ROW_CYCLES = 3
+"""From a row's read to its place at the head of those."""
+
+STORE_AHEAD = 4
+"""Instructions between STORE's front and the one whose rows are read."""
+
+STORE_REQUESTS_IN_MASTER = 4
+"""Requests of STORE in the write master beyond its open bursts."""
+
+MARKS_PER_UNIT = 4
+"""Records of one unit that wait on chip."""
+
+MARKS_IN_FLIGHT = 4
+"""Records whose writes are not acknowledged."""
+
+QUIET_CYCLES = 4
+"""Cycles without any motion before FINISH ends the run."""
+
+_GEMM_OPERAND_CYCLES = 2
+_GEMM_READ_TO_SUM_CYCLES = 4
+_ALU_OPERAND_CYCLES = 4
+_ALU_LANE_CYCLES = 7
+_REQUANTIZE_CYCLES = 6
+_LIMB_BITS = 17
+
+
+def _tree_cycles(terms: int) -> int:
+    """A balanced tree of registered additions."""
+    return (terms - 1).bit_length()
+
+
+def _dot_cycles(array: ArrayConfig) -> int:
+    """From operands in registers to their sums."""
+    tree = _tree_cycles(array.block_in)
+    match array.style:
+        case MultiplierStyle.DSP:
+            return 2 + tree
+        case MultiplierStyle.PACKED:
+            return 4 + tree
+        case MultiplierStyle.LUT:
+            return 1 + _tree_cycles(array.weight_bits) + tree
+
+
+def gemm_lead_cycles(variant: Variant) -> int:
+    """From the issue of a product to the read of its accumulator row."""
+    select = 1 if variant.array.depthwise_taps else 0
+    latency = _GEMM_OPERAND_CYCLES + select + _dot_cycles(variant.array)
+    return latency - _GEMM_READ_TO_SUM_CYCLES
+
+
+def multiply_latency_cycles(a_bits: int, b_bits: int) -> int:
+    """A product of signed `a_bits` and unsigned `b_bits`, of limbs of 18 x 18 signed bits."""
+    a_limbs = max(1, -(-(a_bits - 1) // _LIMB_BITS))
+    b_limbs = -(-b_bits // _LIMB_BITS)
+    return 1 + _tree_cycles(a_limbs * b_limbs)
+
+
+def alu_latency_cycles(variant: Variant) -> int:
+    """From the start of a group of lanes to its result at the write queue, of all operations."""
+    multiply = multiply_latency_cycles(
+        variant.array.accumulator_bits + 1, variant.units.multiplier_bits
+    )
+    return _ALU_OPERAND_CYCLES + max(_ALU_LANE_CYCLES, _REQUANTIZE_CYCLES + multiply)
+
+
+def fifo_depth_words(variant: Variant, instruction_words: int) -> tuple[int, int]:
+    """Words that the FIFOs of the read master hold: FETCH's, LOAD's."""
+    fetch = max(FETCH_FIFO_BURSTS * MAX_BURST_BEATS, FETCH_FIFO_INSTRUCTIONS * instruction_words)
+    return fetch, max(2, variant.bus.read_bursts) * MAX_BURST_BEATS

@@ -1,0 +1,164 @@
+"""One cycle of the accumulators: who of ALU, STORE and LOAD gets a bank beside GEMM."""
+
+from daedal.isa.latencies import ACC_READ_TO_WRITE_CYCLES, PATIENCE_CYCLES
+from daedal.native.kernel import kernel
+from daedal.native.types import i64
+from daedal.sim.timing.alu import (
+    READS_SOURCE,
+    READS_TARGET,
+    alu_waits,
+    fire_alu,
+    leave_alu,
+)
+from daedal.sim.timing.filler import bank_of, fill_cycle
+from daedal.sim.timing.gates import retire
+from daedal.sim.timing.gemm import gemm_bank
+from daedal.sim.timing.state import (
+    LOAD,
+    NEVER,
+    RING,
+    TODO_LOADS,
+    TODO_STORES,
+    Bus,
+    Core,
+    Front,
+    Mover,
+    Plan,
+)
+from daedal.sim.timing.store import read_row
+
+__all__ = ["accumulate", "accumulators_next"]
+
+_SOURCE, _TARGET, _STORE, _WRITE, _FILL = 0, 1, 2, 3, 4
+
+
+@kernel
+def accumulators_next(c: Core) -> i64:
+    """Next cycle in which something asks for a bank, or the ALU starts a group."""
+    return min(c.alu_try, c.write_try, c.store_try, c.fill_try)
+
+
+@kernel
+def _urgent(c: Core, port: i64, t: i64) -> bool:
+    return c.lost[port] == t - 1 and c.urgent[port] > 0
+
+
+@kernel
+def _lose(c: Core, port: i64, bank: i64, t: i64) -> None:
+    """A request is refused in cycle t; after so many in a row, GEMM leaves out a product."""
+    age, urgent = 0, 0
+    if c.lost[port] == t - 1:
+        age, urgent = c.age[port], c.urgent[port]
+    if age == PATIENCE_CYCLES - 1:
+        urgent = 1
+        if c.hold_at != t + 1:
+            c.hold = 0
+            c.hold_at = t + 1
+        c.hold |= 1 << bank
+    c.age[port] = (age + 1) % PATIENCE_CYCLES
+    c.urgent[port] = urgent
+    c.lost[port] = t
+
+
+@kernel
+def _alu_reads(
+    p: Plan, f: Front, c: Core, t: i64, taken: i64, store_bank: i64, store_first: bool
+) -> i64:
+    """The ALU's part of a cycle; returns the banks that it asks for reads of, as a mask."""
+    if alu_waits(p, c):
+        c.alu_blocked = 1
+        c.alu_try = NEVER
+        return 0
+    if c.alu_group > 0:
+        fire_alu(p, f, c, t)
+        return 0
+    i = c.alu_index[c.alu_out & (RING - 1)]
+    k = p.step_at[i] + c.alu_step
+    asks = 0
+    source, target = -1, -1
+    missing = False
+    if p.steps[i] > 0:
+        if p.form[i] & READS_SOURCE > 0 and c.alu_source == 0:
+            source = bank_of(p, p.sources[k])
+            asks |= 1 << source
+        if p.form[i] & READS_TARGET > 0 and c.alu_target == 0:
+            target = bank_of(p, p.targets[k])
+            asks |= 1 << target
+    if source >= 0:
+        if source == taken or (store_first and store_bank == source):
+            _lose(c, _SOURCE, source, t)
+            missing = True
+        else:
+            c.alu_source = 1
+    if target >= 0:
+        granted = target != taken and target != source
+        if granted and not (store_first and store_bank == target):
+            c.alu_target = 1
+        else:
+            _lose(c, _TARGET, target, t)
+            missing = True
+    if missing:
+        c.alu_try = t + 1
+    else:
+        fire_alu(p, f, c, t)
+    return asks
+
+
+@kernel
+def _fill(p: Plan, f: Front, b: Bus, c: Core, t: i64, granted: bool) -> None:
+    """A cycle of LOAD's filler while the accumulators have to do with it."""
+    c.now = t
+    f.todo |= TODO_LOADS
+    if c.fill_bank >= 0 and not granted:
+        c.now = t + 1
+        return
+    c.fill_bank = -1
+    if c.ending:
+        c.ending = 0
+        retire(p, f, c.ending_index, t + 1, f.busy[LOAD], f.work[LOAD])
+    if c.on > 0 and t >= c.begin:
+        if fill_cycle(p, f, b, c, t):
+            c.ending = 1
+            c.ending_index = c.index
+    else:
+        c.now = t + 1
+
+
+@kernel
+def accumulate(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
+    """Cycle t. GEMM's reads and writes follow its issue after fixed times and always pass."""
+    read = gemm_bank(p, c, t - p.gemm_lead)
+    wrote = gemm_bank(p, c, t - p.gemm_lead - ACC_READ_TO_WRITE_CYCLES)
+    store = bank_of(p, m.read_row) if c.store_try <= t else -1
+    store_first = store >= 0 and _urgent(c, _STORE, t)
+    writes = c.write_try <= t
+    place = c.write_out & (RING - 1)
+    asks = 0
+    if c.alu_try <= t:
+        asks = _alu_reads(p, f, c, t, read, store, store_first)
+    if store >= 0:
+        if store == read or (asks >> store & 1 > 0 and not store_first):
+            _lose(c, _STORE, store, t)
+            m.read_from = t + 1
+            c.store_try = t + 1
+        else:
+            read_row(p, m, t)
+            c.store_try = NEVER
+            f.todo |= TODO_STORES
+    fills = c.fill_try <= t
+    fill = c.fill_bank if fills else -1
+    write = -1
+    if writes and c.write_kind[place] & 1 > 0:
+        write = bank_of(p, c.write_row[place])
+    fill_first = fill >= 0 and _urgent(c, _FILL, t)
+    filled = fill >= 0 and fill != wrote and (fill_first or fill != write)
+    if fill >= 0 and not filled:
+        _lose(c, _FILL, fill, t)
+    if writes:
+        if write >= 0 and (write == wrote or (fill_first and fill == write)):
+            _lose(c, _WRITE, write, t)
+            c.write_try = t + 1
+        else:
+            leave_alu(p, f, c, t)
+    if fills:
+        _fill(p, f, b, c, t, filled)

@@ -1,0 +1,157 @@
+"""The ALU: an issue point behind a rigid sequencer, and a queue of results before the memories.
+
+The sequencer moves in ticks: one cycle each while no step stands at the issue point, else until
+the step's last group has started.
+"""
+
+from daedal.isa.latencies import QUEUE_CYCLES
+from daedal.native.kernel import kernel
+from daedal.native.types import i64
+from daedal.sim.timing.gates import retire
+from daedal.sim.timing.state import ALU, NEVER, RING, Core, Front, Plan
+
+__all__ = [
+    "READS_SOURCE",
+    "READS_TARGET",
+    "WRITES_ACC",
+    "accept_alu",
+    "alu_ready_time",
+    "alu_waits",
+    "fire_alu",
+    "leave_alu",
+]
+
+READS_SOURCE, READS_TARGET, WRITES_ACC = 1, 2, 4
+"""Bits of `Plan.form`."""
+
+_STEP_TICKS = 4
+"""From acceptance to the first step at the issue point."""
+
+_SPARE = 2
+"""Groups that find room between issue and write beyond those of the pipeline and the queue."""
+
+
+@kernel
+def accept_alu(p: Plan, c: Core, i: i64, t: i64) -> None:
+    """The ALU takes instruction i in cycle t, the end of a tick."""
+    tick = c.alu_tick + t - c.alu_end
+    place = c.alu_in & (RING - 1)
+    c.alu_index[place] = i
+    c.alu_first[place] = tick + _STEP_TICKS
+    c.alu_need = tick + max(1, p.steps[i])
+    c.alu_in += 1
+    if c.alu_in == c.alu_out + 1:
+        c.alu_arrival = t + _STEP_TICKS
+        c.alu_step = 0
+        c.alu_try = c.alu_arrival
+
+
+@kernel
+def alu_ready_time(c: Core, at: i64) -> i64:
+    """First cycle from `at` on in which the ALU takes an instruction, as far as it is known."""
+    at = max(at, c.alu_end, c.alu_end + c.alu_need - c.alu_tick)
+    if c.alu_out < c.alu_in and at >= c.alu_arrival:
+        return NEVER
+    return at
+
+
+@kernel
+def alu_waits(p: Plan, c: Core) -> bool:
+    """Whether the group at the issue point may not start now: no room, or a row in flight."""
+    if c.write_in - c.write_out >= p.alu_latency + QUEUE_CYCLES + _SPARE:
+        return True
+    if c.alu_group > 0:
+        return False
+    i = c.alu_index[c.alu_out & (RING - 1)]
+    if p.steps[i] == 0:
+        return False
+    k = p.step_at[i] + c.alu_step
+    if p.form[i] & READS_SOURCE > 0 and c.flight[p.sources[k]] > 0:
+        return True
+    return p.form[i] & READS_TARGET > 0 and c.flight[p.targets[k]] > 0
+
+
+@kernel
+def _end_step(p: Plan, f: Front, c: Core, t: i64) -> None:
+    """The last group of the step at the issue point starts in cycle t."""
+    i = c.alu_index[c.alu_out & (RING - 1)]
+    c.alu_tick += c.alu_arrival - c.alu_end
+    c.alu_end = t
+    c.alu_source = 0
+    c.alu_target = 0
+    c.alu_group = 0
+    c.alu_worked = i64(p.steps[i] > 0)
+    c.alu_step += 1
+    c.alu_arrival = t + 1
+    if c.alu_step >= p.steps[i]:
+        f.done[ALU] += 1
+        f.done_at[ALU] = t
+        c.alu_out += 1
+        c.alu_step = 0
+        c.alu_arrival = NEVER
+        if c.alu_out < c.alu_in:
+            c.alu_arrival = t + c.alu_first[c.alu_out & (RING - 1)] - c.alu_tick
+    c.alu_try = c.alu_arrival
+
+
+@kernel
+def fire_alu(p: Plan, f: Front, c: Core, t: i64) -> None:
+    """A group starts in cycle t; where nothing can stop the step, all its groups do."""
+    i = c.alu_index[c.alu_out & (RING - 1)]
+    some = p.steps[i] > 0
+    groups = p.groups[i] if some else 1
+    into_acc = some and p.form[i] & WRITES_ACC != 0
+    ends = c.alu_step + 1 >= p.steps[i]
+    landing = t + p.alu_latency + QUEUE_CYCLES
+    if some and c.alu_group == 0:
+        f.work[ALU] += 1
+        c.alu_vector = t
+    if some:
+        c.alu_begin = t
+        c.alu_busy = t
+    if not into_acc and c.write_in == c.write_out:
+        # Results follow each other into OUT, which takes them at once.
+        c.write_end = max(landing + groups - 1, c.write_end + groups)
+        if some:
+            f.busy[ALU] += groups
+            c.alu_busy = t + groups - 1
+        _end_step(p, f, c, t + groups - 1)
+        if ends:
+            retire(p, f, i, c.write_end + 1, 0, 0)
+        return
+    f.busy[ALU] += i64(some)
+    final = c.alu_group == groups - 1
+    place = c.write_in & (RING - 1)
+    c.write_ready[place] = landing
+    c.write_kind[place] = i64(into_acc) + (2 if final and ends else 0)
+    c.write_index[place] = i
+    if into_acc:
+        row = p.targets[p.step_at[i] + c.alu_step]
+        c.write_row[place] = row
+        c.flight[row] += 1
+    if c.write_in == c.write_out:
+        c.write_try = max(landing, c.write_end + 1)
+    c.write_in += 1
+    if final:
+        _end_step(p, f, c, t)
+    else:
+        c.alu_group += 1
+        c.alu_try = t + 1
+
+
+@kernel
+def leave_alu(p: Plan, f: Front, c: Core, t: i64) -> None:
+    """The oldest result is written in cycle t."""
+    place = c.write_out & (RING - 1)
+    c.write_out += 1
+    c.write_end = t
+    if c.write_kind[place] & 1:
+        c.flight[c.write_row[place]] -= 1
+    if c.write_kind[place] & 2:
+        retire(p, f, c.write_index[place], t + 1, 0, 0)
+    if c.alu_blocked:
+        c.alu_blocked = 0
+        c.alu_try = t + 1
+    c.write_try = NEVER
+    if c.write_out < c.write_in:
+        c.write_try = max(c.write_ready[c.write_out & (RING - 1)], t + 1)

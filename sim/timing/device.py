@@ -1,0 +1,95 @@
+"""The timing device: counts what a launch costs, in milliseconds, and computes no data."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from daedal.isa.errors import DeviceError
+from daedal.isa.memory_model import PRESETS, MemoryModel
+from daedal.isa.profile import Profile
+from daedal.isa.program import Program
+from daedal.isa.protocols import PAGE_BYTES, Device
+from daedal.isa.variant import Variant
+from daedal.sim.functional.device import FunctionalDevice
+from daedal.sim.timing.count import DEVICE, count_cycles
+
+__all__ = ["TimingDevice", "timing_with_values"]
+
+
+class TimingDevice:
+    """The cycle model behind the `Device` protocol.
+
+    Its profile is the RTL's: cycles, classes of every unit, bus words, and marks. Programs must
+    pass `isa.verifier.verify`. Micro-ops are read from memory as it is at the launch.
+
+    Parameters
+    ----------
+    variant
+        The machine.
+    timing
+        Memory model behind the bus; none with random delays.
+    values
+        A device that computes beside it, of the same variant: reads come from there, and every
+        launch runs on both. Without one, reading is an error.
+    """
+
+    def __init__(
+        self,
+        variant: Variant,
+        *,
+        timing: MemoryModel = PRESETS["ddr"],
+        values: Device | None = None,
+    ) -> None:
+        self._variant = variant
+        self._timing = timing
+        self._values = values
+        self._memory = bytearray()
+
+    @property
+    def name(self) -> str:
+        """``timing``."""
+        return DEVICE
+
+    @property
+    def variant(self) -> Variant:
+        """The machine's variant."""
+        return self._variant
+
+    def alloc(self, size_bytes: int) -> int:
+        """Address of a new region."""
+        address = len(self._memory)
+        self._memory.extend(bytes(-(-max(size_bytes, 1) // PAGE_BYTES) * PAGE_BYTES))
+        if self._values is not None:
+            beside = self._values.alloc(size_bytes)
+            assert beside == address, "both devices place regions alike"
+        return address
+
+    def write(self, address: int, data: bytes) -> None:
+        """Copy into memory."""
+        assert address + len(data) <= len(self._memory), "writes must stay within allocated regions"
+        self._memory[address : address + len(data)] = data
+        if self._values is not None:
+            self._values.write(address, data)
+
+    def read(self, address: int, size_bytes: int) -> bytes:
+        """Copy out of the memory of the device beside. Raises DeviceError where there is none."""
+        if self._values is None:
+            raise DeviceError(
+                "results must be read from a device that computes them; the timing device only "
+                "counts: pair it with a functional one (values=FunctionalDevice(variant))"
+            )
+        return self._values.read(address, size_bytes)
+
+    def launch(self, program: Program, bases: Sequence[int]) -> Profile:
+        """Count the cycles to the interrupt. Raises DeviceError as `count_cycles` does."""
+        program.check_variant(self._variant, "the timing device")
+        memory = np.frombuffer(self._memory, dtype=np.uint8)
+        profile = count_cycles(program, bases, memory, self._timing).profile
+        if self._values is not None:
+            self._values.launch(program, bases)
+        return profile
+
+
+def timing_with_values(variant: Variant, *, timing: MemoryModel = PRESETS["ddr"]) -> TimingDevice:
+    """A timing device with a functional one beside it: results, and what they cost."""
+    return TimingDevice(variant, timing=timing, values=FunctionalDevice(variant))

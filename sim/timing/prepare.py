@@ -1,0 +1,290 @@
+"""A program as the arrays of a `Plan`: what each instruction moves, and the rows of its steps.
+
+Input: a program, its base addresses, external memory (micro-ops come from there) and a memory
+model. Output: a `Plan`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.isa.errors import DeviceError
+from daedal.isa.latencies import (
+    PAGE_BYTES,
+    alu_latency_cycles,
+    fifo_depth_words,
+    gemm_lead_cycles,
+)
+from daedal.isa.memory_model import MemoryModel
+from daedal.isa.program import Program
+from daedal.isa.registers import MARK_BYTES
+from daedal.isa.scratchpad import UOP_BYTES, Memory, scratchpad
+from daedal.isa.table import (
+    LOOPS,
+    AluOp,
+    LoadMemory,
+    Opcode,
+    OutMemory,
+    Unit,
+    instruction_bits,
+    micro_op_layout,
+)
+from daedal.isa.variant import Variant
+from daedal.sim.timing.alu import READS_SOURCE, READS_TARGET, WRITES_ACC
+from daedal.sim.timing.expansion import GOOD, NO_UOPS, Loops, expand_program
+from daedal.sim.timing.state import NO_BANK, Plan
+
+__all__ = ["prepare"]
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+
+_PLAIN, _INP, _ACC = 0, 1, 2
+_MOVED = ("blocks", "rows", "cols")
+_PADS = ("pad_top", "pad_bottom", "pad_left", "pad_right")
+_QUEUED = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
+
+
+def prepare(
+    program: Program, bases: Sequence[int], memory: Bytes, timing: MemoryModel, with_marks: bool
+) -> Plan:
+    """Lay a program out for the model.
+
+    Raises DeviceError where a row leaves the accumulators, or micro-ops leave their memory.
+    """
+    columns = _Columns(program)
+    plan = _plan(columns, bases, timing, with_marks)
+    loops = _loops(columns, memory)
+    variant = program.variant
+    uops = {unit: scratchpad(variant, pad) for unit, pad in _UOPS.items()}
+    memories = {
+        unit: np.zeros(pad.depth_rows * pad.shape[0], dtype=np.uint64) for unit, pad in uops.items()
+    }
+    bad = expand_program(
+        plan, loops, memories[Unit.GEMM], memories[Unit.ALU], plan.banks, plan.sources, plan.targets
+    )
+    if bad != GOOD:
+        name = program.instructions[bad].unit.name
+        if loops.largest == NO_UOPS:
+            raise DeviceError(f"micro-ops must exist; those of instruction {bad} ({name}) do not")
+        raise DeviceError(
+            f"rows must lie in their scratchpad; instruction {bad} ({name}) reaches row "
+            f"{loops.largest}"
+        )
+    return plan
+
+
+_UOPS = {Unit.GEMM: Memory.UOP_GEMM, Unit.ALU: Memory.UOP_ALU}
+
+
+class _Columns:
+    """Fields of all instructions, by name: a column each, 0 where an instruction has no such."""
+
+    def __init__(self, program: Program) -> None:
+        self.variant = program.variant
+        values = [item.values for item in program.instructions]
+        self.opcode = np.array([item.opcode for item in program.instructions], dtype=np.int64)
+        self._values = {
+            opcode: [values[i] for i in np.flatnonzero(self.opcode == opcode)] for opcode in Opcode
+        }
+        self.count = len(values)
+
+    def get(self, name: str, *opcodes: Opcode) -> Ints:
+        """The field of instructions with these opcodes."""
+        result = np.zeros(self.count, dtype=np.int64)
+        for opcode in opcodes:
+            column = [values.get(name, 0) for values in self._values[opcode]]
+            result[self.opcode == opcode] = column
+        return result
+
+    @property
+    def unit(self) -> Ints:
+        """The unit of each instruction: the opcodes count them from 1."""
+        return self.opcode - Opcode.LOAD + Unit.LOAD
+
+
+def _plan(columns: _Columns, bases: Sequence[int], timing: MemoryModel, with_marks: bool) -> Plan:
+    """Everything but the rows of steps, which are made room for."""
+    variant = columns.variant
+    every = (Opcode.LOAD, Opcode.GEMM, Opcode.ALU, Opcode.STORE)
+    unit = columns.unit
+    order = np.argsort(unit, kind="stable")
+    order = order[unit[order] != Unit.FETCH]
+    sizes = [int((unit == number).sum()) for number in _QUEUED]
+    order_at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    slot = np.zeros(columns.count, dtype=np.int64)
+    for number in _QUEUED:
+        slot[order[order_at[number] : order_at[number + 1]]] = np.arange(sizes[number])
+    push = columns.get("push", *every)
+    gives = [int((push[unit == u] >> v & 1).sum()) for u in _QUEUED for v in _QUEUED]
+    steps, step_at, totals = _steps(columns)
+    groups, form = _alu(columns)
+    return Plan(
+        unit=unit,
+        pop=columns.get("pop", *every),
+        push=push,
+        mark=columns.get("mark", *every) * int(with_marks),
+        slot=slot,
+        order=order.astype(np.int64),
+        order_at=order_at,
+        give_at=np.concatenate([[0], np.cumsum(gives)]).astype(np.int64),
+        **_moves(columns, bases),
+        steps=steps,
+        step_at=step_at,
+        groups=groups,
+        form=form,
+        banks=np.full(totals[Opcode.GEMM], NO_BANK, dtype=np.uint8),
+        sources=np.zeros(totals[Opcode.ALU], dtype=np.int32),
+        targets=np.zeros(totals[Opcode.ALU], dtype=np.int32),
+        **_numbers(variant, timing, columns.count),
+    )
+
+
+def _numbers(variant: Variant, timing: MemoryModel, count: int) -> dict[str, Any]:
+    """What the variant and the memory model say."""
+    words = instruction_bits(variant) // variant.bus.data_bits
+    fetch_fifo, load_fifo = fifo_depth_words(variant, words)
+    return {
+        "instruction_words": words,
+        "program_words": words * count,
+        "page_words": PAGE_BYTES // variant.bus_bytes,
+        "queue_depth": variant.units.queue_depth,
+        "read_bursts": variant.bus.read_bursts,
+        "write_bursts": variant.bus.write_bursts,
+        "fetch_fifo": fetch_fifo,
+        "load_fifo": load_fifo,
+        "inp_words": scratchpad(variant, Memory.INP).row_beats(variant),
+        "gemm_lead": gemm_lead_cycles(variant),
+        "alu_latency": alu_latency_cycles(variant),
+        "bank_bits": variant.memory.acc_banks.bit_length() - 2,
+        "top_bit": scratchpad(variant, Memory.ACC).index_bits - 1,
+        "mark_words": MARK_BYTES // variant.bus_bytes,
+        "read_latency": timing.read_latency_cycles,
+        "write_latency": timing.write_latency_cycles,
+        "max_reads": timing.max_read_bursts,
+        "max_writes": timing.max_write_bursts,
+        "shared": int(timing.shared_bus),
+        "beat": timing.beat_cycles,
+    }
+
+
+def _moves(columns: _Columns, bases: Sequence[int]) -> dict[str, Any]:
+    """LOAD and STORE: what they move, and how many bus words that is."""
+    variant = columns.variant
+    both = (Opcode.LOAD, Opcode.STORE)
+    memory = columns.get("memory", *both)
+    words, target = np.zeros_like(memory), np.zeros_like(memory)
+    for code, kinds in ((Opcode.LOAD, LoadMemory), (Opcode.STORE, OutMemory)):
+        for kind in kinds:
+            chosen = (columns.opcode == code) & (memory == kind)
+            words[chosen] = _row_words(variant, kind)
+            target[chosen] = {Memory.ACC: _ACC, Memory.INP: _INP}.get(kind.memory, _PLAIN)
+    first = np.array(bases, dtype=np.int64) // variant.bus_bytes
+    fields = {name: columns.get(name, *both) for name in _MOVED}
+    return {
+        **fields,
+        **{name: columns.get(name, Opcode.LOAD) for name in _PADS},
+        "target": target,
+        "address": first[columns.get("base", *both)] + columns.get("offset_beats", *both),
+        "request_beats": words * fields["cols"],
+        "row_stride": columns.get("row_stride_beats", *both),
+        "block_stride": columns.get("block_stride_beats", *both),
+        "first_row": columns.get("row", *both),
+        "row_words": words,
+    }
+
+
+def _row_words(variant: Variant, kind: LoadMemory | OutMemory) -> int:
+    """Bus words of a scratchpad row in memory."""
+    pad = scratchpad(variant, kind.memory)
+    if kind is LoadMemory.ACC_NARROW:
+        return pad.elements * variant.array.input_bits // variant.bus.data_bits
+    return pad.row_beats(variant)
+
+
+def _steps(columns: _Columns) -> tuple[Ints, Ints, dict[Opcode, int]]:
+    """Steps of each GEMM and ALU instruction, where they begin, and how many there are in all.
+
+    An instruction without any has one place: a step that only retires it.
+    """
+    both = (Opcode.GEMM, Opcode.ALU)
+    steps = np.maximum(0, columns.get("uop_end", *both) - columns.get("uop_begin", *both))
+    for level in range(LOOPS):
+        steps *= columns.get(f"extent{level}", *both)
+    step_at = np.zeros_like(steps)
+    totals = {}
+    for opcode in both:
+        chosen = columns.opcode == opcode
+        places = np.maximum(1, steps[chosen])
+        step_at[chosen] = np.cumsum(places) - places
+        totals[opcode] = int(places.sum())
+    return steps, step_at, totals
+
+
+def _alu(columns: _Columns) -> tuple[Ints, Ints]:
+    """Groups of a vector, and what each ALU instruction reads and writes."""
+    units = columns.variant.units
+    elements = scratchpad(columns.variant, Memory.ACC).elements
+    operation = columns.get("operation", Opcode.ALU)
+    immediate = columns.get("use_immediate", Opcode.ALU) > 0
+    requantizes = operation == AluOp.REQUANTIZE
+    takes_x = np.isin(operation, [op for op in AluOp if op.takes_x])
+    reads_source = takes_x | requantizes | ~immediate
+    reads_target = takes_x & ~immediate & ~requantizes
+    into_acc = columns.get("destination", Opcode.ALU) == OutMemory.ACC
+    form = READS_SOURCE * reads_source + READS_TARGET * reads_target + WRITES_ACC * into_acc
+    lanes = np.where(requantizes, units.requantize_lanes, units.alu_lanes)
+    return elements // lanes, form.astype(np.int64)
+
+
+def _loops(columns: _Columns, memory: Bytes) -> Loops:
+    """Loop nests, and the memory that micro-ops are loaded from."""
+    variant = columns.variant
+    both = (Opcode.GEMM, Opcode.ALU)
+
+    def three(name: str, *opcodes: Opcode) -> Ints:
+        return np.stack([columns.get(f"{name}{k}", *opcodes) for k in range(LOOPS)], axis=1)
+
+    def flat(*parts: Ints) -> Ints:
+        return np.ascontiguousarray(sum(parts[1:], start=parts[0]).reshape(-1))
+
+    loads = columns.opcode == Opcode.LOAD
+    target = columns.get("memory", Opcode.LOAD)
+    uop_memory = np.full(columns.count, -1, dtype=np.int64)
+    uop_memory[loads & (target == LoadMemory.UOP_GEMM)] = Unit.GEMM
+    uop_memory[loads & (target == LoadMemory.UOP_ALU)] = Unit.ALU
+    acc, out = (scratchpad(variant, pad).depth_rows for pad in (Memory.ACC, Memory.OUT))
+    row_limit = np.full(columns.count, acc, dtype=np.int64)
+    reads_target = _alu(columns)[1] & READS_TARGET > 0
+    into_out = columns.get("destination", Opcode.ALU) == OutMemory.OUT
+    row_limit[(columns.opcode == Opcode.ALU) & into_out] = out
+    row_limit[(columns.opcode == Opcode.ALU) & into_out & reads_target] = min(acc, out)
+    field: dict[str, Any] = {
+        **micro_op_layout(variant, Unit.ALU),
+        "acc": micro_op_layout(variant, Unit.GEMM)["acc"],
+    }
+    assert field["acc"].offset == 0, "banks are made of the lowest field"
+    words = np.require(
+        memory[: memory.size // UOP_BYTES * UOP_BYTES].view(np.uint64), requirements="W"
+    )
+    return Loops(
+        begin=columns.get("uop_begin", *both),
+        end=columns.get("uop_end", *both),
+        extents=flat(three("extent", *both)),
+        row_base=columns.get("acc_base", Opcode.GEMM) + columns.get("dst_base", Opcode.ALU),
+        row_factors=flat(three("acc_factor", Opcode.GEMM), three("dst_factor", Opcode.ALU)),
+        source_base=columns.get("src_base", Opcode.ALU),
+        source_factors=flat(three("src_factor", Opcode.ALU)),
+        uop_memory=uop_memory,
+        row_limit=row_limit,
+        memory=words,
+        bus_words=variant.bus_bytes // UOP_BYTES,
+        row_mask=(1 << field["acc"].width) - 1,
+        target_mask=(1 << field["dst"].width) - 1,
+        target_shift=field["dst"].offset,
+        source_mask=(1 << field["src"].width) - 1,
+        source_shift=field["src"].offset,
+        source_limit=acc,
+    )

@@ -1,0 +1,53 @@
+"""The latencies that simulators count with are those that the gateware has."""
+
+import pytest
+
+from daedal.hw import (
+    accumulators,
+    alu,
+    axi,
+    block_fifo,
+    gemm,
+    marks,
+    read_master,
+    row_reader,
+    supervisor,
+)
+from daedal.hw import store as hw_store
+from daedal.hw.alu_lanes import AluLanes
+from daedal.hw.product import DotProducts
+from daedal.hw.requantize import Requantizer
+from daedal.isa import latencies
+from daedal.isa.table import instruction_bits
+from tests.support.random_runs import every_variant
+
+
+def test_fixed_numbers() -> None:
+    assert latencies.MAX_BURST_BEATS == axi.MAX_BURST_BEATS
+    assert latencies.PAGE_BYTES == axi.PAGE_BYTES
+    assert latencies.PATIENCE_CYCLES == accumulators.PATIENCE_CYCLES
+    assert latencies.QUIET_CYCLES == supervisor.QUIET_CYCLES
+    assert latencies.MARKS_PER_UNIT == marks.MARKS_PER_UNIT
+    assert latencies.MARKS_IN_FLIGHT == marks._IN_FLIGHT
+    assert latencies.STORE_ROWS == row_reader._ROWS
+    assert latencies.STORE_AHEAD == hw_store._AHEAD
+    assert latencies.STORE_REQUESTS_IN_MASTER == hw_store._IN_MASTER
+    assert latencies.ACC_READ_TO_WRITE_CYCLES == gemm._READ_TO_WRITE
+    assert latencies.QUEUE_CYCLES == alu._QUEUE_CYCLES
+    # The register before the FIFO, and the FIFO's own four cycles.
+    assert latencies.READ_WORD_CYCLES == 1 + block_fifo._SKID
+
+
+@pytest.mark.parametrize("name", sorted(every_variant()))
+def test_numbers_of_a_variant(name: str) -> None:
+    variant = every_variant()[name]
+    select = 1 if variant.array.depthwise_taps else 0
+    latency = 2 + select + DotProducts.latency(variant.array)
+    assert latencies.gemm_lead_cycles(variant) == latency - gemm._READ_TO_SUM
+    slower = max(AluLanes.latency(), Requantizer.latency(variant))
+    assert latencies.alu_latency_cycles(variant) == alu._TO_OPERANDS + slower
+    words = instruction_bits(variant) // variant.bus.data_bits
+    assert latencies.fifo_depth_words(variant, words) == (
+        read_master.fifo_depth_words(variant, 0),
+        read_master.fifo_depth_words(variant, 1),
+    )

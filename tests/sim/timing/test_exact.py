@@ -1,0 +1,60 @@
+"""The cycle model counts what the RTL counts: to the cycle, in every class, at every mark."""
+
+from dataclasses import replace
+
+import pytest
+
+from daedal.isa.memory_model import memory_model
+from daedal.isa.table import Opcode
+from daedal.isa.variant import load_variant
+from daedal.sim.rtl.launch import Launch
+from tests.support.random_programs import RandomProgram, random_program
+from tests.support.random_runs import changed_variant, every_variant
+from tests.support.rtl import placed, rtl_device
+from tests.support.timing import differences, model_profile, rotating_seeds
+
+pytestmark = pytest.mark.rtl
+
+TINY = load_variant("tiny")
+
+
+def marked(case: RandomProgram) -> RandomProgram:
+    """Every instruction leaves a record."""
+    instructions = tuple(
+        item if item.opcode is Opcode.FINISH else item.replace(mark=1, tag=index)
+        for index, item in enumerate(case.program.instructions)
+    )
+    return replace(case, program=replace(case.program, instructions=instructions))
+
+
+def check(launches: list[Launch]) -> None:
+    outcomes = rtl_device(launches[0].program.variant).launch_each(launches)
+    for number, (launch, outcome) in enumerate(zip(launches, outcomes, strict=True)):
+        outcome.check()
+        found = differences(model_profile(launch), outcome.profile)
+        assert not found, f"program {number} on {launch.timing.name}: " + "; ".join(found)
+
+
+@pytest.mark.parametrize("preset", ["ideal", "ddr", "slow"])
+def test_random_programs(preset: str) -> None:
+    cases = [random_program(TINY, seed, length=24) for seed in rotating_seeds(30)]
+    check([placed(case, memory_model(preset)) for case in cases])
+
+
+@pytest.mark.parametrize("preset", ["ideal", "slow"])
+def test_a_mark_on_every_instruction(preset: str) -> None:
+    cases = [marked(random_program(TINY, seed, length=24)) for seed in rotating_seeds(10)]
+    check([placed(case, memory_model(preset)) for case in cases])
+
+
+@pytest.mark.parametrize("bursts", [1, 3])
+def test_a_memory_that_takes_fewer_bursts_than_the_machine_asks_for(bursts: int) -> None:
+    few = replace(memory_model("ddr"), name="few", max_read_bursts=bursts, max_write_bursts=bursts)
+    cases = [random_program(TINY, seed, length=24) for seed in rotating_seeds(10)]
+    check([placed(case, few) for case in cases])
+
+
+def test_another_variant() -> None:
+    variant = every_variant()[changed_variant()]
+    cases = [random_program(variant, seed, length=24) for seed in rotating_seeds(10)]
+    check([placed(case, memory_model("ddr")) for case in cases])
