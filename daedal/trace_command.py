@@ -11,7 +11,7 @@ from rich.table import Table
 
 from daedal.console import make_console, show_progress
 from daedal.isa.artifact import Artifact
-from daedal.isa.memory_model import memory_model
+from daedal.isa.memory_model import PRESETS, memory_model
 from daedal.npz import load_arrays
 
 if TYPE_CHECKING:  # the simulators load slowly, and other commands need none
@@ -27,7 +27,7 @@ def trace_command(
         Path | None,
         typer.Option("--input", "-i", help="A .npz of inputs by name; without it, random tensors."),
     ] = None,
-    memory: Annotated[str, typer.Option(help="Memory model: ideal, ddr or jitter.")] = "ddr",
+    memory: Annotated[str, typer.Option(help=f"Memory model: {', '.join(PRESETS)}.")] = "ddr",
     seed: Annotated[int, typer.Option(help="Seed of random tensors and of memory jitter.")] = 0,
     simulator: Annotated[str, typer.Option(help="verilator or icarus.")] = "verilator",
     as_json: Annotated[

@@ -14,6 +14,7 @@ import daedal
 from daedal import cli
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import ToolError
+from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl import observer
 from daedal.sim.rtl.toolchain import find_icarus
@@ -146,7 +147,7 @@ def test_a_planted_fault_is_explained(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--memory", "slow"], "memory must be one of ideal, ddr, jitter, not 'slow'"),
+        (["--memory", "sram"], f"memory must be one of {', '.join(PRESETS)}, not 'sram'"),
         (["--simulator", "none"], "simulator must be one of verilator, icarus, not 'none'"),
         (["-i", "nowhere.npz"], "inputs must be a readable file; 'nowhere.npz' is not"),
     ],

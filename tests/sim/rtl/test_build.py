@@ -96,5 +96,5 @@ def test_an_interrupted_build_leaves_nothing(
 
 
 def test_an_unknown_simulator_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="must be one of verilator, icarus, not 'questa'"):
+    with pytest.raises(ToolError, match="must be one of native, verilator, icarus, not 'questa'"):
         build_simulator("", **SIZES, cache_dir=tmp_path, simulator="questa")
