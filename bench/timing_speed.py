@@ -1,6 +1,6 @@
 """How fast the cycle model is, on the ResNet-18 layers among the translated VTA programs.
 
-Seconds are those of the processor that this thread used: other processes on the core do not count.
+Seconds are wall clock on one core; a run beside other work shows in the calibration kernel.
 """
 
 import time
@@ -37,13 +37,13 @@ def measure_timing(variant: Variant) -> list[Speed]:
     def per_second(kind: str) -> Callable[[], float]:
         def contestant() -> float:
             cycles, seconds = 0, 0.0
-            began = time.thread_time()
+            began = time.perf_counter()
             for _ in range(REPEATS):
                 for launch, memory in zip(launches, memories, strict=True):
                     taken, inside = run(launch, memory)
                     cycles += taken
                     seconds += inside
-            elapsed = time.thread_time() - began
+            elapsed = time.perf_counter() - began
             if kind == "instructions":
                 each = sum(len(launch.program.instructions) for launch in launches)
                 return REPEATS * each / elapsed
