@@ -22,7 +22,8 @@ from daedal.isa.variant import Variant
 
 __all__ = ["TransferBuilder"]
 
-_Box = list[tuple[int, int]]
+_Box = list[range]
+"""The indices that a copy touches, per dimension."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +97,16 @@ class TransferBuilder:
         dims = []
         chip_row = memory_row = 0
         for dim, (stride, chip_stride) in enumerate(zip(memory_strides, held.strides, strict=True)):
-            low, high = outer[dim]
-            begin, end = max(low, 0), min(high, copy.tensor.shape[dim])
-            if end <= begin:
-                begin = end = min(max(low, 0), copy.tensor.shape[dim])
-                pads = (high - low, 0)
+            touched, size = outer[dim], copy.tensor.shape[dim]
+            low = len(range(touched.start, min(touched.stop, 0), touched.step))
+            inside = len(range(touched.start, min(touched.stop, size), touched.step)) - low
+            if inside <= 0:
+                low, inside, begin = len(touched), 0, min(max(touched.start, 0), size)
             else:
-                pads = (begin - low, high - end)
-            dims.append(CopyDim(end - begin, stride, chip_stride, *pads))
-            chip_row += (chip_box[dim][0] - held.origin[dim]) * chip_stride
+                begin = touched[low]
+            pads = (low, len(touched) - low - inside)
+            dims.append(CopyDim(inside, stride * touched.step, chip_stride, *pads))
+            chip_row += (chip_box[dim].start - held.origin[dim]) * chip_stride
             memory_row += begin * stride
         if any(dim.padded for dim in dims) and copy.memory not in PADDABLE:
             known = ", ".join(item.name for item in PADDABLE)
@@ -149,14 +151,16 @@ class TransferBuilder:
 
 
 def _box(form: RegionForm, env: Env, ranges: dict[Var, range]) -> _Box:
-    """``[low, high)`` per dimension over all iterations of the loops in `ranges`."""
+    """What is touched per dimension, over all iterations of the loops in `ranges`."""
     box = []
     for minimum, part in zip(form.minima, form.region.ranges, strict=True):
         at = minimum.at(env)
-        low = high = at.constant
-        for var, factor in at.terms:
-            assert factor > 0, "copies count up"
-            low += factor * ranges[var][0]
-            high += factor * ranges[var][-1]
-        box.append((low, high + part.extent))
+        moving = [(var, factor) for var, factor in at.terms if len(ranges[var]) > 1]
+        low = at.constant + sum(factor * ranges[var][0] for var, factor in at.terms)
+        if not moving:
+            box.append(range(low, low + part.extent))
+            continue
+        ((var, factor),) = moving
+        assert factor > 0 and part.extent == 1, "a copy counts up along one loop"
+        box.append(range(low, low + (len(ranges[var]) - 1) * factor + 1, factor))
     return box

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction, UopSequence
 from daedal.compiler.link.micro_ops import MicroOpMemory, UopLoad, uop_memory
-from daedal.compiler.link.order import constants_first
+from daedal.compiler.link.order import ordered
 from daedal.compiler.link.placed import PlacedInstruction, RowRange
 from daedal.compiler.link.rows import RowAllocator
 from daedal.isa.instruction import Instruction
@@ -41,7 +41,7 @@ class Placement:
         """Every instruction at its rows; memory offsets still are relative to tensors."""
         result: list[PlacedInstruction] = []
         for layer, segment in enumerate(segments):
-            items = constants_first(segment, constants)
+            items = ordered(segment, constants)
             result += self._layer(items, layer, segment.name)
         return result
 

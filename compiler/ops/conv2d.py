@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from daedal.compiler import te
 from daedal.compiler.ops.requantize import Bounds, requantized
+from daedal.compiler.tir.expr import PaddedView
 
 __all__ = ["conv2d", "output_extent"]
 
@@ -40,7 +41,8 @@ def conv2d(
     Returns
     -------
     (NB, OB / V, OH, OW, V, batch, block_out), V output vectors to a block of U * block_in channels;
-    the accumulators before it are the tensor ``acc``.
+    the accumulators before it are the tensor ``acc``. Where a window is one row high and `strides`
+    leave rows out, the others are gathered in ``rows`` first.
     """
     nb, cb, height, width, parts, batch, block_in = x.shape
     ob, _, kh, kw, block_out, _ = w.shape
@@ -51,13 +53,18 @@ def conv2d(
     ic, r, s = te.reduce_axis(cb, "ic"), te.reduce_axis(kh, "kh"), te.reduce_axis(kw, "kw")
     iu, i = te.reduce_axis(parts, "iu"), te.reduce_axis(block_in, "i")
     source = x.padded(pad_value) if any(pads) else x
+    row_stride = strides[0]
+    if kh == 1 and row_stride > 1:
+        reach = (ow - 1) * strides[1] + (kw - 1) * dilations[1] + 1
+        source = _touched_rows(x, source, (oh, reach), row_stride, (top, left))
+        row_stride, top, left = 1, 0, 0
     acc = te.compute(
         (nb, ob // out_parts, oh, ow, out_parts, batch, block_out),
         lambda n, oc, h, v, u, b, o: te.sum(
             source[
                 n,
                 ic,
-                h * strides[0] + r * dilations[0] - top,
+                h * row_stride + r * dilations[0] - top,
                 v * strides[1] + s * dilations[1] - left,
                 iu,
                 b,
@@ -69,3 +76,19 @@ def conv2d(
         "acc",
     )
     return requantized(acc, params, bounds, x.dtype)
+
+
+def _touched_rows(
+    x: te.Tensor,
+    source: te.Tensor | PaddedView,
+    shape: tuple[int, int],
+    stride: int,
+    origin: tuple[int, int],
+) -> te.Tensor:
+    """``rows``: what windows one row high read of a map; the rows between them stay in memory."""
+    nb, cb, _, _, parts, batch, block_in = x.shape
+    return te.compute(
+        (nb, cb, *shape, parts, batch, block_in),
+        lambda n, c, h, w, u, b, i: source[n, c, h * stride - origin[0], w - origin[1], u, b, i],
+        "rows",
+    )

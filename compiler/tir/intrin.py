@@ -95,6 +95,7 @@ class TensorIntrin:
 class CopyIntrin:
     """A transfer: any loops around ``dst[...] = src[...]`` with boxes on both sides, maybe padded.
 
+    The box on the side of memory may take every n-th index of a dimension.
     `widening` also takes a source of another dtype, converted: ``dst[...] = int32(src[...])``.
     """
 
@@ -116,7 +117,10 @@ class CopyIntrin:
         _check_scope("source", value.buffer, self.source_scopes)
         _check_scope("target", store.buffer, self.target_scopes)
         bound = realize.binding
-        for what, indices in (("target", store.indices), ("source", value.indices)):
+        for what, buffer, indices in (
+            ("target", store.buffer, store.indices),
+            ("source", value.buffer, value.indices),
+        ):
             seen: set[Var] = set()
             for index in indices:
                 form = linear(simplify(substitute(index, bound)))
@@ -124,7 +128,9 @@ class CopyIntrin:
                 moving = [(t, f) for t, f in form.terms if set(free_vars(t)) & set(extents)]
                 moving = [(t, f) for t, f in moving if not isinstance(t, Var) or extents[t] > 1]
                 names = {v for t, _ in moving for v in free_vars(t)}
-                if len(moving) > 1 or any(f != 1 for _, f in moving) or seen & names:
+                # Memory may be read and written with strides, rows on chip are dense.
+                strided = any(f < 1 if buffer.scope == "global" else f != 1 for _, f in moving)
+                if len(moving) > 1 or strided or seen & names:
                     raise Mismatch(f"the {what} is not a box: each dimension may follow one loop")
                 seen |= names
         return Match({store.buffer: "target", value.buffer: "source"}, {})

@@ -7,7 +7,8 @@ import numpy as np
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
-from daedal.compiler.ops.accelerator.conv2d import ConvShape, schedule_conv2d
+from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
+from daedal.compiler.ops.accelerator.conv_tile import ConvShape
 from daedal.compiler.ops.accelerator.vector import (
     schedule_add,
     schedule_pool,

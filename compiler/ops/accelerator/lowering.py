@@ -10,7 +10,8 @@ from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer_pooling import divisor_indices
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.ops.accelerator.conv2d import ConvShape, schedule_conv2d
+from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
+from daedal.compiler.ops.accelerator.conv_tile import ConvShape
 from daedal.compiler.ops.accelerator.vector import (
     schedule_add,
     schedule_pool,

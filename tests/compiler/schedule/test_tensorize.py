@@ -219,10 +219,12 @@ def test_copies_move_boxes_only() -> None:
         "the stored value is more than an element of another buffer"
     )
     x = te.placeholder((4, 4), "int32", "x")
-    strided: Program = ([x], [te.compute((2, 4), lambda i, j: x[i * 2, j], "y")])
-    assert refusal(strided, "move", lambda _: 0) == (
-        "the source is not a box: each dimension may follow one loop"
-    )
+    diagonal: Program = ([x], [te.compute((4,), lambda i: x[i, i], "y")])
+    backwards: Program = ([x], [te.compute((4, 4), lambda i, j: x[3 - i, j], "y")])
+    for program in (diagonal, backwards):
+        assert refusal(program, "move", lambda _: 0) == (
+            "the source is not a box: each dimension may follow one loop"
+        )
     inside: Program = ([x], [te.compute((4, 4), lambda i, j: x[i, j], "y")])
 
     def elsewhere(schedule: Schedule) -> int:
