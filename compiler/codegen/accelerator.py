@@ -12,6 +12,7 @@ from daedal.compiler.codegen.forms import BlockForm, block_form, constant_of, le
 from daedal.compiler.codegen.inplace import shared_rows
 from daedal.compiler.codegen.instances import MEMORIES, ROW_DIMS, LiveBuffer, check_rows
 from daedal.compiler.codegen.operations import OperationBuilder
+from daedal.compiler.codegen.padding import interiors
 from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction
 from daedal.compiler.codegen.transfers import TransferBuilder
 from daedal.compiler.tir.expr import Buffer
@@ -53,7 +54,7 @@ class _Emitter:
     def __init__(self, func: PrimFunc, variant: Variant, tensors: dict[Buffer, str]) -> None:
         self.variant = variant
         self.transfers = TransferBuilder(variant, tensors)
-        self.operations = OperationBuilder(variant)
+        self.operations = OperationBuilder(variant, interiors(func))
         self.owners = shared_rows(func)
         self.instructions: list[SegmentInstruction] = []
         self.live: dict[Buffer, LiveBuffer] = {}

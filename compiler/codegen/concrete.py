@@ -10,6 +10,7 @@ from dataclasses import replace
 from daedal.compiler.codegen.forms import BlockForm, Form, RegionForm
 from daedal.compiler.codegen.instances import ROW_DIMS, Live
 from daedal.compiler.codegen.nest import Nest
+from daedal.compiler.codegen.padding import Interior, without_padding
 from daedal.compiler.tir.expr import Var
 from daedal.compiler.tir.stmt import For
 
@@ -19,14 +20,44 @@ Env = Mapping[Var, int]
 
 
 def concrete_nests(
-    form: BlockForm, env: Env, live: Live, operands: Mapping[str, RegionForm]
+    form: BlockForm,
+    env: Env,
+    live: Live,
+    operands: Mapping[str, RegionForm],
+    factor: tuple[str, Interior] | None = None,
 ) -> Iterator[Nest]:
     """The nests of `form` where `env` binds every loop outside it.
 
-    Row numbers are relative to the instance that holds each operand.
+    Row numbers are relative to the instance that holds each operand. `factor` names an operand of
+    a sum of products that is 0 outside its interior: such products are left out.
     """
-    settled = _settled(form, env, operands)
-    yield from rolled(_nest(form, inner, ranges, live, operands) for inner, ranges in settled)
+    nests = (
+        nest
+        for inner, ranges in _settled(form, env, operands)
+        for nest in _pieces(form, inner, ranges, live, operands, factor)
+    )
+    yield from rolled(nests)
+
+
+def _pieces(
+    form: BlockForm,
+    env: Env,
+    ranges: dict[Var, range],
+    live: Live,
+    operands: Mapping[str, RegionForm],
+    factor: tuple[str, Interior] | None,
+) -> Iterator[Nest]:
+    """One nest, or several without the products that `factor` makes superfluous."""
+    whole = _nest(form, env, ranges, live, operands)
+    if factor is None:
+        yield whole
+        return
+    name, interior = factor
+    accumulating = {var for reduce in form.reduces for var in reduce.at(env).variables}
+    pieces = without_padding(operands[name], interior, env, ranges, accumulating)
+    for number, piece in enumerate(pieces):
+        nest = _nest(form, env, piece, live, operands)
+        yield replace(nest, initial=whole.initial and number == 0)
 
 
 def rolled(nests: Iterable[Nest]) -> Iterator[Nest]:

@@ -12,7 +12,9 @@ from daedal.compiler.codegen.forms import BlockForm, RegionForm
 from daedal.compiler.codegen.instances import Live
 from daedal.compiler.codegen.intrinsics import ACCUMULATING, IMMEDIATE, REGISTER
 from daedal.compiler.codegen.nest import Folded, Nest, accumulation_steps, fold
+from daedal.compiler.codegen.padding import Interior
 from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
+from daedal.compiler.tir.expr import Buffer
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -25,9 +27,13 @@ _COMMUTATIVE = (AluOp.ADD, AluOp.MUL, AluOp.MIN, AluOp.MAX)
 
 
 class OperationBuilder:
-    """Builds the instructions of one variant."""
+    """Builds the instructions of one variant.
 
-    def __init__(self, variant: Variant) -> None:
+    `interiors` says where buffers hold padding zeros, which are not multiplied.
+    """
+
+    def __init__(self, variant: Variant, interiors: Mapping[Buffer, Interior]) -> None:
+        self._interiors = interiors
         self._max_uops = {}
         self._max_extent = {}
         for opcode, memory in ((Opcode.GEMM, Memory.UOP_GEMM), (Opcode.ALU, Memory.UOP_ALU)):
@@ -58,7 +64,9 @@ class OperationBuilder:
 
     def _gemm(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
         operands = {"acc": form.writes[0], "inp": form.read("a"), "wgt": form.read("w")}
-        for nest in concrete_nests(form, env, live, operands):
+        interior = self._interiors.get(operands["inp"].region.buffer)
+        factor = None if interior is None else ("inp", interior)
+        for nest in concrete_nests(form, env, live, operands, factor):
             _check_accumulation(form, nest, "acc")
             for folded in self._folded(Opcode.GEMM, nest):
                 rows = (

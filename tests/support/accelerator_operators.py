@@ -71,6 +71,7 @@ def conv_case(
     pads: tuple[int, int, int, int] = (0, 0, 0, 0),
     dilations: tuple[int, int] = (1, 1),
     bounds: Bounds = BOUNDS,
+    pad_value: int = 5,
 ) -> Case:
     """Convolution of (NB, IB, H, W)."""
     array, block = variant.array, variant.block
@@ -86,7 +87,7 @@ def conv_case(
         strides=strides,
         pads=pads,
         dilations=dilations,
-        pad_value=5,
+        pad_value=pad_value,
         bounds=bounds,
         accumulator=accumulator_dtype(variant),
     )

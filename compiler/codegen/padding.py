@@ -1,0 +1,167 @@
+"""Products with padding zeros need not be made: which of a nest's iterations read none.
+
+A convolution reads its padding from the chip, where a copy has put it. Where the pad value is 0,
+such a product adds nothing; for a 3x3 window on a map of 7x7 these are 18 % of all.
+
+Input: a nest's loops with constant ranges. Output: pieces of these ranges, together the iterations
+that matter.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from daedal.compiler.codegen.forms import Form, RegionForm, pure_nest
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Var
+from daedal.compiler.tir.linear import linear
+from daedal.compiler.tir.sites import Site, collect
+from daedal.compiler.tir.stmt import BlockRealize, BufferStore, PrimFunc
+
+__all__ = ["Interior", "Ranges", "interiors", "without_padding"]
+
+Interior = tuple[range, ...]
+"""Per dimension of a buffer, the indices that are not padding."""
+
+Ranges = dict[Var, range]
+"""Iterations of each loop of a nest."""
+
+
+def interiors(func: PrimFunc) -> dict[Buffer, Interior]:
+    """The interior of every buffer that one copy fills through ``padded(0)``."""
+    sites, _ = collect(func.body)
+    writers: dict[Buffer, list[Site]] = {}
+    for site in sites:
+        for region in site.block.writes:
+            writers.setdefault(region.buffer, []).append(site)
+    found = {}
+    for buffer, filled_by in writers.items():
+        interior = _interior(buffer, filled_by[0].realize) if len(filled_by) == 1 else None
+        if interior is not None:
+            found[buffer] = interior
+    return found
+
+
+def _interior(buffer: Buffer, realize: BlockRealize) -> Interior | None:
+    """What `realize` copies into `buffer` from inside its source, where pads are 0."""
+    inside = pure_nest(realize.block.body)
+    while inside is not None:
+        realize = inside[1]
+        inside = pure_nest(realize.block.body)
+    store = realize.block.body
+    if not isinstance(store, BufferStore) or not isinstance(store.value, Load):
+        return None
+    source = store.value
+    if source.pad_value != 0 or not all(isinstance(index, Axis) for index in store.indices):
+        return None
+    dims = {index: dim for dim, index in enumerate(store.indices)}
+    result = [range(size) for size in buffer.shape]
+    for index, size in zip(source.indices, source.buffer.shape, strict=True):
+        term = _single_term(index)
+        if term is None:
+            return None
+        axis, factor, offset = term
+        first, end = -(offset // factor), -((offset - size) // factor)
+        dim = dims[axis]
+        result[dim] = range(max(result[dim].start, first), min(result[dim].stop, end))
+    return tuple(result)
+
+
+def _single_term(index: Expr) -> tuple[Expr, int, int] | None:
+    """``axis * factor + offset`` with a positive factor."""
+    form = linear(index)
+    if form is None or len(form.terms) != 1 or form.terms[0][1] < 1:
+        return None
+    ((axis, factor),) = form.terms
+    return axis, factor, form.constant
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """A dimension in which a nest reaches into the padding.
+
+    Its index is ``reduce * reduce_factor + spatial * spatial_factor + constant``.
+    """
+
+    inside: range
+    constant: int
+    reduce: Var
+    reduce_factor: int
+    spatial: Var | None
+    spatial_factor: int
+
+    def pieces(self, ranges: Ranges) -> Iterator[Ranges]:
+        """Runs of the reducing loop, each with the spatial iterations that read no padding."""
+        values = ranges[self.reduce]
+        for spatial, run in itertools.groupby(values, key=lambda v: self._spatial(v, ranges)):
+            if not spatial:
+                continue
+            first, *rest = run
+            piece = {self.reduce: range(first, (rest[-1] if rest else first) + 1)}
+            yield piece if self.spatial is None else {**piece, self.spatial: spatial}
+
+    def _spatial(self, value: int, ranges: Ranges) -> range:
+        base = self.constant + self.reduce_factor * value
+        if self.spatial is None:
+            return range(int(base in self.inside))
+        old, factor = ranges[self.spatial], self.spatial_factor
+        first, end = -((base - self.inside.start) // factor), -((base - self.inside.stop) // factor)
+        return range(max(old.start, first), min(old.stop, end))
+
+
+def without_padding(
+    operand: RegionForm,
+    interior: Interior,
+    env: Mapping[Var, int],
+    ranges: Ranges,
+    accumulating: set[Var],
+) -> list[Ranges]:
+    """Pieces of `ranges` in which `operand` is read inside `interior`.
+
+    The first piece has every iteration of the loops that do not accumulate: there the sum can
+    begin. Where no piece has, all products are needed, and `ranges` comes back whole.
+    """
+    edges: list[_Edge] = []
+    for minimum, inside in zip(operand.minima, interior, strict=True):
+        edge = _edge(minimum.at(env), inside, ranges, accumulating)
+        if edge is not None and not _shares_loop(edge, edges):
+            edges.append(edge)
+    if not edges:
+        return [ranges]
+    pieces = [
+        {var: part.get(var, values) for var, values in ranges.items()}
+        for choice in itertools.product(*(list(edge.pieces(ranges)) for edge in edges))
+        for part in [{var: values for item in choice for var, values in item.items()}]
+    ]
+    whole = [
+        piece
+        for piece in pieces
+        if all(piece[var] == ranges[var] for var in ranges if var not in accumulating)
+    ]
+    if not whole:
+        return [ranges]
+    return [whole[0], *(piece for piece in pieces if piece is not whole[0])]
+
+
+def _edge(at: Form, inside: range, ranges: Ranges, accumulating: set[Var]) -> _Edge | None:
+    """How an index leaves `inside`, if it does and in a way that loops can be cut along."""
+    moving = [(var, factor) for var, factor in at.terms if len(ranges[var]) > 1]
+    if at.expr is not None or any(factor < 1 for _, factor in moving):
+        return None
+    fixed = sum(factor * ranges[var].start for var, factor in at.terms if len(ranges[var]) == 1)
+    constant = at.constant + fixed
+    low = constant + sum(factor * ranges[var][0] for var, factor in moving)
+    high = constant + sum(factor * ranges[var][-1] for var, factor in moving)
+    if low in inside and high in inside:
+        return None
+    reduce = [term for term in moving if term[0] in accumulating]
+    spatial = [term for term in moving if term[0] not in accumulating]
+    if len(reduce) != 1 or len(spatial) > 1:
+        return None
+    ((var, factor),) = reduce
+    other, other_factor = spatial[0] if spatial else (None, 0)
+    return _Edge(inside, constant, var, factor, other, other_factor)
+
+
+def _shares_loop(edge: _Edge, others: list[_Edge]) -> bool:
+    mine = {edge.reduce, edge.spatial} - {None}
+    return any(mine & {other.reduce, other.spatial} for other in others)

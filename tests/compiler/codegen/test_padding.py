@@ -1,0 +1,78 @@
+"""Products with padding zeros are left out, and the result stays the same."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daedal.isa.table import Unit
+from daedal.isa.variant import load_variant
+from tests.support.accelerator import micro_variant
+from tests.support.accelerator_operators import conv_case
+
+TINY = load_variant("tiny")
+sizes = st.integers(1, 6)
+
+
+def products(program) -> int:
+    """What the GEMM core multiplies, by the loops of its instructions."""
+    return sum(
+        (item.uop_end - item.uop_begin) * item.extent0 * item.extent1 * item.extent2
+        for item in program.instructions
+        if item.unit is Unit.GEMM
+    )
+
+
+def needed(size, kernel, stride, pads, dilation) -> int:
+    """Pairs of an output and a tap along one dimension that meet in the map."""
+    outputs = (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
+    return sum(
+        0 <= output * stride + tap * dilation - pads[0] < size
+        for output in range(outputs)
+        for tap in range(kernel)
+    )
+
+
+@settings(max_examples=15)
+@given(
+    st.sampled_from([TINY, micro_variant()]),
+    st.tuples(sizes, sizes),
+    st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.tuples(*[st.integers(0, 4)] * 4),
+    st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    st.integers(0, 2**32 - 1),
+)
+def test_any_window(variant, size, kernel, strides, pads, dilations, seed):
+    top, left, bottom, right = pads
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    height = max(size[0], reach[0] - top - bottom)
+    width = max(size[1], reach[1] - left - right)
+    case = conv_case(
+        variant,
+        np.random.default_rng(seed),
+        (1, 2, height, width),
+        1,
+        kernel,
+        strides,
+        pads,
+        dilations,
+        pad_value=0,
+    )
+    program = case.check(interpret=False).program
+    most = np.prod(case.y.shape[2:4]) * np.prod(kernel)
+    fewest = needed(height, kernel[0], strides[0], (top, bottom), dilations[0])
+    fewest *= needed(width, kernel[1], strides[1], (left, right), dilations[1])
+    assert fewest * 2 <= products(program) <= most * 2
+
+
+@pytest.mark.parametrize(("pad_value", "taps"), [(0, 19 * 19), (5, 21 * 21)])
+def test_only_zeros_are_left_out(rng, pad_value, taps):
+    """3 x 3 on 7 x 7: in each dimension two of 21 pairs of output and tap meet padding."""
+    case = conv_case(TINY, rng, (1, 1, 7, 7), 1, (3, 3), (1, 1), (1, 1, 1, 1), pad_value=pad_value)
+    assert products(case.check(interpret=False).program) == taps
+
+
+def test_a_map_of_one_pixel_has_one_tap(rng):
+    case = conv_case(TINY, rng, (1, 3, 1, 1), 2, (3, 3), (1, 1), (1, 1, 1, 1), pad_value=0)
+    assert products(case.check(interpret=False).program) == 3 * 2
