@@ -2,10 +2,13 @@
 
 Loops outside the tensorized nests are executed here, as constants; every nest becomes instructions,
 one where possible. Entering an `Allocate` makes fresh instances: rows are chosen by
-`daedal.compiler.link`.
+`daedal.compiler.link`. The iterations of a loop of kind "virtual_thread" are executed side by side,
+one nest of each in turn, with instances of their own.
 """
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from daedal.compiler.codegen.concrete import Env
 from daedal.compiler.codegen.forms import BlockForm, block_form, constant_of, leaf_form, pure_nest
@@ -15,7 +18,7 @@ from daedal.compiler.codegen.operations import OperationBuilder
 from daedal.compiler.codegen.padding import interiors
 from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction
 from daedal.compiler.codegen.transfers import TransferBuilder
-from daedal.compiler.tir.expr import Buffer
+from daedal.compiler.tir.expr import Buffer, Var
 from daedal.compiler.tir.stmt import Allocate, Allocation, BlockRealize, For, PrimFunc, Seq, Stmt
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
@@ -44,10 +47,29 @@ def emit_segment(
     given = names or {}
     tensors = {buffer: given.get(buffer.name, buffer.name) for buffer in func.params}
     emitter = _Emitter(func, variant, tensors)
-    emitter.visit(func.body, {})
+    emitter.visit(func.body, [_Thread((), {}, {})])
     return Segment(
         name or func.name, tuple(emitter.instructions), dict(emitter.transfers.tensor_bytes)
     )
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """Where one virtual thread is: its number in each loop of threads, its loops, its buffers."""
+
+    number: tuple[int, ...]
+    env: Env
+    live: dict[Buffer, LiveBuffer]
+
+    def at(self, var: Var, value: int) -> "_Thread":
+        return _Thread(self.number, {**self.env, var: value}, self.live)
+
+    def split(self, var: Var, extent: int) -> "list[_Thread]":
+        """The threads of a loop: what is on chip now is common to all."""
+        return [
+            _Thread((*self.number, value), {**self.env, var: value}, dict(self.live))
+            for value in range(extent)
+        ]
 
 
 class _Emitter:
@@ -57,50 +79,56 @@ class _Emitter:
         self.operations = OperationBuilder(variant, interiors(func))
         self.owners = shared_rows(func)
         self.instructions: list[SegmentInstruction] = []
-        self.live: dict[Buffer, LiveBuffer] = {}
         self.forms: dict[int, tuple[BlockRealize, BlockForm]] = {}
 
-    def visit(self, stmt: Stmt, env: Env) -> None:
+    def visit(self, stmt: Stmt, threads: list[_Thread]) -> None:
+        """Emit a statement for each of `threads`, interleaved as finely as nests allow."""
         nest = pure_nest(stmt)
-        if nest is not None:
-            self.emit(*nest, env)
+        if nest is not None and not any(loop.kind == "virtual_thread" for loop in nest[0]):
+            for thread in threads:
+                self.emit(*nest, thread)
             return
         match stmt:
             case Seq(body):
                 for part in body:
-                    self.visit(part, env)
+                    self.visit(part, threads)
+            case For(var, extent, body, "virtual_thread"):
+                self.visit(body, [new for thread in threads for new in thread.split(var, extent)])
             case For(var, extent, body):
                 for value in range(extent):
-                    self.visit(body, {**env, var: value})
+                    self.visit(body, [thread.at(var, value) for thread in threads])
             case Allocate(allocations, body):
+                # Owners of rows that others share come first.
                 for item in sorted(allocations, key=lambda item: item.buffer in self.owners):
-                    self.allocate(item, env)
-                self.visit(body, env)
+                    for thread in threads:
+                        self.allocate(item, thread)
+                self.visit(body, threads)
                 for item in allocations:
-                    del self.live[item.buffer]
+                    for thread in threads:
+                        del thread.live[item.buffer]
             case _:
                 raise AssertionError(f"no code for {stmt!r}")
 
-    def emit(self, loops: tuple[For, ...], realize: BlockRealize, env: Env) -> None:
+    def emit(self, loops: tuple[For, ...], realize: BlockRealize, thread: _Thread) -> None:
         intrin = realize.block.annotations.get("intrin")
         if intrin is None:
             raise ScheduleError(
                 f"every block must be tensorized for the accelerator; {realize.block.name!r} is not"
             )
         if intrin in COPIES:
-            self.emit_copy(loops, realize, env)
+            self.emit_copy(loops, realize, thread)
             return
         form = self.prepared(realize, lambda: block_form(loops, realize))
-        self.instructions += self.operations.build(form, env, self.live)
+        self.instructions += self.operations.build(form, thread.env, thread.live)
 
-    def emit_copy(self, loops: tuple[For, ...], realize: BlockRealize, env: Env) -> None:
+    def emit_copy(self, loops: tuple[For, ...], realize: BlockRealize, thread: _Thread) -> None:
         """A box for each iteration of the loops outside the copy's block."""
         if loops:
             for value in range(loops[0].extent):
-                self.emit_copy(loops[1:], realize, {**env, loops[0].var: value})
+                self.emit_copy(loops[1:], realize, thread.at(loops[0].var, value))
             return
         form = self.prepared(realize, lambda: leaf_form((), realize))
-        self.instructions += self.transfers.build(form, env, self.live)
+        self.instructions += self.transfers.build(form, thread.env, thread.live)
 
     def prepared(self, realize: BlockRealize, make: Callable[[], BlockForm]) -> BlockForm:
         """The block's form, made once; the block is kept, so that its identity stays its own."""
@@ -108,7 +136,7 @@ class _Emitter:
             self.forms[id(realize)] = (realize, make())
         return self.forms[id(realize)][1]
 
-    def allocate(self, item: Allocation, env: Env) -> None:
+    def allocate(self, item: Allocation, thread: _Thread) -> None:
         buffer = item.buffer
         if buffer.scope not in MEMORIES:
             raise ScheduleError(
@@ -116,13 +144,16 @@ class _Emitter:
                 f"{', '.join(MEMORIES)}; {buffer.name!r} is in {buffer.scope!r}"
             )
         check_rows(self.variant, buffer, item.shape)
-        origin = tuple(constant_of(part.min, env) for part in item.window)
+        origin = tuple(constant_of(part.min, thread.env) for part in item.window)
         owner = self.owners.get(buffer)
-        if owner is not None and owner in self.live:
-            instance = self.live[owner].instance
+        if owner is not None and owner in thread.live:
+            instance = thread.live[owner].instance
         else:
-            rows = 1
-            for extent in item.shape[:-ROW_DIMS]:
-                rows *= extent
-            instance = Instance(buffer.name, MEMORIES[buffer.scope], rows)
-        self.live[buffer] = LiveBuffer(instance, origin, item.shape)
+            instance = Instance(
+                buffer.name,
+                MEMORIES[buffer.scope],
+                math.prod(item.shape[:-ROW_DIMS]),
+                thread.number,
+                int(item.annotations.get("double_buffer", 1)),
+            )
+        thread.live[buffer] = LiveBuffer(instance, origin, item.shape)

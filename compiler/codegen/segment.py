@@ -23,11 +23,21 @@ UopSequence = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A run of scratchpad rows that exists from its first to its last use; compared by identity."""
+    """A run of scratchpad rows that exists from its first to its last use; compared by identity.
+
+    Parameters
+    ----------
+    name : of the buffer.
+    thread : number of the virtual thread that it belongs to, in each loop of threads around it.
+    copies : places that the schedule asks for (`Schedule.double_buffer`); what that means is the
+        linker's to decide.
+    """
 
     name: str
     memory: Memory
     rows: int
+    thread: tuple[int, ...] = ()
+    copies: int = 1
 
 
 @dataclass(frozen=True)

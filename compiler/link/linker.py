@@ -57,6 +57,7 @@ def link(
     constants: Mapping[str, bytes],
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
+    renaming: bool = True,
 ) -> LinkedProgram:
     """Join `segments` into one program.
 
@@ -64,13 +65,15 @@ def link(
     ----------
     constants : bytes of every tensor that segments read and none of them writes, inputs apart.
     inputs, outputs : tensors at the edges; their `base` and `offset_bytes` are chosen here.
+    renaming : give every tile rows of its own, as long as there are some (ADR 3); else a buffer has
+        the places that its schedule asks for with `virtual_thread` and `double_buffer`.
 
     Raises
     ------
     ScheduleError
         A scratchpad, a micro-op memory or a token counter is too small.
     """
-    placement = Placement(variant)
+    placement = Placement(variant, renaming)
     items = placement.run(segments, constants)
     tables = {table_name(unit): uops.table_bytes() for unit, uops in placement.micro_ops.items()}
     everything = {**tables, **constants}

@@ -6,7 +6,7 @@ from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstructio
 from daedal.compiler.link.micro_ops import MicroOpMemory, UopLoad, uop_memory
 from daedal.compiler.link.order import ordered
 from daedal.compiler.link.placed import PlacedInstruction, RowRange
-from daedal.compiler.link.rows import RowAllocator
+from daedal.compiler.link.rows import DeclaredRows, RowAllocator
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import LoadMemory, Opcode, Unit
@@ -22,15 +22,16 @@ class Placement:
 
     After `run`, `micro_ops` holds the tables and `allocators` the high-water marks. Micro-op loads
     carry offsets into their unit's table; `memory_plan` has to place it as constant
-    `table_name(unit)`.
+    `table_name(unit)`. Without `renaming`, buffers get the places that schedules ask for.
     """
 
-    def __init__(self, variant: Variant) -> None:
+    def __init__(self, variant: Variant, renaming: bool = True) -> None:
         self._variant = variant
         self._pads = scratchpads(variant)
         self.micro_ops = {unit: MicroOpMemory(variant, unit) for unit in _UOP_UNITS}
+        allocator = RowAllocator if renaming else DeclaredRows
         self.allocators = {
-            memory: RowAllocator(self._pads[memory], halves=memory is Memory.ACC)
+            memory: allocator(self._pads[memory], halves=memory is Memory.ACC)
             for memory in (Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT, Memory.PAR)
         }
         self._rows: dict[Instance, int] = {}
@@ -43,6 +44,8 @@ class Placement:
         for layer, segment in enumerate(segments):
             items = ordered(segment, constants)
             result += self._layer(items, layer, segment.name)
+            for allocator in self.allocators.values():
+                allocator.end_layer()
         return result
 
     def _layer(

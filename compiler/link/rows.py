@@ -1,14 +1,15 @@
-"""Scratchpad rows for instances: a rotating next-fit allocator.
+"""Scratchpad rows for instances.
 
-Consecutive tiles land in different rows, so the LOAD of the next tile need not wait for the GEMM of
-this one: renaming gives double buffering wherever two tiles fit, without asking for it.
+`RowAllocator` renames: consecutive tiles land in different rows, so the LOAD of the next tile need
+not wait for the GEMM of this one. That gives double buffering wherever two tiles fit, without
+asking for it. `DeclaredRows` gives a buffer the places that its schedule asks for, and no more.
 """
 
 from daedal.compiler.codegen.segment import Instance
 from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, Scratchpad
 
-__all__ = ["RowAllocator"]
+__all__ = ["DeclaredRows", "RowAllocator"]
 
 
 class RowAllocator:
@@ -62,6 +63,9 @@ class RowAllocator:
         """The rows of `instance` may be used again."""
         del self._live[instance]
 
+    def end_layer(self) -> None:
+        """The instances of one layer are all used."""
+
     def _find(self, rows: int) -> int | None:
         for step in range(len(self._zones)):
             zone = (self._zone + step) % len(self._zones)
@@ -84,3 +88,42 @@ class RowAllocator:
                 break
             low = stop
         return low if low + rows <= end else None
+
+
+class DeclaredRows(RowAllocator):
+    """Rows as a compiler without renaming gives them: to see what overlap is worth.
+
+    A buffer of a virtual thread has one place, or as many as `double_buffer` asks for, in turn. The
+    places of a buffer stay where they are until the layer ends.
+    """
+
+    def __init__(self, scratchpad: Scratchpad, *, halves: bool = False) -> None:
+        super().__init__(scratchpad, halves=halves)
+        self._places: dict[tuple[str, tuple[int, ...]], list[tuple[Instance, int]]] = {}
+
+    def place(self, instance: Instance, where: str) -> int:
+        """The next of the buffer's places."""
+        places = self._places.setdefault((instance.name, instance.thread), [])
+        if len(places) < instance.copies:
+            row = super().place(instance, where)
+            places.append((instance, row))
+            return row
+        # What lies there is dead by now: instances of one thread follow each other.
+        first, row = places.pop(0)
+        places.append((first, row))
+        if first.rows < instance.rows:
+            raise ScheduleError(
+                f"a buffer without renaming needs its largest tile first: {instance.name!r} of "
+                f"{where} grows from {first.rows} to {instance.rows} rows; use tiles that divide"
+            )
+        return row
+
+    def free(self, instance: Instance) -> None:
+        """Nothing: places are kept."""
+
+    def end_layer(self) -> None:
+        """Give all places back."""
+        for places in self._places.values():
+            for instance, _ in places:
+                super().free(instance)
+        self._places.clear()

@@ -84,6 +84,7 @@ def check_operator(
     scheduled: PrimFunc,
     arrays: Arrays,
     interpret: bool = True,
+    renaming: bool = True,
 ) -> Compiled:
     """te = loop IR before and after the schedule = the verified program on the simulator."""
     (expected,) = te.evaluate_tensors([y], arrays)
@@ -100,7 +101,9 @@ def check_operator(
         else:
             inputs.append(spec_of(name, array.shape, variant.array.input_bits))
     output = spec_of("y", expected.shape, variant.array.output_bits)
-    linked = link([segment], variant, constants=constants, inputs=inputs, outputs=[output])
+    linked = link(
+        [segment], variant, constants=constants, inputs=inputs, outputs=[output], renaming=renaming
+    )
     verify(linked.program)
     result = run_blocked(linked.program, arrays)["y"]
     np.testing.assert_array_equal(result, memory_of(expected, variant))

@@ -8,7 +8,7 @@ import numpy as np
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
 from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
-from daedal.compiler.ops.accelerator.conv_tile import ConvShape
+from daedal.compiler.ops.accelerator.conv_tile import ConvShape, ConvTile
 from daedal.compiler.ops.accelerator.vector import (
     schedule_add,
     schedule_pool,
@@ -40,9 +40,10 @@ class Case:
     schedule: Schedule
     arrays: dict[str, np.ndarray]
 
-    def check(self, interpret: bool = True) -> Compiled:
+    def check(self, interpret: bool = True, renaming: bool = True) -> Compiled:
+        func = self.schedule.func
         return check_operator(
-            self.variant, self.y, self.original, self.schedule.func, self.arrays, interpret
+            self.variant, self.y, self.original, func, self.arrays, interpret, renaming
         )
 
 
@@ -72,6 +73,7 @@ def conv_case(
     dilations: tuple[int, int] = (1, 1),
     bounds: Bounds = BOUNDS,
     pad_value: int = 5,
+    tile: ConvTile | None = None,
 ) -> Case:
     """Convolution of (NB, IB, H, W)."""
     array, block = variant.array, variant.block
@@ -98,7 +100,7 @@ def conv_case(
         "w": random_elements(rng, w, array.weight_bits),
         "params": random_params(rng, outs, array.block_out),
     }
-    return Case(variant, y, func, schedule_conv2d(func, geometry, variant), arrays)
+    return Case(variant, y, func, schedule_conv2d(func, geometry, variant, tile), arrays)
 
 
 def add_case(variant: Variant, rng: np.random.Generator, shape: Sequence[int]) -> Case:

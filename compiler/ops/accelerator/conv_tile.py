@@ -13,7 +13,7 @@ from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.variant import Variant
 
-__all__ = ["ConvShape", "ConvTile", "choose_tile"]
+__all__ = ["ConvShape", "ConvTile", "choose_tile", "ranked_tiles"]
 
 TRANSFER_CYCLES = 100
 """From the request of the first row to the first product, and from the last one to the end."""
@@ -95,6 +95,8 @@ class ConvTile:
     group : output blocks whose weights stay on chip while all tiles of the map pass; 0 where
         weights are loaded for each tile anew.
     keep_inputs : whether all input blocks of a tile stay while the output blocks pass.
+    threads : virtual threads, each with the next output blocks of one tile. The linker's renaming
+        interleaves tiles without them; where it is off, only threads do.
     """
 
     height: int
@@ -103,20 +105,31 @@ class ConvTile:
     in_blocks: int
     group: int
     keep_inputs: bool
+    threads: int = 1
 
 
 def choose_tile(shape: ConvShape, variant: Variant) -> ConvTile:
-    """The tile with the fewest estimated cycles, of those that leave room for the next one.
+    """The first of `ranked_tiles`. Raises ScheduleError as that does."""
+    return ranked_tiles(shape, variant)[0]
+
+
+def ranked_tiles(shape: ConvShape, variant: Variant, *, overlap: bool = True) -> list[ConvTile]:
+    """Every tile that fits, the one with the fewest estimated cycles first.
+
+    With `overlap` a tile leaves room for the next one to be loaded beside it, unless none does.
+    Without, units work one after the other, and a tile may take whole scratchpads.
 
     Raises
     ------
     ScheduleError
         Not even the smallest tile fits.
     """
-    for copies in (2, 1):
-        tiles = list(_fitting(shape, Capacity(variant, 1), copies))
-        if tiles:
-            return min(tiles, key=lambda tile: (estimate(shape, tile, variant), _grain(tile)))
+    capacity = Capacity(variant, 1)
+    tiles = list(_fitting(shape, capacity, 2)) if overlap else []
+    tiles = tiles or list(_fitting(shape, capacity, 1))
+    if tiles:
+        cost = _Cost(shape, variant, overlap)
+        return sorted(tiles, key=lambda tile: (cost.cycles(tile), _grain(tile)))
     pads = scratchpads(variant)
     need = shape.input_rows(1, 1) * pads[Memory.INP].row_bytes
     raise ScheduleError(
@@ -180,42 +193,50 @@ class _Counts:
         self.steps = -(-shape.in_blocks // tile.in_blocks)
 
 
-def estimate(shape: ConvShape, tile: ConvTile, variant: Variant) -> float:
-    """Cycles: the busier of multipliers and bus, and what of the other nothing hides.
+class _Cost:
+    """Estimated cycles of the tiles of one convolution."""
 
-    What is loaded for the first tile of the map hides behind the products of that tile alone;
-    before the first product there is one step's load, behind the last one a tile's requantization
-    and store.
-    """
-    pads = scratchpads(variant)
-    counts = _Counts(shape, tile)
-    inp, wgt, out = (
-        pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
-    )
-    rows = shape.input_rows(tile.height, tile.width)
-    pixels = shape.height * shape.width * shape.batches
-    products = pixels * shape.out_blocks * shape.in_blocks * shape.weight_rows
-    inputs = counts.maps * shape.in_blocks * rows * inp
-    inputs *= counts.groups if tile.keep_inputs else counts.outs
-    weights = shape.out_blocks * shape.in_blocks * shape.weight_rows * wgt
-    weights *= 1 if tile.group else counts.maps
-    vectors = pixels * shape.out_blocks * shape.out_parts
-    beats = inputs + weights + vectors * out
-    first_beats = (inputs + weights) / (counts.maps * counts.groups)
-    if tile.group:
-        first_beats = inputs / (counts.maps * counts.groups) + weights / counts.groups
-    first_products = products / (counts.maps * counts.groups)
-    begin = tile.in_blocks * (rows * inp + tile.out_blocks * shape.weight_rows * wgt)
-    last = tile.out_blocks * shape.out_parts * tile.height * tile.width
-    lanes = variant.array.batch * variant.array.block_out
-    vector_cycles = -(-lanes // variant.units.requantize_lanes)
-    end = last * (vector_cycles + out)
-    instructions = counts.maps * counts.outs * (3 * counts.steps + 2)
-    return (
-        begin
-        + max(first_products, first_beats)
-        + max(products - first_products, beats - first_beats, 0)
-        + end
-        + TRANSFER_CYCLES
-        + INSTRUCTION_CYCLES * instructions
-    )
+    def __init__(self, shape: ConvShape, variant: Variant, overlap: bool) -> None:
+        pads = scratchpads(variant)
+        self._shape = shape
+        self._overlap = overlap
+        self._inp, self._wgt, self._out = (
+            pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
+        )
+        lanes = variant.array.batch * variant.array.block_out
+        self._vector_cycles = -(-lanes // variant.units.requantize_lanes)
+        pixels = shape.height * shape.width * shape.batches
+        self._vectors = pixels * shape.out_blocks * shape.out_parts
+        self._weight_beats = shape.out_blocks * shape.in_blocks * shape.weight_rows * self._wgt
+        self._products = pixels * shape.out_blocks * shape.in_blocks * shape.weight_rows
+
+    def cycles(self, tile: ConvTile) -> float:
+        """The busier of multipliers and bus, and what of the other nothing hides.
+
+        What is loaded for the first tile of the map hides behind the products of that tile alone;
+        before the first product there is one step's load, behind the last one a tile's
+        requantization and store. Without overlap everything adds up.
+        """
+        shape, counts = self._shape, _Counts(self._shape, tile)
+        rows = shape.input_rows(tile.height, tile.width)
+        inputs = counts.maps * shape.in_blocks * rows * self._inp
+        inputs *= counts.groups if tile.keep_inputs else counts.outs
+        weights = self._weight_beats * (1 if tile.group else counts.maps)
+        beats = inputs + weights + self._vectors * self._out
+        instructions = counts.maps * counts.outs * (3 * counts.steps + 2)
+        if not self._overlap:
+            waits = counts.maps * counts.outs * (counts.steps + 2) * TRANSFER_CYCLES
+            return beats + self._products + self._vectors * self._vector_cycles + waits
+        passes = counts.maps * counts.groups
+        first_beats = inputs / passes + weights / (counts.groups if tile.group else passes)
+        first_products = self._products / passes
+        begin = rows * self._inp + tile.out_blocks * shape.weight_rows * self._wgt
+        last = tile.out_blocks * shape.out_parts * tile.height * tile.width
+        return (
+            tile.in_blocks * begin
+            + max(first_products, first_beats)
+            + max(self._products - first_products, beats - first_beats, 0)
+            + last * (self._vector_cycles + self._out)
+            + TRANSFER_CYCLES
+            + INSTRUCTION_CYCLES * instructions
+        )

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daedal.compiler.codegen.segment import Instance
-from daedal.compiler.link.rows import RowAllocator
+from daedal.compiler.link.rows import DeclaredRows, RowAllocator
 from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, Scratchpad
 
@@ -66,3 +66,24 @@ def test_live_instances_never_overlap(steps, halves):
         while len(live) > keep:
             allocator.free(live.pop(0)[0])
     assert allocator.high_water_rows <= 64
+
+
+def test_without_renaming_a_buffer_keeps_its_places():
+    allocator = DeclaredRows(_pad(16))
+    places = []
+    for name, thread, copies in 2 * [("x", (0,), 1), ("x", (1,), 1), ("w", (), 2), ("w", (), 2)]:
+        places.append(allocator.place(Instance(name, Memory.INP, 4, thread, copies), "layer"))
+    assert places == [0, 4, 8, 12, 0, 4, 8, 12]
+    allocator.end_layer()
+    assert allocator.place(_instance(16), "next") == 0
+
+
+def test_without_renaming_a_buffer_must_not_grow():
+    allocator = DeclaredRows(_pad(16))
+    allocator.place(_instance(4), "layer")
+    with pytest.raises(ScheduleError) as error:
+        allocator.place(_instance(5), "layer")
+    assert str(error.value) == (
+        "a buffer without renaming needs its largest tile first: 'tile' of layer grows from 4 to 5 "
+        "rows; use tiles that divide"
+    )
