@@ -102,7 +102,12 @@ def check_operator(
             inputs.append(spec_of(name, array.shape, variant.array.input_bits))
     output = spec_of("y", expected.shape, variant.array.output_bits)
     linked = link(
-        [segment], variant, constants=constants, inputs=inputs, outputs=[output], renaming=renaming
+        [segment],
+        variant,
+        constants=constants,
+        inputs=inputs,
+        outputs=[output],
+        renaming=renaming,
     )
     verify(linked.program)
     result = run_blocked(linked.program, arrays)["y"]
