@@ -96,7 +96,6 @@ def _separate(
 ) -> tuple[Axis | None, Expr, Expr]:
     """A variable for the outer block, its value there, and the value of `axis` within."""
     form = linear(simplify(value, {**outer_extents, **nest.extents}))
-    assert form is not None
     parts = form.split(nest.extents)
     if parts is None:
         raise ScheduleError(
@@ -137,7 +136,6 @@ def _rewritten(condition: Expr, nest: Nest, inner_values: list[Expr]) -> Expr:
     assert isinstance(condition, Compare)
     for value, inside in zip(nest.realize.values, inner_values, strict=True):
         difference = linear(condition.a - value)
-        assert difference is not None
         if not difference.terms:
             return Compare(condition.op, inside + difference.constant, condition.b)
     raise ScheduleError(

@@ -13,7 +13,7 @@ import numpy as np
 from daedal.compiler.tir.errors import InvalidIRError
 from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Axis, Compare, Expr, Var
-from daedal.compiler.tir.linear import Linear, bounds, linear, simplify
+from daedal.compiler.tir.linear import bounds, linear, simplify
 from daedal.compiler.tir.printer import expr_text
 from daedal.compiler.tir.region import conjuncts, relax
 from daedal.compiler.tir.stmt import BlockRealize, Range
@@ -101,7 +101,6 @@ def _groups(values: Sequence[Expr], running: Mapping[Var, int]) -> list[list[int
 def _is_dense(value: Expr, running: Mapping[Var, int], extents: Mapping[Var, int]) -> bool:
     """Whether ``value`` counts like a mixed-radix number: 1*a + |a|*b + |a|*|b|*c ..."""
     form = linear(simplify(value, extents))
-    assert form is not None
     parts = form.split(running)
     if parts is None:
         return False
@@ -137,7 +136,6 @@ def _normal(
     """A condition as operator and affine difference, for comparing."""
     assert isinstance(condition, Compare)
     form = linear(simplify(condition.a - condition.b, extents))
-    assert isinstance(form, Linear)
     return condition.op, frozenset(form.terms), form.constant
 
 

@@ -79,4 +79,6 @@ def nested_realizes(stmt: Stmt) -> Iterator[BlockRealize]:
             yield from nested_realizes(body)
         case BlockRealize(_, block):
             yield stmt
+            if block.init is not None:
+                yield from nested_realizes(block.init)
             yield from nested_realizes(block.body)

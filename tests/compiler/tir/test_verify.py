@@ -109,7 +109,7 @@ ILLEGAL: list[tuple[Callable[[], PrimFunc], str]] = [
     ),
     (
         lambda: func(For(i, 1, copy("y", Y, X, {i: 8}, i))),
-        "loop variable 'i' is bound twice (f)",
+        "loops inside one another need variables of their own, not 'i' twice",
     ),
     (
         lambda: func(replace(whole("y", Y, X), kind="sideways")),
