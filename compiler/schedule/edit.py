@@ -124,7 +124,7 @@ def substitute_loops(
             return expr if new is expr else simplify(new, extents)
 
         touched = tuple(moved(value) for value in node.values)
-        predicate = None if node.predicate is None else substitute(node.predicate, values)
+        predicate = None if node.predicate is None else moved(node.predicate)
         if all(new is old for new, old in zip(touched, node.values, strict=True)):
             same = predicate is node.predicate
             return node if same else replace(node, predicate=predicate)

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from daedal.compiler.schedule.edit import loop_chain, map_stmt, substitute_loops
 from daedal.compiler.tir.expr import Expr, IntImm, Var
+from daedal.compiler.tir.linear import simplify
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import BlockRealize, For, Stmt, Value
 from daedal.compiler.tir.visit import free_vars
@@ -68,6 +69,7 @@ def split(body: Stmt, loop: For, factors: Sequence[int | None]) -> tuple[Stmt, l
     for var, size in zip(variables, sizes, strict=True):
         index = index * size + var
     extents = {**loop_extents(body), **dict(zip(variables, sizes, strict=True))}
+    index = simplify(index)
     condition = index < loop.extent if covered > loop.extent else None
     inner = substitute_loops(loop.body, {loop.var: index}, extents, condition)
     for position in reversed(range(len(sizes))):

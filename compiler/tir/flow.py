@@ -5,12 +5,18 @@ Rule 5 of `daedal.compiler.tir.verify`.
 
 from collections.abc import Mapping
 
-from daedal.compiler.tir.binding import value_ranges
+from daedal.compiler.tir.binding import (
+    Normal,
+    check_bindings,
+    entry_condition,
+    normal_condition,
+    value_ranges,
+)
 from daedal.compiler.tir.errors import InvalidIRError
-from daedal.compiler.tir.expr import Axis, Var
+from daedal.compiler.tir.expr import Axis, Expr, Var
 from daedal.compiler.tir.linear import bounds, linear
 from daedal.compiler.tir.printer import region_text
-from daedal.compiler.tir.region import relax_region, substitute_region, whole_window
+from daedal.compiler.tir.region import conjuncts, relax_region, substitute_region, whole_window
 from daedal.compiler.tir.sites import Site
 from daedal.compiler.tir.stmt import PrimFunc, Range, Region
 from daedal.compiler.tir.visit import free_vars
@@ -76,13 +82,18 @@ def _supplies(writer: Site, reader: Site, region: Region) -> bool:
     inner = {loop.var: loop.extent for loop in reader.loops[shared:]}
     fixed = {loop.var: loop.extent for loop in reader.loops[:shared]}
     needed = relax_region(substitute_region(region, reader.realize.binding), inner, fixed)
-    return _produces(writer, shared, needed, fixed)
+    return _is_entered(writer, reader, shared) and _produces(writer, shared, needed, fixed)
 
 
 def _produces(writer: Site, shared: int, needed: Region, fixed: Mapping[Var, int]) -> bool:
     """Whether `writer`, below its `shared` outermost loops, completely writes `needed`."""
     block = writer.block
-    running = {loop.var: loop.extent for loop in writer.loops[shared:]}
+    loops = [(loop.var, loop.extent) for loop in writer.loops]
+    running = dict(loops[shared:])
+    try:
+        check_bindings(writer.realize, loops, shared)
+    except InvalidIRError:
+        return False  # What it writes in one iteration of the shared loops is no box.
     ranges = dict(zip(block.iter_vars, value_ranges(writer.realize, running, fixed), strict=True))
     for axis in block.reduce_vars:
         form = linear(ranges[axis].min)
@@ -91,10 +102,51 @@ def _produces(writer: Site, shared: int, needed: Region, fixed: Mapping[Var, int
     for written in block.writes:
         if written.buffer is not needed.buffer or not _is_dense_write(written, ranges):
             continue
+        if not _reaches_ends(written, ranges, fixed):
+            continue
         box = relax_region(substitute_region(written, writer.realize.binding), running, fixed)
         if covers(box, needed, fixed):
             return True
     return False
+
+
+def _reaches_ends(written: Region, ranges: Mapping[Axis, Range], fixed: Mapping[Var, int]) -> bool:
+    """Whether variables are clipped at their domain only where the buffer ends too."""
+    for part, size in zip(written.ranges, written.buffer.shape, strict=True):
+        for axis in free_vars(part.min):
+            assert isinstance(axis, Axis), "regions of a block speak of its variables"
+            limits = bounds(ranges[axis].min, fixed)
+            if limits is None or limits[0] < 0 or limits[1] + ranges[axis].extent > axis.extent:
+                ends = bounds(part.min, {axis: axis.extent})
+                if ends is None or ends[0] > 0 or ends[1] + part.extent < size:
+                    return False
+    return True
+
+
+def _is_entered(writer: Site, reader: Site, shared: int) -> bool:
+    """Whether `writer` runs in every iteration of the shared loops in which `reader` does.
+
+    Not running where it would be clipped anyway does no harm.
+    """
+    fixed = {loop.var: loop.extent for loop in writer.loops[:shared]}
+    guards = [
+        condition
+        for condition in conjuncts(writer.realize.predicate)
+        if all(var in fixed for var in free_vars(condition))
+    ]
+    if not guards:
+        return True
+    known = set()
+    for axis, value in writer.realize.binding.items():
+        assert isinstance(axis, Axis)
+        known |= {_entry(c, writer, shared) for c in (value >= 0, value < axis.extent)}
+    known |= {_entry(c, reader, shared) for c in conjuncts(reader.realize.predicate)}
+    return all(normal_condition(condition, writer.extents) in known for condition in guards)
+
+
+def _entry(condition: Expr, site: Site, shared: int) -> Normal | None:
+    inner = {loop.var: loop.extent for loop in site.loops[shared:]}
+    return entry_condition(condition, inner, site.extents)
 
 
 def _is_dense_write(written: Region, ranges: Mapping[Axis, Range]) -> bool:

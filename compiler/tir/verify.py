@@ -26,7 +26,6 @@ from daedal.compiler.tir.stmt import (
     SCOPES,
     Allocate,
     Block,
-    BlockRealize,
     BufferStore,
     For,
     PrimFunc,
@@ -86,41 +85,22 @@ def _check_site(site: Site, allocated: Mapping[Buffer, Scope]) -> None:
     depth = min(
         (len(allocated[r.buffer].loops) if r.buffer in allocated else 0) for r in block.writes
     )
-    legal = _legal_around(site.realize)
-    around = (depth, tuple((loop.var, loop.extent) for loop in site.loops))
-    if around not in legal:
-        running = {loop.var: loop.extent for loop in site.loops[depth:]}
-        check_bindings(site.realize, running, site.extents)
-        legal.add(around)
+    check_bindings(site.realize, [(loop.var, loop.extent) for loop in site.loops], depth)
     _check_block(block)
-
-
-@Memo
-def _legal_around(_realize: BlockRealize) -> set[tuple[int, tuple[tuple[Var, int], ...]]]:
-    """The loops within which the bindings of a block were found legal, and how many are fixed."""
-    return set()
 
 
 @Memo
 def _check_block(block: Block) -> None:
     """Regions and indices of a block, and all of the blocks in it."""
     _check_regions(block)
-    own: dict[Var, int] = {axis: axis.extent for axis in block.iter_vars}
+    own = [(axis, axis.extent) for axis in block.iter_vars]
     for part in (block.init, block.body):
-        for realize, loops in _nested(part, {}):
-            check_bindings(realize, loops, {**own, **loops})
-            _check_block(realize.block)
-
-
-def _nested(stmt: Stmt | None, loops: dict[Var, int]) -> list[tuple[BlockRealize, dict[Var, int]]]:
-    match stmt:
-        case Seq(body):
-            return [item for part in body for item in _nested(part, loops)]
-        case For(var, extent, body):
-            return _nested(body, {**loops, var: extent})
-        case BlockRealize():
-            return [(stmt, loops)]
-    return []
+        if part is None or isinstance(part, BufferStore):
+            continue
+        for site in collect(part)[0]:
+            loops = [(loop.var, loop.extent) for loop in site.loops]
+            check_bindings(site.realize, [*own, *loops], len(own))
+            _check_block(site.block)
 
 
 def _check_regions(block: Block) -> None:
