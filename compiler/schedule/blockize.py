@@ -5,9 +5,10 @@ from math import gcd
 
 from daedal.compiler.schedule.edit import loop_chain, renamed_stmt
 from daedal.compiler.schedule.loops import replace_loop
+from daedal.compiler.tir.condition import conjuncts
 from daedal.compiler.tir.expr import Axis, Compare, Expr, Var, all_of
 from daedal.compiler.tir.linear import Linear, bounds, linear, simplify
-from daedal.compiler.tir.region import conjuncts, make_block
+from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import nested_realizes
 from daedal.compiler.tir.stmt import BlockRealize, For, Stmt
 from daedal.compiler.tir.visit import free_vars, substitute

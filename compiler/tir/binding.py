@@ -2,8 +2,8 @@
 
 A block's loops fall in two classes: *fixed* ones, around the allocation of what it writes (each
 iteration has a fresh buffer), and *running* ones inside. While the running loops run, the block's
-variables must fill a box, every point of it once, clipped at the variables' domains. A predicate on
-fixed loops alone leaves out whole iterations.
+variables must fill a box, every point of it once, clipped at the variables' domains or by
+conditions on running loops alone. A condition on fixed loops alone leaves out whole iterations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,26 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from daedal.compiler.tir.condition import Condition, conjuncts, normal_condition
 from daedal.compiler.tir.errors import InvalidIRError
 from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Axis, Compare, Expr, Var
-from daedal.compiler.tir.linear import Linear, bounds, linear, simplify
+from daedal.compiler.tir.linear import bounds, linear, simplify
 from daedal.compiler.tir.memo import Memo
 from daedal.compiler.tir.printer import expr_text
-from daedal.compiler.tir.region import conjuncts, relax
+from daedal.compiler.tir.region import conditions_of, relax
 from daedal.compiler.tir.stmt import BlockRealize, Range
 from daedal.compiler.tir.visit import free_vars
 
-__all__ = [
-    "check_bindings",
-    "clip_conditions",
-    "entry_condition",
-    "normal_condition",
-    "value_ranges",
-]
-
-Normal = tuple[str, frozenset[tuple[Expr, int]], int]
-"""Operator, terms and constant of a condition that compares an affine form to 0."""
+__all__ = ["check_bindings", "clip_conditions", "value_ranges"]
 
 MAX_ENUMERATED = 1 << 22
 """Largest group of related loops whose bindings are checked by enumeration."""
@@ -39,10 +31,14 @@ MAX_ENUMERATED = 1 << 22
 def value_ranges(
     realize: BlockRealize, running: Mapping[Var, int], extents: Mapping[Var, int]
 ) -> list[Range]:
-    """Per block variable, the box it fills while the running loops run (before clipping)."""
+    """Per block variable, the box it fills while the running loops run.
+
+    It is not clipped at the variable's domain.
+    """
     result = []
+    conditions = conditions_of(realize, {**extents, **running})
     for axis, value in zip(realize.block.iter_vars, realize.values, strict=True):
-        part = relax(Range(value, 1), running, extents)
+        part = relax(Range(value, 1), running, extents, conditions)
         if part is None:
             raise InvalidIRError(
                 f"a binding must be affine in loops, not {axis.name} = {expr_text(value)} "
@@ -151,7 +147,7 @@ def _groups(
                 apart.append(other)
         groups[:] = [*apart, new]
 
-    clips: dict[Normal, set[Var]] = {}
+    clips: dict[Condition, set[Var]] = {}
     for position, (axis, value) in enumerate(
         zip(realize.block.iter_vars, realize.values, strict=True)
     ):
@@ -184,41 +180,6 @@ def _is_dense(value: Expr, running: Mapping[Var, int], extents: Mapping[Var, int
             return False
         stride *= running[term]
     return True
-
-
-def normal_condition(condition: Expr, extents: Mapping[Var, int]) -> Normal:
-    """A condition as operator and affine difference to 0, equal for equal conditions."""
-    assert isinstance(condition, Compare)
-    form = linear(simplify(condition.a - condition.b, extents))
-    return _normal(condition.op, form, extents)
-
-
-def entry_condition(
-    condition: Expr, inner: Mapping[Var, int], extents: Mapping[Var, int]
-) -> Normal | None:
-    """What a condition asks of the other loops for any iteration of the `inner` ones to pass.
-
-    None where that is unknown.
-    """
-    assert isinstance(condition, Compare)
-    parts = linear(simplify(condition.a - condition.b, extents)).split(inner)
-    limits = None if parts is None else parts[0].bounds(inner)
-    if parts is None or limits is None:
-        return None
-    best = limits[0] if condition.op == "<" else limits[1]
-    return _normal(condition.op, Linear(parts[1].terms, parts[1].constant + best), extents)
-
-
-def _normal(op: str, form: Linear, extents: Mapping[Var, int]) -> Normal:
-    """The smallest form: ``f*x + r < 0`` with 0 <= r < f is ``x < 0``, and a loop of one is 0."""
-    terms = tuple((t, f) for t, f in form.terms if not isinstance(t, Var) or extents.get(t) != 1)
-    for size in sorted({abs(factor) for _, factor in terms} - {1}, reverse=True):
-        rest = Linear(tuple((t, f) for t, f in terms if f % size), form.constant)
-        limits = rest.bounds(extents)
-        if limits is not None and limits[0] // size == limits[1] // size:
-            whole = tuple((t, f // size) for t, f in terms if not f % size)
-            return _normal(op, Linear(whole, limits[0] // size), extents)
-    return op, frozenset(terms), form.constant
 
 
 def _check_form(realize: BlockRealize) -> None:
@@ -278,7 +239,8 @@ def _enumerate(
                 "a predicate is missing"
             )
     rows = np.stack([fixed, *points])[:, keep]
-    ranges = [relax(Range(value, 1), running, extents) for value in values]
+    limits = conditions_of(realize, extents)
+    ranges = [relax(Range(value, 1), running, extents, limits) for value in values]
     size_of_box = entered.astype(np.int64)
     for part, axis in zip(ranges, axes, strict=True):
         assert part is not None

@@ -5,18 +5,18 @@ Rule 5 of `daedal.compiler.tir.verify`.
 
 from collections.abc import Mapping
 
-from daedal.compiler.tir.binding import (
-    Normal,
-    check_bindings,
+from daedal.compiler.tir.binding import check_bindings, value_ranges
+from daedal.compiler.tir.condition import (
+    Condition,
+    conjuncts,
     entry_condition,
     normal_condition,
-    value_ranges,
 )
 from daedal.compiler.tir.errors import InvalidIRError
 from daedal.compiler.tir.expr import Axis, Expr, Var
 from daedal.compiler.tir.linear import bounds, linear
 from daedal.compiler.tir.printer import region_text
-from daedal.compiler.tir.region import conjuncts, relax_region, substitute_region, whole_window
+from daedal.compiler.tir.region import region_under, whole_window
 from daedal.compiler.tir.sites import Site
 from daedal.compiler.tir.stmt import PrimFunc, Range, Region
 from daedal.compiler.tir.visit import free_vars
@@ -81,7 +81,7 @@ def _supplies(writer: Site, reader: Site, region: Region) -> bool:
     shared = writer.shared(reader)
     inner = {loop.var: loop.extent for loop in reader.loops[shared:]}
     fixed = {loop.var: loop.extent for loop in reader.loops[:shared]}
-    needed = relax_region(substitute_region(region, reader.realize.binding), inner, fixed)
+    needed = region_under(reader.realize, region, inner, fixed)
     return _is_entered(writer, reader, shared) and _produces(writer, shared, needed, fixed)
 
 
@@ -104,7 +104,7 @@ def _produces(writer: Site, shared: int, needed: Region, fixed: Mapping[Var, int
             continue
         if not _reaches_ends(written, ranges, fixed):
             continue
-        box = relax_region(substitute_region(written, writer.realize.binding), running, fixed)
+        box = region_under(writer.realize, written, running, fixed)
         if covers(box, needed, fixed):
             return True
     return False
@@ -144,7 +144,7 @@ def _is_entered(writer: Site, reader: Site, shared: int) -> bool:
     return all(normal_condition(condition, writer.extents) in known for condition in guards)
 
 
-def _entry(condition: Expr, site: Site, shared: int) -> Normal | None:
+def _entry(condition: Expr, site: Site, shared: int) -> Condition | None:
     inner = {loop.var: loop.extent for loop in site.loops[shared:]}
     return entry_condition(condition, inner, site.extents)
 

@@ -1,8 +1,9 @@
 """Which boxes of buffers a statement touches: region inference."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from daedal.compiler.tir.expr import And, Axis, Buffer, Expr, IntImm, Var
+from daedal.compiler.tir.condition import Condition, bounds_where, conjuncts, normal_condition
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Var
 from daedal.compiler.tir.linear import Linear, bounds, linear, simplify
 from daedal.compiler.tir.memo import Memo
 from daedal.compiler.tir.outline import outline
@@ -24,9 +25,10 @@ __all__ = [
     "accesses",
     "block_regions",
     "clipped",
-    "conjuncts",
+    "conditions_of",
     "join",
     "make_block",
+    "region_under",
     "relax",
     "relax_region",
     "substitute_region",
@@ -43,13 +45,9 @@ class Access:
         self.writes = writes
 
 
-def conjuncts(predicate: Expr | None) -> list[Expr]:
-    """The conditions that a predicate joins with ``&``."""
-    if predicate is None:
-        return []
-    if isinstance(predicate, And):
-        return conjuncts(predicate.a) + conjuncts(predicate.b)
-    return [predicate]
+def conditions_of(realize: BlockRealize, extents: Mapping[Var, int]) -> tuple[Condition, ...]:
+    """What the predicate of a block says, under loops of the given extents."""
+    return tuple(normal_condition(c, extents) for c in conjuncts(realize.predicate))
 
 
 def clipped(part: Range, size: int, extents: Mapping[Var, int]) -> Range:
@@ -64,8 +62,15 @@ def clipped(part: Range, size: int, extents: Mapping[Var, int]) -> Range:
     return Range(part.min, min(part.extent, size))
 
 
-def relax(part: Range, inner: Mapping[Var, int], extents: Mapping[Var, int]) -> Range | None:
+def relax(
+    part: Range,
+    inner: Mapping[Var, int],
+    extents: Mapping[Var, int],
+    conditions: Sequence[Condition] = (),
+) -> Range | None:
     """The hull of ``part`` while the variables of `inner` run over their extents.
+
+    Where `conditions` are given, only the iterations count in which they hold.
 
     Variables outside `inner` stay symbolic in the minimum; where that is impossible (``f // 7``
     with both kinds in f) the hull over all of `extents` is taken, and None returned where that is
@@ -78,7 +83,7 @@ def relax(part: Range, inner: Mapping[Var, int], extents: Mapping[Var, int]) -> 
     if parts is not None:
         if not parts[0].terms:
             return Range(form.expr(), part.extent)
-        inside = parts[0].bounds(inner)
+        inside = bounds_where(parts[0], inner, conditions)
         if inside is not None:
             low, high = inside
             rest = Linear(parts[1].terms, parts[1].constant + low)
@@ -89,11 +94,16 @@ def relax(part: Range, inner: Mapping[Var, int], extents: Mapping[Var, int]) -> 
     return Range(IntImm(whole[0]), whole[1] - whole[0] + part.extent)
 
 
-def relax_region(region: Region, inner: Mapping[Var, int], extents: Mapping[Var, int]) -> Region:
+def relax_region(
+    region: Region,
+    inner: Mapping[Var, int],
+    extents: Mapping[Var, int],
+    conditions: Sequence[Condition] = (),
+) -> Region:
     """`relax` in every dimension; an index nothing is known of covers its whole dimension."""
     ranges = []
     for part, size in zip(region.ranges, region.buffer.shape, strict=True):
-        hull = relax(part, inner, extents)
+        hull = relax(part, inner, extents, conditions)
         ranges.append(Range(IntImm(0), size) if hull is None else hull)
     return Region(region.buffer, tuple(ranges), region.pad_value)
 
@@ -132,17 +142,27 @@ def union(regions: Iterable[Region], extents: Mapping[Var, int]) -> list[Region]
     return list(found.values())
 
 
+def region_under(
+    realize: BlockRealize, region: Region, inner: Mapping[Var, int], outer: Mapping[Var, int]
+) -> Region:
+    """What a block touches of one of its regions while the loops `inner` run, in terms of `outer`.
+
+    Iterations that the predicate leaves out do not count, as far as it is understood.
+    """
+    conditions = conditions_of(realize, {**outer, **inner})
+    return relax_region(substitute_region(region, realize.binding), inner, outer, conditions)
+
+
 def accesses(stmt: Stmt, extents: Mapping[Var, int]) -> tuple[Access, ...]:
     """Every access of `stmt`, relaxed over the loops inside it, in execution order.
 
     `extents` are the domains of the variables that are free in `stmt`. Stores within a block's
-    ``init`` count as writes; predicates are not applied, so the boxes may be too large, never too
-    small.
+    ``init`` count as writes. The boxes may be too large, never too small.
     """
     known = _accesses_by_extents(stmt)
     key = tuple(extents.get(var) for var in outline(stmt).variables)
     if key not in known:
-        known[key] = tuple(_accesses(stmt, extents))
+        known[key] = tuple(_accesses(stmt, {}, extents))
     return known[key]
 
 
@@ -152,33 +172,37 @@ def _accesses_by_extents(_stmt: Stmt) -> dict[tuple[int | None, ...], tuple[Acce
     return {}
 
 
-def _accesses(stmt: Stmt, extents: Mapping[Var, int]) -> Iterator[Access]:
+def _accesses(stmt: Stmt, inner: Mapping[Var, int], outer: Mapping[Var, int]) -> Iterator[Access]:
     match stmt:
         case BufferStore(buffer, indices, value):
             for expr in (value, *indices):
                 for load in loads(expr):
-                    yield Access(_point(load.buffer, load.indices, load.pad_value), False)
-            yield Access(_point(buffer, indices, None), True)
+                    point = _point(load.buffer, load.indices, load.pad_value)
+                    yield Access(relax_region(point, inner, outer), False)
+            yield Access(relax_region(_point(buffer, indices, None), inner, outer), True)
         case Seq(body):
             for part in body:
-                yield from accesses(part, extents)
+                yield from _accesses(part, inner, outer)
         case Allocate(_, body):
-            yield from accesses(body, extents)
-        case For():
-            inner: dict[Var, int] = {}
-            body_of: Stmt = stmt
-            while isinstance(body_of, For):
-                inner[body_of.var] = body_of.extent
-                body_of = body_of.body
-            for access in accesses(body_of, {**extents, **inner}):
-                yield Access(relax_region(access.region, inner, extents), access.writes)
-        case BlockRealize(_, block):
-            binding = stmt.binding
-            for regions, writes in ((block.reads, False), (block.writes, True)):
-                for region in regions:
-                    yield Access(substitute_region(region, binding), writes)
+            yield from _accesses(body, inner, outer)
+        case For(var, extent, body):
+            yield from _accesses(body, {**inner, var: extent}, outer)
+        case BlockRealize():
+            conditions = conditions_of(stmt, {**outer, **inner})
+            for access in _touched(stmt):
+                region = relax_region(access.region, inner, outer, conditions)
+                yield Access(region, access.writes)
         case _:
             raise AssertionError(f"not a statement with accesses: {stmt!r}")
+
+
+@Memo
+def _touched(realize: BlockRealize) -> tuple[Access, ...]:
+    """The accesses of one instance of a block, in terms of the loops around it."""
+    block, binding = realize.block, realize.binding
+    reads = (Access(substitute_region(region, binding), False) for region in block.reads)
+    writes = (Access(substitute_region(region, binding), True) for region in block.writes)
+    return (*reads, *writes)
 
 
 def block_regions(

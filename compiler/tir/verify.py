@@ -1,13 +1,16 @@
 """The rules of the loop IR, checked after every primitive.
 
 1. Names: blocks have distinct names; every variable and buffer is in scope; a block's body speaks
-   of the block's own variables only.
+   of the block's own variables only (`daedal.compiler.tir.outline`).
 2. Forms: loop kinds, scopes and annotations are known; stores stand in blocks.
 3. Bindings are affine, independent and covering, and predicates clip them at their domains
    (`daedal.compiler.tir.binding`).
 4. Regions: a block's reads and writes are what its body touches; indices stay inside buffers unless
    padded; a window holds everything accessed while its allocation lives.
-5. Flow: whatever is read was written before, completely reduced; outputs are written completely.
+5. Flow: whatever is read was written before, completely reduced; outputs are written completely
+   (`daedal.compiler.tir.flow`).
+6. Loops that run at once have independent iterations; axes of a GPU fit together
+   (`daedal.compiler.tir.parallel`).
 """
 
 from collections.abc import Mapping
@@ -19,6 +22,7 @@ from daedal.compiler.tir.flow import check_flow, covers
 from daedal.compiler.tir.linear import bounds
 from daedal.compiler.tir.memo import Memo
 from daedal.compiler.tir.outline import outline
+from daedal.compiler.tir.parallel import check_parallel
 from daedal.compiler.tir.printer import region_text
 from daedal.compiler.tir.region import accesses, block_regions
 from daedal.compiler.tir.sites import Scope, Site, collect
@@ -50,6 +54,7 @@ def verify(func: PrimFunc, scopes: frozenset[str] = SCOPES) -> None:
         _check_site(site, allocated)
     _check_windows(func.body, {})
     check_flow(func, sites)
+    check_parallel(sites, allocated)
 
 
 def _check_outline(func: PrimFunc, scopes: frozenset[str]) -> None:
@@ -95,9 +100,7 @@ def _check_block(block: Block) -> None:
     _check_regions(block)
     own = [(axis, axis.extent) for axis in block.iter_vars]
     for part in (block.init, block.body):
-        if part is None or isinstance(part, BufferStore):
-            continue
-        for site in collect(part)[0]:
+        for site in collect(part)[0] if part is not None else ():
             loops = [(loop.var, loop.extent) for loop in site.loops]
             check_bindings(site.realize, [*own, *loops], len(own))
             _check_block(site.block)

@@ -288,8 +288,8 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
     ),
     (
         lambda s: s.virtual_thread(c_loops(s)[2]),
-        "a virtual_thread loop must have independent iterations; 'k' is part of the reduction "
-        "over 'vk' of block 'c'",
+        "virtual_thread would break the loop IR: a virtual_thread loop must have independent "
+        "iterations; 'k' is part of the reduction over 'vk' of block 'c'",
     ),
     (
         lambda s: s.bind(c_loops(s)[0], "thread.w"),
