@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daedal.compiler.codegen.instances import ROW_DIMS
+from daedal.compiler.tir.condition import conjuncts
 from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Compare, Expr, IntImm, Var
 from daedal.compiler.tir.linear import linear, simplify
-from daedal.compiler.tir.region import conjuncts
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, Region, Seq, Stmt
 from daedal.compiler.tir.visit import free_vars, loads, substitute
 

@@ -5,9 +5,10 @@ from math import gcd
 
 from daedal.compiler.schedule.edit import loop_chain, renamed_stmt
 from daedal.compiler.schedule.loops import replace_loop
+from daedal.compiler.tir.condition import conjuncts
 from daedal.compiler.tir.expr import Axis, Compare, Expr, Var, all_of
 from daedal.compiler.tir.linear import Linear, bounds, linear, simplify
-from daedal.compiler.tir.region import conjuncts, make_block
+from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import nested_realizes
 from daedal.compiler.tir.stmt import BlockRealize, For, Stmt
 from daedal.compiler.tir.visit import free_vars, substitute
@@ -96,7 +97,6 @@ def _separate(
 ) -> tuple[Axis | None, Expr, Expr]:
     """A variable for the outer block, its value there, and the value of `axis` within."""
     form = linear(simplify(value, {**outer_extents, **nest.extents}))
-    assert form is not None
     parts = form.split(nest.extents)
     if parts is None:
         raise ScheduleError(
@@ -137,7 +137,6 @@ def _rewritten(condition: Expr, nest: Nest, inner_values: list[Expr]) -> Expr:
     assert isinstance(condition, Compare)
     for value, inside in zip(nest.realize.values, inner_values, strict=True):
         difference = linear(condition.a - value)
-        assert difference is not None
         if not difference.terms:
             return Compare(condition.op, inside + difference.constant, condition.b)
     raise ScheduleError(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from daedal.compiler.schedule.edit import find_site, insert_at, remove_block
 from daedal.compiler.schedule.nest import build_nest, require_separate, solve_ranges
 from daedal.compiler.tir.expr import Buffer, Var
-from daedal.compiler.tir.region import relax_region, substitute_region, union
+from daedal.compiler.tir.region import region_under, union
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import For, PrimFunc, Region, Stmt
 from daedal.isa.errors import ScheduleError
@@ -46,8 +46,7 @@ def _hull(sites: list[Site], buffer: Buffer, loop: Var | None, written: bool) ->
         outer, inner = below(site, loop)
         for region in site.block.writes if written else site.block.reads:
             if region.buffer is buffer:
-                whole = substitute_region(region, site.realize.binding)
-                whole = relax_region(whole, inner, outer)
+                whole = region_under(site.realize, region, inner, outer)
                 found.append(Region(buffer, whole.ranges))
     assert found, "somebody touches the buffer"
     return union(found, outer)[0]

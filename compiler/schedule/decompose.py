@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from daedal.compiler.schedule.edit import find_loop, find_site, renamed_stmt, replace_site, seq
 from daedal.compiler.schedule.loops import replace_loop
+from daedal.compiler.tir.condition import conjuncts
 from daedal.compiler.tir.expr import Axis, Expr, Var, all_of
-from daedal.compiler.tir.region import conjuncts, make_block
+from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.stmt import BlockRealize, For, PrimFunc, Stmt
 from daedal.compiler.tir.visit import free_vars, substitute
 from daedal.isa.errors import ScheduleError

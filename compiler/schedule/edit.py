@@ -32,6 +32,7 @@ __all__ = [
     "replace_site",
     "seq",
     "substitute_loops",
+    "with_body",
 ]
 
 
@@ -45,16 +46,26 @@ def seq(parts: Sequence[Stmt]) -> Stmt:
 
 
 def map_stmt(stmt: Stmt, visit: Callable[[Stmt], Stmt | None]) -> Stmt:
-    """Rebuild from the top; what `visit` returns stands for a node, and blocks stay whole."""
+    """Rebuild from the top; what `visit` returns stands for a node, and blocks stay whole.
+
+    Statements without a change in them stay the same objects.
+    """
     replaced = visit(stmt)
     if replaced is not None:
         return replaced
     match stmt:
         case Seq(body):
-            return seq([map_stmt(part, visit) for part in body])
-        case For(_, _, body) | Allocate(_, body):
-            return replace(stmt, body=map_stmt(body, visit))
+            parts = [map_stmt(part, visit) for part in body]
+            changed = any(new is not old for new, old in zip(parts, body, strict=True))
+            return seq(parts) if changed else stmt
+        case For() | Allocate():
+            return with_body(stmt, map_stmt(stmt.body, visit))
     return stmt
+
+
+def with_body(stmt: For | Allocate, body: Stmt) -> Stmt:
+    """`stmt` around `body`; the same object where that is its body already."""
+    return stmt if body is stmt.body else replace(stmt, body=body)
 
 
 def find_site(func: PrimFunc, name: str) -> Site:
@@ -112,14 +123,14 @@ def substitute_loops(
             new = substitute(expr, values)
             return expr if new is expr else simplify(new, extents)
 
-        touched = [moved(value) for value in node.values]
-        predicate = node.predicate
-        if predicate is not None:
-            predicate = rewrite(substitute(predicate, values), lambda e: None)
-        changed = any(new is not old for new, old in zip(touched, node.values, strict=True))
-        if condition is not None and changed:
+        touched = tuple(moved(value) for value in node.values)
+        predicate = None if node.predicate is None else moved(node.predicate)
+        if all(new is old for new, old in zip(touched, node.values, strict=True)):
+            same = predicate is node.predicate
+            return node if same else replace(node, predicate=predicate)
+        if condition is not None:
             predicate = condition if predicate is None else predicate & condition
-        return BlockRealize(tuple(touched), node.block, predicate)
+        return BlockRealize(touched, node.block, predicate)
 
     return map_stmt(stmt, visit)
 
@@ -128,13 +139,14 @@ def remove_block(stmt: Stmt, name: str) -> Stmt | None:
     """`stmt` without one block and the loops that then hold nothing; None where nothing is left."""
     match stmt:
         case Seq(body):
-            kept = [
-                part for part in (remove_block(part, name) for part in body) if part is not None
-            ]
+            parts = [remove_block(part, name) for part in body]
+            if all(new is old for new, old in zip(parts, body, strict=True)):
+                return stmt
+            kept = [part for part in parts if part is not None]
             return seq(kept) if kept else None
-        case For(_, _, body) | Allocate(_, body):
-            inner = remove_block(body, name)
-            return None if inner is None else replace(stmt, body=inner)
+        case For() | Allocate():
+            inner = remove_block(stmt.body, name)
+            return None if inner is None else with_body(stmt, inner)
         case BlockRealize(_, block) if block.name == name:
             return None
     return stmt

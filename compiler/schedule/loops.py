@@ -6,9 +6,8 @@ from itertools import pairwise
 
 from daedal.compiler.schedule.edit import loop_chain, map_stmt, substitute_loops
 from daedal.compiler.tir.expr import Expr, IntImm, Var
-from daedal.compiler.tir.sites import collect
+from daedal.compiler.tir.linear import simplify
 from daedal.compiler.tir.stmt import BlockRealize, For, Stmt, Value
-from daedal.compiler.tir.visit import free_vars
 from daedal.isa.errors import ScheduleError
 
 __all__ = ["annotate_loop", "annotated_block", "fuse", "reorder", "set_kind", "split"]
@@ -68,6 +67,7 @@ def split(body: Stmt, loop: For, factors: Sequence[int | None]) -> tuple[Stmt, l
     for var, size in zip(variables, sizes, strict=True):
         index = index * size + var
     extents = {**loop_extents(body), **dict(zip(variables, sizes, strict=True))}
+    index = simplify(index)
     condition = index < loop.extent if covered > loop.extent else None
     inner = substitute_loops(loop.body, {loop.var: index}, extents, condition)
     for position in reversed(range(len(sizes))):
@@ -127,18 +127,7 @@ def reorder(body: Stmt, order: Sequence[For]) -> Stmt:
 
 
 def set_kind(body: Stmt, loop: For, kind: str) -> Stmt:
-    """Execute a loop as `kind`; all but "serial" and "unroll" need independent iterations."""
-    if kind not in ("serial", "unroll"):
-        sites, _ = collect(loop)
-        for site in sites:
-            for axis, value in site.realize.binding.items():
-                assert isinstance(axis, Var)
-                if axis in site.block.reduce_vars and loop.var in free_vars(value):
-                    raise ScheduleError(
-                        f"a {kind} loop must have independent iterations; {loop.var.name!r} is "
-                        "part of "
-                        f"the reduction over {axis.name!r} of block {site.block.name!r}"
-                    )
+    """Execute a loop as `kind`."""
     return replace_loop(body, loop.var, replace(loop, kind=kind))
 
 

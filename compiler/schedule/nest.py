@@ -44,13 +44,12 @@ def solve_ranges(block: Block, touched: Region, needed: Region) -> dict[Axis, Ra
     found: dict[Axis, Range] = {}
     for part, wanted in zip(touched.ranges, needed.ranges, strict=True):
         form = linear(part.min)
-        if form is None or len(form.terms) != 1:
+        if len(form.terms) != 1:
             continue
         term, factor = form.terms[0]
         if not isinstance(term, Axis) or factor != part.extent:
             continue
         target = linear(wanted.min - form.constant)
-        assert target is not None
         if any(coefficient % factor for _, coefficient in target.terms):
             continue
         first = simplify(target.expr() // factor) if factor > 1 else target.expr()

@@ -8,7 +8,7 @@ included.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from daedal.compiler.schedule.edit import map_stmt
+from daedal.compiler.schedule.edit import map_stmt, with_body
 from daedal.compiler.tir.expr import Buffer, Var
 from daedal.compiler.tir.region import accesses, clipped, union
 from daedal.compiler.tir.sites import collect
@@ -65,7 +65,7 @@ def _place(stmt: Stmt, buffers: list[Buffer], notes: Notes, extents: dict[Var, i
         return stmt
     if isinstance(stmt, For):
         inner = {**extents, stmt.var: stmt.extent}
-        return replace(stmt, body=_place(stmt.body, buffers, notes, inner))
+        return with_body(stmt, _place(stmt.body, buffers, notes, inner))
     here = buffers
     if isinstance(stmt, Seq):
         uses = [_users(part) for part in stmt.body]
@@ -77,12 +77,9 @@ def _place(stmt: Stmt, buffers: list[Buffer], notes: Notes, extents: dict[Var, i
                 pushed[parts[0]].append(buffer)
             else:
                 here.append(buffer)
-        stmt = Seq(
-            tuple(
-                _place(part, inside, notes, extents)
-                for part, inside in zip(stmt.body, pushed, strict=True)
-            )
-        )
+        if any(pushed):
+            pairs = zip(stmt.body, pushed, strict=True)
+            stmt = Seq(tuple(_place(part, inside, notes, extents) for part, inside in pairs))
     if not here:
         return stmt
     windows = _windows(stmt, extents)

@@ -2,20 +2,23 @@
 
 A block's loops fall in two classes: *fixed* ones, around the allocation of what it writes (each
 iteration has a fresh buffer), and *running* ones inside. While the running loops run, the block's
-variables must fill a box, every point of it once; a predicate may do nothing but clip that box at
-the variables' domains.
+variables must fill a box, every point of it once, clipped at the variables' domains or by
+conditions on running loops alone. A condition on fixed loops alone leaves out whole iterations.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from daedal.compiler.tir.condition import Condition, conjuncts, normal_condition
 from daedal.compiler.tir.errors import InvalidIRError
 from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Axis, Compare, Expr, Var
-from daedal.compiler.tir.linear import Linear, bounds, linear, simplify
+from daedal.compiler.tir.linear import bounds, linear, simplify
+from daedal.compiler.tir.memo import Memo
 from daedal.compiler.tir.printer import expr_text
-from daedal.compiler.tir.region import conjuncts, relax
+from daedal.compiler.tir.region import conditions_of, relax
 from daedal.compiler.tir.stmt import BlockRealize, Range
 from daedal.compiler.tir.visit import free_vars
 
@@ -28,10 +31,14 @@ MAX_ENUMERATED = 1 << 22
 def value_ranges(
     realize: BlockRealize, running: Mapping[Var, int], extents: Mapping[Var, int]
 ) -> list[Range]:
-    """Per block variable, the box it fills while the running loops run (before clipping)."""
+    """Per block variable, the box it fills while the running loops run.
+
+    It is not clipped at the variable's domain.
+    """
     result = []
+    conditions = conditions_of(realize, {**extents, **running})
     for axis, value in zip(realize.block.iter_vars, realize.values, strict=True):
-        part = relax(Range(value, 1), running, extents)
+        part = relax(Range(value, 1), running, extents, conditions)
         if part is None:
             raise InvalidIRError(
                 f"a binding must be affine in loops, not {axis.name} = {expr_text(value)} "
@@ -55,18 +62,39 @@ def clip_conditions(
     return conditions
 
 
-def check_bindings(
-    realize: BlockRealize, running: Mapping[Var, int], extents: Mapping[Var, int]
-) -> None:
+def check_bindings(realize: BlockRealize, loops: Sequence[tuple[Var, int]], num_fixed: int) -> None:
     """Raise InvalidIRError unless the bindings follow the rule of this module.
 
     Parameters
     ----------
-    running
-        Extents of the loops around the block that lie inside the allocation of what it writes.
-    extents
-        Extents of all loops around the block.
+    loops
+        Variable and extent of every loop around the block, outermost first.
+    num_fixed
+        How many of them are fixed: around the allocation of what the block writes.
     """
+    known = _verdicts(realize)
+    key = (num_fixed, tuple(loops))
+    if key not in known:
+        try:
+            _check(realize, dict(loops[num_fixed:]), dict(loops))
+        except InvalidIRError as error:
+            known[key] = str(error)
+        else:
+            known[key] = None
+    verdict = known[key]
+    if verdict is not None:
+        raise InvalidIRError(verdict)
+
+
+@Memo
+def _verdicts(
+    _realize: BlockRealize,
+) -> dict[tuple[int, tuple[tuple[Var, int], ...]], str | None]:
+    """What `check_bindings` found of a block, by its loops and how many are fixed."""
+    return {}
+
+
+def _check(realize: BlockRealize, running: Mapping[Var, int], extents: Mapping[Var, int]) -> None:
     block = realize.block
     _check_form(realize)
     used = {var for value in realize.values for var in free_vars(value)}
@@ -76,32 +104,69 @@ def check_bindings(
                 f"every loop around a block must take part in its bindings, not {var.name!r} alone "
                 f"(block {block.name!r})"
             )
-    for group in _groups(realize.values, running):
-        simple = len(group) == 1 and _is_dense(realize.values[group[0]], running, extents)
-        if not (simple and _is_clipped(realize, group[0], extents)):
-            _enumerate(realize, group, running, extents)
+    groups = _groups(realize, running, extents)
+    have = {normal_condition(c, extents) for c in conjuncts(realize.predicate)}
+    for group in groups:
+        if len(group.values) == 1 and not group.entangled:
+            axis, value = block.iter_vars[group.values[0]], realize.values[group.values[0]]
+            needed = clip_conditions([axis], [value], extents)
+            clipped = all(normal_condition(c, extents) in have for c in needed)
+            if clipped and _is_dense(value, running, extents):
+                continue
+        _enumerate(realize, group, running, extents)
 
 
-def _groups(values: Sequence[Expr], running: Mapping[Var, int]) -> list[list[int]]:
-    """Positions of values that share running loops, directly or through others."""
-    groups: list[tuple[set[Var], list[int]]] = []
-    for position, value in enumerate(values):
-        used = {var for var in free_vars(value) if var in running}
-        members = [position]
+@dataclass
+class _Group:
+    """Values that share running loops, and the conditions on those.
+
+    It is `entangled` where one of these does more than clip one value at its domain.
+    """
+
+    values: list[int]
+    variables: set[Var]
+    conditions: list[Expr]
+    entangled: bool = False
+
+
+def _groups(
+    realize: BlockRealize, running: Mapping[Var, int], extents: Mapping[Var, int]
+) -> list[_Group]:
+    """Values that have to do with one another, directly or through others."""
+    groups: list[_Group] = []
+
+    def joined(new: _Group) -> None:
         apart = []
-        for others, positions in groups:
-            if used & others:
-                used, members = used | others, positions + members
+        for other in groups:
+            if new.variables & other.variables:
+                new.values = other.values + new.values
+                new.variables = other.variables | new.variables
+                new.conditions = other.conditions + new.conditions
+                new.entangled = other.entangled or new.entangled
             else:
-                apart.append((others, positions))
-        groups = [*apart, (used, members)]
-    return [members for _, members in groups]
+                apart.append(other)
+        groups[:] = [*apart, new]
+
+    clips: dict[Condition, set[Var]] = {}
+    for position, (axis, value) in enumerate(
+        zip(realize.block.iter_vars, realize.values, strict=True)
+    ):
+        moving = {var for var in free_vars(value) if var in running}
+        joined(_Group([position], moving, []))
+        for condition in (value >= 0, value < axis.extent):
+            clips[normal_condition(condition, extents)] = moving
+    for condition in conjuncts(realize.predicate):
+        moving = {var for var in free_vars(condition) if var in running}
+        # A condition on fixed loops alone leaves out whole iterations, each with its own buffer.
+        if moving:
+            clipped = clips.get(normal_condition(condition, extents))
+            joined(_Group([], moving if clipped is None else clipped, [condition], clipped is None))
+    return groups
 
 
 def _is_dense(value: Expr, running: Mapping[Var, int], extents: Mapping[Var, int]) -> bool:
     """Whether ``value`` counts like a mixed-radix number: 1*a + |a|*b + |a|*|b|*c ..."""
     form = linear(simplify(value, extents))
-    assert form is not None
     parts = form.split(running)
     if parts is None:
         return False
@@ -117,30 +182,6 @@ def _is_dense(value: Expr, running: Mapping[Var, int], extents: Mapping[Var, int
     return True
 
 
-def _is_clipped(realize: BlockRealize, position: int, extents: Mapping[Var, int]) -> bool:
-    """Whether the predicate clips this value at its domain where needed, and nowhere else."""
-    axis, value = realize.block.iter_vars[position], realize.values[position]
-    used = set(free_vars(value))
-    have = {
-        _normal(condition, extents)
-        for condition in conjuncts(realize.predicate)
-        if used & set(free_vars(condition))
-    }
-    needed = {_normal(c, extents) for c in clip_conditions([axis], [value], extents)}
-    harmless = {_normal(value >= 0, extents), _normal(value < axis.extent, extents)}
-    return needed <= have <= harmless
-
-
-def _normal(
-    condition: Expr, extents: Mapping[Var, int]
-) -> tuple[str, frozenset[tuple[Expr, int]], int]:
-    """A condition as operator and affine difference, for comparing."""
-    assert isinstance(condition, Compare)
-    form = linear(simplify(condition.a - condition.b, extents))
-    assert isinstance(form, Linear)
-    return condition.op, frozenset(form.terms), form.constant
-
-
 def _check_form(realize: BlockRealize) -> None:
     for condition in conjuncts(realize.predicate):
         if not isinstance(condition, Compare) or condition.op not in ("<", ">="):
@@ -153,22 +194,22 @@ def _check_form(realize: BlockRealize) -> None:
 
 def _enumerate(
     realize: BlockRealize,
-    group: Sequence[int],
+    group: _Group,
     running: Mapping[Var, int],
     extents: Mapping[Var, int],
 ) -> None:
     """Check one group of related values point by point, for every iteration of the fixed loops."""
     block = realize.block
-    values = [realize.values[position] for position in group]
-    axes = [block.iter_vars[position] for position in group]
-    variables = list(dict.fromkeys(var for value in values for var in free_vars(value)))
-    conditions = [
+    values = [realize.values[position] for position in group.values]
+    axes = [block.iter_vars[position] for position in group.values]
+    used = {var for value in values for var in free_vars(value)}
+    guards = [
         condition
         for condition in conjuncts(realize.predicate)
-        if set(free_vars(condition)) & set(variables)
+        if used & set(free_vars(condition)) and not any(v in running for v in free_vars(condition))
     ]
-    variables += [v for c in conditions for v in free_vars(c) if v not in variables]
-    variables = list(dict.fromkeys(variables))
+    exprs = (*values, *group.conditions, *guards)
+    variables = list(dict.fromkeys(var for expr in exprs for var in free_vars(expr)))
     variables.sort(key=lambda var: var in running)
     sizes = [extents[var] for var in variables]
     shown = ", ".join(f"{a.name} = {expr_text(v)}" for a, v in zip(axes, values, strict=True))
@@ -180,8 +221,11 @@ def _enumerate(
     def table(expr: Expr) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         return np.broadcast_to(evaluate(expr, env, _no_read), (count,))
 
-    keep = np.ones(count, dtype=bool)
-    for condition in conditions:
+    entered = np.ones(count, dtype=bool)
+    for condition in guards:
+        entered &= table(condition).astype(bool)
+    keep = entered.copy()
+    for condition in group.conditions:
         keep &= table(condition).astype(bool)
     fixed = np.zeros(count, dtype=np.int64)
     for var, size in zip(variables, sizes, strict=True):
@@ -195,8 +239,9 @@ def _enumerate(
                 "a predicate is missing"
             )
     rows = np.stack([fixed, *points])[:, keep]
-    ranges = [relax(Range(value, 1), running, extents) for value in values]
-    size_of_box = np.ones(count, dtype=np.int64)
+    limits = conditions_of(realize, extents)
+    ranges = [relax(Range(value, 1), running, extents, limits) for value in values]
+    size_of_box = entered.astype(np.int64)
     for part, axis in zip(ranges, axes, strict=True):
         assert part is not None
         low = np.maximum(table(part.min), 0)

@@ -124,7 +124,6 @@ class CopyIntrin:
             seen: set[Var] = set()
             for index in indices:
                 form = linear(simplify(substitute(index, bound)))
-                assert form is not None
                 moving = [(t, f) for t, f in form.terms if set(free_vars(t)) & set(extents)]
                 moving = [(t, f) for t, f in moving if not isinstance(t, Var) or extents[t] > 1]
                 names = {v for t, _ in moving for v in free_vars(t)}

@@ -1,10 +1,11 @@
 """Affine forms of index expressions, their bounds, and a simplifier built on both."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from daedal.compiler.tir.dtype import INDEX_DTYPE
 from daedal.compiler.tir.expr import Binary, Cast, Expr, IntImm, Var
+from daedal.compiler.tir.memo import Memo
 from daedal.compiler.tir.visit import free_vars, rewrite
 
 __all__ = ["Linear", "bounds", "linear", "simplify"]
@@ -19,39 +20,40 @@ class Linear:
     terms: tuple[tuple[Expr, int], ...]
     constant: int
 
-    @property
-    def coefficients(self) -> dict[Expr, int]:
-        """Coefficient by term."""
-        return dict(self.terms)
-
     def coefficient(self, term: Expr) -> int:
         """The coefficient of `term`, 0 where it does not appear."""
-        return self.coefficients.get(term, 0)
+        return dict(self.terms).get(term, 0)
 
-    def split(self, variables: Iterable[Var]) -> "tuple[Linear, Linear] | None":
+    def split(self, variables: Container[Expr]) -> "tuple[Linear, Linear] | None":
         """The part in `variables` alone (no constant), and the rest; None where a term mixes."""
-        inside = set(variables)
         first: list[tuple[Expr, int]] = []
         second: list[tuple[Expr, int]] = []
         for term, factor in self.terms:
-            used = free_vars(term)
-            count = sum(var in inside for var in used)
-            if 0 < count < len(used):
-                return None
-            (first if count else second).append((term, factor))
+            if isinstance(term, Var):
+                inside = term in variables
+            else:
+                used = {var in variables for var in free_vars(term)}
+                if len(used) > 1:
+                    return None
+                inside = used == {True}
+            (first if inside else second).append((term, factor))
         return Linear(tuple(first), 0), Linear(tuple(second), self.constant)
+
+    def bounds(self, extents: Mapping[Var, int]) -> tuple[int, int] | None:
+        """Smallest and largest value; see `daedal.compiler.tir.linear.bounds`."""
+        low = high = self.constant
+        for term, factor in self.terms:
+            inner = _term_bounds(term, extents)
+            if inner is None:
+                return None
+            first, last = inner[0] * factor, inner[1] * factor
+            low += min(first, last)
+            high += max(first, last)
+        return low, high
 
     def expr(self) -> Expr:
         """This form as an expression."""
-        result: Expr | None = None
-        for term, factor in self.terms:
-            if result is None:
-                result = term * factor
-            else:
-                result = result + term * factor if factor > 0 else result - term * -factor
-        if result is None:
-            return IntImm(self.constant)
-        return result + self.constant if self.constant >= 0 else result - -self.constant
+        return _expr(self)
 
     def __sub__(self, other: "Linear") -> "Linear":
         return _sum(self, other, -1)
@@ -60,18 +62,9 @@ class Linear:
         return _sum(self, other, 1)
 
 
-def linear(expr: Expr, variables: Iterable[Var] | None = None) -> Linear | None:
-    """The affine form of an integer expression.
-
-    Without `variables` there always is one (with opaque terms). With them, None is returned where
-    `expr` is not affine in exactly those variables.
-    """
-    form = _linear(expr)
-    if variables is not None:
-        allowed = set(variables)
-        if any(term not in allowed for term, _ in form.terms):
-            return None
-    return form
+def linear(expr: Expr) -> Linear:
+    """The affine form of an integer expression; what is not affine in it becomes a term."""
+    return _linear(expr)
 
 
 def bounds(expr: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | None:
@@ -79,27 +72,23 @@ def bounds(expr: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | None:
 
     Exact for affine forms of independent variables; never too narrow.
     """
-    low = high = 0
-    form = _linear(expr)
-    for term, factor in form.terms:
-        inner = _term_bounds(term, extents)
-        if inner is None:
-            return None
-        ends = (inner[0] * factor, inner[1] * factor)
-        low, high = low + min(ends), high + max(ends)
-    return low + form.constant, high + form.constant
+    return linear(expr).bounds(extents)
 
 
 def simplify(expr: Expr, extents: Mapping[Var, int] | None = None) -> Expr:
     """A shorter equal expression: like terms joined, ``//`` and ``%`` resolved by bounds."""
     ranges = extents or {}
+    if isinstance(expr, Binary) and expr.dtype == INDEX_DTYPE:
+        form = linear(expr)
+        if all(isinstance(term, Var) for term, _ in form.terms):
+            return form.expr()
 
     def visit(node: Expr) -> Expr | None:
         if isinstance(node, Binary) and node.dtype == INDEX_DTYPE:
             if node.op in ("//", "%") and isinstance(node.b, IntImm) and node.b.value > 0:
                 return _divide(node, node.b.value, ranges)
             if node.op in ("+", "-", "*"):
-                return _linear(node).expr()
+                return linear(node).expr()
             if node.op in ("min", "max"):
                 return _extremum(node, ranges)
         return None
@@ -115,8 +104,11 @@ def _sum(a: Linear, b: Linear, sign: int) -> Linear:
     return Linear(kept, a.constant + sign * b.constant)
 
 
+@Memo
 def _linear(expr: Expr) -> Linear:
     match expr:
+        case Var():
+            return Linear(((expr, 1),), 0)
         case IntImm(value):
             return Linear((), value)
         case Binary("+", a, b):
@@ -134,6 +126,21 @@ def _linear(expr: Expr) -> Linear:
         case Cast(dtype, value) if dtype in ("int32", "int64") and value.dtype == INDEX_DTYPE:
             return _linear(value)
     return Linear(((expr, 1),), 0)
+
+
+@Memo
+def _expr(form: Linear) -> Expr:
+    result: Expr | None = None
+    for term, factor in form.terms:
+        if result is None:
+            result = term * factor
+        else:
+            result = result + term * factor if factor > 0 else result - term * -factor
+    if result is None:
+        return IntImm(form.constant)
+    result = result + form.constant if form.constant >= 0 else result - -form.constant
+    _linear.remember(result, form)
+    return result
 
 
 def _term_bounds(term: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | None:
@@ -159,13 +166,12 @@ def _term_bounds(term: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | No
 
 def _divide(node: Binary, divisor: int, extents: Mapping[Var, int]) -> Expr:
     """Split the dividend into a multiple of the divisor and a rest, which may vanish."""
-    form = _linear(node.a)
+    form = linear(node.a)
     whole = tuple((term, factor // divisor) for term, factor in form.terms if factor % divisor == 0)
     rest_terms = tuple((term, factor) for term, factor in form.terms if factor % divisor)
     rest = Linear(rest_terms, form.constant % divisor)
     quotient = Linear(whole, form.constant // divisor)
-    rest_expr = rest.expr()
-    limits = bounds(rest_expr, extents)
+    limits = rest.bounds(extents)
     inside = limits is not None and limits[0] // divisor == limits[1] // divisor
     if inside:
         assert limits is not None
@@ -174,12 +180,12 @@ def _divide(node: Binary, divisor: int, extents: Mapping[Var, int]) -> Expr:
             return Linear(quotient.terms, quotient.constant + steps).expr()
         return Linear(rest.terms, rest.constant - steps * divisor).expr()
     if node.op == "//":
-        return quotient.expr() + rest_expr // divisor
-    return rest_expr % divisor
+        return quotient.expr() + rest.expr() // divisor
+    return rest.expr() % divisor
 
 
 def _extremum(node: Binary, extents: Mapping[Var, int]) -> Expr | None:
-    limits = bounds(node.a - node.b, extents)
+    limits = (linear(node.a) - linear(node.b)).bounds(extents)
     if limits is None:
         return None
     if limits[1] <= 0:

@@ -1,9 +1,12 @@
 """Which boxes of buffers a statement touches: region inference."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from daedal.compiler.tir.expr import And, Axis, Buffer, Expr, IntImm, Var
-from daedal.compiler.tir.linear import bounds, linear, simplify
+from daedal.compiler.tir.condition import Condition, bounds_where, conjuncts, normal_condition
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Var
+from daedal.compiler.tir.linear import Linear, bounds, linear, simplify
+from daedal.compiler.tir.memo import Memo
+from daedal.compiler.tir.outline import outline
 from daedal.compiler.tir.stmt import (
     Allocate,
     Block,
@@ -15,16 +18,17 @@ from daedal.compiler.tir.stmt import (
     Seq,
     Stmt,
 )
-from daedal.compiler.tir.visit import free_vars, loads, substitute
+from daedal.compiler.tir.visit import loads, substitute
 
 __all__ = [
     "Access",
     "accesses",
     "block_regions",
     "clipped",
-    "conjuncts",
+    "conditions_of",
     "join",
     "make_block",
+    "region_under",
     "relax",
     "relax_region",
     "substitute_region",
@@ -41,13 +45,9 @@ class Access:
         self.writes = writes
 
 
-def conjuncts(predicate: Expr | None) -> list[Expr]:
-    """The conditions that a predicate joins with ``&``."""
-    if predicate is None:
-        return []
-    if isinstance(predicate, And):
-        return conjuncts(predicate.a) + conjuncts(predicate.b)
-    return [predicate]
+def conditions_of(realize: BlockRealize, extents: Mapping[Var, int]) -> tuple[Condition, ...]:
+    """What the predicate of a block says, under loops of the given extents."""
+    return tuple(normal_condition(c, extents) for c in conjuncts(realize.predicate))
 
 
 def clipped(part: Range, size: int, extents: Mapping[Var, int]) -> Range:
@@ -62,47 +62,55 @@ def clipped(part: Range, size: int, extents: Mapping[Var, int]) -> Range:
     return Range(part.min, min(part.extent, size))
 
 
-def relax(part: Range, inner: Mapping[Var, int], extents: Mapping[Var, int]) -> Range | None:
+def relax(
+    part: Range,
+    inner: Mapping[Var, int],
+    extents: Mapping[Var, int],
+    conditions: Sequence[Condition] = (),
+) -> Range | None:
     """The hull of ``part`` while the variables of `inner` run over their extents.
+
+    Where `conditions` are given, only the iterations count in which they hold.
 
     Variables outside `inner` stay symbolic in the minimum; where that is impossible (``f // 7``
     with both kinds in f) the hull over all of `extents` is taken, and None returned where that is
     unknown too.
     """
-    minimum = part.min
-    form = linear(minimum)
-    assert form is not None
+    form = linear(part.min)
     if any(not isinstance(term, Var) for term, _ in form.terms):
-        minimum = simplify(minimum, {**extents, **inner})
-        form = linear(minimum)
-        assert form is not None
-    if not any(var in inner for term, _ in form.terms for var in free_vars(term)):
-        return Range(form.expr(), part.extent)
+        form = linear(simplify(part.min, {**extents, **inner}))
     parts = form.split(inner)
     if parts is not None:
-        inside = bounds(parts[0].expr(), inner)
+        if not parts[0].terms:
+            return Range(form.expr(), part.extent)
+        inside = bounds_where(parts[0], inner, conditions)
         if inside is not None:
             low, high = inside
-            return Range(parts[1].expr() + low, high - low + part.extent)
-    whole = bounds(minimum, {**extents, **inner})
+            rest = Linear(parts[1].terms, parts[1].constant + low)
+            return Range(rest.expr(), high - low + part.extent)
+    whole = form.bounds({**extents, **inner})
     if whole is None:
         return None
     return Range(IntImm(whole[0]), whole[1] - whole[0] + part.extent)
 
 
-def relax_region(region: Region, inner: Mapping[Var, int], extents: Mapping[Var, int]) -> Region:
+def relax_region(
+    region: Region,
+    inner: Mapping[Var, int],
+    extents: Mapping[Var, int],
+    conditions: Sequence[Condition] = (),
+) -> Region:
     """`relax` in every dimension; an index nothing is known of covers its whole dimension."""
     ranges = []
     for part, size in zip(region.ranges, region.buffer.shape, strict=True):
-        hull = relax(part, inner, extents)
+        hull = relax(part, inner, extents, conditions)
         ranges.append(Range(IntImm(0), size) if hull is None else hull)
     return Region(region.buffer, tuple(ranges), region.pad_value)
 
 
 def join(a: Range, b: Range, extents: Mapping[Var, int]) -> Range:
     """The hull of two ranges; over all of `extents` where their distance is not constant."""
-    distance = linear(b.min - a.min)
-    assert distance is not None
+    distance = linear(b.min) - linear(a.min)
     if not distance.terms:
         low = min(0, distance.constant)
         high = max(a.extent, distance.constant + b.extent)
@@ -134,44 +142,67 @@ def union(regions: Iterable[Region], extents: Mapping[Var, int]) -> list[Region]
     return list(found.values())
 
 
-def accesses(stmt: Stmt, extents: Mapping[Var, int]) -> list[Access]:
+def region_under(
+    realize: BlockRealize, region: Region, inner: Mapping[Var, int], outer: Mapping[Var, int]
+) -> Region:
+    """What a block touches of one of its regions while the loops `inner` run, in terms of `outer`.
+
+    Iterations that the predicate leaves out do not count, as far as it is understood.
+    """
+    conditions = conditions_of(realize, {**outer, **inner})
+    return relax_region(substitute_region(region, realize.binding), inner, outer, conditions)
+
+
+def accesses(stmt: Stmt, extents: Mapping[Var, int]) -> tuple[Access, ...]:
     """Every access of `stmt`, relaxed over the loops inside it, in execution order.
 
     `extents` are the domains of the variables that are free in `stmt`. Stores within a block's
-    ``init`` count as writes; predicates are not applied, so the boxes may be too large, never too
-    small.
+    ``init`` count as writes. The boxes may be too large, never too small.
     """
+    known = _accesses_by_extents(stmt)
+    key = tuple(extents.get(var) for var in outline(stmt).variables)
+    if key not in known:
+        known[key] = tuple(_accesses(stmt, {}, extents))
+    return known[key]
+
+
+@Memo
+def _accesses_by_extents(_stmt: Stmt) -> dict[tuple[int | None, ...], tuple[Access, ...]]:
+    """What `accesses` found of a statement, by the extents of its free variables."""
+    return {}
+
+
+def _accesses(stmt: Stmt, inner: Mapping[Var, int], outer: Mapping[Var, int]) -> Iterator[Access]:
     match stmt:
         case BufferStore(buffer, indices, value):
-            found = [
-                Access(_point(load.buffer, load.indices, load.pad_value), False)
-                for load in loads(value)
-            ]
-            for index in indices:
-                found += [
-                    Access(_point(ld.buffer, ld.indices, ld.pad_value), False)
-                    for ld in loads(index)
-                ]
-            return [*found, Access(_point(buffer, indices, None), True)]
+            for expr in (value, *indices):
+                for load in loads(expr):
+                    point = _point(load.buffer, load.indices, load.pad_value)
+                    yield Access(relax_region(point, inner, outer), False)
+            yield Access(relax_region(_point(buffer, indices, None), inner, outer), True)
         case Seq(body):
-            return [access for part in body for access in accesses(part, extents)]
+            for part in body:
+                yield from _accesses(part, inner, outer)
         case Allocate(_, body):
-            return accesses(body, extents)
-        case For():
-            inner: dict[Var, int] = {}
-            body_of: Stmt = stmt
-            while isinstance(body_of, For):
-                inner[body_of.var] = body_of.extent
-                body_of = body_of.body
-            return _relaxed(accesses(body_of, {**extents, **inner}), inner, extents)
-        case BlockRealize(_, block):
-            found = [Access(region, False) for region in block.reads]
-            found += [Access(region, True) for region in block.writes]
-            return [
-                Access(substitute_region(access.region, stmt.binding), access.writes)
-                for access in found
-            ]
-    raise AssertionError(f"not a statement with accesses: {stmt!r}")
+            yield from _accesses(body, inner, outer)
+        case For(var, extent, body):
+            yield from _accesses(body, {**inner, var: extent}, outer)
+        case BlockRealize():
+            conditions = conditions_of(stmt, {**outer, **inner})
+            for access in _touched(stmt):
+                region = relax_region(access.region, inner, outer, conditions)
+                yield Access(region, access.writes)
+        case _:
+            raise AssertionError(f"not a statement with accesses: {stmt!r}")
+
+
+@Memo
+def _touched(realize: BlockRealize) -> tuple[Access, ...]:
+    """The accesses of one instance of a block, in terms of the loops around it."""
+    block, binding = realize.block, realize.binding
+    reads = (Access(substitute_region(region, binding), False) for region in block.reads)
+    writes = (Access(substitute_region(region, binding), True) for region in block.writes)
+    return (*reads, *writes)
 
 
 def block_regions(
@@ -182,7 +213,7 @@ def block_regions(
     What a reduction reads of the buffer it accumulates into is not listed among the reads.
     """
     extents: dict[Var, int] = {axis: axis.extent for axis in iter_vars}
-    found = accesses(body, extents) + (accesses(init, extents) if init is not None else [])
+    found = [*accesses(body, extents), *(accesses(init, extents) if init is not None else ())]
     writes = union((access.region for access in found if access.writes), extents)
     updated = {region.buffer for region in writes} if init is not None else set()
     reads = union(
@@ -215,9 +246,3 @@ def whole_window(buffer: Buffer) -> tuple[Range, ...]:
 
 def _point(buffer: Buffer, indices: tuple[Expr, ...], pad: int | float | None) -> Region:
     return Region(buffer, tuple(Range(index, 1) for index in indices), pad)
-
-
-def _relaxed(
-    found: list[Access], inner: Mapping[Var, int], extents: Mapping[Var, int]
-) -> list[Access]:
-    return [Access(relax_region(a.region, inner, extents), a.writes) for a in found]

@@ -62,8 +62,6 @@ def collect(stmt: Stmt) -> tuple[list[Site], dict[Buffer, Scope]]:
                 visit(body, loops)
             case BlockRealize():
                 sites.append(Site(node, loops))
-            case _:
-                raise AssertionError(f"a statement outside every block: {node!r}")
 
     visit(stmt, ())
     return sites, scopes
@@ -79,4 +77,6 @@ def nested_realizes(stmt: Stmt) -> Iterator[BlockRealize]:
             yield from nested_realizes(body)
         case BlockRealize(_, block):
             yield stmt
+            if block.init is not None:
+                yield from nested_realizes(block.init)
             yield from nested_realizes(block.body)

@@ -17,6 +17,8 @@ from types import MappingProxyType
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, Var
 
 __all__ = [
+    "GPU_AXES",
+    "LOOP_KINDS",
     "SCOPES",
     "Allocate",
     "Allocation",
@@ -34,6 +36,12 @@ __all__ = [
 
 SCOPES = frozenset({"global", "inp", "wgt", "acc", "par", "out"})
 """The accelerator's memory scopes; other back ends pass their own set where scopes are checked."""
+
+GPU_AXES = frozenset(f"{level}.{dim}" for level in ("block", "thread") for dim in "xyz")
+"""The axes of a GPU's grid that `For.kind` may bind a loop to."""
+
+LOOP_KINDS = frozenset({"serial", "unroll", "parallel", "vectorize", "virtual_thread"}) | GPU_AXES
+"""What `For.kind` may be."""
 
 Value = str | int | bool
 """What an annotation may hold."""
@@ -89,8 +97,7 @@ class Seq(Stmt):
 class For(Stmt):
     """``for var in extent: body``, counting up from 0.
 
-    `kind` is one of "serial", "unroll", "parallel", "vectorize", "virtual_thread" and the GPU axes
-    "block.x" ... "thread.z".
+    `kind` is one of `LOOP_KINDS`.
     """
 
     var: Var

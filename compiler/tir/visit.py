@@ -18,6 +18,7 @@ from daedal.compiler.tir.expr import (
     Var,
     binary,
 )
+from daedal.compiler.tir.memo import Memo
 
 __all__ = ["children", "free_vars", "loads", "replace_buffers", "rewrite", "substitute", "walk"]
 
@@ -45,16 +46,19 @@ def walk(expr: Expr) -> Iterator[Expr]:
         yield from walk(child)
 
 
-def free_vars(expr: Expr) -> list[Var]:
+@Memo
+def free_vars(expr: Expr) -> tuple[Var, ...]:
     """The variables in `expr`, each once, in the order of their first appearance."""
     if isinstance(expr, Var):
-        return [expr]
-    return list(dict.fromkeys(node for node in walk(expr) if isinstance(node, Var)))
+        return (expr,)
+    found = dict.fromkeys(var for child in children(expr) for var in free_vars(child))
+    return tuple(found)
 
 
-def loads(expr: Expr) -> list[Load]:
+@Memo
+def loads(expr: Expr) -> tuple[Load, ...]:
     """Every load in `expr`, in order; equal ones are listed once."""
-    return list(dict.fromkeys(node for node in walk(expr) if isinstance(node, Load)))
+    return tuple(dict.fromkeys(node for node in walk(expr) if isinstance(node, Load)))
 
 
 def rewrite(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
@@ -66,9 +70,12 @@ def rewrite(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
 
 def substitute(expr: Expr, values: Mapping[Var, Expr]) -> Expr:
     """`expr` with variables replaced."""
-    if not values:
+    if isinstance(expr, Var):
+        return values.get(expr, expr)
+    parts = children(expr)
+    if not parts or not any(var in values for var in free_vars(expr)):
         return expr
-    return rewrite(expr, lambda node: values.get(node) if isinstance(node, Var) else None)
+    return _rebuilt(expr, tuple(substitute(part, values) for part in parts))
 
 
 def replace_buffers(expr: Expr, buffers: Mapping[Buffer, Buffer]) -> Expr:

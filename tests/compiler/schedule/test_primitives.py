@@ -7,6 +7,7 @@ import pytest
 
 from daedal.compiler import te
 from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
+from daedal.compiler.tir.sites import collect
 from daedal.isa.errors import ScheduleError
 from tests.support.tensor_programs import (
     assert_same,
@@ -287,8 +288,8 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
     ),
     (
         lambda s: s.virtual_thread(c_loops(s)[2]),
-        "a virtual_thread loop must have independent iterations; 'k' is part of the reduction "
-        "over 'vk' of block 'c'",
+        "virtual_thread would break the loop IR: a virtual_thread loop must have independent "
+        "iterations; 'k' is part of the reduction over 'vk' of block 'c'",
     ),
     (
         lambda s: s.bind(c_loops(s)[0], "thread.w"),
@@ -400,3 +401,14 @@ def test_moving_only_one_of_two_consumers_is_refused() -> None:
     assert str(caught.value) == (
         "compute_at needs every consumer under the loop; block 'acc' reads 'x_inp' outside 'n'"
     )
+
+
+def test_untouched_nests_stay_the_same_objects() -> None:
+    """What was derived from them is kept in them: verifying costs what the primitive changed."""
+    schedule = Schedule(te.create_prim_func(*stencil(), "f"))
+    before = {site.block.name: site for site in collect(schedule.func.body)[0]}
+    schedule.split(loops(schedule, "q")[0], [None, 4])
+    after = {site.block.name: site for site in collect(schedule.func.body)[0]}
+    assert after["p"].loops[0] is before["p"].loops[0]
+    assert after["r"].loops[0] is before["r"].loops[0]
+    assert after["q"].block is before["q"].block

@@ -67,6 +67,55 @@ def test_legal_functions_pass() -> None:
     verify(func(copy("y", Y, X, {i: 8}, (i + 3) % 8)))
 
 
+def both(outer: tuple[Var, int], first: Stmt, second: Stmt, low: Expr, extent: int) -> PrimFunc:
+    """One loop around a window of `T`, filled by `first` and used by `second`."""
+    window = (Range(low, extent),)
+    var, count = outer
+    return func(For(var, count, Allocate((Allocation(T, window),), Seq((first, second)))))
+
+
+def test_conditions_on_outer_loops_leave_out_iterations() -> None:
+    """Both blocks run in the first four of five iterations; the values stay in their domains."""
+    g, a, b = Var("g"), Var("a"), Var("b")
+    produce = copy("t", T, X, {a: 2}, g * 2 + a, g < 4)
+    consume = copy("y", Y, T, {b: 2}, g * 2 + b, g * 2 + b < 8)
+    verify(both((g, 5), produce, consume, g * 2, 2))
+
+
+def test_a_condition_may_shorten_a_box() -> None:
+    """Four rows in steps of three: the window need not hold six."""
+    g, a, b, c = Var("g"), Var("a"), Var("b"), Var("c")
+    produce = copy("t", T, X, {a: 2, b: 3}, g * 4 + a * 3 + b, a * 3 + b < 4)
+    consume = copy("y", Y, T, {c: 4}, g * 4 + c)
+    verify(both((g, 2), produce, consume, g * 4, 4))
+
+
+def guarded() -> PrimFunc:
+    """The producer leaves out an iteration in which the consumer runs."""
+    g, a, b = Var("g"), Var("a"), Var("b")
+    produce = copy("t", T, X, {a: 2}, g * 2 + a, g < 3)
+    return both((g, 4), produce, copy("y", Y, T, {b: 2}, g * 2 + b), g * 2, 2)
+
+
+def strided() -> PrimFunc:
+    """In each iteration of the outer loop every other element is written, and all are read."""
+    g, a, b = Var("g"), Var("a"), Var("b")
+    produce = copy("t", T, X, {a: 4}, a * 2 + g)
+    consume = copy("y", Y, T, {b: 4}, g * 4 + b)
+    return func(
+        Allocate((Allocation(T, (Range(IntImm(0), 8),)),), For(g, 2, Seq((produce, consume))))
+    )
+
+
+def short() -> PrimFunc:
+    """A block over six elements fills a buffer of eight in two steps of four."""
+    g, a, b = Var("g"), Var("a"), Var("b")
+    axis = Axis("v", extent=6)
+    block = make_block("t", (axis,), BufferStore(T, (axis,), Load(X, (axis,))))
+    produce = For(a, 4, BlockRealize((g * 4 + a,), block, g * 4 + a < 6))
+    return both((g, 2), produce, copy("y", Y, T, {b: 4}, g * 4 + b), g * 4, 4)
+
+
 def two_variables() -> PrimFunc:
     i = Var("i")
     axes = (Axis("v", extent=8), Axis("u", extent=8))
@@ -109,7 +158,7 @@ ILLEGAL: list[tuple[Callable[[], PrimFunc], str]] = [
     ),
     (
         lambda: func(For(i, 1, copy("y", Y, X, {i: 8}, i))),
-        "loop variable 'i' is bound twice (f)",
+        "loops inside one another need variables of their own, not 'i' twice",
     ),
     (
         lambda: func(replace(whole("y", Y, X), kind="sideways")),
@@ -138,7 +187,7 @@ ILLEGAL: list[tuple[Callable[[], PrimFunc], str]] = [
     ),
     (
         lambda: func(copy("y", Y, X, {i: 8}, i, i < 5)),
-        "bindings must cover a box: v = i leaves gaps (block 'y')",
+        "output 'y' must be written completely by every block that writes it",
     ),
     (
         lambda: func(copy("y", Y, X, {i: 3, j: 3}, i * 3 + j)),
@@ -183,6 +232,9 @@ ILLEGAL: list[tuple[Callable[[], PrimFunc], str]] = [
         lambda: unreduced(False),
         "a block that reduces must accumulate into what it writes ('y')",
     ),
+    (guarded, "block 'y' reads t[v] before it is completely written"),
+    (strided, "block 'y' reads t[v] before it is completely written"),
+    (short, "block 'y' reads t[v] before it is completely written"),
     (undeclared, "block 'y' must declare the regions that its body touches"),
 ]
 

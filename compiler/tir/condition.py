@@ -1,0 +1,102 @@
+"""Conditions on loops: what a block's predicate says about the values that its loops take."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from daedal.compiler.tir.expr import And, Compare, Expr, Var
+from daedal.compiler.tir.linear import Linear, linear, simplify
+
+__all__ = ["Condition", "bounds_where", "conjuncts", "entry_condition", "normal_condition"]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """``sum(factor * term) + constant < 0``, or with `at_least` ``>= 0``; equal ones are equal."""
+
+    at_least: bool
+    terms: frozenset[tuple[Expr, int]]
+    constant: int
+
+
+def conjuncts(predicate: Expr | None) -> list[Expr]:
+    """The conditions that a predicate joins with ``&``."""
+    if predicate is None:
+        return []
+    if isinstance(predicate, And):
+        return conjuncts(predicate.a) + conjuncts(predicate.b)
+    return [predicate]
+
+
+def normal_condition(condition: Expr, extents: Mapping[Var, int]) -> Condition:
+    """A comparison with ``<`` or ``>=`` of affine expressions over loops of the given extents."""
+    form, at_least = _difference(condition, extents)
+    return _normal(at_least, form, extents)
+
+
+def entry_condition(
+    condition: Expr, inner: Mapping[Var, int], extents: Mapping[Var, int]
+) -> Condition | None:
+    """What a condition asks of the other loops for any iteration of the `inner` ones to pass.
+
+    None where that is unknown.
+    """
+    form, at_least = _difference(condition, extents)
+    parts = form.split(inner)
+    limits = None if parts is None else parts[0].bounds(inner)
+    if parts is None or limits is None:
+        return None
+    best = limits[1] if at_least else limits[0]
+    return _normal(at_least, Linear(parts[1].terms, parts[1].constant + best), extents)
+
+
+def bounds_where(
+    form: Linear, extents: Mapping[Var, int], conditions: Sequence[Condition]
+) -> tuple[int, int] | None:
+    """`Linear.bounds` where `conditions` hold; those that do not speak of a part of it are ignored.
+
+    >>> i, j = Var("i"), Var("j")
+    >>> where = [normal_condition(i * 4 + j < 6, {i: 2, j: 4})]
+    >>> bounds_where(linear(i * 8 + j * 2), {i: 2, j: 4}, where)
+    (0, 10)
+    """
+    if not conditions:
+        return form.bounds(extents)
+    limits: dict[frozenset[tuple[Expr, int]], tuple[int, int]] = {}
+    for condition in conditions:
+        terms = condition.terms
+        found = limits.get(terms) or Linear(tuple(terms), 0).bounds(extents)
+        if found is not None:
+            end = -condition.constant
+            low, high = found
+            limits[terms] = (
+                (max(low, end), high) if condition.at_least else (low, min(high, end - 1))
+            )
+    rest = dict(form.terms)
+    low = high = form.constant
+    for terms, (first, last) in limits.items():
+        ratios = {rest.get(term, 0) / factor for term, factor in terms}
+        ratio = ratios.pop() if len(ratios) == 1 else 0
+        if ratio and ratio == int(ratio) and first <= last:
+            ends = int(ratio) * first, int(ratio) * last
+            low, high = low + min(ends), high + max(ends)
+            for term, _ in terms:
+                del rest[term]
+    natural = Linear(tuple(rest.items()), 0).bounds(extents)
+    return None if natural is None else (low + natural[0], high + natural[1])
+
+
+def _difference(condition: Expr, extents: Mapping[Var, int]) -> tuple[Linear, bool]:
+    assert isinstance(condition, Compare) and condition.op in ("<", ">=")
+    return linear(simplify(condition.a - condition.b, extents)), condition.op == ">="
+
+
+def _normal(at_least: bool, form: Linear, extents: Mapping[Var, int]) -> Condition:
+    """The smallest form: ``f*x + r < 0`` with 0 <= r < f is ``x < 0``, and a loop of one is 0."""
+    terms = tuple((t, f) for t, f in form.terms if not isinstance(t, Var) or extents.get(t) != 1)
+    for size in sorted({abs(factor) for _, factor in terms} - {1}, reverse=True):
+        rest = Linear(tuple((t, f) for t, f in terms if f % size), form.constant)
+        limits = rest.bounds(extents)
+        if limits is not None and limits[0] // size == limits[1] // size:
+            whole = tuple((t, f // size) for t, f in terms if not f % size)
+            return _normal(at_least, Linear(whole, limits[0] // size), extents)
+    return Condition(at_least, frozenset(terms), form.constant)
