@@ -20,6 +20,7 @@ def program(text: str) -> Program:
 
 LOAD = "LOAD memory=UOP_GEMM blocks=1 rows=1 cols=1 push=GEMM\n"
 GEMM = "GEMM uop_end=1 extent0=1 extent1=1 extent2=1"
+TAPS = f"{LOAD}{GEMM} pop=LOAD mode=DEPTHWISE3\n"
 STORE = "STORE memory=ACC base=outputs blocks=1 rows=1 cols=1"
 
 
@@ -36,27 +37,32 @@ STORE = "STORE memory=ACC base=outputs blocks=1 rows=1 cols=1"
             "instruction 2 (STORE) reads row 0 of scratchpad 'acc' while instruction 1 (GEMM)",
         ),
         (
-            f"{GEMM}\nLOAD memory=UOP_GEMM blocks=1 rows=1 cols=1\nFINISH",
-            "instruction 1 (LOAD) writes row 0 of scratchpad 'uop_gemm' while instruction 0",
+            f"{LOAD}{GEMM} pop=LOAD\nLOAD memory=UOP_GEMM blocks=1 rows=1 cols=1\nFINISH",
+            "instruction 2 (LOAD) writes micro-op 0 of scratchpad 'uop_gemm' while instruction 1",
         ),
         (
-            "STORE base=workspace blocks=1 rows=1 cols=1\n"
-            "LOAD base=workspace blocks=1 rows=1 cols=1\nFINISH",
-            "instruction 1 (LOAD) reads bus word 0 of workspace while instruction 0 (STORE)",
+            "STORE base=workspace blocks=1 rows=1 cols=1 offset_beats=2\n"
+            "LOAD base=workspace blocks=1 rows=1 cols=3\nFINISH",
+            "instruction 1 (LOAD) reads bus word 2 of workspace (bytes 16 to 23) while instruction "
+            "0 (STORE) may still use it",
         ),
-        ("STORE blocks=1 rows=1 cols=1\nFINISH", "(STORE) must not write constants"),
+        (
+            "STORE blocks=1 rows=1 cols=1\nFINISH",
+            "0 (STORE): STORE must not write constants",
+        ),
         ("LOAD blocks=1 rows=1 cols=33\nFINISH", "must stay within constants of 256 bytes"),
         ("LOAD memory=WGT blocks=1 rows=1 pad_top=1\nFINISH", "LOAD may pad only INP, ACC"),
         ("LOAD row=511 blocks=1 rows=1 cols=2\nFINISH", "must stay below 512 rows of scratchpad"),
+        (f"{GEMM}\nFINISH", "every micro-op must be loaded before it is used; micro-op 0 of GEMM"),
         ("LOAD memory=UOP_ALU base=inputs blocks=1 rows=1 cols=1\nFINISH", "must be loaded from"),
         ("LOAD pop=LOAD\nFINISH", "LOAD.pop must name other units, not its own"),
         (
-            f"{GEMM} mode=DEPTHWISE3\nLOAD memory=INP row=2 blocks=1 rows=1 cols=1\nFINISH",
-            "instruction 1 (LOAD) writes row 2 of scratchpad 'inp' while instruction 0 (GEMM)",
+            f"{TAPS}LOAD memory=INP row=2 blocks=1 rows=1 cols=1\nFINISH",
+            "instruction 2 (LOAD) writes row 2 of scratchpad 'inp' while instruction 1 (GEMM)",
         ),
-        (f"{GEMM} mode=DEPTHWISE3 inp_base=510\nFINISH", "GEMM.inp must stay below 510 rows"),
+        (f"{TAPS[:-1]} inp_base=510\nFINISH", "GEMM.inp must stay below 510 rows, not reach 510"),
         (
-            f"{GEMM} mode=DEPTHWISE3 wgt_base=14\nFINISH",
+            f"{TAPS[:-1]} wgt_base=14\nFINISH",
             "GEMM.wgt must name 3 vectors of one weight row of 8, not vector 14 and those after",
         ),
     ],
@@ -75,7 +81,7 @@ def test_an_ordered_program_passes() -> None:
 def test_three_taps_read_three_rows_and_no_more() -> None:
     """Rows on both sides of them, and another weight row, may be written meanwhile."""
     load = "LOAD memory={} row={} blocks=1 rows=1 cols=1\n"
-    taps = f"{GEMM} mode=DEPTHWISE3 inp_base=5 wgt_base=13\n"
+    taps = f"{TAPS[:-1]} inp_base=5 wgt_base=13\n"
     near = [load.format(*place) for place in (("INP", 4), ("INP", 8), ("WGT", 0), ("WGT", 2))]
     verify(program(taps + "".join(near) + "FINISH"))
     for place in (("INP", 5), ("INP", 6), ("INP", 7), ("WGT", 1)):
