@@ -1,14 +1,18 @@
 """The verifier: hand-written violations, and every token of random programs taken away in turn."""
 
 from collections.abc import Sequence
+from itertools import permutations
 
 import pytest
 
 from daedal.isa.assembly import assemble
 from daedal.isa.errors import VerificationError
+from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
+from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
+from tests.support.interleaving import UNITS, Interleaver, preferring
 from tests.support.random_programs import random_program
 
 TINY = load_variant("tiny")
@@ -71,6 +75,34 @@ def test_violations_are_named(text: str, message: str) -> None:
     with pytest.raises(VerificationError) as caught:
         verify(program(text))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        (Instruction(Opcode.LOAD, {"cols": 1 << 10}), "LOAD.cols must be 0 to 1023, not 1024"),
+        (Instruction(Opcode.LOAD, {"rows": -1}), "LOAD.rows must be 0 to 1023, not -1"),
+        (Instruction(Opcode.LOAD, {"memory": 7}), "LOAD.memory must be one of INP = 0, WGT = 1"),
+        (
+            Instruction(Opcode.LOAD, {"pad_value": 1 << 15}),
+            "LOAD.pad_value must be -32768 to 32767",
+        ),
+        (Instruction(Opcode.STORE, {"pad_top": 1}), "STORE has no field 'pad_top'"),
+        (Instruction(Opcode.ALU, {"opcode": 3}), "ALU has no field 'opcode'"),
+        (Instruction(Opcode.GEMM, {"push": 1 << Unit.GEMM}), "GEMM.push must name other units"),
+        (Instruction(Opcode.GEMM, {"pop": 16}), "GEMM.pop must be 0 to 15, not 16"),
+    ],
+)
+def test_what_cannot_be_encoded_is_refused(instruction: Instruction, message: str) -> None:
+    with pytest.raises(VerificationError) as caught:
+        verify(Program(TINY, (instruction, Instruction.of(Opcode.FINISH))))
+    opcode = instruction.opcode.name
+    assert str(caught.value).startswith(f"instruction 0 ({opcode}): {message}")
+
+
+def test_fields_of_the_last_instruction_count_too() -> None:
+    with pytest.raises(VerificationError, match=r"FINISH\.tag must be 0 to 65535"):
+        verify(Program(TINY, (Instruction(Opcode.FINISH, {"tag": 1 << 16}),)))
 
 
 def test_an_ordered_program_passes() -> None:
@@ -150,3 +182,12 @@ def test_most_token_pairs_of_a_random_program_are_needed() -> None:
 def test_random_programs_are_valid(seed: int) -> None:
     report = verify(random_program(TINY, seed).program)
     assert report.instructions > 20
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_most_tokens_is_what_some_interleaving_reaches(seed: int) -> None:
+    """No more: a unit that is left for last takes only the tokens that it has to."""
+    program = random_program(TINY, seed, length=80).program
+    units = Interleaver(program)
+    runs = [units.run(preferring(order)) for order in permutations(UNITS)]
+    assert verify(program).most_tokens == max(run.most_tokens for run in runs)

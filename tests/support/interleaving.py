@@ -21,18 +21,19 @@ from daedal.sim.functional.device import FunctionalDevice
 
 __all__ = [
     "UNITS",
+    "Interleaver",
     "Interleaving",
     "Policy",
     "Replay",
     "delaying",
     "in_program_order",
-    "interleave",
     "preferring",
     "wandering",
     "withholding",
 ]
 
 UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
+_UNITS_OF = [units_of(mask) for mask in range(1 << len(UNITS))]
 
 Policy = Callable[[Mapping[Unit, int]], Unit | None]
 """Given the units that may start, and the number of each one's next instruction: which one does.
@@ -57,43 +58,50 @@ class Interleaving:
     most_tokens: int
 
 
-def interleave(program: Program, policy: Policy) -> Interleaving:
-    """Run the units as `policy` says, until none may start an instruction."""
-    instructions = program.instructions
-    queues: dict[Unit, list[int]] = {unit: [] for unit in UNITS}
-    for number, instruction in enumerate(instructions):
-        if instruction.opcode is not Opcode.FINISH:
-            queues[instruction.unit].append(number)
-    waiting = {unit: iter(queue) for unit, queue in queues.items()}
-    heads = {unit: next(waiting[unit]) for unit in UNITS if queues[unit]}
-    pops = [units_of(instruction.pop) for instruction in instructions]
-    pushes = [units_of(instruction.push) for instruction in instructions]
-    tokens = {(source, target): 0 for source in UNITS for target in UNITS}
-    order: list[int] = []
-    most = 0
-    while True:
-        ready = {
-            unit: number
-            for unit, number in heads.items()
-            if all(tokens[source, unit] for source in pops[number])
-        }
-        unit = policy(ready) if ready else None
-        if unit is None:
-            break
-        number = ready[unit]
-        for source in pops[number]:
-            tokens[source, unit] -= 1
-        for target in pushes[number]:
-            tokens[unit, target] += 1
-            most = max(most, tokens[unit, target])
-        order.append(number)
-        following = next(waiting[unit], None)
-        if following is None:
-            del heads[unit]
-        else:
-            heads[unit] = following
-    left = {pair: count for pair, count in tokens.items() if count}
-    return Interleaving(tuple(order), heads, left, most)
+class Interleaver:
+    """The units of one program; as many runs as asked for."""
+
+    def __init__(self, program: Program) -> None:
+        items = program.instructions
+        numbers = [n for n, item in enumerate(items) if item.opcode is not Opcode.FINISH]
+        self._queues = {unit: [n for n in numbers if items[n].unit is unit] for unit in UNITS}
+        self._pops = [item.pop for item in items]
+        self._pushes = [item.push for item in items]
+
+    def run(self, policy: Policy) -> Interleaving:
+        """Run as `policy` says, until no unit may start an instruction."""
+        waiting = {unit: iter(queue) for unit, queue in self._queues.items()}
+        heads = {unit: next(waiting[unit]) for unit, queue in self._queues.items() if queue}
+        tokens = {(source, target): 0 for source in UNITS for target in UNITS}
+        there = dict.fromkeys(UNITS, 0)  # masks of the units from which there is a token
+        order: list[int] = []
+        most = 0
+        while True:
+            ready = {
+                unit: number
+                for unit, number in heads.items()
+                if not self._pops[number] & ~there[unit]
+            }
+            unit = policy(ready) if ready else None
+            if unit is None:
+                break
+            number = ready[unit]
+            for source in _UNITS_OF[self._pops[number]]:
+                tokens[source, unit] -= 1
+                if not tokens[source, unit]:
+                    there[unit] &= ~(1 << source)
+            for target in _UNITS_OF[self._pushes[number]]:
+                tokens[unit, target] += 1
+                most = max(most, tokens[unit, target])
+                there[target] |= 1 << unit
+            order.append(number)
+            following = next(waiting[unit], None)
+            if following is None:
+                del heads[unit]
+            else:
+                heads[unit] = following
+        left = {pair: count for pair, count in tokens.items() if count}
+        return Interleaving(tuple(order), heads, left, most)
 
 
 def in_program_order() -> Policy:

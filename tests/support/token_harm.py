@@ -5,7 +5,7 @@ Knows nothing of how `isa.verifier` works: harm is what an interleaving of the u
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import permutations
 
@@ -17,15 +17,14 @@ from daedal.isa.program import Program
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.semantics import State, execute
 from daedal.isa.table import BASES, Unit
-from daedal.isa.verifier import verify
 from tests.support.interleaving import (
     UNITS,
+    Interleaver,
     Interleaving,
     Policy,
     Replay,
     delaying,
     in_program_order,
-    interleave,
     preferring,
     wandering,
     withholding,
@@ -61,7 +60,7 @@ class Bench:
         self.program = program
         self._rng = rng
         self._replay = Replay(program, contents, rng)
-        run = interleave(program, in_program_order())
+        run = Interleaver(program).run(in_program_order())
         assert not run.stuck and not run.left, "the program itself is wrong"
         self._expected = self._replay(run.order)
         self._limit = (1 << program.variant.units.token_bits) - 1
@@ -69,12 +68,12 @@ class Bench:
 
     def harm(self, mutant: TokenMutant) -> str | None:
         """What some interleaving does wrong, or None where none of those tried does."""
-        run = interleave(mutant.program, in_program_order())
-        if run.stuck:
-            free = interleave(mutant.program, preferring(UNITS))
+        units = Interleaver(mutant.program)
+        if units.run(in_program_order()).stuck:
+            free = units.run(preferring(UNITS))
             return "deadlock" if free.stuck else "deadlock in program order"
         for policy in self._policies(mutant):
-            found = self._wrong(interleave(mutant.program, policy))
+            found = self._wrong(units.run(policy))
             if found is not None:
                 return found
         return None
@@ -124,7 +123,7 @@ class Bench:
             return "the later instruction does not use the place so"
         if place not in early_writes and not (place in early_reads and place in writes):
             return "the earlier instruction does not use the place"
-        before = interleave(mutant.program, withholding(earlier)).order
+        before = Interleaver(mutant.program).run(withholding(earlier)).order
         return None if later in before else "the instructions are ordered"
 
     def race(self, mutant: TokenMutant) -> tuple[int, int] | None:
@@ -133,11 +132,11 @@ class Bench:
         A token can only make units wait, so what may run without an instruction does run while it
         is withheld: this finds every race, in a time that grows with the square of the program.
         """
-        numbers = range(len(self.program.instructions) - 1)
-        for earlier in numbers:
+        units = Interleaver(mutant.program)
+        for earlier in range(len(self.program.instructions) - 1):
             reads, writes = self._places(earlier)
             unit = self.program.instructions[earlier].unit
-            for later in interleave(mutant.program, withholding(earlier)).order:
+            for later in units.run(withholding(earlier)).order:
                 if later > earlier and self.program.instructions[later].unit is not unit:
                     late_reads, late_writes = self._places(later)
                     if late_writes & (reads | writes) or late_reads & writes:
@@ -175,7 +174,7 @@ def _places_of(program: Program) -> Iterator[tuple[set[Place], set[Place]]]:
 
 @dataclass
 class Tally:
-    """What the verifier said to mutants, beside what they do.
+    """What a verifier said to mutants, beside what they do.
 
     Attributes
     ----------
@@ -205,15 +204,17 @@ class Tally:
         )
 
 
-def try_mutants(bench: Bench, mutants: Iterable[TokenMutant]) -> Tally:
-    """Ask the verifier and the bench about each; what was accepted is searched for races, too."""
+def try_mutants(
+    bench: Bench, mutants: Iterable[TokenMutant], check: Callable[[Program], object]
+) -> Tally:
+    """Ask `check`, a verifier, and the bench about each; what is accepted is searched for races."""
     tally = Tally()
     for mutant in mutants:
         harm = bench.harm(mutant)
         if harm is not None:
             tally.harms[harm] += 1
         try:
-            verify(mutant.program)
+            check(mutant.program)
         except VerificationError as error:
             wrong = None if harm else bench.false_race(mutant, str(error))
             if wrong is not None:
