@@ -6,68 +6,42 @@ import numpy as np
 import pytest
 
 from daedal.isa.assembly import assemble
-from daedal.isa.effects import effects, external
 from daedal.isa.errors import ProgramError
 from daedal.isa.footprints import Footprints, Touch
-from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
-from daedal.isa.semantics import State, execute
-from daedal.isa.table import BASES, Unit
-from daedal.isa.variant import load_variant, shipped_variants
+from daedal.isa.variant import load_variant
 from tests.support.random_programs import random_program
+from tests.support.random_runs import every_variant
+from tests.support.touched_places import Place, touched_places
 
 TINY = load_variant("tiny")
-Place = tuple[str, int, bool]
 
 
-def flat(touches: Iterable[Touch], sizes: dict[str, int]) -> set[Place]:
-    """Single places: (space, place, whether it is written)."""
-    return {
-        (touch.space, place, touch.write)
-        for touch in touches
-        for place in np.arange(sizes[touch.space])[touch.places].tolist()
-    }
-
-
-def expanded(program: Program, state: State, instruction: Instruction) -> set[Place]:
-    """The same from `effects`, which lists every step."""
-    variant, found = program.variant, set()
-    for access in effects(variant, instruction, state.uops.get(instruction.unit)):
-        rows = access.rows
-        if access.memory.value.startswith("uop") and access.write:
-            per_row = max(1, variant.bus_bytes // 8)
-            rows = (rows[:, None] * per_row + np.arange(per_row)).reshape(-1)
-        found |= {(access.memory.value, row, access.write) for row in rows.tolist()}
-    moved = external(variant, instruction)
-    if moved is not None:
-        found |= {(BASES[moved.base], beat, moved.write) for beat in moved.beats.tolist()}
+def flat(touches: Iterable[Touch], sizes: dict[str, int]) -> tuple[set[Place], set[Place]]:
+    """Single places that are read, and that are written."""
+    found: tuple[set[Place], set[Place]] = (set(), set())
+    for touch in touches:
+        places = np.arange(sizes[touch.space])[touch.places].tolist()
+        found[touch.write].update((touch.space, place) for place in places)
     return found
 
 
-@pytest.mark.parametrize("name", shipped_variants())
+@pytest.mark.parametrize("name", every_variant())
 def test_random_programs_touch_what_their_expansion_touches(name: str) -> None:
-    variant = load_variant(name)
     for seed in range(6):
-        drawn = random_program(variant, seed, length=60)
-        program, state = drawn.program, State(variant)
+        program = random_program(every_variant()[name], seed, length=60).program
         footprints = Footprints(program)
-        bases = np.cumsum([0, *program.region_bytes[:3]]).tolist()
-        memory = np.zeros(sum(program.region_bytes), dtype=np.uint8)
-        memory[: len(program.constants)] = np.frombuffer(program.constants, np.uint8)
-        for number, instruction in enumerate(program.instructions):
-            expected = expanded(program, state, instruction)
-            found = flat(footprints.of(instruction), footprints.sizes)
+        for number, expected in enumerate(touched_places(program)):
+            found = flat(footprints.of(program.instructions[number]), footprints.sizes)
             assert found == expected, f"{name}, seed {seed}, instruction {number}"
-            if instruction.unit is Unit.LOAD:
-                execute(state, instruction, memory, bases)  # brings micro-ops
 
 
 def load(text: str) -> set[int]:
     (instruction,) = assemble(f"LOAD base=inputs {text}")
     program = Program(TINY, (), bytes(256), (256, 4096, 256, 256))
     footprints = Footprints(program)
-    found = flat(footprints.of(instruction), footprints.sizes)
-    return {place for space, place, _ in found if space == "inputs"}
+    reads, _ = flat(footprints.of(instruction), footprints.sizes)
+    return {place for _, place in reads}
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,16 @@ Knows nothing of how `isa.verifier` works: harm is what an interleaving of the u
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 
 import numpy as np
 
-from daedal.isa.effects import effects, external
 from daedal.isa.errors import VerificationError
 from daedal.isa.program import Program
-from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.semantics import State, execute
-from daedal.isa.table import BASES, Unit
+from daedal.isa.table import Unit
 from tests.support.interleaving import (
     UNITS,
     Interleaver,
@@ -30,6 +27,7 @@ from tests.support.interleaving import (
     withholding,
 )
 from tests.support.token_mutants import TokenMutant
+from tests.support.touched_places import Place, touched_places
 
 __all__ = ["Bench", "Tally", "try_mutants"]
 
@@ -42,8 +40,6 @@ RACE = re.compile(
     r"(?:scratchpad '(?P<pad>\w+)'|(?P<region>\w+) \(bytes (?P<byte>\d+) to \d+\)) "
     r"while instruction (?P<earlier>\d+) \((?P<earlier_unit>\w+)\) may still use it$"
 )
-
-Place = tuple[str, int]
 
 
 class Bench:
@@ -64,7 +60,8 @@ class Bench:
         assert not run.stuck and not run.left, "the program itself is wrong"
         self._expected = self._replay(run.order)
         self._limit = (1 << program.variant.units.token_bits) - 1
-        self._touched: list[tuple[set[Place], set[Place]]] = []
+        self._touched = list(touched_places(program))
+        self._conflicts = _conflicts(program, self._touched)
 
     def harm(self, mutant: TokenMutant) -> str | None:
         """What some interleaving does wrong, or None where none of those tried does."""
@@ -118,7 +115,8 @@ class Bench:
         ):
             return "names a wrong byte"
         place = (match["pad"] or match["region"], int(match["place"]))
-        (early_reads, early_writes), (reads, writes) = self._places(earlier), self._places(later)
+        early_reads, early_writes = self._touched[earlier]
+        reads, writes = self._touched[later]
         if place not in (writes if match["verb"] == "writes" else reads):
             return "the later instruction does not use the place so"
         if place not in early_writes and not (place in early_reads and place in writes):
@@ -133,43 +131,33 @@ class Bench:
         is withheld: this finds every race, in a time that grows with the square of the program.
         """
         units = Interleaver(mutant.program)
-        for earlier in range(len(self.program.instructions) - 1):
-            reads, writes = self._places(earlier)
-            unit = self.program.instructions[earlier].unit
+        for earlier, conflicting in enumerate(self._conflicts):
             for later in units.run(withholding(earlier)).order:
-                if later > earlier and self.program.instructions[later].unit is not unit:
-                    late_reads, late_writes = self._places(later)
-                    if late_writes & (reads | writes) or late_reads & writes:
-                        return earlier, later
+                if later > earlier and conflicting >> later & 1:
+                    return earlier, later
         return None
 
-    def _places(self, number: int) -> tuple[set[Place], set[Place]]:
-        if not self._touched:
-            self._touched = list(_places_of(self.program))
-        return self._touched[number]
 
-
-def _places_of(program: Program) -> Iterator[tuple[set[Place], set[Place]]]:
-    """Places that each instruction reads and writes, by the definition's own expansion."""
-    variant, state = program.variant, State(program.variant)
-    bases = np.cumsum([0, *program.region_bytes[:3]]).tolist()
-    memory = np.zeros(sum(program.region_bytes), dtype=np.uint8)
-    memory[: len(program.constants)] = np.frombuffer(program.constants, np.uint8)
-    for instruction in program.instructions:
-        found: tuple[set[Place], set[Place]] = (set(), set())
-        for access in effects(variant, instruction, state.uops.get(instruction.unit)):
-            rows = access.rows
-            if access.write and access.memory in (Memory.UOP_GEMM, Memory.UOP_ALU):
-                per_row = scratchpad(variant, access.memory).elements
-                rows = (rows[:, None] * per_row + np.arange(per_row)).reshape(-1)
-            found[access.write].update((access.memory.value, row) for row in rows.tolist())
-        moved = external(variant, instruction)
-        if moved is not None:
-            places = ((BASES[moved.base], beat) for beat in moved.beats.tolist())
-            found[moved.write].update(places)
-        if instruction.unit is Unit.LOAD:
-            execute(state, instruction, memory, bases)  # brings the micro-ops
-        yield found
+def _conflicts(program: Program, touched: Sequence[tuple[set[Place], set[Place]]]) -> list[int]:
+    """Per instruction, those of other units that share a place with it, one writing: as masks."""
+    readers: dict[Place, int] = defaultdict(int)
+    writers: dict[Place, int] = defaultdict(int)
+    of_unit: dict[Unit, int] = defaultdict(int)
+    for number, (reads, writes) in enumerate(touched):
+        of_unit[program.instructions[number].unit] |= 1 << number
+        for place in reads:
+            readers[place] |= 1 << number
+        for place in writes:
+            writers[place] |= 1 << number
+    result = []
+    for instruction, (reads, writes) in zip(program.instructions, touched, strict=True):
+        found = 0
+        for place in reads:
+            found |= writers[place]
+        for place in writes:
+            found |= readers[place] | writers[place]
+        result.append(found & ~of_unit[instruction.unit])
+    return result
 
 
 @dataclass
