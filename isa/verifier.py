@@ -7,33 +7,40 @@ Rules, each with its own message:
 3. No token counter overflows, however the units interleave.
 4. Any two accesses by different units to the same scratchpad row, micro-op or bus word of external
    memory, one of them a write, are ordered by tokens.
-5. Micro-ops come from the constants, and nothing stores there, so that rows are known here.
+5. Micro-ops come from the constants, where nothing is stored, and are loaded before they are used,
+   so that rows are known here.
 
 Tokens between two units are matched first-in first-out. An instruction's token says that it and
 all earlier ones of its unit are done; an instruction that took one starts after that, and so does
 all that follows on its unit. These relations make one vector of "known to be done" per instruction
-(a vector clock: Mattern 1989), against which rule 4 compares.
+(a vector clock: Mattern 1989), against which rule 4 compares the last accesses of every place: an
+instruction that is ordered after a unit's last access is ordered after all of them.
 """
 
+from bisect import bisect_right
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.effects import Access, effects, external
 from daedal.isa.errors import ProgramError, VerificationError
+from daedal.isa.footprints import Footprints, Touch
 from daedal.isa.instruction import Instruction, encode, units_of
-from daedal.isa.microcode import UopArray
+from daedal.isa.loop_rows import Places
 from daedal.isa.program import Program
-from daedal.isa.scratchpad import Memory, scratchpads
-from daedal.isa.table import BASES, LoadMemory, Opcode, Unit
-from daedal.isa.transfer import transfer
+from daedal.isa.table import BASES, Opcode, Unit, instruction_layout
+from daedal.isa.variant import Variant
 
 __all__ = ["VerificationReport", "verify"]
 
-_UNITS = 4
-Clock = npt.NDArray[np.int64]
+_QUEUES = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
+_UNITS_OF = tuple(units_of(mask) for mask in range(1 << len(_QUEUES)))
+_NEVER = -1
+
+Clock = tuple[int, ...]
+"""Per unit, the last instruction known to be done."""
 
 
 @dataclass(frozen=True)
@@ -45,184 +52,189 @@ class VerificationReport:
     most_tokens: int
 
 
-@dataclass
-class _History:
-    """Per unit and row: index of the last instruction that read and that wrote it (-1: none)."""
-
-    reads: npt.NDArray[np.int64]
-    writes: npt.NDArray[np.int64]
-
-    @classmethod
-    def of(cls, rows: int) -> "_History":
-        empty = np.full((_UNITS, rows), -1, dtype=np.int64)
-        return cls(empty, empty.copy())
-
-
 def verify(program: Program) -> VerificationReport:
-    """Check a program. Raises VerificationError naming rule, instructions and place."""
+    """Check a program. Raises VerificationError naming rule, instructions, units and place."""
     return _Verifier(program).run()
+
+
+class _Fields:
+    """Which values the fields of an opcode may have."""
+
+    def __init__(self, variant: Variant, opcode: Opcode) -> None:
+        self.unit = Instruction.of(opcode).unit
+        self._limits: dict[str, tuple[int, int]] = {}
+        self._choices: dict[str, frozenset[int]] = {}
+        for name, item in instruction_layout(variant, opcode).items():
+            if item.choices is not None:
+                self._choices[name] = frozenset(int(choice) for choice in item.choices)
+            span, least = 1 << item.width, -(1 << item.width - 1) if item.field.signed else 0
+            self._limits[name] = (least, least + span - 1)
+        del self._limits["opcode"]
+
+    def hold(self, values: Mapping[str, int]) -> bool:
+        """Whether an instruction with these values can be encoded."""
+        limits = self._limits
+        for name, value in values.items():
+            if name not in limits:
+                return False
+            low, high = limits[name]
+            if not low <= value <= high:
+                return False
+        for name, choices in self._choices.items():
+            if name in values and values[name] not in choices:
+                return False
+        tokens = values.get("pop", 0) | values.get("push", 0)
+        return self.unit is Unit.FETCH or not tokens >> self.unit & 1
+
+
+class _Space:
+    """The last accesses to every place of one space, by unit: writes, then reads."""
+
+    def __init__(self, places: int) -> None:
+        self._last: npt.NDArray[np.int32]
+        self._last = np.full((2 * len(_QUEUES), places), _NEVER, dtype=np.int32)
+
+    def latest(self, places: Places, write: bool) -> list[int]:
+        """Per unit, the latest access that must be over; a write waits for reads, too."""
+        count = len(_QUEUES)
+        seen = self._last[: 2 * count if write else count, places]
+        found: list[int] = np.maximum.reduce(seen, axis=1).tolist()
+        return [max(found[u], found[u + count]) for u in range(count)] if write else found
+
+    def record(self, unit: Unit, places: Places, write: bool, number: int) -> None:
+        """`number` is the last access of `unit` now."""
+        self._last[unit if write else len(_QUEUES) + unit, places] = number
+
+    def place_of(self, unit: Unit, places: Places, write: bool, number: int) -> int:
+        """The first of `places` that `unit` last accessed in instruction `number`."""
+        at = np.arange(self._last.shape[1])[places]
+        hit = self._last[unit, at] == number
+        if write:
+            hit |= self._last[len(_QUEUES) + unit, at] == number
+        return int(at[np.argmax(hit)])
+
+
+class _Channel:
+    """Tokens from one unit to another: those waiting, and where they were given and taken."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[int, Clock]] = deque()
+        self.pops: list[int] = []
+        self.pushed = 0
 
 
 class _Verifier:
     def __init__(self, program: Program) -> None:
-        self.program = program
-        self.variant = program.variant
-        pads = scratchpads(self.variant)
-        self.uops: dict[Unit, UopArray] = {}
-        for unit, memory in ((Unit.GEMM, Memory.UOP_GEMM), (Unit.ALU, Memory.UOP_ALU)):
-            count = pads[memory].depth_rows * pads[memory].elements
-            self.uops[unit] = np.zeros(count, dtype=np.uint64)
-        self.history = {memory: _History.of(pad.depth_rows) for memory, pad in pads.items()}
-        for unit, memory in ((Unit.GEMM, Memory.UOP_GEMM), (Unit.ALU, Memory.UOP_ALU)):
-            self.history[memory] = _History.of(len(self.uops[unit]))
-        beats = [-(-size // self.variant.bus_bytes) for size in program.region_bytes]
-        self.external = [_History.of(count) for count in beats]
-        self.clocks = [np.full(_UNITS, -1, dtype=np.int64) for _ in range(_UNITS)]
-        self.queues: dict[tuple[Unit, Unit], deque[tuple[int, Clock]]] = {}
-        self.pops: dict[tuple[Unit, Unit], list[int]] = {}
-        self.pushed: dict[tuple[Unit, Unit], int] = {}
-        self.tokens = self.most = 0
+        self._program = program
+        self._footprints = Footprints(program)
+        self._fields = {opcode: _Fields(program.variant, opcode) for opcode in Opcode}
+        # Nothing may be stored to the constants, so reading them needs no order.
+        self._spaces = {
+            name: _Space(size) for name, size in self._footprints.sizes.items() if name != BASES[0]
+        }
+        self._clocks = [[_NEVER] * len(_QUEUES) for _ in _QUEUES]
+        self._channels = {(a, b): _Channel() for a in _QUEUES for b in _QUEUES if a is not b}
+        self._limit = (1 << program.variant.units.token_bits) - 1
+        self._most = 0
 
     def run(self) -> VerificationReport:
-        instructions = self.program.instructions
-        self._check_end(instructions)
-        for index, instruction in enumerate(instructions[:-1]):
+        instructions = self._program.instructions
+        _check_end(instructions)
+        for number, instruction in enumerate(instructions):
             try:
-                encode(self.variant, instruction)
-                self._step(index, instruction)
+                self._step(number, instruction)
             except VerificationError:
                 raise
             except ProgramError as error:
                 raise VerificationError(
-                    f"instruction {index} ({instruction.opcode.name}): {error}"
+                    f"instruction {number} ({instruction.opcode.name}): {error}"
                 ) from None
-        for (source, target), queue in sorted(self.queues.items()):
-            if queue:
+        for (source, target), channel in self._channels.items():
+            if channel.waiting:
                 raise VerificationError(
-                    f"no token may be left at FINISH, but {len(queue)} from {source.name} to "
-                    f"{target.name} are; the first was pushed by instruction {queue[0][0]}"
+                    f"no token may be left at FINISH, but {len(channel.waiting)} from "
+                    f"{source.name} to {target.name} are; the first was pushed by instruction "
+                    f"{channel.waiting[0][0]}"
                 )
-        return VerificationReport(len(instructions), self.tokens, self.most)
+        tokens = sum(channel.pushed for channel in self._channels.values())
+        return VerificationReport(len(instructions), tokens, self._most)
 
-    @staticmethod
-    def _check_end(instructions: tuple[Instruction, ...]) -> None:
-        if not instructions or instructions[-1].opcode is not Opcode.FINISH:
-            raise VerificationError("a program must end with FINISH; this one does not")
-        for index, instruction in enumerate(instructions):
-            if instruction.opcode is not Opcode.FINISH:
-                continue
-            if index != len(instructions) - 1:
-                raise VerificationError(f"FINISH must be the last instruction, not number {index}")
-            if instruction.pop or instruction.push:
-                raise VerificationError("FINISH must carry no tokens; it waits for every unit")
-
-    def _step(self, index: int, instruction: Instruction) -> None:
-        unit = instruction.unit
-        clock = self.clocks[unit]
-        for source in units_of(instruction.pop):
-            queue = self.queues.get((source, unit))
-            if not queue:
-                raise VerificationError(
-                    f"every pop must find a token pushed earlier in program order; instruction "
-                    f"{index} ({unit.name}) finds none from {source.name}"
-                )
-            clock = np.maximum(clock, queue.popleft()[1])
-            self.pops.setdefault((source, unit), []).append(index)
-        self.clocks[unit] = clock
-        for access in effects(self.variant, instruction, self.uops.get(unit)):
-            self._check_rows(index, unit, self._slots(access, instruction))
-        self._check_external(index, instruction)
-        done = clock.copy()
-        done[unit] = index
-        for target in units_of(instruction.push):
-            self._push(index, unit, target, done)
-
-    def _push(self, index: int, unit: Unit, target: Unit, done: Clock) -> None:
-        pair = (unit, target)
-        self.queues.setdefault(pair, deque()).append((index, done))
-        self.tokens += 1
-        self.pushed[pair] = self.pushed.get(pair, 0) + 1
-        # Pops surely over by now are those of instructions known to be done on the other side.
-        over = int(np.searchsorted(self.pops.get(pair, []), done[target], side="right"))
-        outstanding = self.pushed[pair] - over
-        self.most = max(self.most, outstanding)
-        limit = (1 << self.variant.units.token_bits) - 1
-        if outstanding > limit:
-            raise VerificationError(
-                f"a token counter must stay within {limit}; {unit.name} can push {outstanding} to "
-                f"{target.name} before one is taken (instruction {index})"
-            )
-
-    def _slots(self, access: Access, instruction: Instruction) -> Access:
-        """Rows of a micro-op LOAD as single micro-ops; their words are kept for later."""
-        if instruction.opcode is not Opcode.LOAD:
-            return access
-        target = LoadMemory(instruction.memory)
-        if target not in (LoadMemory.UOP_GEMM, LoadMemory.UOP_ALU):
-            return access
-        if instruction.base != 0:
-            raise VerificationError(
-                f"micro-ops must be loaded from {BASES[0]}, not {BASES[instruction.base]}"
-            )
-        unit = Unit.GEMM if target is LoadMemory.UOP_GEMM else Unit.ALU
-        move = transfer(self.variant, instruction)
-        per_row = move.row_bytes // 8
-        slots = (move.rows[:, None] * per_row + np.arange(per_row)).reshape(-1)
-        places = (move.offsets_bytes[:, None] // 8 + np.arange(per_row)).reshape(-1)
-        size = len(self.program.constants) // 8
-        if places.max() >= size:
-            raise VerificationError(
-                f"micro-ops must lie within the constants of {8 * size} bytes, "
-                f"not reach byte {8 * int(places.max()) + 7}"
-            )
-        words = np.frombuffer(self.program.constants, dtype="<u8", count=size)
-        self.uops[unit][slots] = words[places]
-        return Access(access.memory, np.sort(slots), access.write)
-
-    def _check_rows(self, index: int, unit: Unit, access: Access) -> None:
-        place = f"row {{}} of scratchpad {access.memory.value!r}"
-        self._check(index, unit, self.history[access.memory], access.rows, access.write, place)
-
-    def _check_external(self, index: int, instruction: Instruction) -> None:
-        touched = external(self.variant, instruction)
-        if touched is None:
+    def _step(self, number: int, instruction: Instruction) -> None:
+        values, fields = instruction.values, self._fields[instruction.opcode]
+        if not fields.hold(values):
+            encode(self._program.variant, instruction)  # says what is wrong
+        unit = fields.unit
+        if unit is Unit.FETCH:
             return
-        region = BASES[touched.base]
-        history = self.external[touched.base]
-        if touched.beats[-1] >= history.reads.shape[1]:
-            raise VerificationError(
-                f"instruction {index} ({instruction.opcode.name}) must stay within {region} of "
-                f"{self.program.region_bytes[touched.base]} bytes, not reach bus word "
-                f"{int(touched.beats[-1])}"
-            )
-        if touched.write and touched.base == 0:
-            raise VerificationError(f"instruction {index} (STORE) must not write {region}")
-        place = f"bus word {{}} of {region}"
-        self._check(index, instruction.unit, history, touched.beats, touched.write, place)
+        clock = self._clocks[unit]
+        for source in _UNITS_OF[values.get("pop", 0)]:
+            self._pop(number, source, unit)
+        clock[unit] = number
+        for touch in self._footprints.of(instruction):
+            if touch.space in self._spaces:
+                self._check(number, unit, touch)
+            elif touch.write:
+                raise ProgramError(f"STORE must not write {touch.space}")
+        for target in _UNITS_OF[values.get("push", 0)]:
+            self._push(number, unit, target)
 
-    def _check(
-        self,
-        index: int,
-        unit: Unit,
-        history: _History,
-        rows: npt.NDArray[np.int64],
-        write: bool,
-        place: str,
-    ) -> None:
-        clock = self.clocks[unit]
-        for other in range(_UNITS):
-            if other == unit:
-                continue
-            last = history.writes[other, rows]
-            if write:
-                last = np.maximum(last, history.reads[other, rows])
-            unordered = last > clock[other]
-            if unordered.any():
-                at = int(np.argmax(unordered))
+    def _pop(self, number: int, source: Unit, unit: Unit) -> None:
+        channel = self._channels[source, unit]
+        if not channel.waiting:
+            raise VerificationError(
+                f"every pop must find a token pushed earlier in program order; instruction "
+                f"{number} ({unit.name}) finds none from {source.name}"
+            )
+        clock = self._clocks[unit]
+        _, done = channel.waiting.popleft()
+        clock[:] = map(max, clock, done)
+        channel.pops.append(number)
+
+    def _push(self, number: int, unit: Unit, target: Unit) -> None:
+        channel = self._channels[unit, target]
+        done = tuple(self._clocks[unit])
+        channel.waiting.append((number, done))
+        channel.pushed += 1
+        # Pops surely over by now are those of instructions known to be done on the other side.
+        outstanding = channel.pushed - bisect_right(channel.pops, done[target])
+        self._most = max(self._most, outstanding)
+        if outstanding > self._limit:
+            raise VerificationError(
+                f"a token counter must stay within {self._limit}; {unit.name} can push "
+                f"{outstanding} to {target.name} before one is taken (instruction {number})"
+            )
+
+    def _check(self, number: int, unit: Unit, touch: Touch) -> None:
+        """Compare with the last accesses of the others, then become the last one."""
+        space, clock = self._spaces[touch.space], self._clocks[unit]
+        latest = space.latest(touch.places, touch.write)
+        for other, last in zip(_QUEUES, latest, strict=True):
+            # The clock of the own unit is `number`: nothing of it is later.
+            if last > clock[other]:
+                place = space.place_of(other, touch.places, touch.write, last)
                 raise VerificationError(
                     f"accesses by two units to the same place must be ordered by tokens; "
-                    f"instruction {index} ({unit.name}) {'writes' if write else 'reads'} "
-                    f"{place.format(int(rows[at]))} while instruction {int(last[at])} "
-                    f"({Unit(other).name}) may still use it"
+                    f"instruction {number} ({unit.name}) {'writes' if touch.write else 'reads'} "
+                    f"{self._place_text(touch.space, place)} while instruction {last} "
+                    f"({other.name}) may still use it"
                 )
-        (history.writes if write else history.reads)[unit, rows] = index
+        space.record(unit, touch.places, touch.write, number)
+
+    def _place_text(self, space: str, place: int) -> str:
+        if space in BASES:
+            size = self._program.variant.bus_bytes
+            return f"bus word {place} of {space} (bytes {place * size} to {(place + 1) * size - 1})"
+        what = "micro-op" if space.startswith("uop") else "row"
+        return f"{what} {place} of scratchpad {space!r}"
+
+
+def _check_end(instructions: tuple[Instruction, ...]) -> None:
+    if not instructions or instructions[-1].opcode is not Opcode.FINISH:
+        raise VerificationError("a program must end with FINISH; this one does not")
+    for number, instruction in enumerate(instructions):
+        if instruction.opcode is not Opcode.FINISH:
+            continue
+        if number != len(instructions) - 1:
+            raise VerificationError(f"FINISH must be the last instruction, not number {number}")
+        if instruction.pop or instruction.push:
+            raise VerificationError("FINISH must carry no tokens; it waits for every unit")

@@ -1,14 +1,18 @@
 """The verifier: hand-written violations, and every token of random programs taken away in turn."""
 
 from collections.abc import Sequence
+from itertools import permutations
 
 import pytest
 
 from daedal.isa.assembly import assemble
 from daedal.isa.errors import VerificationError
+from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
+from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
+from tests.support.interleaving import UNITS, Interleaver, preferring
 from tests.support.random_programs import random_program
 
 TINY = load_variant("tiny")
@@ -20,6 +24,7 @@ def program(text: str) -> Program:
 
 LOAD = "LOAD memory=UOP_GEMM blocks=1 rows=1 cols=1 push=GEMM\n"
 GEMM = "GEMM uop_end=1 extent0=1 extent1=1 extent2=1"
+TAPS = f"{LOAD}{GEMM} pop=LOAD mode=DEPTHWISE3\n"
 STORE = "STORE memory=ACC base=outputs blocks=1 rows=1 cols=1"
 
 
@@ -36,27 +41,32 @@ STORE = "STORE memory=ACC base=outputs blocks=1 rows=1 cols=1"
             "instruction 2 (STORE) reads row 0 of scratchpad 'acc' while instruction 1 (GEMM)",
         ),
         (
-            f"{GEMM}\nLOAD memory=UOP_GEMM blocks=1 rows=1 cols=1\nFINISH",
-            "instruction 1 (LOAD) writes row 0 of scratchpad 'uop_gemm' while instruction 0",
+            f"{LOAD}{GEMM} pop=LOAD\nLOAD memory=UOP_GEMM blocks=1 rows=1 cols=1\nFINISH",
+            "instruction 2 (LOAD) writes micro-op 0 of scratchpad 'uop_gemm' while instruction 1",
         ),
         (
-            "STORE base=workspace blocks=1 rows=1 cols=1\n"
-            "LOAD base=workspace blocks=1 rows=1 cols=1\nFINISH",
-            "instruction 1 (LOAD) reads bus word 0 of workspace while instruction 0 (STORE)",
+            "STORE base=workspace blocks=1 rows=1 cols=1 offset_beats=2\n"
+            "LOAD base=workspace blocks=1 rows=1 cols=3\nFINISH",
+            "instruction 1 (LOAD) reads bus word 2 of workspace (bytes 16 to 23) while instruction "
+            "0 (STORE) may still use it",
         ),
-        ("STORE blocks=1 rows=1 cols=1\nFINISH", "(STORE) must not write constants"),
+        (
+            "STORE blocks=1 rows=1 cols=1\nFINISH",
+            "0 (STORE): STORE must not write constants",
+        ),
         ("LOAD blocks=1 rows=1 cols=33\nFINISH", "must stay within constants of 256 bytes"),
         ("LOAD memory=WGT blocks=1 rows=1 pad_top=1\nFINISH", "LOAD may pad only INP, ACC"),
         ("LOAD row=511 blocks=1 rows=1 cols=2\nFINISH", "must stay below 512 rows of scratchpad"),
+        (f"{GEMM}\nFINISH", "every micro-op must be loaded before it is used; micro-op 0 of GEMM"),
         ("LOAD memory=UOP_ALU base=inputs blocks=1 rows=1 cols=1\nFINISH", "must be loaded from"),
         ("LOAD pop=LOAD\nFINISH", "LOAD.pop must name other units, not its own"),
         (
-            f"{GEMM} mode=DEPTHWISE3\nLOAD memory=INP row=2 blocks=1 rows=1 cols=1\nFINISH",
-            "instruction 1 (LOAD) writes row 2 of scratchpad 'inp' while instruction 0 (GEMM)",
+            f"{TAPS}LOAD memory=INP row=2 blocks=1 rows=1 cols=1\nFINISH",
+            "instruction 2 (LOAD) writes row 2 of scratchpad 'inp' while instruction 1 (GEMM)",
         ),
-        (f"{GEMM} mode=DEPTHWISE3 inp_base=510\nFINISH", "GEMM.inp must stay below 510 rows"),
+        (f"{TAPS[:-1]} inp_base=510\nFINISH", "GEMM.inp must stay below 510 rows, not reach 510"),
         (
-            f"{GEMM} mode=DEPTHWISE3 wgt_base=14\nFINISH",
+            f"{TAPS[:-1]} wgt_base=14\nFINISH",
             "GEMM.wgt must name 3 vectors of one weight row of 8, not vector 14 and those after",
         ),
     ],
@@ -67,6 +77,34 @@ def test_violations_are_named(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        (Instruction(Opcode.LOAD, {"cols": 1 << 10}), "LOAD.cols must be 0 to 1023, not 1024"),
+        (Instruction(Opcode.LOAD, {"rows": -1}), "LOAD.rows must be 0 to 1023, not -1"),
+        (Instruction(Opcode.LOAD, {"memory": 7}), "LOAD.memory must be one of INP = 0, WGT = 1"),
+        (
+            Instruction(Opcode.LOAD, {"pad_value": 1 << 15}),
+            "LOAD.pad_value must be -32768 to 32767",
+        ),
+        (Instruction(Opcode.STORE, {"pad_top": 1}), "STORE has no field 'pad_top'"),
+        (Instruction(Opcode.ALU, {"opcode": 3}), "ALU has no field 'opcode'"),
+        (Instruction(Opcode.GEMM, {"push": 1 << Unit.GEMM}), "GEMM.push must name other units"),
+        (Instruction(Opcode.GEMM, {"pop": 16}), "GEMM.pop must be 0 to 15, not 16"),
+    ],
+)
+def test_what_cannot_be_encoded_is_refused(instruction: Instruction, message: str) -> None:
+    with pytest.raises(VerificationError) as caught:
+        verify(Program(TINY, (instruction, Instruction.of(Opcode.FINISH))))
+    opcode = instruction.opcode.name
+    assert str(caught.value).startswith(f"instruction 0 ({opcode}): {message}")
+
+
+def test_fields_of_the_last_instruction_count_too() -> None:
+    with pytest.raises(VerificationError, match=r"FINISH\.tag must be 0 to 65535"):
+        verify(Program(TINY, (Instruction(Opcode.FINISH, {"tag": 1 << 16}),)))
+
+
 def test_an_ordered_program_passes() -> None:
     report = verify(program(f"{LOAD}{GEMM} pop=LOAD push=STORE\n{STORE} pop=GEMM\nFINISH"))
     assert (report.instructions, report.tokens, report.most_tokens) == (4, 2, 1)
@@ -75,7 +113,7 @@ def test_an_ordered_program_passes() -> None:
 def test_three_taps_read_three_rows_and_no_more() -> None:
     """Rows on both sides of them, and another weight row, may be written meanwhile."""
     load = "LOAD memory={} row={} blocks=1 rows=1 cols=1\n"
-    taps = f"{GEMM} mode=DEPTHWISE3 inp_base=5 wgt_base=13\n"
+    taps = f"{TAPS[:-1]} inp_base=5 wgt_base=13\n"
     near = [load.format(*place) for place in (("INP", 4), ("INP", 8), ("WGT", 0), ("WGT", 2))]
     verify(program(taps + "".join(near) + "FINISH"))
     for place in (("INP", 5), ("INP", 6), ("INP", 7), ("WGT", 1)):
@@ -144,3 +182,12 @@ def test_most_token_pairs_of_a_random_program_are_needed() -> None:
 def test_random_programs_are_valid(seed: int) -> None:
     report = verify(random_program(TINY, seed).program)
     assert report.instructions > 20
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_most_tokens_is_what_some_interleaving_reaches(seed: int) -> None:
+    """No more: a unit that is left for last takes only the tokens that it has to."""
+    program = random_program(TINY, seed, length=80).program
+    units = Interleaver(program)
+    runs = [units.run(preferring(order)) for order in permutations(UNITS)]
+    assert verify(program).most_tokens == max(run.most_tokens for run in runs)

@@ -14,11 +14,8 @@ from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.tir import interpreter
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.elements import to_memory
-from daedal.isa.instruction import units_of
 from daedal.isa.program import Program
 from daedal.isa.protocols import Device
-from daedal.isa.semantics import State, execute
-from daedal.isa.table import Opcode, Unit
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
@@ -137,62 +134,3 @@ def run_blocked(
         )
         for spec in program.outputs
     }
-
-
-class Interleaving:
-    """Runs a program with the units in a random order that their tokens allow.
-
-    `most_tokens` is the largest number that one counter held.
-    """
-
-    def __init__(self, program: Program, rng: np.random.Generator) -> None:
-        self.program = program
-        self.rng = rng
-        self.most_tokens = 0
-
-    def run(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        program = self.program
-        bases = [0]
-        for size in program.region_bytes:
-            bases.append(bases[-1] + -(-size // 4096) * 4096)
-        memory = np.zeros(bases[-1], dtype=np.uint8)
-        memory[: len(program.constants)] = np.frombuffer(program.constants, np.uint8)
-        for spec in program.inputs:
-            begin = bases[spec.base] + spec.offset_bytes
-            memory[begin : begin + spec.size_bytes] = memory_of(arrays[spec.name], program.variant)
-        self._execute(memory, bases)
-        return {
-            spec.name: memory[bases[spec.base] + spec.offset_bytes :][: spec.size_bytes]
-            for spec in program.outputs
-        }
-
-    def _execute(self, memory: np.ndarray, bases: list[int]) -> None:
-        queues: dict[Unit, list] = {unit: [] for unit in Unit}
-        for instruction in self.program.instructions:
-            queues[instruction.unit].append(instruction)
-        assert [item.opcode for item in queues.pop(Unit.FETCH)] == [Opcode.FINISH]
-        tokens: dict[tuple[Unit, Unit], int] = {}
-        state = State(self.program.variant)
-        position = dict.fromkeys(queues, 0)
-        while True:
-            ready = [
-                unit
-                for unit, queue in queues.items()
-                if position[unit] < len(queue)
-                and all(tokens.get((s, unit), 0) for s in units_of(queue[position[unit]].pop))
-            ]
-            if not ready:
-                break
-            unit = ready[self.rng.integers(len(ready))]
-            instruction = queues[unit][position[unit]]
-            position[unit] += 1
-            for source in units_of(instruction.pop):
-                tokens[source, unit] -= 1
-            execute(state, instruction, memory, bases)
-            for target in units_of(instruction.push):
-                count = tokens.get((unit, target), 0) + 1
-                tokens[unit, target] = count
-                self.most_tokens = max(self.most_tokens, count)
-        stuck = [unit.name for unit, queue in queues.items() if position[unit] < len(queue)]
-        assert not stuck, f"deadlock: {stuck}"
-        assert not any(tokens.values()), f"tokens are left: {tokens}"
