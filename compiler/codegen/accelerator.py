@@ -6,14 +6,15 @@ one where possible. Entering an `Allocate` makes fresh instances: rows are chose
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from daedal.compiler.codegen.concrete import Env
 from daedal.compiler.codegen.forms import BlockForm, block_form, constant_of, leaf_form, pure_nest
 from daedal.compiler.codegen.inplace import shared_rows
-from daedal.compiler.codegen.instances import MEMORIES, ROW_DIMS, LiveBuffer, check_rows
+from daedal.compiler.codegen.instances import MEMORIES, LiveBuffer, live_buffer
 from daedal.compiler.codegen.operations import OperationBuilder
 from daedal.compiler.codegen.padding import interiors
-from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction
+from daedal.compiler.codegen.segment import Segment, SegmentInstruction
 from daedal.compiler.codegen.transfers import TransferBuilder
 from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.stmt import Allocate, Allocation, BlockRealize, For, PrimFunc, Seq, Stmt
@@ -115,14 +116,9 @@ class _Emitter:
                 f"every buffer that a function allocates must be in a scratchpad, one of "
                 f"{', '.join(MEMORIES)}; {buffer.name!r} is in {buffer.scope!r}"
             )
-        check_rows(self.variant, buffer, item.shape)
         origin = tuple(constant_of(part.min, env) for part in item.window)
+        held = live_buffer(self.variant, buffer, origin, item.shape)
         owner = self.owners.get(buffer)
         if owner is not None and owner in self.live:
-            instance = self.live[owner].instance
-        else:
-            rows = 1
-            for extent in item.shape[:-ROW_DIMS]:
-                rows *= extent
-            instance = Instance(buffer.name, MEMORIES[buffer.scope], rows)
-        self.live[buffer] = LiveBuffer(instance, origin, item.shape)
+            held = replace(held, instance=self.live[owner].instance)
+        self.live[buffer] = held
