@@ -2,90 +2,89 @@
 
 Blocks of channels, rows and columns are tiled. Weights and parameters come for several tiles of
 channels at once; every tile of the map passes once, with the rows and columns around it that its
-windows share with the neighbours.
+windows share with those of the neighbours.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 
-from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.codegen.vectors import num_rows
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.depthwise_cost import DepthwiseCost
+from daedal.compiler.ops.accelerator.depthwise_shape import DepthwiseShape, DepthwiseTile
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.errors import ScheduleError
-from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["DepthwiseShape", "DepthwiseTile", "choose_depthwise_tile", "schedule_depthwise"]
+__all__ = ["choose_depthwise_tile", "schedule_depthwise"]
 
 
-@dataclass(frozen=True)
-class DepthwiseShape:
-    """What the choice of tiles depends on: blocks of channels, the output map, the window.
+def choose_depthwise_tile(shape: DepthwiseShape, variant: Variant) -> DepthwiseTile:
+    """The tile with the fewest estimated cycles, of those that fit twice (or once, if none does).
 
-    `window` counts the columns of zero weights that fill up the last product of a row.
+    Raises
+    ------
+    ScheduleError
+        Not even the smallest tile fits.
     """
-
-    batches: int
-    blocks: int
-    height: int
-    width: int
-    window: tuple[int, int]
-    taps: int
-    strides: tuple[int, int]
-    dilations: tuple[int, int]
-    input_height: int
-    input_width: int
-
-    @classmethod
-    def of(
-        cls,
-        x: te.Tensor,
-        w: te.Tensor,
-        y: te.Tensor,
-        strides: tuple[int, int],
-        dilations: tuple[int, int],
-    ) -> "DepthwiseShape":
-        """From the operands and the result of `daedal.compiler.ops.depthwise`."""
-        batches, blocks, height, width, *_ = y.shape
-        _, kh, groups, taps, _ = w.shape
-        window = (kh, groups * taps)
-        size = (x.shape[2], x.shape[3])
-        return cls(batches, blocks, height, width, window, taps, strides, dilations, *size)
-
-    @property
-    def products(self) -> int:
-        """Products for each vector of outputs."""
-        return prod(self.window) // self.taps
-
-    def input_size(self, height: int, width: int) -> tuple[int, int]:
-        """Rows and columns under a tile of the output, pads included."""
-        first, second = (
-            (size - 1) * stride + (kernel - 1) * dilation + 1
-            for size, stride, kernel, dilation in zip(
-                (height, width), self.strides, self.window, self.dilations, strict=True
-            )
-        )
-        return first, second
+    for share in (2, 1):
+        tiles = list(_fitting(shape, Capacity(variant, share), variant))
+        if tiles:
+            cost = DepthwiseCost(shape, variant, overlaps=share > 1)
+            return min(tiles, key=cost.cycles)
+    height, width = shape.input_size(1, 1)
+    need = height * width * scratchpad(variant, Memory.INP).row_bytes
+    raise ScheduleError(
+        f"a depthwise convolution's window must fit scratchpad 'inp' ({variant.memory.inp_bytes} "
+        f"bytes) and its weights 'wgt'; one window of {height}x{width} pixels takes {need} bytes; "
+        "use a variant with larger scratchpads"
+    )
 
 
-@dataclass(frozen=True)
-class DepthwiseTile:
-    """Blocks of channels and pixels of a tile; `groups` tiles of channels share a load of weights."""
+def _fitting(
+    shape: DepthwiseShape, capacity: Capacity, variant: Variant
+) -> Iterator[DepthwiseTile]:
+    """Tiles whose rows fit; several blocks of channels only where they take the whole map."""
+    for height in tile_sizes(shape.height):
+        for width in tile_sizes(shape.width):
+            whole = (height, width) == (shape.height, shape.width)
+            rows, columns = shape.input_size(height, width)
+            for blocks in tile_sizes(shape.blocks) if whole else (1,):
+                if blocks * rows * columns > capacity.inp:
+                    continue
+                if blocks * height * width > min(capacity.acc, capacity.out):
+                    continue
+                for groups in _groups(shape, blocks, capacity, variant):
+                    yield DepthwiseTile(blocks, height, width, groups)
 
-    blocks: int
-    height: int
-    width: int
-    groups: int
+
+def _groups(
+    shape: DepthwiseShape, blocks: int, capacity: Capacity, variant: Variant
+) -> Iterator[int]:
+    """How many tiles of channels can share a load of weights and parameters: powers of two."""
+    groups = 1
+    while groups == 1 or blocks * groups < 2 * shape.blocks:
+        channels = min(blocks * groups, shape.blocks)
+        products = channels * shape.products
+        # A part of the weights may begin within a row: one more than they fill.
+        weights = num_rows(products, shape.taps, variant.array.block_out) + 1
+        if channels > capacity.par or weights > capacity.wgt:
+            return
+        yield groups
+        groups *= 2
 
 
 def schedule_depthwise(
-    func: PrimFunc, shape: DepthwiseShape, variant: Variant, tile: DepthwiseTile
+    func: PrimFunc, shape: DepthwiseShape, variant: Variant, tile: DepthwiseTile | None = None
 ) -> Schedule:
-    """Schedule the function of `daedal.compiler.ops.depthwise_conv2d` for the accelerator."""
+    """Schedule the function of `daedal.compiler.ops.depthwise` for the accelerator.
+
+    `tile` is chosen where it is not given.
+    """
+    tile = tile or choose_depthwise_tile(shape, variant)
     sch = Schedule(func, accelerator_intrinsics(variant))
     acc, y = sch.get_block("acc"), sch.get_block("y")
     store = sch.cache_write(y, 0, "out")
