@@ -12,7 +12,15 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import GemmMode
 from daedal.isa.variant import Variant
 
-__all__ = ["MEMORIES", "ROW_DIMS", "Live", "LiveBuffer", "dense_strides", "live_buffer", "row_shape"]
+__all__ = [
+    "MEMORIES",
+    "ROW_DIMS",
+    "Live",
+    "LiveBuffer",
+    "dense_strides",
+    "live_buffer",
+    "row_shape",
+]
 
 MEMORIES = {
     "inp": Memory.INP,
@@ -95,9 +103,7 @@ def live_buffer(
             f"the last dimensions of a buffer in scope {buffer.scope!r} must be one scratchpad "
             f"row, {list(wanted)}, not {list(shape[-ROW_DIMS:])} (buffer {buffer.name!r})"
         )
-    return LiveBuffer(
-        Instance(buffer.name, memory, math.prod(shape[:-ROW_DIMS])), origin, shape
-    )
+    return LiveBuffer(Instance(buffer.name, memory, math.prod(shape[:-ROW_DIMS])), origin, shape)
 
 
 def _holds_vectors(variant: Variant, shape: tuple[int, ...]) -> bool:

@@ -24,10 +24,10 @@ def weight_bytes(variant: Variant, weights: npt.NDArray[np.integer]) -> bytes:
     taps = values.shape[-2]
     if taps != array.block_out:
         groups = values.reshape(-1, taps, array.block_in)
-        slots = num_rows(len(groups), taps, array.block_out) * array.block_out
-        vectors = np.zeros((slots // group_pitch(taps), group_pitch(taps), array.block_in), np.int64)
-        vectors[: len(groups), :taps] = groups
-        values = vectors
+        pitch = group_pitch(taps)
+        slots = num_rows(len(groups), taps, array.block_out) * array.block_out // pitch
+        values = np.zeros((slots, pitch, array.block_in), dtype=np.int64)
+        values[: len(groups), :taps] = groups
     rows = values.reshape(-1, array.block_out * array.block_in)
     return to_memory(rows, array.weight_bits).tobytes()
 

@@ -6,7 +6,6 @@ windows share with those of the neighbours.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.codegen.vectors import num_rows

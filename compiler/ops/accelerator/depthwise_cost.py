@@ -43,9 +43,9 @@ class DepthwiseCost:
         constants = self._constant_beats(min(tile.blocks * tile.groups, shape.blocks))
         pixels = self._passed(0, tile.height) * self._passed(1, tile.width)
         vectors = shape.batches * shape.blocks * shape.height * shape.width
+        instructions = channels * maps * self._instructions(tile) + 2 * loads
         bus = shape.batches * shape.blocks * pixels * beats[Memory.INP]
         bus += vectors * beats[Memory.OUT] + loads * constants
-        bus += (channels * maps * self._instructions(tile) + 2 * loads) * self._instruction_beats
         # One tile: what it takes in turn.
         rows, columns = shape.input_size(tile.height, tile.width)
         load = constants + tile.blocks * rows * columns * beats[Memory.INP]
@@ -54,10 +54,14 @@ class DepthwiseCost:
         store = outputs * beats[Memory.OUT]
         if not self._overlaps:
             return channels * maps * (load + multiply + finish + store + LATENCY_CYCLES)
-        return LATENCY_CYCLES + TILE_CYCLES * channels * maps + max(
-            bus + multiply + finish,
-            load + vectors * shape.products + finish + store,
-            load + multiply + vectors * self._vector_cycles + store,
+        return (
+            LATENCY_CYCLES
+            + TILE_CYCLES * channels * maps
+            + max(
+                bus + instructions * self._instruction_beats + multiply + finish,
+                load + vectors * shape.products + finish + store,
+                load + multiply + vectors * self._vector_cycles + store,
+            )
         )
 
     def _constant_beats(self, blocks: int) -> int:
