@@ -132,14 +132,13 @@ class TransferBuilder:
     ) -> SegmentInstruction:
         """Load the weight rows that hold a box of channel vectors."""
         name, shape = self._names[copy.tensor], copy.tensor.shape
-        if shape != copy.chip.shape:
+        if shape != copy.chip.shape or any(touched.step > 1 for touched in source):
             raise ScheduleError(
                 f"channel vectors must be cached as a part of all of {name!r}, {list(shape)}, not "
                 f"as one of {list(copy.chip.shape)}; let the block read the whole tensor"
             )
-        lows = [low for low, _ in source]
-        highs = [min(high, size) for (_, high), size in zip(source, shape, strict=True)]
-        extents = [high - low for low, high in zip(lows, highs, strict=True)]
+        lows = [touched.start for touched in source]
+        extents = [len(touched) for touched in source]
         first, groups = run_of_groups(name, shape[:-1], lows[:-1], extents[:-1])
         taps = shape[-ROW_DIMS]
         pitch, (row, skew) = group_pitch(taps), divmod(first * group_pitch(taps), held.vectors)
