@@ -70,7 +70,11 @@ def graph_passes(
         ("eliminate_dead_code", eliminate_dead_code),
         ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
         ("to_blocked", lambda graph: to_blocked(
-            graph, block_in=array.block_in, block_out=array.block_out, batch=array.batch
+            graph,
+            block_in=array.block_in,
+            block_out=array.block_out,
+            batch=array.batch,
+            depthwise_taps=array.depthwise_taps,
         )),
     ]  # fmt: skip
 

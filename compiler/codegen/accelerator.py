@@ -6,17 +6,16 @@ one where possible. Entering an `Allocate` makes fresh instances: rows are chose
 one nest of each in turn, with instances of their own.
 """
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from daedal.compiler.codegen.concrete import Env
 from daedal.compiler.codegen.forms import BlockForm, block_form, constant_of, leaf_form, pure_nest
 from daedal.compiler.codegen.inplace import shared_rows
-from daedal.compiler.codegen.instances import MEMORIES, ROW_DIMS, LiveBuffer, check_rows
+from daedal.compiler.codegen.instances import MEMORIES, LiveBuffer, live_buffer
 from daedal.compiler.codegen.operations import OperationBuilder
 from daedal.compiler.codegen.padding import interiors
-from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction
+from daedal.compiler.codegen.segment import Segment, SegmentInstruction
 from daedal.compiler.codegen.transfers import TransferBuilder
 from daedal.compiler.tir.expr import Buffer, Var
 from daedal.compiler.tir.stmt import Allocate, Allocation, BlockRealize, For, PrimFunc, Seq, Stmt
@@ -143,17 +142,12 @@ class _Emitter:
                 f"every buffer that a function allocates must be in a scratchpad, one of "
                 f"{', '.join(MEMORIES)}; {buffer.name!r} is in {buffer.scope!r}"
             )
-        check_rows(self.variant, buffer, item.shape)
         origin = tuple(constant_of(part.min, thread.env) for part in item.window)
+        held = live_buffer(self.variant, buffer, origin, item.shape)
         owner = self.owners.get(buffer)
         if owner is not None and owner in thread.live:
             instance = thread.live[owner].instance
         else:
-            instance = Instance(
-                buffer.name,
-                MEMORIES[buffer.scope],
-                math.prod(item.shape[:-ROW_DIMS]),
-                thread.number,
-                int(item.annotations.get("double_buffer", 1)),
-            )
-        thread.live[buffer] = LiveBuffer(instance, origin, item.shape)
+            copies = int(item.annotations.get("double_buffer", 1))
+            instance = replace(held.instance, thread=thread.number, copies=copies)
+        thread.live[buffer] = replace(held, instance=instance)

@@ -161,7 +161,7 @@ def _nest(
     steps: dict[str, tuple[int, ...]] = {}
     for name, operand in operands.items():
         held = live[operand.region.buffer]
-        row = 0
+        row = held.start
         factors = dict.fromkeys(ranges, 0)
         for minimum, stride, origin in zip(operand.minima, held.strides, held.origin, strict=False):
             at = minimum.at(env)

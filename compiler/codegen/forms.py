@@ -129,14 +129,16 @@ def pure_nest(stmt: Stmt) -> tuple[tuple[For, ...], BlockRealize] | None:
 
 
 def block_form(loops: tuple[For, ...], realize: BlockRealize) -> BlockForm:
-    """The form of a block as its intrinsic sees it: the rows that one instance touches."""
+    """The form of a block as its intrinsic sees it: the first row that one instance touches."""
     form = _form(loops, realize, {}, ())
     reads = tuple(_one_row(item, loops, realize) for item in form.reads)
     return replace(form, reads=reads)
 
 
 def _one_row(item: RegionForm, loops: tuple[For, ...], realize: BlockRealize) -> RegionForm:
-    """Exact leading indices where region inference had to give up (a select on a loop)."""
+    """Exact leading indices where a region has several rows: region inference had to give up
+    (a select on a loop), or the block reads neighbouring rows, of which this is the first.
+    """
     if all(part.extent == 1 for part in item.region.ranges[:-ROW_DIMS]):
         return item
     values: dict[Var, Expr] = {}
@@ -147,6 +149,7 @@ def _one_row(item: RegionForm, loops: tuple[For, ...], realize: BlockRealize) ->
         inside = pure_nest(leaf.block.body)
         if inside is None:
             break
+        values |= {loop.var: IntImm(0) for loop in inside[0]}
         leaf = inside[1]
     assert isinstance(leaf.block.body, BufferStore)
     load = next(load for load in loads(leaf.block.body.value) if load.buffer is item.region.buffer)

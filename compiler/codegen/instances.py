@@ -1,15 +1,26 @@
 """Which part of a buffer is on chip now, and at which rows of which instance."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler.codegen.segment import Instance
+from daedal.compiler.codegen.vectors import group_pitch, num_rows, run_of_groups
 from daedal.compiler.tir.expr import Buffer
 from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import GemmMode
 from daedal.isa.variant import Variant
 
-__all__ = ["MEMORIES", "ROW_DIMS", "Live", "LiveBuffer", "check_rows", "dense_strides", "row_shape"]
+__all__ = [
+    "MEMORIES",
+    "ROW_DIMS",
+    "Live",
+    "LiveBuffer",
+    "dense_strides",
+    "live_buffer",
+    "row_shape",
+]
 
 MEMORIES = {
     "inp": Memory.INP,
@@ -32,16 +43,29 @@ def row_shape(variant: Variant, memory: Memory) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class LiveBuffer:
-    """A buffer's window on chip: logical coordinates of its first element, and its extents."""
+    """A buffer's window on chip: logical coordinates of its first element, and its extents.
+
+    Parameters
+    ----------
+    vectors : how many channel vectors a weight row has, where places within the instance count
+        vectors (weights of the depthwise modes); 0 where they count rows.
+    start : place of the first element.
+    """
 
     instance: Instance
     origin: tuple[int, ...]
     shape: tuple[int, ...]
+    vectors: int = 0
+    start: int = 0
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Rows from one element to the next, per leading dimension."""
-        return dense_strides(self.shape[:-ROW_DIMS])
+        """Places from one element to the next, per leading dimension."""
+        strides = dense_strides(self.shape[:-ROW_DIMS])
+        if not self.vectors:
+            return strides
+        pitch = group_pitch(self.shape[-ROW_DIMS])
+        return tuple(pitch * stride for stride in strides)
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -54,14 +78,38 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def check_rows(variant: Variant, buffer: Buffer, shape: Sequence[int]) -> None:
-    """Raise ScheduleError unless the trailing dimensions are one row of the buffer's scratchpad."""
-    wanted = row_shape(variant, MEMORIES[buffer.scope])
-    if tuple(shape[-ROW_DIMS:]) != wanted:
+def live_buffer(
+    variant: Variant, buffer: Buffer, origin: tuple[int, ...], shape: tuple[int, ...]
+) -> LiveBuffer:
+    """The window of a buffer in an instance of its own.
+
+    Raises
+    ------
+    ScheduleError
+        The trailing dimensions are not one row of the buffer's scratchpad.
+    """
+    memory = MEMORIES[buffer.scope]
+    if memory is Memory.WGT and _holds_vectors(variant, shape):
+        array, taps = variant.array, shape[-ROW_DIMS]
+        first, groups = run_of_groups(buffer.name, buffer.shape[:-1], origin[:-1], shape[:-1])
+        start = first * group_pitch(taps) % array.block_out
+        rows = num_rows(start // group_pitch(taps) + groups, taps, array.block_out)
+        return LiveBuffer(
+            Instance(buffer.name, memory, rows), origin, shape, array.block_out, start
+        )
+    wanted = row_shape(variant, memory)
+    if shape[-ROW_DIMS:] != wanted:
         raise ScheduleError(
             f"the last dimensions of a buffer in scope {buffer.scope!r} must be one scratchpad "
             f"row, {list(wanted)}, not {list(shape[-ROW_DIMS:])} (buffer {buffer.name!r})"
         )
+    return LiveBuffer(Instance(buffer.name, memory, math.prod(shape[:-ROW_DIMS])), origin, shape)
+
+
+def _holds_vectors(variant: Variant, shape: tuple[int, ...]) -> bool:
+    """Whether the trailing dimensions are the taps of a product in a depthwise mode."""
+    taps = {mode.taps for mode in GemmMode.of(variant) if mode.taps}
+    return shape[-ROW_DIMS] in taps and shape[-1] == variant.array.block_in
 
 
 Live = Mapping[Buffer, LiveBuffer]

@@ -11,17 +11,25 @@ from daedal.compiler import te
 from daedal.compiler.te.pattern import pattern, scalar
 from daedal.compiler.tir.expr import Binary, Expr
 from daedal.compiler.tir.intrin import CopyIntrin, TensorIntrin
-from daedal.isa.table import AluOp
+from daedal.isa.table import AluOp, GemmMode
 from daedal.isa.variant import Variant
 
 __all__ = [
     "ACCUMULATING",
+    "GEMM",
     "IMMEDIATE",
     "REGISTER",
     "accelerator_intrinsics",
     "accumulator_dtype",
     "element_dtype",
 ]
+
+GEMM = {
+    "gemm": GemmMode.DENSE,
+    "gemm_depthwise": GemmMode.DEPTHWISE,
+    "gemm_depthwise3": GemmMode.DEPTHWISE3,
+}
+"""Products of the multiplier array: with rows of weights, or with channel vectors."""
 
 REGISTER = {
     "alu_add": AluOp.ADD,
@@ -68,6 +76,11 @@ def accelerator_intrinsics(variant: Variant) -> Mapping[str, TensorIntrin | Copy
         CopyIntrin("load_widen", ("global",), ("acc",), widening=True),
         CopyIntrin("store", ("out", "acc"), ("global",)),
     ]
+    found += [
+        _gemm_depthwise(variant, name, mode)
+        for name, mode in GEMM.items()
+        if mode.taps and mode in GemmMode.of(variant)
+    ]
     found += [_register(variant, name, op) for name, op in REGISTER.items()]
     found += [_immediate(variant, name, op) for name, op in IMMEDIATE.items()]
     found += [_accumulating(variant, name, op) for name, op in ACCUMULATING.items()]
@@ -85,6 +98,22 @@ def _gemm(variant: Variant) -> TensorIntrin:
         "c",
     )
     return TensorIntrin("gemm", pattern(c), {"a": ("inp",), "w": ("wgt",), "c": ("acc",)})
+
+
+def _gemm_depthwise(variant: Variant, name: str, mode: GemmMode) -> TensorIntrin:
+    """Rows ``a[t]`` side by side in the scratchpad, each times a channel vector."""
+    array, wide, taps = variant.array, accumulator_dtype(variant), mode.taps
+    a_shape = (taps, array.batch, array.block_in)
+    a = te.placeholder(a_shape, element_dtype(array.input_bits), "a")
+    w = te.placeholder((taps, array.block_in), element_dtype(array.weight_bits), "w")
+    t = te.reduce_axis(taps, "t")
+    c = te.compute(
+        (array.batch, array.block_out),
+        lambda b, o: te.sum(a[t, b, o].astype(wide) * w[t, o].astype(wide), t),
+        "c",
+    )
+    scopes = {"a": ("inp",), "w": ("wgt",), "c": ("acc",)}
+    return TensorIntrin(name, pattern(c), scopes, sliding=frozenset({"a"}))
 
 
 def _requantize(variant: Variant) -> TensorIntrin:

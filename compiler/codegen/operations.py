@@ -10,7 +10,7 @@ from dataclasses import replace
 from daedal.compiler.codegen.concrete import Env, concrete_nests
 from daedal.compiler.codegen.forms import BlockForm, RegionForm
 from daedal.compiler.codegen.instances import Live
-from daedal.compiler.codegen.intrinsics import ACCUMULATING, IMMEDIATE, REGISTER
+from daedal.compiler.codegen.intrinsics import ACCUMULATING, GEMM, IMMEDIATE, REGISTER
 from daedal.compiler.codegen.nest import Folded, Nest, accumulation_steps, fold
 from daedal.compiler.codegen.padding import Interior
 from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
@@ -18,7 +18,7 @@ from daedal.compiler.tir.expr import Buffer
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import IMMEDIATE_BITS, AluOp, Opcode, OutMemory, instruction_layout
+from daedal.isa.table import IMMEDIATE_BITS, AluOp, GemmMode, Opcode, OutMemory, instruction_layout
 from daedal.isa.variant import Variant
 
 __all__ = ["OperationBuilder"]
@@ -46,8 +46,8 @@ class OperationBuilder:
     def build(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
         """Instructions for one execution of a tensorized block and the loops directly around it."""
         name = str(form.annotations["intrin"])
-        if name == "gemm":
-            yield from self._gemm(form, env, live)
+        if name in GEMM:
+            yield from self._gemm(form, env, live, GEMM[name])
         elif name == "requantize":
             yield from self._requantize(form, env, live)
         elif name in IMMEDIATE:
@@ -62,7 +62,9 @@ class OperationBuilder:
                 f"accelerator, not {name!r}"
             )
 
-    def _gemm(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
+    def _gemm(
+        self, form: BlockForm, env: Env, live: Live, mode: GemmMode
+    ) -> Iterator[SegmentInstruction]:
         operands = {"acc": form.writes[0], "inp": form.read("a"), "wgt": form.read("w")}
         interior = self._interiors.get(operands["inp"].region.buffer)
         factor = None if interior is None else ("inp", interior)
@@ -71,11 +73,14 @@ class OperationBuilder:
             for folded in self._folded(Opcode.GEMM, nest):
                 rows = (
                     _access(folded, "acc", operands, live, reads=True, writes=True),
-                    _access(folded, "inp", operands, live, reads=True),
-                    _access(folded, "wgt", operands, live, reads=True),
+                    _access(folded, "inp", operands, live, reads=True, taps=mode.taps),
+                    _access(folded, "wgt", operands, live, reads=True, taps=mode.taps),
                 )
                 template = Instruction.of(
-                    Opcode.GEMM, overwrite=folded.nest.initial, **_loop_fields(folded)
+                    Opcode.GEMM,
+                    mode=mode,
+                    overwrite=folded.nest.initial,
+                    **_loop_fields(folded),
                 )
                 # The mark counts only with the overwrite bit: kept always, sequences are shared.
                 uops = tuple(
@@ -207,10 +212,15 @@ def _access(
     live: Live,
     reads: bool = False,
     writes: bool = False,
+    taps: int = 1,
 ) -> RowAccess:
+    """The rows that an operand touches, `taps` from each place on."""
     begin, end = folded.nest.hull(name)
-    instance = live[operands[name].region.buffer].instance
-    return RowAccess(instance, f"{name}_base", begin, end, reads, writes)
+    held = live[operands[name].region.buffer]
+    end += max(taps, 1) - 1
+    scale = held.vectors or 1
+    rows = (begin // scale, -(-end // scale))
+    return RowAccess(held.instance, f"{name}_base", *rows, reads, writes, scale)
 
 
 def _same_instance(a: RegionForm, b: RegionForm, live: Live) -> bool:

@@ -4,14 +4,16 @@ Input: a copy's forms and what is on chip. The box of one execution has constant
 lies outside the source tensor becomes the pads of the LOAD.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from daedal.compiler.codegen.boxes import CopyDim, Piece, split_box
 from daedal.compiler.codegen.concrete import Env, loop_ranges
 from daedal.compiler.codegen.forms import BlockForm, RegionForm
-from daedal.compiler.codegen.instances import MEMORIES, ROW_DIMS, Live, dense_strides
+from daedal.compiler.codegen.instances import MEMORIES, ROW_DIMS, Live, LiveBuffer, dense_strides
 from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
+from daedal.compiler.codegen.vectors import group_pitch, num_rows, run_of_groups
 from daedal.compiler.tir.expr import Buffer, Var
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
@@ -76,21 +78,25 @@ class TransferBuilder:
                 else scratchpad(variant, memory.memory).memory_bits
             )
         row_bytes = scratchpad(variant, memory.memory).elements * bits // 8
-        self._note(tensor, row_bytes)
         return _Copy(opcode, memory, tensor, chip, row_bytes, int(source.pad_value or 0))
 
-    def _note(self, tensor: Buffer, row_bytes: int) -> None:
-        rows = 1
-        for extent in tensor.shape[:-ROW_DIMS]:
-            rows *= extent
-        name = self._names[tensor]
-        known = self.tensor_bytes.setdefault(name, rows * row_bytes)
-        assert known == rows * row_bytes, f"{name!r} is read in rows of two sizes"
+    def _note(self, copy: _Copy, vectors: int) -> None:
+        """Remember the size of the tensor, which has `vectors` channel vectors in a row, or 0."""
+        rows = math.prod(copy.tensor.shape[:-ROW_DIMS])
+        if vectors:
+            rows = num_rows(rows, copy.tensor.shape[-ROW_DIMS], vectors)
+        name = self._names[copy.tensor]
+        known = self.tensor_bytes.setdefault(name, rows * copy.row_bytes)
+        assert known == rows * copy.row_bytes, f"{name!r} is read in rows of two sizes"
 
     def _box(
         self, copy: _Copy, source: _Box, target: _Box, live: Live
     ) -> Iterator[SegmentInstruction]:
         held = live[copy.chip]
+        self._note(copy, held.vectors)
+        if held.vectors:
+            yield self._weight_rows(copy, source, held, live)
+            return
         loads = copy.opcode is Opcode.LOAD
         outer, chip_box = (source, target) if loads else (target, source)
         memory_strides = dense_strides(copy.tensor.shape[:-ROW_DIMS])
@@ -120,6 +126,28 @@ class TransferBuilder:
         )
         for piece in pieces:
             yield self._instruction(copy, piece, beats, live)
+
+    def _weight_rows(
+        self, copy: _Copy, source: _Box, held: LiveBuffer, live: Live
+    ) -> SegmentInstruction:
+        """Load the weight rows that hold a box of channel vectors."""
+        name, shape = self._names[copy.tensor], copy.tensor.shape
+        if shape != copy.chip.shape or any(touched.step > 1 for touched in source):
+            raise ScheduleError(
+                f"channel vectors must be cached as a part of all of {name!r}, {list(shape)}, not "
+                f"as one of {list(copy.chip.shape)}; let the block read the whole tensor"
+            )
+        lows = [touched.start for touched in source]
+        extents = [len(touched) for touched in source]
+        first, groups = run_of_groups(name, shape[:-1], lows[:-1], extents[:-1])
+        taps = shape[-ROW_DIMS]
+        pitch, (row, skew) = group_pitch(taps), divmod(first * group_pitch(taps), held.vectors)
+        place = held.start
+        for low, origin, stride in zip(lows, held.origin, held.strides, strict=False):
+            place += (low - origin) * stride
+        rows = num_rows(skew // pitch + groups, taps, held.vectors)
+        piece = Piece(place // held.vectors, row, 1, 1, rows, 0, 0, (0, 0, 0, 0))
+        return self._instruction(copy, piece, copy.row_bytes // self._variant.bus_bytes, live)
 
     def _instruction(self, copy: _Copy, piece: Piece, beats: int, live: Live) -> SegmentInstruction:
         top, bottom, left, right = piece.pads

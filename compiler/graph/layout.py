@@ -122,32 +122,34 @@ class WeightLayout(Layout):
 
 @dataclass(frozen=True)
 class DepthwiseLayout(Layout):
-    """Logical (C, 1, KH, KW) held as (C/block, rows, block, block): tap t is row t // block, vector
-    t % block of it, which is how the depthwise mode addresses channel vectors in weight rows.
+    """Logical (C, 1, KH, KW) held as (C/block, KH, KW/taps, taps, block): channel vectors, those
+    that one product of the depthwise mode takes side by side.
+
+    C is padded with zeros to a multiple of `block`, KW to one of `taps`.
     """
 
     kernel: tuple[int, int]
     block: int
+    taps: int = 1
 
     def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         c, _, kh, kw = shape
         assert (kh, kw) == self.kernel, "the layout was made for another kernel"
-        return (-(-c // self.block), -(-(kh * kw) // self.block), self.block, self.block)
+        return (-(-c // self.block), kh, -(-kw // self.taps), self.taps, self.block)
 
     def pack(self, array: Array) -> Array:
-        cb, rows, block, _ = self.physical_shape(array.shape)
-        taps = array.reshape(array.shape[0], -1)
-        padded = _pad_to(taps, (cb * block, rows * block)).reshape(cb, block, rows, block)
-        return np.ascontiguousarray(padded.transpose(0, 2, 3, 1))
+        cb, kh, groups, taps, block = self.physical_shape(array.shape)
+        padded = _pad_to(array[:, 0], (cb * block, kh, groups * taps))
+        split = padded.reshape(cb, block, kh, groups, taps)
+        return np.ascontiguousarray(split.transpose(0, 2, 3, 4, 1))
 
     def unpack(self, array: Array) -> Array:
-        cb, rows, block, _ = array.shape
-        taps = array.transpose(0, 3, 1, 2).reshape(cb * block, rows * block)
-        kh, kw = self.kernel
-        return taps[:, : kh * kw].reshape(cb * block, 1, kh, kw)
+        cb, kh, groups, taps, block = array.shape
+        rows = array.transpose(0, 4, 1, 2, 3).reshape(cb * block, 1, kh, groups * taps)
+        return rows[..., : self.kernel[1]]
 
     def __str__(self) -> str:
-        return f"CHW{self.block}t{self.block}c"
+        return f"CHW{self.taps}t{self.block}c"
 
 
 def _pad_to(array: Array, shape: tuple[int, ...]) -> Array:

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.codegen.vectors import group_pitch, num_rows
 from daedal.isa.elements import to_memory
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
@@ -11,9 +12,24 @@ __all__ = ["parameter_bytes", "weight_bytes"]
 
 
 def weight_bytes(variant: Variant, weights: npt.NDArray[np.integer]) -> bytes:
-    """Weights (..., block_out, block_in), integers of `weight_bits`, as rows of the scratchpad."""
-    rows = weights.astype(np.int64).reshape(-1, variant.array.block_out * variant.array.block_in)
-    return to_memory(rows, variant.array.weight_bits).tobytes()
+    """Weights, integers of `weight_bits`, as rows of the scratchpad.
+
+    Parameters
+    ----------
+    weights : (..., block_out, block_in), or (..., taps, block_in) of a depthwise mode, whose groups
+        of channel vectors are put into whole rows (`daedal.compiler.codegen.vectors`).
+    """
+    array = variant.array
+    values = weights.astype(np.int64)
+    taps = values.shape[-2]
+    if taps != array.block_out:
+        groups = values.reshape(-1, taps, array.block_in)
+        pitch = group_pitch(taps)
+        slots = num_rows(len(groups), taps, array.block_out) * array.block_out // pitch
+        values = np.zeros((slots, pitch, array.block_in), dtype=np.int64)
+        values[: len(groups), :taps] = groups
+    rows = values.reshape(-1, array.block_out * array.block_in)
+    return to_memory(rows, array.weight_bits).tobytes()
 
 
 def parameter_bytes(variant: Variant, params: npt.NDArray[np.integer]) -> bytes:

@@ -64,11 +64,15 @@ class TensorIntrin:
         A block with one store (`daedal.compiler.te.pattern` makes one from a formula).
     scopes
         Pattern buffer name -> memory scopes its counterpart may be in; all where absent.
+    sliding
+        Pattern buffers whose first dimension counts rows that follow each other, wherever they
+        begin: ``a[t]`` stands for ``x[2*i + t]`` of a longer x.
     """
 
     name: str
     pattern: Block
     scopes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sliding: frozenset[str] = frozenset()
 
     def match(self, extents: Mapping[Var, int], realize: BlockRealize) -> Match:
         """Match the nest of loops with `extents` around `realize`.
@@ -254,18 +258,42 @@ class _Matcher:
             raise Mismatch(f"{theirs.name!r} is {theirs.dtype}, but {mine.name!r} is {mine.dtype}")
         if theirs.name in self.intrin.scopes:
             _check_scope(repr(theirs.name), mine, self.intrin.scopes[theirs.name])
-        rank = len(theirs.shape)
-        if mine.shape[-rank:] != theirs.shape:
+        shape = theirs.shape[1:] if theirs.name in self.intrin.sliding else theirs.shape
+        rank = len(shape)
+        if mine.shape[-rank:] != shape:
             raise Mismatch(
-                f"rows of {theirs.name!r} are {list(theirs.shape)}, those of {mine.name!r} "
+                f"rows of {theirs.name!r} are {list(shape)}, those of {mine.name!r} "
                 f"{list(mine.shape[-rank:])}"
             )
-        for index in here[:-rank]:
-            for var in free_vars(substitute(index, self.bound)):
+        outer = [simplify(substitute(index, self.bound), self.extents) for index in here[:-rank]]
+        if theirs.name in self.intrin.sliding:
+            self.slide(wanted[0], outer, mine)
+        for index in outer:
+            for var in free_vars(index):
                 if self.extents.get(var, 1) > 1:
                     raise Mismatch(f"loop {var.name!r} moves between rows of {mine.name!r}")
-        for dim, (index, own) in enumerate(zip(wanted, here[-rank:], strict=True)):
+        for dim, (index, own) in enumerate(zip(wanted[-rank:], here[-rank:], strict=True)):
             self.index(index, simplify(substitute(own, self.bound), self.extents), mine, dim - rank)
+
+    def slide(self, wanted: Expr, outer: list[Expr], mine: Buffer) -> None:
+        """Take the loop that steps from row to row out of the leading indices `outer`."""
+        if not isinstance(wanted, Axis) or wanted.extent == 1:
+            return
+        dim = max((d for d in range(len(outer)) if mine.shape[d] > 1), default=0)
+        form = linear(outer[dim])
+        assert form is not None
+        steps = [
+            term
+            for term, factor in form.terms
+            if factor == 1 and isinstance(term, Var) and self.extents.get(term) == wanted.extent
+        ]
+        if not steps:
+            raise Mismatch(
+                f"no loop of extent {wanted.extent} steps through neighbouring rows of "
+                f"{mine.name!r}"
+            )
+        self.bind(wanted, steps[0])
+        outer[dim] = substitute(outer[dim], {steps[0]: IntImm(0)})
 
     def index(self, wanted: Expr, here: Expr, mine: Buffer, dim: int) -> None:
         if isinstance(wanted, Axis) and wanted.extent > 1:
@@ -278,15 +306,19 @@ class _Matcher:
                     f"{wanted.name!r} has extent {wanted.extent}, but loop {here.name!r} "
                     f"{self.extents[here]}"
                 )
-            if self.axes.setdefault(wanted, here) is not here:
-                raise Mismatch(f"{wanted.name!r} stands for two loops, one is {here.name!r}")
-            if [a for a, var in self.axes.items() if var is here] != [wanted]:
-                raise Mismatch(f"loop {here.name!r} cannot stand for two axes")
+            self.bind(wanted, here)
             return
         value = IntImm(0) if isinstance(wanted, Axis) else wanted
         # In a dimension of size 1 every legal index is 0.
         if mine.shape[dim] != 1 and value != here:
             raise Mismatch(f"dimension {dim} of {mine.name!r} has another index")
+
+    def bind(self, wanted: Axis, here: Var) -> None:
+        """Note that an axis of the pattern and a loop of the nest stand for each other."""
+        if self.axes.setdefault(wanted, here) is not here:
+            raise Mismatch(f"{wanted.name!r} stands for two loops, one is {here.name!r}")
+        if [a for a, var in self.axes.items() if var is here] != [wanted]:
+            raise Mismatch(f"loop {here.name!r} cannot stand for two axes")
 
 
 def _commutes(expr: Expr) -> bool:

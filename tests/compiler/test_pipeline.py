@@ -10,14 +10,17 @@ from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
 from daedal.compiler.pipeline import CompiledGraph, compile_graph
 from daedal.isa.errors import ModelError, ScheduleError
+from daedal.isa.table import GemmMode, Opcode
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.functional.device import FunctionalDevice
+from daedal.sim.timing.device import TimingDevice
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.accelerator import micro_variant
 
 TINY = load_variant("tiny")
+VTA = load_variant("vta")
 
 
 def _small_network(rng: np.random.Generator, batch: int = 1) -> onnx.ModelProto:
@@ -68,7 +71,7 @@ def _check(compiled: CompiledGraph, rng: np.random.Generator) -> None:
         (TINY, 2),
         (micro_variant(acc_bytes=4096, out_bytes=1024), 1),
         (TINY.replace("batch2", batch=2), 3),
-        (load_variant("vta"), 1),
+        (VTA, 1),
         (TINY.replace("wide_in", block_in=16, depthwise_taps=0), 1),
         (TINY.replace("wide_out", block_out=16, depthwise_taps=0), 1),
     ],
@@ -143,3 +146,57 @@ def test_resnet8(name: str, shared: Path, rng):
     compiled = compile_graph(load_onnx(model.read_bytes()), load_variant(name))
     assert sum(layer.macs for layer in compiled.layers) == 12_501_632
     _check(compiled, rng)
+
+
+def _separable_network(rng: np.random.Generator, batch: int) -> onnx.ModelProto:
+    """Depthwise convolutions of odd channels and maps, with a pointwise one between them."""
+    maker = QdqModel()
+
+    def layer(x: str, shape: tuple[int, ...], zero_point: int, **attrs: object) -> str:
+        values = rng.integers(-127, 128, shape).astype(np.int8)
+        weights = maker.weights(values, rng.uniform(0.002, 0.02, shape[0]).astype(np.float32))
+        return maker.requantized(maker.op("Conv", x, weights, **attrs), 0.05, zero_point)
+
+    x = maker.requantized(maker.input("x", (batch, 13, 11, 9)), 0.05, -3)
+    x = layer(x, (13, 1, 3, 3), -7, group=13, pads=[1, 1, 1, 1], strides=[2, 1])
+    x = layer(x, (27, 13, 1, 1), 11)
+    x = layer(x, (27, 1, 5, 5), -128, group=27, pads=[2, 0, 1, 2])
+    layer(x, (54, 1, 2, 3), 5, group=27, dilations=[2, 2])
+    return maker.model(maker.nodes[-1].output[0])
+
+
+DENSE, ONE, THREE = GemmMode.DENSE, GemmMode.DEPTHWISE, GemmMode.DEPTHWISE3
+
+
+@pytest.mark.parametrize(
+    ("variant", "batch", "modes"),
+    [
+        (TINY, 1, {DENSE, THREE}),
+        (TINY.replace("one_tap", depthwise_taps=1), 2, {DENSE, ONE}),
+        (TINY.replace("batch2", batch=2), 3, {DENSE, THREE}),
+        (VTA, 1, {DENSE, ONE}),
+        (TINY.replace("none", depthwise_taps=0), 1, {DENSE}),
+    ],
+    ids=["tiny", "one tap", "batch of two", "vta", "none"],
+)
+def test_a_separable_network(variant: Variant, batch: int, modes: set[GemmMode], rng):
+    """Several outputs of one channel stay dense: lanes would have to change places."""
+    graph = load_onnx(_separable_network(rng, batch).SerializeToString())
+    compiled = compile_graph(graph, variant)
+    _check(compiled, rng)
+    products = [i for i in compiled.program.instructions if i.opcode is Opcode.GEMM]
+    assert {GemmMode(item.mode) for item in products} == modes
+    groups = [node.attrs["groups"] for node in compiled.accelerator.nodes]
+    assert groups == ([13, 1, 27, 1] if ONE in modes or THREE in modes else [1, 1, 1, 1])
+
+
+def test_mobilenet(shared: Path, rng):
+    """Depthwise layers cost their taps, not the zeros between groups."""
+    model = shared / "models" / "mlperf_tiny_vww_mobilenetv1" / "model_qdq.onnx"
+    compiled = compile_graph(load_onnx(model.read_bytes()), VTA)
+    _check(compiled, rng)
+    assert sum(layer.macs for layer in compiled.layers) == 7_489_664
+    device = TimingDevice(VTA)
+    loaded = LoadedProgram.place(compiled.program, device)
+    cycles = device.launch(compiled.program, loaded.bases).cycles
+    assert cycles is not None and cycles < 150_000

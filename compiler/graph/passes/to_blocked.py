@@ -1,11 +1,13 @@
 """Puts the integer operators' tensors into the layouts of the accelerator."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout, Layout, WeightLayout
-from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.ops.registry import get_op, ints
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.errors import ModelError
 
@@ -13,7 +15,7 @@ __all__ = ["to_blocked"]
 
 
 def to_blocked(
-    graph: Graph, *, block_in: int, block_out: int, batch: int = 1, depthwise: bool = False
+    graph: Graph, *, block_in: int, block_out: int, batch: int = 1, depthwise_taps: int = 0
 ) -> Graph:
     """Block activations, weights and parameters; pack at the entry, unpack at the exit. Exact.
 
@@ -25,8 +27,9 @@ def to_blocked(
     graph : an integer graph without `q_dense` (`flatten_dense_to_conv`).
     block_in, block_out, batch : shape of the variant's multiplier array. Activations are blocked
         by max(block_in, block_out).
-    depthwise : keep convolutions with one channel per group for the depthwise mode (needs
-        block_in == block_out); all other groups become zeros in ungrouped weights.
+    depthwise_taps : taps that a product of the depthwise modes takes at most; 0 where there are
+        none, else block_in == block_out. They keep convolutions with one channel per group; all
+        other groups become zeros in ungrouped weights.
 
     Before::
 
@@ -45,20 +48,20 @@ def to_blocked(
     ModelError
         For an integer operator on a tensor that is not a map (N, C, H, W).
     """
-    assert not depthwise or block_in == block_out, "depthwise mode needs a square array"
-    return _Blocking(graph, block_in, block_out, batch, depthwise).run()
+    assert not depthwise_taps or block_in == block_out, "depthwise modes need a square array"
+    return _Blocking(graph, block_in, block_out, batch, depthwise_taps).run()
 
 
 class _Blocking:
     def __init__(
-        self, graph: Graph, block_in: int, block_out: int, batch: int, depthwise: bool
+        self, graph: Graph, block_in: int, block_out: int, batch: int, depthwise_taps: int
     ) -> None:
         self._graph = graph
         self._builder = GraphBuilder(graph.name, graph)
         self._weights = WeightLayout(block_out, block_in)
         self._activations = ActivationLayout(batch, max(block_in, block_out))
         self._block_out = block_out
-        self._depthwise = depthwise
+        self._depthwise_taps = depthwise_taps
         self._blocked: dict[str, str] = {}
         self._plain: dict[str, str] = {}
 
@@ -123,13 +126,21 @@ class _Blocking:
         layout: Layout = self._weights
         if groups > 1:
             channels = self._graph.types[node.inputs[0]].shape[1]
-            if self._depthwise and type_.shape[:2] == (channels, 1):
-                layout = DepthwiseLayout((type_.shape[2], type_.shape[3]), self._activations.block)
+            if self._depthwise_taps and type_.shape[:2] == (channels, 1):
+                layout = self._depthwise_layout((type_.shape[2], type_.shape[3]), attrs)
             else:
                 values = _expand_groups(values, groups)
                 type_ = TensorType(values.shape, type_.dtype)
                 attrs["groups"] = 1
         return self._define(name, layout.pack(values), type_.with_layout(layout))
+
+    def _depthwise_layout(
+        self, kernel: tuple[int, int], attrs: Mapping[str, AttrValue]
+    ) -> DepthwiseLayout:
+        """Several taps in a product where they are neighbours: in a row, not dilated."""
+        together = kernel[1] > 1 and ints(attrs, "dilations")[1] == 1
+        taps = self._depthwise_taps if together else 1
+        return DepthwiseLayout(kernel, self._activations.block, taps)
 
     def _block_params(self, node: Node, name: str) -> str:
         """(rows, 3) into (rows / block_out, block_out, 3), or lanes of equal rows."""

@@ -2,22 +2,26 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
 from daedal.compiler.graph.ops.integer_pooling import divisor_indices
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv_tile import ConvShape
+from daedal.compiler.ops.accelerator.depthwise import schedule_depthwise
+from daedal.compiler.ops.accelerator.depthwise_shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.vector import (
     schedule_add,
     schedule_pool,
     schedule_requantize,
 )
 from daedal.compiler.ops.conv2d import conv2d
+from daedal.compiler.ops.depthwise import depthwise_conv2d
 from daedal.compiler.ops.elementwise import add
 from daedal.compiler.ops.pooling import avg_pool, max_pool
 from daedal.compiler.ops.requantize import Bounds, requantize
@@ -47,6 +51,9 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
         blocks.
     """
     names, build = _LOWERINGS[node.op]
+    layout = graph.types[node.inputs[1]].layout
+    if isinstance(layout, DepthwiseLayout):
+        build = partial(_depthwise, kernel_width=layout.kernel[1])
     lanes = variant.array.block_in if node.op == "q_conv2d" else variant.array.block_out
     operands = []
     for name, tensor in zip(names, node.inputs, strict=True):
@@ -96,11 +103,7 @@ def _pair(node: Node, name: str) -> tuple[int, int]:
 
 
 def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
-    if whole(node.attrs, "groups") != 1:
-        raise ScheduleError(
-            f"a convolution must have one group here, not {node.attrs['groups']} ({node}); "
-            "compile without the depthwise layout"
-        )
+    assert whole(node.attrs, "groups") == 1, "groups are dense or depthwise (to_blocked)"
     x, w, params = operands
     strides, dilations = _pair(node, "strides"), _pair(node, "dilations")
     y = conv2d(
@@ -116,6 +119,29 @@ def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
     )
     func = te.create_prim_func(operands, [y], node.output)
     return schedule_conv2d(func, ConvShape.of(x, w, y, strides, dilations), variant)
+
+
+def _depthwise(
+    operands: list[te.Tensor], node: Node, variant: Variant, *, kernel_width: int
+) -> Schedule:
+    x, w, params = operands
+    strides, dilations = _pair(node, "strides"), _pair(node, "dilations")
+    top, left, *_ = pads = ints(node.attrs, "pads")
+    y = depthwise_conv2d(
+        x,
+        w,
+        params,
+        kernel_width=kernel_width,
+        strides=strides,
+        pads=pads,
+        dilations=dilations,
+        pad_value=whole(node.attrs, "pad_value"),
+        bounds=_bounds(node),
+        accumulator=accumulator_dtype(variant),
+    )
+    func = te.create_prim_func(operands, [y], node.output)
+    shape = DepthwiseShape.of(x, w, y, strides=strides, dilations=dilations, pads=(top, left))
+    return schedule_depthwise(func, shape, variant)
 
 
 def _add(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:

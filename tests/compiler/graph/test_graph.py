@@ -246,14 +246,14 @@ def test_weight_layout_round_trip(
     assert unpacked.sum() == array.sum(), "padding is zero"
 
 
-@given(st.integers(1, 20), st.tuples(extents, extents))
-def test_depthwise_layout_round_trip(channels: int, kernel: tuple[int, int]) -> None:
-    layout = DepthwiseLayout(kernel, 8)
+@given(st.integers(1, 20), st.tuples(extents, extents), st.sampled_from([1, 3]))
+def test_depthwise_layout_round_trip(channels: int, kernel: tuple[int, int], taps: int) -> None:
+    layout = DepthwiseLayout(kernel, 8, taps)
     array = np.arange(1, channels * kernel[0] * kernel[1] + 1).reshape(channels, 1, *kernel)
     packed = layout.pack(array)
     assert packed.shape == layout.physical_shape(array.shape)
-    tap, c = kernel[0] * kernel[1] - 1, channels - 1
-    assert packed[c // 8, tap // 8, tap % 8, c % 8] == array[c, 0, -1, -1]
+    row, column, c = kernel[0] - 1, kernel[1] - 1, channels - 1
+    assert packed[c // 8, row, column // taps, column % taps, c % 8] == array[c, 0, -1, -1]
     unpacked = layout.unpack(packed)
     np.testing.assert_array_equal(unpacked[:channels], array)
     assert packed.sum() == array.sum(), "padding is zero"

@@ -320,6 +320,46 @@ def test_to_blocked_expands_groups(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(run(blocked, {"x": values})["y"], run(graph, {"x": values})["y"])
 
 
+@pytest.mark.parametrize(
+    ("taps", "attrs", "weights"),
+    [
+        (1, {}, "int8[6,1,3,2]:CHW1t4c"),
+        (3, {}, "int8[6,1,3,2]:CHW3t4c"),
+        (3, {"dilations": [2, 1]}, "int8[6,1,3,2]:CHW3t4c"),
+        (3, {"dilations": [1, 2]}, "int8[6,1,3,2]:CHW1t4c"),
+    ],
+)
+def test_to_blocked_keeps_channels_apart_for_the_depthwise_modes(
+    taps: int, attrs: dict[str, object], weights: str, rng: np.random.Generator
+) -> None:
+    maker = QdqModel()
+    x = maker.dequantize(maker.input("x", (1, 6, 7, 5), "int8"), 0.5, 3)
+    w = maker.weights(rng.integers(-128, 128, (6, 1, 3, 2)).astype(np.int8), 0.25)
+    y = maker.op("Conv", x, w, group=6, pads=[1, 0, 1, 1], strides=[2, 1], **attrs)
+    maker.quantize(y, 8.0, -7, output="y")
+    graph = lower(maker.model("y", dtype="int8"))
+    blocked = to_blocked(graph, block_in=4, block_out=4, depthwise_taps=taps)
+    verify(blocked)
+    conv = blocked.nodes[1]
+    assert conv.attrs["groups"] == 6
+    assert str(blocked.types[conv.inputs[1]]) == weights
+    values = rng.integers(-128, 128, (1, 6, 7, 5)).astype(np.int8)
+    np.testing.assert_array_equal(run(blocked, {"x": values})["y"], run(graph, {"x": values})["y"])
+
+
+def test_to_blocked_expands_several_outputs_of_a_channel(rng: np.random.Generator) -> None:
+    """Lane o of the result would need another lane of the input."""
+    maker = QdqModel()
+    x = maker.dequantize(maker.input("x", (1, 3, 5, 5), "int8"), 0.5, 3)
+    w = maker.weights(rng.integers(-128, 128, (6, 1, 3, 3)).astype(np.int8), 0.25)
+    maker.quantize(maker.op("Conv", x, w, group=3), 8.0, -7, output="y")
+    graph = lower(maker.model("y", dtype="int8"))
+    blocked = to_blocked(graph, block_in=4, block_out=4, depthwise_taps=1)
+    assert blocked.nodes[1].attrs["groups"] == 1
+    values = rng.integers(-128, 128, (1, 3, 5, 5)).astype(np.int8)
+    np.testing.assert_array_equal(run(blocked, {"x": values})["y"], run(graph, {"x": values})["y"])
+
+
 def test_to_blocked_refuses_matrices() -> None:
     with pytest.raises(ModelError) as error:
         to_blocked(dense_graph(), block_in=4, block_out=4)

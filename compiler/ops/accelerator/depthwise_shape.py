@@ -1,0 +1,95 @@
+"""What a depthwise convolution's tiles depend on, and a choice of them."""
+
+from dataclasses import dataclass
+from math import prod
+
+from daedal.compiler import te
+
+__all__ = ["DepthwiseShape", "DepthwiseTile"]
+
+
+@dataclass(frozen=True)
+class DepthwiseShape:
+    """Blocks of channels, the maps, the window.
+
+    `window` counts the columns of zero weights that fill up the last product of each row; `pads`
+    are those above and to the left of the map.
+    """
+
+    batches: int
+    blocks: int
+    input_height: int
+    input_width: int
+    height: int
+    width: int
+    window: tuple[int, int]
+    taps: int
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    pads: tuple[int, int]
+
+    @classmethod
+    def of(
+        cls,
+        x: te.Tensor,
+        w: te.Tensor,
+        y: te.Tensor,
+        *,
+        strides: tuple[int, int],
+        dilations: tuple[int, int],
+        pads: tuple[int, int],
+    ) -> "DepthwiseShape":
+        """From the operands and the result of `daedal.compiler.ops.depthwise`."""
+        batches, blocks, height, width, *_ = y.shape
+        _, rows, groups, taps, _ = w.shape
+        return cls(
+            batches,
+            blocks,
+            x.shape[2],
+            x.shape[3],
+            height,
+            width,
+            (rows, groups * taps),
+            taps,
+            strides,
+            dilations,
+            pads,
+        )
+
+    @property
+    def products(self) -> int:
+        """Products for each vector of outputs."""
+        return prod(self.window) // self.taps
+
+    def reach(self, axis: int, size: int) -> int:
+        """Input rows (axis 0) or columns (1) under `size` ones of the output, pads included."""
+        span = (self.window[axis] - 1) * self.dilations[axis] + 1
+        return (size - 1) * self.strides[axis] + span
+
+    def input_size(self, height: int, width: int) -> tuple[int, int]:
+        """Input rows and columns under a tile of the output, pads included."""
+        return self.reach(0, height), self.reach(1, width)
+
+    def passing(self, axis: int, size: int) -> int:
+        """Input rows or columns that tiles of `size` load in all, pads excluded.
+
+        What neighbouring tiles share counts twice.
+        """
+        outputs = (self.height, self.width)[axis]
+        limit = (self.input_height, self.input_width)[axis]
+        total = 0
+        for begin in range(0, outputs, size):
+            low = begin * self.strides[axis] - self.pads[axis]
+            high = low + self.reach(axis, min(size, outputs - begin))
+            total += max(0, min(high, limit) - max(low, 0))
+        return total
+
+
+@dataclass(frozen=True)
+class DepthwiseTile:
+    """Blocks of channels and pixels of a tile; `groups` tiles of channels share their weights."""
+
+    blocks: int
+    height: int
+    width: int
+    groups: int
