@@ -24,6 +24,7 @@ import onnx
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.reference import convolution
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.pipeline import CompiledGraph, compile_graph
 from daedal.isa.errors import UserError
@@ -117,7 +118,15 @@ def depthwise_rows(
         loaded = LoadedProgram.place(compiled.program, device)
         (given,), (result,) = compiled.program.inputs, compiled.program.outputs
         outputs, profile = loaded.run({given.name: x})
-        expected = _reference(layer, x, weights, _parameters(compiled, layer.channels))
+        expected = convolution(
+            x,
+            weights,
+            _parameters(compiled, layer.channels),
+            stride=layer.stride,
+            pad=KERNEL // 2,
+            zero_points=(ZERO_POINT, ZERO_POINT),
+            bounds=BOUNDS,
+        )
         wrong = int(np.count_nonzero(outputs[result.name] != expected))
         assert profile.cycles is not None, f"{device.name} counts cycles"
         taps = layer.tap_cycles(variant)
@@ -170,24 +179,6 @@ def _parameters(compiled: CompiledGraph, channels: int) -> Array:
     """Bias, multiplier and shift of each channel: (C, 3)."""
     (node,) = compiled.accelerator.nodes
     return compiled.accelerator.constant(node.inputs[-1]).reshape(-1, 3)[:channels]
-
-
-def _reference(layer: DepthwiseLayer, x: Array, weights: Array, params: Array) -> Array:
-    """Sums of products over shifted maps, then one rounding, half to even."""
-    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=ZERO_POINT)
-    reach = (layer.output_size - 1) * layer.stride + 1
-    acc = np.zeros((*x.shape[:2], layer.output_size, layer.output_size), dtype=np.int64)
-    for row in range(KERNEL):
-        for column in range(KERNEL):
-            tap = padded[:, :, row : row + reach : layer.stride]
-            tap = tap[..., column : column + reach : layer.stride]
-            acc += tap * weights[:, row, column, None, None]
-    bias, multiplier, shift = (params[:, k, None, None] for k in range(3))
-    product = (acc + bias) * multiplier
-    whole = product >> shift
-    twice_rest = (product - (whole << shift)) * 2
-    up = (twice_rest > 1 << shift) | ((twice_rest == 1 << shift) & (whole % 2 == 1))
-    return np.clip(whole + up + ZERO_POINT, *BOUNDS)
 
 
 def main() -> int:
