@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from daedal.api import compile, simulate
     from daedal.isa.variant import Variant, load_variant
+    from daedal.operator import build_operator
     from daedal.profiling import profile
 
-__all__ = ["Variant", "compile", "load_variant", "profile", "simulate"]
+__all__ = ["Variant", "build_operator", "compile", "load_variant", "profile", "simulate"]
 
 _HOMES = {
     "Variant": "daedal.isa.variant",
+    "build_operator": "daedal.operator",
     "compile": "daedal.api",
     "load_variant": "daedal.isa.variant",
     "profile": "daedal.profiling",
