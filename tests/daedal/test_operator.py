@@ -61,17 +61,13 @@ def test_arrays_keep_their_shapes(rng, device):
 
 def test_constants_are_checked():
     for constants in ({"params": np.zeros((2, 8, 3), np.int64)}, {"scale": params(1, 0)}):
-        with pytest.raises(
-            ScheduleError, match="a constant must be a parameter of 'scaled' in its"
-        ):
+        with pytest.raises(ScheduleError, match="must be a parameter of 'scaled' in its"):
             daedal.build_operator(requantized(), TINY, constants)
 
 
 def test_inputs_are_checked():
     operator = daedal.build_operator(requantized(), TINY, {"params": params(1, 0)})
-    with pytest.raises(
-        ProgramError, match=r"input 'x' must have shape \(3, 5, 1, 8\), not \(3, 5\)"
-    ):
+    with pytest.raises(ProgramError, match=r"'x' must have shape \(3, 5, 1, 8\), not \(3, 5\)"):
         operator.run({"x": np.zeros((3, 5))})
     with pytest.raises(ProgramError, match="'x' is missing"):
         operator.run({})
