@@ -60,10 +60,10 @@ def convolution(rng: np.random.Generator) -> Program:
     return compile_model(model.SerializeToString(), micro_variant()).program
 
 
-def residual(rng: np.random.Generator) -> Program:
+def residual(rng: np.random.Generator, height: int = 9, width: int = 7) -> Program:
     """Two convolutions, a shortcut, pooling, a strided convolution and the average."""
     net = _Layers(rng, 16)
-    x = net.requantized(net.input("x", (1, 16, 9, 7)), 0.05, 0)
+    x = net.requantized(net.input("x", (1, 16, height, width)), 0.05, 0)
     y = net.conv(net.conv(x, 3), 3)
     y = net.requantized(net.op("Relu", net.op("Add", x, y)), 0.05, 0)
     y = net.op("MaxPool", y, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
@@ -104,8 +104,12 @@ PROGRAMS = {
 def setting(name: str, seed: int, count: int | None) -> tuple[Bench, Iterator[TokenMutant]]:
     rng = np.random.default_rng(seed)
     program = PROGRAMS[name](rng)
+    return bench_of(program, rng), mutants(program, rng, count)
+
+
+def bench_of(program: Program, rng: np.random.Generator) -> Bench:
     contents = {base: rng.bytes(program.region_bytes[base]) for base in (1, 2, 3)}
-    return Bench(program, contents, rng), mutants(program, rng, count)
+    return Bench(program, contents, rng)
 
 
 def tried(name: str, seed: int, count: int | None) -> Tally:
@@ -124,6 +128,15 @@ def test_wrong_tokens_are_found_and_right_ones_are_not(name: str) -> None:
     assert tally.caught == tally.harmful > 3 * count
     assert tally.accepted > 0
     assert set(tally.harms) >= {"deadlock", "tokens left", "bytes"}
+
+
+@pytest.mark.slow
+def test_wrong_tokens_of_a_larger_network(rng: np.random.Generator) -> None:
+    program = residual(rng, 24, 22)
+    tally = try_mutants(bench_of(program, rng), mutants(program, rng, 20), verify)
+    print(f"{len(program.instructions)} instructions: {tally}")
+    assert len(program.instructions) > 400
+    assert tally.wrong == []
 
 
 @pytest.mark.slow
