@@ -88,29 +88,33 @@ class _Fields:
 
 
 class _Space:
-    """The last accesses to every place of one space, by unit: writes, then reads."""
+    """The last accesses to every place of one space, by unit: writes, then reads.
+
+    What is kept is the instruction's number plus one, so that "none" is 0 and the system need not
+    provide memory for places that nothing touches.
+    """
 
     def __init__(self, places: int) -> None:
         self._last: npt.NDArray[np.int32]
-        self._last = np.full((2 * len(_QUEUES), places), _NEVER, dtype=np.int32)
+        self._last = np.zeros((2 * len(_QUEUES), places), dtype=np.int32)
 
     def latest(self, places: Places, write: bool) -> list[int]:
         """Per unit, the latest access that must be over; a write waits for reads, too."""
         count = len(_QUEUES)
         seen = self._last[: 2 * count if write else count, places]
-        found: list[int] = np.maximum.reduce(seen, axis=1).tolist()
+        found: list[int] = (np.maximum.reduce(seen, axis=1) - 1).tolist()
         return [max(found[u], found[u + count]) for u in range(count)] if write else found
 
     def record(self, unit: Unit, places: Places, write: bool, number: int) -> None:
         """`number` is the last access of `unit` now."""
-        self._last[unit if write else len(_QUEUES) + unit, places] = number
+        self._last[unit if write else len(_QUEUES) + unit, places] = number + 1
 
     def place_of(self, unit: Unit, places: Places, write: bool, number: int) -> int:
         """The first of `places` that `unit` last accessed in instruction `number`."""
         at = np.arange(self._last.shape[1])[places]
-        hit = self._last[unit, at] == number
+        hit = self._last[unit, at] == number + 1
         if write:
-            hit |= self._last[len(_QUEUES) + unit, at] == number
+            hit |= self._last[len(_QUEUES) + unit, at] == number + 1
         return int(at[np.argmax(hit)])
 
 
