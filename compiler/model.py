@@ -22,10 +22,14 @@ from daedal.isa.variant import Variant
 
 __all__ = ["compile_model"]
 
-_HOST_LAYOUT = {"pack": "permute and pad", "unpack": "permute and crop"}
+_HOST_LAYOUT = {
+    "pack": "permute and pad",
+    "pack_stream": "permute and pad",
+    "unpack": "permute and crop",
+}
 """Steps of the host that the ONNX model does not know, as `daedal compile` lists them."""
 
-_VIEWS = ("pack", "unpack", "reshape", "flip_sign")
+_VIEWS = ("pack", "pack_stream", "unpack", "reshape", "flip_sign")
 """Operators that give the same values in another form: the driver does them."""
 
 

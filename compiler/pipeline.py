@@ -21,9 +21,11 @@ from daedal.compiler.graph.passes import (
     fold_constants,
     lower_qdq,
     partition,
+    rewrite_first_layer,
     simplify_reshapes,
     to_blocked,
 )
+from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.link import LinkedProgram, LinkReport, link
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.lowering import lower_node, multiplications
@@ -76,6 +78,7 @@ def graph_passes(
             batch=array.batch,
             depthwise_taps=array.depthwise_taps,
         )),
+        ("rewrite_first_layer", lambda graph: rewrite_first_layer(graph, variant)),
     ]  # fmt: skip
 
 
@@ -117,7 +120,9 @@ def compile_graph(
         say(f"layer {number + 1} of {len(accelerator.nodes)}: {node.op} {node.output!r}")
         lowered = lower_node(accelerator, node, variant)
         dump(f"{node.output}.tir", lowered.schedule)
-        segment = emit_segment(lowered.schedule.func, variant, lowered.tensors, node.output)
+        segment = emit_segment(
+            lowered.schedule.func, variant, lowered.tensors, node.output, lowered.views
+        )
         dump(f"{node.output}.segment", segment_text(segment))
         segments.append(segment)
     say("linking")
@@ -169,11 +174,13 @@ def _constants(graph: Graph, node: Node, variant: Variant) -> list[tuple[str, by
 def _spec(graph: Graph, name: str, variant: Variant) -> TensorSpec:
     """The tensor as the driver sees it; its place is the linker's to choose."""
     kind = graph.types[name]
-    assert isinstance(kind.layout, ActivationLayout), f"{name!r} is {kind}"
     n, c, h, w = kind.shape
-    return TensorSpec(
-        name, 0, 0, (n, c, h, w), variant.array.input_bits, kind.layout.batch, kind.layout.block
-    )
+    bits = variant.array.input_bits
+    if isinstance(kind.layout, RowStreamLayout):
+        stream = kind.layout.stream
+        return TensorSpec(name, 0, 0, (n, c, h, w), bits, stream.batch, stream.lanes, stream)
+    assert isinstance(kind.layout, ActivationLayout), f"{name!r} is {kind}"
+    return TensorSpec(name, 0, 0, (n, c, h, w), bits, kind.layout.batch, kind.layout.block)
 
 
 class _Dump:

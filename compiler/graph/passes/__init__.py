@@ -6,6 +6,7 @@ from daedal.compiler.graph.passes.fold_bias import fold_bias
 from daedal.compiler.graph.passes.fold_constants import fold_constants
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.partition import Partition, partition
+from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
 from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.to_blocked import to_blocked
 
@@ -17,6 +18,7 @@ __all__ = [
     "fold_constants",
     "lower_qdq",
     "partition",
+    "rewrite_first_layer",
     "simplify_reshapes",
     "to_blocked",
 ]

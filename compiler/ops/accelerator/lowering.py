@@ -1,20 +1,24 @@
 """From an integer node of a blocked graph to its scheduled function, by operator."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
+from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
 from daedal.compiler.graph.ops.integer_pooling import divisor_indices
 from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv_tile import ConvShape
 from daedal.compiler.ops.accelerator.depthwise import schedule_depthwise
 from daedal.compiler.ops.accelerator.depthwise_shape import DepthwiseShape
+from daedal.compiler.ops.accelerator.lower_stream import lower_stream_conv2d
 from daedal.compiler.ops.accelerator.vector import (
     schedule_add,
     schedule_pool,
@@ -34,11 +38,13 @@ __all__ = ["LoweredNode", "lower_node", "multiplications"]
 
 @dataclass(frozen=True)
 class LoweredNode:
-    """A node's schedule, and the graph's tensor behind each parameter of its function."""
+    """A node's schedule, the graph's tensor behind each parameter of its function, and how those
+    parameters lie in their tensors that are not dense."""
 
     node: Node
     schedule: Schedule
     tensors: dict[str, str]
+    views: dict[str, MemoryView] = field(default_factory=dict)
 
 
 def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
@@ -51,19 +57,26 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
         blocks.
     """
     names, build = _LOWERINGS[node.op]
+    tensors = dict(zip((*names, "y"), (*node.inputs, node.output), strict=True))
+    if isinstance(graph.types[node.inputs[0]].layout, RowStreamLayout):
+        schedule, views = lower_stream_conv2d(graph, node, variant, _bounds(node))
+        return LoweredNode(node, schedule, tensors, views)
     layout = graph.types[node.inputs[1]].layout
     if isinstance(layout, DepthwiseLayout):
         build = partial(_depthwise, kernel_width=layout.kernel[1])
     lanes = variant.array.block_in if node.op == "q_conv2d" else variant.array.block_out
+    groups = _dense_parts(graph, node)
+    if groups > 1:
+        build = partial(_conv2d, groups=groups)
     operands = []
     for name, tensor in zip(names, node.inputs, strict=True):
         kind = graph.types[tensor]
         is_map = isinstance(kind.layout, ActivationLayout)
         shape = map_shape(kind, lanes, variant) if is_map else kind.physical_shape
+        if is_map and groups > 1:
+            shape = (shape[0] * groups, shape[1] // groups, *shape[2:])
         operands.append(te.placeholder(shape, kind.dtype, name))
-    schedule = build(operands, node, variant)
-    tensors = dict(zip((*names, "y"), (*node.inputs, node.output), strict=True))
-    return LoweredNode(node, schedule, tensors)
+    return LoweredNode(node, build(operands, node, variant), tensors)
 
 
 def map_shape(kind: TensorType, lanes: int, variant: Variant) -> tuple[int, ...]:
@@ -84,6 +97,12 @@ def map_shape(kind: TensorType, lanes: int, variant: Variant) -> tuple[int, ...]
     return (*outer, block // lanes, batch, lanes)
 
 
+def _dense_parts(graph: Graph, node: Node) -> int:
+    """Dense convolutions side by side that a grouped one is; their maps follow each other."""
+    layout = graph.types[node.inputs[1]].layout if node.op == "q_conv2d" else None
+    return layout.parts if isinstance(layout, GroupedWeightLayout) else 1
+
+
 def multiplications(graph: Graph, node: Node) -> int:
     """Multiply-accumulates of a layer by its logical shapes; 0 where GEMM is not used."""
     if node.op != "q_conv2d":
@@ -102,8 +121,7 @@ def _pair(node: Node, name: str) -> tuple[int, int]:
     return first, second
 
 
-def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
-    assert whole(node.attrs, "groups") == 1, "groups are dense or depthwise (to_blocked)"
+def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant, groups: int = 1) -> Schedule:
     x, w, params = operands
     strides, dilations = _pair(node, "strides"), _pair(node, "dilations")
     y = conv2d(
@@ -115,6 +133,7 @@ def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
         dilations=dilations,
         pad_value=whole(node.attrs, "pad_value"),
         bounds=_bounds(node),
+        groups=groups,
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func(operands, [y], node.output)
