@@ -16,6 +16,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.passes import (
     eliminate_dead_code,
+    feed_matmul_maps,
     flatten_dense_to_conv,
     fold_bias,
     fold_constants,
@@ -23,6 +24,7 @@ from daedal.compiler.graph.passes import (
     partition,
     rewrite_first_layer,
     simplify_reshapes,
+    simplify_transposes,
     to_blocked,
 )
 from daedal.compiler.graph.stream_layout import RowStreamLayout
@@ -67,6 +69,8 @@ def graph_passes(
             accumulator_bits=array.accumulator_bits,
         )),
         ("flatten_dense_to_conv", flatten_dense_to_conv),
+        ("simplify_transposes", simplify_transposes),
+        ("feed_matmul_maps", feed_matmul_maps),
         ("simplify_reshapes", simplify_reshapes),
         ("fold_constants", lambda graph: fold_constants(graph, keep_quantized=False)),
         ("eliminate_dead_code", eliminate_dead_code),
@@ -164,10 +168,14 @@ def _link(graph: Graph, segments: Sequence[Segment], variant: Variant) -> Linked
 
 
 def _constants(graph: Graph, node: Node, variant: Variant) -> list[tuple[str, bytes]]:
-    """Bytes of a node's parameters (its last operand) and, of a convolution, weights."""
-    found = [(node.inputs[-1], parameter_bytes(variant, graph.constant(node.inputs[-1])))]
-    if node.op == "q_conv2d":
-        found.append((node.inputs[1], weight_bytes(variant, graph.constant(node.inputs[1]))))
+    """Bytes of a node's parameters (its last operand) and of weights."""
+    *operands, params = node.inputs
+    found = [(params, parameter_bytes(variant, graph.constant(params)))]
+    found += [
+        (name, weight_bytes(variant, graph.constant(name)))
+        for name in operands
+        if graph.is_constant(name)
+    ]
     return found
 
 

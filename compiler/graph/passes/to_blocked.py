@@ -83,6 +83,8 @@ class _Blocking:
         *data, params = node.inputs
         if node.op == "q_conv2d":
             operands = [self._as_blocked(data[0]), self._block_weights(node)]
+        elif node.op == "q_matmul":
+            operands = self._block_matmul(node)
         else:
             operands = [self._as_blocked(name) for name in data]
         operands.append(self._block_params(node, params))
@@ -92,6 +94,25 @@ class _Blocking:
         self._blocked[node.output] = self._builder.add(
             node.op, operands, node.attrs, output=name, name=node.name
         )
+
+    def _block_matmul(self, node: Node) -> list[str]:
+        """Both maps, and a weight row of factors.
+
+        The rows of the second operand are weights as they lie in memory, if they are whole ones.
+        """
+        a, b, factor, _ = node.inputs
+        block, row = self._activations.block, (self._block_out, self._weights.block_in)
+        depth, columns = (self._graph.types[name].shape[1] for name in (a, node.output))
+        if depth % block or columns % block or row != (block, block) or self._activations.batch > 1:
+            raise ModelError(
+                "a product of two computed matrices must sum over whole blocks of channels and "
+                f"have as many columns, on an array without batch; it sums over {depth} and has "
+                f"{columns} columns, and the blocks are {row[1]} to {row[0]} with a batch of "
+                f"{self._activations.batch} ({node}); pad the matrices, or compile a part of the "
+                "model with --from and --to"
+            )
+        values = np.broadcast_to(self._graph.constant(factor), (1, *row))
+        return [self._as_blocked(a), self._as_blocked(b), self._define(factor, values)]
 
     def _as_blocked(self, name: str) -> str:
         if name not in self._blocked:

@@ -11,6 +11,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
 from daedal.compiler.graph.ops.integer_pooling import divisor_indices
+from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
@@ -19,6 +20,7 @@ from daedal.compiler.ops.accelerator.conv_tile import ConvShape
 from daedal.compiler.ops.accelerator.depthwise import schedule_depthwise
 from daedal.compiler.ops.accelerator.depthwise_shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.lower_stream import lower_stream_conv2d
+from daedal.compiler.ops.accelerator.matmul import schedule_matmul
 from daedal.compiler.ops.accelerator.vector import (
     schedule_add,
     schedule_pool,
@@ -27,6 +29,7 @@ from daedal.compiler.ops.accelerator.vector import (
 from daedal.compiler.ops.conv2d import conv2d
 from daedal.compiler.ops.depthwise import depthwise_conv2d
 from daedal.compiler.ops.elementwise import add
+from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.ops.pooling import avg_pool, max_pool
 from daedal.compiler.ops.requantize import Bounds, requantize
 from daedal.compiler.schedule.schedule import Schedule
@@ -64,7 +67,7 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
     layout = graph.types[node.inputs[1]].layout
     if isinstance(layout, DepthwiseLayout):
         build = partial(_depthwise, kernel_width=layout.kernel[1])
-    lanes = variant.array.block_in if node.op == "q_conv2d" else variant.array.block_out
+    lanes = variant.array.block_in if node.op in _PRODUCTS else variant.array.block_out
     groups = _dense_parts(graph, node)
     if groups > 1:
         build = partial(_conv2d, groups=groups)
@@ -75,6 +78,8 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
         shape = map_shape(kind, lanes, variant) if is_map else kind.physical_shape
         if is_map and groups > 1:
             shape = (shape[0] * groups, shape[1] // groups, *shape[2:])
+        if node.op == "q_matmul" and name == "b":
+            shape = matmul_rows(shape, variant)
         operands.append(te.placeholder(shape, kind.dtype, name))
     return LoweredNode(node, build(operands, node, variant), tensors)
 
@@ -105,8 +110,10 @@ def _dense_parts(graph: Graph, node: Node) -> int:
 
 def multiplications(graph: Graph, node: Node) -> int:
     """Multiply-accumulates of a layer by its logical shapes; 0 where GEMM is not used."""
-    if node.op != "q_conv2d":
+    if node.op not in _PRODUCTS:
         return 0
+    if node.op == "q_matmul":
+        return graph.types[node.output].num_elements * graph.types[node.inputs[0]].shape[1]
     n, o, h, w = graph.types[node.output].shape
     _, i, kh, kw = graph.types[node.inputs[1]].shape
     return n * o * h * w * i * kh * kw
@@ -163,6 +170,37 @@ def _depthwise(
     return schedule_depthwise(func, shape, variant)
 
 
+def matmul_rows(shape: tuple[int, ...], variant: Variant) -> tuple[int, ...]:
+    """(NB, CB, rows / block_out, block_out, block_in): the pixels of a map as weight rows.
+
+    Raises
+    ------
+    ScheduleError
+        The variant's weights have other bits than its inputs.
+    """
+    array = variant.array
+    if array.weight_bits != array.input_bits:
+        raise ScheduleError(
+            "a product of two computed matrices needs weights as wide as inputs, not "
+            f"{array.weight_bits} and {array.input_bits} bits (variant {variant.name!r}); choose "
+            "another one"
+        )
+    images, blocks, height, width, _, _, lanes = shape
+    return (images, blocks, height * width // array.block_out, array.block_out, lanes)
+
+
+def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    _, num_rows = correction(whole(node.attrs, "zero_point_b"))
+    y = matmul(
+        *operands,
+        num_rows=num_rows,
+        column=correction(whole(node.attrs, "zero_point_a")),
+        bounds=_bounds(node),
+        accumulator=accumulator_dtype(variant),
+    )
+    return schedule_matmul(te.create_prim_func(operands, [y], node.output), variant)
+
+
 def _add(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
     y = add(
         *operands,
@@ -210,10 +248,14 @@ def _requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> Sche
     return schedule_requantize(te.create_prim_func(operands, [y], node.output), variant)
 
 
+_PRODUCTS = ("q_conv2d", "q_matmul")
+"""Operators of the GEMM core: their inputs are vectors of its block_in channels."""
+
 _Builder = Callable[[list[te.Tensor], Node, Variant], Schedule]
 
 _LOWERINGS: dict[str, tuple[tuple[str, ...], _Builder]] = {
     "q_conv2d": (("x", "w", "params"), _conv2d),
+    "q_matmul": (("a", "b", "factor", "params"), _matmul),
     "q_add": (("a", "b", "params"), _add),
     "q_max_pool": (("x", "params"), _max_pool),
     "q_avg_pool": (("x", "params"), _avg_pool),
