@@ -16,14 +16,18 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.passes import (
     eliminate_dead_code,
+    feed_matmul_maps,
     flatten_dense_to_conv,
     fold_bias,
     fold_constants,
     lower_qdq,
     partition,
+    rewrite_first_layer,
     simplify_reshapes,
+    simplify_transposes,
     to_blocked,
 )
+from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.link import LinkedProgram, LinkReport, link
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.lowering import lower_node, multiplications
@@ -65,6 +69,8 @@ def graph_passes(
             accumulator_bits=array.accumulator_bits,
         )),
         ("flatten_dense_to_conv", flatten_dense_to_conv),
+        ("simplify_transposes", simplify_transposes),
+        ("feed_matmul_maps", feed_matmul_maps),
         ("simplify_reshapes", simplify_reshapes),
         ("fold_constants", lambda graph: fold_constants(graph, keep_quantized=False)),
         ("eliminate_dead_code", eliminate_dead_code),
@@ -76,6 +82,7 @@ def graph_passes(
             batch=array.batch,
             depthwise_taps=array.depthwise_taps,
         )),
+        ("rewrite_first_layer", lambda graph: rewrite_first_layer(graph, variant)),
     ]  # fmt: skip
 
 
@@ -117,7 +124,9 @@ def compile_graph(
         say(f"layer {number + 1} of {len(accelerator.nodes)}: {node.op} {node.output!r}")
         lowered = lower_node(accelerator, node, variant)
         dump(f"{node.output}.tir", lowered.schedule)
-        segment = emit_segment(lowered.schedule.func, variant, lowered.tensors, node.output)
+        segment = emit_segment(
+            lowered.schedule.func, variant, lowered.tensors, node.output, lowered.views
+        )
         dump(f"{node.output}.segment", segment_text(segment))
         segments.append(segment)
     say("linking")
@@ -159,21 +168,27 @@ def _link(graph: Graph, segments: Sequence[Segment], variant: Variant) -> Linked
 
 
 def _constants(graph: Graph, node: Node, variant: Variant) -> list[tuple[str, bytes]]:
-    """Bytes of a node's parameters (its last operand) and, of a convolution, weights."""
-    found = [(node.inputs[-1], parameter_bytes(variant, graph.constant(node.inputs[-1])))]
-    if node.op == "q_conv2d":
-        found.append((node.inputs[1], weight_bytes(variant, graph.constant(node.inputs[1]))))
+    """Bytes of a node's parameters (its last operand) and of weights."""
+    *operands, params = node.inputs
+    found = [(params, parameter_bytes(variant, graph.constant(params)))]
+    found += [
+        (name, weight_bytes(variant, graph.constant(name)))
+        for name in operands
+        if graph.is_constant(name)
+    ]
     return found
 
 
 def _spec(graph: Graph, name: str, variant: Variant) -> TensorSpec:
     """The tensor as the driver sees it; its place is the linker's to choose."""
     kind = graph.types[name]
-    assert isinstance(kind.layout, ActivationLayout), f"{name!r} is {kind}"
     n, c, h, w = kind.shape
-    return TensorSpec(
-        name, 0, 0, (n, c, h, w), variant.array.input_bits, kind.layout.batch, kind.layout.block
-    )
+    bits = variant.array.input_bits
+    if isinstance(kind.layout, RowStreamLayout):
+        stream = kind.layout.stream
+        return TensorSpec(name, 0, 0, (n, c, h, w), bits, stream.batch, stream.lanes, stream)
+    assert isinstance(kind.layout, ActivationLayout), f"{name!r} is {kind}"
+    return TensorSpec(name, 0, 0, (n, c, h, w), bits, kind.layout.batch, kind.layout.block)
 
 
 class _Dump:

@@ -85,15 +85,34 @@ def compare_operators(
     known = {name for node in model.graph.node for name in node.output}
     known.update(value.name for value in model.graph.input)
     return [
-        _compare(model, values, op, [_name_in(known, graph, name) for name in sources], target)
+        _compare(
+            model,
+            values,
+            op,
+            [_name_before(known, graph, name) for name in sources],
+            _name_after(known, graph, target),
+        )
         for op, sources, target in integer_layers(graph)
     ]
 
 
-def _name_in(known: set[str], graph: Graph, name: str) -> str:
-    """The model's tensor of which `name` is a reshaped view: a dense layer reads 1x1 maps."""
-    while name not in known and graph.producers[name].op == "reshape":
+_VIEWS = ("reshape", "transpose")
+
+
+def _name_before(known: set[str], graph: Graph, name: str) -> str:
+    """The model's tensor of which `name` is a view: a dense layer reads 1x1 maps."""
+    while name not in known and graph.producers[name].op in _VIEWS:
         name = graph.producers[name].inputs[0]
+    return name
+
+
+def _name_after(known: set[str], graph: Graph, name: str) -> str:
+    """The model's tensor that is a view of `name`: matrix products compute transposed maps."""
+    while name not in known:
+        views = [node for node in graph.users[name] if node.op in _VIEWS]
+        if not views:
+            break
+        name = views[0].output
     return name
 
 

@@ -20,7 +20,7 @@ from daedal.isa.program import MAX_FILE_BYTES, READ_FAILURES, Program
 
 __all__ = ["Artifact", "Binding", "HostNode", "Layer"]
 
-FORMAT = "daedal artifact 2"
+FORMAT = "daedal artifact 3"
 _MEMBERS = ("manifest.json", "program.daedal", "prologue.onnx", "epilogue.onnx")
 
 
@@ -29,13 +29,16 @@ class Binding:
     """A tensor where host and accelerator meet: the model's `name` and `shape` of it.
 
     `tensor` is its name in the program. `flip_sign`: the model holds uint8, the program int8 that
-    is 128 less.
+    is 128 less. With an `order`, where the tensor comes from is reshaped to `view` and has its axes
+    permuted before it gets the shape that it has where it goes.
     """
 
     name: str
     tensor: str
     shape: tuple[int, ...]
     flip_sign: bool
+    view: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -158,4 +161,6 @@ def _binding(item: dict[str, Any]) -> Binding:
         tensor=str(item["tensor"]),
         shape=tuple(int(size) for size in item["shape"]),
         flip_sign=bool(item["flip_sign"]),
+        view=tuple(int(size) for size in item["view"]),
+        order=tuple(int(axis) for axis in item["order"]),
     )

@@ -20,13 +20,14 @@ from typing import Any
 from daedal.isa.errors import ArtifactError, ProgramError
 from daedal.isa.files import write_atomically
 from daedal.isa.instruction import Instruction, decode_all, encode_all
+from daedal.isa.row_stream import RowStream
 from daedal.isa.table import BASES
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant
 
 __all__ = ["MAX_FILE_BYTES", "READ_FAILURES", "Program"]
 
-FORMAT = "daedal program 1"
+FORMAT = "daedal program 2"
 MAX_FILE_BYTES = 1 << 30
 READ_FAILURES = (
     zipfile.BadZipFile,
@@ -172,10 +173,20 @@ def _specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
     result = []
     for item in items:
         n, c, h, w = (int(size) for size in item["shape"])
-        numbers = {key: int(item[key]) for key in ("base", "offset_bytes", "element_bits", "batch")}
+        names = ("base", "offset_bytes", "element_bits", "batch", "block")
+        numbers = {key: int(item[key]) for key in names}
+        stream = None if item["stream"] is None else _stream(item["stream"], numbers)
         result.append(
-            TensorSpec(
-                name=str(item["name"]), shape=(n, c, h, w), block=int(item["block"]), **numbers
-            )
+            TensorSpec(name=str(item["name"]), shape=(n, c, h, w), stream=stream, **numbers)
         )
     return tuple(result)
+
+
+def _stream(item: Mapping[str, Any], spec: Mapping[str, int]) -> RowStream:
+    stream = RowStream(**{key: int(value) for key, value in item.items()})
+    if (stream.batch, stream.lanes) != (spec["batch"], spec["block"]):
+        raise ValueError("a stream must have the batch and the lanes of its tensor")
+    sizes = (stream.channels, stream.group_rows, stream.num_rows)
+    if min(sizes) < 1 or max(sizes) > MAX_FILE_BYTES or min(stream.pad_top, stream.pad_left) < 0:
+        raise ValueError("a stream's sizes are out of range")
+    return stream

@@ -1,7 +1,7 @@
 """`TensorSpec`: a tensor of a program in external memory, and packing it from and to numpy.
 
 The layout is NCHW[n]c: shape (N/batch, C/block, H, W, batch, block), channels padded with zeros to
-whole blocks. Source: DESIGN, section 4.
+whole blocks; or a `RowStream`, for an input of few channels. Source: DESIGN, section 4.
 """
 
 import math
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from daedal.isa.elements import from_memory, to_memory
 from daedal.isa.errors import ProgramError
+from daedal.isa.row_stream import RowStream
 
 __all__ = ["TensorSpec", "pack_tensor", "unpack_tensor"]
 
@@ -20,7 +21,8 @@ __all__ = ["TensorSpec", "pack_tensor", "unpack_tensor"]
 class TensorSpec:
     """Where a tensor lies and how: `shape` is the logical (N, C, H, W).
 
-    `base` is the number of a base address register, `offset_bytes` the distance above it.
+    `base` is the number of a base address register, `offset_bytes` the distance above it. With a
+    `stream`, that is the layout, and `batch` and `block` are its batch and lanes.
     """
 
     name: str
@@ -30,17 +32,28 @@ class TensorSpec:
     element_bits: int
     batch: int
     block: int
+    stream: RowStream | None = None
 
     @property
-    def blocked_shape(self) -> tuple[int, int, int, int, int, int]:
-        """(N/batch, C/block, H, W, batch, block)."""
+    def physical_shape(self) -> tuple[int, ...]:
+        """(N/batch, C/block, H, W, batch, block), or the shape of the stream."""
+        if self.stream is not None:
+            return self.stream.physical_shape(self.shape)
         n, c, h, w = self.shape
         return (-(-n // self.batch), -(-c // self.block), h, w, self.batch, self.block)
 
     @property
     def size_bytes(self) -> int:
         """Bytes in memory, padding channels included."""
-        return math.prod(self.blocked_shape) * self.element_bits // 8
+        return math.prod(self.physical_shape) * self.element_bits // 8
+
+    def element_at(self, index: int) -> tuple[int, int, int, int]:
+        """(n, c, h, w) of the element at flat position `index`; outside the tensor for padding."""
+        if self.stream is not None:
+            return self.stream.element_at(index, self.shape)
+        place = np.unravel_index(index, self.physical_shape)
+        nb, cb, h, w, image, channel = (int(k) for k in place)
+        return nb * self.batch + image, cb * self.block + channel, h, w
 
 
 def pack_tensor(spec: TensorSpec, values: npt.ArrayLike) -> bytes:
@@ -51,11 +64,14 @@ def pack_tensor(spec: TensorSpec, values: npt.ArrayLike) -> bytes:
     array = np.asarray(values)
     if array.shape != spec.shape:
         raise ProgramError(f"tensor {spec.name!r} must have shape {spec.shape}, not {array.shape}")
-    nb, cb, h, w, batch, block = spec.blocked_shape
-    full = np.zeros((nb * batch, cb * block, h, w), dtype=np.int64)
-    full[: spec.shape[0], : spec.shape[1]] = array
-    blocked = full.reshape(nb, batch, cb, block, h, w).transpose(0, 2, 4, 5, 1, 3)
-    return to_memory(blocked.reshape(-1, batch * block), spec.element_bits).tobytes()
+    if spec.stream is not None:
+        rows = spec.stream.pack(array.astype(np.int64))
+    else:
+        nb, cb, h, w, batch, block = spec.physical_shape
+        full = np.zeros((nb * batch, cb * block, h, w), dtype=np.int64)
+        full[: spec.shape[0], : spec.shape[1]] = array
+        rows = full.reshape(nb, batch, cb, block, h, w).transpose(0, 2, 4, 5, 1, 3)
+    return to_memory(rows.reshape(-1, spec.batch * spec.block), spec.element_bits).tobytes()
 
 
 def unpack_tensor(spec: TensorSpec, data: bytes) -> npt.NDArray[np.int64]:
@@ -67,8 +83,10 @@ def unpack_tensor(spec: TensorSpec, data: bytes) -> npt.NDArray[np.int64]:
         raise ProgramError(
             f"tensor {spec.name!r} must have {spec.size_bytes} bytes, not {len(data)}"
         )
-    nb, cb, h, w, batch, block = spec.blocked_shape
     raw = np.frombuffer(data, dtype=np.uint8).reshape(1, -1)
-    blocked = from_memory(raw, spec.element_bits, signed=True).reshape(spec.blocked_shape)
+    blocked = from_memory(raw, spec.element_bits, signed=True).reshape(spec.physical_shape)
+    if spec.stream is not None:
+        return spec.stream.unpack(blocked, spec.shape)
+    nb, cb, h, w, batch, block = spec.physical_shape
     full = blocked.transpose(0, 4, 1, 5, 2, 3).reshape(nb * batch, cb * block, h, w)
     return full[: spec.shape[0], : spec.shape[1]].copy()

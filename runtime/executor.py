@@ -51,7 +51,9 @@ class Executor:
         values = self._before.run({name: np.asarray(value) for name, value in inputs.items()})
         specs = {spec.name: spec for spec in self.artifact.program.inputs}
         fed = {
-            binding.tensor: _to_program(binding, values).reshape(specs[binding.tensor].shape)
+            binding.tensor: _turned(binding, _to_program(binding, values)).reshape(
+                specs[binding.tensor].shape
+            )
             for binding in self.artifact.inputs
         }
         tensors, profile = self._loaded.run(fed)
@@ -80,5 +82,10 @@ def _to_program(binding: Binding, values: Arrays) -> npt.NDArray[np.int64]:
 
 
 def _to_model(binding: Binding, array: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    shaped = array.reshape(binding.shape)
+    shaped = _turned(binding, array).reshape(binding.shape)
     return (shaped + 128).astype(np.uint8) if binding.flip_sign else shaped.astype(np.int8)
+
+
+def _turned(binding: Binding, array: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The axes in the order of the binding, if it has one."""
+    return array.reshape(binding.view).transpose(binding.order) if binding.order else array

@@ -13,6 +13,7 @@ from daedal.compiler.codegen.concrete import Env
 from daedal.compiler.codegen.forms import BlockForm, block_form, constant_of, leaf_form, pure_nest
 from daedal.compiler.codegen.inplace import shared_rows
 from daedal.compiler.codegen.instances import MEMORIES, LiveBuffer, live_buffer
+from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.codegen.operations import OperationBuilder
 from daedal.compiler.codegen.padding import interiors
 from daedal.compiler.codegen.segment import Segment, SegmentInstruction
@@ -29,7 +30,11 @@ COPIES = frozenset({"load", "load_widen", "store"})
 
 
 def emit_segment(
-    func: PrimFunc, variant: Variant, names: Mapping[str, str] | None = None, name: str = ""
+    func: PrimFunc,
+    variant: Variant,
+    names: Mapping[str, str] | None = None,
+    name: str = "",
+    views: Mapping[str, MemoryView] | None = None,
 ) -> Segment:
     """Emit `func`, every block of which is tensorized with the accelerator's intrinsics.
 
@@ -37,6 +42,7 @@ def emit_segment(
     ----------
     names : program-wide name of each parameter of `func`, by its own name; its own where absent.
     name : the segment's name; the function's where empty.
+    views : how parameters lie in their tensors, by the parameter's name; dense where absent.
 
     Raises
     ------
@@ -45,7 +51,9 @@ def emit_segment(
     """
     given = names or {}
     tensors = {buffer: given.get(buffer.name, buffer.name) for buffer in func.params}
-    emitter = _Emitter(func, variant, tensors)
+    known = views or {}
+    strided = {buffer: known[buffer.name] for buffer in func.params if buffer.name in known}
+    emitter = _Emitter(func, variant, TransferBuilder(variant, tensors, strided))
     emitter.visit(func.body, [_Thread((), {}, {})])
     return Segment(
         name or func.name, tuple(emitter.instructions), dict(emitter.transfers.tensor_bytes)
@@ -72,9 +80,9 @@ class _Thread:
 
 
 class _Emitter:
-    def __init__(self, func: PrimFunc, variant: Variant, tensors: dict[Buffer, str]) -> None:
+    def __init__(self, func: PrimFunc, variant: Variant, transfers: TransferBuilder) -> None:
         self.variant = variant
-        self.transfers = TransferBuilder(variant, tensors)
+        self.transfers = transfers
         self.operations = OperationBuilder(variant, interiors(func))
         self.owners = shared_rows(func)
         self.instructions: list[SegmentInstruction] = []

@@ -13,9 +13,10 @@ __all__ = ["CopyDim", "Piece", "split_box"]
 
 @dataclass(frozen=True)
 class CopyDim:
-    """One dimension, in units of scratchpad rows.
+    """One dimension: `extent` of it is in memory, at a stride in beats of the bus.
 
-    `extent` rows exist in memory; `pad_low` come before them and `pad_high` behind, only on chip.
+    `pad_low` come before that and `pad_high` behind, only on chip. `chip_stride` counts scratchpad
+    rows.
     """
 
     extent: int
@@ -37,10 +38,13 @@ class CopyDim:
 
 @dataclass(frozen=True)
 class Piece:
-    """Planes x rows x columns; all numbers count scratchpad rows, pads come around each plane."""
+    """Planes x rows x columns of scratchpad rows; pads come around each plane.
+
+    `memory_beat` and the strides count beats.
+    """
 
     chip_row: int
-    memory_row: int
+    memory_beat: int
     blocks: int
     rows: int
     cols: int
@@ -53,15 +57,22 @@ _NOTHING = CopyDim(1, 0, 0)
 
 
 def split_box(
-    dims: list[CopyDim], chip_row: int, memory_row: int, max_stride: int, max_pad: int
+    dims: list[CopyDim],
+    chip_row: int,
+    memory_beat: int,
+    row_beats: int,
+    max_stride: int,
+    max_pad: int,
 ) -> Iterator[Piece]:
-    """Pieces of a box whose first element is at `chip_row`, its first real one at `memory_row`.
+    """Pieces of a box whose first element is at `chip_row`, its first real one at `memory_beat`.
+
+    A scratchpad row is `row_beats` in memory.
 
     Dimensions come outermost first. Pads wider than `max_pad` and strides longer than `max_stride`
     take more pieces.
     """
     rest = _merged(dims)
-    cols = _take(rest, 1, max_pad, lambda dim: dim.memory_stride == 1 or dim.extent <= 1)
+    cols = _take(rest, 1, max_pad, lambda dim: dim.memory_stride == row_beats or dim.extent <= 1)
     rows = _take(rest, cols.total, max_pad, lambda dim: dim.memory_stride <= max_stride)
     blocks = _take(
         rest,
@@ -70,7 +81,7 @@ def split_box(
         lambda dim: dim.memory_stride <= max_stride and not dim.padded,
     )
     for point in itertools.product(*(range(dim.total) for dim in rest)):
-        chip, memory, outside = chip_row, memory_row, False
+        chip, memory, outside = chip_row, memory_beat, False
         for index, dim in zip(point, rest, strict=True):
             chip += index * dim.chip_stride
             memory += (index - dim.pad_low) * dim.memory_stride

@@ -5,13 +5,14 @@ lies outside the source tensor becomes the pads of the LOAD.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from daedal.compiler.codegen.boxes import CopyDim, Piece, split_box
 from daedal.compiler.codegen.concrete import Env, loop_ranges
 from daedal.compiler.codegen.forms import BlockForm, RegionForm
 from daedal.compiler.codegen.instances import MEMORIES, ROW_DIMS, Live, LiveBuffer, dense_strides
+from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
 from daedal.compiler.codegen.vectors import group_pitch, num_rows, run_of_groups
 from daedal.compiler.tir.expr import Buffer, Var
@@ -41,11 +42,20 @@ class _Copy:
 
 
 class TransferBuilder:
-    """Builds the transfers of one variant; `names` gives the program's name of each tensor."""
+    """Builds the transfers of one variant.
 
-    def __init__(self, variant: Variant, names: dict[Buffer, str]) -> None:
+    `names` gives the program's name of each tensor, `views` how those lie that are not dense.
+    """
+
+    def __init__(
+        self,
+        variant: Variant,
+        names: dict[Buffer, str],
+        views: Mapping[Buffer, MemoryView],
+    ) -> None:
         self._variant = variant
         self._names = names
+        self._views = views
         layout = instruction_layout(variant, Opcode.LOAD)
         self._max_stride_beats = (1 << layout["row_stride_beats"].width) - 1
         self._max_pad = (1 << layout["pad_top"].width) - 1
@@ -85,9 +95,11 @@ class TransferBuilder:
         rows = math.prod(copy.tensor.shape[:-ROW_DIMS])
         if vectors:
             rows = num_rows(rows, copy.tensor.shape[-ROW_DIMS], vectors)
+        view = self._views.get(copy.tensor)
+        size = rows * copy.row_bytes if view is None else view.size_bytes
         name = self._names[copy.tensor]
-        known = self.tensor_bytes.setdefault(name, rows * copy.row_bytes)
-        assert known == rows * copy.row_bytes, f"{name!r} is read in rows of two sizes"
+        known = self.tensor_bytes.setdefault(name, size)
+        assert known == size, f"{name!r} is read in rows of two sizes"
 
     def _box(
         self, copy: _Copy, source: _Box, target: _Box, live: Live
@@ -99,9 +111,14 @@ class TransferBuilder:
             return
         loads = copy.opcode is Opcode.LOAD
         outer, chip_box = (source, target) if loads else (target, source)
-        memory_strides = dense_strides(copy.tensor.shape[:-ROW_DIMS])
+        beats = copy.row_bytes // self._variant.bus_bytes
+        if copy.tensor in self._views:
+            memory_strides = self._views[copy.tensor].strides_beats
+        else:
+            dense = dense_strides(copy.tensor.shape[:-ROW_DIMS])
+            memory_strides = tuple(stride * beats for stride in dense)
         dims = []
-        chip_row = memory_row = 0
+        chip_row = memory_beat = 0
         for dim, (stride, chip_stride) in enumerate(zip(memory_strides, held.strides, strict=True)):
             touched, size = outer[dim], copy.tensor.shape[dim]
             low = len(range(touched.start, min(touched.stop, 0), touched.step))
@@ -113,19 +130,18 @@ class TransferBuilder:
             pads = (low, len(touched) - low - inside)
             dims.append(CopyDim(inside, stride * touched.step, chip_stride, *pads))
             chip_row += (chip_box[dim].start - held.origin[dim]) * chip_stride
-            memory_row += begin * stride
+            memory_beat += begin * stride
         if any(dim.padded for dim in dims) and copy.memory not in PADDABLE:
             known = ", ".join(item.name for item in PADDABLE)
             raise ScheduleError(
                 f"only loads into {known} may reach outside their tensor, not one of "
                 f"{copy.tensor.name!r} into {copy.chip.name!r}"
             )
-        beats = copy.row_bytes // self._variant.bus_bytes
         pieces = split_box(
-            dims, chip_row, memory_row, self._max_stride_beats // beats, self._max_pad
+            dims, chip_row, memory_beat, beats, self._max_stride_beats, self._max_pad
         )
         for piece in pieces:
-            yield self._instruction(copy, piece, beats, live)
+            yield self._instruction(copy, piece, live)
 
     def _weight_rows(
         self, copy: _Copy, source: _Box, held: LiveBuffer, live: Live
@@ -146,20 +162,21 @@ class TransferBuilder:
         for low, origin, stride in zip(lows, held.origin, held.strides, strict=False):
             place += (low - origin) * stride
         rows = num_rows(skew // pitch + groups, taps, held.vectors)
-        piece = Piece(place // held.vectors, row, 1, 1, rows, 0, 0, (0, 0, 0, 0))
-        return self._instruction(copy, piece, copy.row_bytes // self._variant.bus_bytes, live)
+        beat = row * (copy.row_bytes // self._variant.bus_bytes)
+        piece = Piece(place // held.vectors, beat, 1, 1, rows, 0, 0, (0, 0, 0, 0))
+        return self._instruction(copy, piece, live)
 
-    def _instruction(self, copy: _Copy, piece: Piece, beats: int, live: Live) -> SegmentInstruction:
+    def _instruction(self, copy: _Copy, piece: Piece, live: Live) -> SegmentInstruction:
         top, bottom, left, right = piece.pads
         fields = {
             "memory": copy.memory,
             "row": piece.chip_row,
-            "offset_beats": piece.memory_row * beats,
+            "offset_beats": piece.memory_beat,
             "blocks": piece.blocks,
             "rows": piece.rows,
             "cols": piece.cols,
-            "row_stride_beats": piece.row_stride * beats,
-            "block_stride_beats": piece.block_stride * beats,
+            "row_stride_beats": piece.row_stride,
+            "block_stride_beats": piece.block_stride,
         }
         if any(piece.pads):
             fields |= {"pad_top": top, "pad_bottom": bottom, "pad_left": left, "pad_right": right}

@@ -92,6 +92,14 @@ class GraphBuilder:
         """The array of a constant, or None for any other tensor."""
         return self._constants.get(name)
 
+    def is_computed(self, name: str) -> bool:
+        """Whether a tensor depends on an input of the graph."""
+        needed = {name}
+        for node in reversed(self._nodes):
+            if not needed.isdisjoint(node.outputs):
+                needed.update(node.inputs)
+        return not needed.isdisjoint(self._inputs)
+
     def fresh_name(self, base: str) -> str:
         """`base`, or `base` with the first number that makes it new here and in the source."""
         taken = self._source.types if self._source is not None else {}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from daedal.compiler import te
 from daedal.compiler.ops.requantize import Bounds, requantized
-from daedal.compiler.tir.expr import PaddedView
+from daedal.compiler.tir.expr import Expr, PaddedView
 
 __all__ = ["conv2d", "output_extent"]
 
@@ -27,22 +27,24 @@ def conv2d(
     dilations: Sequence[int],
     pad_value: int,
     bounds: Bounds,
+    groups: int = 1,
     accumulator: str = "int32",
 ) -> te.Tensor:
     """Convolution and requantization.
 
     Parameters
     ----------
-    x : (NB, CB, H, W, U, batch, block_in).
-    w : (OB, CB * U, KH, KW, block_out, block_in).
+    x : (NB, CB, H, W, U, batch, block_in); with groups NB counts images times groups, and CB the
+        blocks of one group, which lie in memory as a map of all groups does.
+    w : (OB, CB * U, KH, KW, block_out, block_in), OB of all groups.
     params : (OB, block_out, 3) int64: bias, multiplier, shift of each output channel.
     pads : top, left, bottom, right; filled with `pad_value`.
 
     Returns
     -------
-    (NB, OB / V, OH, OW, V, batch, block_out), V output vectors to a block of U * block_in channels;
-    the accumulators before it are the tensor ``acc``. Where a window is one row high and `strides`
-    leave rows out, the others are gathered in ``rows`` first.
+    (NB, OB / groups / V, OH, OW, V, batch, block_out), V output vectors to a block of U * block_in
+    channels; the accumulators before it are the tensor ``acc``. Where a window is one row high and
+    `strides` leave rows out, the others are gathered in ``rows`` first.
     """
     nb, cb, height, width, parts, batch, block_in = x.shape
     ob, _, kh, kw, block_out, _ = w.shape
@@ -50,6 +52,15 @@ def conv2d(
     oh = output_extent(height, kh, strides[0], (top, bottom), dilations[0])
     ow = output_extent(width, kw, strides[1], (left, right), dilations[1])
     out_parts = max(1, parts * block_in // block_out)
+    out_blocks = ob // groups // out_parts
+
+    def out_row(n: Expr, oc: Expr, u: Expr) -> Expr:
+        """The row of weights and of parameters behind an output vector."""
+        if groups == 1:
+            return oc * out_parts + u
+        group = n if nb == groups else n % groups
+        return (group * out_blocks + oc) * out_parts + u
+
     ic, r, s = te.reduce_axis(cb, "ic"), te.reduce_axis(kh, "kh"), te.reduce_axis(kw, "kw")
     iu, i = te.reduce_axis(parts, "iu"), te.reduce_axis(block_in, "i")
     source = x.padded(pad_value) if any(pads) else x
@@ -59,7 +70,7 @@ def conv2d(
         source = _touched_rows(x, source, (oh, reach), row_stride, (top, left))
         row_stride, top, left = 1, 0, 0
     acc = te.compute(
-        (nb, ob // out_parts, oh, ow, out_parts, batch, block_out),
+        (nb, out_blocks, oh, ow, out_parts, batch, block_out),
         lambda n, oc, h, v, u, b, o: te.sum(
             source[
                 n,
@@ -70,12 +81,27 @@ def conv2d(
                 b,
                 i,
             ].astype(accumulator)
-            * w[oc * out_parts + u, ic * parts + iu, r, s, o, i].astype(accumulator),
+            * w[out_row(n, oc, u), ic * parts + iu, r, s, o, i].astype(accumulator),
             [ic, r, s, iu, i],
         ),
         "acc",
     )
-    return requantized(acc, params, bounds, x.dtype)
+    if groups == 1:
+        return requantized(acc, params, bounds, x.dtype)
+    return te.compute(
+        acc.shape,
+        lambda n, c, h, w, u, b, o: te.requantize(
+            acc[n, c, h, w, u, b, o],
+            params[out_row(n, c, u), o, 0],
+            params[out_row(n, c, u), o, 1],
+            params[out_row(n, c, u), o, 2],
+            bounds.zero_point,
+            bounds.low,
+            bounds.high,
+            x.dtype,
+        ),
+        "y",
+    )
 
 
 def _touched_rows(

@@ -78,7 +78,9 @@ def relax(
     """
     form = linear(part.min)
     if any(not isinstance(term, Var) for term, _ in form.terms):
-        form = linear(simplify(part.min, {**extents, **inner}))
+        # A loop of one iteration must not mix with others in f: it is always 0.
+        still: dict[Var, Expr] = {var: IntImm(0) for var, extent in inner.items() if extent == 1}
+        form = linear(simplify(substitute(part.min, still), {**extents, **inner}))
     parts = form.split(inner)
     if parts is not None:
         if not parts[0].terms:

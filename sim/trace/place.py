@@ -4,7 +4,6 @@ Input: a program or an artifact, and numbers. Output: layers, and places in exte
 region, tensor and coordinates.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +13,6 @@ from daedal.isa.artifact import Artifact, Layer
 from daedal.isa.program import Program
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import BASES, LoadMemory, Opcode, OutMemory, Unit
-from daedal.isa.tensor import TensorSpec
 from daedal.isa.transfer import transfer
 
 __all__ = ["Place", "behind_row", "in_memory", "layer_of"]
@@ -58,7 +56,7 @@ def in_memory(program: Program, base: int, offset_bytes: int) -> Place:
     """A byte of region `base`."""
     for spec in (*program.inputs, *program.outputs):
         if spec.base == base and 0 <= offset_bytes - spec.offset_bytes < spec.size_bytes:
-            element = _coordinates(spec, offset_bytes - spec.offset_bytes)
+            element = spec.element_at((offset_bytes - spec.offset_bytes) * 8 // spec.element_bits)
             return Place(BASES[base], offset_bytes, spec.name, element)
     return Place(BASES[base], offset_bytes)
 
@@ -92,10 +90,3 @@ def behind_row(
             place = in_memory(program, instruction.base, offset)
             return Place(place.region, offset, place.tensor, place.element, candidate)
     return None
-
-
-def _coordinates(spec: TensorSpec, offset_bytes: int) -> tuple[int, int, int, int]:
-    index = offset_bytes * 8 // spec.element_bits
-    assert index < math.prod(spec.blocked_shape), "the offset lies within the tensor"
-    nb, cb, h, w, b, c = (int(k) for k in np.unravel_index(index, spec.blocked_shape))
-    return nb * spec.batch + b, cb * spec.block + c, h, w

@@ -165,7 +165,7 @@ def test_tensors_round_trip(n: int, c: int, h: int, bits: int) -> None:
     assert len(data) == spec.size_bytes
     assert (unpack_tensor(spec, data) == values).all()
     if bits == 8:  # element (n, c, h, w) lies where the layout says
-        blocked = np.frombuffer(data, np.int8).reshape(spec.blocked_shape)
+        blocked = np.frombuffer(data, np.int8).reshape(spec.physical_shape)
         assert (
             blocked[(n - 1) // 2, (c - 1) // 16, h - 1, 2, (n - 1) % 2, (c - 1) % 16]
             == (values[n - 1, c - 1, h - 1, 2])

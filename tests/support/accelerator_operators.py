@@ -74,11 +74,12 @@ def conv_case(
     bounds: Bounds = BOUNDS,
     pad_value: int = 5,
     tile: ConvTile | None = None,
+    groups: int = 1,
 ) -> Case:
-    """Convolution of (NB, IB, H, W)."""
+    """Convolution of (NB, IB, H, W); with groups NB counts images times groups."""
     array, block = variant.array, variant.block
     x = _blocked(variant, "x", shape, array.block_in)
-    outs, ins = out_blocks * block // array.block_out, shape[1] * block // array.block_in
+    outs, ins = groups * out_blocks * block // array.block_out, shape[1] * block // array.block_in
     w_shape = (outs, ins, *kernel, array.block_out, array.block_in)
     w = te.placeholder(w_shape, element_dtype(array.weight_bits), "w")
     params = te.placeholder((outs, array.block_out, 3), "int64", "params")
@@ -91,6 +92,7 @@ def conv_case(
         dilations=dilations,
         pad_value=pad_value,
         bounds=bounds,
+        groups=groups,
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func([x, w, params], [y], "conv2d")

@@ -54,6 +54,9 @@ def import_gemm(context: ImportContext, node: OnnxNode) -> None:
 
 
 def import_matmul(context: ImportContext, node: OnnxNode) -> None:
-    """MatMul-1 to -13 of a matrix with constant weights."""
+    """MatMul-1 to -13: with constant weights a dense layer, else a product of two tensors."""
     operands = [context.operand(node, 0), context.operand(node, 1)]
+    if context.builder.is_computed(operands[1]):
+        context.emit(node, "matmul", operands)
+        return
     context.emit(node, "dense", operands, transposed=0)

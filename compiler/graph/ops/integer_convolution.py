@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
 from daedal.compiler.graph.ops.convolution import infer_conv2d_shape, infer_dense_shape
 from daedal.compiler.graph.ops.integer import (
     REQUANTIZE_ATTRS,
@@ -15,6 +16,7 @@ from daedal.compiler.graph.ops.integer import (
 )
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, register, whole
 from daedal.compiler.graph.ops.windows import convolve
+from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
 from daedal.compiler.graph.types import TensorType
 
 __all__ = ["Q_CONV2D", "Q_DENSE"]
@@ -26,30 +28,53 @@ def _infer_q_conv2d(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     shape = infer_conv2d_shape(x, w, attrs)
     assert w.dtype == "int8" and w.is_plain == x.is_plain, f"{x} meets weights {w}"
     check_params(params, shape[1], x, channels=True)
+    if isinstance(w.layout, RowStreamWeightLayout):
+        return TensorType(shape, x.dtype, _result_layout(x, w))
     return result_type(shape, x)
 
 
+def _result_layout(x: TensorType, w: TensorType) -> ActivationLayout:
+    """Layout of the result of a convolution over a stream."""
+    assert isinstance(x.layout, RowStreamLayout), f"{x} is not a stream"
+    assert isinstance(w.layout, RowStreamWeightLayout), f"{w} are not for a stream"
+    return ActivationLayout(x.layout.stream.batch, w.layout.block)
+
+
 def _evaluate_q_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
-    x, w, params = arrays
-    weights = types[1].layout.unpack(w).astype(np.float64)
+    x, kernel, params = arrays
+    weights = types[1].layout.unpack(kernel).astype(np.float64)
     per_channel = params.reshape(-1, 3)[:, None, None, :]
-    # Blocked depthwise weights have as many channels as the padded map, so have its groups.
-    grouped = whole(attrs, "groups") > 1
+    groups = whole(attrs, "groups")
 
     def evaluate(maps: Sequence[Array]) -> Array:
-        groups = maps[0].shape[1] // weights.shape[1] if grouped else 1
+        values = maps[0].astype(np.float64)
+        if isinstance(types[1].layout, DepthwiseLayout):
+            # They have as many channels as the padded map, so have its groups.
+            num_groups = len(weights)
+        else:
+            num_groups, values = groups, values[:, : groups * weights.shape[1]]
         acc = convolve(
-            maps[0].astype(np.float64),
+            values,
             weights,
             ints(attrs, "strides"),
             ints(attrs, "pads"),
             ints(attrs, "dilations"),
-            groups,
+            num_groups,
             whole(attrs, "pad_value"),
         )
+        # Channels that only fill a block sum up nothing.
+        missing = len(per_channel) - acc.shape[1]
+        acc = np.pad(acc, ((0, 0), (0, missing), (0, 0), (0, 0)))
         return requantize(acc.astype(np.int64), per_channel, attrs)
 
-    return on_padded_maps(evaluate, [x], types[0])
+    if not isinstance(types[0].layout, RowStreamLayout):
+        return on_padded_maps(evaluate, [x], types[0])
+    # Images that only fill the batch are packed like the others: all padding.
+    _, channels, h, w = types[0].shape
+    weights = weights[:, :channels]
+    shape = (x.shape[0] * x.shape[3], channels, h, w)
+    result = evaluate([types[0].layout.stream.unpack(x, shape)])
+    return _result_layout(types[0], types[1]).pack(result)
 
 
 def _infer_q_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:

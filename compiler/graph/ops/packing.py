@@ -1,14 +1,17 @@
 """Conversion between the plain and the blocked layout of activations; runs on the host."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 import numpy as np
 
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, require, whole
+from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
+from daedal.isa.row_stream import RowStream
 
-__all__ = ["PACK", "UNPACK"]
+__all__ = ["PACK", "PACK_STREAM", "UNPACK"]
 
 
 def _infer_pack(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -32,10 +35,28 @@ def _evaluate_pack(arrays: Sequence[Array], types: Sequence[TensorType], attrs: 
     return layout.pack(arrays[0])
 
 
+def _stream_layout(attrs: Attrs) -> RowStreamLayout:
+    return RowStreamLayout(RowStream(**{name: whole(attrs, name) for name in _STREAM_ATTRS}))
+
+
+def _infer_pack_stream(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    x = operands[0]
+    assert x.rank == 4 and x.is_plain and x.shape[1] <= whole(attrs, "channels"), f"{x}"
+    return x.with_layout(_stream_layout(attrs))
+
+
+def _evaluate_pack_stream(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    return _stream_layout(attrs).pack(arrays[0])
+
+
 def _evaluate_unpack(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
     n, c = types[0].shape[:2]
     return np.ascontiguousarray(types[0].layout.unpack(arrays[0])[:n, :c])
 
+
+_STREAM_ATTRS = tuple(field.name for field in fields(RowStream))
 
 PACK = register(
     OpDef(
@@ -45,6 +66,16 @@ PACK = register(
         _infer_pack,
         _evaluate_pack,
         doc="(N, C, H, W) into blocks of batch x block; lanes beyond N and C are zero",
+    )
+)
+PACK_STREAM = register(
+    OpDef(
+        "pack_stream",
+        ("x",),
+        dict.fromkeys(_STREAM_ATTRS, "int"),
+        _infer_pack_stream,
+        _evaluate_pack_stream,
+        doc="(N, C, H, W) into streams of pixels without gaps; all else is pad_value",
     )
 )
 UNPACK = register(

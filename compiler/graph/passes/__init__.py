@@ -1,22 +1,28 @@
 """Graph passes: functions from graph to graph, one per file; `compiler.pipeline` orders them."""
 
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.feed_matmul_maps import feed_matmul_maps
 from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_conv
 from daedal.compiler.graph.passes.fold_bias import fold_bias
 from daedal.compiler.graph.passes.fold_constants import fold_constants
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.partition import Partition, partition
+from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
 from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
+from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
 from daedal.compiler.graph.passes.to_blocked import to_blocked
 
 __all__ = [
     "Partition",
     "eliminate_dead_code",
+    "feed_matmul_maps",
     "flatten_dense_to_conv",
     "fold_bias",
     "fold_constants",
     "lower_qdq",
     "partition",
+    "rewrite_first_layer",
     "simplify_reshapes",
+    "simplify_transposes",
     "to_blocked",
 ]

@@ -12,6 +12,7 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.pooling import window_counts
+from daedal.compiler.graph.passes.matmul_rule import add_matmul
 from daedal.compiler.graph.passes.quantized_weights import find_weights, real_constant
 from daedal.compiler.graph.passes.requantization import (
     ADD_MULTIPLIER_BITS,
@@ -248,6 +249,21 @@ def _lower_dense(context: LoweringContext, node: Node, q: Quantization, output: 
     return context.builder.add("q_dense", operands, q.attrs, output=output, name=node.name)
 
 
+def _lower_matmul(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+    a, b = (_resolve(context, name) for name in node.inputs)
+    if a is None or b is None:
+        return None
+    return add_matmul(
+        context.builder,
+        node,
+        (a, b),
+        q,
+        output,
+        params=lambda biases, ratios: context.params(node, output, biases, ratios),
+        accumulator_bits=context.accumulator_bits,
+    )
+
+
 def _layer_operands(
     context: LoweringContext,
     node: Node,
@@ -304,6 +320,7 @@ _RULES: dict[str, _Rule] = {
     "conv2d": _lower_conv2d,
     "dense": _lower_dense,
     "dequantize": _lower_dequantize,
+    "matmul": _lower_matmul,
     "max_pool": _lower_max_pool,
     "reshape": _lower_moved,
     "transpose": _lower_moved,

@@ -12,6 +12,9 @@ __all__ = ["Partition", "partition"]
 _BORDER_OPS = ("dequantize", "pack", "quantize", "unpack")
 """What surrounds a host operator between integer layers; the error names the operator itself."""
 
+_REASONS = {"transpose": ": LOAD and STORE move whole rows and cannot transpose"}
+"""Why an operator cannot run on the accelerator, where that is not plain."""
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -91,12 +94,21 @@ def _refuse_detours(graph: Graph, on_accelerator: list[Node]) -> None:
             for name in reads_back:
                 if name in detour:
                     offender = detour[name]
+                    reason = _REASONS.get(offender.op, "")
                     raise ModelError(
                         "operators between integer layers must run on the accelerator, and this "
-                        f"one does not ({offender}); quantize it (QDQ), or compile a part of the "
-                        "model with --from and --to"
+                        f"one does not ({offender}{reason}); quantize it (QDQ), or compile a part "
+                        "of the model with --from and --to"
                     )
         elif reads_back:
             after.add(node.output)
             first = next((detour[name] for name in reads_back if name in detour), node)
-            detour[node.output] = node if first.op in _BORDER_OPS else first
+            detour[node.output] = node if _names_less(first, node) else first
+
+
+def _names_less(first: Node, later: Node) -> bool:
+    """Whether a detour is better named by a later node of it: borders say nothing, and a reshape
+    little."""
+    if first.op in _BORDER_OPS:
+        return True
+    return first.op == "reshape" and later.op not in _BORDER_OPS

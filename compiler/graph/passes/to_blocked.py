@@ -1,13 +1,12 @@
 """Puts the integer operators' tensors into the layouts of the accelerator."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.graph import Array, Attrs, Graph, Node
+from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout, Layout, WeightLayout
-from daedal.compiler.graph.ops.registry import get_op, ints
+from daedal.compiler.graph.ops.registry import get_op, ints, whole
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.errors import ModelError
 
@@ -28,8 +27,8 @@ def to_blocked(
     block_in, block_out, batch : shape of the variant's multiplier array. Activations are blocked
         by max(block_in, block_out).
     depthwise_taps : taps that a product of the depthwise modes takes at most; 0 where there are
-        none, else block_in == block_out. They keep convolutions with one channel per group; all
-        other groups become zeros in ungrouped weights.
+        none, else block_in == block_out. They keep convolutions with one channel per group; the
+        groups of all others are joined until they fill blocks of channels.
 
     Before::
 
@@ -82,9 +81,10 @@ class _Blocking:
                 "reshape it in the model"
             )
         *data, params = node.inputs
-        attrs = dict(node.attrs)
         if node.op == "q_conv2d":
-            operands = [self._as_blocked(data[0]), self._block_weights(node, attrs)]
+            operands = [self._as_blocked(data[0]), self._block_weights(node)]
+        elif node.op == "q_matmul":
+            operands = self._block_matmul(node)
         else:
             operands = [self._as_blocked(name) for name in data]
         operands.append(self._block_params(node, params))
@@ -92,8 +92,27 @@ class _Blocking:
         if name in self._graph.outputs:
             name = self._builder.fresh_name(f"{name}.blocked")
         self._blocked[node.output] = self._builder.add(
-            node.op, operands, attrs, output=name, name=node.name
+            node.op, operands, node.attrs, output=name, name=node.name
         )
+
+    def _block_matmul(self, node: Node) -> list[str]:
+        """Both maps, and a weight row of factors.
+
+        The rows of the second operand are weights as they lie in memory, if they are whole ones.
+        """
+        a, b, factor, _ = node.inputs
+        block, row = self._activations.block, (self._block_out, self._weights.block_in)
+        depth, columns = (self._graph.types[name].shape[1] for name in (a, node.output))
+        if depth % block or columns % block or row != (block, block) or self._activations.batch > 1:
+            raise ModelError(
+                "a product of two computed matrices must sum over whole blocks of channels and "
+                f"have as many columns, on an array without batch; it sums over {depth} and has "
+                f"{columns} columns, and the blocks are {row[1]} to {row[0]} with a batch of "
+                f"{self._activations.batch} ({node}); pad the matrices, or compile a part of the "
+                "model with --from and --to"
+            )
+        values = np.broadcast_to(self._graph.constant(factor), (1, *row))
+        return [self._as_blocked(a), self._as_blocked(b), self._define(factor, values)]
 
     def _as_blocked(self, name: str) -> str:
         if name not in self._blocked:
@@ -117,26 +136,25 @@ class _Blocking:
     def _is_plain(self, name: str) -> bool:
         return self._builder.is_defined(name) and self._builder.types[name].is_plain
 
-    def _block_weights(self, node: Node, attrs: dict[str, AttrValue]) -> str:
-        """Weights in their layout; sets `groups` to 1 where groups became zeros."""
+    def _block_weights(self, node: Node) -> str:
         name = node.inputs[1]
         values, type_ = self._graph.constant(name), self._graph.types[name]
-        groups = attrs["groups"]
-        assert isinstance(groups, int)
+        groups = whole(node.attrs, "groups")
         layout: Layout = self._weights
         if groups > 1:
             channels = self._graph.types[node.inputs[0]].shape[1]
             if self._depthwise_taps and type_.shape[:2] == (channels, 1):
-                layout = self._depthwise_layout((type_.shape[2], type_.shape[3]), attrs)
+                layout = self._depthwise_layout((type_.shape[2], type_.shape[3]), node.attrs)
             else:
-                values = _expand_groups(values, groups)
-                type_ = TensorType(values.shape, type_.dtype)
-                attrs["groups"] = 1
+                layout = GroupedWeightLayout(
+                    self._weights.block_out,
+                    self._weights.block_in,
+                    groups,
+                    (type_.shape[0], channels),
+                )
         return self._define(name, layout.pack(values), type_.with_layout(layout))
 
-    def _depthwise_layout(
-        self, kernel: tuple[int, int], attrs: Mapping[str, AttrValue]
-    ) -> DepthwiseLayout:
+    def _depthwise_layout(self, kernel: tuple[int, int], attrs: Attrs) -> DepthwiseLayout:
         """Several taps in a product where they are neighbours: in a row, not dilated."""
         together = kernel[1] > 1 and ints(attrs, "dilations")[1] == 1
         taps = self._depthwise_taps if together else 1
@@ -154,14 +172,3 @@ class _Blocking:
 
     def _define(self, name: str, array: Array, type_: TensorType | None = None) -> str:
         return self._builder.constant(self._builder.fresh_name(f"{name}.blocked"), array, type_)
-
-
-def _expand_groups(values: Array, groups: int) -> Array:
-    """(O, I/groups, KH, KW) into (O, I, KH, KW) with zeros between groups."""
-    o, per_group, kh, kw = values.shape
-    wide = np.zeros((o, per_group * groups, kh, kw), dtype=values.dtype)
-    outs = o // groups
-    for group in range(groups):
-        rows = slice(group * outs, (group + 1) * outs)
-        wide[rows, group * per_group : (group + 1) * per_group] = values[rows]
-    return wide

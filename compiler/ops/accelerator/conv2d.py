@@ -36,7 +36,12 @@ def schedule_conv2d(
     h_0, h_1 = sch.split(h, [None, tile.height])
     w_0, w_1 = sch.split(w, [None, tile.width])
     maps = (n, h_0, w_0)
-    outer = (oc_0, *maps, oc_1) if tile.group else (*maps, oc_0, oc_1)
+    if not tile.group:
+        outer = (*maps, oc_0, oc_1)
+    elif shape.groups > 1:
+        outer = (n, oc_0, h_0, w_0, oc_1)
+    else:
+        outer = (oc_0, *maps, oc_1)
     sch.reorder(*outer, thread, oc_2, h_1, w_1, u, b, o)
     sch.compute_at(y, thread)
     sch.compute_at(acc, thread)

@@ -26,7 +26,8 @@ INSTRUCTION_CYCLES = 4
 class ConvShape:
     """What the choice of tiles depends on: blocks of channels, the output map, the window.
 
-    A block of channels is `in_parts` input rows and `out_parts` accumulator rows per pixel.
+    A block of channels is `in_parts` input rows and `out_parts` accumulator rows per pixel. With
+    `groups` the batches are images times groups, and the blocks those of one group.
     """
 
     batches: int
@@ -39,6 +40,7 @@ class ConvShape:
     dilations: tuple[int, int]
     in_parts: int = 1
     out_parts: int = 1
+    groups: int = 1
 
     @classmethod
     def of(
@@ -65,6 +67,7 @@ class ConvShape:
             dilations,
             x.shape[4],
             out_parts,
+            w.shape[0] // (out_blocks * out_parts),
         )
 
     @property
@@ -177,7 +180,7 @@ def _fits(shape: ConvShape, tile: ConvTile, capacity: Capacity, copies: int) -> 
     else:
         inputs *= tile.in_blocks * copies
     if tile.group:
-        weights = tile.group * shape.in_blocks * (copies if counts.groups > 1 else 1)
+        weights = tile.group * shape.in_blocks * (copies if counts.weights > 1 else 1)
     else:
         weights = tile.out_blocks * tile.in_blocks * copies
     return inputs <= capacity.inp and weights * shape.weight_rows <= capacity.wgt
@@ -189,6 +192,7 @@ class _Counts:
     def __init__(self, shape: ConvShape, tile: ConvTile) -> None:
         self.maps = -(-shape.height // tile.height) * -(-shape.width // tile.width) * shape.batches
         self.groups = -(-shape.out_blocks // tile.group) if tile.group else 1
+        self.weights = self.groups * (shape.batches if shape.groups > 1 else 1)
         self.outs = -(-shape.out_blocks // tile.out_blocks)
         self.steps = -(-shape.in_blocks // tile.in_blocks)
 
@@ -221,14 +225,15 @@ class _Cost:
         rows = shape.input_rows(tile.height, tile.width)
         inputs = counts.maps * shape.in_blocks * rows * self._inp
         inputs *= counts.groups if tile.keep_inputs else counts.outs
-        weights = self._weight_beats * (1 if tile.group else counts.maps)
+        reloads = counts.weights // counts.groups if tile.group else counts.maps
+        weights = self._weight_beats * reloads
         beats = inputs + weights + self._vectors * self._out
         instructions = counts.maps * counts.outs * (3 * counts.steps + 2)
         if not self._overlap:
             waits = counts.maps * counts.outs * (counts.steps + 2) * TRANSFER_CYCLES
             return beats + self._products + self._vectors * self._vector_cycles + waits
         passes = counts.maps * counts.groups
-        first_beats = inputs / passes + weights / (counts.groups if tile.group else passes)
+        first_beats = inputs / passes + weights / (counts.weights if tile.group else passes)
         first_products = self._products / passes
         begin = rows * self._inp + tile.out_blocks * shape.weight_rows * self._wgt
         last = tile.out_blocks * shape.out_parts * tile.height * tile.width

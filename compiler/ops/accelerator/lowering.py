@@ -1,20 +1,26 @@
 """From an integer node of a blocked graph to its scheduled function, by operator."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
+from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
 from daedal.compiler.graph.ops.integer_pooling import divisor_indices
+from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv_tile import ConvShape
 from daedal.compiler.ops.accelerator.depthwise import schedule_depthwise
 from daedal.compiler.ops.accelerator.depthwise_shape import DepthwiseShape
+from daedal.compiler.ops.accelerator.lower_stream import lower_stream_conv2d
+from daedal.compiler.ops.accelerator.matmul import schedule_matmul
 from daedal.compiler.ops.accelerator.vector import (
     schedule_add,
     schedule_pool,
@@ -23,6 +29,7 @@ from daedal.compiler.ops.accelerator.vector import (
 from daedal.compiler.ops.conv2d import conv2d
 from daedal.compiler.ops.depthwise import depthwise_conv2d
 from daedal.compiler.ops.elementwise import add
+from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.ops.pooling import avg_pool, max_pool
 from daedal.compiler.ops.requantize import Bounds, requantize
 from daedal.compiler.schedule.schedule import Schedule
@@ -34,11 +41,13 @@ __all__ = ["LoweredNode", "lower_node", "multiplications"]
 
 @dataclass(frozen=True)
 class LoweredNode:
-    """A node's schedule, and the graph's tensor behind each parameter of its function."""
+    """A node's schedule, the graph's tensor behind each parameter of its function, and how those
+    parameters lie in their tensors that are not dense."""
 
     node: Node
     schedule: Schedule
     tensors: dict[str, str]
+    views: dict[str, MemoryView] = field(default_factory=dict)
 
 
 def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
@@ -51,19 +60,28 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
         blocks.
     """
     names, build = _LOWERINGS[node.op]
+    tensors = dict(zip((*names, "y"), (*node.inputs, node.output), strict=True))
+    if isinstance(graph.types[node.inputs[0]].layout, RowStreamLayout):
+        schedule, views = lower_stream_conv2d(graph, node, variant, _bounds(node))
+        return LoweredNode(node, schedule, tensors, views)
     layout = graph.types[node.inputs[1]].layout
     if isinstance(layout, DepthwiseLayout):
         build = partial(_depthwise, kernel_width=layout.kernel[1])
-    lanes = variant.array.block_in if node.op == "q_conv2d" else variant.array.block_out
+    lanes = variant.array.block_in if node.op in _PRODUCTS else variant.array.block_out
+    groups = _dense_parts(graph, node)
+    if groups > 1:
+        build = partial(_conv2d, groups=groups)
     operands = []
     for name, tensor in zip(names, node.inputs, strict=True):
         kind = graph.types[tensor]
         is_map = isinstance(kind.layout, ActivationLayout)
         shape = map_shape(kind, lanes, variant) if is_map else kind.physical_shape
+        if is_map and groups > 1:
+            shape = (shape[0] * groups, shape[1] // groups, *shape[2:])
+        if node.op == "q_matmul" and name == "b":
+            shape = matmul_rows(shape, variant)
         operands.append(te.placeholder(shape, kind.dtype, name))
-    schedule = build(operands, node, variant)
-    tensors = dict(zip((*names, "y"), (*node.inputs, node.output), strict=True))
-    return LoweredNode(node, schedule, tensors)
+    return LoweredNode(node, build(operands, node, variant), tensors)
 
 
 def map_shape(kind: TensorType, lanes: int, variant: Variant) -> tuple[int, ...]:
@@ -84,10 +102,18 @@ def map_shape(kind: TensorType, lanes: int, variant: Variant) -> tuple[int, ...]
     return (*outer, block // lanes, batch, lanes)
 
 
+def _dense_parts(graph: Graph, node: Node) -> int:
+    """Dense convolutions side by side that a grouped one is; their maps follow each other."""
+    layout = graph.types[node.inputs[1]].layout if node.op == "q_conv2d" else None
+    return layout.parts if isinstance(layout, GroupedWeightLayout) else 1
+
+
 def multiplications(graph: Graph, node: Node) -> int:
     """Multiply-accumulates of a layer by its logical shapes; 0 where GEMM is not used."""
-    if node.op != "q_conv2d":
+    if node.op not in _PRODUCTS:
         return 0
+    if node.op == "q_matmul":
+        return graph.types[node.output].num_elements * graph.types[node.inputs[0]].shape[1]
     n, o, h, w = graph.types[node.output].shape
     _, i, kh, kw = graph.types[node.inputs[1]].shape
     return n * o * h * w * i * kh * kw
@@ -102,8 +128,7 @@ def _pair(node: Node, name: str) -> tuple[int, int]:
     return first, second
 
 
-def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
-    assert whole(node.attrs, "groups") == 1, "groups are dense or depthwise (to_blocked)"
+def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant, groups: int = 1) -> Schedule:
     x, w, params = operands
     strides, dilations = _pair(node, "strides"), _pair(node, "dilations")
     y = conv2d(
@@ -115,6 +140,7 @@ def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
         dilations=dilations,
         pad_value=whole(node.attrs, "pad_value"),
         bounds=_bounds(node),
+        groups=groups,
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func(operands, [y], node.output)
@@ -142,6 +168,37 @@ def _depthwise(
     func = te.create_prim_func(operands, [y], node.output)
     shape = DepthwiseShape.of(x, w, y, strides=strides, dilations=dilations, pads=(top, left))
     return schedule_depthwise(func, shape, variant)
+
+
+def matmul_rows(shape: tuple[int, ...], variant: Variant) -> tuple[int, ...]:
+    """(NB, CB, rows / block_out, block_out, block_in): the pixels of a map as weight rows.
+
+    Raises
+    ------
+    ScheduleError
+        The variant's weights have other bits than its inputs.
+    """
+    array = variant.array
+    if array.weight_bits != array.input_bits:
+        raise ScheduleError(
+            "a product of two computed matrices needs weights as wide as inputs, not "
+            f"{array.weight_bits} and {array.input_bits} bits (variant {variant.name!r}); choose "
+            "another one"
+        )
+    images, blocks, height, width, _, _, lanes = shape
+    return (images, blocks, height * width // array.block_out, array.block_out, lanes)
+
+
+def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    _, num_rows = correction(whole(node.attrs, "zero_point_b"))
+    y = matmul(
+        *operands,
+        num_rows=num_rows,
+        column=correction(whole(node.attrs, "zero_point_a")),
+        bounds=_bounds(node),
+        accumulator=accumulator_dtype(variant),
+    )
+    return schedule_matmul(te.create_prim_func(operands, [y], node.output), variant)
 
 
 def _add(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
@@ -191,10 +248,14 @@ def _requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> Sche
     return schedule_requantize(te.create_prim_func(operands, [y], node.output), variant)
 
 
+_PRODUCTS = ("q_conv2d", "q_matmul")
+"""Operators of the GEMM core: their inputs are vectors of its block_in channels."""
+
 _Builder = Callable[[list[te.Tensor], Node, Variant], Schedule]
 
 _LOWERINGS: dict[str, tuple[tuple[str, ...], _Builder]] = {
     "q_conv2d": (("x", "w", "params"), _conv2d),
+    "q_matmul": (("a", "b", "factor", "params"), _matmul),
     "q_add": (("a", "b", "params"), _add),
     "q_max_pool": (("x", "params"), _max_pool),
     "q_avg_pool": (("x", "params"), _avg_pool),

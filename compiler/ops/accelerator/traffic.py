@@ -10,6 +10,7 @@ from math import prod
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.registry import ints
+from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.isa.variant import Variant
 
 __all__ = ["PARAMETER_BYTES", "bytes_once", "rows_touched"]
@@ -42,7 +43,7 @@ def bytes_once(graph: Graph, node: Node, variant: Variant) -> int:
     bits = prod(output) * array.output_bits
     for name in node.inputs[:-1]:
         kind = graph.types[name]
-        if not isinstance(kind.layout, ActivationLayout):
+        if not isinstance(kind.layout, ActivationLayout | RowStreamLayout):
             bits += prod(kind.shape) * array.weight_bits
             continue
         n, c, h, w = kind.shape

@@ -46,6 +46,33 @@ def test_conv2d(variant, shape, out_blocks, kernel, strides, pads, dilations, se
     case.check()
 
 
+@settings(max_examples=8)
+@given(
+    variants,
+    st.tuples(st.integers(1, 2), st.integers(2, 3)),
+    st.tuples(st.integers(1, 2), st.integers(1, 4), st.integers(1, 4)),
+    st.integers(1, 2),
+    st.integers(1, 2),
+    st.integers(1, 2),
+    seeds,
+)
+def test_grouped_conv2d(variant, images_groups, shape, out_blocks, kernel, stride, seed):
+    """Dense convolutions side by side, each with weights and parameters of its own."""
+    images, groups = images_groups
+    blocks, height, width = shape
+    case = conv_case(
+        variant,
+        np.random.default_rng(seed),
+        (images * groups, blocks, height, width),
+        out_blocks,
+        (kernel, kernel),
+        (stride, 1),
+        (0, 1, 1, 0) if kernel == 2 else (0, 0, 0, 0),
+        groups=groups,
+    )
+    case.check()
+
+
 @pytest.mark.parametrize(
     ("shape", "out_blocks", "kernel", "strides", "pads"),
     [

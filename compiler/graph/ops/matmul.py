@@ -1,0 +1,115 @@
+"""Products of two matrices that are both computed at run time: float as imported, and integer."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.ops.integer import (
+    REQUANTIZE_ATTRS,
+    check_activation,
+    check_params,
+    requantize,
+    result_type,
+)
+from daedal.compiler.graph.ops.registry import (
+    Array,
+    Attrs,
+    OpDef,
+    register,
+    require,
+    require_float,
+    whole,
+)
+from daedal.compiler.graph.types import TensorType
+
+__all__ = ["MATMUL", "Q_MATMUL", "correction"]
+
+
+def correction(zero_point: int) -> tuple[int, int]:
+    """How to subtract products with a zero point: a factor that int8 holds, and how often to add
+    products with it. It is minus the zero point once, but 64 twice for 128."""
+    if zero_point == 0:
+        return 0, 0
+    return (-zero_point, 1) if zero_point > -128 else (64, 2)
+
+
+def _infer_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    require_float(operands)
+    a, b = operands
+    require(
+        a.rank >= 2 and b.rank >= 2 and a.shape[-1] == b.shape[-2],
+        f"operands of a matrix product must be matrices (..., M, K) and (..., K, N), not {a} and "
+        f"{b}; repair the model",
+    )
+    try:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        batch = None
+    require(
+        batch is not None,
+        f"matrices of a product must have batch dimensions that broadcast, not {a} and {b}; "
+        "repair the model",
+    )
+    return TensorType((*(batch or ()), a.shape[-2], b.shape[-1]), "float32")
+
+
+def _evaluate_matmul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    return np.asarray(np.matmul(arrays[0], arrays[1]))
+
+
+def _infer_q_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    a, b, _, params = operands
+    for operand in (a, b):
+        check_activation(operand)
+    require(
+        a.rank == b.rank == 4 and a.shape[:2] == b.shape[:2] and a.layout == b.layout,
+        f"maps of an integer matrix product must have the same images and channels, not {a} and "
+        f"{b}; repair the model",
+    )
+    check_params(params, 1, a, channels=False)
+    return result_type((a.shape[0], b.shape[2] * b.shape[3], *a.shape[2:]), a)
+
+
+def _evaluate_q_matmul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    a, b, _, params = arrays
+    layout = types[0].layout
+    if isinstance(layout, ActivationLayout):
+        a, b = (layout.unpack(array) for array in (a, b))
+    left = a.astype(np.int64) - whole(attrs, "zero_point_a")
+    right = b.astype(np.int64) - whole(attrs, "zero_point_b")
+    # Float64 is exact: a sum that the machine holds has 31 bits.
+    sums = np.einsum("ikm,ikn->inm", *(_pixels(maps) for maps in (left, right)))
+    # What the products with constants leave over is in the parameters' bias.
+    sums -= a.shape[1] * whole(attrs, "zero_point_a") * whole(attrs, "zero_point_b")
+    acc = sums.astype(np.int64).reshape(*sums.shape[:2], *a.shape[2:])
+    return np.ascontiguousarray(layout.pack(requantize(acc, params.reshape(-1, 3)[0], attrs)))
+
+
+def _pixels(maps: Array) -> Array:
+    """(N, C, H, W) as float64 (N, C, H * W)."""
+    return maps.reshape(*maps.shape[:2], -1).astype(np.float64)
+
+
+MATMUL = register(
+    OpDef(
+        "matmul",
+        ("a", "b"),
+        {},
+        _infer_matmul,
+        _evaluate_matmul,
+        doc="float product of two computed matrices, with batches",
+    )
+)
+Q_MATMUL = register(
+    OpDef(
+        "q_matmul",
+        ("a", "b", "factor", "params"),
+        {"zero_point_a": "int", "zero_point_b": "int", **REQUANTIZE_ATTRS},
+        _infer_q_matmul,
+        _evaluate_q_matmul,
+        on_accelerator=True,
+        doc="integer product of every pixel of a with every pixel of b, a channel of the result; "
+        "factor corrects for b's zero point",
+    )
+)

@@ -1,0 +1,199 @@
+"""Lets a first layer of few channels take several taps of its window in one product."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.layout import WeightLayout
+from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.stream_layout import RowStreamWeightLayout
+from daedal.compiler.graph.types import TensorType
+from daedal.isa.row_stream import RowStream
+from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.variant import Variant
+
+__all__ = ["rewrite_first_layer"]
+
+HOST_GROWTH = (16, 12)
+"""What the host may write of an image, as a share of its size: replication is LOAD's work. Where
+no candidate keeps to it (the pads of small images weigh much), the smallest is the limit."""
+
+
+def rewrite_first_layer(graph: Graph, variant: Variant) -> Graph:
+    """Feed convolutions of the host's images with streams of pixels instead of blocks. Exact.
+
+    Three channels would leave 13 of 16 lanes to zeros. The host leaves out those lanes when it
+    permutes the image, and rows of the image that a stride joins lie interleaved (space to depth);
+    LOAD reads the stream from every beat on, so that a window begins at a row of the scratchpad or
+    a few elements later, for which there are weights of their own. The numbers of interleaved rows
+    and of channels are those with the fewest cycles, of multiplying or of moving bytes.
+
+    Before::
+
+        x.blocked = pack(x) batch=1 block=16              # int8[1,3,224,224]:NCHW1n16c
+        y = q_conv2d(x.blocked, w.blocked, p.blocked) ...
+
+    After::
+
+        x.stream = pack_stream(x) channels=3 group_rows=2 ...
+        y = q_conv2d(x.stream, w.stream, p.blocked) ...
+
+    Convolutions with groups or dilations, and images that something else reads too, stay.
+    """
+    chosen: dict[str, _Candidate] = {}
+    for node in graph.nodes:
+        found = _choose(graph, node, variant)
+        if found is not None:
+            chosen[node.inputs[0]] = found
+    builder = GraphBuilder(graph.name, graph)
+    builder.copy_inputs()
+    streams: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.op == "pack" and node.output in chosen:
+            streams[node.output] = _add_stream(builder, node, chosen[node.output].stream)
+        elif node.op == "q_conv2d" and node.inputs[0] in streams:
+            x, w, params = node.inputs
+            weights = _add_weights(graph, builder, w, chosen[x].weights)
+            builder.copy_node(node, [streams[x], weights, params])
+        else:
+            builder.copy_node(node)
+    return builder.finish(graph.outputs)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """One way to hold image and weights, and what it costs."""
+
+    stream: RowStream
+    weights: RowStreamWeightLayout
+    products: int
+    load_beats: int
+    image_elements: int
+
+    @property
+    def cost(self) -> tuple[int, int, int]:
+        """Cycles, then weights, then instructions."""
+        cycles = max(self.products, self.load_beats)
+        return (cycles, self.weights.phases, self.weights.period)
+
+
+def _choose(graph: Graph, node: Node, variant: Variant) -> _Candidate | None:
+    """The best way to feed a convolution that reads an image of the host, or None."""
+    if node.op != "q_conv2d" or not _applies(graph, node):
+        return None
+    image = graph.types[graph.producers[node.inputs[0]].inputs[0]]
+    plain = _blocked_products(graph, node)
+    found = [
+        item
+        for item in _candidates(graph, node, image, variant)
+        if _fits(item, graph.types[node.output], variant) and item.products < plain
+    ]
+    sizes = [item.image_elements for item in found]
+    most, least = HOST_GROWTH
+    limit = max(image.num_elements * most // least, min(sizes, default=0))
+    small = [item for item in found if item.image_elements <= limit]
+    return min(small, key=lambda item: item.cost, default=None)
+
+
+def _applies(graph: Graph, node: Node) -> bool:
+    x, w, _ = node.inputs
+    producer = graph.producers.get(x)
+    return (
+        producer is not None
+        and producer.op == "pack"
+        and len(graph.users[x]) == 1
+        and x not in graph.outputs
+        and isinstance(graph.types[w].layout, WeightLayout)
+        and whole(node.attrs, "groups") == 1
+        and ints(node.attrs, "dilations") == (1, 1)
+    )
+
+
+def _blocked_products(graph: Graph, node: Node) -> int:
+    """Products of the layer as it is: a block of channels for every tap."""
+    outs, ins, kh, kw, _, _ = graph.types[node.inputs[1]].physical_shape
+    n, _, height, width, _, _ = graph.types[node.output].physical_shape
+    return n * height * width * outs * ins * kh * kw
+
+
+def _candidates(
+    graph: Graph, node: Node, image: TensorType, variant: Variant
+) -> Iterator[_Candidate]:
+    array = variant.array
+    top, left, _, _ = ints(node.attrs, "pads")
+    down, stride = ints(node.attrs, "strides")
+    kernel = graph.types[node.inputs[1]].shape[2:]
+    blocks, out_blocks, height, width, _, block = graph.types[node.output].physical_shape
+    beat = _vector_step(variant)
+    for group_rows in (rows for rows in range(1, down + 1) if down % rows == 0):
+        for channels in range(image.shape[1], array.block_in + 1):
+            weights = RowStreamWeightLayout(
+                block_out=array.block_out,
+                lanes=array.block_in,
+                block=block,
+                channels=channels,
+                group_rows=group_rows,
+                stride=stride,
+                beat=beat,
+                kernel=(kernel[0], kernel[1]),
+            )
+            stream = RowStream(
+                batch=array.batch,
+                lanes=array.block_in,
+                channels=channels,
+                group_rows=group_rows,
+                pad_top=top % group_rows,
+                pad_left=left,
+                num_rows=weights.stream_rows(width),
+                pad_value=whole(node.attrs, "pad_value"),
+            )
+            _, groups, num_rows, batch, lanes = stream.physical_shape(image.shape)
+            parts = block // array.block_out
+            vectors = blocks * out_blocks * parts * height * width
+            planes = array.block_in // beat
+            row_beats = scratchpads(variant)[Memory.INP].row_beats(variant)
+            yield _Candidate(
+                stream,
+                weights,
+                products=vectors * weights.groups * weights.vectors,
+                load_beats=blocks * planes * groups * num_rows * row_beats,
+                image_elements=blocks * groups * num_rows * batch * lanes,
+            )
+
+
+def _vector_step(variant: Variant) -> int:
+    """Elements at whose multiples LOAD can begin a row: a beat of the bus, or a whole row."""
+    array, beat = variant.array, variant.bus_bytes * 8 // variant.array.input_bits
+    return beat if array.batch == 1 and beat < array.block_in else array.block_in
+
+
+def _fits(item: _Candidate, output: TensorType, variant: Variant) -> bool:
+    """Whether one block of outputs and one period of windows fit the scratchpads."""
+    weights, pads = item.weights, scratchpads(variant)
+    planes = weights.lanes // weights.beat
+    windows = min(weights.period, output.shape[3])
+    parts = weights.block // weights.block_out
+    rows = planes * weights.groups * weights.stream_rows(windows)
+    weight_rows = parts * weights.phases * weights.groups * weights.vectors
+    return (
+        rows <= pads[Memory.INP].depth_rows
+        and weight_rows <= pads[Memory.WGT].depth_rows
+        and parts * windows <= min(pads[Memory.ACC].depth_rows, pads[Memory.OUT].depth_rows)
+    )
+
+
+def _add_stream(builder: GraphBuilder, node: Node, stream: RowStream) -> str:
+    attrs = {field.name: getattr(stream, field.name) for field in fields(stream)}
+    name = builder.fresh_name(f"{node.inputs[0]}.stream")
+    return builder.add("pack_stream", node.inputs, attrs, output=name)
+
+
+def _add_weights(
+    graph: Graph, builder: GraphBuilder, name: str, layout: RowStreamWeightLayout
+) -> str:
+    kind = graph.types[name]
+    outs, ins = kind.shape[:2]
+    logical = kind.layout.unpack(graph.constant(name))[:outs, :ins]
+    fresh = builder.fresh_name(f"{name.removesuffix('.blocked')}.stream")
+    return builder.constant(fresh, layout.pack(logical), kind.with_layout(layout))

@@ -1,0 +1,63 @@
+"""Replaces chains of reshapes and transposes that leave all elements in their order."""
+
+import numpy as np
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.ops.registry import get_op
+
+__all__ = ["simplify_transposes"]
+
+_VIEWS = ("reshape", "transpose")
+
+
+def simplify_transposes(graph: Graph) -> Graph:
+    """Turn a transpose into a reshape of where its chain began, if no element moves. Exact.
+
+    What nothing reads any more is left to `eliminate_dead_code`.
+
+    Before::
+
+        b = reshape(a) shape=1,64,49        # a: int8[1,64,7,7]
+        c = transpose(b) order=0,2,1
+        d = transpose(c) order=0,2,1
+
+    After::
+
+        d = reshape(a) shape=1,64,49
+    """
+    builder = GraphBuilder(graph.name, graph)
+    builder.copy_inputs()
+    for node in graph.nodes:
+        root = _root_in_order(graph, node) if node.op in _VIEWS else None
+        if root is None:
+            builder.copy_node(node)
+        else:
+            shape = graph.types[node.output].shape
+            builder.add("reshape", [root], {"shape": shape}, output=node.output, name=node.name)
+    return builder.finish(graph.outputs)
+
+
+def _root_in_order(graph: Graph, node: Node) -> str | None:
+    """The first tensor of the longest chain, with a transpose in it, that keeps the order."""
+    chain: list[Node] = []
+    found = None
+    current: Node | None = node
+    while current is not None and current.op in _VIEWS:
+        chain.append(current)
+        root = current.inputs[0]
+        if current.op == "transpose" and _keeps_order(graph, chain, root):
+            found = root
+        current = graph.producers.get(root)
+    return found
+
+
+def _keeps_order(graph: Graph, chain: list[Node], root: str) -> bool:
+    """Whether the chain (last node first) only reshapes `root`: seen by moving numbers."""
+    kind = graph.types[root]
+    start = np.arange(kind.num_elements, dtype=np.int32)
+    value: Array = start.reshape(kind.shape)
+    for node in reversed(chain):
+        types = [graph.types[node.inputs[0]]]
+        value = get_op(node.op).evaluate([value], types, node.attrs)
+    return np.array_equal(value.reshape(-1), start)

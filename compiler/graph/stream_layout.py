@@ -1,0 +1,139 @@
+"""Layouts of a convolution over few channels: pixels without gaps, and weights to match.
+
+One product takes `lanes` elements of the stream of a group of rows (`daedal.isa.row_stream`), which
+are several taps of the window at once. The window of the next output begins `step` elements later,
+that of the one below in another group. Vectors begin at beats of the bus, windows between them, so
+there are as many weights as there are distances from a beat to a window (phases).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from daedal.compiler.graph.layout import Array, Layout
+from daedal.isa.row_stream import RowStream
+
+__all__ = ["RowStreamLayout", "RowStreamWeightLayout"]
+
+
+@dataclass(frozen=True)
+class RowStreamLayout(Layout):
+    """A map as `RowStream` holds it; `unpack` has images that fill the batch, and all channels."""
+
+    stream: RowStream
+
+    def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return self.stream.physical_shape(shape)
+
+    def pack(self, array: Array) -> Array:
+        return self.stream.pack(array)
+
+    def __str__(self) -> str:
+        stream = self.stream
+        return f"N{stream.group_rows}h{stream.channels}c{stream.batch}n{stream.lanes}s"
+
+
+@dataclass(frozen=True)
+class RowStreamWeightLayout(Layout):
+    """Logical (O, I, KH, KW) held as (OB, phases, groups, vectors, block_out, lanes).
+
+    Parameters
+    ----------
+    block_out, lanes : one scratchpad row; O is padded with zeros to a multiple of `block`.
+    block : channels of a block of the output in memory.
+    channels, group_rows : of the stream that the window slides over.
+    stride : columns from one window to the next.
+    beat : elements at whose multiples a vector may begin; it divides `lanes`.
+    kernel : (KH, KW).
+    """
+
+    block_out: int
+    lanes: int
+    block: int
+    channels: int
+    group_rows: int
+    stride: int
+    beat: int
+    kernel: tuple[int, int]
+
+    @property
+    def step(self) -> int:
+        """Elements from one window to the next."""
+        return self.stride * self.group_rows * self.channels
+
+    @property
+    def phases(self) -> int:
+        """Windows until one begins at a beat again."""
+        return self.beat // math.gcd(self.step, self.beat)
+
+    @property
+    def period(self) -> int:
+        """Windows until one begins at a scratchpad row again."""
+        return self.lanes // math.gcd(self.step, self.lanes)
+
+    @property
+    def groups(self) -> int:
+        """Groups of rows under a window."""
+        return -(-self.kernel[0] // self.group_rows)
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that cover a window in one group, wherever it begins."""
+        length = self.kernel[1] * self.group_rows * self.channels
+        offsets = [phase * self.step % self.beat for phase in range(self.phases)]
+        return max(-(-(offset + length) // self.lanes) for offset in offsets)
+
+    def stream_rows(self, num_windows: int) -> int:
+        """Scratchpad rows of a stream that `num_windows` windows read, the first at its start."""
+        planes = self.lanes // self.beat
+        first = (num_windows - 1) * self.step // self.lanes
+        return first + self.vectors + (planes > 1)
+
+    def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        outs = -(-shape[0] // self.block) * self.block // self.block_out
+        return (outs, self.phases, self.groups, self.vectors, self.block_out, self.lanes)
+
+    def pack(self, array: Array) -> Array:
+        outs, phases, groups, vectors, block_out, lanes = self.physical_shape(array.shape)
+        size = vectors * lanes
+        streams = np.zeros((outs * block_out, phases, groups, size), dtype=array.dtype)
+        for phase, group, line, first in self._lines():
+            taps = array[:, :, group * self.group_rows + line]
+            # Column after column, at a distance of a group's rows, the channels of each in a run.
+            for column in range(self.kernel[1]):
+                at = first + column * self.group_rows * self.channels
+                streams[: len(array), phase, group, at : at + array.shape[1]] = taps[..., column]
+        split = streams.reshape(outs, block_out, phases, groups, vectors, lanes)
+        return np.ascontiguousarray(split.transpose(0, 2, 3, 4, 1, 5))
+
+    def unpack(self, array: Array) -> Array:
+        outs, phases, groups, vectors, block_out, lanes = array.shape
+        streams = array.transpose(0, 4, 1, 2, 3, 5).reshape(
+            outs * block_out, phases, groups, vectors * lanes
+        )
+        shape = (outs * block_out, self.channels, *self.kernel)
+        logical = np.zeros(shape, dtype=array.dtype)
+        for phase, group, line, first in self._lines():
+            if phase == 0:
+                for column in range(self.kernel[1]):
+                    at = first + column * self.group_rows * self.channels
+                    run = streams[:, phase, group, at : at + self.channels]
+                    logical[:, :, group * self.group_rows + line, column] = run
+        return logical
+
+    def _lines(self) -> list[tuple[int, int, int, int]]:
+        """(phase, group, row in it, element where that row's first tap is)."""
+        return [
+            (
+                phase,
+                row // self.group_rows,
+                row % self.group_rows,
+                phase * self.step % self.beat + row % self.group_rows * self.channels,
+            )
+            for phase in range(self.phases)
+            for row in range(self.kernel[0])
+        ]
+
+    def __str__(self) -> str:
+        return f"OHW{self.phases}p{self.block_out}o{self.lanes}s"

@@ -1,0 +1,83 @@
+"""Two-dimensional integer convolution over few channels: a vector holds several taps.
+
+The map is held as streams (`daedal.isa.row_stream`); the weights as
+`daedal.compiler.graph.stream_layout` says.
+"""
+
+from dataclasses import dataclass
+
+from daedal.compiler import te
+from daedal.compiler.ops.requantize import Bounds, requantized
+
+__all__ = ["StreamWindow", "conv2d_stream"]
+
+
+@dataclass(frozen=True)
+class StreamWindow:
+    """How a window moves over streams.
+
+    Parameters
+    ----------
+    step : elements of the stream from one window to the next.
+    beat : elements at whose multiples a vector may begin; it divides the lanes.
+    groups_down : groups of rows from one window to the one below.
+    pad_groups : groups of padding above the first one.
+    extent : windows in a column, and in a row.
+    """
+
+    step: int
+    beat: int
+    groups_down: int
+    pad_groups: int
+    extent: tuple[int, int]
+
+
+def conv2d_stream(
+    x: te.Tensor,
+    w: te.Tensor,
+    params: te.Tensor,
+    *,
+    window: StreamWindow,
+    parts: int,
+    pad_value: int,
+    bounds: Bounds,
+    accumulator: str = "int32",
+) -> te.Tensor:
+    """Convolution and requantization.
+
+    Parameters
+    ----------
+    x : (NB, planes, groups, rows, batch, lanes); plane p is the streams from beat p on, so that
+        every vector that begins at a beat is a row of one plane.
+    w : (OB, phases, KG, vectors, block_out, lanes).
+    params : (OB, block_out, 3) int64: bias, multiplier, shift of each output channel.
+    parts : output vectors to a block of channels.
+    pad_value : what groups outside x hold.
+
+    Returns
+    -------
+    (NB, OB / parts, OH, OW, parts, batch, block_out); the accumulators before it are ``acc``.
+    """
+    nb, planes, _, _, batch, lanes = x.shape
+    ob, phases, groups, vectors, block_out, _ = w.shape
+    oh, ow = window.extent
+    g, j = te.reduce_axis(groups, "g"), te.reduce_axis(vectors, "j")
+    i = te.reduce_axis(lanes, "i")
+    source = x.padded(pad_value)
+    acc = te.compute(
+        (nb, ob // parts, oh, ow, parts, batch, block_out),
+        lambda n, oc, h, v, u, b, o: te.sum(
+            source[
+                n,
+                v * window.step // window.beat % planes,
+                h * window.groups_down + g - window.pad_groups,
+                v * window.step // lanes + j,
+                b,
+                i,
+            ].astype(accumulator)
+            * w[oc * parts + u, v % phases, g, j, o, i].astype(accumulator),
+            [g, j, i],
+        ),
+        "acc",
+    )
+    return requantized(acc, params, bounds, x.dtype)

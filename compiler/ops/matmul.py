@@ -1,0 +1,117 @@
+"""Product of two matrices that are both computed at run time, on blocked tensors.
+
+The rows of the second one serve as weights: one weight row of the machine is `block_out` pixels of
+a channel block, which lie behind each other in memory.
+"""
+
+from daedal.compiler import te
+from daedal.compiler.ops.requantize import Bounds, requantized
+
+__all__ = ["matmul"]
+
+
+def matmul(
+    a: te.Tensor,
+    b: te.Tensor,
+    factor: te.Tensor,
+    params: te.Tensor,
+    *,
+    num_rows: int,
+    column: tuple[int, int],
+    bounds: Bounds,
+    accumulator: str = "int32",
+) -> te.Tensor:
+    """``requantize(sum over k of (a[m, k] - za) * (b[n, k] - zb))``, with m pixels of a map.
+
+    ``sum a*b - zb * sum a - za * sum b + K*za*zb``: the sums over one operand are products with
+    constants, made once for each row of it, and added to all accumulators that they concern; the
+    last term is for the caller to put into the bias.
+
+    Parameters
+    ----------
+    a : (NB, KB, H, W, 1, 1, block_in); K = KB * block_in channels are summed over.
+    b : (NB, KB, OB, block_out, block_in); OB * block_out rows are the channels of the result.
+    factor : (1, block_out, block_in), all equal; `num_rows` of it make minus zb.
+    params : (1, block_out, 3) int64: one bias, multiplier and shift.
+    num_rows : how often the sums of rows of a times factor are added.
+    column : an element, and how often the sums of rows of b times it are added: minus za in all.
+
+    Returns
+    -------
+    (NB, OB, H, W, 1, 1, block_out). On the way: ``left`` and ``right``, the operands on chip;
+    ``product``; ``rows`` and ``cols`` (with ``constant``, what it multiplies) where needed;
+    ``total0``, ``total1``, ... with these added.
+    """
+    nb, kb, height, width, _, batch, block_in = a.shape
+    _, _, ob, block_out, _ = b.shape
+    shape = (nb, ob, height, width, 1, batch, block_out)
+    k, i = te.reduce_axis(kb, "k"), te.reduce_axis(block_in, "i")
+    left = te.compute(a.shape, lambda n, c, h, w, u, m, e: a[n, c, h, w, u, m, e], "left")
+    right = te.compute(b.shape, lambda n, c, r, o, e: b[n, c, r, o, e], "right")
+    total = te.compute(
+        shape,
+        lambda n, oc, h, w, u, m, o: te.sum(
+            left[n, k, h, w, u, m, i].astype(accumulator)
+            * right[n, k, oc, o, i].astype(accumulator),
+            [k, i],
+        ),
+        "product",
+    )
+    added: list[te.Tensor] = []
+    if num_rows:
+        added += [_rows(left, factor, accumulator)] * num_rows
+    value, num_columns = column
+    if num_columns:
+        added += [_columns(a, right, value, accumulator)] * num_columns
+    for number, term in enumerate(added):
+        total = _sum(total, term, f"total{number}")
+    return requantized(total, params, bounds, a.dtype)
+
+
+def _rows(left: te.Tensor, factor: te.Tensor, accumulator: str) -> te.Tensor:
+    """``rows``: factor times the sum of each row of a, in every lane."""
+    nb, kb, height, width, _, batch, block_in = left.shape
+    k, i = te.reduce_axis(kb, "rk"), te.reduce_axis(block_in, "ri")
+    return te.compute(
+        (nb, 1, height, width, 1, batch, factor.shape[1]),
+        lambda n, oc, h, w, u, m, o: te.sum(
+            left[n, k, h, w, u, m, i].astype(accumulator) * factor[oc, o, i].astype(accumulator),
+            [k, i],
+        ),
+        "rows",
+    )
+
+
+def _columns(a: te.Tensor, right: te.Tensor, value: int, accumulator: str) -> te.Tensor:
+    """``cols``: value times the sum of each row of b; the value is what lies above the map a."""
+    nb, kb, ob, block_out, block_in = right.shape
+    batch = a.shape[5]
+    outside = a.padded(value)
+    constant = te.compute(
+        (1, 1, 1, 1, 1, batch, block_in),
+        lambda n, c, h, w, u, m, e: outside[n, c, h - 1, w, u, m, e],
+        "constant",
+    )
+    k, i = te.reduce_axis(kb, "ck"), te.reduce_axis(block_in, "ci")
+    return te.compute(
+        (nb, ob, 1, 1, 1, batch, block_out),
+        lambda n, oc, h, w, u, m, o: te.sum(
+            constant[0, 0, h, w, u, m, i].astype(accumulator)
+            * right[n, k, oc, o, i].astype(accumulator),
+            [k, i],
+        ),
+        "cols",
+    )
+
+
+def _sum(total: te.Tensor, term: te.Tensor, name: str) -> te.Tensor:
+    """Accumulators plus ``rows``, one for all channels, or ``cols``, one for all pixels."""
+    by_row = term.name == "rows"
+    return te.compute(
+        total.shape,
+        lambda n, oc, h, w, u, m, o: (
+            total[n, oc, h, w, u, m, o]
+            + (term[n, 0, h, w, u, m, o] if by_row else term[n, oc, 0, 0, u, m, o])
+        ),
+        name,
+    )

@@ -1,0 +1,103 @@
+"""`RowStream`: a map of few channels in external memory, as runs of elements for sliding windows.
+
+A blocked layout gives every pixel a scratchpad row of its own, most of it empty where a map has
+three channels. Here pixels follow each other without gaps, so that one row holds several.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["RowStream"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class RowStream:
+    """How a map (N, C, H, W) is held as (N/batch, groups, num_rows, batch, lanes).
+
+    A group is `group_rows` rows of the image. Its stream is: column after column; in a column the
+    rows of the group; of each the channels. Whatever is not of the image is `pad_value`.
+
+    Parameters
+    ----------
+    batch, lanes : one scratchpad row: images, and elements of a stream.
+    channels : elements per pixel; those beyond C are padding.
+    group_rows : image rows in a group.
+    pad_top : padding rows at the top of the first group, fewer than `group_rows`.
+    pad_left : padding columns at the start of every stream.
+    num_rows : scratchpad rows that hold a stream; what they do not reach is cut off.
+    pad_value : the value of padding.
+    """
+
+    batch: int
+    lanes: int
+    channels: int
+    group_rows: int
+    pad_top: int
+    pad_left: int
+    num_rows: int
+    pad_value: int
+
+    def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """(N/batch, groups, num_rows, batch, lanes) for a logical (N, C, H, W)."""
+        n, _, h, _ = shape
+        groups = -(-(self.pad_top + h) // self.group_rows)
+        return (-(-n // self.batch), groups, self.num_rows, self.batch, self.lanes)
+
+    def pack(self, array: Array) -> Array:
+        """(N, C, H, W) to the physical shape."""
+        n, c, h, w = array.shape
+        blocks, groups, num_rows, batch, lanes = self.physical_shape(array.shape)
+        columns = self._columns
+        full = np.full(
+            (blocks * batch, groups * self.group_rows, columns, self.channels),
+            self.pad_value,
+            dtype=array.dtype,
+        )
+        left = self.pad_left
+        width = max(0, min(w, columns - left))
+        image = array.transpose(0, 2, 3, 1)[:, :, :width]
+        full[:n, self.pad_top : self.pad_top + h, left : left + width, :c] = image
+        split = full.reshape(blocks * batch, groups, self.group_rows, columns, self.channels)
+        streams = split.transpose(0, 1, 3, 2, 4).reshape(blocks, batch, groups, -1)
+        rows = streams[..., : num_rows * lanes].reshape(blocks, batch, groups, num_rows, lanes)
+        return np.ascontiguousarray(rows.transpose(0, 2, 3, 1, 4))
+
+    def unpack(self, array: Array, shape: tuple[int, ...]) -> Array:
+        """Inverse of `pack` for maps of logical `shape`; columns that were cut off are padding."""
+        n, c, h, w = shape
+        blocks, groups, num_rows, batch, lanes = array.shape
+        columns, left = self._columns, self.pad_left
+        size = columns * self.group_rows * self.channels
+        streams = np.full((blocks * batch, groups, size), self.pad_value, dtype=array.dtype)
+        kept = array.transpose(0, 3, 1, 2, 4).reshape(blocks * batch, groups, num_rows * lanes)
+        streams[..., : num_rows * lanes] = kept[..., :size]
+        split = streams.reshape(-1, groups, columns, self.group_rows, self.channels)
+        full = split.transpose(0, 4, 1, 3, 2).reshape(
+            blocks * batch, self.channels, groups * self.group_rows, columns
+        )
+        image = full[:n, :c, self.pad_top : self.pad_top + h, left : left + w]
+        missing = w - image.shape[3]
+        space = [(0, 0), (0, 0), (0, 0), (0, missing)]
+        return np.pad(image, space, constant_values=self.pad_value)
+
+    def element_at(self, index: int, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+        """(n, c, h, w) of the element at flat position `index` of a packed map of `shape`.
+
+        Padding has coordinates outside the map.
+        """
+        place = np.unravel_index(index, self.physical_shape(shape))
+        block, group, row, image, lane = (int(k) for k in place)
+        pixel, channel = divmod(row * self.lanes + lane, self.channels)
+        column, line = divmod(pixel, self.group_rows)
+        height = group * self.group_rows + line - self.pad_top
+        return block * self.batch + image, channel, height, column - self.pad_left
+
+    @property
+    def _columns(self) -> int:
+        """Columns that a stream reaches, the last one perhaps in part."""
+        return -(-self.num_rows * self.lanes // (self.group_rows * self.channels))

@@ -1,0 +1,70 @@
+"""Views of maps: transposes that move nothing vanish, matrix products read maps directly."""
+
+import numpy as np
+
+from daedal.compiler.graph import GraphBuilder, TensorType, run, verify
+from daedal.compiler.graph.passes import (
+    eliminate_dead_code,
+    feed_matmul_maps,
+    simplify_reshapes,
+    simplify_transposes,
+)
+
+
+def builder_with(*shape: int) -> GraphBuilder:
+    builder = GraphBuilder("views")
+    builder.input("a", TensorType(shape, "int8"))
+    return builder
+
+
+def test_two_transposes_that_cancel_become_a_reshape(rng):
+    builder = builder_with(1, 6, 2, 3)
+    builder.add("reshape", ["a"], {"shape": (1, 6, 6)}, output="b")
+    builder.add("transpose", ["b"], {"order": (0, 2, 1)}, output="c")
+    builder.add("transpose", ["c"], {"order": (0, 2, 1)}, output="d")
+    builder.add("reshape", ["d"], {"shape": (1, 6, 6, 1)}, output="e")
+    graph = builder.finish(("e",))
+    simple = eliminate_dead_code(simplify_reshapes(simplify_transposes(graph)))
+    verify(simple)
+    assert [(node.op, node.inputs) for node in simple.nodes] == [("reshape", ("a",))]
+    values = {"a": rng.integers(-128, 128, (1, 6, 2, 3)).astype(np.int8)}
+    np.testing.assert_array_equal(run(simple, values)["e"], run(graph, values)["e"])
+
+
+def test_a_transpose_around_single_elements_is_a_reshape():
+    builder = builder_with(1, 5, 1, 1)
+    builder.add("transpose", ["a"], {"order": (0, 2, 3, 1)}, output="b")
+    simple = simplify_transposes(builder.finish(("b",)))
+    assert [node.op for node in simple.nodes] == ["reshape"]
+    assert simple.types["b"].shape == (1, 1, 1, 5)
+
+
+def test_a_transpose_that_moves_elements_stays(rng):
+    builder = builder_with(2, 3, 4)
+    builder.add("transpose", ["a"], {"order": (0, 2, 1)}, output="b")
+    builder.add("reshape", ["b"], {"shape": (2, 3, 4)}, output="c")
+    builder.add("transpose", ["c"], {"order": (0, 2, 1)}, output="d")
+    graph = builder.finish(("d",))
+    simple = simplify_transposes(graph)
+    assert [node.op for node in simple.nodes] == ["transpose", "reshape", "transpose"]
+
+
+def test_a_matrix_product_reads_maps(rng):
+    builder = builder_with(1, 6, 2, 3)
+    builder.add("reshape", ["a"], {"shape": (1, 6, 6, 1)}, output="b")
+    builder.constant("factor", np.array([1], dtype=np.int8))
+    builder.constant("params", np.array([[24, 1, 6]]))
+    attrs = {"zero_point_a": -4, "zero_point_b": -1, "zero_point": 0, "low": -128, "high": 127}
+    builder.add("q_matmul", ["b", "b", "factor", "params"], attrs, output="c")
+    builder.add("q_matmul", ["c", "b", "factor", "params"], attrs, output="d")
+    graph = builder.finish(("d",))
+    fed = eliminate_dead_code(simplify_reshapes(feed_matmul_maps(graph)))
+    verify(fed)
+    assert [(node.op, node.inputs[:2]) for node in fed.nodes] == [
+        ("q_matmul", ("a", "a")),
+        ("q_matmul", ("c.map", "a")),
+        ("reshape", ("d.map",)),
+    ]
+    assert fed.types["c.map"].shape == (1, 6, 2, 3)
+    values = {"a": rng.integers(-128, 128, (1, 6, 2, 3)).astype(np.int8)}
+    np.testing.assert_array_equal(run(fed, values)["d"], run(graph, values)["d"])

@@ -1,0 +1,87 @@
+"""Convolution over streams: numpy = te = loop IR before and after its schedule = the machine."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from daedal.isa.errors import ScheduleError
+from daedal.isa.variant import Variant, load_variant
+from tests.support.accelerator import micro_variant
+from tests.support.stream_convolution import StreamConvolution, stream_case
+
+TINY = load_variant("tiny")
+MICRO = micro_variant()
+WIDE_IN = micro_variant(block_in=16, wgt_bytes=8192, inp_bytes=1024, depthwise_taps=0)
+WIDE_OUT = micro_variant(
+    block_out=16, wgt_bytes=8192, acc_bytes=4096, out_bytes=1024, par_bytes=512, depthwise_taps=0
+)
+NARROW_BUS = micro_variant(block_in=32, block_out=8, wgt_bytes=16384, depthwise_taps=0)
+
+
+def beat_of(variant: Variant) -> int:
+    array, beat = variant.array, variant.bus_bytes * 8 // variant.array.input_bits
+    return beat if array.batch == 1 and beat < array.block_in else array.block_in
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> StreamConvolution:
+    kernel = (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
+    strides = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
+    pads = tuple(draw(st.integers(0, 3)) for _ in range(4))
+    size = [
+        max(draw(st.integers(1, 6)), reach - pads[axis] - pads[axis + 2])
+        for axis, reach in enumerate(kernel)
+    ]
+    channels = draw(st.integers(1, 3))
+    return StreamConvolution(
+        (draw(st.integers(1, 2)), channels, *size),
+        draw(st.integers(1, 20)),
+        kernel,
+        strides,
+        pads,
+        channels + draw(st.integers(0, 1)),
+        draw(st.sampled_from([rows for rows in (1, 2, 3) if strides[0] % rows == 0])),
+    )
+
+
+@settings(max_examples=15)
+@given(
+    st.sampled_from([MICRO, TINY, WIDE_IN, WIDE_OUT, NARROW_BUS]),
+    convolutions(),
+    st.integers(0, 2**32 - 1),
+)
+def test_every_level(variant, conv, seed):
+    rng = np.random.default_rng(seed)
+    try:
+        case = stream_case(variant, rng, conv, beat_of(variant))
+    except ScheduleError:
+        assume(False)
+    case.check(interpret=np.prod(conv.extent) * conv.out_channels <= 200)
+
+
+@pytest.mark.parametrize("name", ["tiny", "vta", "wide", "int16", "int4", "batch4", "ecp5"])
+@pytest.mark.parametrize(
+    "conv",
+    [
+        StreamConvolution((1, 3, 29, 31), 20, (7, 7), (2, 2), (3, 3, 3, 3), 3, 2),
+        StreamConvolution((2, 3, 13, 9), 8, (3, 3), (1, 1), (1, 1, 1, 1), 3, 1),
+        StreamConvolution((1, 1, 11, 40), 17, (2, 5), (1, 3), (0, 2, 1, 0), 2, 1),
+        StreamConvolution((5, 2, 1, 1), 3, (3, 3), (2, 1), (1, 1, 1, 1), 2, 2),
+    ],
+    ids=["7x7", "3x3", "2x5", "one pixel"],
+)
+def test_every_variant(name, conv, rng):
+    variant = load_variant(name)
+    stream_case(variant, rng, conv, beat_of(variant)).check(interpret=False)
+
+
+def test_a_window_that_fits_nowhere_is_refused(rng):
+    variant = micro_variant(inp_bytes=128)
+    conv = StreamConvolution((1, 3, 40, 40), 8, (9, 9), (1, 1), (0, 0, 0, 0), 3, 1)
+    with pytest.raises(
+        ScheduleError,
+        match=r"the window of a convolution over a stream must fit scratchpad 'inp' \(128 bytes\) "
+        r"and its weights 'wgt'; the smallest tile takes \d+ bytes and \d+ rows; use a variant",
+    ):
+        stream_case(variant, rng, conv, beat_of(variant))

@@ -1,0 +1,251 @@
+"""Products of two computed matrices: numpy = te = loop IR = machine = onnxruntime."""
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import daedal
+from daedal.check import compare_operators, integer_graph, run_onnxruntime
+from daedal.compiler import te
+from daedal.compiler.codegen.accelerator import emit_segment
+from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
+from daedal.compiler.graph import run_all
+from daedal.compiler.graph.ops.matmul import correction
+from daedal.compiler.link import link
+from daedal.compiler.link.constants import parameter_bytes, weight_bytes
+from daedal.compiler.ops.accelerator.matmul import schedule_matmul
+from daedal.compiler.ops.matmul import matmul
+from daedal.compiler.tir import interpreter
+from daedal.isa.errors import ModelError, ScheduleError
+from daedal.isa.numerics import requantize
+from daedal.isa.variant import Variant, load_variant
+from daedal.isa.verifier import verify
+from tests.compiler.graph.qdq_models import QdqModel
+from tests.support.accelerator import BOUNDS, memory_of, micro_variant, run_blocked, spec_of
+
+TINY = load_variant("tiny")
+MICRO = micro_variant()
+
+
+def check_product(
+    variant: Variant,
+    rng: np.random.Generator,
+    images: int,
+    depth: int,
+    pixels: tuple[int, int],
+    columns: int,
+    zero_points: tuple[int, int],
+    interpret: bool = True,
+) -> None:
+    """Sizes but `pixels` count blocks; the reference is numpy on whole matrices."""
+    array, lanes = variant.array, variant.array.block_in
+    limit = 1 << (array.input_bits - 1)
+    za, zb = zero_points
+    left = rng.integers(-limit, limit, (images, depth, *pixels, lanes))
+    right = rng.integers(-limit, limit, (images, depth, columns * lanes, lanes))
+    shift = 17 + int(np.log2(limit * limit * np.sqrt(depth * lanes) / 150))
+    row = np.array([depth * lanes * za * zb, 100_001, shift])
+    sums = np.einsum("ikhwl,iknl->inhw", left - za, right - zb)
+    results = requantize(
+        sums, 0, row[1], row[2], BOUNDS.zero_point, BOUNDS.low, BOUNDS.high
+    ).reshape(images, columns, lanes, *pixels, 1, 1)
+
+    kind = element_dtype(array.input_bits)
+    (factor, num_rows), column = correction(zb), correction(za)
+    arrays = {
+        "a": left.reshape(images, depth, *pixels, 1, 1, lanes).astype(kind),
+        "b": right.reshape(images, depth, columns, lanes, lanes).astype(kind),
+        "factor": np.full((1, lanes, lanes), factor, dtype=kind),
+        "params": np.broadcast_to(row, (1, lanes, 3)).copy(),
+    }
+    operands = [te.placeholder(v.shape, v.dtype.name, name) for name, v in arrays.items()]
+    y = matmul(
+        *operands,
+        num_rows=num_rows,
+        column=column,
+        bounds=BOUNDS,
+        accumulator=accumulator_dtype(variant),
+    )
+    expected = np.moveaxis(results, 2, -1)
+    (formula,) = te.evaluate_tensors([y], arrays)
+    np.testing.assert_array_equal(formula, expected)
+    original = te.create_prim_func(operands, [y], "product")
+    scheduled = schedule_matmul(original, variant).func
+    for func in (original, scheduled) if interpret else ():
+        np.testing.assert_array_equal(interpreter.run(func, arrays)["y"], expected)
+    bits = array.input_bits
+    linked = link(
+        [emit_segment(scheduled, variant)],
+        variant,
+        constants={
+            "factor": weight_bytes(variant, arrays["factor"]),
+            "params": parameter_bytes(variant, arrays["params"]),
+        },
+        inputs=[
+            spec_of("a", arrays["a"].shape, bits),
+            spec_of("b", (images, depth, columns * lanes, 1, 1, 1, lanes), bits),
+        ],
+        outputs=[spec_of("y", y.shape, bits)],
+    )
+    verify(linked.program)
+    found = run_blocked(linked.program, arrays)["y"]
+    np.testing.assert_array_equal(found, memory_of(expected, variant))
+
+
+ZERO_POINTS = st.sampled_from([-128, -7, 0, 1, 127])
+
+
+@settings(max_examples=12)
+@given(
+    st.sampled_from([TINY, MICRO]),
+    st.integers(1, 2),
+    st.integers(1, 3),
+    st.tuples(st.integers(1, 4), st.integers(1, 3)),
+    st.integers(1, 3),
+    st.tuples(ZERO_POINTS, ZERO_POINTS),
+    st.integers(0, 2**32 - 1),
+)
+def test_every_level(variant, images, depth, pixels, columns, zero_points, seed):
+    rng = np.random.default_rng(seed)
+    try:
+        check_product(variant, rng, images, depth, pixels, columns, zero_points)
+    except ScheduleError as error:
+        assume("one row of a matrix product must fit" not in str(error))
+        raise
+
+
+@pytest.mark.parametrize("name", ["tiny", "vta", "wide", "int16", "ecp5"])
+def test_every_variant(name, rng):
+    check_product(load_variant(name), rng, 2, 5, (13, 3), 3, (-128, 100), interpret=False)
+
+
+def test_a_row_that_fits_nowhere_is_refused(rng):
+    with pytest.raises(
+        ScheduleError,
+        match=r"one row of a matrix product must fit scratchpad 'inp' \(512 bytes\) and one block "
+        r"of the other operand 'wgt' \(2048\); they have 520 elements in a row; use a variant",
+    ):
+        check_product(MICRO, rng, 1, 65, (1, 1), 1, (0, 0))
+
+
+def product_model(
+    rng: np.random.Generator,
+    batch: tuple[int, ...],
+    sizes: tuple[int, int, int],
+    transposed: bool,
+    dtype: str,
+    zero_points: tuple[int, int],
+) -> onnx.ModelProto:
+    """(M, K) times (K, N), or times (N, K) behind a Transpose."""
+    rows, columns, depth = sizes
+    model = QdqModel()
+    a = model.input("a", (*batch, rows, depth))
+    b = model.input("b", (*batch, columns, depth) if transposed else (*batch, depth, columns))
+    a = model.requantized(a, 0.02, zero_points[0], dtype, output="a_q")
+    b = model.requantized(b, 0.03, zero_points[1], dtype, output="b_q")
+    if transposed:
+        order = [*range(len(batch)), len(batch) + 1, len(batch)]
+        b = model.op("Transpose", b, perm=order)
+    scale = 0.02 * 0.03 * np.sqrt(depth) * 74 * 74 / 40
+    y = model.op("MatMul", a, b)
+    zero_point = 120 if dtype == "uint8" else -5
+    return model.model(model.requantized(y, scale, zero_point, dtype, output="y_q"))
+
+
+@pytest.mark.parametrize("variant", ["tiny", "vta"])
+@pytest.mark.parametrize(
+    ("batch", "transposed", "dtype", "zero_points"),
+    [
+        ((), True, "int8", (3, -128)),
+        ((3,), False, "uint8", (131, 0)),
+        ((2, 3), True, "int8", (0, 0)),
+    ],
+    ids=["matrices", "uint8", "heads"],
+)
+def test_models_against_onnxruntime(variant, batch, transposed, dtype, zero_points, rng):
+    model = product_model(rng, batch, (9, 16, 32), transposed, dtype, zero_points)
+    artifact = daedal.compile(model.SerializeToString(), variant)
+    assert [layer.op for layer in artifact.layers] == ["q_matmul"]
+    assert artifact.layers[0].macs == int(np.prod(batch)) * 9 * 16 * 32
+    x = {
+        item.name: rng.uniform(-2, 2, [dim.dim_value for dim in item.type.tensor_type.shape.dim])
+        for item in model.graph.input
+    }
+    x = {name: value.astype(np.float32) for name, value in x.items()}
+    graph = integer_graph(model.SerializeToString(), artifact.program.variant)
+    assert all(item.largest <= 1 for item in compare_operators(model, graph, x))
+    (output,) = graph.outputs
+    found = daedal.simulate(artifact, x).outputs[output]
+    np.testing.assert_array_equal(found, run_all(graph, x)[output])
+    (expected,) = run_onnxruntime(model, x)
+    assert len(np.unique(expected)) > 30
+
+
+def attention(rng: np.random.Generator, *, second: bool) -> onnx.ModelProto:
+    """Queries times keys, both from 1x1 convolutions of a map; and times values."""
+    model = QdqModel()
+    x = model.requantized(model.input("x", (1, 32, 4, 8)), 0.02, 3, output="x_q")
+
+    def projected(name: str, zero_point: int) -> str:
+        w = model.weights(rng.integers(-127, 128, (64, 32, 1, 1), dtype=np.int8), 0.01)
+        y = model.op("Conv", x, w, kernel_shape=[1, 1])
+        y = model.requantized(y, 0.2, zero_point, output=f"{name}_q")
+        return model.op("Reshape", y, tokens)
+
+    tokens = model.constant(np.array([1, 64, 32], dtype=np.int64))
+    query = model.op("Transpose", projected("query", 5), perm=[0, 2, 1])
+    scores = model.op("MatMul", query, projected("key", -9))
+    y = model.requantized(scores, 9.0, -5, output="scores_q")
+    if second:
+        values = model.op("Transpose", projected("value", 2), perm=[0, 2, 1])
+        y = model.requantized(model.op("MatMul", y, values), 90.0, 0, output="y_q")
+    return model.model(y)
+
+
+def test_scores_of_attention_need_no_transpose(rng):
+    """Both maps have the summed axis as channels already: three layers, one launch."""
+    model = attention(rng, second=False)
+    artifact = daedal.compile(model.SerializeToString(), "vta")
+    assert [layer.op for layer in artifact.layers] == ["q_conv2d", "q_conv2d", "q_matmul"]
+    x = {"x": rng.uniform(-2.5, 2.5, (1, 32, 4, 8)).astype(np.float32)}
+    graph = integer_graph(model.SerializeToString(), artifact.program.variant)
+    assert all(item.largest <= 1 for item in compare_operators(model, graph, x))
+    (output,) = graph.outputs
+    found = daedal.simulate(artifact, x).outputs[output]
+    np.testing.assert_array_equal(found, run_all(graph, x)[output])
+
+
+def test_values_would_have_to_be_transposed(rng):
+    with pytest.raises(
+        ModelError,
+        match=r"operators between integer layers must run on the accelerator, and this one does "
+        r"not \(.*, operator transpose: LOAD and STORE move whole rows and cannot transpose\); "
+        r"quantize it \(QDQ\), or compile a part of the model with --from and --to",
+    ):
+        daedal.compile(attention(rng, second=True).SerializeToString(), "vta")
+
+
+@pytest.mark.parametrize(
+    ("variant", "sizes"), [("vta", (9, 16, 24)), ("vta", (9, 20, 32)), ("batch4", (9, 16, 32))]
+)
+def test_partial_blocks_are_refused(variant, sizes, rng):
+    model = product_model(rng, (), sizes, True, "int8", (0, 0))
+    with pytest.raises(
+        ModelError,
+        match="a product of two computed matrices must sum over whole blocks of channels and have "
+        rf"as many columns, on an array without batch; it sums over {sizes[2]} and has {sizes[1]} "
+        r"columns, and the blocks are \d+ to \d+ with a batch of \d .*; pad the matrices, or",
+    ):
+        daedal.compile(model.SerializeToString(), variant)
+
+
+def test_sums_that_leave_the_accumulators_are_refused(rng):
+    model = product_model(rng, (), (1, 16, 1 << 16), True, "int8", (0, 0))
+    with pytest.raises(
+        ModelError,
+        match=r"sums of products must stay below 2\*\*31, but they may reach \d+ \(.*\); split the "
+        "product or use a variant with wider accumulators",
+    ):
+        daedal.compile(model.SerializeToString(), "vta")

@@ -1,0 +1,84 @@
+"""Streams of pixels: packing by definition, and the way back from an element to its pixel."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daedal.isa.program import Program
+from daedal.isa.row_stream import RowStream
+from daedal.isa.tensor import TensorSpec, pack_tensor, unpack_tensor
+from daedal.isa.variant import load_variant
+
+PAD = -77
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[RowStream, tuple[int, int, int, int]]:
+    """A stream that reaches at least to the end of its image, and the image's shape."""
+    shape = (
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 5)),
+        draw(st.integers(1, 9)),
+    )
+    group_rows = draw(st.integers(1, 3))
+    channels = shape[1] + draw(st.integers(0, 2))
+    left, lanes = draw(st.integers(0, 3)), draw(st.sampled_from([2, 8]))
+    size = (left + shape[3]) * group_rows * channels
+    stream = RowStream(
+        batch=draw(st.integers(1, 2)),
+        lanes=lanes,
+        channels=channels,
+        group_rows=group_rows,
+        pad_top=draw(st.integers(0, group_rows - 1)),
+        pad_left=left,
+        num_rows=-(-size // lanes) + draw(st.integers(0, 2)),
+        pad_value=PAD,
+    )
+    return stream, shape
+
+
+@given(streams())
+def test_every_element_is_where_its_position_says(item):
+    stream, shape = item
+    values = np.arange(np.prod(shape)).reshape(shape)
+    packed = stream.pack(values)
+    assert packed.shape == stream.physical_shape(shape)
+    seen = 0
+    for index, value in enumerate(packed.reshape(-1).tolist()):
+        place = stream.element_at(index, shape)
+        inside = all(0 <= at < size for at, size in zip(place, shape, strict=True))
+        assert value == (values[place] if inside else PAD)
+        seen += inside
+    assert seen == values.size
+    np.testing.assert_array_equal(stream.unpack(packed, shape), values)
+
+
+def test_two_rows_of_an_image_lie_column_by_column():
+    stream = RowStream(1, 4, 2, 2, 1, 1, 3, 0)
+    image = np.array([[[[1, 2], [3, 4]], [[5, 6], [7, 8]]]])  # two channels of 2 x 2
+    assert stream.pack(image).reshape(2, 12).tolist() == [
+        [0, 0, 0, 0, 0, 0, 1, 5, 0, 0, 2, 6],  # the padding above, then the first row
+        [0, 0, 0, 0, 3, 7, 0, 0, 4, 8, 0, 0],  # the second row, and nothing below
+    ]
+
+
+def test_columns_that_no_window_reaches_are_cut_off():
+    stream = RowStream(1, 4, 1, 1, 0, 1, 1, 9)
+    image = np.array([[[[1, 2, 3, 4, 5]]]])
+    packed = stream.pack(image)
+    assert packed.reshape(-1).tolist() == [9, 1, 2, 3]
+    assert stream.unpack(packed, image.shape).reshape(-1).tolist() == [1, 2, 3, 9, 9]
+
+
+@pytest.mark.parametrize("bits", [4, 8, 16])
+def test_a_tensor_may_be_a_stream(bits, rng):
+    stream = RowStream(1, 16, 3, 2, 1, 3, 4, 1)
+    spec = TensorSpec("x", 1, 64, (1, 3, 7, 7), bits, 1, 16, stream)
+    values = rng.integers(-8, 8, spec.shape)
+    data = pack_tensor(spec, values)
+    assert len(data) == spec.size_bytes == 4 * 4 * 16 * bits // 8
+    np.testing.assert_array_equal(unpack_tensor(spec, data), values)
+    program = Program(load_variant("vta"), (), inputs=(spec,))
+    assert Program.from_bytes(program.to_bytes()).inputs == (spec,)
