@@ -16,7 +16,8 @@ from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
 from daedal.compiler.link import link
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
-from daedal.compiler.ops.accelerator.conv_tile import ConvShape, ConvTile
+from daedal.compiler.ops.accelerator.conv_cost import ConvTile
+from daedal.compiler.ops.accelerator.conv_shape import ConvShape
 from daedal.compiler.ops.conv2d import conv2d
 from daedal.compiler.ops.requantize import Bounds
 from daedal.isa.profile import Profile
@@ -142,7 +143,7 @@ class LayerProgram:
             accumulator=accumulator_dtype(variant),
         )
         func = te.create_prim_func([x, w, params], [y], layer.name)
-        self.shape = ConvShape.of(x, w, y, strides, (1, 1))
+        self.shape = ConvShape.of(x, w, y, strides, (1, 1), pads, self._zero_point)
         schedule = schedule_conv2d(func, self.shape, variant, tile)
         segment = emit_segment(schedule.func, variant)
         weights = self._weights.reshape(

@@ -8,7 +8,8 @@ import numpy as np
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
 from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
-from daedal.compiler.ops.accelerator.conv_tile import ConvShape, ConvTile
+from daedal.compiler.ops.accelerator.conv_cost import ConvTile
+from daedal.compiler.ops.accelerator.conv_shape import ConvShape
 from daedal.compiler.ops.accelerator.vector import (
     schedule_add,
     schedule_pool,
@@ -96,7 +97,7 @@ def conv_case(
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func([x, w, params], [y], "conv2d")
-    geometry = ConvShape.of(x, w, y, strides, dilations)
+    geometry = ConvShape.of(x, w, y, strides, dilations, pads, pad_value)
     arrays = {
         "x": random_elements(rng, x, array.input_bits),
         "w": random_elements(rng, w, array.weight_bits),

@@ -6,7 +6,9 @@ a tile of the map while the weights pass, whichever moves fewer bytes.
 """
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
-from daedal.compiler.ops.accelerator.conv_tile import ConvShape, ConvTile, choose_tile
+from daedal.compiler.ops.accelerator.conv_cost import ConvTile
+from daedal.compiler.ops.accelerator.conv_shape import ConvShape
+from daedal.compiler.ops.accelerator.conv_tile import choose_tile
 from daedal.compiler.schedule.handles import BlockRef, LoopRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc

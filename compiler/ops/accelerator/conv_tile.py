@@ -1,119 +1,38 @@
-"""Tiles of a convolution: what stays on chip, and the choice with the fewest estimated cycles.
+"""The choice of a convolution's tile: of those that fit, the one with the fewest estimated cycles.
 
 Input: the shape of a convolution and a variant. Output: `ConvTile`, which
 `daedal.compiler.ops.accelerator.conv2d` turns into a schedule.
 """
 
+import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from daedal.compiler import te
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.conv_cost import ConvCost, ConvTile
+from daedal.compiler.ops.accelerator.conv_shape import ConvShape
 from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.variant import Variant
 
-__all__ = ["ConvShape", "ConvTile", "choose_tile", "ranked_tiles"]
+__all__ = ["choose_tile", "ranked_tiles"]
 
-TRANSFER_CYCLES = 100
-"""From the request of the first row to the first product, and from the last one to the end."""
-
-INSTRUCTION_CYCLES = 4
-"""What an instruction costs where units wait for each other: decoding, tokens."""
-
-
-@dataclass(frozen=True)
-class ConvShape:
-    """What the choice of tiles depends on: blocks of channels, the output map, the window.
-
-    A block of channels is `in_parts` input rows and `out_parts` accumulator rows per pixel. With
-    `groups` the batches are images times groups, and the blocks those of one group.
-    """
-
-    batches: int
-    out_blocks: int
-    in_blocks: int
-    height: int
-    width: int
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    dilations: tuple[int, int]
-    in_parts: int = 1
-    out_parts: int = 1
-    groups: int = 1
-
-    @classmethod
-    def of(
-        cls,
-        x: te.Tensor,
-        w: te.Tensor,
-        y: te.Tensor,
-        strides: tuple[int, int],
-        dilations: tuple[int, int],
-    ) -> "ConvShape":
-        """From the operands and the result of `daedal.compiler.ops.conv2d`.
-
-        Windows one row high leave no rows between them on chip.
-        """
-        batches, out_blocks, height, width, out_parts, _, _ = y.shape
-        return cls(
-            batches,
-            out_blocks,
-            x.shape[1],
-            height,
-            width,
-            (w.shape[2], w.shape[3]),
-            (1 if w.shape[2] == 1 else strides[0], strides[1]),
-            dilations,
-            x.shape[4],
-            out_parts,
-            w.shape[0] // (out_blocks * out_parts),
-        )
-
-    @property
-    def weight_rows(self) -> int:
-        """Weight rows that join one block of input channels to one of output channels."""
-        return self.kernel[0] * self.kernel[1] * self.in_parts * self.out_parts
-
-    def input_rows(self, height: int, width: int) -> int:
-        """Input rows of one block under a tile of the output."""
-        reach = [
-            (size - 1) * stride + (kernel - 1) * dilation + 1
-            for size, stride, kernel, dilation in zip(
-                (height, width), self.strides, self.kernel, self.dilations, strict=True
-            )
-        ]
-        return reach[0] * reach[1] * self.in_parts
-
-
-@dataclass(frozen=True)
-class ConvTile:
-    """Sizes in blocks and pixels, and what stays while the rest passes.
-
-    Parameters
-    ----------
-    height, width : of a tile of the output map.
-    out_blocks : output blocks that are accumulated at once.
-    in_blocks : input blocks of one step of the reduction: one LOAD and one GEMM each.
-    group : output blocks whose weights stay on chip while all tiles of the map pass; 0 where
-        weights are loaded for each tile anew.
-    keep_inputs : whether all input blocks of a tile stay while the output blocks pass.
-    threads : virtual threads, each with the next output blocks of one tile. The linker's renaming
-        interleaves tiles without them; where it is off, only threads do.
-    """
-
-    height: int
-    width: int
-    out_blocks: int
-    in_blocks: int
-    group: int
-    keep_inputs: bool
-    threads: int = 1
+NEARLY = 0.003
+"""Estimates that differ by less than this share count as equal."""
 
 
 def choose_tile(shape: ConvShape, variant: Variant) -> ConvTile:
-    """The first of `ranked_tiles`. Raises ScheduleError as that does."""
-    return ranked_tiles(shape, variant)[0]
+    """Of the tiles that cost nearly the least, the one with the fewest instructions.
+
+    Raises
+    ------
+    ScheduleError
+        Not even the smallest tile fits.
+    """
+    cost = ConvCost(shape, variant, overlap=True)
+    tiles = ranked_tiles(shape, variant)
+    limit = cost.cycles(tiles[0]) * (1 + NEARLY)
+    best = itertools.takewhile(lambda tile: cost.cycles(tile) <= limit, tiles)
+    return min(best, key=cost.instructions)
 
 
 def ranked_tiles(shape: ConvShape, variant: Variant, *, overlap: bool = True) -> list[ConvTile]:
@@ -131,8 +50,8 @@ def ranked_tiles(shape: ConvShape, variant: Variant, *, overlap: bool = True) ->
     tiles = list(_fitting(shape, capacity, 2)) if overlap else []
     tiles = tiles or list(_fitting(shape, capacity, 1))
     if tiles:
-        cost = _Cost(shape, variant, overlap)
-        return sorted(tiles, key=lambda tile: (cost.cycles(tile), _grain(tile)))
+        cost = ConvCost(shape, variant, overlap)
+        return sorted(tiles, key=cost.cycles)
     pads = scratchpads(variant)
     need = shape.input_rows(1, 1) * pads[Memory.INP].row_bytes
     raise ScheduleError(
@@ -140,11 +59,6 @@ def ranked_tiles(shape: ConvShape, variant: Variant, *, overlap: bool = True) ->
         f"its weights 'wgt'; one window of {shape.kernel[0]}x{shape.kernel[1]} takes {need} bytes; "
         "use a variant with larger scratchpads"
     )
-
-
-def _grain(tile: ConvTile) -> int:
-    """Of tiles that cost the same, the one with the fewest instructions."""
-    return -tile.height * tile.width * tile.out_blocks * tile.in_blocks
 
 
 def _fitting(shape: ConvShape, capacity: Capacity, copies: int) -> Iterator[ConvTile]:
@@ -158,17 +72,23 @@ def _fitting(shape: ConvShape, capacity: Capacity, copies: int) -> Iterator[Conv
             if out_blocks * shape.out_parts * copies > capacity.par:
                 continue
             for in_blocks in tile_sizes(shape.in_blocks):
-                for group in _groups(shape, out_blocks):
-                    for keep_inputs in (True, False):
-                        tile = ConvTile(height, width, out_blocks, in_blocks, group, keep_inputs)
-                        if _fits(shape, tile, capacity, copies):
-                            yield tile
+                for group, keep_inputs in _residents(shape, height, width, out_blocks):
+                    tile = ConvTile(height, width, out_blocks, in_blocks, group, keep_inputs)
+                    if _fits(shape, tile, capacity, copies):
+                        yield tile
 
 
-def _groups(shape: ConvShape, out_blocks: int) -> list[int]:
-    """Multiples of `out_blocks` whose weights could stay, and 0 for none."""
+def _residents(
+    shape: ConvShape, height: int, width: int, out_blocks: int
+) -> Iterator[tuple[int, bool]]:
+    """`group` and `keep_inputs` that save a load: what is used once passes step by step."""
+    maps = -(-shape.height // height) * -(-shape.width // width) * shape.batches
     steps = -(-shape.out_blocks // out_blocks)
-    return [0, *dict.fromkeys(out_blocks * size for size in tile_sizes(steps))]
+    groups = [out_blocks * size for size in tile_sizes(steps)] if maps > 1 else []
+    for group in (0, *groups):
+        yield group, False
+        if (group or shape.out_blocks) > out_blocks:
+            yield group, True
 
 
 def _fits(shape: ConvShape, tile: ConvTile, capacity: Capacity, copies: int) -> bool:
@@ -195,53 +115,3 @@ class _Counts:
         self.weights = self.groups * (shape.batches if shape.groups > 1 else 1)
         self.outs = -(-shape.out_blocks // tile.out_blocks)
         self.steps = -(-shape.in_blocks // tile.in_blocks)
-
-
-class _Cost:
-    """Estimated cycles of the tiles of one convolution."""
-
-    def __init__(self, shape: ConvShape, variant: Variant, overlap: bool) -> None:
-        pads = scratchpads(variant)
-        self._shape = shape
-        self._overlap = overlap
-        self._inp, self._wgt, self._out = (
-            pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
-        )
-        lanes = variant.array.batch * variant.array.block_out
-        self._vector_cycles = -(-lanes // variant.units.requantize_lanes)
-        pixels = shape.height * shape.width * shape.batches
-        self._vectors = pixels * shape.out_blocks * shape.out_parts
-        self._weight_beats = shape.out_blocks * shape.in_blocks * shape.weight_rows * self._wgt
-        self._products = pixels * shape.out_blocks * shape.in_blocks * shape.weight_rows
-
-    def cycles(self, tile: ConvTile) -> float:
-        """The busier of multipliers and bus, and what of the other nothing hides.
-
-        What is loaded for the first tile of the map hides behind the products of that tile alone;
-        before the first product there is one step's load, behind the last one a tile's
-        requantization and store. Without overlap everything adds up.
-        """
-        shape, counts = self._shape, _Counts(self._shape, tile)
-        rows = shape.input_rows(tile.height, tile.width)
-        inputs = counts.maps * shape.in_blocks * rows * self._inp
-        inputs *= counts.groups if tile.keep_inputs else counts.outs
-        reloads = counts.weights // counts.groups if tile.group else counts.maps
-        weights = self._weight_beats * reloads
-        beats = inputs + weights + self._vectors * self._out
-        instructions = counts.maps * counts.outs * (3 * counts.steps + 2)
-        if not self._overlap:
-            waits = counts.maps * counts.outs * (counts.steps + 2) * TRANSFER_CYCLES
-            return beats + self._products + self._vectors * self._vector_cycles + waits
-        passes = counts.maps * counts.groups
-        first_beats = inputs / passes + weights / (counts.weights if tile.group else passes)
-        first_products = self._products / passes
-        begin = rows * self._inp + tile.out_blocks * shape.weight_rows * self._wgt
-        last = tile.out_blocks * shape.out_parts * tile.height * tile.width
-        return (
-            tile.in_blocks * begin
-            + max(first_products, first_beats)
-            + max(self._products - first_products, beats - first_beats, 0)
-            + last * (self._vector_cycles + self._out)
-            + TRANSFER_CYCLES
-            + INSTRUCTION_CYCLES * instructions
-        )

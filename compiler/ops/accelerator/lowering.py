@@ -16,7 +16,7 @@ from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
-from daedal.compiler.ops.accelerator.conv_tile import ConvShape
+from daedal.compiler.ops.accelerator.conv_shape import ConvShape
 from daedal.compiler.ops.accelerator.depthwise import schedule_depthwise
 from daedal.compiler.ops.accelerator.depthwise_shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.lower_stream import lower_stream_conv2d
@@ -131,20 +131,22 @@ def _pair(node: Node, name: str) -> tuple[int, int]:
 def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant, groups: int = 1) -> Schedule:
     x, w, params = operands
     strides, dilations = _pair(node, "strides"), _pair(node, "dilations")
+    pads, pad_value = ints(node.attrs, "pads"), whole(node.attrs, "pad_value")
     y = conv2d(
         x,
         w,
         params,
         strides=strides,
-        pads=ints(node.attrs, "pads"),
+        pads=pads,
         dilations=dilations,
-        pad_value=whole(node.attrs, "pad_value"),
+        pad_value=pad_value,
         bounds=_bounds(node),
         groups=groups,
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func(operands, [y], node.output)
-    return schedule_conv2d(func, ConvShape.of(x, w, y, strides, dilations), variant)
+    shape = ConvShape.of(x, w, y, strides, dilations, pads, pad_value)
+    return schedule_conv2d(func, shape, variant)
 
 
 def _depthwise(

@@ -1,0 +1,147 @@
+"""`ConvCost`: what a tile of a convolution would take, from bytes, products and what overlaps.
+
+Input: shape, tile and variant. Output: estimated cycles, by which `conv_tile` ranks tiles.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from daedal.compiler.ops.accelerator.conv_shape import ConvShape
+from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.table import instruction_bytes
+from daedal.isa.variant import Variant
+
+__all__ = ["ConvCost", "ConvTile"]
+
+TRANSFER_CYCLES = 100
+"""From the request of the first row to the first product, and from the last one to the end."""
+
+
+@dataclass(frozen=True)
+class ConvTile:
+    """Sizes in blocks and pixels, and what stays while the rest passes.
+
+    Parameters
+    ----------
+    height, width : of a tile of the output map.
+    out_blocks : output blocks that are accumulated at once.
+    in_blocks : input blocks of one step of the reduction: one LOAD and one GEMM each.
+    group : output blocks whose weights stay on chip while all tiles of the map pass; 0 where
+        weights are loaded for each tile anew.
+    keep_inputs : whether all input blocks of a tile stay while the output blocks pass.
+    threads : virtual threads, each with the next output blocks of one tile. The linker's renaming
+        interleaves tiles without them; where it is off, only threads do.
+    """
+
+    height: int
+    width: int
+    out_blocks: int
+    in_blocks: int
+    group: int
+    keep_inputs: bool
+    threads: int = 1
+
+
+class ConvCost:
+    """Estimated cycles of the tiles of one convolution."""
+
+    def __init__(self, shape: ConvShape, variant: Variant, overlap: bool) -> None:
+        pads = scratchpads(variant)
+        self._shape = shape
+        self._overlap = overlap
+        self._inp, self._wgt, self._out = (
+            pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
+        )
+        lanes = variant.array.batch * variant.array.block_out
+        self._vector_cycles = -(-lanes // variant.units.requantize_lanes)
+        self._instruction_beats = instruction_bytes(variant) // variant.bus_bytes
+
+    def cycles(self, tile: ConvTile) -> float:
+        """The busier of multipliers and bus in each pass over what stays, and what nothing hides.
+
+        Loads of the first accumulated tile hide behind its products alone. Before the first product
+        there is one step's load, behind the last one a tile's requantization and store. Without
+        overlap all adds up.
+        """
+        passes = list(self._passes(tile))
+        last = tile.out_blocks * self._shape.out_parts * tile.height * tile.width
+        end = last * (self._vector_cycles + self._out)
+        if not self._overlap:
+            tiles = sum(item.count * item.tiles for item in passes)
+            steps = -(-self._shape.in_blocks // tile.in_blocks)
+            vectors = sum(item.count * item.vectors for item in passes)
+            busy = sum(item.count * (item.products + item.beats) for item in passes)
+            waits = tiles * (steps + 2) * TRANSFER_CYCLES
+            return (
+                busy + vectors * self._vector_cycles + waits + self._kept_weights(tile, tile.group)
+            )
+        first = passes[0]
+        kept = self._kept_weights(tile, tile.group)
+        tile_beats = first.tile_beats + kept * tile.out_blocks / max(tile.group, 1)
+        turns = first.tiles - 1
+        products, beats = first.products / first.tiles, first.beats + kept - tile_beats
+        total = sum(item.count * max(item.products, item.beats) for item in passes)
+        return (
+            total
+            - max(first.products, first.beats)
+            + max(products, tile_beats)
+            + max(turns * products, beats)
+            + tile_beats * tile.in_blocks / self._shape.in_blocks
+            + end
+            + TRANSFER_CYCLES
+        )
+
+    def instructions(self, tile: ConvTile) -> int:
+        """About how many the program has: one per load, product and result of a tile."""
+        steps = -(-self._shape.in_blocks // tile.in_blocks)
+        return sum(item.count * item.tiles for item in self._passes(tile)) * (3 * steps + 3)
+
+    def _kept_weights(self, tile: ConvTile, blocks: int) -> int:
+        """Beats of weights that stay, of so many output blocks; 0 where they pass."""
+        shape = self._shape
+        return blocks * shape.in_blocks * shape.weight_rows * self._wgt if tile.group else 0
+
+    def _passes(self, tile: ConvTile) -> Iterator["_Pass"]:
+        """Each kind of tile of the map, with the output blocks of one group; the largest first."""
+        shape = self._shape
+        steps = -(-shape.in_blocks // tile.in_blocks)
+        for height, rows in _sizes(shape.height, tile.height):
+            for width, columns in _sizes(shape.width, tile.width):
+                maps = rows * columns * shape.batches
+                inputs = shape.in_blocks * shape.input_rows(height, width) * self._inp
+                for blocks, groups in _sizes(shape.out_blocks, tile.group or shape.out_blocks):
+                    tiles = -(-blocks // tile.out_blocks)
+                    joins = blocks * shape.in_blocks * shape.weight_rows
+                    vectors = blocks * shape.out_parts * height * width
+                    # Weights that stay come in behind all the tiles of the map before them.
+                    weights = joins * self._wgt / (maps if tile.group else 1)
+                    others = vectors * self._out + tiles * (3 * steps + 3) * self._instruction_beats
+                    yield _Pass(
+                        maps * groups,
+                        tiles,
+                        vectors,
+                        joins * height * width * shape.needed,
+                        inputs * (1 if tile.keep_inputs else tiles) + weights + others,
+                        inputs + (0 if tile.group else joins * self._wgt / tiles),
+                    )
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """What `count` passes of a kind do, each: accumulated tiles, output vectors, products, beats.
+
+    `tile_beats` are those that the first tile has to wait for.
+    """
+
+    count: int
+    tiles: int
+    vectors: int
+    products: float
+    beats: float
+    tile_beats: float
+
+
+def _sizes(extent: int, size: int) -> list[tuple[int, int]]:
+    """(size, how many) of the tiles of one dimension, the smaller rest last."""
+    whole, rest = divmod(extent, size)
+    return [(size, whole), *([(rest, 1)] if rest else [])]
