@@ -121,8 +121,10 @@ def without_padding(
     begin. Where no piece has, all products are needed, and `ranges` comes back whole.
     """
     edges: list[_Edge] = []
-    for minimum, inside in zip(operand.minima, interior, strict=True):
-        edge = _edge(minimum.at(env), inside, ranges, accumulating)
+    for minimum, part, inside in zip(operand.minima, operand.region.ranges, interior, strict=True):
+        # A product of several rows matters as long as one of them lies inside.
+        reached = range(inside.start - part.extent + 1, inside.stop)
+        edge = _edge(minimum.at(env), reached, ranges, accumulating)
         if edge is not None and not _shares_loop(edge, edges):
             edges.append(edge)
     if not edges:

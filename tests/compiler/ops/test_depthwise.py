@@ -1,6 +1,7 @@
 """Depthwise convolution: te = loop IR = the machine = numpy, and what its tiles cost."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -45,10 +46,11 @@ pairs = st.tuples(st.integers(1, 3), st.integers(1, 3))
     pairs,
     st.tuples(*[st.integers(0, 2)] * 4),
     st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    st.sampled_from([0, 5]),
     seeds,
 )
-def test_every_level(variant, shape, kernel, strides, pads, dilations, seed):
-    window = Window(kernel, strides, pads, dilations)
+def test_every_level(variant, shape, kernel, strides, pads, dilations, pad_value, seed):
+    window = Window(kernel, strides, pads, dilations, pad_value)
     height, width = window.least_size()
     size = (max(shape[2], height), max(shape[3], width))
     rng = np.random.default_rng(seed)
@@ -72,7 +74,11 @@ LARGER = {
 @pytest.mark.parametrize("which", LARGER)
 @pytest.mark.parametrize("name", ["tiny", "vta", "wide"])
 def test_larger_maps(name, which, rng):
-    depthwise_case(load_variant(name), rng, *LARGER[which]).check(interpret=False)
+    """With pads that count, and with zeros, whose products may be left out."""
+    shape, window = LARGER[which]
+    for pad_value in (5, 0) if any(window.pads) else (5,):
+        case = depthwise_case(load_variant(name), rng, shape, replace(window, pad_value=pad_value))
+        case.check(interpret=False)
 
 
 @pytest.mark.parametrize(
