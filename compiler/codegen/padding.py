@@ -17,7 +17,11 @@ from daedal.compiler.tir.linear import linear
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, PrimFunc
 
-__all__ = ["Interior", "Ranges", "interiors", "without_padding"]
+__all__ = ["KEEP_PADDING", "Interior", "Ranges", "interiors", "without_padding"]
+
+KEEP_PADDING = "keep_padding"
+"""Annotation of a block whose products with padding are made all the same: where GEMM waits for the
+bus, the instructions for the pieces would cost more than the products."""
 
 Interior = tuple[range, ...]
 """Per dimension of a buffer, the indices that are not padding."""

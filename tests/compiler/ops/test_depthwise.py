@@ -34,13 +34,15 @@ MICRO = micro_variant()
 ONE_TAP = micro_variant(depthwise_taps=1)
 BATCH = TINY.replace("batch2", batch=2)
 
+NARROW = TINY.replace("narrow", block_in=4, block_out=4, batch=2)
+
 seeds = st.integers(0, 2**32 - 1)
 pairs = st.tuples(st.integers(1, 3), st.integers(1, 3))
 
 
 @settings(max_examples=10)
 @given(
-    st.sampled_from([TINY, MICRO, ONE_TAP, BATCH]),
+    st.sampled_from([TINY, MICRO, ONE_TAP, BATCH, NARROW]),
     st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 5), st.integers(1, 5)),
     st.tuples(st.integers(1, 3), st.integers(1, 4)),
     pairs,
@@ -210,6 +212,22 @@ def test_a_tile_is_one_product_instruction(variant, window, mode, products, rng)
     assert math.prod(loops) * len(gemm.uops) == height * width * products
 
 
+@pytest.mark.parametrize(("strides", "products"), [((1, 1), 19 * 19), ((2, 2), 12 * 12)])
+def test_padding_zeros_are_multiplied_where_the_bus_is_the_limit(strides, products, rng):
+    """7x7 pixels have 19 x 19 products that are not padding; every second window of 8x8 has 12 x 12,
+    padding included.
+    """
+    size = 7 if strides == (1, 1) else 8
+    window = Window((3, 3), strides, (1, 1, 1, 1), pad_value=0)
+    case = depthwise_case(VTA, rng, (1, 8, size, size), window)
+    case.check(interpret=False)
+    made = 0
+    for item in _instructions(case, Opcode.GEMM):
+        loops = (item.template.values[f"extent{level}"] for level in range(3))
+        made += math.prod(loops) * len(item.uops)
+    assert made == 8 * products
+
+
 def test_weights_take_the_rows_that_their_vectors_fill(rng):
     """Nine vectors to a block of channels: 16 blocks are 9 weight rows of 16 vectors."""
     case = depthwise_case(VTA, rng, (1, 16, 7, 7), Window((3, 3)), tile=DepthwiseTile(1, 5, 5, 5))
@@ -231,7 +249,7 @@ def test_groups_of_three_vectors_stay_within_a_row(rng):
 
 
 def test_a_window_beyond_the_scratchpad_is_refused(rng):
-    variant = TINY.replace("narrow", inp_bytes=64)
+    variant = TINY.replace("small", inp_bytes=64)
     with pytest.raises(
         ScheduleError,
         match=r"window must fit scratchpad 'inp' \(64 bytes\) and its weights 'wgt'; one window of "
