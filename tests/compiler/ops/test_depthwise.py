@@ -214,7 +214,7 @@ def test_a_tile_is_one_product_instruction(variant, window, mode, products, rng)
 
 @pytest.mark.parametrize(("strides", "products"), [((1, 1), 19 * 19), ((2, 2), 12 * 12)])
 def test_padding_zeros_are_multiplied_where_the_bus_is_the_limit(strides, products, rng):
-    """7x7 pixels have 19 x 19 products besides padding, every second window of 8x8 12 x 12 in all."""
+    """7x7 pixels have 19 x 19 products besides padding, strides on 8x8 give 12 x 12 in all."""
     size = 7 if strides == (1, 1) else 8
     window = Window((3, 3), strides, (1, 1, 1, 1), pad_value=0)
     case = depthwise_case(VTA, rng, (1, 8, size, size), window)
