@@ -85,9 +85,9 @@ def build_operator(
     Parameters
     ----------
     schedule : every block of its function is tensorized with the accelerator's intrinsics.
-    constants : weights (..., block_out, block_in) and requantization parameters
-        (..., block_out, 3) by name; the other parameters are rows (..., batch, lanes) and are given
-        at each run.
+    constants : weights (..., block_out, block_in), or (..., taps, block_in) of a depthwise mode,
+        and requantization parameters (..., block_out, 3) by name; the other parameters are rows
+        (..., batch, lanes) and are given at each run.
     renaming : as in `daedal.compiler.link.link`.
 
     Raises

@@ -24,8 +24,9 @@ def layers_table(profile: NetworkProfile) -> Table:
     """A row per layer, and the whole.
 
     "held up by": the unit at the end of the chain of those who wait for each other; "ideal":
-    multiplications at full rate; "roofline": the longer of that and every byte once over the bus;
-    "of roof" and "of peak": the shares of the layer's cycles that these two are.
+    multiplications at the full rate of the layer's mode; "roofline": the longer of that and every
+    byte once over the bus; "of roof": the share of the layer's cycles that this is; "of peak": the
+    share of the multiplications that the array can do.
     """
     heads = ("layer", "bound", "held up by", "cycles", "ideal", "roofline", "of roof", "of peak")
     table = plain_table(escape(title(profile)), (*heads, "moved", "once", "MACs/B"), 3)
@@ -38,7 +39,7 @@ def layers_table(profile: NetworkProfile) -> Table:
             _cycles(item.ideal_cycles),
             _cycles(item.roofline_cycles),
             _share(item.roofline_cycles, item.cycles),
-            _share(item.ideal_cycles, item.cycles),
+            _share(item.share, 1),
             f"{item.bytes_moved:,} B",
             f"{item.layer.bytes_once:,} B",
             f"{item.reuse:.1f}",
@@ -54,7 +55,7 @@ def layers_table(profile: NetworkProfile) -> Table:
         _cycles(ideal),
         _cycles(profile.roofline_cycles),
         _share(profile.roofline_cycles, profile.cycles),
-        _share(ideal, profile.cycles),
+        _share(profile.macs / profile.conditions.macs_per_cycle, profile.cycles),
         f"{moved:,} B",
         f"{sum(item.layer.bytes_once for item in profile.layers):,} B",
         f"{profile.macs / max(1, moved):.1f}",

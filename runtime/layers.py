@@ -15,7 +15,7 @@ from daedal.isa.artifact import Artifact, Layer
 from daedal.isa.profile import Profile, UnitCounters
 from daedal.isa.program import Program
 from daedal.isa.registers import CLASSES
-from daedal.isa.table import Opcode, Unit
+from daedal.isa.table import GemmMode, Opcode, Unit
 from daedal.isa.transfer import transfer
 from daedal.runtime.bound import Bound, find_bound, wait_chain
 
@@ -29,13 +29,15 @@ LAYER_UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
 class LayerProfile:
     """One layer: cycles, and per unit its cycles by class and its work.
 
-    `macs_per_cycle` and `bus_bytes` (per cycle) are the machine's full rates. Layers overlap: one
+    `macs_per_cycle` and `bus_bytes` (per cycle) are the machine's full rates, `mode_macs_per_cycle`
+    is what its array does at most in the layer's mode: dense, or depthwise. Layers overlap: one
     that worked while the layer before was still storing may take fewer cycles than its roofline.
     """
 
     layer: Layer
     cycles: int
     macs_per_cycle: int
+    mode_macs_per_cycle: int
     bus_bytes: int
     products: int
     bytes_read: int
@@ -44,8 +46,8 @@ class LayerProfile:
 
     @property
     def ideal_cycles(self) -> float:
-        """What its multiplications take at the array's full rate."""
-        return self.layer.macs / self.macs_per_cycle
+        """What its multiplications take at the array's full rate in its mode."""
+        return self.layer.macs / self.mode_macs_per_cycle
 
     @property
     def memory_cycles(self) -> float:
@@ -60,7 +62,7 @@ class LayerProfile:
     @property
     def share(self) -> float:
         """Part of the multiplications that the array could have done in these cycles."""
-        return self.ideal_cycles / self.cycles if self.cycles > 0 else 0.0
+        return self.layer.macs / self.macs_per_cycle / self.cycles if self.cycles > 0 else 0.0
 
     @property
     def roofline_share(self) -> float:
@@ -104,6 +106,7 @@ class LayerProfile:
             "op": self.layer.op,
             "output": self.layer.output,
             "macs": self.layer.macs,
+            "mode_macs_per_cycle": self.mode_macs_per_cycle,
             "cycles": self.cycles,
             "ideal_cycles": self.ideal_cycles,
             "memory_cycles": self.memory_cycles,
@@ -140,7 +143,7 @@ def layer_profiles(artifact: Artifact, profile: Profile) -> list[LayerProfile]:
     nothing = UnitCounters(dict.fromkeys(CLASSES, 0), 0)
     last = dict.fromkeys(LAYER_UNITS, nothing)
     last_cycle = 0
-    moved = _bytes_moved(artifact.program)
+    moved, rates = _bytes_moved(artifact.program), _mode_rates(artifact.program)
     result = []
     for layer in artifact.layers:
         marks = {mark.unit: mark for mark in profile.marks if mark.tag == layer.tag}
@@ -158,6 +161,7 @@ def layer_profiles(artifact: Artifact, profile: Profile) -> list[LayerProfile]:
                 layer=layer,
                 cycles=cycles,
                 macs_per_cycle=variant.macs_per_cycle,
+                mode_macs_per_cycle=rates.get(layer.tag, variant.macs_per_cycle),
                 bus_bytes=variant.bus_bytes,
                 products=units[Unit.GEMM].work,
                 bytes_read=moved[layer.tag, Unit.LOAD],
@@ -166,6 +170,18 @@ def layer_profiles(artifact: Artifact, profile: Profile) -> list[LayerProfile]:
             )
         )
     return result
+
+
+def _mode_rates(program: Program) -> dict[int | None, int]:
+    """Multiply-accumulates per cycle of the fastest GEMM mode that a layer uses."""
+    array = program.variant.array
+    rates: dict[int | None, int] = {}
+    for item, tag in zip(program.instructions, layer_tags(program), strict=True):
+        if item.opcode is Opcode.GEMM:
+            taps = GemmMode(item.mode).taps
+            rate = array.batch * array.block_out * (taps or array.block_in)
+            rates[tag] = max(rate, rates.get(tag, 0))
+    return rates
 
 
 def _bytes_moved(program: Program) -> Counter[tuple[int | None, Unit]]:

@@ -89,21 +89,22 @@ def live_buffer(
         The trailing dimensions are not one row of the buffer's scratchpad.
     """
     memory = MEMORIES[buffer.scope]
+    wanted = row_shape(variant, memory)
+    if shape[-ROW_DIMS:] == wanted:
+        rows = math.prod(shape[:-ROW_DIMS])
+        return LiveBuffer(Instance(buffer.name, memory, rows), origin, shape)
     if memory is Memory.WGT and _holds_vectors(variant, shape):
         array, taps = variant.array, shape[-ROW_DIMS]
+        pitch = group_pitch(taps)
         first, groups = run_of_groups(buffer.name, buffer.shape[:-1], origin[:-1], shape[:-1])
-        start = first * group_pitch(taps) % array.block_out
-        rows = num_rows(start // group_pitch(taps) + groups, taps, array.block_out)
-        return LiveBuffer(
-            Instance(buffer.name, memory, rows), origin, shape, array.block_out, start
-        )
-    wanted = row_shape(variant, memory)
-    if shape[-ROW_DIMS:] != wanted:
-        raise ScheduleError(
-            f"the last dimensions of a buffer in scope {buffer.scope!r} must be one scratchpad "
-            f"row, {list(wanted)}, not {list(shape[-ROW_DIMS:])} (buffer {buffer.name!r})"
-        )
-    return LiveBuffer(Instance(buffer.name, memory, math.prod(shape[:-ROW_DIMS])), origin, shape)
+        start = first * pitch % array.block_out
+        rows = num_rows(start // pitch + groups, taps, array.block_out)
+        instance = Instance(buffer.name, memory, rows)
+        return LiveBuffer(instance, origin, shape, array.block_out, start)
+    raise ScheduleError(
+        f"the last dimensions of a buffer in scope {buffer.scope!r} must be one scratchpad row, "
+        f"{list(wanted)}, not {list(shape[-ROW_DIMS:])} (buffer {buffer.name!r})"
+    )
 
 
 def _holds_vectors(variant: Variant, shape: tuple[int, ...]) -> bool:

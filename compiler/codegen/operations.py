@@ -12,7 +12,7 @@ from daedal.compiler.codegen.forms import BlockForm, RegionForm
 from daedal.compiler.codegen.instances import Live
 from daedal.compiler.codegen.intrinsics import ACCUMULATING, GEMM, IMMEDIATE, REGISTER
 from daedal.compiler.codegen.nest import Folded, Nest, accumulation_steps, fold
-from daedal.compiler.codegen.padding import Interior
+from daedal.compiler.codegen.padding import KEEP_PADDING, Interior
 from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
 from daedal.compiler.tir.expr import Buffer
 from daedal.isa.errors import ScheduleError
@@ -67,6 +67,8 @@ class OperationBuilder:
     ) -> Iterator[SegmentInstruction]:
         operands = {"acc": form.writes[0], "inp": form.read("a"), "wgt": form.read("w")}
         interior = self._interiors.get(operands["inp"].region.buffer)
+        if form.annotations.get(KEEP_PADDING):
+            interior = None
         factor = None if interior is None else ("inp", interior)
         for nest in concrete_nests(form, env, live, operands, factor):
             _check_accumulation(form, nest, "acc")

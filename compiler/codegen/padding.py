@@ -17,7 +17,11 @@ from daedal.compiler.tir.linear import linear
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, PrimFunc
 
-__all__ = ["Interior", "Ranges", "interiors", "without_padding"]
+__all__ = ["KEEP_PADDING", "Interior", "Ranges", "interiors", "without_padding"]
+
+KEEP_PADDING = "keep_padding"
+"""Annotation of a block whose products with padding are made all the same: where GEMM waits for the
+bus, the instructions for the pieces would cost more than the products."""
 
 Interior = tuple[range, ...]
 """Per dimension of a buffer, the indices that are not padding."""
@@ -121,8 +125,10 @@ def without_padding(
     begin. Where no piece has, all products are needed, and `ranges` comes back whole.
     """
     edges: list[_Edge] = []
-    for minimum, inside in zip(operand.minima, interior, strict=True):
-        edge = _edge(minimum.at(env), inside, ranges, accumulating)
+    for minimum, part, inside in zip(operand.minima, operand.region.ranges, interior, strict=True):
+        # A product of several rows matters as long as one of them lies inside.
+        reached = range(inside.start - part.extent + 1, inside.stop)
+        edge = _edge(minimum.at(env), reached, ranges, accumulating)
         if edge is not None and not _shares_loop(edge, edges):
             edges.append(edge)
     if not edges:

@@ -19,7 +19,7 @@ from daedal.runtime.profiler.timeline import Timeline
 
 __all__ = ["FORMAT", "Conditions", "NetworkProfile", "network_profile"]
 
-FORMAT = "daedal profile 1"
+FORMAT = "daedal profile 2"
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,9 @@ def _profile(document: dict[str, Any]) -> NetworkProfile:
 
 
 def _layer(item: dict[str, Any], machine: Conditions) -> LayerProfile:
+    mode_macs_per_cycle = _count(item["mode_macs_per_cycle"])
+    if mode_macs_per_cycle == 0:
+        raise ValueError("rates of the roofs must not be 0")
     layer = Layer(
         tag=_count(item["tag"]),
         name=_text(item["name"]),
@@ -100,6 +103,7 @@ def _layer(item: dict[str, Any], machine: Conditions) -> LayerProfile:
         layer=layer,
         cycles=_count(item["cycles"]),
         macs_per_cycle=machine.macs_per_cycle,
+        mode_macs_per_cycle=mode_macs_per_cycle,
         bus_bytes=machine.bus_bytes,
         products=_count(item["products"]),
         bytes_read=_count(item["bytes_read"]),

@@ -9,7 +9,7 @@ from daedal.isa.instruction import Instruction
 from daedal.isa.profile import MarkRecord, Profile, UnitCounters
 from daedal.isa.program import Program
 from daedal.isa.registers import CLASSES, CycleClass
-from daedal.isa.table import LoadMemory, Opcode, Unit
+from daedal.isa.table import GemmMode, LoadMemory, Opcode, Unit
 from daedal.isa.variant import load_variant
 from daedal.runtime.layers import LAYER_UNITS, layer_profiles, layer_tags
 from tests.support.profiles import random_launch
@@ -87,6 +87,31 @@ def test_rooflines_bytes_and_reuse() -> None:
     assert (first.roofline_share, second.roofline_share) == (0.5, 1)
     assert first.reuse == 25600 / 192 and second.reuse == 0
     assert first.traffic == 192 / 200
+
+
+def test_the_roof_of_a_mode() -> None:
+    """Depthwise modes take one or three taps of each of 8 channels, dense products 64."""
+    tiny = load_variant("tiny")
+
+    def gemm(tag: int, mode: GemmMode) -> Instruction:
+        return Instruction.of(Opcode.GEMM, mode=mode, mark=1, tag=tag)
+
+    program = Program(
+        tiny,
+        (
+            gemm(0, GemmMode.DEPTHWISE),
+            gemm(1, GemmMode.DEPTHWISE),
+            gemm(1, GemmMode.DEPTHWISE3),
+            gemm(2, GemmMode.DENSE),
+            Instruction.of(Opcode.FINISH),
+        ),
+    )
+    layers = tuple(Layer(tag, "a", "conv", 4800, "a", 200) for tag in range(4))
+    marks = tuple(mark(tag, Unit.STORE, 1000 * (tag + 1), 20) for tag in range(4))
+    found = layer_profiles(Artifact(program, (), (), layers), Profile("rtl", 4000, marks=marks))
+    assert [item.mode_macs_per_cycle for item in found] == [8, 24, 64, 64]
+    assert [item.roofline_cycles for item in found] == [600, 200, 75, 75]
+    assert {item.share for item in found} == {4800 / 64 / 1000}
 
 
 def test_layer_of_each_instruction() -> None:

@@ -18,17 +18,16 @@ from tests.support.accelerator_operators import Case, random_elements
 
 __all__ = ["DepthwiseCase", "Window", "depthwise_case", "taps_of"]
 
-PAD_VALUE = 5
-
 
 @dataclass(frozen=True)
 class Window:
-    """How a window passes over a map."""
+    """How a window passes over a map, and what is around the map."""
 
     kernel: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
     dilations: tuple[int, int] = (1, 1)
+    pad_value: int = 5
 
     def least_size(self) -> tuple[int, int]:
         """The smallest map on which there is a window."""
@@ -83,7 +82,7 @@ def depthwise_case(
         strides=window.strides,
         pads=window.pads,
         dilations=window.dilations,
-        pad_value=PAD_VALUE,
+        pad_value=window.pad_value,
         bounds=bounds,
         accumulator=accumulator_dtype(variant),
     )
@@ -108,7 +107,7 @@ def _sums(x: np.ndarray, weights: np.ndarray, window: Window) -> np.ndarray:
     """Sums over taps: (NB, CB, OH, OW, 1, batch, block); weights (CB * block, 1, KH, KW)."""
     top, left, bottom, right = window.pads
     space = ((0, 0), (0, 0), (top, bottom), (left, right), (0, 0), (0, 0), (0, 0))
-    padded = np.pad(x.astype(np.int64), space, constant_values=PAD_VALUE)
+    padded = np.pad(x.astype(np.int64), space, constant_values=window.pad_value)
     taps = weights.reshape(x.shape[1], x.shape[-1], *window.kernel).astype(np.int64)
     total: np.ndarray | None = None
     for row in range(window.kernel[0]):

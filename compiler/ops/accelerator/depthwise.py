@@ -8,6 +8,7 @@ windows share with those of the neighbours.
 from collections.abc import Iterator
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
+from daedal.compiler.codegen.padding import KEEP_PADDING
 from daedal.compiler.codegen.vectors import num_rows
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.depthwise_cost import DepthwiseCost
@@ -97,6 +98,8 @@ def schedule_depthwise(
     sch.compute_at(acc, w_0)
     n, c, h, w, u, b, o, kh, kg, kt = sch.get_loops(acc)[5:]
     sch.reorder(n, c, h, w, u, kh, kg, b, o, kt)
+    if DepthwiseCost(shape, variant).waits_for_bus(tile):
+        sch.annotate(acc, KEEP_PADDING, True)
     weights = sch.cache_read(acc, "w", "wgt")
     inputs = sch.cache_read(acc, "x", "inp")
     params = sch.cache_read(y, "params", "par")

@@ -24,7 +24,7 @@ class DepthwiseCost:
     begin and after it has ended.
     """
 
-    def __init__(self, shape: DepthwiseShape, variant: Variant, *, overlaps: bool) -> None:
+    def __init__(self, shape: DepthwiseShape, variant: Variant, *, overlaps: bool = True) -> None:
         array, pads = variant.array, scratchpads(variant)
         self._shape = shape
         self._overlaps = overlaps
@@ -32,40 +32,55 @@ class DepthwiseCost:
         self._beats = {memory: pad.row_beats(variant) for memory, pad in pads.items()}
         self._instruction_beats = instruction_bytes(variant) / variant.bus_bytes
         self._vector_cycles = array.batch * array.block_out // variant.units.requantize_lanes
+        self._vectors = shape.batches * shape.blocks * shape.height * shape.width
         self._passing: dict[tuple[int, int], int] = {}
 
     def cycles(self, tile: DepthwiseTile) -> float:
         """The estimate; only to be compared with that of other tiles."""
         shape, beats = self._shape, self._beats
-        channels = -(-shape.blocks // tile.blocks)
-        loads = -(-channels // tile.groups)
-        maps = -(-shape.height // tile.height) * -(-shape.width // tile.width) * shape.batches
-        constants = self._constant_beats(min(tile.blocks * tile.groups, shape.blocks))
-        pixels = self._passed(0, tile.height) * self._passed(1, tile.width)
-        vectors = shape.batches * shape.blocks * shape.height * shape.width
-        instructions = channels * maps * self._instructions(tile) + 2 * loads
-        bus = shape.batches * shape.blocks * pixels * beats[Memory.INP]
-        bus += vectors * beats[Memory.OUT] + loads * constants
+        tiles = self._channels(tile) * self._maps(tile)
         # One tile: what it takes in turn.
         rows, columns = shape.input_size(tile.height, tile.width)
-        load = constants + tile.blocks * rows * columns * beats[Memory.INP]
+        load = self._constant_beats(tile) + tile.blocks * rows * columns * beats[Memory.INP]
         outputs = tile.blocks * tile.height * tile.width
         multiply, finish = outputs * shape.products, outputs * self._vector_cycles
         store = outputs * beats[Memory.OUT]
         if not self._overlaps:
-            return channels * maps * (load + multiply + finish + store + LATENCY_CYCLES)
-        return (
-            LATENCY_CYCLES
-            + TILE_CYCLES * channels * maps
-            + max(
-                bus + instructions * self._instruction_beats + multiply + finish,
-                load + vectors * shape.products + finish + store,
-                load + multiply + vectors * self._vector_cycles + store,
-            )
+            return tiles * (load + multiply + finish + store + LATENCY_CYCLES)
+        busiest = max(
+            self._bus_cycles(tile) + multiply + finish,
+            load + self._vectors * shape.products + finish + store,
+            load + multiply + self._vectors * self._vector_cycles + store,
         )
+        return LATENCY_CYCLES + TILE_CYCLES * tiles + busiest
 
-    def _constant_beats(self, blocks: int) -> int:
-        """Bus words of the weights and parameters of some blocks of channels."""
+    def waits_for_bus(self, tile: DepthwiseTile) -> bool:
+        """Whether the bus is busier than the multipliers."""
+        return self._bus_cycles(tile) > self._vectors * self._shape.products
+
+    def _bus_cycles(self, tile: DepthwiseTile) -> float:
+        """Bus words of all tiles: maps, weights, parameters and instructions."""
+        shape, beats = self._shape, self._beats
+        loads = -(-self._channels(tile) // tile.groups)
+        pixels = self._passed(0, tile.height) * self._passed(1, tile.width)
+        words = shape.batches * shape.blocks * pixels * beats[Memory.INP]
+        words += self._vectors * beats[Memory.OUT] + loads * self._constant_beats(tile)
+        tiles = self._channels(tile) * self._maps(tile)
+        instructions = tiles * self._instructions(tile) + 2 * loads
+        return words + instructions * self._instruction_beats
+
+    def _channels(self, tile: DepthwiseTile) -> int:
+        """Tiles that it takes to cover the channels."""
+        return -(-self._shape.blocks // tile.blocks)
+
+    def _maps(self, tile: DepthwiseTile) -> int:
+        """Tiles that it takes to cover the maps of one block of channels."""
+        shape = self._shape
+        return -(-shape.height // tile.height) * -(-shape.width // tile.width) * shape.batches
+
+    def _constant_beats(self, tile: DepthwiseTile) -> int:
+        """Bus words of the weights and parameters that come at once."""
+        blocks = min(tile.blocks * tile.groups, self._shape.blocks)
         weights = num_rows(blocks * self._shape.products, self._shape.taps, self._block_out)
         return weights * self._beats[Memory.WGT] + blocks * self._beats[Memory.PAR]
 

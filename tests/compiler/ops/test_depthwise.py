@@ -1,6 +1,7 @@
 """Depthwise convolution: te = loop IR = the machine = numpy, and what its tiles cost."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -33,22 +34,25 @@ MICRO = micro_variant()
 ONE_TAP = micro_variant(depthwise_taps=1)
 BATCH = TINY.replace("batch2", batch=2)
 
+NARROW = TINY.replace("narrow", block_in=4, block_out=4, batch=2)
+
 seeds = st.integers(0, 2**32 - 1)
 pairs = st.tuples(st.integers(1, 3), st.integers(1, 3))
 
 
 @settings(max_examples=10)
 @given(
-    st.sampled_from([TINY, MICRO, ONE_TAP, BATCH]),
+    st.sampled_from([TINY, MICRO, ONE_TAP, BATCH, NARROW]),
     st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 5), st.integers(1, 5)),
     st.tuples(st.integers(1, 3), st.integers(1, 4)),
     pairs,
     st.tuples(*[st.integers(0, 2)] * 4),
     st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    st.sampled_from([0, 5]),
     seeds,
 )
-def test_every_level(variant, shape, kernel, strides, pads, dilations, seed):
-    window = Window(kernel, strides, pads, dilations)
+def test_every_level(variant, shape, kernel, strides, pads, dilations, pad_value, seed):
+    window = Window(kernel, strides, pads, dilations, pad_value)
     height, width = window.least_size()
     size = (max(shape[2], height), max(shape[3], width))
     rng = np.random.default_rng(seed)
@@ -72,7 +76,11 @@ LARGER = {
 @pytest.mark.parametrize("which", LARGER)
 @pytest.mark.parametrize("name", ["tiny", "vta", "wide"])
 def test_larger_maps(name, which, rng):
-    depthwise_case(load_variant(name), rng, *LARGER[which]).check(interpret=False)
+    """With pads that count, and with zeros, whose products may be left out."""
+    shape, window = LARGER[which]
+    for pad_value in (5, 0) if any(window.pads) else (5,):
+        case = depthwise_case(load_variant(name), rng, shape, replace(window, pad_value=pad_value))
+        case.check(interpret=False)
 
 
 @pytest.mark.parametrize(
@@ -204,6 +212,20 @@ def test_a_tile_is_one_product_instruction(variant, window, mode, products, rng)
     assert math.prod(loops) * len(gemm.uops) == height * width * products
 
 
+@pytest.mark.parametrize(("strides", "products"), [((1, 1), 19 * 19), ((2, 2), 12 * 12)])
+def test_padding_zeros_are_multiplied_where_the_bus_is_the_limit(strides, products, rng):
+    """7x7 pixels have 19 x 19 products besides padding, strides on 8x8 give 12 x 12 in all."""
+    size = 7 if strides == (1, 1) else 8
+    window = Window((3, 3), strides, (1, 1, 1, 1), pad_value=0)
+    case = depthwise_case(VTA, rng, (1, 8, size, size), window)
+    case.check(interpret=False)
+    made = 0
+    for item in _instructions(case, Opcode.GEMM):
+        loops = (item.template.values[f"extent{level}"] for level in range(3))
+        made += math.prod(loops) * len(item.uops)
+    assert made == 8 * products
+
+
 def test_weights_take_the_rows_that_their_vectors_fill(rng):
     """Nine vectors to a block of channels: 16 blocks are 9 weight rows of 16 vectors."""
     case = depthwise_case(VTA, rng, (1, 16, 7, 7), Window((3, 3)), tile=DepthwiseTile(1, 5, 5, 5))
@@ -225,7 +247,7 @@ def test_groups_of_three_vectors_stay_within_a_row(rng):
 
 
 def test_a_window_beyond_the_scratchpad_is_refused(rng):
-    variant = TINY.replace("narrow", inp_bytes=64)
+    variant = TINY.replace("small", inp_bytes=64)
     with pytest.raises(
         ScheduleError,
         match=r"window must fit scratchpad 'inp' \(64 bytes\) and its weights 'wgt'; one window of "

@@ -57,6 +57,7 @@ def put(value: object, *path: str | int) -> Callable[[dict[str, Any]], None]:
         put({}, "layers"),
         put([1], "timeline", "rows", 0),
         put("unit", "timeline"),
+        put(0, "layers", 0, "mode_macs_per_cycle"),
         put("FPU", "timeline", "rows", 0, 0),
     ],
 )
@@ -80,7 +81,7 @@ def test_bytes_that_are_no_text() -> None:
 
 def test_another_format() -> None:
     data = document() | {"format": "daedal profile 9"}
-    with pytest.raises(ArtifactError, match=r"must be of format 'daedal profile 1', not '.* 9'"):
+    with pytest.raises(ArtifactError, match=r"must be of format 'daedal profile 2', not '.* 9'"):
         read_profile(json.dumps(data))
 
 
