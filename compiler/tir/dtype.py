@@ -6,9 +6,21 @@ import numpy as np
 
 from daedal.compiler.tir.errors import ExpressionError
 
-__all__ = ["DTYPES", "INDEX_DTYPE", "check_dtype", "is_integer", "limits", "numpy_dtype"]
+__all__ = [
+    "DTYPES",
+    "INDEX_DTYPE",
+    "check_dtype",
+    "is_float",
+    "is_integer",
+    "limits",
+    "numpy_dtype",
+]
 
-DTYPES = ("int8", "int16", "int32", "int64", "uint8", "bool", "float32")
+DTYPES = (
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
+    *("bool", "float16", "float32", "float64"),
+)
+"""bfloat16 is not among them: numpy has none, so it could be stored but not defined."""
 
 INDEX_DTYPE = "int32"
 """The dtype of loop and block variables, and of literal indices."""
@@ -24,6 +36,11 @@ def check_dtype(dtype: str) -> str:
 def is_integer(dtype: str) -> bool:
     """Whether `dtype` is an integer type; bool is not."""
     return dtype.startswith(("int", "uint"))
+
+
+def is_float(dtype: str) -> bool:
+    """Whether `dtype` is a floating-point type."""
+    return dtype.startswith("float")
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:

@@ -187,7 +187,9 @@ def _num_points(stmt: Stmt) -> int | None:
             inside = _num_points(body)
             return None if inside is None else extent * inside
         case BlockRealize(_, block):
-            if block.init is not None and (_num_points(block.init) is None or _has_init(block.body)):
+            if block.init is not None and (
+                _num_points(block.init) is None or _has_init(block.body)
+            ):
                 return None
             return _num_points(block.body)
         case BufferStore(buffer, _, value):

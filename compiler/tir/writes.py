@@ -71,9 +71,7 @@ class Write:
         if self.ufunc is None:
             self._assign()
         elif not memory.written[self.places].all():
-            raise ExecutionError(
-                f"{memory.buffer.name!r} is accumulated into before it is written"
-            )
+            raise ExecutionError(f"{memory.buffer.name!r} is accumulated into before it is written")
         elif memory.data.dtype.kind == "f":
             self._update_in_steps(self.ufunc)
         else:
