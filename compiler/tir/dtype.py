@@ -1,5 +1,6 @@
 """Element types of buffers and expressions, and their numpy counterparts."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
     return np.dtype(dtype)
 
 
+@cache
 def limits(dtype: str) -> tuple[int, int]:
     """Smallest and largest value of an integer dtype."""
     info = np.iinfo(numpy_dtype(dtype))

@@ -345,7 +345,7 @@ def as_expr(value: ExprLike, dtype: str = INDEX_DTYPE) -> Expr:
         return FloatImm(float(value), dtype)
     if isinstance(value, float):
         raise ExpressionError(f"a float constant cannot be {dtype} ({value}); use astype")
-    low, high = limits(dtype) if is_integer(dtype) else (0, 1)
+    low, high = (0, 1) if dtype == "bool" else limits(dtype)
     if not low <= value <= high:
         raise ExpressionError(
             f"a constant of {dtype} must be from {low} to {high}, not {value}; convert the other "
@@ -432,8 +432,11 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def _folded(op: str, a: Expr, b: Expr) -> Expr | None:
-    """Index arithmetic on constants and neutral elements, so that printed indices stay short."""
-    if a.dtype != INDEX_DTYPE:
+    """Index arithmetic on constants and neutral elements, so that printed indices stay short.
+
+    Data stays as it was written, whatever its dtype: a multiplication by 1 is an instruction.
+    """
+    if a.dtype != INDEX_DTYPE or not (_is_index(a) and _is_index(b)):
         return None
     if isinstance(b, IntImm):
         if isinstance(a, IntImm):
@@ -448,6 +451,13 @@ def _folded(op: str, a: Expr, b: Expr) -> Expr | None:
         if op == "*" and a.value in (0, 1):
             return b if a.value else a
     return None
+
+
+def _is_index(expr: Expr) -> bool:
+    """Whether an integer depends on variables alone."""
+    if isinstance(expr, Binary):
+        return _is_index(expr.a) and _is_index(expr.b)
+    return isinstance(expr, Var | IntImm)
 
 
 _FOLD: dict[str, Callable[[int, int], int]] = {

@@ -41,6 +41,9 @@ def test_constants_fold_in_indices_only() -> None:
     x = te.placeholder((8,), "int8", "x")
     y = te.compute((4,), lambda i: x[(i + 0) * 1 + 2 * 2] * 1, "y")
     assert te.tensor_text(y) == "y[i:4] int8 = x[i + 4] * 1"
+    wide = te.placeholder((8,), "int32", "wide")
+    z = te.compute((8,), lambda i: wide[i * 1] * 1 + wide[i] * 0 - 0, "z")
+    assert te.tensor_text(z) == "z[i:8] int32 = wide[i] * 1 + wide[i] * 0 - 0"
 
 
 X = te.placeholder((4, 8), "int8", "x")
