@@ -11,13 +11,13 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.tir.condition import conjuncts
 from daedal.compiler.tir.dtype import numpy_dtype
 from daedal.compiler.tir.errors import ExecutionError
 from daedal.compiler.tir.evaluate import Array, evaluate
 from daedal.compiler.tir.expr import Buffer, Expr, Load, Var
 from daedal.compiler.tir.memory import Memory
 from daedal.compiler.tir.points import Points
-from daedal.compiler.tir.region import conjuncts
 from daedal.compiler.tir.stmt import (
     Allocate,
     BlockRealize,
