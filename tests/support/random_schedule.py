@@ -20,6 +20,9 @@ from tests.support.traces import Handles, call, decoded, handles_in, steps
 
 __all__ = ["random_schedule"]
 
+NUM_ROW_LOOPS = 2
+"""The innermost loops of every block: an image of the batch, a channel of the vector."""
+
 
 def random_schedule(schedule: Schedule, original: PrimFunc, rng: np.random.Generator) -> Schedule:
     """Another schedule of `original`, after the trace of `schedule`.
@@ -27,9 +30,12 @@ def random_schedule(schedule: Schedule, original: PrimFunc, rng: np.random.Gener
     Raises
     ------
     ScheduleError
-        This attempt has led nowhere.
+        This attempt has led nowhere, or to the same schedule.
     """
-    return _Attempt(schedule, original, rng).run()
+    result = _Attempt(schedule, original, rng).run()
+    if str(result) == str(schedule):
+        raise ScheduleError("every choice fell as it was")
+    return result
 
 
 class _Attempt:
@@ -40,6 +46,7 @@ class _Attempt:
         self.result = Schedule(original, schedule.intrinsics, schedule.scopes)
         self.handles: Handles = {}
         self.rows = _row_loops(schedule, original)
+        self.boldness = rng.uniform(0.05, 0.8)
 
     def run(self) -> Schedule:
         changes: dict[str, Callable[[Instruction], dict[str, Any]]] = {
@@ -48,13 +55,13 @@ class _Attempt:
             "compute_at": self._other_place,
         }
         for item in self.recorded.trace.instructions:
-            if item.primitive == "tensorize" and self._chance(0.4):
+            if item.primitive == "tensorize" and self._chance(self.boldness / 2):
                 self._hint()
             try:
                 arguments = self._arguments(item)
                 change = changes.get(item.primitive)
                 found = None
-                if change is not None and self._chance(0.6):
+                if change is not None and self._chance(self.boldness):
                     found = self._tried(item.primitive, change(item))
                 if found is None:
                     found = handles_in(call(self.result, item.primitive, arguments))
@@ -111,14 +118,13 @@ class _Attempt:
         return {"order": [self.handles[name] for name in order]}
 
     def _other_place(self, item: Instruction) -> dict[str, Any]:
-        """Under another loop of a consumer."""
+        """Under another loop of a consumer, but not under those over a row."""
         arguments = self._arguments(item)
-        consumers = self.result.get_consumers(arguments["block"])
         rows = {self.handles[name] for name in self.rows if name in self.handles}
         loops = [
             loop
-            for consumer in consumers
-            for loop in self.result.get_loops(consumer)
+            for consumer in self.result.get_consumers(arguments["block"])
+            for loop in self.result.get_loops(consumer)[:-NUM_ROW_LOOPS]
             if loop not in rows
         ]
         return {**arguments, "loop": self._one_of(loops)} if loops else arguments
