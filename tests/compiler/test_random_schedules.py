@@ -23,8 +23,9 @@ SHARE = 0.25
 def legal(name: str, seed: int, number: int) -> bool:
     """Whether attempt `number` is a schedule; checks it then."""
     pick = Pick.seeded((seed, number))
-    variant = VARIANTS[number % len(VARIANTS)]
-    graph = OPERATORS[name](pick, variant)
+    variants = [variant for variant in VARIANTS if OPERATORS[name].runs_on(variant)]
+    variant = variants[number % len(variants)]
+    graph = OPERATORS[name].graph(pick, variant)
     inputs = inputs_of(graph, pick)
 
     def change(layer: Layer) -> Layer:

@@ -4,14 +4,16 @@ numpy on logical maps = numpy on blocked maps = te = loop IR before its schedule
 every primitive = the linked program on the functional simulator.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
 from daedal.compiler import pipeline, te
+from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.graph import run, run_all
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator.lowering import LoweredNode, lower_node
@@ -38,6 +40,7 @@ class Layer:
     lowered: LoweredNode
     inputs: tuple[te.Tensor, ...]
     outputs: tuple[te.Tensor, ...]
+    beat_bytes: int
 
     @classmethod
     def of(cls, graph: Graph, node: Node, variant: Variant) -> "Layer":
@@ -45,7 +48,7 @@ class Layer:
         with mock.patch.object(te, "create_prim_func", wraps=te.create_prim_func) as made:
             lowered = lower_node(graph, node, variant)
         (((inputs, outputs, *_), _),) = made.call_args_list
-        return cls(lowered, tuple(inputs), tuple(outputs))
+        return cls(lowered, tuple(inputs), tuple(outputs), variant.bus.data_bits // 8)
 
     @property
     def original(self) -> PrimFunc:
@@ -54,15 +57,18 @@ class Layer:
 
     def arrays(self, values: dict[str, Array]) -> dict[str, Array]:
         """The operands in the shapes of the formula, from the values of the blocked graph."""
-        return {
-            tensor.name: values[self.lowered.tensors[tensor.name]].reshape(tensor.shape)
-            for tensor in self.inputs
-        }
+        found = {}
+        for tensor in self.inputs:
+            value = values[self.lowered.tensors[tensor.name]]
+            view = self.lowered.views.get(tensor.name)
+            if view is not None:
+                value = _viewed(value, view, tensor.shape, self.beat_bytes)
+            found[tensor.name] = value.reshape(tensor.shape)
+        return found
 
     def rescheduled(self, schedule: Schedule) -> "Layer":
         """The same formula with another schedule."""
-        lowered = LoweredNode(self.lowered.node, schedule, self.lowered.tensors)
-        return Layer(lowered, self.inputs, self.outputs)
+        return replace(self, lowered=replace(self.lowered, schedule=schedule))
 
 
 @dataclass(frozen=True)
@@ -103,13 +109,10 @@ class Compiled:
 
     def check_program(self, inputs: dict[str, Array]) -> None:
         """The program is verified, and gives what the graph means."""
-        program, blocked = self.result.program, self.result.accelerator
+        program = self.result.program
         verify(program)
-        packed = run(self.result.prologue, inputs, blocked.inputs)
-        maps = {}
-        for spec in program.inputs:
-            n, c, _, _ = spec.shape
-            maps[spec.name] = blocked.types[spec.name].layout.unpack(packed[spec.name])[:n, :c]
+        packers = self.result.prologue.producers
+        maps = {spec.name: inputs[packers[spec.name].inputs[0]] for spec in program.inputs}
         loaded = LoadedProgram.place(program, FunctionalDevice(program.variant))
         (found,) = loaded.run(maps)[0].values()
         (expected,) = run(self.graph, inputs).values()
@@ -137,6 +140,16 @@ def check_layer(
     for name, func in functions:
         found = interpreter.run(func, arrays)[tensor.name]
         np.testing.assert_array_equal(found, expected, f"after {name}:\n{func_text(func)}")
+
+
+def _viewed(value: Array, view: MemoryView, shape: tuple[int, ...], beat_bytes: int) -> Array:
+    """The bytes of a tensor as rows at strides of their own."""
+    assert value.itemsize == 1, "a byte per element"
+    row = shape[len(view.strides_beats) :]
+    strides = [beats * beat_bytes for beats in view.strides_beats]
+    strides += [math.prod(row[dim + 1 :]) for dim in range(len(row))]
+    flat = np.ascontiguousarray(value).reshape(-1)
+    return np.lib.stride_tricks.as_strided(flat, shape, strides, writeable=False).copy()
 
 
 def states(layer: Layer) -> Iterator[tuple[str, PrimFunc]]:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph
+from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.variant import Variant
 
-__all__ = ["OPERATORS", "Pick", "inputs_of"]
+__all__ = ["OPERATORS", "Operator", "Pick", "inputs_of"]
 
 T = TypeVar("T")
 
@@ -210,12 +211,50 @@ def avg_pool(pick: Pick, variant: Variant) -> Graph:
     )
 
 
-OPERATORS: dict[str, Callable[[Pick, Variant], Graph]] = {
-    "conv2d": conv2d,
-    "grouped_conv2d": grouped_conv2d,
-    "depthwise_conv2d": depthwise_conv2d,
-    "add": add,
-    "requantize": requantize,
-    "max_pool": max_pool,
-    "avg_pool": avg_pool,
+def matmul(pick: Pick, variant: Variant) -> Graph:
+    """Every pixel of one map with every pixel of another, over their channels: whole blocks."""
+    images, depth = pick.integer(1, 2), pick.integer(1, 2) * variant.block
+    columns = pick.integer(1, 2) * variant.block
+    first, second = (pick.one_of((-128, -7, 0, 127)) for _ in range(2))
+    layer = _Layer()
+    layer.map("a", (images, depth, *pick.pair(1, 4)))
+    layer.map("b", (images, depth, columns, 1))
+    layer.constant("factor", np.array([correction(second)[0]], dtype=np.int8))
+    layer.constant("params", _params(pick, variant, 1, (22, 28)))
+    zero_points: dict[str, AttrValue] = {"zero_point_a": first, "zero_point_b": second}
+    return layer.finish("q_matmul", {**zero_points, **_bounds(pick)})
+
+
+def _is_square(variant: Variant) -> bool:
+    array = variant.array
+    return array.batch == 1 and array.block_in == array.block_out
+
+
+def _is_any(variant: Variant) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One kind of layer.
+
+    Parameters
+    ----------
+    graph : makes a graph with it, its attributes, constants and shapes drawn.
+    runs_on : whether a variant can run it.
+    """
+
+    graph: Callable[[Pick, Variant], Graph]
+    runs_on: Callable[[Variant], bool] = _is_any
+
+
+OPERATORS: dict[str, Operator] = {
+    "conv2d": Operator(conv2d),
+    "grouped_conv2d": Operator(grouped_conv2d),
+    "depthwise_conv2d": Operator(depthwise_conv2d),
+    "matmul": Operator(matmul, _is_square),
+    "add": Operator(add),
+    "requantize": Operator(requantize),
+    "max_pool": Operator(max_pool),
+    "avg_pool": Operator(avg_pool),
 }
