@@ -14,9 +14,32 @@ Role: the operator library is written in this language. Output: `Tensor`; `creat
 loop IR.
 """
 
+from daedal.compiler.te.functions import (
+    abs,
+    bit_and,
+    bit_not,
+    bit_or,
+    bit_xor,
+    ceil,
+    clip,
+    erf,
+    exp,
+    floor,
+    log,
+    popcount,
+    pow,
+    requantize,
+    round,
+    rsqrt,
+    shift_right_even,
+    sigmoid,
+    sqrt,
+    tanh,
+    trunc,
+)
 from daedal.compiler.te.interpreter import evaluate_tensors
 from daedal.compiler.te.lower import create_prim_func
-from daedal.compiler.te.ops import any, max, min, reduce_axis, requantize, sum
+from daedal.compiler.te.ops import any, max, min, reduce_axis, sum
 from daedal.compiler.te.pattern import pattern, scalar
 from daedal.compiler.te.printer import tensor_text, tensors_text
 from daedal.compiler.te.tensor import Tensor, compute, placeholder
@@ -25,12 +48,23 @@ from daedal.compiler.tir.intrinsics import call
 
 __all__ = [
     "Tensor",
+    "abs",
     "any",
+    "bit_and",
+    "bit_not",
+    "bit_or",
+    "bit_xor",
     "call",
+    "ceil",
+    "clip",
     "compute",
     "create_prim_func",
     "eq",
+    "erf",
     "evaluate_tensors",
+    "exp",
+    "floor",
+    "log",
     "max",
     "maximum",
     "min",
@@ -38,11 +72,20 @@ __all__ = [
     "ne",
     "pattern",
     "placeholder",
+    "popcount",
+    "pow",
     "reduce_axis",
     "requantize",
+    "round",
+    "rsqrt",
     "scalar",
     "select",
+    "shift_right_even",
+    "sigmoid",
+    "sqrt",
     "sum",
+    "tanh",
     "tensor_text",
     "tensors_text",
+    "trunc",
 ]

@@ -47,20 +47,12 @@ def create_prim_func(
     Raises
     ------
     ExpressionError
-        Where a placeholder is missing from `inputs`, or two tensors bear one name.
+        Where a placeholder is missing from `inputs` or stands among `outputs`, something else
+        stands among `inputs`, or two tensors bear one name.
     """
     tensors = topological(outputs)
-    given = set(inputs)
-    for tensor in tensors:
-        if tensor.value is None and tensor not in given:
-            raise ExpressionError(
-                f"placeholder {tensor.name!r} must be among the inputs of {name!r}"
-            )
+    _check_parameters(inputs, outputs, tensors, name)
     everything = list(dict.fromkeys([*inputs, *tensors]))
-    names = [tensor.name for tensor in everything]
-    for item in names:
-        if names.count(item) > 1:
-            raise ExpressionError(f"tensors of one function need distinct names, not two {item!r}")
     buffers: dict[Buffer, Buffer] = {
         tensor: Buffer(tensor.name, tensor.shape, tensor.dtype) for tensor in everything
     }
@@ -73,6 +65,25 @@ def create_prim_func(
     func = PrimFunc(name, tuple(buffers[t] for t in params), body, len(outputs))
     verify(func)
     return func
+
+
+def _check_parameters(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], tensors: Sequence[Tensor], name: str
+) -> None:
+    for tensor in (*inputs, *tensors):
+        if tensor.value is None and tensor not in inputs:
+            raise ExpressionError(
+                f"placeholder {tensor.name!r} must be among the inputs of {name!r}"
+            )
+        if tensor.value is not None and tensor in inputs:
+            raise ExpressionError(f"inputs of {name!r} must be placeholders, not {tensor.name!r}")
+    if not outputs or any(tensor.value is None for tensor in outputs):
+        raise ExpressionError(f"{name!r} needs outputs, and must compute each of them")
+    names = [tensor.name for tensor in (*inputs, *tensors) if tensor.value is not None]
+    names += [tensor.name for tensor in inputs]
+    for item in names:
+        if names.count(item) > 1:
+            raise ExpressionError(f"tensors of one function need distinct names, not two {item!r}")
 
 
 def tensor_block(tensor: Tensor, buffers: Mapping[Buffer, Buffer]) -> Block:

@@ -1,13 +1,11 @@
-"""The words of the language: reductions, selection and scalar intrinsics."""
+"""Reductions over axes."""
 
 from collections.abc import Sequence
 
-from daedal.compiler.tir.dtype import check_dtype, limits
 from daedal.compiler.tir.errors import ExpressionError
-from daedal.compiler.tir.expr import Axis, Expr, ExprLike, Reduce, as_expr
-from daedal.compiler.tir.intrinsics import call
+from daedal.compiler.tir.expr import Axis, Expr, Reduce
 
-__all__ = ["any", "max", "min", "reduce_axis", "requantize", "sum"]
+__all__ = ["any", "max", "min", "reduce_axis", "sum"]
 
 
 def reduce_axis(extent: int, name: str) -> Axis:
@@ -33,31 +31,6 @@ def min(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:
 def any(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:
     """Whether a bool `value` holds anywhere over `axis`."""
     return _reduce("any", value, axis)
-
-
-def requantize(
-    acc: Expr,
-    bias: ExprLike,
-    multiplier: ExprLike,
-    shift: ExprLike,
-    zero_point: ExprLike,
-    low: ExprLike,
-    high: ExprLike,
-    dtype: str = "int8",
-) -> Expr:
-    """``clip(rhe((acc + bias) * multiplier * 2^-shift) + zero_point, low, high)`` as `dtype`.
-
-    Source: `daedal.isa.numerics.requantize`, the machine's own.
-    """
-    check_dtype(dtype)
-    ends = limits(dtype)
-    for bound in (low, high):
-        if isinstance(bound, int) and not ends[0] <= bound <= ends[1]:
-            raise ExpressionError(f"bounds of requantize must fit {dtype}, not {bound}")
-    args = tuple(
-        as_expr(arg, "int64") for arg in (acc, bias, multiplier, shift, zero_point, low, high)
-    )
-    return call("requantize", args, dtype)
 
 
 def _reduce(op: str, value: Expr, axis: Axis | Sequence[Axis]) -> Expr:

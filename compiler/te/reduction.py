@@ -11,11 +11,11 @@ def identity(op: str, dtype: str) -> Expr:
     if op == "any":
         return IntImm(0, "bool")
     if op == "sum":
-        return IntImm(0, dtype) if is_integer(dtype) else FloatImm(0.0)
+        return IntImm(0, dtype) if is_integer(dtype) else FloatImm(0.0, dtype)
     if is_integer(dtype):
         low, high = limits(dtype)
         return IntImm(low if op == "max" else high, dtype)
-    return FloatImm(float("-inf") if op == "max" else float("inf"))
+    return FloatImm(float("-inf") if op == "max" else float("inf"), dtype)
 
 
 def combine(op: str, a: Expr, b: Expr) -> Expr:

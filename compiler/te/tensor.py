@@ -40,13 +40,16 @@ def placeholder(shape: Sequence[int], dtype: str, name: str) -> Tensor:
 def compute(shape: Sequence[int], fn: Callable[..., Expr], name: str) -> Tensor:
     """The tensor of elements ``fn(i, j, ...)``; axes are named as fn names them.
 
+    A function of ``*i`` takes any number of axes, which are i0, i1, and so on; parameters with a
+    default are no axes.
+
     Raises
     ------
     ExpressionError
-        Where fn takes another number of axes, reads outside a tensor, or hides a reduction in a
-        formula.
+        Where fn takes another number of axes, reads outside a tensor, hides a reduction in a
+        formula, or where two axes bear one name.
     """
-    names = list(inspect.signature(fn).parameters)
+    names = _axis_names(fn, len(shape))
     if len(names) != len(shape):
         raise ExpressionError(
             f"{name!r} has {len(shape)} dimensions; its function must take as many axes, not "
@@ -56,9 +59,29 @@ def compute(shape: Sequence[int], fn: Callable[..., Expr], name: str) -> Tensor:
     value = fn(*axes)
     if not isinstance(value, Expr):
         raise ExpressionError(f"the function of {name!r} must return an expression, not {value!r}")
+    _check_names(name, axes, value)
     _check_reductions(name, axes, value)
     _check_reads(name, axes, value)
     return Tensor(name, tuple(shape), value.dtype, "global", axes, value)
+
+
+def _axis_names(fn: Callable[..., Expr], rank: int) -> list[str]:
+    parameters = list(inspect.signature(fn).parameters.values())
+    if len(parameters) == 1 and parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:
+        return [f"{parameters[0].name}{dim}" for dim in range(rank)]
+    return [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+
+
+def _check_names(name: str, axes: tuple[Axis, ...], value: Expr) -> None:
+    reduced = value.axes if isinstance(value, Reduce) else ()
+    if len(set(reduced)) < len(reduced):
+        raise ExpressionError(f"a reduction takes each axis once ({name!r})")
+    names = [axis.name for axis in (*axes, *reduced)]
+    for item in names:
+        if names.count(item) > 1:
+            raise ExpressionError(
+                f"axes of one formula need distinct names, not two {item!r} ({name!r})"
+            )
 
 
 def _check_reductions(name: str, axes: tuple[Axis, ...], value: Expr) -> None:

@@ -1,7 +1,9 @@
 """The value of expressions, on numpy scalars or arrays: one definition for te and the loop IR.
 
-Integers wrap at the width of their dtype; ``//`` and ``%`` round to minus infinity; float to
-integer truncates; shifts by the width or more are not defined.
+Every node has the value of its own dtype. Integers wrap; ``//`` and ``%`` round to minus infinity
+and give 0 where they divide by 0; shifts by the width or more give 0 (``>>``: the sign). Floats
+round to nearest even after each operation. Float to integer truncates towards zero, then saturates;
+not-a-number becomes 0.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from daedal.compiler.tir.dtype import INDEX_DTYPE, numpy_dtype
+from daedal.compiler.tir.dtype import INDEX_DTYPE, is_integer, limits, numpy_dtype
 from daedal.compiler.tir.expr import (
     And,
     Binary,
@@ -63,26 +65,29 @@ def evaluate(
     Parameters
     ----------
     env
-        int64 arrays (or ints) that broadcast against each other.
+        Integers, or integer arrays that broadcast against each other.
     read
         Gives the value of a load from the values of its indices.
-
-    Literals and variables of the index dtype stay Python ints or int64, so that they take the
-    width of what they are combined with; a store brings the result back to its dtype.
     """
+    # numpy warns of what is meant here: wrapping, infinities, division by 0.
+    with np.errstate(all="ignore"):
+        return _value(expr, env, read)
 
+
+def _value(
+    expr: Expr, env: Mapping[Var, Array], read: Callable[[Load, list[Array]], Array]
+) -> Array:
     def value(node: Expr) -> Array:
         match node:
             case Var():
                 return env[node]
             case IntImm(constant, dtype):
+                # A Python integer takes the dtype of what it meets: indices stay cheap.
                 return constant if dtype == INDEX_DTYPE else numpy_dtype(dtype).type(constant)
-            case FloatImm(constant):
-                return np.float32(constant)
+            case FloatImm(constant, dtype):
+                return numpy_dtype(dtype).type(constant)
             case Binary(op, a, b):
-                # numpy warns of overflow for scalars only; arrays wrap silently, as meant here.
-                with np.errstate(over="ignore"):
-                    return _BINARY[op](value(a), value(b))
+                return _typed(_BINARY[op](value(a), value(b)), node.dtype)
             case Compare(op, a, b):
                 return _COMPARE[op](value(a), value(b))
             case And(a, b):
@@ -92,14 +97,32 @@ def evaluate(
             case Not(a):
                 return np.logical_not(value(a))
             case Select(condition, true, false):
-                return np.where(value(condition), value(true), value(false))
+                return _typed(np.where(value(condition), value(true), value(false)), node.dtype)
             case Cast(dtype, inner):
-                return np.asarray(value(inner)).astype(numpy_dtype(dtype))
+                return _converted(np.asarray(value(inner)), dtype)
             case Load(_, indices):
                 return read(node, [value(index) for index in indices])
             case Call(name, args, dtype):
-                result = INTRINSICS[name].evaluate(*(value(arg) for arg in args))
-                return np.asarray(result).astype(numpy_dtype(dtype))
+                return _converted(np.asarray(INTRINSICS[name].evaluate(*map(value, args))), dtype)
         raise AssertionError(f"cannot evaluate {node!r}")
 
     return value(expr)
+
+
+def _typed(result: Array, dtype: str) -> Array:
+    """`result` in the dtype of its node: where only indices met, numpy has chosen another one."""
+    return np.asarray(result).astype(numpy_dtype(dtype), copy=False)
+
+
+def _converted(array: Array, dtype: str) -> Array:
+    """`array` as `dtype`, in the way that the module says."""
+    if array.dtype.kind != "f" or not is_integer(dtype):
+        return array.astype(numpy_dtype(dtype), copy=False)
+    low, high = limits(dtype)
+    whole = np.trunc(array.astype(np.float64))
+    # 2**63 - 1 is no float64: values from 2**63 on are sorted out before they are converted.
+    inside = (whole >= float(low)) & (whole < float(high + 1))
+    result = np.where(inside, whole, 0).astype(numpy_dtype(dtype))
+    result[...] = np.where(whole >= float(high + 1), high, result)
+    result[...] = np.where(whole < float(low), low, result)
+    return result

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from daedal.compiler.tir.dtype import INDEX_DTYPE, check_dtype, is_integer
+from daedal.compiler.tir.dtype import INDEX_DTYPE, check_dtype, is_float, is_integer, limits
 from daedal.compiler.tir.errors import ExpressionError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Expr:
         return Not(self)
 
     def astype(self, dtype: str) -> Expr:
-        """This value as `dtype`: integers wrap, floats truncate towards zero."""
+        """This value as `dtype`: integers wrap, floats truncate towards zero and saturate."""
         return self if self.dtype == dtype else Cast(check_dtype(dtype), self)
 
     def __bool__(self) -> bool:
@@ -280,7 +280,9 @@ class Buffer:
 
     def padded(self, value: int | float) -> PaddedView:
         """A view that reads `value` outside the shape: ``x.padded(0)[i - 1]``."""
-        return PaddedView(self, value)
+        constant = as_expr(value, self.dtype)
+        assert isinstance(constant, IntImm | FloatImm), "padded takes a number"
+        return PaddedView(self, constant.value)
 
 
 @dataclass(frozen=True)
@@ -330,13 +332,25 @@ class Reduce(Expr):
 
 
 def as_expr(value: ExprLike, dtype: str = INDEX_DTYPE) -> Expr:
-    """A Python number as a constant of `dtype`; expressions pass through."""
+    """A Python number as a constant of `dtype`; expressions pass through.
+
+    Raises
+    ------
+    ExpressionError
+        `dtype` cannot hold the number.
+    """
     if isinstance(value, Expr):
         return value
-    if dtype == "float32":
-        return FloatImm(float(value))
+    if is_float(dtype):
+        return FloatImm(float(value), dtype)
     if isinstance(value, float):
         raise ExpressionError(f"a float constant cannot be {dtype} ({value}); use astype")
+    low, high = (0, 1) if dtype == "bool" else limits(dtype)
+    if not low <= value <= high:
+        raise ExpressionError(
+            f"a constant of {dtype} must be from {low} to {high}, not {value}; convert the other "
+            "operand with astype"
+        )
     return IntImm(int(value), dtype)
 
 
@@ -402,19 +416,27 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     """``a op b`` with its dtypes checked; constants and neutral elements of indices fold."""
     left, right = _one_dtype(op, a, b)
     dtype = left.dtype
-    if dtype == "bool" or (op == "/" and dtype != "float32"):
-        raise ExpressionError(f"{op} is not defined for {dtype}; convert with astype")
-    if op in ("//", "%", "<<", ">>") and not is_integer(dtype):
+    whole = op in ("//", "%", "<<", ">>")
+    if dtype == "bool" or (op == "/" and not is_float(dtype)) or (whole and not is_integer(dtype)):
         raise ExpressionError(f"{op} is not defined for {dtype}; convert with astype")
     if op in ("//", "%") and isinstance(right, IntImm) and right.value == 0:
         raise ExpressionError(f"{op} needs a divisor other than 0")
+    if op in ("<<", ">>") and isinstance(right, IntImm):
+        bits = (limits(dtype)[1] - limits(dtype)[0]).bit_length()
+        if not 0 <= right.value < bits:
+            raise ExpressionError(
+                f"{op} of {dtype} shifts by 0 to {bits - 1} bits, not {right.value}"
+            )
     folded = _folded(op, left, right)
     return Binary(op, left, right) if folded is None else folded
 
 
 def _folded(op: str, a: Expr, b: Expr) -> Expr | None:
-    """Index arithmetic on constants and neutral elements, so that printed indices stay short."""
-    if a.dtype != INDEX_DTYPE:
+    """Index arithmetic on constants and neutral elements, so that printed indices stay short.
+
+    Data stays as it was written, whatever its dtype: a multiplication by 1 is an instruction.
+    """
+    if a.dtype != INDEX_DTYPE or not (_is_index(a) and _is_index(b)):
         return None
     if isinstance(b, IntImm):
         if isinstance(a, IntImm):
@@ -429,6 +451,13 @@ def _folded(op: str, a: Expr, b: Expr) -> Expr | None:
         if op == "*" and a.value in (0, 1):
             return b if a.value else a
     return None
+
+
+def _is_index(expr: Expr) -> bool:
+    """Whether an integer depends on variables alone."""
+    if isinstance(expr, Binary):
+        return _is_index(expr.a) and _is_index(expr.b)
+    return isinstance(expr, Var | IntImm)
 
 
 _FOLD: dict[str, Callable[[int, int], int]] = {

@@ -1,9 +1,9 @@
 """The meaning of the loop IR: executes a function on numpy arrays, in order, checking every access.
 
-Loops and blocks around a single store run as one numpy operation where that cannot change the
-result; everything else runs statement by statement. Reading an element that was never written, or
-one outside a buffer or its window, raises ExecutionError: the interpreter proves region inference
-right, point by point.
+Loops and blocks around a single store run as numpy operations over all their instances where that
+cannot change the result (`daedal.compiler.tir.writes`); everything else runs statement by
+statement. Reading an element that was never written, or one outside a buffer or its window, raises
+ExecutionError: the interpreter proves region inference right, point by point.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,13 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.tir.condition import conjuncts
 from daedal.compiler.tir.dtype import numpy_dtype
 from daedal.compiler.tir.errors import ExecutionError
 from daedal.compiler.tir.evaluate import Array, evaluate
-from daedal.compiler.tir.expr import Binary, Buffer, Expr, Load, Or, Var
+from daedal.compiler.tir.expr import Buffer, Expr, Load, Var
+from daedal.compiler.tir.memory import Memory
+from daedal.compiler.tir.points import Points
 from daedal.compiler.tir.stmt import (
     Allocate,
     BlockRealize,
@@ -25,13 +28,12 @@ from daedal.compiler.tir.stmt import (
     Stmt,
 )
 from daedal.compiler.tir.visit import loads
+from daedal.compiler.tir.writes import Write, in_order, update_of
 
 __all__ = ["run"]
 
 MAX_POINTS = 1 << 20
-"""Largest number of instances run as one numpy operation."""
-
-_UPDATES: dict[str, np.ufunc] = {"+": np.add, "max": np.maximum, "min": np.minimum}
+"""Largest number of instances run at once: a megabyte or a few per intermediate array."""
 
 
 def run(func: PrimFunc, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, Array]:
@@ -52,200 +54,154 @@ def run(func: PrimFunc, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[s
                 f"input {buffer.name!r} must be {buffer.dtype}{list(buffer.shape)}, "
                 f"not {array.dtype}{list(array.shape)}"
             )
-        machine.memory[buffer] = _Memory(
-            array, np.ones(buffer.shape, dtype=bool), (0,) * array.ndim
-        )
+        machine.memory[buffer] = Memory(buffer, buffer.shape, (0,) * array.ndim, array)
     for buffer in func.outputs:
-        machine.memory[buffer] = _fresh(buffer, buffer.shape, (0,) * len(buffer.shape))
+        machine.memory[buffer] = Memory(buffer, buffer.shape, (0,) * len(buffer.shape))
     machine.execute(func.body, {})
     for buffer in func.outputs:
         if not machine.memory[buffer].written.all():
             raise ExecutionError(
                 f"output {buffer.name!r} of {func.name} was not written completely"
             )
-    return {buffer.name: machine.memory[buffer].data for buffer in func.outputs}
-
-
-class _Memory:
-    """The backed window of a buffer: its data, which elements were written, and where it begins."""
-
-    def __init__(self, data: Array, written: Array, origin: tuple[int, ...]) -> None:
-        self.data, self.written, self.origin = data, written, origin
-
-
-def _fresh(buffer: Buffer, shape: tuple[int, ...], origin: tuple[int, ...]) -> _Memory:
-    return _Memory(
-        np.zeros(shape, dtype=numpy_dtype(buffer.dtype)), np.zeros(shape, dtype=bool), origin
-    )
-
-
-def _points_at_once(stmt: Stmt) -> int | None:
-    """How many stores `stmt` makes, where they may run as one numpy operation; else None.
-
-    It may where loops and blocks enclose a single store, which reads of its own buffer at most the
-    element it accumulates into.
-    """
-    match stmt:
-        case For(_, extent, body):
-            inside = _points_at_once(body)
-            return None if inside is None else extent * inside
-        case BlockRealize(_, block):
-            if block.init is not None and _points_at_once(block.init) is None:
-                return None
-            return _points_at_once(block.body)
-        case BufferStore(buffer, _, value):
-            feeds_back = any(load.buffer is buffer for load in loads(value))
-            return None if feeds_back and _update(stmt) is None else 1
-    return None
-
-
-def _one_point(env: dict[Var, Array]) -> dict[Var, Array]:
-    """`env` as arrays of one point."""
-    return {var: np.full(1, value) for var, value in env.items()}
+    return {buffer.name: machine.memory[buffer].array for buffer in func.outputs}
 
 
 class _Machine:
-    def __init__(self) -> None:
-        self.memory: dict[Buffer, _Memory] = {}
+    """Executes statements one after the other, and the loops around a single store at once."""
 
-    def execute(self, stmt: Stmt, env: dict[Var, Array]) -> None:
+    def __init__(self) -> None:
+        self.memory: dict[Buffer, Memory] = {}
+        self._counts: dict[int, int | None] = {}
+
+    def execute(self, stmt: Stmt, env: dict[Var, int]) -> None:
         match stmt:
             case Seq(body):
                 for part in body:
                     self.execute(part, env)
             case For():
-                count = _points_at_once(stmt)
-                if count is not None and count <= MAX_POINTS:
-                    self._at_once(stmt, _one_point(env), 1)
-                    return
-                for value in range(stmt.extent):
-                    self.execute(stmt.body, {**env, stmt.var: value})
+                self._loop(stmt, env)
             case Allocate(allocations, body):
                 for item in allocations:
                     origin = tuple(int(self._value(part.min, env)) for part in item.window)
-                    self.memory[item.buffer] = _fresh(item.buffer, item.shape, origin)
+                    self.memory[item.buffer] = Memory(item.buffer, item.shape, origin)
                 self.execute(body, env)
                 for item in allocations:
                     del self.memory[item.buffer]
             case BlockRealize():
-                self._execute_block(stmt, env)
+                self._block(stmt, env)
+            case BufferStore():
+                self._store(stmt, Points.single(env)).commit()
             case _:
                 raise AssertionError(f"cannot execute {stmt!r}")
 
-    def _execute_block(self, stmt: BlockRealize, env: dict[Var, Array]) -> None:
+    def _loop(self, loop: For, env: dict[Var, int]) -> None:
+        inside = self._num_points(loop.body)
+        step = 0 if inside is None else MAX_POINTS // inside
+        for begin in range(0, loop.extent, max(step, 1)):
+            values = range(begin, min(begin + max(step, 1), loop.extent))
+            points = Points.single(env).over(loop.var, values)
+            if step == 0 or not self._at_once(loop.body, points):
+                for value in values:
+                    self.execute(loop.body, {**env, loop.var: value})
+
+    def _block(self, stmt: BlockRealize, env: dict[Var, int]) -> None:
         block = stmt.block
-        if isinstance(block.body, BufferStore):
-            self._at_once(stmt, _one_point(env), 1)
+        if self._num_points(stmt) == 1 and self._at_once(stmt, Points.single(env)):
             return
         if stmt.predicate is not None and not self._value(stmt.predicate, env):
             return
-        inner = dict(env)
-        for axis, value in zip(block.iter_vars, stmt.values, strict=True):
-            inner[axis] = int(self._value(value, env))
+        pairs = zip(block.iter_vars, stmt.values, strict=True)
+        inner: dict[Var, int] = {axis: int(self._value(value, env)) for axis, value in pairs}
         if block.init is not None and all(inner[axis] == 0 for axis in block.reduce_vars):
             self.execute(block.init, inner)
         self.execute(block.body, inner)
 
-    def _at_once(self, stmt: Stmt, points: dict[Var, Array], count: int) -> None:
-        """Run `stmt` at `count` points together; `points` holds arrays in execution order.
+    def _num_points(self, stmt: Stmt) -> int | None:
+        if id(stmt) not in self._counts:
+            self._counts[id(stmt)] = _num_points(stmt)
+        return self._counts[id(stmt)]
 
-        All inits run before all updates: an element's init comes before its updates in any order.
-        """
+    def _at_once(self, stmt: Stmt, points: Points) -> bool:
+        """Run `stmt` at all `points`; False, and nothing done, where only their order tells."""
+        inits: list[Write] = []
+        updates: list[Write] = []
+        self._prepare(stmt, points, inits, updates)
+        if not in_order(inits, updates):
+            return False
+        for write in (*inits, *updates):
+            write.commit()
+        return True
+
+    def _prepare(
+        self, stmt: Stmt, points: Points, inits: list[Write], updates: list[Write]
+    ) -> None:
+        if points.count == 0:
+            return
         match stmt:
             case For(var, extent, body):
-                inner = {other: np.repeat(value, extent) for other, value in points.items()}
-                inner[var] = np.tile(np.arange(extent), count)
-                self._at_once(body, inner, count * extent)
+                self._prepare(body, points.over(var, range(extent)), inits, updates)
             case BlockRealize(values, block, predicate):
-                if predicate is not None:
-                    holds = np.broadcast_to(self._value(predicate, points), (count,))
-                    points = {var: value[holds] for var, value in points.items()}
-                    count = int(holds.sum())
-                if count == 0:
-                    return
-                own: dict[Var, Array] = {
-                    axis: np.broadcast_to(self._value(value, points), (count,))
-                    for axis, value in zip(block.iter_vars, values, strict=True)
-                }
+                for condition in conjuncts(predicate):
+                    points = points.where(self._value(condition, points.env))
+                    if points.count == 0:
+                        return
+                pairs = zip(block.iter_vars, values, strict=True)
+                own = points.bound({axis: self._value(v, points.env) for axis, v in pairs})
                 if block.init is not None:
-                    first = np.ones(count, dtype=bool)
+                    own = own.marked()
+                    first = own
                     for axis in block.reduce_vars:
-                        first &= own[axis] == 0
-                    if first.any():
-                        start = {axis: value[first] for axis, value in own.items()}
-                        self._at_once(block.init, start, int(first.sum()))
-                self._at_once(block.body, own, count)
+                        if first.count:
+                            first = first.where(first.env[axis] == 0)
+                    self._prepare(block.init, first, inits, inits)
+                self._prepare(block.body, own, inits, updates)
             case BufferStore():
-                self._store(stmt, points, count)
+                updates.append(self._store(stmt, points))
             case _:
                 raise AssertionError(f"cannot run at once: {stmt!r}")
 
-    def _store(self, store: BufferStore, env: dict[Var, Array], count: int) -> None:
+    def _store(self, store: BufferStore, points: Points) -> Write:
         memory = self.memory[store.buffer]
-        where = self._locate(
-            store.buffer, memory, [self._value(index, env) for index in store.indices], count
-        )
-        update = _update(store)
-        if update is None:
-            memory.data[where] = np.asarray(self._value(store.value, env)).astype(memory.data.dtype)
-        else:
-            ufunc, value = update
-            if not memory.written[where].all():
-                raise ExecutionError(
-                    f"{store.buffer.name!r} is accumulated into before it is written"
-                )
-            operand = np.asarray(self._value(value, env)).astype(memory.data.dtype)
-            ufunc.at(memory.data, where, operand)
-        memory.written[where] = True
+        indices = [self._value(index, points.env) for index in store.indices]
+        places = points.whole(memory.places(indices))
+        update = update_of(store)
+        ufunc, operand = (None, store.value) if update is None else update
+        value = np.asarray(self._value(operand, points.env)).astype(memory.data.dtype)
+        return Write(memory, points, places, points.whole(value), ufunc)
 
-    def _value(self, expr: Expr, env: dict[Var, Array]) -> Array:
+    def _value(self, expr: Expr, env: Mapping[Var, Array]) -> Array:
         return evaluate(expr, env, self._read)
 
     def _read(self, load: Load, indices: list[Array]) -> Array:
-        memory = self.memory[load.buffer]
-        count = max(np.size(index) for index in indices)
-        if load.pad_value is None:
-            where = self._locate(load.buffer, memory, indices, count)
-            if not memory.written[where].all():
-                raise ExecutionError(f"{load.buffer.name!r} is read before it is written")
-            return memory.data[where]
-        inside = np.ones(count, dtype=bool)
-        for index, size in zip(indices, load.buffer.shape, strict=True):
-            inside &= (np.asarray(index) >= 0) & (np.asarray(index) < size)
-        result = np.full(count, load.pad_value, dtype=memory.data.dtype)
-        if inside.any():
-            kept = [np.broadcast_to(index, (count,))[inside] for index in indices]
-            result[inside] = self._read(Load(load.buffer, load.indices), kept)
-        return result
-
-    def _locate(
-        self, buffer: Buffer, memory: _Memory, indices: list[Array], count: int
-    ) -> tuple[Array, ...]:
-        """Window coordinates of logical indices, all of shape (count,)."""
-        where = []
-        for dim, index in enumerate(indices):
-            own = np.broadcast_to(index, (count,)) - memory.origin[dim]
-            low, high = int(own.min()), int(own.max())
-            begin, size = memory.origin[dim], memory.data.shape[dim]
-            if low < 0 or high >= size or high + begin >= buffer.shape[dim] or low + begin < 0:
-                raise ExecutionError(
-                    f"index {low + begin}..{high + begin} is outside {begin}..{begin + size - 1} "
-                    f"(dimension {dim} of {buffer.name!r})"
-                )
-            where.append(own)
-        return tuple(where)
+        return self.memory[load.buffer].read(indices, load.pad_value)
 
 
-def _update(store: BufferStore) -> tuple[np.ufunc, Expr] | None:
-    """The operator and operand of ``buffer[i] = buffer[i] op value``, where numpy has one."""
-    match store.value:
-        case Binary(op, a, b) if op in _UPDATES:
-            ufunc = _UPDATES[op]
-        case Or(a, b):
-            ufunc = np.logical_or
-        case _:
-            return None
-    target = Load(store.buffer, store.indices)
-    if a != target or any(load.buffer is store.buffer for load in loads(b)):
-        return None
-    return ufunc, b
+def _num_points(stmt: Stmt) -> int | None:
+    """How many stores `stmt` makes, where they may run at once; else None.
+
+    They may where loops and blocks, at most one of them with an init, enclose a single store, which
+    reads of its own buffer at most the element that it accumulates into.
+    """
+    match stmt:
+        case For(_, extent, body):
+            inside = _num_points(body)
+            return None if inside is None else extent * inside
+        case BlockRealize(_, block):
+            if block.init is not None and (
+                _num_points(block.init) is None or _has_init(block.body)
+            ):
+                return None
+            return _num_points(block.body)
+        case BufferStore(buffer, _, value):
+            feeds_back = any(load.buffer is buffer for load in loads(value))
+            return None if feeds_back and update_of(stmt) is None else 1
+    return None
+
+
+def _has_init(stmt: Stmt) -> bool:
+    match stmt:
+        case For(_, _, body):
+            return _has_init(body)
+        case BlockRealize(_, block):
+            return block.init is not None or _has_init(block.body)
+    return False

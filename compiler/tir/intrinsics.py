@@ -1,12 +1,18 @@
-"""Scalar intrinsics: functions that expressions may call, with their numpy definition."""
+"""Scalar intrinsics: functions that expressions may call, with their numpy definition.
 
+One table, `INTRINSICS`; a back end that computes one otherwise than numpy says so itself. What a
+float function gives is its value in float64, rounded once to the dtype of its argument.
+"""
+
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from daedal.compiler.tir.dtype import is_integer
+from daedal.compiler.tir.dtype import check_dtype, is_float, is_integer
 from daedal.compiler.tir.errors import ExpressionError
 from daedal.compiler.tir.expr import Call, Expr
 from daedal.isa import numerics
@@ -16,12 +22,42 @@ __all__ = ["INTRINSICS", "Intrinsic", "call"]
 
 @dataclass(frozen=True)
 class Intrinsic:
-    """`evaluate` maps one numpy array per parameter to one; `integer` says what it works on."""
+    """A function of scalars.
+
+    Parameters
+    ----------
+    kind
+        What it works on: "integer", "float" or "number", which is either.
+    evaluate
+        Maps one numpy array per parameter to one; arrays broadcast.
+    uniform
+        Whether arguments and result have one dtype; else the caller chooses that of the result.
+    """
 
     name: str
     parameters: tuple[str, ...]
-    integer: bool
+    kind: str
     evaluate: Callable[..., Any]
+    uniform: bool = True
+
+
+def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of float64 values; the caller rounds the result."""
+    return lambda *args: function(*(np.asarray(arg, dtype=np.float64) for arg in args))
+
+
+def _sigmoid(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    # The exponential of a negative number alone: nothing overflows on either side.
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1.0, small) / (1.0 + small))
+
+
+def _float(name: str, function: Callable[..., Any], *parameters: str) -> Intrinsic:
+    return Intrinsic(name, parameters or ("value",), "float", _in_float64(function))
+
+
+def _integer(name: str, function: Callable[..., Any], *parameters: str) -> Intrinsic:
+    return Intrinsic(name, parameters, "integer", function)
 
 
 def _table(*entries: Intrinsic) -> dict[str, Intrinsic]:
@@ -32,20 +68,42 @@ INTRINSICS = _table(
     Intrinsic(
         "requantize",
         ("acc", "bias", "multiplier", "shift", "zero_point", "low", "high"),
-        True,
+        "integer",
         numerics.requantize,
+        uniform=False,
     ),
-    Intrinsic("shift_right_even", ("value", "amount"), True, numerics.shift_right_even),
-    Intrinsic("exp", ("value",), False, np.exp),
-    Intrinsic("tanh", ("value",), False, np.tanh),
-    Intrinsic("sqrt", ("value",), False, np.sqrt),
-    Intrinsic("round", ("value",), False, np.rint),
+    Intrinsic(
+        "shift_right_even", ("value", "amount"), "integer", numerics.shift_right_even, uniform=False
+    ),
+    Intrinsic("abs", ("value",), "number", np.abs),
+    _integer("bit_and", np.bitwise_and, "a", "b"),
+    _integer("bit_or", np.bitwise_or, "a", "b"),
+    _integer("bit_xor", np.bitwise_xor, "a", "b"),
+    _integer("bit_not", np.bitwise_not, "value"),
+    # numpy counts the ones of the absolute value: the two's complement needs an unsigned view.
+    _integer("popcount", lambda x: np.bitwise_count(_unsigned(x)), "value"),
+    _float("exp", np.exp),
+    _float("log", np.log),
+    _float("tanh", np.tanh),
+    _float("sigmoid", _sigmoid),
+    _float("erf", np.vectorize(math.erf, otypes=[np.float64])),
+    _float("sqrt", np.sqrt),
+    _float("rsqrt", lambda x: 1.0 / np.sqrt(x)),
+    _float("pow", np.power, "base", "exponent"),
+    _float("floor", np.floor),
+    _float("ceil", np.ceil),
+    _float("trunc", np.trunc),
+    _float("round", np.rint),
 )
-"""Every intrinsic by name; `requantize` is the machine's own (`daedal.isa.numerics.requantize`)."""
+"""Every intrinsic by name.
+
+`requantize` and `shift_right_even` are the machine's own (`daedal.isa.numerics`); `round` takes
+halves to even; `abs` of the smallest integer is itself.
+"""
 
 
-def call(name: str, args: tuple[Expr, ...], dtype: str) -> Call:
-    """A checked call of an intrinsic.
+def call(name: str, args: tuple[Expr, ...], dtype: str | None = None) -> Call:
+    """A checked call of an intrinsic; its dtype is that of its first argument where None.
 
     Raises
     ------
@@ -58,11 +116,30 @@ def call(name: str, args: tuple[Expr, ...], dtype: str) -> Call:
     if len(args) != len(intrinsic.parameters):
         raise ExpressionError(
             f"{name} needs {', '.join(intrinsic.parameters)}: {len(intrinsic.parameters)} "
-            "arguments, "
-            f"not {len(args)}"
+            f"arguments, not {len(args)}"
         )
     for parameter, arg in zip(intrinsic.parameters, args, strict=True):
-        if is_integer(arg.dtype) != intrinsic.integer:
-            kind = "an integer" if intrinsic.integer else "float32"
-            raise ExpressionError(f"{parameter} of {name} must be {kind}, not {arg.dtype}")
-    return Call(name, args, dtype)
+        _check_kind(intrinsic, parameter, arg.dtype)
+    result = check_dtype(dtype or args[0].dtype)
+    if intrinsic.uniform and any(arg.dtype != result for arg in args):
+        found = " and ".join(dict.fromkeys((*(arg.dtype for arg in args), result)))
+        raise ExpressionError(
+            f"arguments and result of {name} must have one dtype, not {found}; convert with astype"
+        )
+    return Call(name, args, result)
+
+
+def _check_kind(intrinsic: Intrinsic, parameter: str, dtype: str) -> None:
+    allowed = {"integer": is_integer(dtype), "float": is_float(dtype)}
+    allowed["number"] = any(allowed.values())
+    if not allowed[intrinsic.kind]:
+        article = "an" if intrinsic.kind == "integer" else "a"
+        raise ExpressionError(
+            f"{parameter} of {intrinsic.name} must be {article} {intrinsic.kind}, not {dtype}; "
+            "convert with astype"
+        )
+
+
+def _unsigned(x: Any) -> npt.NDArray[Any]:
+    array = np.asarray(x)
+    return array.view(np.dtype(f"u{array.dtype.itemsize}"))

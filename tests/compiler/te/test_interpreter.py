@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import daedal.compiler.te.interpreter as interpreter
 from daedal.compiler import te
 from daedal.compiler.tir.errors import ExecutionError
 from daedal.compiler.tir.interpreter import run
@@ -98,8 +99,55 @@ def test_padding_reads_the_given_value_on_every_side() -> None:
     np.testing.assert_array_equal(te.evaluate_tensors([y], {"x": data})[0], wanted)
 
 
-def test_missing_input_is_named() -> None:
+def test_inputs_are_checked() -> None:
     x = te.placeholder((2,), "int8", "x")
     y = te.compute((2,), lambda i: x[i], "y")
-    with pytest.raises(ExecutionError, match=r"^'x' must be given as \[2\], not nothing$"):
+    with pytest.raises(ExecutionError, match=r"^'x' must be given as int8\[2\], not nothing$"):
         te.evaluate_tensors([y], {})
+    with pytest.raises(ExecutionError, match=r"^'x' must be given as int8\[2\], not int64\[3\]$"):
+        te.evaluate_tensors([y], {"x": np.zeros(3, dtype=np.int64)})
+
+
+def test_indices_that_data_choose_stay_inside() -> None:
+    """A negative index is outside: it does not count from the end."""
+    x, at = te.placeholder((4,), "int8", "x"), te.placeholder((2,), "int8", "at")
+    plain = te.compute((2,), lambda i: x[at[i]], "plain")
+    padded = te.compute((2,), lambda i: x.padded(9)[at[i]], "padded")
+    arrays = {"x": np.arange(4, dtype=np.int8), "at": np.array([-1, 3], dtype=np.int8)}
+    with pytest.raises(ExecutionError) as caught:
+        te.evaluate_tensors([plain], arrays)
+    assert str(caught.value) == "'plain' reads 'x' at -1..3 in dimension 0 of size 4"
+    assert te.evaluate_tensors([padded], arrays)[0].tolist() == [9, 3]
+    assert run(te.create_prim_func([x, at], [padded], "f"), arrays)["padded"].tolist() == [9, 3]
+
+
+def test_float_sums_round_one_by_one(rng: np.random.Generator) -> None:
+    """In order, and in their own width, whatever numpy's sum would do."""
+    for dtype in ("float16", "float32"):
+        x = te.placeholder((3, 50), dtype, "x")
+        k = te.reduce_axis(50, "k")
+        y = te.compute((3,), lambda i, x=x, k=k: te.sum(x[i, k], k), "y")
+        data = rng.normal(size=(3, 50)).astype(dtype)
+        wanted = np.zeros(3, dtype=dtype)
+        for column in range(50):
+            wanted = wanted + data[:, column]
+        assert te.evaluate_tensors([y], {"x": data})[0].tolist() == wanted.tolist()
+        assert run(te.create_prim_func([x], [y], "f"), {"x": data})["y"].tolist() == wanted.tolist()
+
+
+def test_long_reductions_wrap(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    x = te.placeholder((2, 7, 30), "int8", "x")
+    j, k = te.reduce_axis(7, "j"), te.reduce_axis(30, "k")
+    narrow = te.compute((2,), lambda i: te.sum(x[i, j, k], [j, k]), "narrow")
+    constant = te.compute((2,), lambda i: te.sum(x[i, j, 0], [j, k]), "constant")
+    data = rng.integers(-128, 128, x.shape).astype(np.int8)
+    wanted = [
+        data.astype(np.int64).sum((1, 2)).astype(np.int8).tolist(),
+        (data[..., 0].astype(np.int64).sum(1) * 30).astype(np.int8).tolist(),
+    ]
+    for most in (1, 60, 1 << 18):
+        monkeypatch.setattr(interpreter, "MAX_TERMS", most)
+        found = te.evaluate_tensors([narrow, constant], {"x": data})
+        assert [array.tolist() for array in found] == wanted, most
+    lowered = run(te.create_prim_func([x], [narrow, constant], "f"), {"x": data})
+    assert [lowered["narrow"].tolist(), lowered["constant"].tolist()] == wanted

@@ -7,6 +7,7 @@ import pytest
 
 from daedal.compiler import te
 from daedal.compiler.tir.errors import ExpressionError
+from daedal.compiler.tir.intrinsics import INTRINSICS
 from tests.support.tensor_programs import conv2d
 
 
@@ -40,10 +41,21 @@ def test_constants_fold_in_indices_only() -> None:
     x = te.placeholder((8,), "int8", "x")
     y = te.compute((4,), lambda i: x[(i + 0) * 1 + 2 * 2] * 1, "y")
     assert te.tensor_text(y) == "y[i:4] int8 = x[i + 4] * 1"
+    wide = te.placeholder((8,), "int32", "wide")
+    z = te.compute((8,), lambda i: wide[i * 1] * 1 + wide[i] * 0 - 0, "z")
+    assert te.tensor_text(z) == "z[i:8] int32 = wide[i] * 1 + wide[i] * 0 - 0"
 
 
 X = te.placeholder((4, 8), "int8", "x")
+F = te.placeholder((4, 8), "float16", "f")
+U = te.placeholder((4, 8), "uint8", "u")
 K = te.reduce_axis(8, "k")
+
+
+def _computed_input() -> object:
+    y = te.compute((4, 8), lambda i, j: X[i, j], "y")
+    return te.create_prim_func([X, y], [te.compute((4, 8), lambda i, j: y[i, j], "z")], "f")
+
 
 REFUSALS: list[tuple[Callable[[], object], str]] = [
     (
@@ -52,7 +64,8 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: te.placeholder((4,), "int7", "x"),
-        "dtype must be one of int8, int16, int32, int64, uint8, bool, float32, not 'int7'",
+        "dtype must be one of int8, int16, int32, int64, uint8, uint16, uint32, bool, float16, "
+        "float32, float64, not 'int7'",
     ),
     (
         lambda: te.compute((4,), lambda i: X[i], "y"),
@@ -102,12 +115,11 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: te.compute((4, 8), lambda i, j: te.call("sine", (X[i, j],), "int8"), "y"),
-        "an intrinsic must be one of requantize, shift_right_even, exp, tanh, sqrt, round, "
-        "not 'sine'",
+        f"an intrinsic must be one of {', '.join(INTRINSICS)}, not 'sine'",
     ),
     (
         lambda: te.compute((4, 8), lambda i, j: te.call("exp", (X[i, j],), "float32"), "y"),
-        "value of exp must be float32, not int8",
+        "value of exp must be a float, not int8; convert with astype",
     ),
     (
         lambda: te.compute((4, 8), lambda i, j: te.call("exp", (), "float32"), "y"),
@@ -124,6 +136,70 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: te.reduce_axis(0, "k"),
         "extent must be positive, not 0 (axis 'k')",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: X[i, j] + 128, "y"),
+        "a constant of int8 must be from -128 to 127, not 128; convert the other operand with "
+        "astype",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: te.maximum(U[i, j], -1), "y"),
+        "a constant of uint8 must be from 0 to 255, not -1; convert the other operand with astype",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: X.padded(200)[i - 1, j], "y"),
+        "a constant of int8 must be from -128 to 127, not 200; convert the other operand with "
+        "astype",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: X.padded(0.5)[i - 1, j], "y"),
+        "a float constant cannot be int8 (0.5); use astype",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: X[i, j] << 8, "y"),
+        "<< of int8 shifts by 0 to 7 bits, not 8",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: F[i, j] // 2, "y"),
+        "// is not defined for float16; convert with astype",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: te.popcount(F[i, j]), "y"),
+        "value of popcount must be an integer, not float16; convert with astype",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: te.abs(X[i, j] > 0), "y"),
+        "value of abs must be a number, not bool; convert with astype",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: te.bit_and(X[i, j], U[i, j]), "y"),
+        "arguments and result of bit_and must have one dtype, not int8 and uint8; convert with "
+        "astype",
+    ),
+    (
+        lambda: te.compute((4, 8), lambda i, j: te.call("exp", (F[i, j],), "float32"), "y"),
+        "arguments and result of exp must have one dtype, not float16 and float32; convert with "
+        "astype",
+    ),
+    (
+        lambda: te.compute((4,), lambda k: te.sum(X[k, K], K), "y"),
+        "axes of one formula need distinct names, not two 'k' ('y')",
+    ),
+    (
+        lambda: te.compute((4,), lambda i: te.sum(X[i, K], [K, K]), "y"),
+        "a reduction takes each axis once ('y')",
+    ),
+    (
+        lambda: te.create_prim_func([X], [X], "f"),
+        "'f' needs outputs, and must compute each of them",
+    ),
+    (
+        lambda: te.create_prim_func([X], [], "f"),
+        "'f' needs outputs, and must compute each of them",
+    ),
+    (
+        lambda: _computed_input(),
+        "inputs of 'f' must be placeholders, not 'y'",
     ),
     (
         lambda: te.create_prim_func([], [te.compute((4, 8), lambda i, j: X[i, j], "y")], "f"),
@@ -153,6 +229,11 @@ def test_each_step_reads_what_came_before() -> None:
         "y[i:4] int32 = x[i] + 1",
         "z[i:4] int32 = y[i] * x[i]",
     ]
+
+
+def test_any_number_of_axes() -> None:
+    y = te.compute((4, 8), lambda *i: te.abs(X[i]), "y")
+    assert te.tensor_text(y) == "y[i0:4, i1:8] int8 = abs(x[i0, i1])"
 
 
 def test_the_documentation_runs() -> None:

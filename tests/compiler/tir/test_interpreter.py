@@ -97,6 +97,34 @@ def test_outside_the_window() -> None:
     assert str(caught.value) == "index 0..3 is outside 1..2 (dimension 0 of 't')"
 
 
+@pytest.mark.parametrize(
+    ("extent", "window", "shift", "message"),
+    [
+        (3, (0, 4), 1, "'t' is read before it is written"),
+        (4, (0, 3), 1, "index 3..3 is outside 0..2 (dimension 0 of 't')"),
+        (3, (0, 3), 2, None),
+    ],
+)
+def test_padding_hides_only_what_is_outside_the_buffer(
+    extent: int, window: tuple[int, int], shift: int, message: str | None
+) -> None:
+    """Reads t[1 .. extent + 1] or beyond; what is inside must be there and be written."""
+    loop, axis = Var("i"), Axis("v", extent=4)
+    first = nest("t", T, X, extent=min(extent, window[1]))
+    value = Load(T, (axis * shift,), pad_value=-7)
+    own = make_block("y", (axis,), BufferStore(Y, (axis,), value))
+    second = For(loop, 4, BlockRealize((loop,), own))
+    low, size = window
+    backed = (Range(IntImm(low), size),)
+    func = PrimFunc("f", (X, Y), Allocate((Allocation(T, backed),), Seq((first, second))))
+    if message is None:
+        assert run(func, DATA)["y"].tolist() == [0, 2, -7, -7]
+        return
+    with pytest.raises(ExecutionError) as caught:
+        run(func, DATA)
+    assert str(caught.value) == message
+
+
 def test_inputs_and_outputs_are_checked() -> None:
     func = PrimFunc("f", (X, Y), nest("y", Y, X, extent=3))
     with pytest.raises(ExecutionError, match="output 'y' of f was not written completely"):

@@ -1,0 +1,159 @@
+"""Functions of scalars, by the names of the table of intrinsics (`daedal.compiler.tir.intrinsics`).
+
+Float functions take float16, float32 or float64 and give the same; `sum`, `max` and others that
+reduce are in `daedal.compiler.te.ops`.
+"""
+
+from daedal.compiler.tir.dtype import check_dtype, limits
+from daedal.compiler.tir.errors import ExpressionError
+from daedal.compiler.tir.expr import Expr, ExprLike, as_expr, maximum, minimum
+from daedal.compiler.tir.intrinsics import call
+
+__all__ = [
+    "abs",
+    "bit_and",
+    "bit_not",
+    "bit_or",
+    "bit_xor",
+    "ceil",
+    "clip",
+    "erf",
+    "exp",
+    "floor",
+    "log",
+    "popcount",
+    "pow",
+    "requantize",
+    "round",
+    "rsqrt",
+    "shift_right_even",
+    "sigmoid",
+    "sqrt",
+    "tanh",
+    "trunc",
+]
+
+
+def requantize(
+    acc: Expr,
+    bias: ExprLike,
+    multiplier: ExprLike,
+    shift: ExprLike,
+    zero_point: ExprLike,
+    low: ExprLike,
+    high: ExprLike,
+    dtype: str = "int8",
+) -> Expr:
+    """``clip(rhe((acc + bias) * multiplier * 2^-shift) + zero_point, low, high)`` as `dtype`.
+
+    Source: `daedal.isa.numerics.requantize`, the machine's own.
+    """
+    check_dtype(dtype)
+    ends = limits(dtype)
+    for bound in (low, high):
+        if isinstance(bound, int) and not ends[0] <= bound <= ends[1]:
+            raise ExpressionError(f"bounds of requantize must fit {dtype}, not {bound}")
+    args = tuple(
+        as_expr(arg, "int64") for arg in (acc, bias, multiplier, shift, zero_point, low, high)
+    )
+    return call("requantize", args, dtype)
+
+
+def shift_right_even(value: Expr, amount: ExprLike) -> Expr:
+    """``value * 2^-amount``, halves to even; `amount` is 0 to 63."""
+    return call("shift_right_even", (value, as_expr(amount, value.dtype)), value.dtype)
+
+
+def clip(value: Expr, low: ExprLike, high: ExprLike) -> Expr:
+    """`value`, but at least `low` and at most `high`."""
+    return minimum(maximum(value, low), high)
+
+
+def abs(value: Expr) -> Expr:
+    """The magnitude; of the smallest integer, itself."""
+    return call("abs", (value,))
+
+
+def bit_and(a: Expr, b: ExprLike) -> Expr:
+    """Bits set in both integers."""
+    return call("bit_and", (a, as_expr(b, a.dtype)))
+
+
+def bit_or(a: Expr, b: ExprLike) -> Expr:
+    """Bits set in either integer."""
+    return call("bit_or", (a, as_expr(b, a.dtype)))
+
+
+def bit_xor(a: Expr, b: ExprLike) -> Expr:
+    """Bits set in just one of two integers."""
+    return call("bit_xor", (a, as_expr(b, a.dtype)))
+
+
+def bit_not(value: Expr) -> Expr:
+    """Every bit of an integer inverted."""
+    return call("bit_not", (value,))
+
+
+def popcount(value: Expr) -> Expr:
+    """How many bits of an integer are set, in two's complement."""
+    return call("popcount", (value,))
+
+
+def exp(value: Expr) -> Expr:
+    """e to the power of `value`."""
+    return call("exp", (value,))
+
+
+def log(value: Expr) -> Expr:
+    """The natural logarithm."""
+    return call("log", (value,))
+
+
+def tanh(value: Expr) -> Expr:
+    """The hyperbolic tangent."""
+    return call("tanh", (value,))
+
+
+def sigmoid(value: Expr) -> Expr:
+    """``1 / (1 + exp(-value))``."""
+    return call("sigmoid", (value,))
+
+
+def erf(value: Expr) -> Expr:
+    """The error function, of which GELU consists."""
+    return call("erf", (value,))
+
+
+def sqrt(value: Expr) -> Expr:
+    """The square root."""
+    return call("sqrt", (value,))
+
+
+def rsqrt(value: Expr) -> Expr:
+    """``1 / sqrt(value)``."""
+    return call("rsqrt", (value,))
+
+
+def pow(base: Expr, exponent: ExprLike) -> Expr:
+    """`base` to the power of `exponent`."""
+    return call("pow", (base, as_expr(exponent, base.dtype)))
+
+
+def floor(value: Expr) -> Expr:
+    """The largest integer not above, as a float."""
+    return call("floor", (value,))
+
+
+def ceil(value: Expr) -> Expr:
+    """The smallest integer not below, as a float."""
+    return call("ceil", (value,))
+
+
+def trunc(value: Expr) -> Expr:
+    """The nearest integer towards zero, as a float."""
+    return call("trunc", (value,))
+
+
+def round(value: Expr) -> Expr:
+    """The nearest integer, halves to even, as a float."""
+    return call("round", (value,))

@@ -1,0 +1,163 @@
+"""Runs a graph of one layer at every level of the compiler and compares them all.
+
+numpy on logical maps = numpy on blocked maps = te = loop IR before its schedule = loop IR after
+every primitive = the linked program on the functional simulator.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from daedal.compiler import pipeline, te
+from daedal.compiler.codegen.memory_view import MemoryView
+from daedal.compiler.graph import run, run_all
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.ops.accelerator.lowering import LoweredNode, lower_node
+from daedal.compiler.pipeline import CompiledGraph
+from daedal.compiler.schedule import Schedule
+from daedal.compiler.tir import interpreter
+from daedal.compiler.tir.printer import func_text
+from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.variant import Variant
+from daedal.isa.verifier import verify
+from daedal.runtime.driver import LoadedProgram
+from daedal.sim.functional.device import FunctionalDevice
+from tests.support.traces import steps
+
+__all__ = ["Compiled", "Layer", "check_layer", "check_levels", "states"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A node of the blocked graph on its way down: its formula, and its schedule."""
+
+    lowered: LoweredNode
+    inputs: tuple[te.Tensor, ...]
+    outputs: tuple[te.Tensor, ...]
+    beat_bytes: int
+
+    @classmethod
+    def of(cls, graph: Graph, node: Node, variant: Variant) -> "Layer":
+        """Lower `node` as the compiler does, and keep the formula on its way."""
+        with mock.patch.object(te, "create_prim_func", wraps=te.create_prim_func) as made:
+            lowered = lower_node(graph, node, variant)
+        (((inputs, outputs, *_), _),) = made.call_args_list
+        return cls(lowered, tuple(inputs), tuple(outputs), variant.bus.data_bits // 8)
+
+    @property
+    def original(self) -> PrimFunc:
+        """The loop IR before its schedule."""
+        return te.create_prim_func(self.inputs, self.outputs, self.lowered.node.output)
+
+    def arrays(self, values: dict[str, Array]) -> dict[str, Array]:
+        """The operands in the shapes of the formula, from the values of the blocked graph."""
+        found = {}
+        for tensor in self.inputs:
+            value = values[self.lowered.tensors[tensor.name]]
+            view = self.lowered.views.get(tensor.name)
+            if view is not None:
+                value = _viewed(value, view, tensor.shape, self.beat_bytes)
+            found[tensor.name] = value.reshape(tensor.shape)
+        return found
+
+    def rescheduled(self, schedule: Schedule) -> "Layer":
+        """The same formula with another schedule."""
+        return replace(self, lowered=replace(self.lowered, schedule=schedule))
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled graph, and its layers on their way."""
+
+    graph: Graph
+    result: CompiledGraph
+    layers: tuple[Layer, ...]
+
+    @classmethod
+    def of(
+        cls, graph: Graph, variant: Variant, change: Callable[[Layer], Layer] = lambda layer: layer
+    ) -> "Compiled":
+        """Compile a graph of integer operators, with each layer as `change` makes it."""
+        layers: list[Layer] = []
+
+        def lower(*args: Any) -> LoweredNode:
+            layers.append(change(Layer.of(*args)))
+            return layers[-1].lowered
+
+        def passes(*args: Any) -> list[pipeline.GraphPass]:
+            every = graph_passes(*args)
+            return every[[name for name, _ in every].index("lower_qdq") + 1 :]
+
+        graph_passes = pipeline.graph_passes
+        with (
+            mock.patch.object(pipeline, "graph_passes", passes),
+            mock.patch.object(pipeline, "lower_node", lower),
+        ):
+            result = pipeline.compile_graph(graph, variant)
+        return cls(graph, result, tuple(layers))
+
+    def values(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        """Every tensor of the blocked graph, by numpy."""
+        packed = run(self.result.prologue, inputs, self.result.accelerator.inputs)
+        return run_all(self.result.accelerator, packed)
+
+    def check_program(self, inputs: dict[str, Array]) -> None:
+        """The program is verified, and gives what the graph means."""
+        program = self.result.program
+        verify(program)
+        packers = self.result.prologue.producers
+        maps = {spec.name: inputs[packers[spec.name].inputs[0]] for spec in program.inputs}
+        loaded = LoadedProgram.place(program, FunctionalDevice(program.variant))
+        (found,) = loaded.run(maps)[0].values()
+        (expected,) = run(self.graph, inputs).values()
+        np.testing.assert_array_equal(found, expected, "the program")
+
+
+def check_levels(graph: Graph, variant: Variant, inputs: dict[str, Array]) -> None:
+    """Every level computes the same."""
+    compiled = Compiled.of(graph, variant)
+    values = compiled.values(inputs)
+    for layer in compiled.layers:
+        check_layer(layer, values, states(layer))
+    compiled.check_program(inputs)
+
+
+def check_layer(
+    layer: Layer, values: dict[str, Array], functions: Iterable[tuple[str, PrimFunc]]
+) -> None:
+    """te, and each of `functions`, which bear names, compute what numpy does."""
+    (tensor,) = layer.outputs
+    arrays = layer.arrays(values)
+    expected = values[layer.lowered.node.output].reshape(tensor.shape)
+    (formula,) = te.evaluate_tensors([tensor], arrays)
+    np.testing.assert_array_equal(formula, expected, "te")
+    for name, func in functions:
+        found = interpreter.run(func, arrays)[tensor.name]
+        np.testing.assert_array_equal(found, expected, f"after {name}:\n{func_text(func)}")
+
+
+def _viewed(value: Array, view: MemoryView, shape: tuple[int, ...], beat_bytes: int) -> Array:
+    """The bytes of a tensor as rows at strides of their own."""
+    assert value.itemsize == 1, "a byte per element"
+    row = shape[len(view.strides_beats) :]
+    strides = [beats * beat_bytes for beats in view.strides_beats]
+    strides += [math.prod(row[dim + 1 :]) for dim in range(len(row))]
+    flat = np.ascontiguousarray(value).reshape(-1)
+    return np.lib.stride_tricks.as_strided(flat, shape, strides, writeable=False).copy()
+
+
+def states(layer: Layer) -> Iterator[tuple[str, PrimFunc]]:
+    """The function before its schedule, and after every primitive that changes it."""
+    schedule, before = layer.lowered.schedule, layer.original
+    yield "te", before
+    for item, again in steps(schedule, before):
+        if again.func is not before:
+            yield item.primitive, again.func
+        before = again.func
+    assert func_text(before) == str(schedule), "a trace replays to the same function"
