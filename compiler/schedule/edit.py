@@ -26,6 +26,7 @@ __all__ = [
     "find_site",
     "insert_at",
     "loop_chain",
+    "loop_of",
     "map_stmt",
     "remove_block",
     "renamed_stmt",
@@ -80,19 +81,25 @@ def find_site(func: PrimFunc, name: str) -> Site:
 
 def find_loop(func: PrimFunc, var: Var) -> For:
     """The loop of `var`."""
-    found: list[For] = []
-
-    def note(stmt: Stmt) -> Stmt | None:
-        if isinstance(stmt, For) and stmt.var is var:
-            found.append(stmt)
-        return None
-
-    map_stmt(func.body, note)
-    if not found:
+    loop = loop_of(func.body, var)
+    if loop is None:
         raise ScheduleError(
             f"loop {var.name!r} is no longer in {func.name!r}; take its loops anew with get_loops"
         )
-    return found[0]
+    return loop
+
+
+def loop_of(stmt: Stmt, var: Var) -> For | None:
+    """The loop of `var` outside every block of `stmt`."""
+    match stmt:
+        case Seq(body):
+            found = (loop_of(part, var) for part in body)
+            return next((loop for loop in found if loop is not None), None)
+        case For() if stmt.var is var:
+            return stmt
+        case For(_, _, body) | Allocate(_, body):
+            return loop_of(body, var)
+    return None
 
 
 def loop_chain(stmt: Stmt) -> tuple[list[For], Stmt]:
