@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 
 from daedal.isa.errors import ScheduleError
 
 __all__ = ["Sampled", "SampledInt", "SampledStr", "choose", "choose_tile", "perfect_tiles"]
+
+C = TypeVar("C", int, str)
+"""What a candidate may be."""
 
 MAX_TILES = 100_000
 """Largest number of tilings that are listed to draw from."""
@@ -82,10 +86,10 @@ def choose_tile(
 
 def choose(
     rng: np.random.Generator,
-    candidates: Sequence[int | str],
+    candidates: Sequence[C],
     weights: Sequence[float] | None,
-    decision: int | str | None,
-) -> int | str:
+    decision: C | None,
+) -> C:
     """The decision, checked, or a candidate drawn by weight; see `Schedule.sample_categorical`."""
     if not candidates or len(set(map(str, candidates))) < len(candidates):
         raise ScheduleError(

@@ -11,7 +11,7 @@ from daedal.compiler.schedule.base import ScheduleBase
 from daedal.compiler.schedule.edit import find_loop
 from daedal.compiler.schedule.handles import LoopRef
 from daedal.compiler.schedule.recording import primitive
-from daedal.compiler.schedule.sampling import SampledInt, SampledStr, choose, choose_tile
+from daedal.compiler.schedule.sampling import C, SampledInt, SampledStr, choose, choose_tile
 
 __all__ = ["SamplingPrimitives"]
 
@@ -71,10 +71,10 @@ class SamplingPrimitives(ScheduleBase):
     @primitive
     def sample_categorical(
         self,
-        candidates: Sequence[int | str],
+        candidates: Sequence[C],
         weights: Sequence[float] | None = None,
-        decision: int | str | None = None,
-    ) -> SampledInt | SampledStr:
+        decision: C | None = None,
+    ) -> C:
         """One of `candidates`, with chances in proportion to `weights` (equal where None).
 
         >>> sch = row_sum()
