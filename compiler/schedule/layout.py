@@ -15,7 +15,7 @@ from daedal.compiler.tir.linear import simplify
 from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, Stmt
-from daedal.compiler.tir.visit import free_vars, substitute
+from daedal.compiler.tir.visit import free_vars, rewrite, substitute
 from daedal.isa.errors import ScheduleError
 
 __all__ = ["IndexMap", "transform_layout"]
@@ -231,9 +231,13 @@ def _over_new_indices(site: Site, old: Buffer, new: Buffer, index_map: IndexMap)
         if isinstance(var, Axis)
     }
 
+    def own(node: Expr) -> Expr | None:
+        same = isinstance(node, Load) and node.buffer is old and node.indices == replaced
+        return Load(new, tuple(axes)) if same else None
+
     def rewritten(stmt: Stmt) -> Stmt:
         assert isinstance(stmt, BufferStore)
-        return BufferStore(new, tuple(axes), substitute(stmt.value, inverse))
+        return BufferStore(new, tuple(axes), substitute(rewrite(stmt.value, own), inverse))
 
     init = None if block.init is None else rewritten(block.init)
     iter_vars = (*axes, *(axis for axis, _ in kept))

@@ -115,7 +115,8 @@ class MemoryPrimitives(ScheduleBase):
         """Lay a buffer that the block writes out in another way, in every block that uses it.
 
         `layout` says where an element goes, as a reversible map: sums of ``i``, ``i // 4``,
-        ``i % 4`` or ``i // 4 % 2``, each with a constant factor.
+        ``i % 4`` or ``i // 4 % 2``, each with a constant factor. What a tile of loops writes must
+        be a box in the new layout too.
 
         >>> sch = chain()
         >>> print(sch, end="")
