@@ -7,6 +7,7 @@ call is recorded in `Schedule.trace`, which replays to the same function.
 The primitives are documented, with the loop IR before and after, where their families are:
 
 - loops: `daedal.compiler.schedule.loop_primitives`
+- how loops are executed: `daedal.compiler.schedule.execution_primitives`
 - blocks: `daedal.compiler.schedule.block_primitives`
 - memory: `daedal.compiler.schedule.memory_primitives`
 - reductions and instructions: `daedal.compiler.schedule.reduction_primitives`
@@ -15,6 +16,7 @@ The primitives are documented, with the loop IR before and after, where their fa
 
 from daedal.compiler.schedule.block_primitives import BlockPrimitives
 from daedal.compiler.schedule.edit import find_loop, find_site
+from daedal.compiler.schedule.execution_primitives import ExecutionPrimitives
 from daedal.compiler.schedule.handles import BlockRef, LoopRef
 from daedal.compiler.schedule.loop_primitives import LoopPrimitives
 from daedal.compiler.schedule.memory_primitives import MemoryPrimitives
@@ -28,7 +30,12 @@ __all__ = ["Schedule"]
 
 
 class Schedule(
-    LoopPrimitives, BlockPrimitives, MemoryPrimitives, ReductionPrimitives, SamplingPrimitives
+    LoopPrimitives,
+    ExecutionPrimitives,
+    BlockPrimitives,
+    MemoryPrimitives,
+    ReductionPrimitives,
+    SamplingPrimitives,
 ):
     """A function under transformation.
 
