@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from daedal.compiler.tir.expr import Buffer, Expr, Load, Var
+from daedal.compiler.tir.expr import Buffer, Expr, Load, Var, select
 from daedal.compiler.tir.linear import simplify
 from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site, collect
@@ -24,6 +24,7 @@ __all__ = [
     "edit_block",
     "find_loop",
     "find_site",
+    "guarded",
     "insert_at",
     "loop_chain",
     "loop_of",
@@ -225,6 +226,17 @@ def edit_block(
 
     init = None if block.init is None else stmt(block.init)
     return make_block(block.name, block.iter_vars, stmt(block.body), init, block.annotations)
+
+
+def guarded(value: Expr, condition: Expr, otherwise: Expr) -> Expr:
+    """`value` where `condition` holds; its loads do no harm where it does not."""
+
+    def safe(node: Expr) -> Expr | None:
+        if isinstance(node, Load) and node.pad_value is None:
+            return Load(node.buffer, node.indices, 0)
+        return None
+
+    return select(condition, rewrite(value, safe), otherwise)
 
 
 def renamed_stmt(stmt: Stmt, values: Mapping[Var, Expr]) -> Stmt:

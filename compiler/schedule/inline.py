@@ -1,13 +1,15 @@
 """Computing a block's formula where its result is read, or where its operand is made."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from daedal.compiler.schedule.compute_at import readers, writers
-from daedal.compiler.schedule.edit import edit_block, find_site, remove_block, replace_site
-from daedal.compiler.tir.expr import Axis, Expr, Load, Var
+from daedal.compiler.schedule.edit import edit_block, find_site, guarded, remove_block, replace_site
+from daedal.compiler.tir.binding import clip_conditions
+from daedal.compiler.tir.expr import Axis, Expr, Load, Var, all_of, as_expr
 from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site, collect
-from daedal.compiler.tir.stmt import BlockRealize, BufferStore, PrimFunc, Stmt
+from daedal.compiler.tir.stmt import Block, BlockRealize, BufferStore, PrimFunc, Stmt
 from daedal.compiler.tir.visit import loads, rewrite, substitute
 from daedal.isa.errors import ScheduleError
 
@@ -33,26 +35,31 @@ def compute_inline(func: PrimFunc, body: Stmt, name: str) -> Stmt:
     if len(writers(sites, store.buffer)) > 1:
         raise ScheduleError(f"compute_inline needs the only writer of {store.buffer.name!r}")
 
-    def formula(load: Load) -> Expr | None:
-        if load.buffer is not store.buffer:
-            return None
-        if load.pad_value is not None:
-            raise ScheduleError(
-                f"compute_inline cannot pad a formula; {store.buffer.name!r} is read through padded"
-            )
-        values: dict[Var, Expr] = {}
-        for axis, index in zip(store.indices, load.indices, strict=True):
-            assert isinstance(axis, Axis)
-            values[axis] = index
-        return substitute(store.value, values)
-
     for reader in readers(sites, store.buffer):
-        changed = edit_block(reader.block, formula)
+        changed = edit_block(reader.block, _formula(store, reader.block))
         realize = BlockRealize(reader.realize.values, changed, reader.realize.predicate)
         body = replace_site(body, reader.block.name, realize)
     rest = remove_block(body, name)
     assert rest is not None
     return rest
+
+
+def _formula(store: BufferStore, reader: Block) -> Callable[[Load], Expr | None]:
+    """What is stored where a load of `reader` reads, and its pad value outside."""
+    axes = [index for index in store.indices if isinstance(index, Axis)]
+    extents: dict[Var, int] = {axis: axis.extent for axis in reader.iter_vars}
+
+    def formula(load: Load) -> Expr | None:
+        if load.buffer is not store.buffer:
+            return None
+        value = substitute(store.value, dict(zip(axes, load.indices, strict=True)))
+        if load.pad_value is None:
+            return value
+        inside = all_of(clip_conditions(axes, load.indices, extents))
+        outside = as_expr(load.pad_value, load.dtype)
+        return value if inside is None else guarded(value, inside, outside)
+
+    return formula
 
 
 def reverse_compute_inline(func: PrimFunc, body: Stmt, name: str) -> Stmt:

@@ -1,13 +1,14 @@
 """Factoring a reduction: partial results along one of its loops, then their reduction."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from daedal.compiler.schedule.decompose import reduction_loops
-from daedal.compiler.schedule.edit import find_loop, find_site, replace_site, seq
+from daedal.compiler.schedule.edit import find_loop, find_site, guarded, replace_site, seq
 from daedal.compiler.schedule.loops import replace_loop
+from daedal.compiler.te.reduction import identity
 from daedal.compiler.tir.condition import conjuncts
-from daedal.compiler.tir.expr import Axis, Binary, Buffer, Expr, Load, Or, Var
+from daedal.compiler.tir.expr import Axis, Binary, Buffer, Expr, Load, Or, Var, all_of
 from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, PrimFunc, Stmt
@@ -15,6 +16,8 @@ from daedal.compiler.tir.visit import free_vars, substitute
 from daedal.isa.errors import ScheduleError
 
 __all__ = ["rfactor"]
+
+_REDUCTIONS = {"+": "sum", "min": "min", "max": "max"}
 
 
 def rfactor(func: PrimFunc, body: Stmt, name: str, loop: For, dim: int, partial_name: str) -> Stmt:
@@ -26,12 +29,6 @@ def rfactor(func: PrimFunc, body: Stmt, name: str, loop: For, dim: int, partial_
         raise ScheduleError(
             f"rfactor needs a loop of the reduction of {name!r}, not {loop.var.name!r}"
         )
-    for condition in conjuncts(site.realize.predicate):
-        if reduced & set(free_vars(condition)):
-            raise ScheduleError(
-                f"rfactor needs loops of the reduction that no predicate clips, as those of "
-                f"{name!r} are; split with factors that divide"
-            )
     target = site.block.writes[0].buffer
     if not 0 <= dim <= len(target.shape):
         raise ScheduleError(
@@ -52,14 +49,16 @@ def _update_of(site: Site) -> tuple[BufferStore, Expr, Callable[[Expr, Expr], Ex
     store = block.body
     if isinstance(store, BufferStore) and block.init is not None:
         target = Load(store.buffer, store.indices)
+        start = block.init.value if isinstance(block.init, BufferStore) else None
         match store.value:
-            case Binary(op, a, b) if a == target and op in ("+", "min", "max"):
-                return store, b, lambda x, y: Binary(op, x, y)
-            case Or(a, b) if a == target:
+            case Binary(op, a, b) if a == target and op in _REDUCTIONS:
+                if start == identity(_REDUCTIONS[op], store.buffer.dtype):
+                    return store, b, lambda x, y: Binary(op, x, y)
+            case Or(a, b) if a == target and start == identity("any", "bool"):
                 return store, b, Or
     raise ScheduleError(
-        f"rfactor needs a block that initializes an element and adds to it (or takes the minimum, "
-        f"maximum or any); {block.name!r} does not; use it before decompose_reduction and blockize"
+        f"rfactor needs a block that reduces by sum, minimum, maximum or any from their neutral "
+        f"element; {block.name!r} does not; use it before decompose_reduction and blockize"
     )
 
 
@@ -89,13 +88,31 @@ def _partial(site: Site, partial: Buffer, loop: For, dim: int, name: str) -> Blo
     own = [substitute(index, renamed) for index in store.indices]
     indices = (*own[:dim], factor, *own[dim:])
     added = substitute(value, renamed)
+    assert isinstance(block.init, BufferStore)
+    inside, outside = _separate(site, steps)
+    if inside is not None:
+        added = guarded(added, substitute(inside, steps), block.init.value)
     init: Stmt | None = None
     if any(axis.kind == "reduce" for axis in axes):
-        assert isinstance(block.init, BufferStore)
         init = BufferStore(partial, indices, block.init.value)
         added = combine(Load(partial, indices), added)
     result = make_block(name, tuple(axes), BufferStore(partial, indices, added), init)
-    return BlockRealize(tuple(values), result, realize.predicate)
+    return BlockRealize(tuple(values), result, outside)
+
+
+def _separate(site: Site, steps: Mapping[Var, Expr]) -> tuple[Expr | None, Expr | None]:
+    """The conditions on the loops that become variables, and the others."""
+    inside: list[Expr] = []
+    outside: list[Expr] = []
+    for condition in conjuncts(site.realize.predicate):
+        used = {var in steps for var in free_vars(condition)}
+        if len(used) > 1:
+            raise ScheduleError(
+                f"rfactor needs predicates on loops of the reduction or on others, not on both as "
+                f"in {site.block.name!r}"
+            )
+        (inside if used == {True} else outside).append(condition)
+    return all_of(inside), all_of(outside)
 
 
 def _mixed(site: Site, var: Var) -> set[Axis]:
@@ -137,8 +154,13 @@ def _total(site: Site, partial: Buffer, loop: For, dim: int, inside: Sequence[Fo
     assert isinstance(block.init, BufferStore)
     init = BufferStore(store.buffer, indices, block.init.value)
     result = make_block(block.name, (*axes, factor), total, init, block.annotations)
-    predicate = realize.predicate
-    where = None if predicate is None else substitute(predicate, fresh)
+    reduced = reduction_loops(site, "rfactor")
+    kept_conditions = [
+        substitute(condition, fresh)
+        for condition in conjuncts(realize.predicate)
+        if not reduced & set(free_vars(condition))
+    ]
+    where = all_of(kept_conditions)
     stmt: Stmt = For(last, loop.extent, BlockRealize((*values, last), result, where))
     for item in reversed(kept):
         var = fresh[item.var]

@@ -120,6 +120,19 @@ def test_compute_inline() -> None:
     )
 
 
+def test_compute_inline_through_padding(rng: np.random.Generator) -> None:
+    """Where the reader pads, so does the formula: loads outside do no harm there."""
+    program = stencil(length=4, width=2)
+    arrays = inputs_of(program, rng)
+    schedule = Schedule(te.create_prim_func(*program, "f"))
+    schedule.compute_inline(schedule.get_block("p"))
+    assert_same(schedule, arrays, reference(program, arrays))
+    assert (
+        "q[vi, vj] = max(q[vi, vj], "
+        "select(vi + vk - 1 >= 0 & vi + vk - 1 < 4, x.padded(0)[vi + vk - 1, vj] * 3 + 1, -5))"
+    ) in body(schedule)
+
+
 def test_cache_read_takes_the_padding_along() -> None:
     schedule = Schedule(te.create_prim_func(*stencil(length=4, width=2), "f"))
     schedule.cache_read(schedule.get_block("q"), "p", "inp")
@@ -386,13 +399,8 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
     ),
     (
         lambda s: s.rfactor(block(s, "d"), loops(s, "d")[0]),
-        "rfactor needs a block that initializes an element and adds to it (or takes the minimum, "
-        "maximum or any); 'd' does not; use it before decompose_reduction and blockize",
-    ),
-    (
-        lambda s: s.rfactor(block(s, "c"), s.split(c_loops(s)[2], [None, 2])[0]),
-        "rfactor needs loops of the reduction that no predicate clips, as those of 'c' are; split "
-        "with factors that divide",
+        "rfactor needs a block that reduces by sum, minimum, maximum or any from their neutral "
+        "element; 'd' does not; use it before decompose_reduction and blockize",
     ),
     (
         lambda s: s.rfactor(block(s, "c"), c_loops(s)[2], 3),

@@ -1,13 +1,17 @@
 """Factored reductions compute the same, whatever they combine and whichever loop is taken."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from daedal.compiler import te
 from daedal.compiler.schedule import LoopRef, Schedule
-from daedal.compiler.tir.expr import Axis, Expr
+from daedal.compiler.schedule.edit import map_stmt
+from daedal.compiler.tir.expr import Axis, Expr, IntImm
+from daedal.compiler.tir.stmt import BlockRealize, BufferStore, Stmt
+from daedal.isa.errors import ScheduleError
 from tests.support.tensor_programs import Program, assert_same, inputs_of, reference
 
 Reduction = Callable[[Expr, Sequence[Axis]], Expr]
@@ -46,7 +50,12 @@ def fused_part(s: Schedule, loops: list[LoopRef]) -> LoopRef:
     return s.split(s.fuse(loops[2], loops[3]), [None, 8])[1]
 
 
-LOOPS = [outer_k, inner_k, whole_l, fused_part]
+def clipped(s: Schedule, loops: list[LoopRef]) -> LoopRef:
+    """The last of two parts is cut short: what lies beyond adds nothing."""
+    return s.split(loops[2], [None, 4])[0]
+
+
+LOOPS = [outer_k, inner_k, whole_l, fused_part, clipped]
 
 
 @pytest.mark.parametrize("op", REDUCTIONS)
@@ -74,3 +83,44 @@ def test_a_reduction_over_one_loop_becomes_a_copy_of_its_terms() -> None:
     block = schedule.get_block("y")
     schedule.rfactor(block, schedule.get_loops(block)[1])
     assert "    y_rf[vk, vi] = a[vi, vk] * 2\n" in str(schedule)
+
+
+def test_starting_elsewhere_is_refused() -> None:
+    """A start other than the neutral element would count once per partial result."""
+    program = reduced("sum")
+    func = te.create_prim_func(*program, "f")
+
+    def from_one(stmt: Stmt) -> Stmt | None:
+        if not isinstance(stmt, BlockRealize):
+            return None
+        init = stmt.block.init
+        assert isinstance(init, BufferStore)
+        one = replace(init, value=IntImm(1, "int8"))
+        return replace(stmt, block=replace(stmt.block, init=one))
+
+    schedule = Schedule(replace(func, body=map_stmt(func.body, from_one)))
+    block = schedule.get_block("y")
+    with pytest.raises(ScheduleError) as caught:
+        schedule.rfactor(block, schedule.get_loops(block)[2])
+    assert str(caught.value) == (
+        "rfactor needs a block that reduces by sum, minimum, maximum or any from their neutral "
+        "element; 'y' does not; use it before decompose_reduction and blockize"
+    )
+
+
+def test_a_predicate_on_both_is_refused() -> None:
+    func = te.create_prim_func(*reduced("sum"), "f")
+
+    def narrowed(stmt: Stmt) -> Stmt | None:
+        if not isinstance(stmt, BlockRealize):
+            return None
+        i, _, k, _ = stmt.values
+        return replace(stmt, predicate=i + k < 100)
+
+    schedule = Schedule(replace(func, body=map_stmt(func.body, narrowed)))
+    block = schedule.get_block("y")
+    with pytest.raises(ScheduleError) as caught:
+        schedule.rfactor(block, schedule.get_loops(block)[2])
+    assert str(caught.value) == (
+        "rfactor needs predicates on loops of the reduction or on others, not on both as in 'y'"
+    )
