@@ -5,7 +5,7 @@ from daedal.compiler.schedule.edit import edit_block, find_site, insert_at, map_
 from daedal.compiler.schedule.nest import build_nest, require_separate, solve_ranges
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var
 from daedal.compiler.tir.linear import simplify
-from daedal.compiler.tir.region import make_block, relax_region
+from daedal.compiler.tir.region import clipped, make_block, relax_region
 from daedal.compiler.tir.sites import Site, collect, nested_realizes
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, PrimFunc, Region, Stmt
 from daedal.isa.errors import ScheduleError
@@ -63,7 +63,9 @@ def cache_read(
     domain: dict[Var, int] = {axis: axis.extent for axis in site.block.iter_vars}
     whole = relax_region(source, domain, {})
     lows, sizes = [], []
-    for part in whole.ranges:
+    for part, size in zip(whole.ranges, source.buffer.shape, strict=True):
+        # Partial tiles are cut short inside the block: what is not padded ends with the buffer.
+        part = part if source.pad_value is not None else clipped(part, size, {})
         assert isinstance(part.min, IntImm), "relaxed over every variable"
         lows.append(part.min.value)
         sizes.append(part.extent)
@@ -82,7 +84,7 @@ def cache_read(
     sites, _ = collect(body)
     consumer = next(s for s in sites if s.block.name == name)
     before = writers(sites, source.buffer)
-    depth = min((writer.shared(consumer) for writer in before), default=0)
+    depth = max((writer.shared(consumer) for writer in before), default=0)
     loop = consumer.loops[depth - 1].var if depth else None
     copy = copy_body(title, cached, source, lows).block
     needed = region_read([consumer], cached, loop)
@@ -115,7 +117,7 @@ def cache_write(
     )
     sites, _ = collect(body)
     producer = next(s for s in sites if s.block.name == name)
-    depth = min((producer.shared(reader) for reader in readers(sites, buffer)), default=0)
+    depth = max((producer.shared(reader) for reader in readers(sites, buffer)), default=0)
     loop = producer.loops[depth - 1].var if depth else None
     title = unique_name(func, f"{buffer.name}_store")
     source = Region(cached, target.ranges)

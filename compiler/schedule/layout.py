@@ -124,7 +124,7 @@ _TERM = re.compile(r"(\w+)(?: *// *(\d+))?(?: *% *(\d+))?(?: *\* *(\d+))?")
 def _digits(
     index: str, names: Sequence[str], shape: Sequence[int]
 ) -> tuple[tuple[_Digit, int], ...]:
-    """The summands of a new index, least weight first; those that are always 0 are left out."""
+    """The summands of a new index, least weight first; quotients that are always 0 are left out."""
     found = []
     for term in index.split("+"):
         match = _TERM.fullmatch(term.strip())
@@ -137,7 +137,7 @@ def _digits(
         stride, weight = int(match[2] or 1), int(match[4] or 1)
         extent = -(-shape[dim] // stride)
         extent = min(extent, int(match[3] or extent))
-        if extent > 1:
+        if extent > 1 or stride == 1:
             found.append((_Digit(dim, stride, extent), weight))
     return tuple(sorted(found, key=lambda item: item[1]))
 
@@ -146,7 +146,7 @@ def _require_radix(digits: Sequence[tuple[int, int]], size: int | None, text: st
     """Refuse digits that do not count through 0 ... size - 1, each number once."""
     expected = 1
     for step, extent in digits:
-        if step != expected:
+        if extent > 1 and step != expected:
             break
         expected *= extent
     else:

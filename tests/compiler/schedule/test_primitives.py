@@ -146,6 +146,34 @@ def test_cache_read_takes_the_padding_along() -> None:
     assert "q[vi, vj] = max(q[vi, vj], p_inp[vi + vk, vj])" in text
 
 
+def test_cache_read_between_producer_and_consumer(rng: np.random.Generator) -> None:
+    """The copy goes into the innermost loop that the reader shares with a writer."""
+    program = matmul()
+    arrays = inputs_of(program, rng)
+    schedule = Schedule(te.create_prim_func(*program, "f"))
+    c, d = schedule.get_block("c"), schedule.get_block("d")
+    i, j, k = loops(schedule, "c")
+    schedule.decompose_reduction(c, i)
+    schedule.reverse_compute_at(d, j)
+    schedule.cache_read(d, "c", "inp")
+    assert_same(schedule, arrays, reference(program, arrays))
+    assert "alloc c_inp: int32[6, 5] in inp window [i:+1, j:+1]" in body(schedule)
+    schedule.unroll(k)
+
+
+def test_cache_read_of_a_block_with_a_partial_tile(rng: np.random.Generator) -> None:
+    program = matmul(columns=5)
+    arrays = inputs_of(program, rng)
+    schedule = Schedule(te.create_prim_func(*program, "f"))
+    i, j, _ = loops(schedule, "c")
+    outer, _ = schedule.split(j, [None, 2])
+    schedule.reorder(outer, i)
+    schedule.blockize(i)
+    schedule.cache_read(schedule.get_block("c"), "b", "inp")
+    assert_same(schedule, arrays, reference(program, arrays))
+    assert "alloc b_inp: int8[5, 7] in inp" in body(schedule)
+
+
 def test_cache_write_and_set_scope() -> None:
     schedule = vector_sum()
     schedule.set_scope(schedule.get_block("b"), 0, "acc")
