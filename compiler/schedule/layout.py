@@ -14,7 +14,7 @@ from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var
 from daedal.compiler.tir.linear import simplify
 from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site, collect
-from daedal.compiler.tir.stmt import BlockRealize, BufferStore, Stmt
+from daedal.compiler.tir.stmt import Block, BlockRealize, BufferStore, Stmt
 from daedal.compiler.tir.visit import free_vars, rewrite, substitute
 from daedal.isa.errors import ScheduleError
 
@@ -200,36 +200,17 @@ def _redirected(old: Buffer, new: Buffer, index_map: IndexMap) -> Callable[[Load
 
 def _over_new_indices(site: Site, old: Buffer, new: Buffer, index_map: IndexMap) -> BlockRealize:
     """A block that stores at its own variables, with variables for the new dimensions instead."""
-    block = site.block
-    stores = [stmt for stmt in (block.init, block.body) if stmt is not None]
-    replaced: tuple[Expr, ...] = ()
-    for store in stores:
-        plain = isinstance(store, BufferStore) and all(isinstance(i, Axis) for i in store.indices)
-        if not plain:
-            raise ScheduleError(
-                f"transform_layout needs blocks that store at their own variables; {block.name!r} "
-                "does not; transform before blockize and tensorize"
-            )
-        assert isinstance(store, BufferStore)
-        replaced = store.indices
-    binding = site.realize.binding
-    names = [index.name for index in replaced if isinstance(index, Axis)]
-    axes = [
-        Axis(name, extent=size)
-        for name, size in zip(index_map.names(names), new.shape, strict=True)
-    ]
-    old_values = [binding[index] for index in replaced if isinstance(index, Axis)]
-    moved = [simplify(value, site.extents) for value in index_map.forward(old_values)]
+    block, binding = site.block, site.realize.binding
+    replaced = _stored_at(block)
+    names = index_map.names([axis.name for axis in replaced])
+    axes = [Axis(name, extent=size) for name, size in zip(names, new.shape, strict=True)]
+    moved = index_map.forward([binding[axis] for axis in replaced])
     kept = [
         (axis, value)
         for axis, value in zip(block.iter_vars, site.realize.values, strict=True)
         if axis not in replaced
     ]
-    inverse: dict[Var, Expr] = {
-        var: value
-        for var, value in zip(replaced, index_map.backward(axes), strict=True)
-        if isinstance(var, Axis)
-    }
+    inverse: dict[Var, Expr] = dict(zip(replaced, index_map.backward(axes), strict=True))
 
     def own(node: Expr) -> Expr | None:
         same = isinstance(node, Load) and node.buffer is old and node.indices == replaced
@@ -242,5 +223,18 @@ def _over_new_indices(site: Site, old: Buffer, new: Buffer, index_map: IndexMap)
     init = None if block.init is None else rewritten(block.init)
     iter_vars = (*axes, *(axis for axis, _ in kept))
     result = make_block(block.name, iter_vars, rewritten(block.body), init, block.annotations)
-    values = (*moved, *(value for _, value in kept))
+    values = (*(simplify(value, site.extents) for value in moved), *(value for _, value in kept))
     return BlockRealize(values, result, site.realize.predicate)
+
+
+def _stored_at(block: Block) -> tuple[Axis, ...]:
+    """The variables that a block stores at, each a dimension of its own."""
+    store = block.body
+    if isinstance(store, BufferStore):
+        axes = tuple(index for index in store.indices if isinstance(index, Axis))
+        if axes == store.indices and len(set(axes)) == len(axes):
+            return axes
+    raise ScheduleError(
+        f"transform_layout needs blocks that store at their own variables; {block.name!r} does "
+        "not; transform before blockize and tensorize"
+    )

@@ -12,7 +12,7 @@ from daedal.compiler.tir.expr import Axis, Binary, Buffer, Expr, Load, Or, Var, 
 from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, PrimFunc, Stmt
-from daedal.compiler.tir.visit import free_vars, substitute
+from daedal.compiler.tir.visit import free_vars, loads, substitute
 from daedal.isa.errors import ScheduleError
 
 __all__ = ["rfactor"]
@@ -50,11 +50,12 @@ def _update_of(site: Site) -> tuple[BufferStore, Expr, Callable[[Expr, Expr], Ex
     if isinstance(store, BufferStore) and block.init is not None:
         target = Load(store.buffer, store.indices)
         start = block.init.value if isinstance(block.init, BufferStore) else None
+        once = sum(load.buffer is store.buffer for load in loads(store.value)) == 1
         match store.value:
-            case Binary(op, a, b) if a == target and op in _REDUCTIONS:
+            case Binary(op, a, b) if once and a == target and op in _REDUCTIONS:
                 if start == identity(_REDUCTIONS[op], store.buffer.dtype):
                     return store, b, lambda x, y: Binary(op, x, y)
-            case Or(a, b) if a == target and start == identity("any", "bool"):
+            case Or(a, b) if once and a == target and start == identity("any", "bool"):
                 return store, b, Or
     raise ScheduleError(
         f"rfactor needs a block that reduces by sum, minimum, maximum or any from their neutral "
