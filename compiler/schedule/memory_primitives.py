@@ -227,5 +227,8 @@ class MemoryPrimitives(ScheduleBase):
         site = find_site(bare, block.name)
         buffer = cache.pick(site, site.block.writes, write, "writes").buffer
         if buffer in self.func.params:
-            raise ScheduleError(f"{what} needs an allocated buffer; {buffer.name!r} is a parameter")
+            raise ScheduleError(
+                f"{what} needs a buffer that the function allocates; {buffer.name!r} is a "
+                "parameter; use cache_write"
+            )
         return buffer

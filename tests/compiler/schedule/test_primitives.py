@@ -384,7 +384,8 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
     ),
     (
         lambda s: s.double_buffer(block(s, "d")),
-        "double_buffer needs an allocated buffer; 'd' is a parameter",
+        "double_buffer needs a buffer that the function allocates; 'd' is a parameter; "
+        "use cache_write",
     ),
     (
         lambda s: s.decompose_reduction(block(s, "d"), loops(s, "d")[0]),
@@ -446,7 +447,8 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
     ),
     (
         lambda s: s.storage_align(block(s, "d"), 0, 0, 4),
-        "storage_align needs an allocated buffer; 'd' is a parameter",
+        "storage_align needs a buffer that the function allocates; 'd' is a parameter; "
+        "use cache_write",
     ),
     (
         lambda s: s.storage_align(block(s, "c"), 0, 2, 4),
@@ -458,7 +460,8 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
     ),
     (
         lambda s: s.transform_layout(block(s, "d"), 0, "i, j -> j, i"),
-        "transform_layout needs an allocated buffer; 'd' is a parameter",
+        "transform_layout needs a buffer that the function allocates; 'd' is a parameter; "
+        "use cache_write",
     ),
     (
         lambda s: s.transform_layout(block(s, "c"), 0, "i -> i"),
