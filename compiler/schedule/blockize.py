@@ -5,7 +5,8 @@ from math import gcd
 
 from daedal.compiler.schedule.edit import loop_chain, renamed_stmt
 from daedal.compiler.schedule.loops import replace_loop
-from daedal.compiler.tir.condition import conjuncts
+from daedal.compiler.tir.binding import clip_conditions
+from daedal.compiler.tir.condition import conjuncts, normal_condition
 from daedal.compiler.tir.expr import Axis, Compare, Expr, Var, all_of
 from daedal.compiler.tir.linear import Linear, bounds, linear, simplify
 from daedal.compiler.tir.region import make_block
@@ -70,6 +71,10 @@ def blockize(body: Stmt, loop: For, outer_extents: dict[Var, int]) -> tuple[Stmt
             outer_values.append(outside)
         inner_values.append(inside)
     outer_clips, inner_clips = _separate_clips(nest, inner_values)
+    known = {normal_condition(clip, outer_extents) for clip in outer_clips}
+    for clip in clip_conditions(axes, outer_values, outer_extents):
+        if normal_condition(clip, outer_extents) not in known:
+            outer_clips.append(clip)
     inner_name = _fresh(f"{block.name}_body", taken)
     inner = make_block(inner_name, block.iter_vars, block.body, None)
     inner_realize = BlockRealize(tuple(inner_values), inner, all_of(inner_clips))
@@ -114,7 +119,11 @@ def _separate(
     limits = bounds(quotient, outer_extents)
     if limits is None or limits[0] < 0:
         raise ScheduleError(f"blockize needs bindings that count up; {axis.name!r} does not")
-    own = Axis(axis.name, extent=limits[1] + 1, kind=axis.kind)
+    # Beyond the domain a predicate leaves out every iteration of the nest: so does the outer one.
+    least = inside.bounds(nest.extents)
+    assert least is not None, "the inner part speaks of loops of the nest alone"
+    room = -(-(axis.extent - outside.constant - least[0]) // stride)
+    own = Axis(axis.name, extent=min(limits[1] + 1, room), kind=axis.kind)
     return own, quotient, own * stride + inside.expr() + outside.constant
 
 

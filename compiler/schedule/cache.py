@@ -1,11 +1,13 @@
 """Reading or writing a buffer through a copy in another memory scope."""
 
+from collections.abc import Mapping
+
 from daedal.compiler.schedule.compute_at import below, readers, region_read, region_written, writers
 from daedal.compiler.schedule.edit import edit_block, find_site, insert_at, map_stmt, replace_site
 from daedal.compiler.schedule.nest import build_nest, require_separate, solve_ranges
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var
 from daedal.compiler.tir.linear import simplify
-from daedal.compiler.tir.region import make_block, relax_region
+from daedal.compiler.tir.region import clipped, make_block, relax_region
 from daedal.compiler.tir.sites import Site, collect, nested_realizes
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, PrimFunc, Region, Stmt
 from daedal.isa.errors import ScheduleError
@@ -59,14 +61,8 @@ def cache_read(
             f"cache_read needs a buffer that the block only reads; {name!r} accumulates into "
             f"{source.buffer.name!r}; use cache_write before decompose_reduction"
         )
-    # All that the block could ever read of it, whatever loops are around it now.
     domain: dict[Var, int] = {axis: axis.extent for axis in site.block.iter_vars}
-    whole = relax_region(source, domain, {})
-    lows, sizes = [], []
-    for part in whole.ranges:
-        assert isinstance(part.min, IntImm), "relaxed over every variable"
-        lows.append(part.min.value)
-        sizes.append(part.extent)
+    lows, sizes = _whole(source, domain)
     title = unique_name(func, f"{source.buffer.name}_{scope}")
     cached = Buffer(title, tuple(sizes), source.buffer.dtype, scope)
 
@@ -82,13 +78,27 @@ def cache_read(
     sites, _ = collect(body)
     consumer = next(s for s in sites if s.block.name == name)
     before = writers(sites, source.buffer)
-    depth = min((writer.shared(consumer) for writer in before), default=0)
+    depth = max((writer.shared(consumer) for writer in before), default=0)
     loop = consumer.loops[depth - 1].var if depth else None
     copy = copy_body(title, cached, source, lows).block
     needed = region_read([consumer], cached, loop)
     outer, _inner = below(consumer, loop)
     nest = build_nest(copy, solve_ranges(copy, copy.writes[0], needed), outer)
     return insert_at(body, loop, nest, frozenset({name})), title
+
+
+def _whole(source: Region, domain: Mapping[Var, int]) -> tuple[list[int], list[int]]:
+    """Lowest index and size of all that a block could ever read, whatever loops are around it."""
+    lows, sizes = [], []
+    for part, size in zip(
+        relax_region(source, domain, {}).ranges, source.buffer.shape, strict=True
+    ):
+        # Partial tiles are cut short inside the block: what is not padded ends with the buffer.
+        kept = part if source.pad_value is not None else clipped(part, size, {})
+        assert isinstance(kept.min, IntImm), "relaxed over every variable"
+        lows.append(kept.min.value)
+        sizes.append(kept.extent)
+    return lows, sizes
 
 
 def cache_write(
@@ -115,7 +125,7 @@ def cache_write(
     )
     sites, _ = collect(body)
     producer = next(s for s in sites if s.block.name == name)
-    depth = min((producer.shared(reader) for reader in readers(sites, buffer)), default=0)
+    depth = max((producer.shared(reader) for reader in readers(sites, buffer)), default=0)
     loop = producer.loops[depth - 1].var if depth else None
     title = unique_name(func, f"{buffer.name}_store")
     source = Region(cached, target.ranges)

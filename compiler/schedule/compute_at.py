@@ -8,6 +8,7 @@ from daedal.compiler.tir.expr import Buffer, Var
 from daedal.compiler.tir.region import region_under, union
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import For, PrimFunc, Region, Stmt
+from daedal.compiler.tir.visit import free_vars
 from daedal.isa.errors import ScheduleError
 
 __all__ = ["compute_at", "region_read", "region_written", "reverse_compute_at"]
@@ -120,6 +121,8 @@ def reverse_compute_at(func: PrimFunc, body: Stmt, name: str, loop: For) -> Stmt
         under = [s for s in writers(sites, region.buffer) if is_under(s, loop.var)]
         if not under:
             continue
+        for writer in under:
+            _require_complete(writer, loop, name)
         producers |= {s.block.name for s in under}
         outer, _inner = below(under[0], loop.var)
         written = region_written(under, region.buffer, loop.var)
@@ -133,3 +136,16 @@ def reverse_compute_at(func: PrimFunc, body: Stmt, name: str, loop: For) -> Stmt
     rest = remove_block(body, name)
     assert rest is not None
     return insert_at(rest, loop.var, nest, frozenset(producers), after=True)
+
+
+def _require_complete(writer: Site, loop: For, name: str) -> None:
+    """Refuse to read what is still being reduced at the end of an iteration of `loop`."""
+    outer, _ = below(writer, loop.var)
+    for axis, value in writer.realize.binding.items():
+        for var in free_vars(value):
+            if axis in writer.block.reduce_vars and var in outer:
+                raise ScheduleError(
+                    f"reverse_compute_at needs a loop outside the reduction of the producer; "
+                    f"{writer.block.name!r} reduces over {var.name!r}, which is around {name!r} "
+                    "then"
+                )

@@ -7,15 +7,33 @@ from daedal.compiler.schedule.loops import replace_loop
 from daedal.compiler.tir.condition import conjuncts
 from daedal.compiler.tir.expr import Axis, Expr, Var, all_of
 from daedal.compiler.tir.region import make_block
+from daedal.compiler.tir.sites import Site
 from daedal.compiler.tir.stmt import BlockRealize, For, PrimFunc, Stmt
 from daedal.compiler.tir.visit import free_vars, substitute
 from daedal.isa.errors import ScheduleError
 
-__all__ = ["decompose_reduction"]
+__all__ = ["decompose_reduction", "reduction_loops"]
 
 
-def decompose_reduction(func: PrimFunc, body: Stmt, name: str, loop: For) -> tuple[Stmt, str]:
-    """Initialize before `loop`; see `Schedule.decompose_reduction`."""
+def reduction_loops(site: Site, what: str) -> set[Var]:
+    """The loops that a block reduces over; refuses where one of them also moves its result."""
+    bound = [
+        (axis, free_vars(value))
+        for axis, value in zip(site.block.iter_vars, site.realize.values, strict=True)
+    ]
+    reduced = {var for axis, used in bound if axis.kind == "reduce" for var in used}
+    for axis, used in bound:
+        for var in used:
+            if axis.kind == "spatial" and var in reduced:
+                raise ScheduleError(
+                    f"{what} needs loops that run over the reduction or over the result, not both "
+                    f"as {var.name!r} of {site.block.name!r}"
+                )
+    return reduced
+
+
+def decompose_reduction(func: PrimFunc, body: Stmt, name: str, loop: For, init_name: str) -> Stmt:
+    """Initialize before `loop` in a block called `init_name`; see the primitive."""
     site = find_site(func, name)
     block, realize = site.block, site.realize
     if block.init is None:
@@ -27,12 +45,7 @@ def decompose_reduction(func: PrimFunc, body: Stmt, name: str, loop: For) -> tup
         )
     inner = site.loops[around.index(loop.var) :]
     outside = site.loops[: around.index(loop.var)]
-    reduced = {
-        var
-        for axis, value in realize.binding.items()
-        if axis in block.reduce_vars
-        for var in free_vars(value)
-    }
+    reduced = reduction_loops(site, "decompose_reduction")
     for item in outside:
         if item.var in reduced:
             raise ScheduleError(
@@ -40,7 +53,7 @@ def decompose_reduction(func: PrimFunc, body: Stmt, name: str, loop: For) -> tup
                 "and lies "
                 f"outside {loop.var.name!r} (block {name!r})"
             )
-    init = _init_realize(realize, name)
+    init = _init_realize(realize, reduced, init_name)
     fresh: dict[Var, Expr] = {}
     loops: list[tuple[Var, int]] = []
     used = {var for value in init.values for var in free_vars(value)}
@@ -57,10 +70,10 @@ def decompose_reduction(func: PrimFunc, body: Stmt, name: str, loop: For) -> tup
     update = make_block(name, block.iter_vars, block.body, None, block.annotations)
     body = replace_site(body, name, replace(realize, block=update))
     current = find_loop(replace(func, body=body), loop.var)
-    return replace_loop(body, loop.var, seq([nest, current])), init.block.name
+    return replace_loop(body, loop.var, seq([nest, current]))
 
 
-def _init_realize(realize: BlockRealize, name: str) -> BlockRealize:
+def _init_realize(realize: BlockRealize, reduced: set[Var], name: str) -> BlockRealize:
     """The init as a block of its own, over the spatial variables."""
     block = realize.block
     assert block.init is not None
@@ -72,12 +85,6 @@ def _init_realize(realize: BlockRealize, name: str) -> BlockRealize:
             renamed[axis] = new
             axes.append(new)
             values.append(value)
-    reduced = {
-        var
-        for axis, value in realize.binding.items()
-        if axis in block.reduce_vars
-        for var in free_vars(value)
-    }
     kept = [c for c in conjuncts(realize.predicate) if not set(free_vars(c)) & reduced]
-    init = make_block(f"{name}_init", tuple(axes), renamed_stmt(block.init, renamed))
+    init = make_block(name, tuple(axes), renamed_stmt(block.init, renamed))
     return BlockRealize(tuple(values), init, all_of(kept))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from daedal.compiler.tir.expr import Buffer, Expr, Load, Var
+from daedal.compiler.tir.expr import Buffer, Expr, Load, Var, select
 from daedal.compiler.tir.linear import simplify
 from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site, collect
@@ -24,8 +24,10 @@ __all__ = [
     "edit_block",
     "find_loop",
     "find_site",
+    "guarded",
     "insert_at",
     "loop_chain",
+    "loop_of",
     "map_stmt",
     "remove_block",
     "renamed_stmt",
@@ -80,19 +82,25 @@ def find_site(func: PrimFunc, name: str) -> Site:
 
 def find_loop(func: PrimFunc, var: Var) -> For:
     """The loop of `var`."""
-    found: list[For] = []
-
-    def note(stmt: Stmt) -> Stmt | None:
-        if isinstance(stmt, For) and stmt.var is var:
-            found.append(stmt)
-        return None
-
-    map_stmt(func.body, note)
-    if not found:
+    loop = loop_of(func.body, var)
+    if loop is None:
         raise ScheduleError(
             f"loop {var.name!r} is no longer in {func.name!r}; take its loops anew with get_loops"
         )
-    return found[0]
+    return loop
+
+
+def loop_of(stmt: Stmt, var: Var) -> For | None:
+    """The loop of `var` outside every block of `stmt`."""
+    match stmt:
+        case Seq(body):
+            found = (loop_of(part, var) for part in body)
+            return next((loop for loop in found if loop is not None), None)
+        case For() if stmt.var is var:
+            return stmt
+        case For(_, _, body) | Allocate(_, body):
+            return loop_of(body, var)
+    return None
 
 
 def loop_chain(stmt: Stmt) -> tuple[list[For], Stmt]:
@@ -218,6 +226,17 @@ def edit_block(
 
     init = None if block.init is None else stmt(block.init)
     return make_block(block.name, block.iter_vars, stmt(block.body), init, block.annotations)
+
+
+def guarded(value: Expr, condition: Expr, otherwise: Expr) -> Expr:
+    """`value` where `condition` holds; its loads do no harm where it does not."""
+
+    def safe(node: Expr) -> Expr | None:
+        if isinstance(node, Load) and node.pad_value is None:
+            return Load(node.buffer, node.indices, 0)
+        return None
+
+    return select(condition, rewrite(value, safe), otherwise)
 
 
 def renamed_stmt(stmt: Stmt, values: Mapping[Var, Expr]) -> Stmt:

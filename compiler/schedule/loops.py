@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from daedal.compiler.schedule.edit import loop_chain, map_stmt, substitute_loops
+from daedal.compiler.schedule.edit import loop_chain, loop_of, map_stmt, substitute_loops
 from daedal.compiler.tir.expr import Expr, IntImm, Var
 from daedal.compiler.tir.linear import simplify
 from daedal.compiler.tir.stmt import BlockRealize, For, Stmt, Value
 from daedal.isa.errors import ScheduleError
 
-__all__ = ["annotate_loop", "annotated_block", "fuse", "reorder", "set_kind", "split"]
+__all__ = ["annotate_loop", "annotated_block", "fuse", "reorder", "set_kind", "split", "tile"]
 
 
 def loop_extents(stmt: Stmt) -> dict[Var, int]:
@@ -54,7 +54,7 @@ def split(body: Stmt, loop: For, factors: Sequence[int | None]) -> tuple[Stmt, l
                     f"a factor must be positive, not {factor} (loop {loop.var.name!r})"
                 )
             known *= factor
-    sizes = [-(-loop.extent // known) if factor is None else factor for factor in factors]
+    sizes = [-(-loop.extent // known) if factor is None else int(factor) for factor in factors]
     covered = known if None not in factors else known * -(-loop.extent // known)
     if covered < loop.extent:
         raise ScheduleError(
@@ -76,6 +76,25 @@ def split(body: Stmt, loop: For, factors: Sequence[int | None]) -> tuple[Stmt, l
     return replace_loop(body, loop.var, inner), variables
 
 
+def tile(
+    body: Stmt, loops: Sequence[For], factors: Sequence[int]
+) -> tuple[Stmt, list[Var], list[Var]]:
+    """Split each of `loops` and bring the inner parts inside; see the primitive."""
+    if not loops or len(loops) != len(factors):
+        raise ScheduleError(
+            f"tile needs one factor per loop, at least one, not {len(factors)} for {len(loops)}"
+        )
+    pairs = []
+    for loop, factor in zip(loops, factors, strict=True):
+        current = loop_of(body, loop.var)
+        assert current is not None, "splitting one loop leaves the others"
+        body, pair = split(body, current, [None, factor])
+        pairs.append(pair)
+    outer, inner = ([pair[position] for pair in pairs] for position in (0, 1))
+    order = [loop_of(body, var) for var in (*outer, *inner)]
+    return reorder(body, [loop for loop in order if loop is not None]), outer, inner
+
+
 def fuse(body: Stmt, loops: Sequence[For]) -> tuple[Stmt, Var]:
     """One loop in place of several directly inside one another; see `Schedule.fuse`."""
     if len(loops) < 2:
@@ -85,6 +104,11 @@ def fuse(body: Stmt, loops: Sequence[For]) -> tuple[Stmt, Var]:
             raise ScheduleError(
                 f"fused loops must be directly inside one another, outermost first; "
                 f"{inner.var.name!r} is not directly inside {outer.var.name!r}"
+            )
+    for loop in loops:
+        if loop.kind != "serial" or loop.annotations:
+            raise ScheduleError(
+                f"fuse needs serial loops without annotations, not {loop.var.name!r}; fuse first"
             )
     total = 1
     for loop in loops:

@@ -2,17 +2,19 @@
 
 import functools
 import inspect
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from daedal.compiler.schedule.handles import BlockRef, Handle, LoopRef
+from daedal.compiler.schedule.sampling import Sampled, SampledInt, SampledStr
 from daedal.compiler.schedule.trace import Instruction
 from daedal.compiler.tir.errors import InvalidIRError
 from daedal.compiler.tir.verify import verify
 from daedal.isa.errors import ScheduleError
 
 if TYPE_CHECKING:
-    from daedal.compiler.schedule.schedule import Schedule
+    from daedal.compiler.schedule.base import ScheduleBase
 
 __all__ = ["HandleTable", "primitive"]
 
@@ -21,20 +23,31 @@ R = TypeVar("R")
 
 
 class HandleTable:
-    """Names of the handles that a schedule gave out: b0, b1, ... blocks; l0, l1, ... loops."""
+    """Names of what a schedule gave out: b0, ... blocks; l0, ... loops; v0, ... sampled values."""
 
     def __init__(self) -> None:
         self.names: dict[Handle, str] = {}
-        self.handles: dict[str, Handle] = {}
+        # Two samples may be equal: each is known as the object that it is, which `handles` keeps.
+        self.samples: dict[int, str] = {}
+        self.handles: dict[str, Handle | Sampled] = {}
+        self.counts: Counter[str] = Counter()
 
-    def name(self, handle: Handle) -> str:
+    def name(self, handle: Handle | Sampled) -> str:
         """The name of `handle`, a new one at its first appearance."""
+        if isinstance(handle, Sampled):
+            if id(handle) not in self.samples:
+                self.samples[id(handle)] = self._named("v", handle)
+            return self.samples[id(handle)]
         if handle not in self.names:
             letter = "b" if isinstance(handle, BlockRef) else "l"
-            count = sum(name.startswith(letter) for name in self.names.values())
-            self.names[handle] = f"{letter}{count}"
-            self.handles[f"{letter}{count}"] = handle
+            self.names[handle] = self._named(letter, handle)
         return self.names[handle]
+
+    def _named(self, letter: str, handle: Handle | Sampled) -> str:
+        name = f"{letter}{self.counts[letter]}"
+        self.counts[letter] += 1
+        self.handles[name] = handle
+        return name
 
     def encode(self, value: Any) -> Any:
         """`value` as JSON data, handles by name."""
@@ -45,6 +58,9 @@ class HandleTable:
                     "get_loops"
                 )
             return "%" + self.names[value]
+        if isinstance(value, Sampled):
+            known = id(value) in self.samples
+            return "%" + self.samples[id(value)] if known else plain(value)
         if isinstance(value, list | tuple):
             return [self.encode(part) for part in value]
         return value
@@ -60,22 +76,34 @@ class HandleTable:
         return value
 
 
-def results_of(value: Any) -> list[Handle]:
-    """The handles that a primitive returned."""
-    if isinstance(value, BlockRef | LoopRef):
+def results_of(value: Any) -> list[Handle | Sampled]:
+    """The handles and sampled values that a primitive returned."""
+    if isinstance(value, BlockRef | LoopRef | Sampled):
         return [value]
     if isinstance(value, list | tuple):
         return [handle for part in value for handle in results_of(part)]
     return []
 
 
+def plain(value: Any) -> Any:
+    """Sampled values as the numbers and texts that they are."""
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, SampledInt):
+        return int(value)
+    return str(value) if isinstance(value, SampledStr) else value
+
+
 def primitive(method: Callable[P, R]) -> Callable[P, R]:
-    """Record the call, verify what it leaves; where it fails the schedule stays as it was."""
+    """Record the call, verify what it leaves; where it fails the schedule stays as it was.
+
+    An argument called ``decision`` is recorded as what came out.
+    """
     signature = inspect.signature(method)
 
     @functools.wraps(method)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        schedule: Schedule = args[0]  # type: ignore[assignment]
+        schedule: ScheduleBase = args[0]  # type: ignore[assignment]
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         arguments = {}
@@ -92,6 +120,8 @@ def primitive(method: Callable[P, R]) -> Callable[P, R]:
         except BaseException:
             schedule.func = before
             raise
+        if "decision" in arguments:
+            arguments["decision"] = plain(result)
         names = tuple(schedule.handles.name(handle) for handle in results_of(result))
         schedule.trace.instructions.append(Instruction(method.__name__, arguments, names))
         return result

@@ -18,15 +18,18 @@ def replay(
     func: PrimFunc,
     intrinsics: Mapping[str, Intrin] | None = None,
     scopes: frozenset[str] = SCOPES,
+    seed: int = 0,
 ) -> Schedule:
     """The schedule that the calls of `trace` make of `func`.
+
+    `seed` decides what `Trace.with_decision` left open.
 
     Raises
     ------
     ScheduleError
         Where a call is none of a schedule's primitives, or illegal on `func`.
     """
-    schedule = Schedule(func, intrinsics, scopes)
+    schedule = Schedule(func, intrinsics, scopes, seed)
     for item in trace.instructions:
         _apply(schedule, item)
     return schedule

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from daedal.isa.errors import ScheduleError
@@ -31,6 +31,34 @@ class Trace:
     """The calls of a schedule in order."""
 
     instructions: list[Instruction] = field(default_factory=list)
+
+    @property
+    def decisions(self) -> dict[int, Any]:
+        """What the sampling primitives chose, by the position of their instruction."""
+        return {
+            position: item.arguments["decision"]
+            for position, item in enumerate(self.instructions)
+            if "decision" in item.arguments
+        }
+
+    def with_decision(self, position: int, decision: Any) -> "Trace":
+        """The trace with another choice at one of `decisions`; None draws anew when it replays.
+
+        Raises
+        ------
+        ScheduleError
+            Where nothing is chosen at `position`; an impossible choice is refused by `replay`.
+        """
+        if position not in self.decisions:
+            known = ", ".join(map(str, self.decisions)) or "none"
+            raise ScheduleError(
+                f"a decision must stand at the position of a sampling primitive ({known}), not at "
+                f"{position}"
+            )
+        items = list(self.instructions)
+        arguments = {**items[position].arguments, "decision": decision}
+        items[position] = replace(items[position], arguments=arguments)
+        return Trace(items)
 
     def to_json(self) -> str:
         """One line of JSON per call, in a document of one object."""

@@ -9,11 +9,9 @@ conditions on running loops alone. A condition on fixed loops alone leaves out w
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from daedal.compiler.tir.condition import Condition, conjuncts, normal_condition
+from daedal.compiler.tir.enumeration import check_points
 from daedal.compiler.tir.errors import InvalidIRError
-from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Axis, Compare, Expr, Var
 from daedal.compiler.tir.linear import bounds, linear, simplify
 from daedal.compiler.tir.memo import Memo
@@ -23,9 +21,6 @@ from daedal.compiler.tir.stmt import BlockRealize, Range
 from daedal.compiler.tir.visit import free_vars
 
 __all__ = ["check_bindings", "clip_conditions", "value_ranges"]
-
-MAX_ENUMERATED = 1 << 22
-"""Largest group of related loops whose bindings are checked by enumeration."""
 
 
 def value_ranges(
@@ -113,7 +108,7 @@ def _check(realize: BlockRealize, running: Mapping[Var, int], extents: Mapping[V
             clipped = all(normal_condition(c, extents) in have for c in needed)
             if clipped and _is_dense(value, running, extents):
                 continue
-        _enumerate(realize, group, running, extents)
+        check_points(realize, group.values, group.conditions, running, extents)
 
 
 @dataclass
@@ -190,78 +185,3 @@ def _check_form(realize: BlockRealize) -> None:
                 f"{expr_text(condition)} "
                 f"(block {realize.block.name!r})"
             )
-
-
-def _enumerate(
-    realize: BlockRealize,
-    group: _Group,
-    running: Mapping[Var, int],
-    extents: Mapping[Var, int],
-) -> None:
-    """Check one group of related values point by point, for every iteration of the fixed loops."""
-    block = realize.block
-    values = [realize.values[position] for position in group.values]
-    axes = [block.iter_vars[position] for position in group.values]
-    used = {var for value in values for var in free_vars(value)}
-    guards = [
-        condition
-        for condition in conjuncts(realize.predicate)
-        if used & set(free_vars(condition)) and not any(v in running for v in free_vars(condition))
-    ]
-    exprs = (*values, *group.conditions, *guards)
-    variables = list(dict.fromkeys(var for expr in exprs for var in free_vars(expr)))
-    variables.sort(key=lambda var: var in running)
-    sizes = [extents[var] for var in variables]
-    shown = ", ".join(f"{a.name} = {expr_text(v)}" for a, v in zip(axes, values, strict=True))
-    if int(np.prod(sizes)) > MAX_ENUMERATED:
-        raise InvalidIRError(f"bindings are too entangled to check: {shown} (block {block.name!r})")
-    env = dict(zip(variables, (axis.ravel() for axis in np.indices(sizes)), strict=True))
-    count = int(np.prod(sizes))
-
-    def table(expr: Expr) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-        return np.broadcast_to(evaluate(expr, env, _no_read), (count,))
-
-    entered = np.ones(count, dtype=bool)
-    for condition in guards:
-        entered &= table(condition).astype(bool)
-    keep = entered.copy()
-    for condition in group.conditions:
-        keep &= table(condition).astype(bool)
-    fixed = np.zeros(count, dtype=np.int64)
-    for var, size in zip(variables, sizes, strict=True):
-        if var not in running:
-            fixed = fixed * size + env[var]
-    points = [table(value) for value in values]
-    for axis, column in zip(axes, points, strict=True):
-        if keep.any() and (column[keep].min() < 0 or column[keep].max() >= axis.extent):
-            raise InvalidIRError(
-                f"bindings must stay within their domains, not {shown} (block {block.name!r}); "
-                "a predicate is missing"
-            )
-    rows = np.stack([fixed, *points])[:, keep]
-    limits = conditions_of(realize, extents)
-    ranges = [relax(Range(value, 1), running, extents, limits) for value in values]
-    size_of_box = entered.astype(np.int64)
-    for part, axis in zip(ranges, axes, strict=True):
-        assert part is not None
-        low = np.maximum(table(part.min), 0)
-        high = np.minimum(table(part.min) + part.extent, axis.extent)
-        size_of_box *= np.maximum(high - low, 0)
-    unique = np.unique(rows, axis=1).shape[1]
-    if unique != rows.shape[1]:
-        raise InvalidIRError(
-            f"bindings must be independent: {shown} takes a value twice (block {block.name!r})"
-        )
-    # One box per iteration of the fixed loops; all points of one iteration share its size.
-    running_count = int(
-        np.prod([size for var, size in zip(variables, sizes, strict=True) if var in running])
-    )
-    expected = int(size_of_box[:: max(running_count, 1)].sum())
-    if expected != unique:
-        raise InvalidIRError(
-            f"bindings must cover a box: {shown} leaves gaps (block {block.name!r})"
-        )
-
-
-def _no_read(*_: object) -> int:
-    raise InvalidIRError("a binding must not read memory; use loop variables alone")

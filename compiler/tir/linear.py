@@ -88,7 +88,7 @@ def simplify(expr: Expr, extents: Mapping[Var, int] | None = None) -> Expr:
             if node.op in ("//", "%") and isinstance(node.b, IntImm) and node.b.value > 0:
                 return _divide(node, node.b.value, ranges)
             if node.op in ("+", "-", "*"):
-                return linear(node).expr()
+                return _rejoined(linear(node)).expr()
             if node.op in ("min", "max"):
                 return _extremum(node, ranges)
         return None
@@ -180,8 +180,33 @@ def _divide(node: Binary, divisor: int, extents: Mapping[Var, int]) -> Expr:
             return Linear(quotient.terms, quotient.constant + steps).expr()
         return Linear(rest.terms, rest.constant - steps * divisor).expr()
     if node.op == "//":
-        return quotient.expr() + rest.expr() // divisor
+        return quotient.expr() + _quotient(rest.expr(), divisor)
     return rest.expr() % divisor
+
+
+def _rejoined(form: Linear) -> Linear:
+    """Digits put together again: ``x // c * c + x % c`` is ``x``."""
+    factors = dict(form.terms)
+    for term, factor in form.terms:
+        if not isinstance(term, Binary) or term.op != "%" or not isinstance(term.b, IntImm):
+            continue
+        modulus = term.b.value
+        upper = _quotient(term.a, modulus)
+        if modulus > 0 and factors.get(upper) == factor * modulus:
+            rest = tuple(item for item in form.terms if item[0] not in (term, upper))
+            whole = linear(term.a)
+            scaled = tuple((inner, own * factor) for inner, own in whole.terms)
+            joined = Linear(scaled, whole.constant * factor) + Linear(rest, form.constant)
+            return _rejoined(joined)
+    return form
+
+
+def _quotient(dividend: Expr, divisor: int) -> Expr:
+    """``dividend // divisor``, where ``x // a // b`` is ``x // (a * b)``."""
+    match dividend:
+        case Binary("//", inner, IntImm(value)) if value > 0:
+            return inner // (value * divisor)
+    return dividend // divisor
 
 
 def _extremum(node: Binary, extents: Mapping[Var, int]) -> Expr | None:

@@ -120,6 +120,19 @@ def test_compute_inline() -> None:
     )
 
 
+def test_compute_inline_through_padding(rng: np.random.Generator) -> None:
+    """Where the reader pads, so does the formula: loads outside do no harm there."""
+    program = stencil(length=4, width=2)
+    arrays = inputs_of(program, rng)
+    schedule = Schedule(te.create_prim_func(*program, "f"))
+    schedule.compute_inline(schedule.get_block("p"))
+    assert_same(schedule, arrays, reference(program, arrays))
+    assert (
+        "q[vi, vj] = max(q[vi, vj], "
+        "select(vi + vk - 1 >= 0 & vi + vk - 1 < 4, x.padded(0)[vi + vk - 1, vj] * 3 + 1, -5))"
+    ) in body(schedule)
+
+
 def test_cache_read_takes_the_padding_along() -> None:
     schedule = Schedule(te.create_prim_func(*stencil(length=4, width=2), "f"))
     schedule.cache_read(schedule.get_block("q"), "p", "inp")
@@ -131,6 +144,34 @@ def test_cache_read_takes_the_padding_along() -> None:
         "        p_inp[vax0, vax1] = p.padded(-5)[vax0 - 1, vax1]\n"
     ) in text
     assert "q[vi, vj] = max(q[vi, vj], p_inp[vi + vk, vj])" in text
+
+
+def test_cache_read_between_producer_and_consumer(rng: np.random.Generator) -> None:
+    """The copy goes into the innermost loop that the reader shares with a writer."""
+    program = matmul()
+    arrays = inputs_of(program, rng)
+    schedule = Schedule(te.create_prim_func(*program, "f"))
+    c, d = schedule.get_block("c"), schedule.get_block("d")
+    i, j, k = loops(schedule, "c")
+    schedule.decompose_reduction(c, i)
+    schedule.reverse_compute_at(d, j)
+    schedule.cache_read(d, "c", "inp")
+    assert_same(schedule, arrays, reference(program, arrays))
+    assert "alloc c_inp: int32[6, 5] in inp window [i:+1, j:+1]" in body(schedule)
+    schedule.unroll(k)
+
+
+def test_cache_read_of_a_block_with_a_partial_tile(rng: np.random.Generator) -> None:
+    program = matmul(columns=5)
+    arrays = inputs_of(program, rng)
+    schedule = Schedule(te.create_prim_func(*program, "f"))
+    i, j, _ = loops(schedule, "c")
+    outer, _ = schedule.split(j, [None, 2])
+    schedule.reorder(outer, i)
+    schedule.blockize(i)
+    schedule.cache_read(schedule.get_block("c"), "b", "inp")
+    assert_same(schedule, arrays, reference(program, arrays))
+    assert "alloc b_inp: int8[5, 7] in inp" in body(schedule)
 
 
 def test_cache_write_and_set_scope() -> None:
@@ -259,6 +300,12 @@ def two_inits(schedule: Schedule) -> None:
     schedule.decompose_reduction(block(schedule, "c"), c_loops(schedule)[2])
 
 
+def fusable_but_unrolled(schedule: Schedule) -> list[LoopRef]:
+    _, j, k = c_loops(schedule)
+    schedule.unroll(j)
+    return [j, k]
+
+
 REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
     (
         lambda s: s.get_block("e"),
@@ -306,8 +353,8 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
     ),
     (
         lambda s: s.reverse_compute_at(block(s, "d"), c_loops(s)[2]),
-        "reverse_compute_at would break the loop IR: every loop around a block must take part in "
-        "its bindings, not 'k' alone (block 'd')",
+        "reverse_compute_at needs a loop outside the reduction of the producer; 'c' reduces over "
+        "'k', which is around 'd' then",
     ),
     (
         lambda s: s.reverse_compute_at(block(s, "c"), loops(s, "d")[0]),
@@ -337,7 +384,8 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
     ),
     (
         lambda s: s.double_buffer(block(s, "d")),
-        "double_buffer needs an allocated buffer; 'd' is a parameter",
+        "double_buffer needs a buffer that the function allocates; 'd' is a parameter; "
+        "use cache_write",
     ),
     (
         lambda s: s.decompose_reduction(block(s, "d"), loops(s, "d")[0]),
@@ -356,6 +404,125 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
         fused_then_decomposed,
         "blockize needs loops that run over the reduction or over the result, not both as 'j_k' "
         "of 'c'; use decompose_reduction first",
+    ),
+    (
+        lambda s: s.fuse(*fusable_but_unrolled(s)),
+        "fuse needs serial loops without annotations, not 'j'; fuse first",
+    ),
+    (
+        lambda s: s.tile(c_loops(s)[:2], [2]),
+        "tile needs one factor per loop, at least one, not 1 for 2",
+    ),
+    (
+        lambda s: s.reverse_compute_inline(block(s, "c")),
+        "reverse_compute_inline needs a block that reads one buffer of another block; 'c' reads 0",
+    ),
+    (
+        lambda s: s.reverse_compute_inline(block(s, "d")),
+        "reverse_compute_inline needs a producer without reduction that stores one element; 'c' "
+        "is none",
+    ),
+    (
+        lambda s: s.rfactor(block(s, "c"), c_loops(s)[1]),
+        "rfactor needs a loop of the reduction of 'c', not 'j'",
+    ),
+    (
+        lambda s: s.rfactor(block(s, "d"), loops(s, "d")[0]),
+        "rfactor needs a block that reduces by sum, minimum, maximum or any from their neutral "
+        "element; 'd' does not; use it before decompose_reduction and blockize",
+    ),
+    (
+        lambda s: s.rfactor(block(s, "c"), c_loops(s)[2], 3),
+        "rfactor adds a dimension at 0 to 2 of 'c', not at 3",
+    ),
+    (
+        lambda s: s.rfactor(block(s, "c"), s.fuse(*c_loops(s)[1:])),
+        "rfactor needs loops that run over the reduction or over the result, not both as 'j_k' of "
+        "'c'",
+    ),
+    (
+        lambda s: s.decompose_reduction(block(s, "c"), s.fuse(*c_loops(s)[1:])),
+        "decompose_reduction needs loops that run over the reduction or over the result, not both "
+        "as 'j_k' of 'c'",
+    ),
+    (
+        lambda s: s.storage_align(block(s, "d"), 0, 0, 4),
+        "storage_align needs a buffer that the function allocates; 'd' is a parameter; "
+        "use cache_write",
+    ),
+    (
+        lambda s: s.storage_align(block(s, "c"), 0, 2, 4),
+        "storage_align needs a dimension from 0 to 1 of 'c', not 2",
+    ),
+    (
+        lambda s: s.storage_align(block(s, "c"), 0, 0, 4, 4),
+        "storage_align needs a positive factor and an offset below it, not 4 and 4",
+    ),
+    (
+        lambda s: s.transform_layout(block(s, "d"), 0, "i, j -> j, i"),
+        "transform_layout needs a buffer that the function allocates; 'd' is a parameter; "
+        "use cache_write",
+    ),
+    (
+        lambda s: s.transform_layout(block(s, "c"), 0, "i -> i"),
+        "a layout needs one name per dimension and what becomes of them, as in "
+        "'i, j -> i // 4, j, i % 4', not 'i -> i' for 2 dimensions",
+    ),
+    (
+        lambda s: s.transform_layout(block(s, "c"), 0, "i, j -> i // 4, j, i % 4"),
+        "a layout must give each element one place and leave none empty (factors divide the "
+        "extents), which 'i, j -> i // 4, j, i % 4' does not",
+    ),
+    (
+        lambda s: s.transform_layout(block(s, "c"), 0, "i, j -> i, j * j"),
+        "an index of a layout must be a sum of terms like i, i // 4, i % 4 or i // 4 % 2 * 8 over "
+        "i, j, not 'j * j'",
+    ),
+    (
+        lambda s: (
+            s.storage_align(block(s, "c"), 0, 0, 4),
+            s.transform_layout(block(s, "c"), 0, "i, j -> j, i"),
+        ),
+        "transform_layout needs a buffer without storage_align, not 'c'; transform first",
+    ),
+    (
+        lambda s: (
+            s.blockize(c_loops(s)[1]),
+            s.transform_layout(block(s, "c"), 0, "i, j -> j, i"),
+        ),
+        "transform_layout needs blocks that store at their own variables; 'c' does not; transform "
+        "before blockize and tensorize",
+    ),
+    (
+        lambda s: s.sample_perfect_tile(c_loops(s)[2], 2, 4, [1, 7]),
+        "a decision on tiles must be 2 factors of the extent 7, the last at most 4, not [1, 7] "
+        "(loop 'k')",
+    ),
+    (
+        lambda s: s.sample_perfect_tile(c_loops(s)[2], 0),
+        "sample_perfect_tile needs one or more tiles, the innermost 1 or larger, not 0 with at "
+        "most None (loop 'k')",
+    ),
+    (
+        lambda s: s.sample_perfect_tile(c_loops(s)[2], 1, 4),
+        "sample_perfect_tile needs a factor to draw; no single tile of 7 is at most 4 (loop 'k')",
+    ),
+    (
+        lambda s: s.sample_categorical([]),
+        "sample_categorical needs distinct candidates, at least one, not []",
+    ),
+    (
+        lambda s: s.sample_categorical(["%l0"]),
+        "a candidate must be an integer or a text without % in front, not '%l0'",
+    ),
+    (
+        lambda s: s.sample_categorical([1, 2], [1.0]),
+        "sample_categorical needs one weight per candidate, none negative and not all 0, not "
+        "[1.0] for 2",
+    ),
+    (
+        lambda s: s.sample_categorical([1, 2], None, 3),
+        "a decision must be one of [1, 2], not 3",
     ),
     (
         lambda s: s.tensorize(c_loops(s)[0], "gemm"),

@@ -100,3 +100,59 @@ def test_what_is_no_trace(text: str, message: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         Trace.from_json(text)
     assert str(caught.value) == message
+
+
+def sampled(seed: int = 0) -> Schedule:
+    schedule = Schedule(te.create_prim_func(*matmul(), "f"), seed=seed)
+    i, _, _ = schedule.get_loops(schedule.get_block("c"))
+    _, inner = schedule.split(i, schedule.sample_perfect_tile(i, 2))
+    schedule.annotate(inner, "unit", schedule.sample_categorical(["near", "far"]))
+    return schedule
+
+
+def test_decisions_are_recorded() -> None:
+    trace = sampled().trace
+    text = str(trace)
+    assert list(trace.decisions) == [2, 4]
+    assert f"num_tiles=2, max_innermost=None, decision={trace.decisions[2]})\n" in text
+    assert "%l3, %l4 = split(loop=%l0, factors=[%v0, %v1])\n" in text
+    assert text.endswith("annotate(target=%l4, key='unit', value=%v2)\n")
+
+
+def test_other_decisions_reach_later_calls() -> None:
+    func = te.create_prim_func(*matmul(), "f")
+    trace = sampled().trace.with_decision(2, [6, 1]).with_decision(4, "far")
+    again = replay(Trace.from_json(trace.to_json()), func)
+    assert "for i_0 in 6, i_1 in 1 {unit: far}," in str(again)
+    assert again.trace.decisions == {2: [6, 1], 4: "far"}
+    assert again.trace.to_json() == trace.to_json()
+
+
+def test_open_decisions_are_drawn_by_the_seed() -> None:
+    func = te.create_prim_func(*matmul(), "f")
+    trace = sampled().trace.with_decision(2, None)
+    drawn = {tuple(replay(trace, func, seed=seed).trace.decisions[2]) for seed in range(40)}
+    assert drawn == {(1, 6), (2, 3), (3, 2), (6, 1)}
+    first, second = (str(replay(trace, func, seed=3).trace) for _ in range(2))
+    assert first == second
+
+
+def test_impossible_decisions() -> None:
+    func = te.create_prim_func(*matmul(), "f")
+    with pytest.raises(ScheduleError) as caught:
+        replay(sampled().trace.with_decision(2, [4, 2]), func)
+    assert str(caught.value) == (
+        "a decision on tiles must be 2 factors of the extent 6, not [4, 2] (loop 'i')"
+    )
+    with pytest.raises(ScheduleError) as caught:
+        sampled().trace.with_decision(3, [6, 1])
+    assert str(caught.value) == (
+        "a decision must stand at the position of a sampling primitive (2, 4), not at 3"
+    )
+
+
+def test_weights_decide_the_chances() -> None:
+    schedule = Schedule(te.create_prim_func(*matmul(), "f"), seed=5)
+    drawn = [schedule.sample_categorical([1, 2, 3], [1.0, 0.0, 3.0]) for _ in range(400)]
+    assert 2 not in drawn
+    assert 250 < drawn.count(3) < 350

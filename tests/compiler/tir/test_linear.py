@@ -31,6 +31,7 @@ def expressions(depth: int = 3) -> st.SearchStrategy[Expr]:
         st.builds(lambda a, b: a % b, part, divisor),
         st.builds(minimum, part, part),
         st.builds(maximum, part, part),
+        st.builds(lambda a, n, scale: (a // n * n + a % n) * scale, part, divisor, divisor),
     )
 
 
@@ -88,6 +89,9 @@ def test_simplify_shortens() -> None:
         minimum(P, J + 10): "i",
         maximum(P, J + 10): "j + 10",
         (P * 5 + K) % 4: "(i * 5 + k) % 4",
+        (P + K) // 3 * 3 + (P + K) % 3: "i + k",
+        (P + K) // 2 // 2 * 8 + (P + K) // 2 % 2 * 4 + (P + K) % 2 * 2 + 1: "i * 2 + k * 2 + 1",
+        (P + K) // 3 * 3 + (P + K) % 2: "(i + k) // 3 * 3 + (i + k) % 2",
     }
     for expr, text in cases.items():
         assert expr_text(simplify(expr, EXTENTS)) == text

@@ -1,0 +1,234 @@
+"""Primitives on buffers: copies, memory scopes, layouts and how they are allocated."""
+
+from daedal.compiler.schedule import cache
+from daedal.compiler.schedule.base import ScheduleBase
+from daedal.compiler.schedule.edit import find_site
+from daedal.compiler.schedule.handles import BlockRef
+from daedal.compiler.schedule.layout import transform_layout
+from daedal.compiler.schedule.recording import primitive
+from daedal.compiler.tir.expr import Buffer
+from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.errors import ScheduleError
+
+__all__ = ["MemoryPrimitives"]
+
+
+class MemoryPrimitives(ScheduleBase):
+    """The part of `Schedule` that says where data lies."""
+
+    @primitive
+    def cache_read(self, block: BlockRef, read: int | str, scope: str) -> BlockRef:
+        """Read a buffer through a copy in `scope`; returns the copying block.
+
+        `read` is the position among the reads of the block, or a buffer's name. Where the block
+        reads through ``padded``, the copy holds the padding and the block reads it plainly.
+
+        >>> sch = row_sum()
+        >>> print(sch, end="")
+        func row_sum(x: int32[2, 8], out s: int32[2]):
+            for i in 2, k in 8:
+                block s(vi:2 = i, +vk:8 = k):
+                    init:
+                        s[vi] = 0
+                    s[vi] = s[vi] + x[vi, vk]
+        >>> copy = sch.cache_read(sch.get_block("s"), "x", "inp")
+        >>> print(sch, end="")
+        func row_sum(x: int32[2, 8], out s: int32[2]):
+            alloc x_inp: int32[2, 8] in inp
+            for ax0 in 2, ax1 in 8:
+                block x_inp(vax0:2 = ax0, vax1:8 = ax1) {copy: True}:
+                    x_inp[vax0, vax1] = x[vax0, vax1]
+            for i in 2, k in 8:
+                block s(vi:2 = i, +vk:8 = k):
+                    init:
+                        s[vi] = 0
+                    s[vi] = s[vi] + x_inp[vi, vk]
+        """
+        bare = self._bare()
+        body, name = cache.cache_read(bare, bare.body, block.name, read, scope)
+        self._update(body)
+        return BlockRef(name)
+
+    @primitive
+    def cache_write(self, block: BlockRef, write: int | str, scope: str) -> BlockRef:
+        """Write a buffer through a copy in `scope`; returns the copying block, which follows.
+
+        The copying block is named for the buffer it stores: ``y_store`` copies ``y_out`` to ``y``.
+
+        >>> sch = row_sum()
+        >>> print(sch, end="")
+        func row_sum(x: int32[2, 8], out s: int32[2]):
+            for i in 2, k in 8:
+                block s(vi:2 = i, +vk:8 = k):
+                    init:
+                        s[vi] = 0
+                    s[vi] = s[vi] + x[vi, vk]
+        >>> copy = sch.cache_write(sch.get_block("s"), 0, "acc")
+        >>> print(sch, end="")
+        func row_sum(x: int32[2, 8], out s: int32[2]):
+            alloc s_acc: int32[2] in acc
+            for i in 2, k in 8:
+                block s(vi:2 = i, +vk:8 = k):
+                    init:
+                        s_acc[vi] = 0
+                    s_acc[vi] = s_acc[vi] + x[vi, vk]
+            for ax0 in 2:
+                block s_store(vax0:2 = ax0) {copy: True}:
+                    s[vax0] = s_acc[vax0]
+        """
+        bare = self._bare()
+        body, name = cache.cache_write(bare, bare.body, block.name, write, scope)
+        self._update(body)
+        return BlockRef(name)
+
+    @primitive
+    def set_scope(self, block: BlockRef, write: int | str, scope: str) -> None:
+        """Keep a buffer that the block writes in memory scope `scope`.
+
+        >>> sch = chain()
+        >>> print(sch, end="")
+        func chain(a: int32[8], out c: int32[8]):
+            alloc b: int32[8]
+            for i in 8:
+                block b(vi:8 = i):
+                    b[vi] = a[vi] + 1
+            for i in 8:
+                block c(vi:8 = i):
+                    c[vi] = b[vi] * 2
+        >>> sch.set_scope(sch.get_block("b"), 0, "acc")
+        >>> print(sch, end="")
+        func chain(a: int32[8], out c: int32[8]):
+            alloc b: int32[8] in acc
+            for i in 8:
+                block b(vi:8 = i):
+                    b[vi] = a[vi] + 1
+            for i in 8:
+                block c(vi:8 = i):
+                    c[vi] = b[vi] * 2
+        """
+        bare = self._bare()
+        body, old, new = cache.set_scope(bare, bare.body, block.name, write, scope)
+        self._update(body, {new: self._notes(old)})
+
+    @primitive
+    def transform_layout(self, block: BlockRef, write: int | str, layout: str) -> None:
+        """Lay a buffer that the block writes out in another way, in every block that uses it.
+
+        `layout` says where an element goes, as a reversible map: sums of ``i``, ``i // 4``,
+        ``i % 4`` or ``i // 4 % 2``, each with a constant factor. What a tile of loops writes must
+        be a box in the new layout too.
+
+        >>> sch = chain()
+        >>> print(sch, end="")
+        func chain(a: int32[8], out c: int32[8]):
+            alloc b: int32[8]
+            for i in 8:
+                block b(vi:8 = i):
+                    b[vi] = a[vi] + 1
+            for i in 8:
+                block c(vi:8 = i):
+                    c[vi] = b[vi] * 2
+        >>> sch.transform_layout(sch.get_block("b"), 0, "i -> i % 4, i // 4")
+        >>> print(sch, end="")
+        func chain(a: int32[8], out c: int32[8]):
+            alloc b: int32[4, 2]
+            for i in 8:
+                block b(vi_0:4 = i % 4, vi_1:2 = i // 4):
+                    b[vi_0, vi_1] = a[vi_0 + vi_1 * 4] + 1
+            for i in 8:
+                block c(vi:8 = i):
+                    c[vi] = b[vi % 4, vi // 4] * 2
+        """
+        bare = self._bare()
+        old = self._allocated(bare, block, write, "transform_layout")
+        body, new = transform_layout(bare.body, old, layout)
+        if any(key.startswith("align_") for key in self._notes(old)):
+            raise ScheduleError(
+                f"transform_layout needs a buffer without storage_align, not {old.name!r}; "
+                "transform first"
+            )
+        self._update(body, {new: self._notes(old)})
+
+    @primitive
+    def storage_align(
+        self, block: BlockRef, write: int | str, dim: int, factor: int, offset: int = 0
+    ) -> None:
+        """Allocate a buffer so that steps along `dim` are a multiple of `factor`, plus `offset`.
+
+        In elements. It keeps rows apart that would fall on the same bank of a memory.
+
+        >>> sch = chain()
+        >>> print(sch, end="")
+        func chain(a: int32[8], out c: int32[8]):
+            alloc b: int32[8]
+            for i in 8:
+                block b(vi:8 = i):
+                    b[vi] = a[vi] + 1
+            for i in 8:
+                block c(vi:8 = i):
+                    c[vi] = b[vi] * 2
+        >>> sch.storage_align(sch.get_block("b"), 0, 0, 32, 8)
+        >>> print(sch, end="")
+        func chain(a: int32[8], out c: int32[8]):
+            alloc b: int32[8] {align_0: 32n+8}
+            for i in 8:
+                block b(vi:8 = i):
+                    b[vi] = a[vi] + 1
+            for i in 8:
+                block c(vi:8 = i):
+                    c[vi] = b[vi] * 2
+        """
+        bare = self._bare()
+        buffer = self._allocated(bare, block, write, "storage_align")
+        if not 0 <= dim < len(buffer.shape):
+            raise ScheduleError(
+                f"storage_align needs a dimension from 0 to {len(buffer.shape) - 1} of "
+                f"{buffer.name!r}, not {dim}"
+            )
+        if factor < 1 or not 0 <= offset < factor:
+            raise ScheduleError(
+                f"storage_align needs a positive factor and an offset below it, not {factor} and "
+                f"{offset}"
+            )
+        notes = {**self._notes(buffer), f"align_{dim}": f"{factor}n+{offset}"}
+        self._update(bare.body, {buffer: notes})
+
+    @primitive
+    def double_buffer(self, block: BlockRef, write: int | str = 0) -> None:
+        """Keep two instances of a written buffer: filling one overlaps using the other.
+
+        >>> sch = chain()
+        >>> print(sch, end="")
+        func chain(a: int32[8], out c: int32[8]):
+            alloc b: int32[8]
+            for i in 8:
+                block b(vi:8 = i):
+                    b[vi] = a[vi] + 1
+            for i in 8:
+                block c(vi:8 = i):
+                    c[vi] = b[vi] * 2
+        >>> sch.double_buffer(sch.get_block("b"))
+        >>> print(sch, end="")
+        func chain(a: int32[8], out c: int32[8]):
+            alloc b: int32[8] {double_buffer: 2}
+            for i in 8:
+                block b(vi:8 = i):
+                    b[vi] = a[vi] + 1
+            for i in 8:
+                block c(vi:8 = i):
+                    c[vi] = b[vi] * 2
+        """
+        bare = self._bare()
+        buffer = self._allocated(bare, block, write, "double_buffer")
+        self._update(bare.body, {buffer: {**self._notes(buffer), "double_buffer": 2}})
+
+    def _allocated(self, bare: PrimFunc, block: BlockRef, write: int | str, what: str) -> Buffer:
+        """A buffer that a block writes and the function allocates."""
+        site = find_site(bare, block.name)
+        buffer = cache.pick(site, site.block.writes, write, "writes").buffer
+        if buffer in self.func.params:
+            raise ScheduleError(
+                f"{what} needs a buffer that the function allocates; {buffer.name!r} is a "
+                "parameter; use cache_write"
+            )
+        return buffer
