@@ -15,6 +15,7 @@ from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.passes import (
+    align_channels,
     eliminate_dead_code,
     feed_matmul_maps,
     flatten_dense_to_conv,
@@ -29,7 +30,7 @@ from daedal.compiler.graph.passes import (
 )
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.link import LinkedProgram, LinkReport, link
-from daedal.compiler.link.constants import parameter_bytes, weight_bytes
+from daedal.compiler.link.constants import map_bytes, parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.lowering import lower_node, multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.isa.artifact import Layer
@@ -75,6 +76,7 @@ def graph_passes(
         ("fold_constants", lambda graph: fold_constants(graph, keep_quantized=False)),
         ("eliminate_dead_code", eliminate_dead_code),
         ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
+        ("align_channels", lambda graph: align_channels(graph, block=variant.block)),
         ("to_blocked", lambda graph: to_blocked(
             graph,
             block_in=array.block_in,
@@ -168,14 +170,14 @@ def _link(graph: Graph, segments: Sequence[Segment], variant: Variant) -> Linked
 
 
 def _constants(graph: Graph, node: Node, variant: Variant) -> list[tuple[str, bytes]]:
-    """Bytes of a node's parameters (its last operand) and of weights."""
+    """Bytes of a node's parameters (its last operand), of constant maps and of weights."""
     *operands, params = node.inputs
     found = [(params, parameter_bytes(variant, graph.constant(params)))]
-    found += [
-        (name, weight_bytes(variant, graph.constant(name)))
-        for name in operands
-        if graph.is_constant(name)
-    ]
+    for name in operands:
+        if graph.is_constant(name):
+            is_map = isinstance(graph.types[name].layout, ActivationLayout)
+            to_bytes = map_bytes if is_map else weight_bytes
+            found.append((name, to_bytes(variant, graph.constant(name))))
     return found
 
 

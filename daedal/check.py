@@ -48,13 +48,13 @@ class OperatorDifference:
 
 
 def integer_graph(model: str | Path | bytes, variant: Variant) -> Graph:
-    """The graph that `variant` has to compute, before its tensors are blocked: the reference.
+    """The graph that `variant` has to compute, before its layout is chosen: the reference.
 
     Raises ModelError for a model that cannot be read or lowered.
     """
     graph = load_onnx(model)
     for name, run_pass in graph_passes(variant, (), ()):
-        if name == "to_blocked":
+        if name == "align_channels":
             break
         graph = run_pass(graph)
     return graph

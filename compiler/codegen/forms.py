@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from daedal.compiler.codegen.instances import ROW_DIMS
 from daedal.compiler.tir.condition import conjuncts
 from daedal.compiler.tir.evaluate import evaluate
-from daedal.compiler.tir.expr import Compare, Expr, IntImm, Var
+from daedal.compiler.tir.expr import Cast, Compare, Expr, IntImm, Load, Select, Var
 from daedal.compiler.tir.linear import linear, simplify
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, Region, Seq, Stmt
 from daedal.compiler.tir.visit import free_vars, loads, substitute
@@ -80,7 +80,10 @@ class RegionForm:
 
 @dataclass(frozen=True)
 class BlockForm:
-    """A block under loops: the regions it touches, its conditions, what accumulates."""
+    """A block under loops: the regions it touches, its conditions, what accumulates.
+
+    `source` is, for a copy of one of several regions, the number of the one among `reads`.
+    """
 
     loops: tuple[For, ...]
     realize: BlockRealize
@@ -88,6 +91,7 @@ class BlockForm:
     writes: tuple[RegionForm, ...]
     clips: tuple[Clip, ...]
     reduces: tuple[Form, ...]
+    source: Expr | None = None
 
     @property
     def annotations(self) -> Mapping[str, str | int | bool]:
@@ -167,12 +171,34 @@ def leaf_form(loops: tuple[For, ...], realize: BlockRealize) -> BlockForm:
     while True:
         inside = pure_nest(realize.block.body)
         if inside is None:
-            return _form(loops, realize, values, clips)
+            form = _form(loops, realize, values, clips)
+            return replace(form, source=_source(realize, values)) if len(form.reads) > 1 else form
         clips += _clips(realize.predicate, values)
         for axis, value in realize.binding.items():
             values[axis] = simplify(substitute(value, values))
         inner, realize = inside
         loops = (*loops, *inner)
+
+
+def _source(realize: BlockRealize, outer: Mapping[Var, Expr]) -> Expr:
+    """Number of the region, among the block's reads, from which its value comes."""
+    block = realize.block
+    assert isinstance(block.body, BufferStore)
+    binding: dict[Var, Expr] = {
+        axis: substitute(value, outer) for axis, value in realize.binding.items()
+    }
+
+    def number(value: Expr) -> Expr:
+        match value:
+            case Cast(_, inner):
+                return number(inner)
+            case Select(condition, true, false):
+                return Select(substitute(condition, binding), number(true), number(false))
+        assert isinstance(value, Load), "a copy stores what it loads"
+        buffers = [(region.buffer, region.pad_value) for region in block.reads]
+        return IntImm(buffers.index((value.buffer, value.pad_value)))
+
+    return number(block.body.value)
 
 
 def _form(

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from daedal.compiler.codegen.boxes import CopyDim, Piece, split_box
 from daedal.compiler.codegen.concrete import Env, loop_ranges
-from daedal.compiler.codegen.forms import BlockForm, RegionForm
+from daedal.compiler.codegen.forms import BlockForm, RegionForm, constant_of
 from daedal.compiler.codegen.instances import MEMORIES, ROW_DIMS, Live, LiveBuffer, dense_strides
 from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
 from daedal.compiler.codegen.vectors import group_pitch, num_rows, run_of_groups
 from daedal.compiler.tir.expr import Buffer, Var
+from daedal.compiler.tir.stmt import Region
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -63,14 +64,18 @@ class TransferBuilder:
 
     def build(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
         """Instructions for one execution of a copy (`form` is its leaf's) in its nest."""
-        copy = self._copy(form)
+        read = form.reads[0]
+        if form.source is not None:
+            # Loops outside the nest decide; those inside that the choice names have one iteration.
+            first = {loop.var: 0 for loop in form.loops}
+            read = form.reads[constant_of(form.source, {**first, **env})]
+        copy = self._copy(read.region, form.writes[0].region)
         for inner, ranges in loop_ranges(form, env):
-            source = _box(form.reads[0], inner, ranges)
+            source = _box(read, inner, ranges)
             target = _box(form.writes[0], inner, ranges)
             yield from self._box(copy, source, target, live)
 
-    def _copy(self, form: BlockForm) -> _Copy:
-        source, target = form.reads[0].region, form.writes[0].region
+    def _copy(self, source: Region, target: Region) -> _Copy:
         variant = self._variant
         memory: LoadMemory | OutMemory
         if target.buffer.scope == "global":

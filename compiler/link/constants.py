@@ -1,4 +1,4 @@
-"""Constants as the machine reads them: weights and parameters to bytes."""
+"""Constants as the machine reads them: maps, weights and parameters to bytes."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +8,13 @@ from daedal.isa.elements import to_memory
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["parameter_bytes", "weight_bytes"]
+__all__ = ["map_bytes", "parameter_bytes", "weight_bytes"]
+
+
+def map_bytes(variant: Variant, blocked: npt.NDArray[np.integer]) -> bytes:
+    """A map (..., batch, block) of integers of `input_bits`, as rows of the scratchpad."""
+    rows = blocked.astype(np.int64).reshape(-1, blocked.shape[-2] * blocked.shape[-1])
+    return to_memory(rows, variant.array.input_bits).tobytes()
 
 
 def weight_bytes(variant: Variant, weights: npt.NDArray[np.integer]) -> bytes:

@@ -1,9 +1,13 @@
-"""Addition with one rounding, on blocked tensors."""
+"""Elementwise operators with one rounding, on blocked tensors.
+
+Source: ONNX Add, Sub and Mul (opset 14) for broadcasting, LeakyRelu (opset 16).
+"""
 
 from daedal.compiler import te
 from daedal.compiler.ops.requantize import Bounds, requantized
+from daedal.compiler.tir.expr import Binary, Expr, IntImm, maximum, minimum
 
-__all__ = ["add"]
+__all__ = ["add", "leaky_relu", "mul"]
 
 
 def add(
@@ -16,34 +20,131 @@ def add(
     bounds: Bounds,
     accumulator: str = "int32",
 ) -> te.Tensor:
-    """``requantize(a * multiplier_a + b * multiplier_b)``.
+    """``requantize(a * multiplier_a + b * multiplier_b)``; a negative multiplier subtracts.
 
     Parameters
     ----------
-    a, b : (NB, CB, H, W, U, batch, lanes), of one shape.
+    a : (NB, CB, H, W, U, batch, lanes).
+    b : the same, or with H or W of 1: then it is repeated along that dimension.
     params : (1, lanes, 3) int64; its multiplier is 1: the scales are in the two multipliers.
 
     Returns
     -------
-    The same shape; on the way are ``wide_a``, ``scaled_a`` (and b's) and ``total``.
+    The shape of `a`; on the way are ``wide_a``, ``scaled_a`` (and b's) and ``total``.
     """
-
-    def stages(x: te.Tensor, multiplier: int, name: str) -> te.Tensor:
-        wide = te.compute(
-            x.shape,
-            lambda n, c, h, w, u, b, o: x[n, c, h, w, u, b, o].astype(accumulator),
-            f"wide_{name}",
-        )
-        return te.compute(
-            x.shape,
-            lambda n, c, h, w, u, b, o: wide[n, c, h, w, u, b, o] * multiplier,
-            f"scaled_{name}",
-        )
-
-    left, right = stages(a, multiplier_a, "a"), stages(b, multiplier_b, "b")
+    left = _scaled(_wide(a, "wide_a", accumulator), multiplier_a, "scaled_a")
+    right = _scaled(_wide(b, "wide_b", accumulator), multiplier_b, "scaled_b")
     total = te.compute(
         a.shape,
-        lambda n, c, h, w, u, b, o: left[n, c, h, w, u, b, o] + right[n, c, h, w, u, b, o],
+        lambda n, c, h, w, u, b, o: left[n, c, h, w, u, b, o] + _at(right, n, c, h, w, u, b, o),
         "total",
     )
     return requantized(total, params, bounds, a.dtype)
+
+
+def mul(
+    a: te.Tensor,
+    b: te.Tensor,
+    params: te.Tensor,
+    *,
+    zero_point_a: int,
+    zero_point_b: int,
+    bounds: Bounds,
+    accumulator: str = "int32",
+) -> te.Tensor:
+    """``requantize((a - zero_point_a) * (b - zero_point_b))``.
+
+    Parameters
+    ----------
+    a : (NB, CB, H, W, U, batch, lanes).
+    b : the same, or with H or W of 1: then it is repeated along that dimension.
+    params : (1, lanes, 3) int64.
+
+    Returns
+    -------
+    The shape of `a`; on the way are ``wide_a``, ``centred_a`` (and b's) and ``product``.
+    """
+    left = _centred(_wide(a, "wide_a", accumulator), zero_point_a, "centred_a")
+    right = _centred(_wide(b, "wide_b", accumulator), zero_point_b, "centred_b")
+    total = te.compute(
+        a.shape,
+        lambda n, c, h, w, u, b, o: left[n, c, h, w, u, b, o] * _at(right, n, c, h, w, u, b, o),
+        "product",
+    )
+    return requantized(total, params, bounds, a.dtype)
+
+
+def leaky_relu(
+    x: te.Tensor,
+    params: te.Tensor,
+    *,
+    zero_point: int,
+    multiplier_positive: int,
+    multiplier_negative: int,
+    bounds: Bounds,
+    accumulator: str = "int32",
+) -> te.Tensor:
+    """``requantize(v * multiplier_positive)`` where ``v = x - zero_point`` is positive, else
+    ``requantize(v * multiplier_negative)``: the larger of the two products, or the smaller, by
+    which multiplier is larger.
+
+    Parameters
+    ----------
+    x : (NB, CB, H, W, U, batch, lanes).
+    params : (1, lanes, 3) int64; its multiplier is 1.
+
+    Returns
+    -------
+    The shape of `x`; on the way are ``wide``, ``centred``, ``positive``, ``negative``, and
+    ``larger`` or ``smaller``.
+    """
+    centred = _centred(_wide(x, "wide", accumulator), zero_point, "centred")
+    positive = _scaled(centred, multiplier_positive, "positive")
+    negative = _scaled(centred, multiplier_negative, "negative")
+    larger = multiplier_positive >= multiplier_negative
+    choose, name = (maximum, "larger") if larger else (minimum, "smaller")
+    total = te.compute(
+        x.shape,
+        lambda n, c, h, w, u, b, o: choose(
+            positive[n, c, h, w, u, b, o], negative[n, c, h, w, u, b, o]
+        ),
+        name,
+    )
+    return requantized(total, params, bounds, x.dtype)
+
+
+def _wide(x: te.Tensor, name: str, accumulator: str) -> te.Tensor:
+    return te.compute(
+        x.shape, lambda n, c, h, w, u, b, o: x[n, c, h, w, u, b, o].astype(accumulator), name
+    )
+
+
+def _scaled(x: te.Tensor, multiplier: int, name: str) -> te.Tensor:
+    """``x * multiplier``; `x` itself where that is 1."""
+    if multiplier == 1:
+        return x
+    # Not by Python's operator, which folds a product with 0.
+    factor = IntImm(multiplier, x.dtype)
+    return te.compute(
+        x.shape,
+        lambda n, c, h, w, u, b, o: Binary("*", x[n, c, h, w, u, b, o], factor),
+        name,
+    )
+
+
+def _centred(x: te.Tensor, zero_point: int, name: str) -> te.Tensor:
+    """``x - zero_point``; `x` itself where that is 0."""
+    if zero_point == 0:
+        return x
+    return te.compute(
+        x.shape, lambda n, c, h, w, u, b, o: x[n, c, h, w, u, b, o] - zero_point, name
+    )
+
+
+def _at(x: te.Tensor, n: Expr, c: Expr, h: Expr, w: Expr, u: Expr, b: Expr, o: Expr) -> Expr:
+    """The element of `x` that meets this one; a dimension of 1 repeats."""
+    row, column = (
+        IntImm(0) if extent == 1 else index
+        for extent, index in zip(x.shape[2:4], (h, w), strict=True)
+    )
+    return x[n, c, row, column, u, b, o]

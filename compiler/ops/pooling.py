@@ -3,12 +3,13 @@
 Source: ONNX MaxPool (opset 12) and AveragePool (opset 19) for strides and pads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from daedal.compiler import te
 from daedal.compiler.ops.conv2d import output_extent
-from daedal.compiler.ops.requantize import Bounds, requantized
-from daedal.compiler.tir.expr import Expr, IntImm, select
+from daedal.compiler.ops.piecewise import piecewise
+from daedal.compiler.ops.requantize import Bounds, requantized, requantized_at
+from daedal.compiler.tir.expr import Expr, IntImm
 
 __all__ = ["avg_pool", "max_pool"]
 
@@ -22,18 +23,16 @@ def max_pool(
     pads: Sequence[int],
     pad_value: int,
     bounds: Bounds,
+    by_columns: bool = False,
     accumulator: str = "int32",
 ) -> te.Tensor:
-    """Largest element of each window of (NB, CB, H, W, U, batch, lanes), requantized by one row."""
+    """Largest element of each window of (NB, CB, H, W, U, batch, lanes), requantized by one row.
+
+    `by_columns` takes the largest of each column first: the tensor ``columns``, with KW before U.
+    """
     windows = _windows(x, kernel, strides, pads, pad_value, accumulator)
-    r, s = te.reduce_axis(kernel[0], "kh"), te.reduce_axis(kernel[1], "kw")
-    acc = te.compute(
-        _output_shape(x, kernel, strides, pads),
-        lambda n, c, h, w, u, b, o: te.max(
-            windows[n, c, h * strides[0] + r, w * strides[1] + s, u, b, o], [r, s]
-        ),
-        "acc",
-    )
+    shape = _output_shape(x, kernel, strides, pads)
+    acc = _reduced(windows, shape, kernel, strides, te.max, by_columns)
     return requantized(acc, params, bounds, x.dtype)
 
 
@@ -47,6 +46,7 @@ def avg_pool(
     pad_value: int,
     rows: Sequence[Sequence[int]],
     bounds: Bounds,
+    by_columns: bool = False,
     accumulator: str = "int32",
 ) -> te.Tensor:
     """Sum of each window, requantized: 1/n is in the multiplier.
@@ -56,31 +56,56 @@ def avg_pool(
     params : (D, lanes, 3), one row per divisor.
     rows : (OH, OW): the row of `params` that each output takes; windows that reach over the border
         have fewer elements.
+    by_columns : as in `max_pool`.
     """
     windows = _windows(x, kernel, strides, pads, pad_value, accumulator)
-    r, s = te.reduce_axis(kernel[0], "kh"), te.reduce_axis(kernel[1], "kw")
-    acc = te.compute(
-        _output_shape(x, kernel, strides, pads),
-        lambda n, c, h, w, u, b, o: te.sum(
-            windows[n, c, h * strides[0] + r, w * strides[1] + s, u, b, o], [r, s]
-        ),
-        "acc",
+    shape = _output_shape(x, kernel, strides, pads)
+    acc = _reduced(windows, shape, kernel, strides, te.sum, by_columns)
+
+    def row(n: Expr, c: Expr, h: Expr, w: Expr, u: Expr) -> Expr:
+        lines = [piecewise(w, [IntImm(int(d)) for d in line]) for line in rows]
+        return piecewise(h, lines)
+
+    return requantized_at(
+        acc.shape,
+        lambda n, c, h, w, u, b, o: acc[n, c, h, w, u, b, o],
+        params,
+        bounds,
+        x.dtype,
+        row=row,
     )
 
-    def element(n: Expr, c: Expr, h: Expr, w: Expr, u: Expr, b: Expr, o: Expr) -> Expr:
-        row = _piecewise(h, [_piecewise(w, [IntImm(int(d)) for d in line]) for line in rows])
-        return te.requantize(
-            acc[n, c, h, w, u, b, o],
-            params[row, o, 0],
-            params[row, o, 1],
-            params[row, o, 2],
-            bounds.zero_point,
-            bounds.low,
-            bounds.high,
-            x.dtype,
-        )
 
-    return te.compute(acc.shape, element, "y")
+def _reduced(
+    windows: te.Tensor,
+    shape: tuple[int, ...],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    reduction: Callable[..., Expr],
+    by_columns: bool,
+) -> te.Tensor:
+    """``acc``: the windows of ``wide``, reduced at once or column by column."""
+    r, s = te.reduce_axis(kernel[0], "kh"), te.reduce_axis(kernel[1], "kw")
+    if not by_columns:
+        return te.compute(
+            shape,
+            lambda n, c, h, w, u, b, o: reduction(
+                windows[n, c, h * strides[0] + r, w * strides[1] + s, u, b, o], [r, s]
+            ),
+            "acc",
+        )
+    columns = te.compute(
+        (*shape[:4], kernel[1], *shape[4:]),
+        lambda n, c, h, w, k, u, b, o: reduction(
+            windows[n, c, h * strides[0] + r, w * strides[1] + k, u, b, o], [r]
+        ),
+        "columns",
+    )
+    return te.compute(
+        shape,
+        lambda n, c, h, w, u, b, o: reduction(columns[n, c, h, w, s, u, b, o], [s]),
+        "acc",
+    )
 
 
 def _windows(
@@ -112,12 +137,3 @@ def _output_shape(
     oh = output_extent(height, kernel[0], strides[0], (top, bottom), 1)
     ow = output_extent(width, kernel[1], strides[1], (left, right), 1)
     return (nb, cb, oh, ow, parts, batch, lanes)
-
-
-def _piecewise(axis: Expr, values: Sequence[Expr]) -> Expr:
-    """The value of each position of `axis`, as nested selects over runs of equal ones."""
-    result = values[-1]
-    for position in range(len(values) - 1, 0, -1):
-        if values[position - 1] != values[position]:
-            result = select(axis < position, values[position - 1], result)
-    return result

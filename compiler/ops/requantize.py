@@ -1,11 +1,12 @@
 """The end of every integer operator: accumulators to outputs, in one rounding."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler import te
 from daedal.compiler.tir.expr import Expr, IntImm
 
-__all__ = ["Bounds", "requantize", "requantized"]
+__all__ = ["Bounds", "requantize", "requantized", "requantized_at"]
 
 
 @dataclass(frozen=True)
@@ -21,21 +22,47 @@ def requantized(acc: te.Tensor, params: te.Tensor, bounds: Bounds, dtype: str) -
     """``y``: `acc` (NB, CB, H, W, U, batch, lanes) with parameters (CB * U or 1, lanes, 3)."""
     parts = acc.shape[4]
     per_channel = params.shape[0] > 1 or acc.shape[1] * parts == 1
+    return requantized_at(
+        acc.shape,
+        lambda n, c, h, w, u, b, o: acc[n, c, h, w, u, b, o],
+        params,
+        bounds,
+        dtype,
+        row=lambda n, c, h, w, u: c * parts + u if per_channel else IntImm(0),
+    )
+
+
+def requantized_at(
+    shape: Sequence[int],
+    value: Callable[..., Expr],
+    params: te.Tensor,
+    bounds: Bounds,
+    dtype: str,
+    *,
+    row: Callable[..., Expr] = lambda n, c, h, w, u: IntImm(0),
+) -> te.Tensor:
+    """``y`` of `shape` (NB, CB, H, W, U, batch, lanes).
+
+    Parameters
+    ----------
+    value : the accumulator of the element at (n, c, h, w, u, b, o).
+    row : the row of `params` (rows, lanes, 3) that the vector at (n, c, h, w, u) takes.
+    """
 
     def element(n: Expr, c: Expr, h: Expr, w: Expr, u: Expr, b: Expr, o: Expr) -> Expr:
-        row = c * parts + u if per_channel else IntImm(0)
+        at = row(n, c, h, w, u)
         return te.requantize(
-            acc[n, c, h, w, u, b, o],
-            params[row, o, 0],
-            params[row, o, 1],
-            params[row, o, 2],
+            value(n, c, h, w, u, b, o),
+            params[at, o, 0],
+            params[at, o, 1],
+            params[at, o, 2],
             bounds.zero_point,
             bounds.low,
             bounds.high,
             dtype,
         )
 
-    return te.compute(acc.shape, element, "y")
+    return te.compute(shape, element, "y")
 
 
 def requantize(

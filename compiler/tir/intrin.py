@@ -100,7 +100,9 @@ class CopyIntrin:
     """A transfer: any loops around ``dst[...] = src[...]`` with boxes on both sides, maybe padded.
 
     The box on the side of memory may take every n-th index of a dimension.
-    `widening` also takes a source of another dtype, converted: ``dst[...] = int32(src[...])``.
+    `widening` also takes a source of another dtype, converted: ``dst[...] = int32(src[...])``. The
+    source may be one of several, ``select(c < 2, one[...], other[...])``, where the loops outside
+    the nest decide which.
     """
 
     name: str
@@ -116,27 +118,53 @@ class CopyIntrin:
         value = store.value
         if self.widening and isinstance(value, Cast):
             value = value.value
-        if not isinstance(value, Load):
-            raise Mismatch("the stored value is more than an element of another buffer")
-        _check_scope("source", value.buffer, self.source_scopes)
-        _check_scope("target", store.buffer, self.target_scopes)
         bound = realize.binding
-        for what, buffer, indices in (
-            ("target", store.buffer, store.indices),
-            ("source", value.buffer, value.indices),
-        ):
-            seen: set[Var] = set()
-            for index in indices:
-                form = linear(simplify(substitute(index, bound)))
-                moving = [(t, f) for t, f in form.terms if set(free_vars(t)) & set(extents)]
-                moving = [(t, f) for t, f in moving if not isinstance(t, Var) or extents[t] > 1]
-                names = {v for t, _ in moving for v in free_vars(t)}
-                # Memory may be read and written with strides, rows on chip are dense.
-                strided = any(f < 1 if buffer.scope == "global" else f != 1 for _, f in moving)
-                if len(moving) > 1 or strided or seen & names:
-                    raise Mismatch(f"the {what} is not a box: each dimension may follow one loop")
-                seen |= names
-        return Match({store.buffer: "target", value.buffer: "source"}, {})
+        sources = list(_alternatives(value, bound, extents))
+        _check_scope("target", store.buffer, self.target_scopes)
+        _check_box("target", store.buffer, store.indices, bound, extents)
+        for source in sources:
+            _check_scope("source", source.buffer, self.source_scopes)
+            _check_box("source", source.buffer, source.indices, bound, extents)
+        return Match(
+            {store.buffer: "target", **{source.buffer: "source" for source in sources}}, {}
+        )
+
+
+def _alternatives(
+    value: Expr, bound: Mapping[Var, Expr], extents: Mapping[Var, int]
+) -> Iterator[Load]:
+    """The loads between which `value` selects; no loop of the nest may decide."""
+    match value:
+        case Load():
+            yield value
+        case Select(condition, true, false):
+            deciding = set(free_vars(substitute(condition, bound))) & set(extents)
+            if any(extents[var] > 1 for var in deciding):
+                raise Mismatch("a loop of the nest decides which source is copied")
+            yield from _alternatives(true, bound, extents)
+            yield from _alternatives(false, bound, extents)
+        case _:
+            raise Mismatch("the stored value is more than an element of another buffer")
+
+
+def _check_box(
+    what: str,
+    buffer: Buffer,
+    indices: tuple[Expr, ...],
+    bound: Mapping[Var, Expr],
+    extents: Mapping[Var, int],
+) -> None:
+    seen: set[Var] = set()
+    for index in indices:
+        form = linear(simplify(substitute(index, bound)))
+        moving = [(t, f) for t, f in form.terms if set(free_vars(t)) & set(extents)]
+        moving = [(t, f) for t, f in moving if not isinstance(t, Var) or extents[t] > 1]
+        names = {v for t, _ in moving for v in free_vars(t)}
+        # Memory may be read and written with strides, rows on chip are dense.
+        strided = any(f < 1 if buffer.scope == "global" else f != 1 for _, f in moving)
+        if len(moving) > 1 or strided or seen & names:
+            raise Mismatch(f"the {what} is not a box: each dimension may follow one loop")
+        seen |= names
 
 
 def _check_scope(operand: str, buffer: Buffer, scopes: tuple[str, ...]) -> None:

@@ -7,18 +7,16 @@ import onnx
 import pytest
 
 from daedal.compiler.frontend import load_onnx
-from daedal.compiler.graph import run
 from daedal.compiler.graph.layout import DepthwiseLayout
-from daedal.compiler.pipeline import CompiledGraph, compile_graph
+from daedal.compiler.pipeline import compile_graph
 from daedal.isa.errors import ModelError, ScheduleError
 from daedal.isa.table import GemmMode, Opcode
 from daedal.isa.variant import Variant, load_variant
-from daedal.isa.verifier import verify
 from daedal.runtime.driver import LoadedProgram
-from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.timing.device import TimingDevice
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.accelerator import micro_variant
+from tests.support.networks import check_compiled
 
 TINY = load_variant("tiny")
 VTA = load_variant("vta")
@@ -49,22 +47,6 @@ def _small_network(rng: np.random.Generator, batch: int = 1) -> onnx.ModelProto:
     return maker.model(maker.op("Softmax", logits))
 
 
-def _check(compiled: CompiledGraph, rng: np.random.Generator) -> None:
-    program, graph = compiled.program, compiled.accelerator
-    verify(program)
-    inputs = {spec.name: rng.integers(-128, 128, spec.shape) for spec in program.inputs}
-    loaded = LoadedProgram.place(program, FunctionalDevice(program.variant))
-    outputs, _ = loaded.run(inputs)
-    packed = {
-        name: np.ascontiguousarray(graph.types[name].layout.pack(array.astype(np.int8)))
-        for name, array in inputs.items()
-    }
-    for name, expected in run(graph, packed).items():
-        n, c, _, _ = graph.types[name].shape
-        full = graph.types[name].layout.unpack(expected)
-        np.testing.assert_array_equal(outputs[name], full[:n, :c])
-
-
 @pytest.mark.parametrize(
     ("variant", "batch"),
     [
@@ -81,7 +63,7 @@ def _check(compiled: CompiledGraph, rng: np.random.Generator) -> None:
 def test_a_small_network(variant: Variant, batch: int, rng):
     graph = load_onnx(_small_network(rng, batch).SerializeToString())
     compiled = compile_graph(graph, variant)
-    _check(compiled, rng)
+    check_compiled(compiled, rng)
     assert [layer.op for layer in compiled.layers] == [
         "q_conv2d",
         "q_conv2d",
@@ -99,7 +81,7 @@ def test_a_part_of_a_network(rng):
     graph = load_onnx(_small_network(rng).SerializeToString())
     compiled = compile_graph(graph, TINY, from_tensors=["stem_q"], to_tensors=["logits_q"])
     assert [layer.tag for layer in compiled.layers] == list(range(6))
-    _check(compiled, rng)
+    check_compiled(compiled, rng)
 
 
 def test_dumps_and_reports_follow_the_steps(rng, tmp_path: Path):
@@ -146,7 +128,7 @@ def test_resnet8(name: str, shared: Path, rng):
     model = shared / "models" / "mlperf_tiny_resnet8" / "model_qdq.onnx"
     compiled = compile_graph(load_onnx(model.read_bytes()), load_variant(name))
     assert sum(layer.macs for layer in compiled.layers) == 12_501_632
-    _check(compiled, rng)
+    check_compiled(compiled, rng)
 
 
 def _separable_network(rng: np.random.Generator, batch: int) -> onnx.ModelProto:
@@ -184,7 +166,7 @@ def test_a_separable_network(variant: Variant, batch: int, modes: set[GemmMode],
     """Several outputs of one channel stay dense: lanes would have to change places."""
     graph = load_onnx(_separable_network(rng, batch).SerializeToString())
     compiled = compile_graph(graph, variant)
-    _check(compiled, rng)
+    check_compiled(compiled, rng)
     products = [i for i in compiled.program.instructions if i.opcode is Opcode.GEMM]
     assert {GemmMode(item.mode) for item in products} == modes
     types = compiled.accelerator.types
@@ -199,7 +181,7 @@ def test_mobilenet(shared: Path, rng):
     """Depthwise layers cost their taps, not the zeros between groups."""
     model = shared / "models" / "mlperf_tiny_vww_mobilenetv1" / "model_qdq.onnx"
     compiled = compile_graph(load_onnx(model.read_bytes()), VTA)
-    _check(compiled, rng)
+    check_compiled(compiled, rng)
     assert sum(layer.macs for layer in compiled.layers) == 7_489_664
     device = TimingDevice(VTA)
     loaded = LoadedProgram.place(compiled.program, device)

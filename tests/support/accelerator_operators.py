@@ -10,10 +10,11 @@ from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
 from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv_cost import ConvTile
 from daedal.compiler.ops.accelerator.conv_shape import ConvShape
+from daedal.compiler.ops.accelerator.pool_by_columns import schedule_pool_by_columns
 from daedal.compiler.ops.accelerator.vector import (
-    schedule_add,
+    schedule_elementwise,
+    schedule_move,
     schedule_pool,
-    schedule_requantize,
 )
 from daedal.compiler.ops.conv2d import conv2d
 from daedal.compiler.ops.elementwise import add
@@ -48,7 +49,7 @@ class Case:
         )
 
 
-def _blocked(
+def blocked(
     variant: Variant, name: str, shape: Sequence[int], lanes: int | None = None
 ) -> te.Tensor:
     """A map (NB, CB, H, W) in the blocks of the variant, as vectors of `lanes` channels."""
@@ -79,7 +80,7 @@ def conv_case(
 ) -> Case:
     """Convolution of (NB, IB, H, W); with groups NB counts images times groups."""
     array, block = variant.array, variant.block
-    x = _blocked(variant, "x", shape, array.block_in)
+    x = blocked(variant, "x", shape, array.block_in)
     outs, ins = groups * out_blocks * block // array.block_out, shape[1] * block // array.block_in
     w_shape = (outs, ins, *kernel, array.block_out, array.block_in)
     w = te.placeholder(w_shape, element_dtype(array.weight_bits), "w")
@@ -108,24 +109,24 @@ def conv_case(
 
 def add_case(variant: Variant, rng: np.random.Generator, shape: Sequence[int]) -> Case:
     """Addition of two maps."""
-    a, b = _blocked(variant, "a", shape), _blocked(variant, "b", shape)
+    a, b = blocked(variant, "a", shape), blocked(variant, "b", shape)
     params = te.placeholder((1, variant.array.block_out, 3), "int64", "params")
     y = add(a, b, params, multiplier_a=1234, multiplier_b=-3210, bounds=BOUNDS)
     func = te.create_prim_func([a, b, params], [y], "add")
     row = np.broadcast_to(np.array([777, 1, 12]), params.shape).copy()
     arrays = {"a": random_bytes(rng, a.shape), "b": random_bytes(rng, b.shape), "params": row}
-    return Case(variant, y, func, schedule_add(func, variant), arrays)
+    return Case(variant, y, func, schedule_elementwise(func, variant), arrays)
 
 
 def requantize_case(variant: Variant, rng: np.random.Generator, shape: Sequence[int]) -> Case:
     """Requantization of a map."""
-    x = _blocked(variant, "x", shape)
+    x = blocked(variant, "x", shape)
     params = te.placeholder((1, variant.array.block_out, 3), "int64", "params")
     y = requantize(x, params, bounds=BOUNDS)
     func = te.create_prim_func([x, params], [y], "requantize")
     row = np.broadcast_to(np.array([7, 100_001, 17]), params.shape).copy()
     arrays = {"x": random_bytes(rng, x.shape), "params": row}
-    return Case(variant, y, func, schedule_requantize(func, variant), arrays)
+    return Case(variant, y, func, schedule_move(func, variant), arrays)
 
 
 def pool_case(
@@ -136,18 +137,23 @@ def pool_case(
     strides: tuple[int, int] = (1, 1),
     pads: tuple[int, int, int, int] = (0, 0, 0, 0),
     rows: Sequence[Sequence[int]] | None = None,
+    by_columns: bool = False,
 ) -> Case:
     """Maximum, or with `rows` (parameter row per output) average over windows."""
-    x = _blocked(variant, "x", shape)
+    x = blocked(variant, "x", shape)
     count = 1 if rows is None else 1 + max(max(line) for line in rows)
     params = te.placeholder((count, variant.array.block_out, 3), "int64", "params")
     window = {"kernel": kernel, "strides": strides, "pads": pads, "bounds": BOUNDS}
+    window |= {"by_columns": by_columns, "accumulator": accumulator_dtype(variant)}
     if rows is None:
         y, reduction = max_pool(x, params, pad_value=-128, **window), "max"
     else:
         y, reduction = avg_pool(x, params, pad_value=5, rows=rows, **window), "add"
     func = te.create_prim_func([x, params], [y], "pool")
-    schedule = schedule_pool(func, kernel, strides, reduction, variant)
+    if by_columns:
+        schedule = schedule_pool_by_columns(func, kernel, reduction, variant)
+    else:
+        schedule = schedule_pool(func, kernel, strides, reduction, variant)
     table = np.zeros(params.shape, dtype=np.int64)
     table[..., 1] = 100_001 + 5_000 * np.arange(count)[:, None]
     table[..., 2] = 17 if rows is None else 19

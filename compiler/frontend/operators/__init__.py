@@ -7,8 +7,11 @@ from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.frontend.operators import (
     convolution,
     elementwise,
+    movement,
     pooling,
     quantization,
+    reduction,
+    resize,
     shape,
 )
 
@@ -20,6 +23,7 @@ _IMPORTERS: dict[str, Importer] = {
     "Add": elementwise.import_add,
     "AveragePool": pooling.import_average_pool,
     "Clip": elementwise.import_clip,
+    "Concat": movement.import_concat,
     "Constant": shape.import_constant,
     "Conv": convolution.import_conv,
     "DequantizeLinear": quantization.import_dequantize,
@@ -29,16 +33,25 @@ _IMPORTERS: dict[str, Importer] = {
     "GlobalAveragePool": pooling.import_global_average_pool,
     "GlobalMaxPool": pooling.import_global_max_pool,
     "Identity": shape.import_identity,
+    "LeakyRelu": elementwise.import_leaky_relu,
     "LogSoftmax": elementwise.import_log_softmax,
     "MatMul": convolution.import_matmul,
     "MaxPool": pooling.import_max_pool,
+    "Mul": elementwise.import_mul,
+    "Pad": movement.import_pad,
     "QuantizeLinear": quantization.import_quantize,
+    "ReduceMax": reduction.import_reduce_max,
+    "ReduceMean": reduction.import_reduce_mean,
     "Relu": elementwise.import_relu,
     "Reshape": shape.import_reshape,
+    "Resize": resize.import_resize,
+    "Slice": movement.import_slice,
     "Softmax": elementwise.import_softmax,
     "Squeeze": shape.import_squeeze,
+    "Sub": elementwise.import_sub,
     "Transpose": shape.import_transpose,
     "Unsqueeze": shape.import_unsqueeze,
+    "Upsample": resize.import_upsample,
 }
 
 

@@ -1,16 +1,43 @@
-"""Add, Relu, Clip, Softmax and LogSoftmax."""
+"""Add, Sub, Mul, Relu, LeakyRelu, Clip, Softmax and LogSoftmax."""
 
 import math
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 
-__all__ = ["import_add", "import_clip", "import_log_softmax", "import_relu", "import_softmax"]
+__all__ = [
+    "import_add",
+    "import_clip",
+    "import_leaky_relu",
+    "import_log_softmax",
+    "import_mul",
+    "import_relu",
+    "import_softmax",
+    "import_sub",
+]
 
 
 def import_add(context: ImportContext, node: OnnxNode) -> None:
     """Add-7 to -14, with broadcasting."""
     context.emit(node, "add", [context.operand(node, 0), context.operand(node, 1)])
+
+
+def import_sub(context: ImportContext, node: OnnxNode) -> None:
+    """Sub-7 to -14, with broadcasting."""
+    context.emit(node, "sub", [context.operand(node, 0), context.operand(node, 1)])
+
+
+def import_mul(context: ImportContext, node: OnnxNode) -> None:
+    """Mul-7 to -14, with broadcasting."""
+    context.emit(node, "mul", [context.operand(node, 0), context.operand(node, 1)])
+
+
+def import_leaky_relu(context: ImportContext, node: OnnxNode) -> None:
+    """LeakyRelu-6 and -16."""
+    slope = node.real("alpha", 0.01)
+    if not math.isfinite(slope):
+        raise node.refuse(f"alpha must be finite, not {slope}", "repair the model")
+    context.emit(node, "leaky_relu", [context.operand(node, 0)], slope=slope)
 
 
 def import_relu(context: ImportContext, node: OnnxNode) -> None:

@@ -17,10 +17,10 @@ from daedal.compiler.graph.ops.registry import (
 )
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["ADD", "CLIP", "LOG_SOFTMAX", "RELU", "SOFTMAX"]
+__all__ = ["ADD", "CLIP", "LEAKY_RELU", "LOG_SOFTMAX", "MUL", "RELU", "SOFTMAX", "SUB"]
 
 
-def _infer_add(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_broadcast(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     require_float(operands)
     a, b = operands
     try:
@@ -29,7 +29,7 @@ def _infer_add(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
         shape = ()
         require(
             False,
-            f"operands of an addition must have shapes that broadcast, not {list(a.shape)} and "
+            f"operands must have shapes that broadcast, not {list(a.shape)} and "
             f"{list(b.shape)}; repair the model",
         )
     return TensorType(tuple(shape), a.dtype)
@@ -54,8 +54,23 @@ def _evaluate_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs: A
     return np.add(arrays[0], arrays[1])
 
 
+def _evaluate_sub(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    return np.subtract(arrays[0], arrays[1])
+
+
+def _evaluate_mul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    return np.multiply(arrays[0], arrays[1])
+
+
 def _evaluate_relu(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
     return np.asarray(np.maximum(arrays[0], np.float32(0)))
+
+
+def _evaluate_leaky_relu(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    x, slope = arrays[0], np.float32(number(attrs, "slope"))
+    return np.where(x < 0, x * slope, x)
 
 
 def _evaluate_clip(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
@@ -82,8 +97,26 @@ def _evaluate_log_softmax(
     return _log_softmax(arrays[0], ints(attrs, "axes")).astype(np.float32)
 
 
-ADD = register(OpDef("add", ("a", "b"), {}, _infer_add, _evaluate_add, doc="a + b, broadcast"))
+ADD = register(
+    OpDef("add", ("a", "b"), {}, _infer_broadcast, _evaluate_add, doc="a + b, broadcast")
+)
+SUB = register(
+    OpDef("sub", ("a", "b"), {}, _infer_broadcast, _evaluate_sub, doc="a - b, broadcast")
+)
+MUL = register(
+    OpDef("mul", ("a", "b"), {}, _infer_broadcast, _evaluate_mul, doc="a * b, broadcast")
+)
 RELU = register(OpDef("relu", ("x",), {}, _infer_same, _evaluate_relu, doc="max(x, 0)"))
+LEAKY_RELU = register(
+    OpDef(
+        "leaky_relu",
+        ("x",),
+        {"slope": "float"},
+        _infer_same,
+        _evaluate_leaky_relu,
+        doc="x where it is positive, else slope * x",
+    )
+)
 CLIP = register(
     OpDef(
         "clip",

@@ -1,4 +1,4 @@
-"""Integer addition and requantization."""
+"""Integer sum, product, leaky ReLU and requantization."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from daedal.compiler.graph.ops.integer import (
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, require, whole
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["Q_ADD", "Q_REQUANTIZE"]
+__all__ = ["Q_ADD", "Q_LEAKY_RELU", "Q_MUL", "Q_REQUANTIZE"]
 
 
 def _scalar_params(params: Array) -> Array:
@@ -23,13 +23,17 @@ def _scalar_params(params: Array) -> Array:
     return np.asarray(params.reshape(-1, 3)[0])
 
 
-def _infer_q_add(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_broadcast(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     a, b, params = operands
     check_activation(a)
+    check_activation(b)
     require(
-        a == b,
-        f"an integer addition must have operands of one shape, not {a} and {b}; "
-        "broadcast the smaller one in the model",
+        a.layout == b.layout
+        and a.rank == b.rank
+        and a.shape[:2] == b.shape[:2]
+        and all(have in (1, want) for have, want in zip(b.shape, a.shape, strict=True)),
+        "the second operand of an integer operator must have the shape of the first, or extent 1 "
+        f"in height and width, not {a} and {b}; broadcast it in the model",
     )
     check_params(params, 1, a, channels=False)
     return result_type(a.shape, a)
@@ -39,6 +43,24 @@ def _evaluate_q_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs:
     a, b, params = arrays
     acc = a.astype(np.int64) * whole(attrs, "multiplier_a")
     acc += b.astype(np.int64) * whole(attrs, "multiplier_b")
+    return requantize(acc, _scalar_params(params), attrs)
+
+
+def _evaluate_q_mul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    a, b, params = arrays
+    acc = a.astype(np.int64) - whole(attrs, "zero_point_a")
+    acc = acc * (b.astype(np.int64) - whole(attrs, "zero_point_b"))
+    return requantize(acc, _scalar_params(params), attrs)
+
+
+def _evaluate_q_leaky_relu(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    x, params = arrays
+    centred = x.astype(np.int64) - whole(attrs, "zero_point_x")
+    factors = (whole(attrs, f"multiplier_{sign}") for sign in ("positive", "negative"))
+    positive, negative = (centred * factor for factor in factors)
+    acc = np.where(centred < 0, negative, positive)
     return requantize(acc, _scalar_params(params), attrs)
 
 
@@ -65,10 +87,37 @@ Q_ADD = register(
         "q_add",
         ("a", "b", "params"),
         {"multiplier_a": "int", "multiplier_b": "int", **REQUANTIZE_ATTRS},
-        _infer_q_add,
+        _infer_broadcast,
         _evaluate_q_add,
         on_accelerator=True,
         doc="integer sum of multiplier_a * a and multiplier_b * b; params multiply by 1",
+    )
+)
+Q_MUL = register(
+    OpDef(
+        "q_mul",
+        ("a", "b", "params"),
+        {"zero_point_a": "int", "zero_point_b": "int", **REQUANTIZE_ATTRS},
+        _infer_broadcast,
+        _evaluate_q_mul,
+        on_accelerator=True,
+        doc="integer product of a - zero_point_a and b - zero_point_b",
+    )
+)
+Q_LEAKY_RELU = register(
+    OpDef(
+        "q_leaky_relu",
+        ("x", "params"),
+        {
+            "zero_point_x": "int",
+            "multiplier_positive": "int",
+            "multiplier_negative": "int",
+            **REQUANTIZE_ATTRS,
+        },
+        _infer_q_requantize,
+        _evaluate_q_leaky_relu,
+        on_accelerator=True,
+        doc="integer x - zero_point_x times one of two factors, by its sign; params multiply by 1",
     )
 )
 Q_REQUANTIZE = register(

@@ -12,7 +12,6 @@ from daedal.compiler.graph.ops.registry import (
     register,
     require,
     require_float,
-    whole,
 )
 from daedal.compiler.graph.ops.windows import output_extents, sliding_windows
 from daedal.compiler.graph.types import TensorType
@@ -36,17 +35,21 @@ def infer_pool_shape(x: TensorType, attrs: Attrs) -> tuple[int, ...]:
 
 
 def window_counts(x: TensorType, attrs: Attrs) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Elements of the map, without padding, that each output row and each output column sees.
+    """Elements that count in the average of each output row and each output column: those of the
+    map, and of the pads those in `counted_pads`.
 
     The window of output (oh, ow) holds ``rows[oh] * columns[ow]`` elements.
     """
     kernel, strides, pads = ints(attrs, "kernel"), ints(attrs, "strides"), ints(attrs, "pads")
+    counted = ints(attrs, "counted_pads")
     oh, ow = output_extents(x.shape[2:], kernel, strides, pads, _NO_DILATION)
     counts = []
     for axis, num_outputs in enumerate((oh, ow)):
-        extent = x.shape[2 + axis]
+        first, last = -counted[axis], x.shape[2 + axis] + counted[axis + 2]
         starts = [index * strides[axis] - pads[axis] for index in range(num_outputs)]
-        counts.append(tuple(min(start + kernel[axis], extent) - max(start, 0) for start in starts))
+        counts.append(
+            tuple(min(start + kernel[axis], last) - max(start, first) for start in starts)
+        )
     return counts[0], counts[1]
 
 
@@ -66,9 +69,6 @@ def _evaluate_max_pool(arrays: Sequence[Array], types: Sequence[TensorType], att
 
 def _evaluate_avg_pool(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
     sums = _windows(arrays[0].astype(np.float64), attrs, 0.0).sum(axis=(4, 5))
-    if whole(attrs, "count_include_pad"):
-        kernel = ints(attrs, "kernel")
-        return np.asarray(sums / (kernel[0] * kernel[1]), dtype=np.float32)
     rows, columns = window_counts(types[0], attrs)
     return np.asarray(sums / np.outer(rows, columns), dtype=np.float32)
 
@@ -82,9 +82,10 @@ AVG_POOL = register(
     OpDef(
         "avg_pool",
         ("x",),
-        {**_WINDOW, "count_include_pad": "int"},
+        {**_WINDOW, "counted_pads": "ints"},
         _infer_pool,
         _evaluate_avg_pool,
-        doc="float average pool; global pooling has the map as its kernel",
+        doc="float average pool; global pooling has the map as its kernel; of the pads, "
+        "counted_pads count as elements",
     )
 )

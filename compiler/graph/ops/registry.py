@@ -40,6 +40,7 @@ class OpDef:
     ----------
     name : the name nodes carry.
     operands : names of the operands; the last `num_optional` of them may be left out.
+    variadic : whether the first operand may come several times.
     attrs : attribute name to kind, "int", "float", "str" or "ints"; all of them are required.
     infer : result type from operand types and attributes; raises ModelError.
     evaluate : result array from operand arrays (physical), their types and attributes.
@@ -53,15 +54,16 @@ class OpDef:
     infer: Infer
     evaluate: Evaluate
     num_optional: int = 0
+    variadic: bool = False
     on_accelerator: bool = False
     doc: str = ""
 
     def check(self, operands: Sequence[TensorType], attrs: Attrs) -> None:
         """Assert that a node has the operands and attributes of this operator."""
         most = len(self.operands)
-        assert most - self.num_optional <= len(operands) <= most, (
-            f"{self.name} takes {most} operands, not {len(operands)}"
-        )
+        assert most - self.num_optional <= len(operands) and (
+            self.variadic or len(operands) <= most
+        ), f"{self.name} takes {most} operands, not {len(operands)}"
         assert attrs.keys() == self.attrs.keys(), (
             f"{self.name} has attributes {sorted(self.attrs)}, not {sorted(attrs)}"
         )

@@ -5,7 +5,7 @@ from daedal.compiler.graph.graph import AttrValue, Graph, Node
 
 __all__ = ["flatten_dense_to_conv"]
 
-_ELEMENTWISE = ("q_add", "q_requantize")
+_ELEMENTWISE = ("q_add", "q_leaky_relu", "q_mul", "q_requantize")
 
 
 def flatten_dense_to_conv(graph: Graph) -> Graph:

@@ -6,7 +6,8 @@ place against onnxruntime, fed the same inputs. Every later pass is exact.
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.passes.integer_rules import LoweringContext, lower_tensor
+from daedal.compiler.graph.passes.integer_rules import RULES
+from daedal.compiler.graph.passes.lowering_context import LoweringContext
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
 from daedal.isa.errors import ModelError
 
@@ -69,7 +70,7 @@ class _Lowering:
         self._builder = GraphBuilder(graph.name, graph)
         self._integer_names: dict[str, str] = {}
         self._context = LoweringContext(
-            graph, self._builder, multiplier_bits, accumulator_bits, self._view
+            graph, self._builder, multiplier_bits, accumulator_bits, self._view, RULES
         )
 
     def run(self) -> Graph:
@@ -87,7 +88,7 @@ class _Lowering:
         quantization = self._quantization(node)
         lowered = None
         if quantization is not None:
-            lowered = lower_tensor(self._context, node.inputs[0], quantization, name)
+            lowered = self._context.lower(node.inputs[0], quantization, name)
         if lowered is None:
             self._emit(node.inputs[0])
             scale, zero_point = node.inputs[1], self._signed_zero_point(node)

@@ -71,7 +71,7 @@ def find_weights(graph: Graph, layer: Node, channel_axis: int) -> QuantizedWeigh
     )
 
 
-def real_constant(graph: Graph, layer: Node, tensor: str) -> Array:
+def real_constant(graph: Graph, layer: Node, tensor: str, what: str = "bias") -> Array:
     """Value of a constant, through the nodes that make it (dequantize, reshape).
 
     Raises
@@ -84,10 +84,10 @@ def real_constant(graph: Graph, layer: Node, tensor: str) -> Array:
     producer = graph.producers.get(tensor)
     if producer is None or producer.op not in ("dequantize", "reshape", "transpose"):
         raise ModelError(
-            f"the bias of a quantized layer must be constant, not {tensor!r} ({layer}); "
+            f"the {what} of a quantized layer must be constant, not {tensor!r} ({layer}); "
             "fold it into a constant"
         )
-    operands = [real_constant(graph, layer, name) for name in producer.inputs]
+    operands = [real_constant(graph, layer, name, what) for name in producer.inputs]
     types = [graph.types[name] for name in producer.inputs]
     return get_op(producer.op).evaluate(operands, types, producer.attrs)
 

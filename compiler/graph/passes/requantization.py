@@ -9,9 +9,9 @@ from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.isa import numerics
 from daedal.isa.errors import ModelError
 
-__all__ = ["ADD_MULTIPLIER_BITS", "Quantization", "QuantizedTensor", "make_params"]
+__all__ = ["Quantization", "QuantizedTensor", "make_params", "shared_factors"]
 
-ADD_MULTIPLIER_BITS = 15
+FACTOR_BITS = 15
 """Magnitude bits of the factors of an addition: signed 16-bit immediates of the ALU's multiply."""
 
 
@@ -83,3 +83,20 @@ def make_params(
             raise ModelError(f"{error} ({node}); quantize the model again") from error
         rows.append((int(bias), multiplier, shift))
     return np.array(rows, dtype=np.int64)
+
+
+def shared_factors(node: Node, ratios: Sequence[float]) -> tuple[tuple[int, ...], int]:
+    """Integers `f` and one shift `s` with ``ratio ~ f * 2**-s`` for every one of `ratios`.
+
+    The largest keeps all of its `FACTOR_BITS` bits.
+
+    Raises
+    ------
+    ModelError
+        For a ratio that is too large.
+    """
+    try:
+        _, shift = numerics.quantize_multiplier(max(ratios), FACTOR_BITS)
+    except ValueError as error:
+        raise ModelError(f"{error} ({node}); quantize the model again") from error
+    return tuple(round(float(np.ldexp(ratio, shift))) for ratio in ratios), shift

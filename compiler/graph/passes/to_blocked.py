@@ -115,7 +115,11 @@ class _Blocking:
         return [self._as_blocked(a), self._as_blocked(b), self._define(factor, values)]
 
     def _as_blocked(self, name: str) -> str:
-        if name not in self._blocked:
+        if name not in self._blocked and self._graph.is_constant(name):
+            type_ = self._graph.types[name].with_layout(self._activations)
+            packed = self._activations.pack(self._graph.constant(name))
+            self._blocked[name] = self._define(name, packed, type_)
+        elif name not in self._blocked:
             output = self._builder.fresh_name(f"{name}.blocked")
             attrs = {"batch": self._activations.batch, "block": self._activations.block}
             self._blocked[name] = self._builder.add("pack", [name], attrs, output=output)

@@ -1,6 +1,6 @@
 """From an integer node of a blocked graph to its scheduled function, by operator."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -10,28 +10,21 @@ from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
-from daedal.compiler.graph.ops.integer_pooling import divisor_indices
 from daedal.compiler.graph.ops.matmul import correction
-from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.ops.registry import get_op, ints, whole
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.ops.accelerator.builders import Builder, bounds_of, pair
 from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv_shape import ConvShape
 from daedal.compiler.ops.accelerator.depthwise import schedule_depthwise
 from daedal.compiler.ops.accelerator.depthwise_shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.lower_stream import lower_stream_conv2d
 from daedal.compiler.ops.accelerator.matmul import schedule_matmul
-from daedal.compiler.ops.accelerator.vector import (
-    schedule_add,
-    schedule_pool,
-    schedule_requantize,
-)
+from daedal.compiler.ops.accelerator.vector_builders import VECTOR_BUILDERS
 from daedal.compiler.ops.conv2d import conv2d
 from daedal.compiler.ops.depthwise import depthwise_conv2d
-from daedal.compiler.ops.elementwise import add
 from daedal.compiler.ops.matmul import matmul
-from daedal.compiler.ops.pooling import avg_pool, max_pool
-from daedal.compiler.ops.requantize import Bounds, requantize
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
@@ -59,10 +52,11 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
         No tile of it fits the scratchpads, or the variant's array has both a batch and unequal
         blocks.
     """
-    names, build = _LOWERINGS[node.op]
-    tensors = dict(zip((*names, "y"), (*node.inputs, node.output), strict=True))
+    names = _parameter_names(node)
+    _, build = _BUILDERS[node.op]
+    tensors = dict(zip(names, (*node.inputs, node.output), strict=True))
     if isinstance(graph.types[node.inputs[0]].layout, RowStreamLayout):
-        schedule, views = lower_stream_conv2d(graph, node, variant, _bounds(node))
+        schedule, views = lower_stream_conv2d(graph, node, variant, bounds_of(node))
         return LoweredNode(node, schedule, tensors, views)
     layout = graph.types[node.inputs[1]].layout
     if isinstance(layout, DepthwiseLayout):
@@ -72,7 +66,7 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
     if groups > 1:
         build = partial(_conv2d, groups=groups)
     operands = []
-    for name, tensor in zip(names, node.inputs, strict=True):
+    for name, tensor in zip(names[:-1], node.inputs, strict=True):
         kind = graph.types[tensor]
         is_map = isinstance(kind.layout, ActivationLayout)
         shape = map_shape(kind, lanes, variant) if is_map else kind.physical_shape
@@ -119,18 +113,9 @@ def multiplications(graph: Graph, node: Node) -> int:
     return n * o * h * w * i * kh * kw
 
 
-def _bounds(node: Node) -> Bounds:
-    return Bounds(*(whole(node.attrs, name) for name in ("zero_point", "low", "high")))
-
-
-def _pair(node: Node, name: str) -> tuple[int, int]:
-    first, second = ints(node.attrs, name)
-    return first, second
-
-
 def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant, groups: int = 1) -> Schedule:
     x, w, params = operands
-    strides, dilations = _pair(node, "strides"), _pair(node, "dilations")
+    strides, dilations = pair(node, "strides"), pair(node, "dilations")
     pads, pad_value = ints(node.attrs, "pads"), whole(node.attrs, "pad_value")
     y = conv2d(
         x,
@@ -140,7 +125,7 @@ def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant, groups: int
         pads=pads,
         dilations=dilations,
         pad_value=pad_value,
-        bounds=_bounds(node),
+        bounds=bounds_of(node),
         groups=groups,
         accumulator=accumulator_dtype(variant),
     )
@@ -153,7 +138,7 @@ def _depthwise(
     operands: list[te.Tensor], node: Node, variant: Variant, *, kernel_width: int
 ) -> Schedule:
     x, w, params = operands
-    strides, dilations = _pair(node, "strides"), _pair(node, "dilations")
+    strides, dilations = pair(node, "strides"), pair(node, "dilations")
     top, left, *_ = pads = ints(node.attrs, "pads")
     y = depthwise_conv2d(
         x,
@@ -164,7 +149,7 @@ def _depthwise(
         pads=pads,
         dilations=dilations,
         pad_value=whole(node.attrs, "pad_value"),
-        bounds=_bounds(node),
+        bounds=bounds_of(node),
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func(operands, [y], node.output)
@@ -197,70 +182,28 @@ def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
         *operands,
         num_rows=num_rows,
         column=correction(whole(node.attrs, "zero_point_a")),
-        bounds=_bounds(node),
+        bounds=bounds_of(node),
         accumulator=accumulator_dtype(variant),
     )
     return schedule_matmul(te.create_prim_func(operands, [y], node.output), variant)
 
 
-def _add(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
-    y = add(
-        *operands,
-        multiplier_a=whole(node.attrs, "multiplier_a"),
-        multiplier_b=whole(node.attrs, "multiplier_b"),
-        bounds=_bounds(node),
-        accumulator=accumulator_dtype(variant),
-    )
-    return schedule_add(te.create_prim_func(operands, [y], node.output), variant)
-
-
-def _max_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
-    kernel, strides = _pair(node, "kernel"), _pair(node, "strides")
-    y = max_pool(
-        *operands,
-        kernel=kernel,
-        strides=strides,
-        pads=ints(node.attrs, "pads"),
-        pad_value=whole(node.attrs, "pad_value"),
-        bounds=_bounds(node),
-        accumulator=accumulator_dtype(variant),
-    )
-    func = te.create_prim_func(operands, [y], node.output)
-    return schedule_pool(func, kernel, strides, "max", variant)
-
-
-def _avg_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
-    kernel, strides = _pair(node, "kernel"), _pair(node, "strides")
-    y = avg_pool(
-        *operands,
-        kernel=kernel,
-        strides=strides,
-        pads=ints(node.attrs, "pads"),
-        pad_value=whole(node.attrs, "pad_value"),
-        rows=divisor_indices(node.attrs).tolist(),
-        bounds=_bounds(node),
-        accumulator=accumulator_dtype(variant),
-    )
-    func = te.create_prim_func(operands, [y], node.output)
-    return schedule_pool(func, kernel, strides, "add", variant)
-
-
-def _requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
-    y = requantize(*operands, bounds=_bounds(node), accumulator=accumulator_dtype(variant))
-    return schedule_requantize(te.create_prim_func(operands, [y], node.output), variant)
-
-
 _PRODUCTS = ("q_conv2d", "q_matmul")
 """Operators of the GEMM core: their inputs are vectors of its block_in channels."""
 
-_Builder = Callable[[list[te.Tensor], Node, Variant], Schedule]
-
-_LOWERINGS: dict[str, tuple[tuple[str, ...], _Builder]] = {
+_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
     "q_conv2d": (("x", "w", "params"), _conv2d),
     "q_matmul": (("a", "b", "factor", "params"), _matmul),
-    "q_add": (("a", "b", "params"), _add),
-    "q_max_pool": (("x", "params"), _max_pool),
-    "q_avg_pool": (("x", "params"), _avg_pool),
-    "q_requantize": (("x", "params"), _requantize),
+    **VECTOR_BUILDERS,
 }
 """Parameter names, as the tensor expressions call them, and the builder of each operator."""
+
+
+def _parameter_names(node: Node) -> tuple[str, ...]:
+    """Names of the function's parameters, the result last."""
+    names, _ = _BUILDERS[node.op]
+    if get_op(node.op).variadic:
+        first, *rest = names
+        count = len(node.inputs) - len(rest)
+        names = (*(f"{first}{number}" for number in range(count)), *rest)
+    return (*names, "y")

@@ -1,46 +1,101 @@
-"""The accelerator's schedules of operators that only the ALU computes: add, pooling, requantize.
+"""The accelerator's schedules of operators that only the ALU computes: elementwise, pooling, moves.
 
 Blocks of channels, rows and, where a row is too long, columns are tiled. Every stage lives in the
 accumulators; a parameter row serves all channels.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
-from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.vector_tile import (
+    Tile,
+    TileWork,
+    VectorTiles,
+    accumulation,
+)
 from daedal.compiler.schedule.handles import BlockRef
 from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.isa.errors import ScheduleError
-from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["schedule_add", "schedule_pool", "schedule_requantize"]
+__all__ = ["schedule_elementwise", "schedule_move", "schedule_pool", "tiled"]
 
-TILE_CYCLES = 64
-"""What a tile costs beyond its work, about: instructions, tokens, latencies that do not overlap."""
+_MAP_RANK = 7
+"""Dimensions of a blocked map."""
 
-Tile = tuple[int, int, int]
-"""Channel blocks, rows and columns of the output."""
+_STAGES = {
+    "total": "alu_add",
+    "product": "alu_mul",
+    "larger": "alu_max",
+    "smaller": "alu_min",
+    "positive": "alu_mul_immediate",
+    "negative": "alu_mul_immediate",
+    "scaled_a": "alu_mul_immediate",
+    "scaled_b": "alu_mul_immediate",
+    "centred": "alu_sub_immediate",
+    "centred_a": "alu_sub_immediate",
+    "centred_b": "alu_sub_immediate",
+    "wide": "load_widen",
+    "wide_a": "load_widen",
+    "wide_b": "load_widen",
+}
+"""Intrinsic of every stage of an elementwise operator, consumers first."""
+
+_OWN_ROWS = ("positive", "negative")
+"""Stages that cannot work in place: both read the same operand."""
 
 
-def schedule_add(func: PrimFunc, variant: Variant) -> Schedule:
-    """Schedule `daedal.compiler.ops.elementwise.add`: all four stages work in place."""
-    tile = _choose(func, variant, lambda c, h, w: 2 * c * h * w)
-    sch = _tiled(func, variant, tile, ("total", "scaled_a", "scaled_b", "wide_a", "wide_b"))
-    for name in ("wide_a", "wide_b"):
-        sch.tensorize(sch.get_loops(sch.get_block(name))[-7], "load_widen")
-    for name in ("scaled_a", "scaled_b"):
-        _tensorize_rows(sch, sch.get_block(name), "alu_mul_immediate")
-    _tensorize_rows(sch, sch.get_block("total"), "alu_add")
+def schedule_elementwise(func: PrimFunc, variant: Variant) -> Schedule:
+    """Schedule a function of `daedal.compiler.ops.elementwise`: the stages work in place."""
+    present = {site.block.name for site in collect(func.body)[0]}
+    stages = {name: intrin for name, intrin in _STAGES.items() if name in present}
+    operands = [buf.shape[2:4] for buf in func.inputs if len(buf.shape) == _MAP_RANK]
+    copies = sum(name in _OWN_ROWS for name in stages)
+
+    def work(tile: Tile) -> TileWork:
+        c, h, w = tile
+        loaded = [c * min(h, height) * min(w, width) for height, width in operands]
+        computed = c * h * w * (len(stages) - len(operands))
+        return TileWork(sum(loaded), (*loaded, *[c * h * w] * copies), computed)
+
+    tile = VectorTiles(func, variant, work).best()
+    sch = tiled(func, variant, tile, list(stages))
+    for name, intrin in stages.items():
+        block = sch.get_block(name)
+        if intrin == "load_widen":
+            sch.tensorize(sch.get_loops(block)[-_MAP_RANK], intrin)
+        else:
+            _tensorize_rows(sch, block, intrin)
     return sch
 
 
-def schedule_requantize(func: PrimFunc, variant: Variant) -> Schedule:
-    """Schedule `daedal.compiler.ops.requantize.requantize`."""
-    tile = _choose(func, variant, lambda c, h, w: c * h * w)
-    sch = _tiled(func, variant, tile, ("wide",))
-    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-7], "load_widen")
+def schedule_move(
+    func: PrimFunc,
+    variant: Variant,
+    *,
+    column_step: int = 1,
+    factors: tuple[int, int] = (1, 1),
+    blocks: int | None = None,
+) -> Schedule:
+    """Schedule a function that loads ``wide`` and requantizes it: those of
+    `daedal.compiler.ops.movement`, and `daedal.compiler.ops.requantize.requantize`.
+
+    Parameters
+    ----------
+    column_step : columns of ``wide`` from one of the result to the next.
+    factors : rows and columns of the result for one of ``wide``.
+    blocks : channel blocks of a tile; chosen where None.
+    """
+
+    def work(tile: Tile) -> TileWork:
+        c, h, w = tile
+        rows = c * (h // factors[0]) * ((w // factors[1] - 1) * column_step + 1)
+        return TileWork(rows, (rows,))
+
+    tile = VectorTiles(func, variant, work, grain=factors, blocks=blocks).best()
+    sch = tiled(func, variant, tile, ("wide",), factors)
+    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-_MAP_RANK], "load_widen")
     return sch
 
 
@@ -49,13 +104,16 @@ def schedule_pool(
 ) -> Schedule:
     """Schedule a function of `daedal.compiler.ops.pooling`; `reduction` is "add" or "max"."""
 
-    def rows(c: int, h: int, w: int) -> int:
+    def work(tile: Tile) -> TileWork:
+        c, h, w = tile
         height, width = (h - 1) * strides[0] + kernel[0], (w - 1) * strides[1] + kernel[1]
-        return c * (h * w + height * width)
+        steps = accumulation(kernel[0] * kernel[1], parts * c * h * w, variant)
+        wide = c * height * width
+        return TileWork(wide, (wide, c * h * w), -(-steps // parts))
 
-    tile = _choose(func, variant, rows)
-    sch = _tiled(func, variant, tile, ("acc", "wide"))
-    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-7], "load_widen")
+    parts = func.outputs[0].shape[4]
+    sch = tiled(func, variant, VectorTiles(func, variant, work).best(), ("acc", "wide"))
+    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-_MAP_RANK], "load_widen")
     acc = sch.get_block("acc")
     *_, b, o, kh, kw = sch.get_loops(acc)
     sch.reorder(kh, kw, b, o)
@@ -63,41 +121,18 @@ def schedule_pool(
     return sch
 
 
-def _choose(func: PrimFunc, variant: Variant, acc_rows: Callable[[int, int, int], int]) -> Tile:
-    """The tile with the fewest estimated cycles, of those that fit twice (or once, if none does).
+def tiled(
+    func: PrimFunc,
+    variant: Variant,
+    tile: Tile,
+    stages: Sequence[str],
+    factors: tuple[int, int] = (1, 1),
+) -> Schedule:
+    """Tile the output, and compute each tile's `stages` (consumers first) in the accumulators.
 
-    Few tiles load fewer rows twice; many tiles overlap loading, computing and storing.
+    Where the result repeats rows or columns `factors` times, its loops are split by them, so that
+    the rows that are read follow one loop each.
     """
-    batches, channels, height, width, parts, _, _ = func.outputs[0].shape
-
-    def cycles(tile: Tile) -> int:
-        c, h, w = tile
-        count = batches * -(-channels // c) * -(-height // h) * -(-width // w)
-        return (count + 2) * parts * acc_rows(c, h, w) + TILE_CYCLES * count
-
-    for share in (2, 1):
-        capacity = Capacity(variant, share)
-        fitting = [
-            (c, h, w)
-            for c in tile_sizes(channels)
-            for h, w in _maps(height, width)
-            if parts * acc_rows(c, h, w) <= capacity.acc and parts * c * h * w <= capacity.out
-        ]
-        if fitting:
-            return min(fitting, key=cycles)
-    pad = scratchpad(variant, Memory.ACC)
-    raise ScheduleError(
-        f"a window of {func.name!r} must fit scratchpad 'acc' of {variant.memory.acc_bytes} bytes, "
-        f"and takes {parts * acc_rows(1, 1, 1) * pad.row_bytes}; use a variant with a larger one"
-    )
-
-
-def _maps(height: int, width: int) -> list[tuple[int, int]]:
-    return [(h, width) for h in tile_sizes(height)] + [(1, w) for w in tile_sizes(width)[1:]]
-
-
-def _tiled(func: PrimFunc, variant: Variant, tile: Tile, stages: Sequence[str]) -> Schedule:
-    """Tile the output, and compute each tile's `stages` (consumers first) in the accumulators."""
     sch = Schedule(func, accelerator_intrinsics(variant))
     y = sch.get_block("y")
     store = sch.cache_write(y, 0, "out")
@@ -113,6 +148,10 @@ def _tiled(func: PrimFunc, variant: Variant, tile: Tile, stages: Sequence[str]) 
     params = sch.cache_read(y, "params", "par")
     sch.tensorize(sch.get_loops(params)[-3], "load")
     sch.tensorize(sch.get_loops(store)[-6], "store")
+    _, h, w, _, _, _ = sch.get_loops(y)[-6:]
+    for loop, factor in zip((h, w), factors, strict=True):
+        if factor > 1:
+            sch.split(loop, [None, factor])
     _tensorize_rows(sch, y, "requantize")
     return sch
 

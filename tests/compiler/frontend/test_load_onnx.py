@@ -269,8 +269,8 @@ def test_refuses_other_element_types() -> None:
     ("maker", "message"),
     [
         (
-            single("MaxPool", (1, 1, 4, 4), kernel_shape=[2, 2], ceil_mode=1),
-            "attribute ceil_mode must be 0, not 1 (node 'y/MaxPool', operator MaxPool); "
+            single("MaxPool", (1, 1, 4, 4), kernel_shape=[2, 2], storage_order=1),
+            "attribute storage_order must be 0, not 1 (node 'y/MaxPool', operator MaxPool); "
             "export the model without it",
         ),
         (
@@ -293,7 +293,7 @@ def test_refuses_other_element_types() -> None:
             "a tensor must have at most 268435456 elements, not [32768, 32768]; use smaller inputs",
         ),
     ],
-    ids=["ceil_mode", "dilations", "rank", "pads", "size"],
+    ids=["storage_order", "dilations", "rank", "pads", "size"],
 )
 def test_refuses_what_it_cannot_represent(maker: QdqModel, message: str) -> None:
     assert refused(maker) == message

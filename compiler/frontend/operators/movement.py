@@ -1,0 +1,104 @@
+"""Slice, Pad and Concat."""
+
+import numpy as np
+
+from daedal.compiler.frontend.context import ImportContext
+from daedal.compiler.frontend.node import OnnxNode
+
+__all__ = ["import_concat", "import_pad", "import_slice"]
+
+
+def import_slice(context: ImportContext, node: OnnxNode) -> None:
+    """Slice-1 (ranges as attributes) to -13 (as constant operands); steps must be positive."""
+    x = context.operand_type(node, 0)
+    starts, ends, axes, steps = _slice_ranges(context, node)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise node.refuse("starts, ends, axes and steps must be as many", "repair the model")
+    ranges = {axis: (0, extent, 1) for axis, extent in enumerate(x.shape)}
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if not -x.rank <= axis < x.rank:
+            raise node.refuse(
+                f"axes must lie in {x.rank} dimensions, not {axis}", "repair the model"
+            )
+        if step < 1:
+            raise node.refuse(f"steps must be positive, not {step}", "reverse the data before")
+        first, last, _ = slice(start, end).indices(x.shape[axis])
+        ranges[axis % x.rank] = (first, max(first, last), step)
+    begins, stops, strides = zip(*ranges.values(), strict=True)
+    operand = context.operand(node, 0)
+    context.emit(node, "slice", [operand], begins=begins, ends=stops, steps=strides)
+
+
+def _slice_ranges(
+    context: ImportContext, node: OnnxNode
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Starts, ends, axes and steps.
+
+    Source: ONNX Slice-1 and Slice-10.
+    """
+    if context.opset < 10:
+        starts, ends = node.integers("starts", None), node.integers("ends", None)
+        if starts is None or ends is None:
+            raise node.refuse("starts and ends must be given", "repair the model")
+        axes = node.integers("axes", tuple(range(len(starts))))
+        assert axes is not None
+        return starts, ends, axes, (1,) * len(starts)
+    starts, ends = (_whole_numbers(context, node, index) for index in (1, 2))
+    axes, steps = tuple(range(len(starts))), (1,) * len(starts)
+    if node.input(3) is not None:
+        axes = _whole_numbers(context, node, 3)
+    if node.input(4) is not None:
+        steps = _whole_numbers(context, node, 4)
+    return starts, ends, axes, steps
+
+
+def import_pad(context: ImportContext, node: OnnxNode) -> None:
+    """Pad-2 (pads as attributes) to -21 (as constant operands), mode constant, none negative."""
+    x = context.operand_type(node, 0)
+    node.expect(mode="constant")
+    given, value = _pad_values(context, node)
+    axes = tuple(range(x.rank))
+    if node.input(3) is not None:
+        axes = _whole_numbers(context, node, 3)
+    if len(given) != 2 * len(axes) or any(not -x.rank <= axis < x.rank for axis in axes):
+        raise node.refuse(
+            f"pads must be two for each of {len(axes)} axes, not {list(given)}", "repair the model"
+        )
+    pads = [0] * (2 * x.rank)
+    for index, axis in enumerate(axes):
+        pads[axis % x.rank] = given[index]
+        pads[x.rank + axis % x.rank] = given[len(axes) + index]
+    if min(pads, default=0) < 0:
+        raise node.refuse(f"pads must not be negative, not {pads}", "use Slice to crop")
+    operands = [context.operand(node, 0), *([] if value is None else [value])]
+    context.emit(node, "pad", operands, pads=tuple(pads))
+
+
+def _pad_values(context: ImportContext, node: OnnxNode) -> tuple[tuple[int, ...], str | None]:
+    """The pads as given, and the tensor of the value, None for 0.
+
+    Source: ONNX Pad-2 and Pad-11.
+    """
+    if context.opset < 11:
+        given = node.integers("pads", None)
+        if given is None:
+            raise node.refuse("pads must be given", "repair the model")
+        real = np.array(node.real("value", 0.0), context.operand_type(node, 0).dtype)
+        return given, context.add_constant(f"{node.outputs[0]}.value", real) if real else None
+    value = None if node.input(2) is None else context.operand(node, 2)
+    return _whole_numbers(context, node, 1), value
+
+
+def import_concat(context: ImportContext, node: OnnxNode) -> None:
+    """Concat-4 to -13."""
+    rank = context.operand_type(node, 0).rank
+    axis = node.integer("axis", 1)
+    if not -rank <= axis < rank:
+        raise node.refuse(f"axis must lie in {rank} dimensions, not {axis}", "repair the model")
+    operands = [context.operand(node, index) for index in range(len(node.inputs))]
+    context.emit(node, "concat", operands, axis=axis % rank)
+
+
+def _whole_numbers(context: ImportContext, node: OnnxNode, index: int) -> tuple[int, ...]:
+    """Values of a constant operand."""
+    return tuple(int(value) for value in context.required_constant(node, index).reshape(-1))

@@ -1,0 +1,50 @@
+"""ReduceMean and ReduceMax over height and width: pools whose kernel spans them."""
+
+from daedal.compiler.frontend.context import ImportContext
+from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.graph.graph import AttrValue
+
+__all__ = ["import_reduce_max", "import_reduce_mean"]
+
+
+def import_reduce_mean(context: ImportContext, node: OnnxNode) -> None:
+    """ReduceMean-1 to -18 of a map, over height, width or both."""
+    _import(context, node, "avg_pool", {"counted_pads": (0, 0, 0, 0)})
+
+
+def import_reduce_max(context: ImportContext, node: OnnxNode) -> None:
+    """ReduceMax-1 to -20 of a map, over height, width or both."""
+    _import(context, node, "max_pool", {})
+
+
+def _import(context: ImportContext, node: OnnxNode, op: str, extra: dict[str, AttrValue]) -> None:
+    x = context.operand_type(node, 0)
+    axes = _axes(context, node)
+    resolved = sorted({axis % x.rank for axis in axes if -x.rank <= axis < x.rank})
+    if x.rank != 4 or len(resolved) != len(axes) or not set(resolved) <= {2, 3} or not resolved:
+        raise node.refuse(
+            "a reduction must be over height, width or both of a map, not axes "
+            f"{list(axes)} of {x}",
+            "reduce channels on the host",
+        )
+    kernel = tuple(x.shape[axis] if axis in resolved else 1 for axis in (2, 3))
+    keeps = node.integer("keepdims", 1)
+    node.integer("noop_with_empty_axes", 0)
+    attrs: dict[str, AttrValue] = {"kernel": kernel, "strides": (1, 1), "pads": (0, 0, 0, 0)}
+    attrs.update(extra)
+    if keeps:
+        context.emit(node, op, [context.operand(node, 0)], **attrs)
+        return
+    pooled = context.builder.fresh_name(f"{node.outputs[0]}.map")
+    operand = context.operand(node, 0)
+    context.builder.add(op, [operand], attrs, output=pooled, name=node.name)
+    shape = tuple(extent for axis, extent in enumerate(x.shape) if axis not in resolved)
+    context.emit(node, "reshape", [pooled], shape=shape)
+
+
+def _axes(context: ImportContext, node: OnnxNode) -> tuple[int, ...]:
+    """Axes from the attribute, or since opset 18 from the operand; none means all."""
+    given = node.integers("axes", None)
+    if given is None and node.input(1) is not None:
+        given = tuple(int(axis) for axis in context.required_constant(node, 1).reshape(-1))
+    return tuple(range(context.operand_type(node, 0).rank)) if given is None else given

@@ -1,0 +1,164 @@
+"""The lowering rules of `lower_qdq` for elementwise operators."""
+
+import numpy as np
+
+from daedal.compiler.graph.graph import Array, Node
+from daedal.compiler.graph.passes.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.requantization import (
+    Quantization,
+    QuantizedTensor,
+    shared_factors,
+)
+
+__all__ = ["lower_add", "lower_dequantize", "lower_leaky_relu", "lower_mul", "lower_sub"]
+
+
+def lower_dequantize(
+    context: LoweringContext, node: Node, q: Quantization, output: str
+) -> str | None:
+    """A change of scale; nothing where scale and zero point stay and the bounds are open.
+
+    Then ``quantize(dequantize(v))`` is `v` for each of the 256 values: the error of two float32
+    roundings is far below half a step.
+    """
+    x = context.view(node.output)
+    if x is None:
+        return None
+    same = (x.scale, x.zero_point) == (q.scale, q.zero_point)
+    if same and (q.low, q.high) == (-128, 127):
+        return x.name
+    params, finish = context.rescale(node, output, x, q)
+    return context.builder.add("q_requantize", [x.name, params], finish.attrs, output=output)
+
+
+def lower_add(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+    """Both operands to one fixed-point scale, one rounding."""
+    return _lower_sum(context, node, q, output, (1, 1))
+
+
+def lower_sub(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+    """An addition whose second factor is negative."""
+    return _lower_sum(context, node, q, output, (1, -1))
+
+
+def _lower_sum(
+    context: LoweringContext, node: Node, q: Quantization, output: str, signs: tuple[int, int]
+) -> str | None:
+    """The larger factor keeps all its bits, the other shares its shift; zero points fold into the
+    bias.
+    """
+    found = _operands(context, node)
+    if found is None:
+        return None
+    a, b, swapped = found
+    sign_a, sign_b = reversed(signs) if swapped else signs
+    (factor_a, factor_b), shift = shared_factors(node, (a.scale / q.scale, b.scale / q.scale))
+    factor_a, factor_b = sign_a * factor_a, sign_b * factor_b
+    bias = -(factor_a * a.zero_point + factor_b * b.zero_point)
+    params = context.define_params(output, np.array([[bias, 1, shift]], dtype=np.int64))
+    attrs = {"multiplier_a": factor_a, "multiplier_b": factor_b, **q.attrs}
+    return context.builder.add(
+        "q_add", [a.name, b.name, params], attrs, output=output, name=node.name
+    )
+
+
+def lower_mul(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+    """Product of the integers less their zero points; the three scales make one factor."""
+    found = _operands(context, node)
+    if found is None:
+        return None
+    a, b, _ = found
+    ratios = np.array([a.scale * b.scale / q.scale])
+    params = context.params(node, output, np.zeros(1, dtype=np.int64), ratios)
+    attrs = {"zero_point_a": a.zero_point, "zero_point_b": b.zero_point, **q.attrs}
+    return context.builder.add(
+        "q_mul", [a.name, b.name, params], attrs, output=output, name=node.name
+    )
+
+
+def lower_leaky_relu(
+    context: LoweringContext, node: Node, q: Quantization, output: str
+) -> str | None:
+    """Two factors to one fixed-point scale: that of positive values, and that of negative ones."""
+    x = context.resolve(node.inputs[0])
+    if x is None:
+        return None
+    slope = node.attrs["slope"]
+    assert isinstance(slope, float)
+    ratio = x.scale / q.scale
+    (positive, negative), shift = shared_factors(node, (ratio, ratio * abs(slope)))
+    params = context.define_params(output, np.array([[0, 1, shift]], dtype=np.int64))
+    attrs = {
+        "zero_point_x": x.zero_point,
+        "multiplier_positive": positive,
+        "multiplier_negative": negative if slope >= 0 else -negative,
+        **q.attrs,
+    }
+    return context.builder.add(
+        "q_leaky_relu", [x.name, params], attrs, output=output, name=node.name
+    )
+
+
+def _operands(
+    context: LoweringContext, node: Node
+) -> tuple[QuantizedTensor, QuantizedTensor, bool] | None:
+    """Both operands of `node`, the one of the result's shape first, and whether they changed
+    places. None where one is not quantized, or where neither has that shape."""
+    shape = context.graph.types[node.output].shape
+    first, second = (_operand(context, name, shape) for name in node.inputs)
+    if first is None or second is None:
+        return None
+    swapped = context.builder.types[first.name].shape != shape
+    if swapped:
+        first, second = second, first
+    return (first, second, swapped) if _broadcasts(context, first, second, shape) else None
+
+
+def _broadcasts(
+    context: LoweringContext, a: QuantizedTensor, b: QuantizedTensor, shape: tuple[int, ...]
+) -> bool:
+    """Whether `a` has the result's `shape`, and `b` that or 1 in the dimensions of the map."""
+    other = context.builder.types[b.name].shape
+    return (
+        context.builder.types[a.name].shape == shape
+        and len(other) == len(shape)
+        and other[:2] == shape[:2]
+        and all(have in (1, want) for have, want in zip(other, shape, strict=True))
+    )
+
+
+def _operand(
+    context: LoweringContext, tensor: str, shape: tuple[int, ...]
+) -> QuantizedTensor | None:
+    """The int8 tensor behind an operand; a constant is repeated over images and channels."""
+    x = context.resolve(tensor)
+    if x is not None:
+        return x
+    found = _constant(context, tensor)
+    if found is None:
+        return None
+    values, q = found
+    values = values.reshape((1,) * (len(shape) - values.ndim) + values.shape)
+    values = np.broadcast_to(values, shape[:2] + values.shape[2:])
+    name = context.builder.constant(context.builder.fresh_name(f"{tensor}.int8"), values)
+    return QuantizedTensor(name, q.scale, q.zero_point)
+
+
+def _constant(context: LoweringContext, tensor: str) -> tuple[Array, Quantization] | None:
+    """A constant as int8 values and their quantization: one that was quantized, or one number."""
+    graph = context.graph
+    if graph.is_constant(tensor) and graph.constant(tensor).size == 1:
+        # One number is exactly its sign times a scale.
+        value = graph.constant(tensor).astype(np.float64)
+        scale = abs(float(value.reshape(()))) or 1.0
+        return np.sign(value).astype(np.int8), Quantization(scale, 0)
+    producer = graph.producers.get(tensor)
+    if producer is None or producer.op != "dequantize" or not graph.is_constant(producer.inputs[0]):
+        return None
+    values, scale_array, zero_point = (graph.constant(name) for name in producer.inputs)
+    if scale_array.size != 1 or values.dtype.name not in ("int8", "uint8"):
+        return None
+    offset = 128 if values.dtype.name == "uint8" else 0
+    integers = (values.astype(np.int16) - offset).astype(np.int8)
+    zero = int(zero_point.reshape(())) - offset
+    return integers, Quantization(float(scale_array.reshape(())), zero)

@@ -1,0 +1,131 @@
+"""What the lowering rules of `lower_qdq` share: the graphs, parameters, and how to recurse.
+
+A rule computes a float tensor, quantized as asked, by integer operators, and returns the name of
+the result; None means that the tensor cannot be computed from integers.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.passes.requantization import (
+    Quantization,
+    QuantizedTensor,
+    make_params,
+)
+
+__all__ = ["IDENTITY", "LoweringContext", "Rule"]
+
+IDENTITY = np.array([[0, 1, 0]], dtype=np.int64)
+"""Parameters of a REQUANTIZE that only applies its bounds."""
+
+_ON_GRID = ("max_pool", "relu", "reshape", "resize", "slice", "transpose")
+"""Operators whose result holds only values of their operand (or a real 0, which every
+quantization has)."""
+
+
+@dataclass
+class LoweringContext:
+    """What the rules work with.
+
+    Parameters
+    ----------
+    graph : the graph that is lowered.
+    builder : the one that is built.
+    multiplier_bits, accumulator_bits : widths of the variant.
+    view : the int8 tensor behind a float tensor that is a dequantize, else None.
+    rules : the rule of each float operator.
+    resolved : int8 tensors found for float tensors so far.
+    """
+
+    graph: Graph
+    builder: GraphBuilder
+    multiplier_bits: int
+    accumulator_bits: int
+    view: Callable[[str], QuantizedTensor | None]
+    rules: Mapping[str, "Rule"]
+    resolved: dict[str, QuantizedTensor | None] = field(default_factory=dict)
+
+    def params(self, node: Node, output: str, biases: Array, ratios: Array) -> str:
+        """Define the parameter constant of an integer operator."""
+        values = make_params(node, biases, ratios, self.multiplier_bits, self.accumulator_bits)
+        return self.define_params(output, values)
+
+    def define_params(self, output: str, rows: Array) -> str:
+        """Define a parameter constant from its rows of [bias, multiplier, shift]."""
+        return self.builder.constant(self.builder.fresh_name(f"{output}.params"), rows)
+
+    def rescale(
+        self, node: Node, output: str, x: QuantizedTensor, q: Quantization
+    ) -> tuple[str, Quantization]:
+        """Parameters that take `x` itself to the scale of `q`, and what finishes the result.
+
+        Where scale and zero point stay, only the bounds of `q` are applied.
+        """
+        if (x.scale, x.zero_point) == (q.scale, q.zero_point):
+            return self.define_params(output, IDENTITY), Quantization(q.scale, 0, q.low, q.high)
+        biases, ratios = np.array([-x.zero_point]), np.array([x.scale / q.scale])
+        return self.params(node, output, biases, ratios), q
+
+    def lower(self, tensor: str, q: Quantization, output: str) -> str | None:
+        """Compute the float `tensor`, quantized as `q`, as the int8 tensor `output`.
+
+        ReLU and Clip become bounds; moves of elements and maximum pools commute with the
+        quantization, which is monotone and elementwise, so they are applied to its result.
+        """
+        node = self.graph.producers.get(tensor)
+        while node is not None and node.op in ("relu", "clip"):
+            low, high = _bounds(node)
+            q = q.bounded(low, high)
+            tensor = node.inputs[0]
+            node = self.graph.producers.get(tensor)
+        if node is None or node.op not in self.rules:
+            return None
+        return self.rules[node.op](self, node, q, output)
+
+    def resolve(self, tensor: str) -> QuantizedTensor | None:
+        """The int8 tensor whose dequantization is `tensor`.
+
+        Operators of `_ON_GRID` keep a dequantized tensor on its grid, so they are computed on the
+        integers exactly.
+        """
+        if tensor not in self.resolved:
+            self.resolved[tensor] = self.view(tensor) or self._resolve_on_grid(tensor)
+        return self.resolved[tensor]
+
+    def source(self, tensor: str, q: Quantization) -> QuantizedTensor | None:
+        """The int8 tensor that an operator which only selects elements of `tensor` reads.
+
+        It is the one behind `tensor`, or else `tensor` quantized as the result will be.
+        """
+        x = self.resolve(tensor)
+        if x is not None:
+            return x
+        unbounded = Quantization(q.scale, q.zero_point)
+        name = self.lower(tensor, unbounded, self.builder.fresh_name(f"{tensor}.int8"))
+        return None if name is None else QuantizedTensor(name, q.scale, q.zero_point)
+
+    def _resolve_on_grid(self, tensor: str) -> QuantizedTensor | None:
+        node = self.graph.producers.get(tensor)
+        if node is None or node.op not in _ON_GRID:
+            return None
+        x = self.resolve(node.inputs[0])
+        if x is None:
+            return None
+        output = self.builder.fresh_name(f"{tensor}.int8")
+        name = self.lower(tensor, Quantization(x.scale, x.zero_point), output)
+        return None if name is None else QuantizedTensor(name, x.scale, x.zero_point)
+
+
+Rule = Callable[[LoweringContext, Node, Quantization, str], str | None]
+
+
+def _bounds(node: Node) -> tuple[float, float]:
+    if node.op == "relu":
+        return 0.0, float("inf")
+    low, high = node.attrs["low"], node.attrs["high"]
+    assert isinstance(low, float) and isinstance(high, float)
+    return low, high

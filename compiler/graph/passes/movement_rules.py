@@ -1,0 +1,199 @@
+"""The lowering rules of `lower_qdq` for operators that move elements.
+
+They commute with the quantization, which is elementwise: the integers are moved. Tensors of fewer
+than four dimensions become maps by trailing dimensions of 1.
+"""
+
+import numpy as np
+
+from daedal.compiler.graph.graph import AttrValue, Node
+from daedal.compiler.graph.passes.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.quantized_weights import real_constant
+from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
+from daedal.isa import numerics
+
+__all__ = ["lower_concat", "lower_moved", "lower_pad", "lower_resize", "lower_slice"]
+
+_MAP_RANK = 4
+
+
+def lower_moved(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+    """Reshape and transpose: quantize first, then move."""
+    inner = context.builder.fresh_name(f"{node.inputs[0]}.int8")
+    name = context.lower(node.inputs[0], q, inner)
+    if name is None:
+        return None
+    return context.builder.add(node.op, [name], node.attrs, output=output, name=node.name)
+
+
+def lower_slice(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+    """A part of the integers; images must stay."""
+    x_type = context.graph.types[node.inputs[0]]
+    begins, ends, steps = (_values(node, name) for name in ("begins", "ends", "steps"))
+    if x_type.rank > _MAP_RANK or (begins[0], ends[0], steps[0]) != (0, x_type.shape[0], 1):
+        return None
+    x = context.source(node.inputs[0], q)
+    if x is None:
+        return None
+    params, finish = context.rescale(node, output, x, q)
+    fill = _MAP_RANK - x_type.rank
+    attrs: dict[str, AttrValue] = {
+        "begins": begins + (0,) * fill,
+        "ends": ends + (1,) * fill,
+        "steps": steps + (1,) * fill,
+        **finish.attrs,
+    }
+    return _on_map(context, node, "q_slice", [x], params, attrs, output)
+
+
+def lower_pad(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+    """Integers around the integers; where the value is not on the operand's grid, the operand is
+    brought to the result's first. Images must stay."""
+    x_type = context.graph.types[node.inputs[0]]
+    pads = _values(node, "pads")
+    before, after = pads[: x_type.rank], pads[x_type.rank :]
+    if x_type.rank > _MAP_RANK or before[0] or after[0]:
+        return None
+    value = 0.0
+    if len(node.inputs) == 2:
+        value = float(real_constant(context.graph, node, node.inputs[1], "pad value").reshape(()))
+    x = context.source(node.inputs[0], q)
+    if x is not None and (x.scale, x.zero_point) != (q.scale, q.zero_point):
+        steps = value / x.scale
+        if abs(steps - round(steps)) > _GRID or not -128 <= round(steps) + x.zero_point <= 127:
+            inner = context.builder.fresh_name(f"{node.inputs[0]}.int8")
+            name = context.lower(node.inputs[0], Quantization(q.scale, q.zero_point), inner)
+            x = None if name is None else QuantizedTensor(name, q.scale, q.zero_point)
+    if x is None:
+        return None
+    params, finish = context.rescale(node, output, x, q)
+    fill = (0,) * (_MAP_RANK - x_type.rank)
+    attrs: dict[str, AttrValue] = {
+        "pads": before + fill + after + fill,
+        "pad_value": int(numerics.quantize(value, x.scale, x.zero_point, np.int8)),
+        **finish.attrs,
+    }
+    return _on_map(context, node, "q_pad", [x], params, attrs, output)
+
+
+_GRID = 1e-6
+"""How far from a whole number of steps a pad value may lie: float32 holds no more."""
+
+
+def lower_resize(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+    """Repeated integers; images and channels must stay."""
+    factors = _values(node, "factors")
+    if len(factors) > _MAP_RANK or any(factor != 1 for factor in factors[:2]):
+        return None
+    x = context.source(node.inputs[0], q)
+    if x is None:
+        return None
+    params, finish = context.rescale(node, output, x, q)
+    attrs: dict[str, AttrValue] = {
+        "factors": factors + (1,) * (_MAP_RANK - len(factors)),
+        **finish.attrs,
+    }
+    return _on_map(context, node, "q_resize", [x], params, attrs, output)
+
+
+def lower_concat(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+    """Each operand to the scale of the result; images must stay."""
+    axis = node.attrs["axis"]
+    assert isinstance(axis, int)
+    if len(context.graph.types[node.output].shape) > _MAP_RANK or axis == 0:
+        return None
+    found = [context.source(name, q) for name in node.inputs]
+    operands = [x for x in found if x is not None]
+    if len(operands) < len(found):
+        return None
+    if axis > 1:
+        return _lower_concat_in_map(context, node, operands, q, output)
+    params = _rescales(context, node, operands, q, output)
+    channels = tuple(context.graph.types[name].shape[1] for name in node.inputs)
+    attrs: dict[str, AttrValue] = {"channels": channels, **q.attrs}
+    return _on_map(context, node, "q_concat", operands, params, attrs, output)
+
+
+def _lower_concat_in_map(
+    context: LoweringContext,
+    node: Node,
+    operands: list[QuantizedTensor],
+    q: Quantization,
+    output: str,
+) -> str:
+    """Operands side by side in height or width: each is padded to the size of the result with real
+    zeros, and they are added."""
+    shape = context.graph.types[node.output].shape
+    axis = node.attrs["axis"]
+    assert isinstance(axis, int)
+    open_end = Quantization(q.scale, q.zero_point)
+    begin, total = 0, ""
+    for number, x in enumerate(operands):
+        extent = context.builder.types[x.name].shape[axis]
+        pads = [0] * (2 * _MAP_RANK)
+        pads[axis], pads[_MAP_RANK + axis] = begin, shape[axis] - begin - extent
+        begin += extent
+        name = context.builder.fresh_name(f"{output}.part")
+        params = _rescales(context, node, [x], q, name)
+        attrs: dict[str, AttrValue] = {"pads": tuple(pads), "pad_value": x.zero_point}
+        part = _on_map(context, node, "q_pad", [x], params, {**attrs, **open_end.attrs}, name)
+        if not number:
+            total = part
+            continue
+        last = number == len(operands) - 1
+        name = output if last else context.builder.fresh_name(f"{output}.sum")
+        params = context.define_params(name, np.array([[-2 * q.zero_point, 1, 0]], dtype=np.int64))
+        ends = q if last else open_end
+        factors: dict[str, AttrValue] = {"multiplier_a": 1, "multiplier_b": 1, **ends.attrs}
+        total = context.builder.add(
+            "q_add", [total, part, params], factors, output=name, name=node.name
+        )
+    return total
+
+
+def _rescales(
+    context: LoweringContext,
+    node: Node,
+    operands: list[QuantizedTensor],
+    q: Quantization,
+    output: str,
+) -> str:
+    """One row of parameters for each operand, to the scale of `q`."""
+    biases = np.array([-x.zero_point for x in operands])
+    return context.params(node, output, biases, np.array([x.scale / q.scale for x in operands]))
+
+
+def _values(node: Node, name: str) -> tuple[int, ...]:
+    values = node.attrs[name]
+    assert isinstance(values, tuple)
+    return values
+
+
+def _on_map(
+    context: LoweringContext,
+    node: Node,
+    op: str,
+    operands: list[QuantizedTensor],
+    params: str,
+    attrs: dict[str, AttrValue],
+    output: str,
+) -> str:
+    """Add an operator on maps, between reshapes where its tensors have fewer dimensions.
+
+    It keeps the name `output` unless an output of the graph needs that.
+    """
+    builder = context.builder
+    shape = context.graph.types[node.output].shape
+    if len(shape) == _MAP_RANK:
+        names = [x.name for x in operands]
+        return builder.add(op, [*names, params], attrs, output=output, name=node.name)
+    maps = []
+    for x in operands:
+        wide = builder.types[x.name].shape + (1,) * (_MAP_RANK - len(shape))
+        lifted = builder.fresh_name(f"{x.name}.map")
+        maps.append(builder.add("reshape", [x.name], {"shape": wide}, output=lifted))
+    inner, outer = output, builder.fresh_name(f"{output}.flat")
+    if output in context.graph.outputs:
+        inner, outer = builder.fresh_name(f"{output}.map"), output
+    builder.add(op, [*maps, params], attrs, output=inner, name=node.name)
+    return builder.add("reshape", [inner], {"shape": shape}, output=outer)

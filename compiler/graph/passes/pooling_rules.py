@@ -1,0 +1,55 @@
+"""The lowering rules of `lower_qdq` for pooling."""
+
+import numpy as np
+
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.pooling import window_counts
+from daedal.compiler.graph.passes.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.requantization import Quantization
+
+__all__ = ["lower_avg_pool", "lower_max_pool"]
+
+_MINIMUM = -128
+"""Pad value of a maximum pool: no element is smaller."""
+
+
+def lower_max_pool(
+    context: LoweringContext, node: Node, q: Quantization, output: str
+) -> str | None:
+    """Maximum of the integers, then the change of scale."""
+    x = context.source(node.inputs[0], q)
+    if x is None:
+        return None
+    params, finish = context.rescale(node, output, x, q)
+    attrs = {**node.attrs, "pad_value": _MINIMUM, **finish.attrs}
+    return context.builder.add("q_max_pool", [x.name, params], attrs, output=output, name=node.name)
+
+
+def lower_avg_pool(
+    context: LoweringContext, node: Node, q: Quantization, output: str
+) -> str | None:
+    """Sum of the integers; 1/n goes into the multiplier, one per number n of counted elements.
+
+    Padding is the zero point, a real 0, so one bias serves every window.
+    """
+    x = context.resolve(node.inputs[0])
+    if x is None:
+        return None
+    kernel = node.attrs["kernel"]
+    assert isinstance(kernel, tuple)
+    rows, columns = window_counts(context.graph.types[node.inputs[0]], node.attrs)
+    divisors = tuple(sorted({row * column for row in set(rows) for column in set(columns)}))
+    biases = np.full(len(divisors), -kernel[0] * kernel[1] * x.zero_point)
+    ratios = x.scale / q.scale / np.array(divisors, dtype=np.float64)
+    params = context.params(node, output, biases, ratios)
+    attrs = {
+        "kernel": kernel,
+        "strides": node.attrs["strides"],
+        "pads": node.attrs["pads"],
+        "pad_value": x.zero_point,
+        "counts_h": rows,
+        "counts_w": columns,
+        "divisors": divisors,
+        **q.attrs,
+    }
+    return context.builder.add("q_avg_pool", [x.name, params], attrs, output=output, name=node.name)

@@ -1,0 +1,26 @@
+"""What the builders of integer operators share: their type, and attributes of the node."""
+
+from collections.abc import Callable
+
+from daedal.compiler import te
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.ops.requantize import Bounds
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.isa.variant import Variant
+
+__all__ = ["Builder", "bounds_of", "pair"]
+
+Builder = Callable[[list[te.Tensor], Node, Variant], Schedule]
+"""From the operands as placeholders, and the node they belong to, to the scheduled function."""
+
+
+def bounds_of(node: Node) -> Bounds:
+    """Zero point and bounds that finish the node's result."""
+    return Bounds(*(whole(node.attrs, name) for name in ("zero_point", "low", "high")))
+
+
+def pair(node: Node, name: str) -> tuple[int, int]:
+    """An attribute of two numbers."""
+    first, second = ints(node.attrs, name)
+    return first, second

@@ -1,0 +1,181 @@
+"""Importing slices, pads, joins, resizes and reductions in every form ONNX has had."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.compiler.frontend.test_load_onnx import (
+    check_against_onnxruntime,
+    refusal,
+    single,
+)
+from tests.compiler.graph.qdq_models import Array, QdqModel
+
+
+def with_constants(
+    op_type: str, shape: tuple[int, ...], *operands: Array | None, opset: int = 13, **attrs: object
+) -> QdqModel:
+    """A model of one operator over input ``x`` and constants; None leaves an operand out."""
+    maker = QdqModel(opset)
+    x = maker.input("x", shape)
+    names = ["" if value is None else maker.constant(value) for value in operands]
+    maker.op(op_type, x, *names, output="y", **attrs)
+    return maker
+
+
+def whole(*values: int) -> Array:
+    return np.array(values, dtype=np.int64)
+
+
+def real(*values: float) -> Array:
+    return np.array(values, dtype=np.float32)
+
+
+def nearest(shape: tuple[int, ...], scales: Array | None, sizes: Array | None = None) -> QdqModel:
+    operands = [scales] if sizes is None else [None, sizes]
+    return with_constants("Resize", shape, None, *operands, mode="nearest")
+
+
+@pytest.mark.parametrize(
+    "maker",
+    [
+        single("LeakyRelu", (2, 3), alpha=0.25),
+        single("Slice", (2, 5, 4), opset=9, starts=[1, -3], ends=[5, 100], axes=[1, 2]),
+        single("Slice", (2, 5, 4), opset=9, starts=[0, 2], ends=[1, -1]),
+        with_constants("Slice", (2, 7), whole(1), whole(-1), whole(-1), whole(2)),
+        with_constants("Slice", (2, 7), whole(1, 2), whole(2, 2**31)),
+        single("Pad", (2, 3), opset=10, pads=[0, 1, 2, 0], value=0.5),
+        single("Pad", (2, 3), opset=10, pads=[0, 1, 2, 0]),
+        with_constants("Pad", (2, 3), whole(1, 0, 0, 2), np.float32(-1.5)),
+        with_constants("Pad", (2, 3, 4), whole(1, 2), None, whole(-1), opset=18),
+        single("Upsample", (1, 2, 3, 2), opset=7, scales=[1.0, 1.0, 2.0, 3.0], mode="nearest"),
+        with_constants("Upsample", (1, 2, 3, 2), real(1, 1, 2, 3), opset=9, mode="nearest"),
+        with_constants("Resize", (1, 2, 3, 2), real(1, 1, 2, 3), opset=10, mode="nearest"),
+        nearest((1, 2, 3, 2), real(1, 1, 2, 4)),
+        nearest((1, 2, 3, 2), None, whole(1, 2, 9, 2)),
+        nearest((1, 2, 6, 9), real(1, 1, 0.5, 1 / 3)),
+        single("ReduceMean", (1, 2, 3, 5), axes=[2, 3]),
+        single("ReduceMean", (1, 2, 3, 5), axes=[-1], keepdims=0),
+        with_constants("ReduceMean", (1, 2, 3, 5), whole(3, 2), opset=18),
+        single("ReduceMax", (2, 2, 3, 5), axes=[2], keepdims=0),
+        single("MaxPool", (1, 2, 7, 7), kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1),
+        single(
+            "AveragePool",
+            (1, 2, 7, 8),
+            opset=19,
+            kernel_shape=[3, 2],
+            strides=[3, 3],
+            pads=[1, 1, 1, 1],
+            ceil_mode=1,
+            count_include_pad=1,
+        ),
+    ],
+    ids=lambda maker: maker.nodes[0].op_type,
+)
+def test_operators_compute_what_onnxruntime_computes(
+    maker: QdqModel, rng: np.random.Generator
+) -> None:
+    check_against_onnxruntime(maker, rng)
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Sub", "Mul"])
+def test_broadcasting(op_type: str, rng: np.random.Generator) -> None:
+    maker = QdqModel()
+    a, b = maker.input("a", (3, 1, 2)), maker.input("b", (4, 1))
+    maker.op(op_type, a, b, output="y")
+    check_against_onnxruntime(maker, rng)
+
+
+def test_concat(rng: np.random.Generator) -> None:
+    maker = QdqModel()
+    names = [maker.input(name, (2, count, 3)) for name, count in zip("abc", (1, 4, 2), strict=True)]
+    maker.op("Concat", *names, output="y", axis=-2)
+    assert check_against_onnxruntime(maker, rng).types["y"].shape == (2, 7, 3)
+
+
+def joined_by(axis: int) -> QdqModel:
+    maker = QdqModel()
+    maker.op("Concat", maker.input("a", (2, 3)), maker.input("b", (2, 4)), output="y", axis=axis)
+    return maker
+
+
+REFUSALS: dict[str, tuple[Callable[[], QdqModel], str]] = {
+    "backwards": (
+        lambda: with_constants("Slice", (2, 7), whole(5), whole(0), whole(1), whole(-1)),
+        "steps must be positive, not -1 (node 'y/Slice', operator Slice); reverse the data before",
+    ),
+    "slice axes": (
+        lambda: with_constants("Slice", (2, 7), whole(5), whole(6), whole(2)),
+        "axes must lie in 2 dimensions, not 2 (node 'y/Slice', operator Slice); repair the model",
+    ),
+    "slice lengths": (
+        lambda: single("Slice", (2, 7), opset=9, starts=[0, 0], ends=[1, 1], axes=[0]),
+        "starts, ends, axes and steps must be as many (node 'y/Slice', operator Slice); "
+        "repair the model",
+    ),
+    "empty slice": (
+        lambda: single("Slice", (2, 7), opset=9, starts=[3], ends=[3], axes=[1]),
+        "a slice must keep a part of every axis of [2, 7] and go forwards, not take [0, 3] to "
+        "[2, 3] by [1, 1]; repair the model (node 'y/Slice', operator slice)",
+    ),
+    "negative pad": (
+        lambda: single("Pad", (2, 3), opset=10, pads=[0, -1, 0, 0]),
+        "pads must not be negative, not [0, -1, 0, 0] (node 'y/Pad', operator Pad); "
+        "use Slice to crop",
+    ),
+    "pad lengths": (
+        lambda: single("Pad", (2, 3), opset=10, pads=[0, 1]),
+        "pads must be two for each of 2 axes, not [0, 1] (node 'y/Pad', operator Pad); "
+        "repair the model",
+    ),
+    "reflection": (
+        lambda: single("Pad", (2, 3), opset=10, pads=[0, 1, 0, 0], mode="reflect"),
+        "attribute mode must be 'constant', not 'reflect' (node 'y/Pad', operator Pad); "
+        "export the model without it",
+    ),
+    "concat": (
+        lambda: joined_by(0),
+        "joined tensors must agree in every axis but 0, not have shapes [2, 3], [2, 4]; "
+        "repair the model (node 'y/Concat', operator concat)",
+    ),
+    "concat axis": (
+        lambda: joined_by(2),
+        "axis must lie in 2 dimensions, not 2 (node 'y/Concat', operator Concat); repair the model",
+    ),
+    "linear": (
+        lambda: single(
+            "Upsample", (1, 1, 2, 2), opset=7, scales=[1.0, 1.0, 2.0, 2.0], mode="linear"
+        ),
+        "attribute mode must be 'nearest', not 'linear' (node 'y/Upsample', operator Upsample); "
+        "export the model without it",
+    ),
+    "uneven": (
+        lambda: nearest((1, 1, 2, 4), real(1, 1, 1.5, 1)),
+        "a nearest resize must repeat every element equally often, or skip equally many, not make "
+        "[1, 1, 3, 4] of [1, 1, 2, 4] (node 'y/Resize', operator Resize); use whole factors",
+    ),
+    "scales": (
+        lambda: nearest((1, 1, 2, 4), real(2, 2)),
+        "scales and sizes must be one per dimension of 4, not 2 (node 'y/Resize', operator "
+        "Resize); repair the model",
+    ),
+    "mean of channels": (
+        lambda: single("ReduceMean", (1, 2, 3, 5), axes=[1]),
+        "a reduction must be over height, width or both of a map, not axes [1] of "
+        "float32[1,2,3,5] (node 'y/ReduceMean', operator ReduceMean); reduce channels on the host",
+    ),
+    "slope": (
+        lambda: single("LeakyRelu", (2, 3), alpha=float("inf")),
+        "alpha must be finite, not inf (node 'y/LeakyRelu', operator LeakyRelu); repair the model",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusals(name: str) -> None:
+    make, message = REFUSALS[name]
+    model = make().model("y")
+    # ONNX could not infer what the output of a broken node is.
+    model.graph.output[0].type.tensor_type.shape.SetInParent()
+    assert refusal(model.SerializeToString()) == message

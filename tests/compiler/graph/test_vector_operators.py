@@ -1,0 +1,197 @@
+"""Elementwise operators and moves, over random shapes, against onnxruntime: at most 1 apart."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.compiler.graph.qdq_models import QdqModel
+from tests.compiler.graph.test_integer_operators import (
+    activation,
+    compare,
+    feed,
+    int8,
+    result,
+    scales,
+    seeds,
+    zero_points,
+)
+
+EXAMPLES = settings(max_examples=40)
+
+
+@EXAMPLES
+@given(st.data(), seeds)
+def test_sum_and_product(data: st.DataObject, seed: int) -> None:
+    """Sub, Add and Mul with either operand repeated over height, width or both."""
+    rng = np.random.default_rng(seed)
+    op = data.draw(st.sampled_from(["Add", "Sub", "Mul"]))
+    shape = data.draw(st.tuples(*[st.integers(1, 5)] * 4))
+    small = (*shape[:2], *(data.draw(st.sampled_from([1, extent])) for extent in shape[2:]))
+    maker = QdqModel()
+    a, b = (activation(data.draw, maker, name, s) for name, s in (("a", shape), ("b", small)))
+    operands = (b, a) if data.draw(st.booleans()) else (a, b)
+    scale = data.draw(st.floats(0.01, 2)) if op == "Mul" else None
+    model = result(data.draw, maker, maker.op(op, *operands), scale)
+    compare(model, feed(model, rng), "q_mul" if op == "Mul" else "q_add")
+
+
+@EXAMPLES
+@given(st.data(), seeds)
+def test_constants(data: st.DataObject, seed: int) -> None:
+    """A constant per channel, or one number; of maps and of matrices."""
+    rng = np.random.default_rng(seed)
+    op = data.draw(st.sampled_from(["Add", "Sub", "Mul"]))
+    shape = data.draw(st.tuples(*[st.integers(1, 5)] * data.draw(st.sampled_from([2, 4]))))
+    maker = QdqModel()
+    a = activation(data.draw, maker, "a", shape)
+    form = data.draw(st.sampled_from(["number", "channels", "uint8"]))
+    per_channel = (1, shape[1], *[1] * (len(shape) - 2))
+    if form == "number":
+        value = data.draw(st.floats(-3, 3))
+        b = maker.constant(
+            np.array(value, dtype=np.float32).reshape(data.draw(st.sampled_from([(), (1,)])))
+        )
+    else:
+        dtype = "uint8" if form == "uint8" else "int8"
+        zero_point = data.draw(zero_points) + (128 if form == "uint8" else 0)
+        values = maker.constant(int8(rng, per_channel, dtype))
+        b = maker.dequantize(values, data.draw(scales), zero_point, dtype)
+    operands = (b, a) if data.draw(st.booleans()) else (a, b)
+    model = result(data.draw, maker, maker.op(op, *operands))
+    compare(model, feed(model, rng), "q_mul" if op == "Mul" else "q_add")
+
+
+@EXAMPLES
+@given(st.data(), seeds, st.floats(-0.5, 3.0))
+def test_leaky_relu(data: st.DataObject, seed: int, slope: float) -> None:
+    rng = np.random.default_rng(seed)
+    maker = QdqModel()
+    x = activation(data.draw, maker, "x", (1, 3, 8, 11))
+    model = result(data.draw, maker, maker.op("LeakyRelu", x, alpha=slope))
+    compare(model, feed(model, rng), "q_leaky_relu")
+
+
+@EXAMPLES
+@given(st.data(), seeds)
+def test_slice(data: st.DataObject, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rank = data.draw(st.integers(2, 4))
+    shape = (2, *(data.draw(st.integers(1, 7)) for _ in range(rank - 1)))
+    begins, ends, steps = [], [], []
+    for extent in shape[1:]:
+        begin = data.draw(st.integers(0, extent - 1))
+        begins.append(begin - data.draw(st.sampled_from([0, extent])))
+        ends.append(data.draw(st.sampled_from([extent, 2**31 - 1, begin + 1])))
+        steps.append(data.draw(st.integers(1, 3)))
+    maker = QdqModel()
+    x = activation(data.draw, maker, "x", shape)
+    numbers = (begins, ends, list(range(1, rank)), steps)
+    operands = [maker.constant(np.array(values, dtype=np.int64)) for values in numbers]
+    model = result(data.draw, maker, maker.op("Slice", x, *operands))
+    compare(model, feed(model, rng), "q_slice")
+
+
+@EXAMPLES
+@given(st.data(), seeds)
+def test_pad(data: st.DataObject, seed: int) -> None:
+    """With values on the operand's grid, and off it."""
+    rng = np.random.default_rng(seed)
+    rank = data.draw(st.integers(2, 4))
+    shape = (2, *(data.draw(st.integers(1, 5)) for _ in range(rank - 1)))
+    pads = [data.draw(st.integers(0, 3)) for _ in range(2 * rank)]
+    pads[0] = pads[rank] = 0
+    maker = QdqModel()
+    x = activation(data.draw, maker, "x", shape)
+    operands = [maker.constant(np.array(pads, dtype=np.int64))]
+    value = data.draw(st.one_of(st.none(), st.floats(-2, 2)))
+    if value is not None:
+        operands.append(maker.constant(np.array(value, dtype=np.float32)))
+    model = result(data.draw, maker, maker.op("Pad", x, *operands))
+    compare(model, feed(model, rng), "q_pad")
+
+
+@EXAMPLES
+@given(st.data(), seeds)
+def test_concat(data: st.DataObject, seed: int) -> None:
+    """Along channels by one operator, along height or width by pads and additions."""
+    rng = np.random.default_rng(seed)
+    rank = data.draw(st.integers(2, 4))
+    axis = data.draw(st.integers(1, rank - 1))
+    shape = [2, *(data.draw(st.integers(1, 4)) for _ in range(rank - 1))]
+    maker = QdqModel()
+    operands = []
+    for name in "abc"[: data.draw(st.integers(2, 3))]:
+        shape[axis] = data.draw(st.integers(1, 4))
+        operands.append(activation(data.draw, maker, name, tuple(shape)))
+    negative = data.draw(st.booleans())
+    joined = maker.op("Concat", *operands, axis=axis - rank if negative else axis)
+    model = result(data.draw, maker, joined)
+    compare(model, feed(model, rng), "q_concat" if axis == 1 else "q_pad")
+
+
+@EXAMPLES
+@given(
+    st.data(),
+    seeds,
+    st.sampled_from(["half_pixel", "pytorch_half_pixel", "asymmetric"]),
+    st.sampled_from(["round_prefer_floor", "round_prefer_ceil", "floor"]),
+    st.booleans(),
+)
+def test_resize(data: st.DataObject, seed: int, transform: str, rounding: str, sized: bool) -> None:
+    """By whole factors, up to 4."""
+    rng = np.random.default_rng(seed)
+    if (transform == "asymmetric") != (rounding == "floor"):
+        transform, rounding = "asymmetric", "floor"
+    shape = data.draw(st.tuples(*[st.integers(1, 5)] * 4))
+    factors = (1, 1, data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4)))
+    maker = QdqModel()
+    x = activation(data.draw, maker, "x", shape)
+    empty = maker.constant(np.zeros(0, dtype=np.float32))
+    if sized:
+        sizes = np.array(shape, dtype=np.int64) * factors
+        target = [empty, maker.constant(sizes)]
+    else:
+        target = [maker.constant(np.array(factors, dtype=np.float32))]
+    y = maker.op(
+        "Resize",
+        x,
+        empty,
+        *target,
+        mode="nearest",
+        coordinate_transformation_mode=transform,
+        nearest_mode=rounding,
+    )
+    model = result(data.draw, maker, y)
+    compare(model, feed(model, rng), "q_resize")
+
+
+@EXAMPLES
+@given(st.data(), seeds)
+def test_pools_that_round_up(data: st.DataObject, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kernel, strides = (data.draw(st.tuples(*[st.integers(1, 4)] * 2)) for _ in range(2))
+    pads = [data.draw(st.integers(0, kernel[axis % 2] - 1)) for axis in range(4)]
+    extents = [
+        data.draw(st.integers(max(1, kernel[axis] - pads[axis] - pads[axis + 2]), 9))
+        for axis in range(2)
+    ]
+    form = data.draw(st.sampled_from(["MaxPool", "AveragePool"]))
+    maker = QdqModel(opset=19)
+    x = activation(data.draw, maker, "x", (1, 2, *extents))
+    attrs = {"kernel_shape": kernel, "strides": strides, "pads": pads, "ceil_mode": 1}
+    if form == "AveragePool":
+        attrs["count_include_pad"] = data.draw(st.integers(0, 1))
+    model = result(data.draw, maker, maker.op(form, x, **attrs))
+    compare(model, feed(model, rng), "q_max_pool" if form == "MaxPool" else "q_avg_pool")
+
+
+@EXAMPLES
+@given(st.data(), seeds, st.booleans())
+def test_reductions(data: st.DataObject, seed: int, keepdims: bool) -> None:
+    rng = np.random.default_rng(seed)
+    form = data.draw(st.sampled_from(["ReduceMean", "ReduceMax"]))
+    axes = data.draw(st.sampled_from([[2], [3], [2, 3], [-1, -2]]))
+    maker = QdqModel()
+    x = activation(data.draw, maker, "x", data.draw(st.tuples(*[st.integers(1, 7)] * 4)))
+    model = result(data.draw, maker, maker.op(form, x, axes=axes, keepdims=int(keepdims)))
+    compare(model, feed(model, rng), "q_avg_pool" if form == "ReduceMean" else "q_max_pool")

@@ -1,0 +1,140 @@
+"""Elementwise operators and moves of ONNX models, through the whole compiler to the machine.
+
+The machine's bytes are those of the blocked integer graph, and its real channels those of the plain
+one, which `tests.compiler.graph.test_vector_operators` compares with onnxruntime.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+
+from daedal.check import compare_operators, integer_graph
+from daedal.compiler.frontend import load_onnx
+from daedal.compiler.graph import run_all
+from daedal.compiler.pipeline import compile_graph, graph_passes
+from daedal.isa.variant import Variant, load_variant
+from tests.compiler.graph.qdq_models import QdqModel
+from tests.support.networks import check_compiled
+
+Maker = Callable[[QdqModel, str], str]
+
+
+def whole(*values: int) -> np.ndarray:
+    return np.array(values, dtype=np.int64)
+
+
+def real(*values: float) -> np.ndarray:
+    return np.array(values, dtype=np.float32)
+
+
+def single(channels: int, make: Maker, images: int = 2) -> onnx.ModelProto:
+    """A model of one operator over a map of 7x9."""
+    maker = QdqModel()
+    x = maker.dequantize(maker.input("x", (images, channels, 7, 9), "int8"), 0.05, 3)
+    return maker.model(maker.quantize(make(maker, x), 0.06, 5, output="y"), dtype="int8")
+
+
+def second(maker: QdqModel, shape: tuple[int, ...], name: str = "b") -> str:
+    return maker.dequantize(maker.input(name, shape, "int8"), 0.07, -9)
+
+
+def pads(*values: int) -> Maker:
+    return lambda maker, x: maker.op("Pad", x, maker.constant(whole(*values)))
+
+
+def part(begins: list[int], ends: list[int], steps: list[int]) -> Maker:
+    numbers = [begins, ends, [1, 2, 3], steps]
+    return lambda maker, x: maker.op("Slice", x, *(maker.constant(whole(*n)) for n in numbers))
+
+
+def joined(*channels: int, axis: int = 1, rows: int = 7) -> Maker:
+    def make(maker: QdqModel, x: str) -> str:
+        others = [second(maker, (2, c, rows, 9), f"b{i}") for i, c in enumerate(channels)]
+        return maker.op("Concat", x, *others, axis=axis)
+
+    return make
+
+
+def enlarged(height: int, width: int) -> Maker:
+    mode = {
+        "mode": "nearest",
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "floor",
+    }
+    scales = real(1, 1, height, width)
+    return lambda maker, x: maker.op("Resize", x, "", maker.constant(scales), **mode)
+
+
+MODELS = {
+    "sub": (20, lambda m, x: m.op("Sub", x, second(m, (2, 20, 7, 9))), ["q_add"]),
+    "sub swapped": (20, lambda m, x: m.op("Sub", second(m, (2, 20, 7, 1)), x), ["q_add"]),
+    "mul": (20, lambda m, x: m.op("Mul", x, second(m, (2, 20, 1, 1))), ["q_mul"]),
+    "square": (20, lambda m, x: m.op("Mul", x, x), ["q_mul"]),
+    "mul by a number": (20, lambda m, x: m.op("Mul", x, m.constant(real(-0.3))), ["q_mul"]),
+    "leaky": (20, lambda m, x: m.op("LeakyRelu", x, alpha=0.1), ["q_leaky_relu"]),
+    "pad": (20, pads(0, 0, 1, 2, 0, 0, 3, 0), ["q_pad"]),
+    "pad channels": (32, pads(0, 32, 1, 0, 0, 5, 0, 0), ["q_pad"]),
+    "pad within blocks": (20, pads(0, 5, 1, 2, 0, 3, 3, 0), ["q_conv2d"]),
+    "slice": (40, part([32, 2, 1], [40, 7, 9], [1, 3, 2]), ["q_slice"]),
+    "slice within blocks": (40, part([3, 0, 0], [40, 7, 9], [2, 2, 2]), ["q_conv2d"]),
+    "slice both": (40, part([3, 1, 0], [40, 7, 9], [2, 1, 3]), ["q_slice", "q_conv2d"]),
+    "concat": (32, joined(32, 20), ["q_concat"]),
+    "concat within blocks": (20, joined(3, 20), ["q_concat", "q_conv2d"]),
+    "concat rows": (20, joined(20, axis=2, rows=3), ["q_pad", "q_pad", "q_add"]),
+    "resize": (20, enlarged(2, 3), ["q_resize"]),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_single_operators(name: str, rng: np.random.Generator) -> None:
+    """On blocks of 16 and 32 channels, and with images in the rows."""
+    channels, make, expected = MODELS[name]
+    model = single(channels, make).SerializeToString()
+    for variant in map(load_variant, ("vta", "wide", "batch4")):
+        compiled = compile_graph(load_onnx(model), variant)
+        if variant.block == 16:
+            assert [layer.op for layer in compiled.layers] == expected
+        check_compiled(compiled, rng)
+        check_blocked_equals_plain(model, variant, rng)
+
+
+def check_blocked_equals_plain(model: bytes, variant: Variant, rng: np.random.Generator) -> None:
+    """Alignment and blocking keep every value of the outputs."""
+    graphs = {"imported": load_onnx(model)}
+    for name, run_pass in graph_passes(variant, (), ()):
+        graphs[name] = run_pass(list(graphs.values())[-1])
+    plain, blocked = graphs["extract"], graphs["to_blocked"]
+    inputs = {
+        name: rng.integers(-128, 128, plain.types[name].shape).astype(np.int8)
+        for name in plain.inputs
+    }
+    np.testing.assert_array_equal(run_all(plain, inputs)["y"], run_all(blocked, inputs)["y"])
+
+
+def test_matrices(rng: np.random.Generator) -> None:
+    """Elementwise operators and moves of (N, C): maps of one pixel."""
+    maker = QdqModel()
+    x = maker.dequantize(maker.input("x", (2, 21), "int8"), 0.05, 3)
+    gate = maker.requantized(maker.op("Mul", x, second(maker, (2, 21))), 0.1, -4)
+    shifted = maker.requantized(maker.op("Sub", gate, maker.constant(real(0.4))), 0.1, 2)
+    tail = [maker.constant(whole(v)) for v in (4, 21, 1)]
+    tail = maker.requantized(maker.op("Slice", shifted, *tail), 0.1, 2)
+    both = maker.requantized(maker.op("Concat", tail, gate, axis=1), 0.1, 2)
+    leaky = maker.quantize(maker.op("LeakyRelu", both, alpha=0.2), 0.05, -20, output="y")
+    model, vta = maker.model(leaky, dtype="int8"), load_variant("vta")
+    compiled = compile_graph(load_onnx(model.SerializeToString()), vta)
+    check_compiled(compiled, rng)
+    assert [layer.op for layer in compiled.layers] == [
+        "q_mul",
+        "q_add",
+        "q_conv2d",
+        "q_concat",
+        "q_conv2d",
+        "q_leaky_relu",
+    ]
+    graph = integer_graph(model.SerializeToString(), vta)
+    inputs = {name: rng.integers(-128, 128, (2, 21)).astype(np.int8) for name in graph.inputs}
+    differences = compare_operators(model, graph, inputs)
+    assert len(differences) == 5 and all(item.largest <= 1 for item in differences)

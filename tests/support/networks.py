@@ -1,0 +1,28 @@
+"""Whole networks on the functional simulator against the integer graph."""
+
+import numpy as np
+
+from daedal.compiler.graph import run
+from daedal.compiler.pipeline import CompiledGraph
+from daedal.isa.verifier import verify
+from daedal.runtime.driver import LoadedProgram
+from daedal.sim.functional.device import FunctionalDevice
+
+__all__ = ["check_compiled"]
+
+
+def check_compiled(compiled: CompiledGraph, rng: np.random.Generator) -> None:
+    """The program keeps the rules and gives the bytes of the blocked graph on random inputs."""
+    program, graph = compiled.program, compiled.accelerator
+    verify(program)
+    inputs = {spec.name: rng.integers(-128, 128, spec.shape) for spec in program.inputs}
+    loaded = LoadedProgram.place(program, FunctionalDevice(program.variant))
+    outputs, _ = loaded.run(inputs)
+    packed = {
+        name: np.ascontiguousarray(graph.types[name].layout.pack(array.astype(np.int8)))
+        for name, array in inputs.items()
+    }
+    for name, expected in run(graph, packed).items():
+        n, c, _, _ = graph.types[name].shape
+        full = graph.types[name].layout.unpack(expected)
+        np.testing.assert_array_equal(outputs[name], full[:n, :c])
