@@ -10,7 +10,7 @@ from pathlib import Path
 
 from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.printer import segment_text
-from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.codegen.segment import Segment, joined
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
@@ -124,11 +124,12 @@ def compile_graph(
     segments = []
     for number, node in enumerate(accelerator.nodes):
         say(f"layer {number + 1} of {len(accelerator.nodes)}: {node.op} {node.output!r}")
-        lowered = lower_node(accelerator, node, variant)
-        dump(f"{node.output}.tir", lowered.schedule)
-        segment = emit_segment(
-            lowered.schedule.func, variant, lowered.tensors, node.output, lowered.views
-        )
+        pieces = []
+        for item in lower_node(accelerator, node, variant):
+            dump(f"{node.output}.tir", item.schedule)
+            func = item.schedule.func
+            pieces.append(emit_segment(func, variant, item.tensors, views=item.views))
+        segment = joined(pieces, node.output)
         dump(f"{node.output}.segment", segment_text(segment))
         segments.append(segment)
     say("linking")

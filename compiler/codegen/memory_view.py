@@ -14,7 +14,9 @@ class MemoryView:
     strides_beats : per dimension of the parameter but those of a row, beats from one element to the
         next.
     size_bytes : bytes of the tensor.
+    offset_beats : where the first row begins.
     """
 
     strides_beats: tuple[int, ...]
     size_bytes: int
+    offset_beats: int = 0

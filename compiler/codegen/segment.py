@@ -8,14 +8,14 @@ one instruction.
 Input: made by `daedal.compiler.codegen.accelerator`. Output: read by `daedal.compiler.link`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Unit
 
-__all__ = ["Instance", "RowAccess", "Segment", "SegmentInstruction", "UopSequence"]
+__all__ = ["Instance", "RowAccess", "Segment", "SegmentInstruction", "UopSequence", "joined"]
 
 UopSequence = tuple[tuple[int, ...], ...]
 """Micro-ops of one sequence: (acc, inp, wgt, first) for GEMM, (dst, src, par) for the ALU."""
@@ -96,3 +96,13 @@ class Segment:
         return frozenset(
             item.tensor for item in self.instructions if item.unit is Unit.STORE and item.tensor
         )
+
+
+def joined(segments: Sequence[Segment], name: str) -> Segment:
+    """One segment called `name`: several that make one layer, one behind the other."""
+    tensors: dict[str, int] = {}
+    for segment in segments:
+        for tensor, size in segment.tensors.items():
+            assert tensors.setdefault(tensor, size) == size, f"{tensor!r} has two sizes"
+    instructions = tuple(item for segment in segments for item in segment.instructions)
+    return Segment(name, instructions, tensors)

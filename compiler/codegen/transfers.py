@@ -117,13 +117,13 @@ class TransferBuilder:
         loads = copy.opcode is Opcode.LOAD
         outer, chip_box = (source, target) if loads else (target, source)
         beats = copy.row_bytes // self._variant.bus_bytes
-        if copy.tensor in self._views:
-            memory_strides = self._views[copy.tensor].strides_beats
-        else:
+        view = self._views.get(copy.tensor)
+        if view is None:
             dense = dense_strides(copy.tensor.shape[:-ROW_DIMS])
-            memory_strides = tuple(stride * beats for stride in dense)
+            view = MemoryView(tuple(stride * beats for stride in dense), 0)
+        memory_strides, memory_beat = view.strides_beats, view.offset_beats
         dims = []
-        chip_row = memory_beat = 0
+        chip_row = 0
         for dim, (stride, chip_stride) in enumerate(zip(memory_strides, held.strides, strict=True)):
             touched, size = outer[dim], copy.tensor.shape[dim]
             low = len(range(touched.start, min(touched.stop, 0), touched.step))

@@ -26,6 +26,7 @@ _IMPORTERS: dict[str, Importer] = {
     "Concat": movement.import_concat,
     "Constant": shape.import_constant,
     "Conv": convolution.import_conv,
+    "ConvTranspose": convolution.import_conv_transpose,
     "DequantizeLinear": quantization.import_dequantize,
     "Dropout": shape.import_dropout,
     "Flatten": shape.import_flatten,

@@ -1,6 +1,7 @@
 """The operators of the graph language, one module per family; importing registers them all."""
 
 from daedal.compiler.graph.ops import (
+    conv_transpose,
     convolution,
     elementwise,
     integer_convolution,
@@ -18,6 +19,7 @@ from daedal.compiler.graph.ops.registry import OpDef, get_op, list_ops
 
 __all__ = [
     "OpDef",
+    "conv_transpose",
     "convolution",
     "elementwise",
     "get_op",

@@ -1,10 +1,11 @@
 """The lowering rules of `lower_qdq`: convolution and dense layers, and the table of all rules."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from daedal.compiler.graph.graph import Array, Node
+from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.passes.elementwise_rules import (
     lower_add,
     lower_dequantize,
@@ -38,6 +39,30 @@ def _lower_conv2d(context: LoweringContext, node: Node, q: Quantization, output:
     return context.builder.add("q_conv2d", operands, attrs, output=output, name=node.name)
 
 
+def _lower_conv_transpose2d(
+    context: LoweringContext, node: Node, q: Quantization, output: str
+) -> str | None:
+    x = context.resolve(node.inputs[0])
+    if x is None:
+        return None
+    shape = context.graph.types[node.output].shape
+    kernel = context.graph.types[node.inputs[1]].shape[2:]
+    parts = sub_kernels_of(kernel, shape[2:], node.attrs)
+
+    def sums(weights: Array) -> Array:
+        """Of the taps of every part, whose zero points meet in one accumulator."""
+        return np.array(
+            [
+                weights[:, :, rows.taps][:, :, :, columns.taps].sum(axis=(1, 2, 3))
+                for rows, columns in parts
+            ]
+        )
+
+    operands = _layer_operands(context, node, x, q, output, channel_axis=1, sums=sums)
+    attrs = {**node.attrs, "pad_value": x.zero_point, **q.attrs}
+    return context.builder.add("q_conv_transpose2d", operands, attrs, output=output, name=node.name)
+
+
 def _lower_dense(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
     x = context.resolve(node.inputs[0])
     if x is None:
@@ -62,6 +87,11 @@ def _lower_matmul(context: LoweringContext, node: Node, q: Quantization, output:
     )
 
 
+def _sums(weights: Array) -> Array:
+    """All weights of an output channel, in the one part that there is."""
+    return np.asarray(weights.reshape(1, len(weights), -1).sum(axis=2))
+
+
 def _layer_operands(
     context: LoweringContext,
     node: Node,
@@ -69,8 +99,12 @@ def _layer_operands(
     q: Quantization,
     output: str,
     channel_axis: int,
+    sums: Callable[[Array], Array] = _sums,
 ) -> list[str]:
     """Operands x, w, params of a layer with weights.
+
+    `sums` gives what the weights (O, ...) of an accumulator sum up to: (parts, O), where outputs
+    have weights and so parameters of their own.
 
     ``sum w * (x - zx) + b = sum w * x + (b - zx * sum w)``, so the zero point folds into the bias
     as long as the map is padded with it.
@@ -88,9 +122,10 @@ def _layer_operands(
                 "quantize the model again"
             )
         biases = steps.astype(np.int64)
-    biases = biases - x.zero_point * wide.sum(axis=1)
+    totals = sums(weights.values.astype(np.int64))
     _check_accumulator(node, wide, context.accumulator_bits)
-    params = context.params(node, output, biases, product_scales / q.scale)
+    ratios = np.tile(product_scales / q.scale, len(totals))
+    params = context.params(node, output, (biases - x.zero_point * totals).reshape(-1), ratios)
     return [x.name, _weight_constant(context, weights.name, weights.values), params]
 
 
@@ -117,6 +152,7 @@ RULES: Mapping[str, Rule] = {
     "avg_pool": lower_avg_pool,
     "concat": lower_concat,
     "conv2d": _lower_conv2d,
+    "conv_transpose2d": _lower_conv_transpose2d,
     "dense": _lower_dense,
     "dequantize": lower_dequantize,
     "leaky_relu": lower_leaky_relu,

@@ -6,7 +6,9 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Attrs, Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout, Layout, WeightLayout
+from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.ops.registry import get_op, ints, whole
+from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.errors import ModelError
 
@@ -51,6 +53,10 @@ def to_blocked(
     return _Blocking(graph, block_in, block_out, batch, depthwise_taps).run()
 
 
+_WITH_CHANNELS = ("q_conv2d", "q_conv_transpose2d")
+"""Operators with parameters per channel of the result."""
+
+
 class _Blocking:
     def __init__(
         self, graph: Graph, block_in: int, block_out: int, batch: int, depthwise_taps: int
@@ -83,6 +89,8 @@ class _Blocking:
         *data, params = node.inputs
         if node.op == "q_conv2d":
             operands = [self._as_blocked(data[0]), self._block_weights(node)]
+        elif node.op == "q_conv_transpose2d":
+            operands = [self._as_blocked(data[0]), self._block_sub_kernels(node)]
         elif node.op == "q_matmul":
             operands = self._block_matmul(node)
         else:
@@ -164,13 +172,27 @@ class _Blocking:
         taps = self._depthwise_taps if together else 1
         return DepthwiseLayout(kernel, self._activations.block, taps)
 
+    def _block_sub_kernels(self, node: Node) -> str:
+        name = node.inputs[1]
+        type_ = self._graph.types[name]
+        o, i, kh, kw = type_.shape
+        outputs = self._graph.types[node.output].shape[2:]
+        parts = sub_kernels_of((kh, kw), outputs, node.attrs)
+        layout = SubKernelLayout(
+            self._weights.block_out, self._weights.block_in, (o, i, kh, kw), parts
+        )
+        packed = layout.pack(self._graph.constant(name))
+        return self._define(name, packed, type_.with_layout(layout))
+
     def _block_params(self, node: Node, name: str) -> str:
         """(rows, 3) into (rows / block_out, block_out, 3), or lanes of equal rows."""
         rows, lanes = self._graph.constant(name), self._block_out
-        if node.op == "q_conv2d":
-            block = self._activations.block
-            padded = np.zeros((-(-len(rows) // block) * block, 3), dtype=np.int64)
-            padded[: len(rows)] = rows
+        if node.op in _WITH_CHANNELS:
+            # Rows of one part follow those of another; each part fills whole blocks.
+            block, channels = self._activations.block, self._graph.types[node.output].shape[1]
+            parts = rows.reshape(-1, channels, 3)
+            padded = np.zeros((len(parts), -(-channels // block) * block, 3), dtype=np.int64)
+            padded[:, :channels] = parts
             return self._define(name, padded.reshape(-1, lanes, 3))
         return self._define(name, np.repeat(rows[:, None, :], lanes, axis=1))
 

@@ -20,6 +20,7 @@ from daedal.compiler.ops.accelerator.conv_shape import ConvShape
 from daedal.compiler.ops.accelerator.depthwise import schedule_depthwise
 from daedal.compiler.ops.accelerator.depthwise_shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.lower_stream import lower_stream_conv2d
+from daedal.compiler.ops.accelerator.lower_transposed import lower_transposed_conv2d
 from daedal.compiler.ops.accelerator.matmul import schedule_matmul
 from daedal.compiler.ops.accelerator.vector_builders import VECTOR_BUILDERS
 from daedal.compiler.ops.conv2d import conv2d
@@ -43,8 +44,10 @@ class LoweredNode:
     views: dict[str, MemoryView] = field(default_factory=dict)
 
 
-def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
+def lower_node(graph: Graph, node: Node, variant: Variant) -> list[LoweredNode]:
     """Build the tensor expression of `node` and schedule it for the accelerator.
+
+    A transposed convolution is several functions that run one after the other; all else is one.
 
     Raises
     ------
@@ -57,7 +60,11 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
     tensors = dict(zip(names, (*node.inputs, node.output), strict=True))
     if isinstance(graph.types[node.inputs[0]].layout, RowStreamLayout):
         schedule, views = lower_stream_conv2d(graph, node, variant, bounds_of(node))
-        return LoweredNode(node, schedule, tensors, views)
+        return [LoweredNode(node, schedule, tensors, views)]
+    if node.op == "q_conv_transpose2d":
+        x_shape = map_shape(graph.types[node.inputs[0]], variant.array.block_in, variant)
+        parts = lower_transposed_conv2d(graph, node, variant, x_shape, bounds_of(node))
+        return [LoweredNode(node, schedule, tensors, views) for schedule, views in parts]
     layout = graph.types[node.inputs[1]].layout
     if isinstance(layout, DepthwiseLayout):
         build = partial(_depthwise, kernel_width=layout.kernel[1])
@@ -75,7 +82,7 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> LoweredNode:
         if node.op == "q_matmul" and name == "b":
             shape = matmul_rows(shape, variant)
         operands.append(te.placeholder(shape, kind.dtype, name))
-    return LoweredNode(node, build(operands, node, variant), tensors)
+    return [LoweredNode(node, build(operands, node, variant), tensors)]
 
 
 def map_shape(kind: TensorType, lanes: int, variant: Variant) -> tuple[int, ...]:
@@ -108,8 +115,10 @@ def multiplications(graph: Graph, node: Node) -> int:
         return 0
     if node.op == "q_matmul":
         return graph.types[node.output].num_elements * graph.types[node.inputs[0]].shape[1]
-    n, o, h, w = graph.types[node.output].shape
-    _, i, kh, kw = graph.types[node.inputs[1]].shape
+    o, i, kh, kw = graph.types[node.inputs[1]].shape
+    # Every pixel of the side where windows do not overlap meets every tap.
+    pixels = node.inputs[0] if node.op == "q_conv_transpose2d" else node.output
+    n, _, h, w = graph.types[pixels].shape
     return n * o * h * w * i * kh * kw
 
 
@@ -188,11 +197,12 @@ def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
     return schedule_matmul(te.create_prim_func(operands, [y], node.output), variant)
 
 
-_PRODUCTS = ("q_conv2d", "q_matmul")
+_PRODUCTS = ("q_conv2d", "q_conv_transpose2d", "q_matmul")
 """Operators of the GEMM core: their inputs are vectors of its block_in channels."""
 
 _BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
     "q_conv2d": (("x", "w", "params"), _conv2d),
+    "q_conv_transpose2d": (("x", "w", "params"), _conv2d),
     "q_matmul": (("a", "b", "factor", "params"), _matmul),
     **VECTOR_BUILDERS,
 }

@@ -1,0 +1,94 @@
+"""A transposed convolution as dense ones: one for each residue of the output by the strides.
+
+An output at ``h`` sums the taps r for which ``h + pad - r * dilation`` is a multiple of the stride:
+those of the outputs ``phase, phase + stride, ...`` are the same. They read neighbouring inputs, or
+every d-th one, in reverse order of r.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["SubAxis", "SubKernel", "sub_kernels", "transposed_extents"]
+
+
+@dataclass(frozen=True)
+class SubAxis:
+    """One residue along one axis.
+
+    Parameters
+    ----------
+    phase : the first output; the others follow at the distance of the stride.
+    extent : number of outputs.
+    taps : taps of the kernel in the order of the inputs that they read; may be none.
+    pad : the first output reads its first input at ``-pad``, before the map or in it.
+    dilation : distance of the inputs.
+    """
+
+    phase: int
+    extent: int
+    taps: tuple[int, ...]
+    pad: int
+    dilation: int
+
+    def pads(self, size: int) -> tuple[int, int]:
+        """Padding before and behind a map of `size` for a dense convolution; may be negative."""
+        reach = self.extent + self.dilation * max(0, len(self.taps) - 1)
+        return self.pad, reach - size - self.pad
+
+
+SubKernel = tuple[SubAxis, SubAxis]
+"""Rows and columns of one dense convolution."""
+
+
+def transposed_extents(
+    extents: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    output_padding: Sequence[int],
+) -> tuple[int, int]:
+    """Height and width of the result; `pads` is (top, left, bottom, right).
+
+    Source: ONNX ConvTranspose-11, output_shape.
+    """
+    height, width = (
+        strides[axis] * (extents[axis] - 1)
+        + output_padding[axis]
+        + (kernel[axis] - 1) * dilations[axis]
+        + 1
+        - pads[axis]
+        - pads[axis + 2]
+        for axis in range(2)
+    )
+    return height, width
+
+
+def sub_kernels(
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    outputs: Sequence[int],
+) -> tuple[SubKernel, ...]:
+    """The dense convolutions of a result of `outputs` rows and columns, row by row."""
+    rows, columns = (
+        [
+            _sub_axis(kernel[axis], strides[axis], pads[axis], dilations[axis], phase, count)
+            for phase in range(strides[axis])
+            if (count := -(-(outputs[axis] - phase) // strides[axis])) > 0
+        ]
+        for axis in range(2)
+    )
+    return tuple(itertools.product(rows, columns))
+
+
+def _sub_axis(
+    kernel: int, stride: int, pad: int, dilation: int, phase: int, extent: int
+) -> SubAxis:
+    found = [tap for tap in range(kernel) if (phase + pad - tap * dilation) % stride == 0]
+    taps = tuple(reversed(found))
+    first = (phase + pad - taps[0] * dilation) // stride if taps else 0
+    return SubAxis(phase, extent, taps, -first, dilation // math.gcd(stride, dilation))
