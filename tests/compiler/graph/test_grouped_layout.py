@@ -59,7 +59,7 @@ def grouped(
     return model
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(
     st.sampled_from(["tiny", "vta", "wide", "batch4"]),
     st.integers(2, 9),

@@ -25,8 +25,8 @@ def geometries(draw: st.DrawFn) -> dict[str, tuple[int, ...]]:
         kernel.append(draw(st.integers(1, 4)))
         strides.append(draw(st.integers(1, 3)))
         dilations.append(draw(st.integers(1, 3)))
-        # Source: ONNX ConvTranspose-11, output_padding below stride or dilation.
-        padding.append(draw(st.integers(0, max(strides[-1], dilations[-1]) - 1)))
+        # onnxruntime takes only what is below the stride.
+        padding.append(draw(st.integers(0, strides[-1] - 1)))
         extents.append(draw(st.integers(1, 5)))
         size = strides[-1] * (extents[-1] - 1) + padding[-1] + (kernel[-1] - 1) * dilations[-1] + 1
         starts.append(draw(st.integers(0, min(2, size - 1))))
@@ -43,7 +43,7 @@ def geometries(draw: st.DrawFn) -> dict[str, tuple[int, ...]]:
 
 @given(geometries())
 def test_parts_meet_every_input_that_a_tap_brings_to_an_output(geometry):
-    """Enumerates the definition: input i and tap r add to output i * stride + r * dilation - pad."""
+    """By the definition input i and tap r add to output i * stride + r * dilation - pad."""
     outputs = transposed_extents(
         geometry["extents"],
         geometry["kernel"],
@@ -113,7 +113,7 @@ def transposed_model(
     return model.model(model.requantized(y, 0.01 * np.sqrt(taps) * 2.7, -5, output="y_q"))
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     st.sampled_from(["tiny", "vta", "wide", "batch4"]),
     geometries(),
@@ -189,7 +189,7 @@ def test_refusals(attrs, message, rng):
         maker.nodes,
         "refused",
         maker.inputs,
-        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, (1, 2, 5, 5))],
         maker.initializers,
     )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)])

@@ -97,7 +97,7 @@ def check_product(
 ZERO_POINTS = st.sampled_from([-128, -7, 0, 1, 127])
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(
     st.sampled_from([TINY, MICRO]),
     st.integers(1, 2),
