@@ -11,7 +11,7 @@ from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.ops.sub_kernels import SubKernel
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
 from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
-from daedal.compiler.ops.accelerator.conv_tile import ConvShape
+from daedal.compiler.ops.accelerator.conv_shape import ConvShape
 from daedal.compiler.ops.conv2d import conv2d
 from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.schedule.schedule import Schedule
