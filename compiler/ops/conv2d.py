@@ -6,7 +6,7 @@ Source: ONNX Conv (opset 11) for strides, dilations and pads.
 from collections.abc import Sequence
 
 from daedal.compiler import te
-from daedal.compiler.ops.requantize import Bounds, requantized
+from daedal.compiler.ops.requantize import Bounds, requantized_at
 from daedal.compiler.tir.expr import Expr, PaddedView
 
 __all__ = ["conv2d", "output_extent"]
@@ -86,21 +86,13 @@ def conv2d(
         ),
         "acc",
     )
-    if groups == 1:
-        return requantized(acc, params, bounds, x.dtype)
-    return te.compute(
+    return requantized_at(
         acc.shape,
-        lambda n, c, h, w, u, b, o: te.requantize(
-            acc[n, c, h, w, u, b, o],
-            params[out_row(n, c, u), o, 0],
-            params[out_row(n, c, u), o, 1],
-            params[out_row(n, c, u), o, 2],
-            bounds.zero_point,
-            bounds.low,
-            bounds.high,
-            x.dtype,
-        ),
-        "y",
+        lambda n, c, h, w, u, b, o: acc[n, c, h, w, u, b, o],
+        params,
+        bounds,
+        x.dtype,
+        row=lambda n, c, h, w, u: out_row(n, c, u),
     )
 
 

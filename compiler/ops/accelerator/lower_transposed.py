@@ -42,26 +42,27 @@ def lower_transposed_conv2d(
     weight_row, params_row = (pads[memory] for memory in (Memory.WGT, Memory.PAR))
     rows = params_type.shape[0] // len(layout.parts)
     for number, (part, w_shape) in enumerate(zip(layout.parts, layout.part_shapes, strict=True)):
-        operands = [
-            te.placeholder(x_shape, x_type.dtype, "x"),
-            te.placeholder(w_shape, w_type.dtype, "w"),
-            te.placeholder((rows, *params_type.shape[1:]), params_type.dtype, "params"),
-        ]
+        x = te.placeholder(x_shape, x_type.dtype, "x")
+        w = te.placeholder(w_shape, w_type.dtype, "w")
+        params = te.placeholder((rows, *params_type.shape[1:]), params_type.dtype, "params")
         (top, bottom), (left, right) = (
             axis.pads(size) for axis, size in zip(part, x_type.shape[2:], strict=True)
         )
         dilations = (part[0].dilation, part[1].dilation)
+        window, pad_value = (top, left, bottom, right), whole(node.attrs, "pad_value")
         y = conv2d(
-            *operands,
+            x,
+            w,
+            params,
             strides=(1, 1),
-            pads=(top, left, bottom, right),
+            pads=window,
             dilations=dilations,
-            pad_value=whole(node.attrs, "pad_value"),
+            pad_value=pad_value,
             bounds=bounds,
             accumulator=accumulator_dtype(variant),
         )
-        func = te.create_prim_func(operands, [y], f"{node.output}.{number}")
-        geometry = ConvShape.of(operands[0], operands[1], y, (1, 1), dilations)
+        func = te.create_prim_func([x, w, params], [y], f"{node.output}.{number}")
+        geometry = ConvShape.of(x, w, y, (1, 1), dilations, window, pad_value)
         weights_row = layout.first_rows[number] * weight_row.row_beats(variant)
         yield (
             schedule_conv2d(func, geometry, variant),
