@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.printer import segment_text
-from daedal.compiler.codegen.segment import Segment, joined
+from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
@@ -29,9 +28,10 @@ from daedal.compiler.graph.passes import (
     to_blocked,
 )
 from daedal.compiler.graph.stream_layout import RowStreamLayout
+from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.link import LinkedProgram, LinkReport, link
 from daedal.compiler.link.constants import map_bytes, parameter_bytes, weight_bytes
-from daedal.compiler.ops.accelerator.lowering import lower_node, multiplications
+from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.isa.artifact import Layer
 from daedal.isa.errors import ModelError
@@ -121,17 +121,15 @@ def compile_graph(
         dump(name, graph)
     parts = partition(graph)
     accelerator = parts.accelerator
+    code = LayerCode(accelerator, variant)
     segments = []
     for number, node in enumerate(accelerator.nodes):
         say(f"layer {number + 1} of {len(accelerator.nodes)}: {node.op} {node.output!r}")
-        pieces = []
-        for item in lower_node(accelerator, node, variant):
-            dump(f"{node.output}.tir", item.schedule)
-            func = item.schedule.func
-            pieces.append(emit_segment(func, variant, item.tensors, views=item.views))
-        segment = joined(pieces, node.output)
-        dump(f"{node.output}.segment", segment_text(segment))
+        lowered, segment = code.of(node)
         segments.append(segment)
+        for item in lowered:
+            dump(f"{node.output}.tir", item.schedule)
+        dump(f"{node.output}.segment", segment)
     say("linking")
     linked = _link(accelerator, segments, variant)
     layers = [
@@ -208,5 +206,6 @@ class _Dump:
             return
         safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in step)
         path = self._folder / f"{self._count:03}_{safe}.txt"
-        path.write_text(f"{what}\n", encoding="utf-8")
+        text = segment_text(what) if isinstance(what, Segment) else f"{what}\n"
+        path.write_text(text, encoding="utf-8")
         self._count += 1

@@ -9,13 +9,21 @@ Input: made by `daedal.compiler.codegen.accelerator`. Output: read by `daedal.co
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Unit
 
-__all__ = ["Instance", "RowAccess", "Segment", "SegmentInstruction", "UopSequence", "joined"]
+__all__ = [
+    "Instance",
+    "RowAccess",
+    "Segment",
+    "SegmentInstruction",
+    "UopSequence",
+    "joined",
+    "renamed",
+]
 
 UopSequence = tuple[tuple[int, ...], ...]
 """Micro-ops of one sequence: (acc, inp, wgt, first) for GEMM, (dst, src, par) for the ALU."""
@@ -106,3 +114,22 @@ def joined(segments: Sequence[Segment], name: str) -> Segment:
             assert tensors.setdefault(tensor, size) == size, f"{tensor!r} has two sizes"
     instructions = tuple(item for segment in segments for item in segment.instructions)
     return Segment(name, instructions, tensors)
+
+
+def renamed(segment: Segment, name: str, tensors: Mapping[str, str]) -> Segment:
+    """The same code as another layer called `name`, with other tensors and instances of its own."""
+    instances: dict[Instance, Instance] = {}
+
+    def moved(item: SegmentInstruction) -> SegmentInstruction:
+        for access in item.rows:
+            if access.instance not in instances:
+                instances[access.instance] = replace(access.instance)
+        rows = tuple(replace(access, instance=instances[access.instance]) for access in item.rows)
+        tensor = None if item.tensor is None else tensors[item.tensor]
+        return SegmentInstruction(item.template, rows, tensor, item.uops)
+
+    return Segment(
+        name,
+        tuple(moved(item) for item in segment.instructions),
+        {tensors[tensor]: size for tensor, size in segment.tensors.items()},
+    )

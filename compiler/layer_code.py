@@ -1,0 +1,53 @@
+"""`LayerCode`: the segment of each layer of a graph; layers of one kind are scheduled once.
+
+Networks repeat their layers. Schedule and code depend on operator, attributes, and the types of
+operands and result alone, so a layer that differs from an earlier one in nothing but names gets
+that one's segment under its own.
+"""
+
+from daedal.compiler.codegen.accelerator import emit_segment
+from daedal.compiler.codegen.segment import Segment, joined, renamed
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.ops.accelerator.lowering import LoweredNode, lower_node
+from daedal.isa.variant import Variant
+
+__all__ = ["LayerCode"]
+
+
+class LayerCode:
+    """Lowers and emits the nodes of `graph` for `variant`."""
+
+    def __init__(self, graph: Graph, variant: Variant) -> None:
+        self._graph = graph
+        self._variant = variant
+        self._known: dict[object, tuple[list[LoweredNode], Segment]] = {}
+
+    def of(self, node: Node) -> tuple[list[LoweredNode], Segment]:
+        """What `node` was lowered to (or the first one of its kind), and its segment.
+
+        Raises ScheduleError as `lower_node` does.
+        """
+        kind = self._kind(node)
+        if kind not in self._known:
+            lowered = lower_node(self._graph, node, self._variant)
+            parts = [
+                emit_segment(item.schedule.func, self._variant, item.tensors, views=item.views)
+                for item in lowered
+            ]
+            self._known[kind] = lowered, joined(parts, node.output)
+        lowered, segment = self._known[kind]
+        first = lowered[0].node
+        if first is node:
+            return lowered, segment
+        names = dict(zip((*first.inputs, first.output), (*node.inputs, node.output), strict=True))
+        return lowered, renamed(segment, node.output, names)
+
+    def _kind(self, node: Node) -> object:
+        """Equal for nodes that take the same code."""
+        types = self._graph.types
+        return (
+            node.op,
+            tuple(sorted(node.attrs.items())),
+            tuple(types[name] for name in (*node.inputs, node.output)),
+            tuple(node.inputs.index(name) for name in node.inputs),
+        )
