@@ -33,14 +33,14 @@ def matmul(
     b : (NB, KB, OB, block_out, block_in); OB * block_out rows are the channels of the result.
     factor : (1, block_out, block_in), all equal; `num_rows` of it make minus zb.
     params : (1, block_out, 3) int64: one bias, multiplier and shift.
-    num_rows : how often the sums of rows of a times factor are added.
-    column : an element, and how often the sums of rows of b times it are added: minus za in all.
+    num_rows : how often the sums of rows of a times factor count; 0 where zb is.
+    column : an element, and how often the sums of rows of b times it count: minus za in all.
 
     Returns
     -------
     (NB, OB, H, W, 1, 1, block_out). On the way: ``left`` and ``right``, the operands on chip;
     ``product``; ``rows`` and ``cols`` (with ``constant``, what it multiplies) where needed;
-    ``total0``, ``total1``, ... with these added.
+    ``total0`` and ``total1`` with these added.
     """
     nb, kb, height, width, _, batch, block_in = a.shape
     _, _, ob, block_out, _ = b.shape
@@ -57,33 +57,32 @@ def matmul(
         ),
         "product",
     )
-    added: list[te.Tensor] = []
-    if num_rows:
-        added += [_rows(left, factor, accumulator)] * num_rows
     value, num_columns = column
+    added = [_rows(left, factor, num_rows, accumulator)] if num_rows else []
     if num_columns:
-        added += [_columns(a, right, value, accumulator)] * num_columns
+        added.append(_columns(a, right, value, num_columns, accumulator))
     for number, term in enumerate(added):
         total = _sum(total, term, f"total{number}")
     return requantized(total, params, bounds, a.dtype)
 
 
-def _rows(left: te.Tensor, factor: te.Tensor, accumulator: str) -> te.Tensor:
-    """``rows``: factor times the sum of each row of a, in every lane."""
+def _rows(left: te.Tensor, factor: te.Tensor, times: int, accumulator: str) -> te.Tensor:
+    """``rows``: factor times the sum of each row of a, some times, in every lane."""
     nb, kb, height, width, _, batch, block_in = left.shape
     k, i = te.reduce_axis(kb, "rk"), te.reduce_axis(block_in, "ri")
+    t = te.reduce_axis(times, "rt")
     return te.compute(
         (nb, 1, height, width, 1, batch, factor.shape[1]),
         lambda n, oc, h, w, u, m, o: te.sum(
             left[n, k, h, w, u, m, i].astype(accumulator) * factor[oc, o, i].astype(accumulator),
-            [k, i],
+            [t, k, i],
         ),
         "rows",
     )
 
 
-def _columns(a: te.Tensor, right: te.Tensor, value: int, accumulator: str) -> te.Tensor:
-    """``cols``: value times the sum of each row of b; the value is what lies above the map a."""
+def _columns(a: te.Tensor, right: te.Tensor, value: int, times: int, accumulator: str) -> te.Tensor:
+    """``cols``: value times the sum of each row of b, some times; it is what lies above map a."""
     nb, kb, ob, block_out, block_in = right.shape
     batch = a.shape[5]
     outside = a.padded(value)
@@ -93,12 +92,13 @@ def _columns(a: te.Tensor, right: te.Tensor, value: int, accumulator: str) -> te
         "constant",
     )
     k, i = te.reduce_axis(kb, "ck"), te.reduce_axis(block_in, "ci")
+    t = te.reduce_axis(times, "ct")
     return te.compute(
         (nb, ob, 1, 1, 1, batch, block_out),
         lambda n, oc, h, w, u, m, o: te.sum(
             constant[0, 0, h, w, u, m, i].astype(accumulator)
             * right[n, k, oc, o, i].astype(accumulator),
-            [k, i],
+            [t, k, i],
         ),
         "cols",
     )

@@ -68,13 +68,13 @@ class _Candidate:
     stream: RowStream
     weights: RowStreamWeightLayout
     products: int
-    load_beats: int
+    beats: int
     image_elements: int
 
     @property
     def cost(self) -> tuple[int, int, int]:
-        """Cycles, then weights, then instructions."""
-        cycles = max(self.products, self.load_beats)
+        """Cycles, then weights, then instructions. An eighth of what could overlap does not."""
+        cycles = max(self.products, self.beats) + min(self.products, self.beats) // 8
         return (cycles, self.weights.phases, self.weights.period)
 
 
@@ -126,6 +126,10 @@ def _candidates(
     kernel = graph.types[node.inputs[1]].shape[2:]
     blocks, out_blocks, height, width, _, block = graph.types[node.output].physical_shape
     beat = _vector_step(variant)
+    pads = scratchpads(variant)
+    inp, wgt, out = (
+        pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
+    )
     for group_rows in (rows for rows in range(1, down + 1) if down % rows == 0):
         for channels in range(image.shape[1], array.block_in + 1):
             weights = RowStreamWeightLayout(
@@ -151,13 +155,13 @@ def _candidates(
             _, groups, num_rows, batch, lanes = stream.physical_shape(image.shape)
             parts = block // array.block_out
             vectors = blocks * out_blocks * parts * height * width
-            planes = array.block_in // beat
-            row_beats = scratchpads(variant)[Memory.INP].row_beats(variant)
+            loads = blocks * array.block_in // beat * groups * num_rows
+            weight_rows = out_blocks * parts * weights.phases * weights.groups * weights.vectors
             yield _Candidate(
                 stream,
                 weights,
                 products=vectors * weights.groups * weights.vectors,
-                load_beats=blocks * planes * groups * num_rows * row_beats,
+                beats=loads * inp + weight_rows * wgt + vectors * out,
                 image_elements=blocks * groups * num_rows * batch * lanes,
             )
 

@@ -16,12 +16,13 @@ from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.table import instruction_bytes
 from daedal.isa.variant import Variant
 
 __all__ = ["StreamShape", "StreamTile", "choose_stream_tile", "schedule_conv2d_stream"]
 
-INSTRUCTION_CYCLES = 16
-"""What an instruction costs beyond its work, about: decoding, tokens, the pipeline's fill."""
+TILE_CYCLES = 16
+"""What a tile costs beyond its work, about: tokens, latencies that do not overlap."""
 
 
 @dataclass(frozen=True)
@@ -125,23 +126,27 @@ def _fitting(shape: StreamShape, capacity: Capacity) -> Iterator[StreamTile]:
 
 
 def _cycles(shape: StreamShape, tile: StreamTile, variant: Variant) -> float:
-    """The busier of the multipliers and the bus, what overlaps with nothing, and instructions."""
+    """The busier of the multipliers and the bus, and what overlaps with nothing.
+
+    The bus carries instructions too: a tile has one for each window in a period. Before the first
+    product comes the input of a tile, after the last one its requantization and store.
+    """
     pads = scratchpads(variant)
+    inp, wgt, out = (
+        pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
+    )
     rows, columns = shape.window.extent
     outs = -(-shape.out_blocks // tile.out_blocks)
-    maps = shape.batches * -(-rows // tile.height) * -(-columns // tile.width)
+    tiles = outs * shape.batches * -(-rows // tile.height) * -(-columns // tile.width)
     vectors = shape.batches * rows * columns * shape.out_blocks * shape.out_parts
     products = vectors * shape.groups * shape.vectors
-    input_rows = outs * maps * shape.input_rows(tile.height, tile.width)
-    weight_rows = shape.out_blocks * shape.out_parts * shape.weight_rows
-    beats = input_rows * pads[Memory.INP].row_beats(variant)
-    beats += weight_rows * pads[Memory.WGT].row_beats(variant)
-    beats += vectors * pads[Memory.OUT].row_beats(variant)
+    tile_input = shape.input_rows(tile.height, tile.width) * inp
+    instructions = tiles * (min(shape.period, columns) + 3)
+    beats = tiles * tile_input + shape.out_blocks * shape.out_parts * shape.weight_rows * wgt
+    beats += vectors * out + instructions * instruction_bytes(variant) // variant.bus_bytes
     requantize = variant.array.batch * variant.array.block_out // variant.units.requantize_lanes
-    last = tile.out_blocks * shape.out_parts * tile.height * tile.width
-    last *= requantize + pads[Memory.OUT].row_beats(variant)
-    overhead = INSTRUCTION_CYCLES * outs * maps * (3 + shape.period)
-    return max(products, beats) + beats / (outs * maps) + last + overhead
+    last = tile.out_blocks * shape.out_parts * tile.height * tile.width * (requantize + out)
+    return max(products + tile_input, beats) + last + TILE_CYCLES * tiles
 
 
 def schedule_conv2d_stream(func: PrimFunc, shape: StreamShape, variant: Variant) -> Schedule:
@@ -169,8 +174,11 @@ def schedule_conv2d_stream(func: PrimFunc, shape: StreamShape, variant: Variant)
     sch.reorder(phase, n, oc, h, w, u, g, j, b, o, i)
     sch.tensorize(b, "gemm")
     sch.tensorize(sch.get_loops(y)[-2], "requantize")
+    # A LOAD for each phase: products of the first one need not wait for the weights of the others.
+    oc, phase = sch.get_loops(weights)[-6:-4]
+    sch.reorder(phase, oc)
     for block, dims, intrin in (
-        (weights, 6, "load"),
+        (weights, 5, "load"),
         (inputs, 6, "load"),
         (params, 3, "load"),
         (store, 6, "store"),

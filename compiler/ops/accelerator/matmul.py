@@ -143,8 +143,8 @@ def _tensorize(sch: Schedule, block: BlockRef) -> None:
     elif block.name.startswith("total"):
         sch.tensorize(loops[-2], "alu_add")
     else:
-        *_, m, o, k, _ = loops
-        sch.reorder(k, m, o)
+        m, o, *sums, _ = loops[-4 if block.name == "product" else -5 :]
+        sch.reorder(*sums, m, o)
         if block.name == "rows":
             factor = sch.cache_read(block, "factor", "wgt")
             sch.compute_at(factor, loops[0])
