@@ -81,10 +81,12 @@ def _supplies(writer: Site, reader: Site, region: Region) -> bool:
     """Whether `writer` has completely written what `reader` reads there."""
     known = _known_supplies(reader.realize)
     key = (id(region), id(writer.realize), _loops(writer), _loops(reader))
-    if key not in known:
+    found = known.get(key)
+    if found is None or found[0] is not region or found[1] is not writer.realize:
         # The statements are kept with the answer, so that no others get their identities.
-        known[key] = (region, writer.realize), _finds_written(writer, reader, region)
-    return known[key][1]
+        found = region, writer.realize, _finds_written(writer, reader, region)
+        known[key] = found
+    return found[2]
 
 
 def _loops(site: Site) -> tuple[tuple[Var, int], ...]:
@@ -94,7 +96,7 @@ def _loops(site: Site) -> tuple[tuple[Var, int], ...]:
 @Memo
 def _known_supplies(
     _reader: BlockRealize,
-) -> dict[tuple[object, ...], tuple[tuple[Region, BlockRealize], bool]]:
+) -> dict[tuple[object, ...], tuple[Region, BlockRealize, bool]]:
     """What `_supplies` found of a reader, by region, writer, and the loops around both."""
     return {}
 
