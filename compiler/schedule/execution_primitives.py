@@ -199,6 +199,12 @@ class ExecutionPrimitives(ScheduleBase):
             self._update(loops.annotate_loop(bare.body, find_loop(bare, target.var), key, value))
             return
         realize = find_site(bare, target.name).realize
+        notes = realize.block.annotations
+        if key in ("intrin", "operands") or ("intrin" in notes and key in notes):
+            raise ScheduleError(
+                f"what an instruction is made from is tensorize's to write; {key!r} of block "
+                f"{target.name!r} is part of it"
+            )
         self._update(
             replace_site(bare.body, target.name, loops.annotated_block(realize, key, value))
         )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from daedal.compiler.schedule.edit import loop_chain, loop_of, map_stmt, substitute_loops
+from daedal.compiler.tir.dtype import INDEX_DTYPE, limits
 from daedal.compiler.tir.expr import Expr, IntImm, Var
 from daedal.compiler.tir.linear import simplify
 from daedal.compiler.tir.stmt import BlockRealize, For, Stmt, Value
@@ -62,6 +63,7 @@ def split(body: Stmt, loop: For, factors: Sequence[int | None]) -> tuple[Stmt, l
             f"{loop.var.name!r}); "
             "leave one None"
         )
+    _require_countable(covered, loop.var.name)
     variables = [Var(f"{loop.var.name}_{position}") for position in range(len(sizes))]
     index: Expr = IntImm(0)
     for var, size in zip(variables, sizes, strict=True):
@@ -76,6 +78,15 @@ def split(body: Stmt, loop: For, factors: Sequence[int | None]) -> tuple[Stmt, l
     return replace_loop(body, loop.var, inner), variables
 
 
+def _require_countable(iterations: int, name: str) -> None:
+    """Refuse loops whose variables an index cannot hold."""
+    if iterations > limits(INDEX_DTYPE)[1]:
+        raise ScheduleError(
+            f"loops must have at most {limits(INDEX_DTYPE)[1]} iterations together, not "
+            f"{iterations} (loop {name!r})"
+        )
+
+
 def tile(
     body: Stmt, loops: Sequence[For], factors: Sequence[int]
 ) -> tuple[Stmt, list[Var], list[Var]]:
@@ -84,6 +95,8 @@ def tile(
         raise ScheduleError(
             f"tile needs one factor per loop, at least one, not {len(factors)} for {len(loops)}"
         )
+    if len({loop.var for loop in loops}) < len(loops):
+        raise ScheduleError("tile needs distinct loops")
     pairs = []
     for loop, factor in zip(loops, factors, strict=True):
         current = loop_of(body, loop.var)
@@ -113,6 +126,7 @@ def fuse(body: Stmt, loops: Sequence[For]) -> tuple[Stmt, Var]:
     total = 1
     for loop in loops:
         total *= loop.extent
+    _require_countable(total, loops[0].var.name)
     fused = Var("_".join(loop.var.name for loop in loops))
     values: dict[Var, Expr] = {}
     stride = total

@@ -82,14 +82,16 @@ def _place(stmt: Stmt, buffers: list[Buffer], notes: Notes, extents: dict[Var, i
             stmt = Seq(tuple(_place(part, inside, notes, extents) for part, inside in pairs))
     if not here:
         return stmt
-    windows = _windows(stmt, extents)
+    windows = _windows(stmt, frozenset(here), extents)
     items = [Allocation(b, windows[b], notes.get(b, {})) for b in here]
     return Allocate(tuple(items), stmt)
 
 
-def _windows(stmt: Stmt, extents: Mapping[Var, int]) -> dict[Buffer, tuple[Range, ...]]:
+def _windows(
+    stmt: Stmt, buffers: frozenset[Buffer], extents: Mapping[Var, int]
+) -> dict[Buffer, tuple[Range, ...]]:
     """The hull of all accesses to each buffer; what is constant is clipped at the buffer."""
-    found = accesses(stmt, extents)
+    found = accesses(stmt, extents, buffers)
     regions = union((Region(a.region.buffer, a.region.ranges) for a in found), extents)
     return {
         region.buffer: tuple(

@@ -1,8 +1,8 @@
 """Running a trace on a function."""
 
-import inspect
 from collections.abc import Mapping
 
+from daedal.compiler.schedule.arguments import checked_arguments
 from daedal.compiler.schedule.recording import results_of
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.schedule.tensorize import Intrin
@@ -40,16 +40,8 @@ def _apply(schedule: Schedule, item: Instruction) -> None:
     if item.primitive.startswith("_") or not hasattr(method, "__wrapped__"):
         raise ScheduleError(f"a trace may call primitives of a schedule, not {item.primitive!r}")
     assert method is not None
-    positional: list[object] = []
-    for name, parameter in list(inspect.signature(method).parameters.items())[1:]:
-        if name not in item.arguments:
-            raise ScheduleError(f"{item.primitive} in a trace lacks {name!r}")
-        value = schedule.handles.decode(item.arguments[name])
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            positional += value
-        else:
-            positional.append(value)
-    result = method(schedule, *positional)
+    given = checked_arguments(method, item.arguments, schedule.handles.decode)
+    result = method(schedule, *given)
     made = tuple(schedule.handles.name(handle) for handle in results_of(result))
     if made != item.results:
         raise ScheduleError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from math import isqrt
 from typing import TypeVar
 
 import numpy as np
@@ -12,6 +13,9 @@ __all__ = ["Sampled", "SampledInt", "SampledStr", "choose", "choose_tile", "perf
 
 C = TypeVar("C", int, str)
 """What a candidate may be."""
+
+MAX_DEPTH = 16
+"""Largest number of factors of one loop."""
 
 MAX_TILES = 100_000
 """Largest number of tilings that are listed to draw from."""
@@ -40,16 +44,16 @@ def perfect_tiles(
     """
     if num_tiles == 1:
         return ((extent,),) if max_innermost is None or extent <= max_innermost else ()
-    found = []
-    for first in range(1, extent + 1):
-        if extent % first == 0:
-            rest = perfect_tiles(extent // first, num_tiles - 1, max_innermost)
-            found += [(first, *tile) for tile in rest]
-    if len(found) > MAX_TILES:
-        raise ScheduleError(
-            f"an extent must have at most {MAX_TILES} tilings to draw from; {extent} has more into "
-            f"{num_tiles}; sample fewer tiles, or split first"
-        )
+    small = [size for size in range(1, isqrt(extent) + 1) if extent % size == 0]
+    found: list[tuple[int, ...]] = []
+    for first in sorted({*small, *(extent // size for size in small)}):
+        rest = perfect_tiles(extent // first, num_tiles - 1, max_innermost)
+        found += [(first, *tile) for tile in rest]
+        if len(found) > MAX_TILES:
+            raise ScheduleError(
+                f"an extent must have at most {MAX_TILES} tilings to draw from; {extent} has more "
+                f"into {num_tiles}; sample fewer tiles, or split first"
+            )
     return tuple(found)
 
 
@@ -62,9 +66,9 @@ def choose_tile(
     name: str,
 ) -> list[int]:
     """The decision, checked, or one drawn with equal chance; see `Schedule.sample_perfect_tile`."""
-    if num_tiles < 1 or (max_innermost is not None and max_innermost < 1):
+    if not 1 <= num_tiles <= MAX_DEPTH or (max_innermost is not None and max_innermost < 1):
         raise ScheduleError(
-            f"sample_perfect_tile needs one or more tiles, the innermost 1 or larger, not "
+            f"sample_perfect_tile needs 1 to {MAX_DEPTH} tiles, the innermost 1 or larger, not "
             f"{num_tiles} with at most {max_innermost} (loop {name!r})"
         )
     tiles = perfect_tiles(extent, num_tiles, max_innermost)
@@ -96,15 +100,17 @@ def choose(
             f"sample_categorical needs distinct candidates, at least one, not {list(candidates)}"
         )
     for candidate in candidates:
-        if isinstance(candidate, bool) or str(candidate).startswith("%"):
+        known = isinstance(candidate, int | str) and not isinstance(candidate, bool)
+        if not known or str(candidate).startswith("%"):
             raise ScheduleError(
                 f"a candidate must be an integer or a text without % in front, not {candidate!r}"
             )
     shares = np.ones(len(candidates)) if weights is None else np.asarray(weights, dtype=float)
-    if shares.shape != (len(candidates),) or (shares < 0).any() or not shares.sum() > 0:
+    counted = shares.shape == (len(candidates),) and np.isfinite(shares).all()
+    if not counted or (shares < 0).any() or not shares.sum() > 0:
         raise ScheduleError(
-            f"sample_categorical needs one weight per candidate, none negative and not all 0, not "
-            f"{weights} for {len(candidates)}"
+            f"sample_categorical needs one finite weight per candidate, none negative and not all "
+            f"0, not {weights} for {len(candidates)}"
         )
     if decision is None:
         return candidates[int(rng.choice(len(candidates), p=shares / shares.sum()))]

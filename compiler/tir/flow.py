@@ -15,10 +15,11 @@ from daedal.compiler.tir.condition import (
 from daedal.compiler.tir.errors import InvalidIRError
 from daedal.compiler.tir.expr import Axis, Expr, Var
 from daedal.compiler.tir.linear import bounds, linear
+from daedal.compiler.tir.memo import Memo
 from daedal.compiler.tir.printer import region_text
 from daedal.compiler.tir.region import region_under, whole_window
 from daedal.compiler.tir.sites import Site
-from daedal.compiler.tir.stmt import PrimFunc, Range, Region
+from daedal.compiler.tir.stmt import BlockRealize, PrimFunc, Range, Region
 from daedal.compiler.tir.visit import free_vars
 
 __all__ = ["check_flow", "covers"]
@@ -78,6 +79,29 @@ def _is_supplied(sites: list[Site], order: int, region: Region) -> bool:
 
 def _supplies(writer: Site, reader: Site, region: Region) -> bool:
     """Whether `writer` has completely written what `reader` reads there."""
+    known = _known_supplies(reader.realize)
+    key = (id(region), id(writer.realize), _loops(writer), _loops(reader))
+    found = known.get(key)
+    if found is None or found[0] is not region or found[1] is not writer.realize:
+        # The statements are kept with the answer, so that no others get their identities.
+        found = region, writer.realize, _finds_written(writer, reader, region)
+        known[key] = found
+    return found[2]
+
+
+def _loops(site: Site) -> tuple[tuple[Var, int], ...]:
+    return tuple((loop.var, loop.extent) for loop in site.loops)
+
+
+@Memo
+def _known_supplies(
+    _reader: BlockRealize,
+) -> dict[tuple[object, ...], tuple[Region, BlockRealize, bool]]:
+    """What `_supplies` found of a reader, by region, writer, and the loops around both."""
+    return {}
+
+
+def _finds_written(writer: Site, reader: Site, region: Region) -> bool:
     shared = writer.shared(reader)
     inner = {loop.var: loop.extent for loop in reader.loops[shared:]}
     fixed = {loop.var: loop.extent for loop in reader.loops[:shared]}

@@ -155,47 +155,65 @@ def region_under(
     return relax_region(substitute_region(region, realize.binding), inner, outer, conditions)
 
 
-def accesses(stmt: Stmt, extents: Mapping[Var, int]) -> tuple[Access, ...]:
-    """Every access of `stmt`, relaxed over the loops inside it, in execution order.
+def accesses(
+    stmt: Stmt, extents: Mapping[Var, int], buffers: frozenset[Buffer] | None = None
+) -> tuple[Access, ...]:
+    """Every access of `stmt` (to `buffers`, where given), relaxed over the loops inside it.
 
-    `extents` are the domains of the variables that are free in `stmt`. Stores within a block's
-    ``init`` count as writes. The boxes may be too large, never too small.
+    In execution order. `extents` are the domains of the variables that are free in `stmt`. Stores
+    within a block's ``init`` count as writes. The boxes may be too large, never too small.
     """
-    known = _accesses_by_extents(stmt)
-    key = tuple(extents.get(var) for var in outline(stmt).variables)
+    known = _known_accesses(stmt)
+    key = (buffers, tuple(extents.get(var) for var in outline(stmt).variables))
     if key not in known:
-        known[key] = tuple(_accesses(stmt, {}, extents))
+        known[key] = tuple(_accesses(stmt, {}, extents, buffers))
     return known[key]
 
 
 @Memo
-def _accesses_by_extents(_stmt: Stmt) -> dict[tuple[int | None, ...], tuple[Access, ...]]:
-    """What `accesses` found of a statement, by the extents of its free variables."""
+def _known_accesses(
+    _stmt: Stmt,
+) -> dict[tuple[frozenset[Buffer] | None, tuple[int | None, ...]], tuple[Access, ...]]:
+    """What `accesses` found of a statement, by buffers and the extents of its free variables."""
     return {}
 
 
-def _accesses(stmt: Stmt, inner: Mapping[Var, int], outer: Mapping[Var, int]) -> Iterator[Access]:
+def _accesses(
+    stmt: Stmt,
+    inner: Mapping[Var, int],
+    outer: Mapping[Var, int],
+    buffers: frozenset[Buffer] | None,
+) -> Iterator[Access]:
+    found: Iterable[Access] = ()
+    conditions: tuple[Condition, ...] = ()
     match stmt:
-        case BufferStore(buffer, indices, value):
-            for expr in (value, *indices):
-                for load in loads(expr):
-                    point = _point(load.buffer, load.indices, load.pad_value)
-                    yield Access(relax_region(point, inner, outer), False)
-            yield Access(relax_region(_point(buffer, indices, None), inner, outer), True)
         case Seq(body):
             for part in body:
-                yield from _accesses(part, inner, outer)
+                yield from _accesses(part, inner, outer, buffers)
         case Allocate(_, body):
-            yield from _accesses(body, inner, outer)
+            yield from _accesses(body, inner, outer, buffers)
         case For(var, extent, body):
-            yield from _accesses(body, {**inner, var: extent}, outer)
+            yield from _accesses(body, {**inner, var: extent}, outer, buffers)
+        case BufferStore():
+            found = _stored(stmt)
         case BlockRealize():
+            found = _touched(stmt)
             conditions = conditions_of(stmt, {**outer, **inner})
-            for access in _touched(stmt):
-                region = relax_region(access.region, inner, outer, conditions)
-                yield Access(region, access.writes)
-        case _:
-            raise AssertionError(f"not a statement with accesses: {stmt!r}")
+    for access in found:
+        if buffers is None or access.region.buffer in buffers:
+            region = relax_region(access.region, inner, outer, conditions)
+            yield Access(region, access.writes)
+
+
+@Memo
+def _stored(store: BufferStore) -> tuple[Access, ...]:
+    """The elements that a store reads and writes."""
+    reads = [
+        Access(_point(load.buffer, load.indices, load.pad_value), False)
+        for expr in (store.value, *store.indices)
+        for load in loads(expr)
+    ]
+    return (*reads, Access(_point(store.buffer, store.indices, None), True))
 
 
 @Memo

@@ -141,10 +141,9 @@ def _check_windows(stmt: Stmt, extents: Mapping[Var, int]) -> None:
             _check_windows(body, {**extents, var: extent})
         case Allocate(allocations, body):
             windows = {item.buffer: Region(item.buffer, item.window) for item in allocations}
-            for access in accesses(body, extents):
-                region = access.region
-                window = windows.get(region.buffer)
-                if window is not None and not covers(window, region, extents):
+            for access in accesses(body, extents, frozenset(windows)):
+                region, window = access.region, windows[access.region.buffer]
+                if not covers(window, region, extents):
                     raise InvalidIRError(
                         f"the window of {region.buffer.name!r} must hold {region_text(region)}, "
                         f"not just {region_text(window)}"

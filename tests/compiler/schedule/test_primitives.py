@@ -414,6 +414,19 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
         "tile needs one factor per loop, at least one, not 1 for 2",
     ),
     (
+        lambda s: s.tile([c_loops(s)[0]] * 2, [2, 2]),
+        "tile needs distinct loops",
+    ),
+    (
+        lambda s: s.split(c_loops(s)[0], [None, 2**31]),
+        "loops must have at most 2147483647 iterations together, not 2147483648 (loop 'i')",
+    ),
+    (
+        lambda s: s.annotate(block(s, "c"), "intrin", "gemm"),
+        "what an instruction is made from is tensorize's to write; 'intrin' of block 'c' is part "
+        "of it",
+    ),
+    (
         lambda s: s.reverse_compute_inline(block(s, "c")),
         "reverse_compute_inline needs a block that reads one buffer of another block; 'c' reads 0",
     ),
@@ -500,8 +513,8 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
     ),
     (
         lambda s: s.sample_perfect_tile(c_loops(s)[2], 0),
-        "sample_perfect_tile needs one or more tiles, the innermost 1 or larger, not 0 with at "
-        "most None (loop 'k')",
+        "sample_perfect_tile needs 1 to 16 tiles, the innermost 1 or larger, not 0 with at most "
+        "None (loop 'k')",
     ),
     (
         lambda s: s.sample_perfect_tile(c_loops(s)[2], 1, 4),
@@ -517,8 +530,8 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
     ),
     (
         lambda s: s.sample_categorical([1, 2], [1.0]),
-        "sample_categorical needs one weight per candidate, none negative and not all 0, not "
-        "[1.0] for 2",
+        "sample_categorical needs one finite weight per candidate, none negative and not all 0, "
+        "not [1.0] for 2",
     ),
     (
         lambda s: s.sample_categorical([1, 2], None, 3),

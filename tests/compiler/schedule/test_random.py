@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from daedal.compiler import te
 from daedal.compiler.schedule import BlockRef, LoopRef, Schedule, Trace, replay
 from daedal.compiler.tir.sites import collect
+from daedal.compiler.tir.stmt import Allocate, BlockRealize, BufferStore, For, Seq, Stmt
+from daedal.compiler.tir.verify import verify
 from daedal.isa.errors import ScheduleError
 from tests.support.tensor_programs import (
     Program,
@@ -112,6 +115,21 @@ def random_call(schedule: Schedule, rng: np.random.Generator) -> None:
     calls[choice][1]()
 
 
+def without_memory(stmt: Stmt) -> Stmt:
+    """An equal statement of new objects: nothing that was derived from the old ones is kept."""
+    match stmt:
+        case Seq(body):
+            return Seq(tuple(without_memory(part) for part in body))
+        case For(_, _, body) | Allocate(_, body):
+            return replace(stmt, body=without_memory(body))
+        case BlockRealize(_, block):
+            init = None if block.init is None else without_memory(block.init)
+            new = replace(block, init=init, body=without_memory(block.body))
+            return replace(stmt, block=new)
+    assert isinstance(stmt, BufferStore)
+    return replace(stmt)
+
+
 def with_other_decisions(trace: Trace) -> Trace:
     """Every choice of the trace drawn anew."""
     for position in trace.decisions:
@@ -142,6 +160,7 @@ def test_random_schedules(name: str, group: int) -> None:
                 if num_instances(schedule) > MAX_INSTANCES:
                     break
                 assert_same(schedule, arrays, expected)
+        verify(replace(schedule.func, body=without_memory(schedule.func.body)), schedule.scopes)
         trace = Trace.from_json(schedule.trace.to_json())
         assert str(replay(trace, func, intrinsics(2))) == str(schedule), f"seed {seed}"
     assert applied and refused, "both sides of every rule are exercised"

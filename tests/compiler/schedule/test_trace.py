@@ -1,13 +1,15 @@
 """Traces: their text, their JSON, and what a damaged one is refused with."""
 
+import contextlib
 import json
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from daedal.compiler import te
 from daedal.compiler.schedule import Schedule, Trace, replay
-from daedal.isa.errors import ScheduleError
+from daedal.isa.errors import ScheduleError, UserError
 from tests.support.tensor_programs import matmul
 
 
@@ -65,6 +67,18 @@ DAMAGE: list[tuple[Change, str]] = [
     (
         lambda items: items[0].update(results=["b7"]),
         "get_block gave ['b0'], the trace has ['b7']",
+    ),
+    (
+        lambda items: items[2].update(arguments={"loop": "%l0", "factors": [None, "4"]}),
+        "'factors' of split in a trace must be a list of (an integer or null), not [None, '4']",
+    ),
+    (
+        lambda items: items[2].update(arguments={"loop": "%b0", "factors": [None, 4]}),
+        "'loop' of split in a trace must be a loop, not '%b0'",
+    ),
+    (
+        lambda items: items[3].update(arguments={"order": "%l3"}),
+        "'order' of reorder in a trace must be a list of (a loop), not '%l3'",
     ),
     (
         lambda items: items.append({}),
@@ -156,3 +170,45 @@ def test_weights_decide_the_chances() -> None:
     drawn = [schedule.sample_categorical([1, 2, 3], [1.0, 0.0, 3.0]) for _ in range(400)]
     assert 2 not in drawn
     assert 250 < drawn.count(3) < 350
+
+
+def busy() -> Schedule:
+    """A trace of many primitives."""
+    schedule = Schedule(te.create_prim_func(*matmul(), "f"))
+    c, d = schedule.get_block("c"), schedule.get_block("d")
+    i, j = schedule.get_loops(d)
+    i_0, _, _, _ = schedule.tile([i, j], [2, 2])
+    schedule.compute_at(c, i_0)
+    schedule.transform_layout(c, 0, "i, j -> j, i")
+    schedule.storage_align(c, 0, 1, 8)
+    k = schedule.get_loops(c)[-1]
+    schedule.split(k, schedule.sample_perfect_tile(k, 2))
+    schedule.cache_read(c, "a", "inp")
+    schedule.rfactor(c, schedule.get_loops(c)[-1])
+    schedule.pragma(i_0, "note", schedule.sample_categorical(["x", "y"], [1.0, 2.0]))
+    return schedule
+
+
+JUNK: list[object] = [
+    *(None, True, 0, -1, 3, 2**70, 1.5, "", "c", "%l0", "%b0", "%l99", "i, j -> i", "%"),
+    *([], [None], ["%l0", "%l0"], [3, None], [[]], {}, {"loop": 3}),
+]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_argument_in_a_trace_is_accepted_or_refused(seed: int) -> None:
+    """Files from outside are untrusted: nothing but a sentence comes of a wrong one."""
+    rng = np.random.default_rng(seed)
+    func = te.create_prim_func(*matmul(), "f")
+    document = json.loads(busy().trace.to_json())
+    items = document["instructions"]
+    item = items[int(rng.integers(len(items)))]
+    name = str(rng.choice(sorted(item["arguments"])))
+    junk = JUNK[int(rng.integers(len(JUNK)))]
+    old = item["arguments"][name]
+    if isinstance(old, list) and rng.integers(2):
+        old[int(rng.integers(len(old)))] = junk
+    else:
+        item["arguments"][name] = junk
+    with contextlib.suppress(UserError):
+        replay(Trace.from_json(json.dumps(document)), func)
