@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from daedal.compiler.schedule import BlockRef, Instruction, LoopRef, Schedule
-from daedal.compiler.tir.printer import func_text
+from daedal.compiler.schedule import BlockRef, Instruction, LoopRef, Schedule, Trace
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.errors import ScheduleError
-from tests.support.traces import Handles, call, decoded, handles_in, steps
+from tests.support.traces import Handles, call, decoded, handles_in
 
 __all__ = ["random_schedule"]
 
@@ -45,7 +44,7 @@ class _Attempt:
         self.rng = rng
         self.result = Schedule(original, schedule.intrinsics, schedule.scopes)
         self.handles: Handles = {}
-        self.rows = _row_loops(schedule, original)
+        self.rows = _row_loops(schedule.trace)
         self.boldness = rng.uniform(0.05, 0.8)
 
     def run(self) -> Schedule:
@@ -148,19 +147,20 @@ class _Attempt:
         self._tried(*self._one_of(hints))
 
 
-def _row_loops(schedule: Schedule, original: PrimFunc) -> set[str]:
-    """The recorded names of loops within an instruction: those that `tensorize` took."""
+def _row_loops(trace: Trace) -> set[str]:
+    """The recorded names of loops within an instruction: those that `tensorize` took.
+
+    A nest goes to an instruction from a loop inwards: what followed it when the loops of the block
+    were last listed or put in order.
+    """
+    inside: dict[str, list[str]] = {}
     found: set[str] = set()
-    before = original
-    for item, again in steps(schedule, original):
-        if item.primitive == "tensorize" and "%" in str(item.arguments["target"]):
-            target = again.handles.handles[item.arguments["target"][1:]]
-            sites, _ = collect(before.body)
-            for site in sites:
-                loops = [LoopRef(loop.var) for loop in site.loops]
-                if target in loops:
-                    inside = loops[loops.index(target) :]
-                    found |= {again.handles.names[loop] for loop in inside}
-        before = again.func
-    assert func_text(before) == str(schedule)
+    for item in trace.instructions:
+        names = list(item.results)
+        if item.primitive == "reorder":
+            names = [name[1:] for name in item.arguments["order"]]
+        if item.primitive in ("get_loops", "reorder"):
+            inside.update((name, names[position:]) for position, name in enumerate(names))
+        if item.primitive == "tensorize":
+            found.update(inside.get(item.arguments["target"][1:], ()))
     return found
