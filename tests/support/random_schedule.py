@@ -2,8 +2,8 @@
 
 A schedule's trace is run again on its function. On the way tiles get other sizes, loops another
 order, blocks and copies another place, and loops and buffers hints. What a primitive refuses is
-done as recorded instead, and where that is refused too (a loop that it speaks of may be gone) the
-attempt is given up: `ScheduleError`.
+done as recorded instead, and where that is refused too (a loop that it speaks of may be gone) left
+out, or the attempt is given up: `ScheduleError`.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,9 @@ __all__ = ["random_schedule"]
 
 NUM_ROW_LOOPS = 2
 """The innermost loops of every block: an image of the batch, a channel of the vector."""
+
+OPTIONAL = frozenset({"compute_at", "virtual_thread", "double_buffer", "unroll", "annotate"})
+"""Primitives without which a schedule is another one, but still one."""
 
 
 def random_schedule(schedule: Schedule, original: PrimFunc, rng: np.random.Generator) -> Schedule:
@@ -48,26 +51,34 @@ class _Attempt:
         self.boldness = rng.uniform(0.05, 0.8)
 
     def run(self) -> Schedule:
+        for item in self.recorded.trace.instructions:
+            if item.primitive == "tensorize" and self._chance(self.boldness / 2):
+                self._hint()
+            try:
+                found = self._done(item)
+            except KeyError as missing:
+                raise ScheduleError(f"handle {missing} has gone") from None
+            self._keep(item, found)
+        return self.result
+
+    def _done(self, item: Instruction) -> list[BlockRef | LoopRef]:
+        """One call of the trace, now and then otherwise; a block that cannot move stays."""
         changes: dict[str, Callable[[Instruction], dict[str, Any]]] = {
             "split": self._other_factors,
             "reorder": self._other_order,
             "compute_at": self._other_place,
         }
-        for item in self.recorded.trace.instructions:
-            if item.primitive == "tensorize" and self._chance(self.boldness / 2):
-                self._hint()
-            try:
-                arguments = self._arguments(item)
-                change = changes.get(item.primitive)
-                found = None
-                if change is not None and self._chance(self.boldness):
-                    found = self._tried(item.primitive, change(item))
-                if found is None:
-                    found = handles_in(call(self.result, item.primitive, arguments))
-            except KeyError as missing:
-                raise ScheduleError(f"handle {missing} has gone") from None
-            self._keep(item, found)
-        return self.result
+        change = changes.get(item.primitive)
+        if change is not None and self._chance(self.boldness):
+            found = self._tried(item.primitive, change(item))
+            if found is not None:
+                return found
+        try:
+            return handles_in(call(self.result, item.primitive, self._arguments(item)))
+        except ScheduleError:
+            if item.primitive not in OPTIONAL:
+                raise
+            return []
 
     def _arguments(self, item: Instruction) -> dict[str, Any]:
         return {key: decoded(value, self.handles) for key, value in item.arguments.items()}
