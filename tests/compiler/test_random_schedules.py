@@ -9,7 +9,8 @@ import pytest
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import load_variant
 from tests.support.levels import Compiled, Layer, check_layer
-from tests.support.operator_graphs import OPERATORS, Pick, inputs_of
+from tests.support.operator_graphs import OPERATORS, inputs_of
+from tests.support.pick import Pick
 from tests.support.random_schedule import random_schedule
 
 VARIANTS = [load_variant(name) for name in ("tiny", "vta", "batch4", "wide")]
