@@ -9,50 +9,60 @@ import pytest
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import load_variant
 from tests.support.levels import Compiled, Layer, check_layer
-from tests.support.operator_graphs import OPERATORS, Pick, inputs_of
+from tests.support.operator_graphs import OPERATORS, inputs_of
+from tests.support.pick import Pick
 from tests.support.random_schedule import random_schedule
 
 VARIANTS = [load_variant(name) for name in ("tiny", "vta", "batch4", "wide")]
 
 NUM_QUICK, NUM_SLOW = 10, 500
 
-SHARE = 0.25
+PER_SHAPE = 5
+"""Schedules tried of one shape."""
+
+SHARE = 0.1
 """What part of the attempts must lead to a schedule: else the generator tests little."""
 
 
-def legal(name: str, seed: int, number: int) -> bool:
-    """Whether attempt `number` is a schedule; checks it then."""
-    pick = Pick.seeded((seed, number))
-    variants = [variant for variant in VARIANTS if OPERATORS[name].runs_on(variant)]
-    variant = variants[number % len(variants)]
-    graph = OPERATORS[name].graph(pick, variant)
-    inputs = inputs_of(graph, pick)
+class Shape:
+    """A layer with values, and what the compiler makes of it by itself."""
 
-    def change(layer: Layer) -> Layer:
+    def __init__(self, name: str, seed: int, number: int) -> None:
+        pick = Pick.seeded((seed, number))
+        variants = [variant for variant in VARIANTS if OPERATORS[name].runs_on(variant)]
+        self.variant = variants[number % len(variants)]
+        self.graph = OPERATORS[name].graph(pick, self.variant)
+        self.inputs = inputs_of(self.graph, pick)
+        self.compiled = Compiled.of(self.graph, self.variant)
+        self.values = self.compiled.values(self.inputs)
+        self.rng = pick.rng
+
+    def check_another(self) -> bool:
+        """Whether another schedule was found; then it computes the same at every level."""
+        try:
+            layers = [self.rescheduled(layer) for layer in self.compiled.layers]
+            compiled = Compiled.of(self.graph, self.variant, layers)
+        except ScheduleError:
+            return False
+        for layer in layers:
+            check_layer(layer, self.values, [("a random schedule", layer.lowered.schedule.func)])
+        compiled.check_program(self.inputs)
+        return True
+
+    def rescheduled(self, layer: Layer) -> Layer:
         schedule = layer.lowered.schedule
-        return layer.rescheduled(random_schedule(schedule, layer.original, pick.rng))
-
-    try:
-        compiled = Compiled.of(graph, variant, change)
-    except ScheduleError:
-        return False
-    values = compiled.values(inputs)
-    for layer in compiled.layers:
-        check_layer(layer, values, [("a random schedule", layer.lowered.schedule.func)])
-    compiled.check_program(inputs)
-    return True
+        return layer.rescheduled(random_schedule(schedule, layer.original, self.rng))
 
 
 def check(name: str, seed: int, wanted: int) -> None:
-    found = number = 0
+    found = attempts = number = 0
     while found < wanted:
-        assert number * SHARE <= found + wanted, f"{found} of {number} attempts of {name} are legal"
-        try:
-            found += legal(name, seed, number)
-        except BaseException:
-            print(f"{name}: seed {seed}, attempt {number}")
-            raise
-        number += 1
+        assert attempts * SHARE <= found + wanted, f"{found} of {attempts} attempts are legal"
+        print(f"{name}: seed {seed}, shape {number}")
+        shape = Shape(name, seed, number)
+        legal = sum(shape.check_another() for _ in range(min(PER_SHAPE, wanted - found)))
+        found, attempts, number = found + legal, attempts + PER_SHAPE, number + 1
+    print(f"{name}: {found} of {attempts} attempts are legal")
 
 
 @pytest.mark.parametrize("name", OPERATORS)

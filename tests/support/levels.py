@@ -5,7 +5,7 @@ every primitive = the linked program on the functional simulator.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
@@ -80,15 +80,14 @@ class Compiled:
     layers: tuple[Layer, ...]
 
     @classmethod
-    def of(
-        cls, graph: Graph, variant: Variant, change: Callable[[Layer], Layer] = lambda layer: layer
-    ) -> "Compiled":
-        """Compile a graph of integer operators, with each layer as `change` makes it."""
-        layers: list[Layer] = []
+    def of(cls, graph: Graph, variant: Variant, layers: Sequence[Layer] = ()) -> "Compiled":
+        """Compile a graph of integer operators, with `layers` as they are where they are given."""
+        made: list[Layer] = []
 
-        def lower(*args: Any) -> LoweredNode:
-            layers.append(change(Layer.of(*args)))
-            return layers[-1].lowered
+        def lower(blocked: Graph, node: Node, target: Variant) -> LoweredNode:
+            number = len(made)
+            made.append(layers[number] if layers else Layer.of(blocked, node, target))
+            return made[-1].lowered
 
         def passes(*args: Any) -> list[pipeline.GraphPass]:
             every = graph_passes(*args)
@@ -100,7 +99,7 @@ class Compiled:
             mock.patch.object(pipeline, "lower_node", lower),
         ):
             result = pipeline.compile_graph(graph, variant)
-        return cls(graph, result, tuple(layers))
+        return cls(graph, result, tuple(made))
 
     def values(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Every tensor of the blocked graph, by numpy."""

@@ -5,146 +5,63 @@ the levels of the compiler then cover it. Shapes are odd on purpose: channels th
 block, maps of one pixel, pads of different width on every side.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.variant import Variant
+from tests.support.pick import Pick
 
-__all__ = ["OPERATORS", "Operator", "Pick", "inputs_of"]
-
-T = TypeVar("T")
+__all__ = ["OPERATORS", "Operator", "inputs_of"]
 
 Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class Pick:
-    """Where choices come from: a random generator, or hypothesis, which makes them smaller.
-
-    Parameters
-    ----------
-    integer : a number from the first argument to the second, both included.
-    rng : for the values of tensors.
-    """
-
-    integer: Callable[[int, int], int]
-    rng: np.random.Generator
-
-    @classmethod
-    def seeded(cls, seed: Sequence[int]) -> "Pick":
-        """Choices that follow from `seed` alone."""
-        rng = np.random.default_rng(seed)
-        return cls(lambda low, high: int(rng.integers(low, high + 1)), rng)
-
-    @classmethod
-    def drawn(cls, data: st.DataObject, seed: int) -> "Pick":
-        """Choices of hypothesis; the values of tensors follow from `seed`."""
-        rng = np.random.default_rng(seed)
-        return cls(lambda low, high: data.draw(st.integers(low, high)), rng)
-
-    def one_of(self, items: Sequence[T]) -> T:
-        return items[self.integer(0, len(items) - 1)]
-
-    def pair(self, low: int, high: int) -> tuple[int, int]:
-        return self.integer(low, high), self.integer(low, high)
+Attrs = dict[str, AttrValue]
 
 
 def inputs_of(graph: Graph, pick: Pick) -> dict[str, Array]:
-    """Values for the inputs of a graph: any, or only the extremes."""
-    return {name: _int8(pick, graph.types[name].shape) for name in graph.inputs}
-
-
-def _int8(pick: Pick, shape: tuple[int, ...]) -> Array:
-    if pick.integer(0, 3) == 3:
-        return pick.rng.choice([-128, 127], shape).astype(np.int8)
-    return pick.rng.integers(-128, 128, shape).astype(np.int8)
-
-
-def _channels(pick: Pick, variant: Variant) -> int:
-    """Fewer than a block, a whole one, or more than one."""
-    block = variant.block
-    return pick.integer(1, min(2 * block + 3, 40))
-
-
-def _params(
-    pick: Pick, variant: Variant, rows: int, shifts: tuple[int, int], multiplier: int | None = None
-) -> Array:
-    """(rows, 3): bias, multiplier and shift, now and then as large as they may be."""
-    top = (1 << variant.units.multiplier_bits) - 1
-    factors = pick.rng.integers(top // 2, top + 1, rows)
-    if multiplier is not None:
-        factors[:] = multiplier
-    bias = pick.rng.integers(-3000, 3001, rows)
-    if pick.integer(0, 7) == 7:
-        limit = 1 << (variant.array.accumulator_bits - 1)
-        bias = pick.rng.choice([-limit, limit - 1], rows)
-    return np.stack([bias, factors, pick.rng.integers(shifts[0], shifts[1] + 1, rows)], axis=-1)
-
-
-def _bounds(pick: Pick) -> dict[str, AttrValue]:
-    low, high = sorted(pick.pair(-128, 127)) if pick.integer(0, 2) == 2 else (-128, 127)
-    return {"zero_point": pick.integer(-128, 127), "low": low, "high": high}
-
-
-def _window(pick: Pick, dilated: bool) -> tuple[tuple[int, int], dict[str, AttrValue]]:
-    """A map (H, W), and a window that fits into it with its pads; pools pad less than a window."""
-    kernel = pick.pair(1, pick.one_of((1, 2, 3, 5)))
-    dilations = pick.pair(1, 2) if dilated else (1, 1)
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    widest = [size if dilated else size - 1 for size in reach]
-    pads = tuple(pick.integer(0, min(widest[side % 2], 3)) for side in range(4))
-    least = [max(1, reach[axis] - pads[axis] - pads[axis + 2]) for axis in range(2)]
-    height, width = (pick.integer(size, size + 6) for size in least)
-    attrs: dict[str, AttrValue] = {"strides": pick.pair(1, 3), "pads": pads}
-    if dilated:
-        return (height, width), {"kernel": kernel, "dilations": dilations, **attrs}
-    return (height, width), {"kernel": kernel, **attrs}
+    """Values for the inputs of a graph."""
+    return {name: pick.int8(graph.types[name].shape) for name in graph.inputs}
 
 
 class _Layer:
     """Builds a graph around one node."""
 
-    def __init__(self) -> None:
+    def __init__(self, *maps: tuple[int, ...]) -> None:
         self.builder = GraphBuilder("layer")
-        self.operands: list[str] = []
-
-    def map(self, name: str, shape: tuple[int, ...]) -> None:
-        self.operands.append(self.builder.input(name, TensorType(shape, "int8")))
+        self.operands = [
+            self.builder.input(f"x{number}", TensorType(shape, "int8"))
+            for number, shape in enumerate(maps)
+        ]
 
     def constant(self, name: str, array: Array) -> None:
         self.operands.append(self.builder.constant(name, array))
 
-    def finish(self, op: str, attrs: dict[str, AttrValue]) -> Graph:
+    def finish(self, op: str, params: Array, attrs: Attrs) -> Graph:
+        self.constant("params", params)
         return self.builder.finish([self.builder.add(op, self.operands, attrs, output="y")])
 
 
 def _convolution(
-    pick: Pick, variant: Variant, groups: int, per_group: tuple[int, int], batches: int
+    pick: Pick, variant: Variant, groups: int, per_group: tuple[int, int], images: int
 ) -> Graph:
-    extents, attrs = _window(pick, dilated=True)
+    extents, attrs = pick.window(dilated=True)
     kernel = attrs.pop("kernel")
     assert isinstance(kernel, tuple)
     ins, outs = per_group
-    layer = _Layer()
-    layer.map("x", (batches, groups * ins, *extents))
-    layer.constant("w", _int8(pick, (groups * outs, ins, *kernel)))
-    layer.constant("params", _params(pick, variant, groups * outs, (22, 28)))
-    pad_value = pick.integer(-128, 127)
-    return layer.finish(
-        "q_conv2d", {**attrs, "groups": groups, "pad_value": pad_value, **_bounds(pick)}
-    )
+    layer = _Layer((images, groups * ins, *extents))
+    layer.constant("w", pick.int8((groups * outs, ins, *kernel)))
+    attrs.update(groups=groups, pad_value=pick.integer(-128, 127), **pick.bounds())
+    return layer.finish("q_conv2d", pick.params(variant, groups * outs, (22, 28)), attrs)
 
 
 def conv2d(pick: Pick, variant: Variant) -> Graph:
-    channels = _channels(pick, variant), _channels(pick, variant)
+    channels = pick.channels(variant), pick.channels(variant)
     return _convolution(pick, variant, 1, channels, pick.integer(1, 2))
 
 
@@ -153,40 +70,67 @@ def grouped_conv2d(pick: Pick, variant: Variant) -> Graph:
 
 
 def depthwise_conv2d(pick: Pick, variant: Variant) -> Graph:
-    return _convolution(pick, variant, _channels(pick, variant), (1, 1), pick.integer(1, 2))
+    return _convolution(pick, variant, pick.channels(variant), (1, 1), pick.integer(1, 2))
 
 
-def _map_shape(pick: Pick, variant: Variant) -> tuple[int, ...]:
-    return (pick.integer(1, 2), _channels(pick, variant), *pick.pair(1, 7))
+def matmul(pick: Pick, variant: Variant) -> Graph:
+    """Every pixel of one map with every pixel of another, over their channels: whole blocks."""
+    images, depth = pick.integer(1, 2), pick.integer(1, 2) * variant.block
+    columns = pick.integer(1, 2) * variant.block
+    first, second = (pick.one_of((-128, -7, 0, 127)) for _ in range(2))
+    layer = _Layer((images, depth, *pick.pair(1, 4)), (images, depth, columns, 1))
+    layer.constant("factor", np.array([correction(second)[0]], dtype=np.int8))
+    attrs: Attrs = {"zero_point_a": first, "zero_point_b": second, **pick.bounds()}
+    return layer.finish("q_matmul", pick.params(variant, 1, (22, 28)), attrs)
+
+
+def _two_maps(pick: Pick, variant: Variant) -> _Layer:
+    """Maps of one shape, or the second one of fewer pixels, which are repeated."""
+    shape = pick.map_shape(variant)
+    height, width = (pick.one_of((extent, 1)) for extent in shape[2:])
+    return _Layer(shape, (*shape[:2], height, width))
 
 
 def add(pick: Pick, variant: Variant) -> Graph:
-    layer, shape = _Layer(), _map_shape(pick, variant)
-    layer.map("a", shape)
-    layer.map("b", shape)
-    layer.constant("params", _params(pick, variant, 1, (8, 20), multiplier=1))
-    first, second = (pick.integer(-32767, 32767) for _ in range(2))
-    return layer.finish("q_add", {"multiplier_a": first, "multiplier_b": second, **_bounds(pick)})
+    layer = _two_maps(pick, variant)
+    first, second = pick.pair(-32767, 32767)
+    attrs: Attrs = {"multiplier_a": first, "multiplier_b": second, **pick.bounds()}
+    return layer.finish("q_add", pick.params(variant, 1, (8, 20), multiplier=1), attrs)
+
+
+def mul(pick: Pick, variant: Variant) -> Graph:
+    layer = _two_maps(pick, variant)
+    first, second = pick.pair(-128, 127)
+    attrs: Attrs = {"zero_point_a": first, "zero_point_b": second, **pick.bounds()}
+    return layer.finish("q_mul", pick.params(variant, 1, (22, 26)), attrs)
+
+
+def leaky_relu(pick: Pick, variant: Variant) -> Graph:
+    attrs: Attrs = {
+        "zero_point_x": pick.integer(-128, 127),
+        "multiplier_positive": pick.integer(0, 32767),
+        "multiplier_negative": pick.integer(-32767, 32767),
+        **pick.bounds(),
+    }
+    layer = _Layer(pick.map_shape(variant))
+    return layer.finish("q_leaky_relu", pick.params(variant, 1, (8, 18), multiplier=1), attrs)
 
 
 def requantize(pick: Pick, variant: Variant) -> Graph:
-    layer = _Layer()
-    layer.map("x", _map_shape(pick, variant))
-    layer.constant("params", _params(pick, variant, 1, (15, 18)))
-    return layer.finish("q_requantize", _bounds(pick))
+    layer = _Layer(pick.map_shape(variant))
+    return layer.finish("q_requantize", pick.params(variant, 1, (15, 18)), pick.bounds())
 
 
 def max_pool(pick: Pick, variant: Variant) -> Graph:
-    extents, attrs = _window(pick, dilated=False)
-    layer = _Layer()
-    layer.map("x", (pick.integer(1, 2), _channels(pick, variant), *extents))
-    layer.constant("params", _params(pick, variant, 1, (15, 18)))
-    return layer.finish("q_max_pool", {**attrs, "pad_value": -128, **_bounds(pick)})
+    extents, attrs = pick.window(dilated=False)
+    layer = _Layer((pick.integer(1, 2), pick.channels(variant), *extents))
+    attrs.update(pad_value=-128, **pick.bounds())
+    return layer.finish("q_max_pool", pick.params(variant, 1, (15, 18)), attrs)
 
 
 def avg_pool(pick: Pick, variant: Variant) -> Graph:
     """One row of parameters for each number of elements that a window may have."""
-    extents, attrs = _window(pick, dilated=False)
+    extents, attrs = pick.window(dilated=False)
     kernel, strides, pads = (attrs[name] for name in ("kernel", "strides", "pads"))
     assert isinstance(kernel, tuple) and isinstance(strides, tuple) and isinstance(pads, tuple)
     counts = []
@@ -195,34 +139,59 @@ def avg_pool(pick: Pick, variant: Variant) -> Graph:
         starts = range(-before, size + behind - kernel[axis] + 1, strides[axis])
         counts.append([min(s + kernel[axis], size) - max(s, 0) for s in starts])
     divisors = sorted({h * w for h in counts[0] for w in counts[1]})
-    layer = _Layer()
-    layer.map("x", (1, _channels(pick, variant), *extents))
-    layer.constant("params", _params(pick, variant, len(divisors), (16, 22)))
-    return layer.finish(
-        "q_avg_pool",
-        {
-            **attrs,
-            "pad_value": pick.integer(-128, 127),
-            "counts_h": tuple(counts[0]),
-            "counts_w": tuple(counts[1]),
-            "divisors": tuple(divisors),
-            **_bounds(pick),
-        },
+    attrs.update(
+        pad_value=pick.integer(-128, 127),
+        counts_h=tuple(counts[0]),
+        counts_w=tuple(counts[1]),
+        divisors=tuple(divisors),
+        **pick.bounds(),
     )
+    layer = _Layer((1, pick.channels(variant), *extents))
+    return layer.finish("q_avg_pool", pick.params(variant, len(divisors), (16, 22)), attrs)
 
 
-def matmul(pick: Pick, variant: Variant) -> Graph:
-    """Every pixel of one map with every pixel of another, over their channels: whole blocks."""
-    images, depth = pick.integer(1, 2), pick.integer(1, 2) * variant.block
-    columns = pick.integer(1, 2) * variant.block
-    first, second = (pick.one_of((-128, -7, 0, 127)) for _ in range(2))
-    layer = _Layer()
-    layer.map("a", (images, depth, *pick.pair(1, 4)))
-    layer.map("b", (images, depth, columns, 1))
-    layer.constant("factor", np.array([correction(second)[0]], dtype=np.int8))
-    layer.constant("params", _params(pick, variant, 1, (22, 28)))
-    zero_points: dict[str, AttrValue] = {"zero_point_a": first, "zero_point_b": second}
-    return layer.finish("q_matmul", {**zero_points, **_bounds(pick)})
+def slice_map(pick: Pick, variant: Variant) -> Graph:
+    """A part of the channels, from a whole block on or from any, and of the pixels."""
+    shape = pick.map_shape(variant)
+    begins = [0, *(pick.integer(0, extent - 1) for extent in shape[1:])]
+    if pick.integer(0, 1):
+        begins[1] -= begins[1] % variant.block
+    ends = [pick.integer(begin + 1, extent) for begin, extent in zip(begins, shape, strict=True)]
+    steps = (1, pick.one_of((1, 1, 2)), *pick.pair(1, 3))
+    attrs: Attrs = {
+        "begins": tuple(begins),
+        "ends": (shape[0], *ends[1:]),
+        "steps": steps,
+        **pick.bounds(),
+    }
+    return _Layer(shape).finish("q_slice", pick.params(variant, 1, (15, 18)), attrs)
+
+
+def pad_map(pick: Pick, variant: Variant) -> Graph:
+    """Around the pixels, and in half of the cases around the channels."""
+    shape = pick.map_shape(variant)
+    top, left, bottom, right = (pick.integer(0, 2) for _ in range(4))
+    front, back = pick.pair(0, variant.block + 1) if pick.integer(0, 1) else (0, 0)
+    attrs: Attrs = {
+        "pads": (0, front, top, left, 0, back, bottom, right),
+        "pad_value": pick.integer(-128, 127),
+        **pick.bounds(),
+    }
+    return _Layer(shape).finish("q_pad", pick.params(variant, 1, (15, 18)), attrs)
+
+
+def concat(pick: Pick, variant: Variant) -> Graph:
+    images, _, *extents = pick.map_shape(variant)
+    channels = tuple(pick.channels(variant) for _ in range(pick.integer(2, 3)))
+    layer = _Layer(*((images, count, *extents) for count in channels))
+    params = pick.params(variant, len(channels), (15, 18))
+    return layer.finish("q_concat", params, {"channels": channels, **pick.bounds()})
+
+
+def resize(pick: Pick, variant: Variant) -> Graph:
+    layer = _Layer(pick.map_shape(variant))
+    attrs: Attrs = {"factors": (1, 1, *pick.pair(1, 3)), **pick.bounds()}
+    return layer.finish("q_resize", pick.params(variant, 1, (15, 18)), attrs)
 
 
 def _is_square(variant: Variant) -> bool:
@@ -254,7 +223,13 @@ OPERATORS: dict[str, Operator] = {
     "depthwise_conv2d": Operator(depthwise_conv2d),
     "matmul": Operator(matmul, _is_square),
     "add": Operator(add),
+    "mul": Operator(mul),
+    "leaky_relu": Operator(leaky_relu),
     "requantize": Operator(requantize),
     "max_pool": Operator(max_pool),
     "avg_pool": Operator(avg_pool),
+    "slice": Operator(slice_map),
+    "pad": Operator(pad_map),
+    "concat": Operator(concat),
+    "resize": Operator(resize),
 }

@@ -2,8 +2,8 @@
 
 A schedule's trace is run again on its function. On the way tiles get other sizes, loops another
 order, blocks and copies another place, and loops and buffers hints. What a primitive refuses is
-done as recorded instead, and where that is refused too (a loop that it speaks of may be gone) the
-attempt is given up: `ScheduleError`.
+done as recorded instead, and where that is refused too (a loop that it speaks of may be gone) left
+out, or the attempt is given up: `ScheduleError`.
 """
 
 from collections.abc import Callable
@@ -11,17 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from daedal.compiler.schedule import BlockRef, Instruction, LoopRef, Schedule
-from daedal.compiler.tir.printer import func_text
+from daedal.compiler.schedule import BlockRef, Instruction, LoopRef, Schedule, Trace
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.errors import ScheduleError
-from tests.support.traces import Handles, call, decoded, handles_in, steps
+from tests.support.traces import Handles, call, decoded, handles_in
 
 __all__ = ["random_schedule"]
 
 NUM_ROW_LOOPS = 2
 """The innermost loops of every block: an image of the batch, a channel of the vector."""
+
+OPTIONAL = frozenset({"compute_at", "virtual_thread", "double_buffer", "unroll", "annotate"})
+"""Primitives without which a schedule is another one, but still one."""
 
 
 def random_schedule(schedule: Schedule, original: PrimFunc, rng: np.random.Generator) -> Schedule:
@@ -45,30 +47,38 @@ class _Attempt:
         self.rng = rng
         self.result = Schedule(original, schedule.intrinsics, schedule.scopes)
         self.handles: Handles = {}
-        self.rows = _row_loops(schedule, original)
+        self.rows = _row_loops(schedule.trace)
         self.boldness = rng.uniform(0.05, 0.8)
 
     def run(self) -> Schedule:
+        for item in self.recorded.trace.instructions:
+            if item.primitive == "tensorize" and self._chance(self.boldness / 2):
+                self._hint()
+            try:
+                found = self._done(item)
+            except KeyError as missing:
+                raise ScheduleError(f"handle {missing} has gone") from None
+            self._keep(item, found)
+        return self.result
+
+    def _done(self, item: Instruction) -> list[BlockRef | LoopRef]:
+        """One call of the trace, now and then otherwise; a block that cannot move stays."""
         changes: dict[str, Callable[[Instruction], dict[str, Any]]] = {
             "split": self._other_factors,
             "reorder": self._other_order,
             "compute_at": self._other_place,
         }
-        for item in self.recorded.trace.instructions:
-            if item.primitive == "tensorize" and self._chance(self.boldness / 2):
-                self._hint()
-            try:
-                arguments = self._arguments(item)
-                change = changes.get(item.primitive)
-                found = None
-                if change is not None and self._chance(self.boldness):
-                    found = self._tried(item.primitive, change(item))
-                if found is None:
-                    found = handles_in(call(self.result, item.primitive, arguments))
-            except KeyError as missing:
-                raise ScheduleError(f"handle {missing} has gone") from None
-            self._keep(item, found)
-        return self.result
+        change = changes.get(item.primitive)
+        if change is not None and self._chance(self.boldness):
+            found = self._tried(item.primitive, change(item))
+            if found is not None:
+                return found
+        try:
+            return handles_in(call(self.result, item.primitive, self._arguments(item)))
+        except ScheduleError:
+            if item.primitive not in OPTIONAL:
+                raise
+            return []
 
     def _arguments(self, item: Instruction) -> dict[str, Any]:
         return {key: decoded(value, self.handles) for key, value in item.arguments.items()}
@@ -148,19 +158,20 @@ class _Attempt:
         self._tried(*self._one_of(hints))
 
 
-def _row_loops(schedule: Schedule, original: PrimFunc) -> set[str]:
-    """The recorded names of loops within an instruction: those that `tensorize` took."""
+def _row_loops(trace: Trace) -> set[str]:
+    """The recorded names of loops within an instruction: those that `tensorize` took.
+
+    A nest goes to an instruction from a loop inwards: what followed it when the loops of the block
+    were last listed or put in order.
+    """
+    inside: dict[str, list[str]] = {}
     found: set[str] = set()
-    before = original
-    for item, again in steps(schedule, original):
-        if item.primitive == "tensorize" and "%" in str(item.arguments["target"]):
-            target = again.handles.handles[item.arguments["target"][1:]]
-            sites, _ = collect(before.body)
-            for site in sites:
-                loops = [LoopRef(loop.var) for loop in site.loops]
-                if target in loops:
-                    inside = loops[loops.index(target) :]
-                    found |= {again.handles.names[loop] for loop in inside}
-        before = again.func
-    assert func_text(before) == str(schedule)
+    for item in trace.instructions:
+        names = list(item.results)
+        if item.primitive == "reorder":
+            names = [name[1:] for name in item.arguments["order"]]
+        if item.primitive in ("get_loops", "reorder"):
+            inside.update((name, names[position:]) for position, name in enumerate(names))
+        if item.primitive == "tensorize":
+            found.update(inside.get(item.arguments["target"][1:], ()))
     return found
