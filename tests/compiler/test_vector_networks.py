@@ -10,10 +10,15 @@ import numpy as np
 import onnx
 import pytest
 
-from daedal.check import compare_operators, integer_graph
+import daedal
+from daedal.check import compare_operators, integer_graph, run_onnxruntime
+from daedal.compiler import te
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run_all
+from daedal.compiler.ops.lookup import lookup
 from daedal.compiler.pipeline import compile_graph, graph_passes
+from daedal.compiler.tir import interpreter
+from daedal.isa.errors import ModelError
 from daedal.isa.variant import Variant, load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.networks import check_compiled
@@ -138,3 +143,53 @@ def test_matrices(rng: np.random.Generator) -> None:
     inputs = {name: rng.integers(-128, 128, (2, 21)).astype(np.int8) for name in graph.inputs}
     differences = compare_operators(model, graph, inputs)
     assert len(differences) == 5 and all(item.largest <= 1 for item in differences)
+
+
+def gated(rng: np.random.Generator, inside: bool) -> onnx.ModelProto:
+    """A convolution and a sigmoid: at the end, or between integer layers."""
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", (1, 5, 6, 6)), 0.05, 3)
+    weights = maker.weights(rng.integers(-128, 128, (9, 5, 3, 3)).astype(np.int8), 0.01)
+    y = maker.requantized(maker.op("Conv", x, weights, kernel_shape=[3, 3]), 0.08, 4)
+    gate = maker.requantized(maker.op("Sigmoid", y, output="gate"), 1 / 256, -128)
+    if inside:
+        gate = maker.requantized(maker.op("Mul", y, gate), 0.08, 4)
+    return maker.model(maker.op("Identity", gate, output="y"))
+
+
+def test_a_table_at_the_end_runs_on_the_host(rng: np.random.Generator) -> None:
+    model = gated(rng, inside=False)
+    artifact = daedal.compile(model.SerializeToString(), "vta")
+    assert [layer.op for layer in artifact.layers] == ["q_conv2d"]
+    assert "q_lookup" in [node.op for node in artifact.host_nodes]
+    inputs = {"x": rng.normal(size=(1, 5, 6, 6)).astype(np.float32)}
+    found = daedal.simulate(artifact, inputs).outputs["y"]
+    (expected,) = run_onnxruntime(model, inputs)
+    # One step before the sigmoid, where the reference may round the other way, is 5 of its steps.
+    assert np.abs(found.reshape(expected.shape) - expected).max() <= 6 / 256
+
+
+def test_a_table_between_layers_is_refused(rng: np.random.Generator) -> None:
+    model = gated(rng, inside=True)
+    with pytest.raises(ModelError) as error:
+        compile_graph(load_onnx(model.SerializeToString()), load_variant("vta"))
+    assert str(error.value) == (
+        "operators between integer layers must run on the accelerator, and this one does not "
+        "(node 'gate/Sigmoid', operator q_lookup: the ALU of no variant has a table); quantize it "
+        "(QDQ), or compile a part of the model with --from and --to"
+    )
+
+
+def test_lookup_as_tensor_expression(rng: np.random.Generator) -> None:
+    """te = loop IR = numpy, at every value."""
+    x = te.placeholder((1, 2, 4, 4, 1, 1, 8), "int8", "x")
+    table = te.placeholder((256,), "int8", "table")
+    y = lookup(x, table)
+    arrays = {
+        "x": rng.permutation(np.arange(256)).astype(np.uint8).view(np.int8).reshape(x.shape),
+        "table": rng.integers(-128, 128, 256).astype(np.int8),
+    }
+    expected = arrays["table"][arrays["x"].astype(int) + 128]
+    np.testing.assert_array_equal(te.evaluate_tensors([y], arrays)[0], expected)
+    func = te.create_prim_func([x, table], [y], "lookup")
+    np.testing.assert_array_equal(interpreter.run(func, arrays)["y"], expected)

@@ -74,6 +74,31 @@ def spec_of(name: str, shape: tuple[int, ...], bits: int = 8) -> TensorSpec:
     return TensorSpec(name, 0, 0, (nb * batch, cb * block, h, w), bits, batch, block)
 
 
+def link_operator(
+    variant: Variant, scheduled: PrimFunc, arrays: Arrays, renaming: bool = True
+) -> tuple[Segment, LinkedProgram]:
+    """The program of one function."""
+    segment = emit_segment(scheduled, variant)
+    constants, inputs = {}, []
+    for name, array in arrays.items():
+        if name == "w":
+            constants[name] = weight_bytes(variant, array)
+        elif name == "params":
+            constants[name] = parameter_bytes(variant, array)
+        else:
+            inputs.append(spec_of(name, array.shape, variant.array.input_bits))
+    output = spec_of("y", scheduled.outputs[0].shape, variant.array.output_bits)
+    linked = link(
+        [segment],
+        variant,
+        constants=constants,
+        inputs=inputs,
+        outputs=[output],
+        renaming=renaming,
+    )
+    return segment, linked
+
+
 def check_operator(
     variant: Variant,
     y: te.Tensor,
@@ -88,24 +113,7 @@ def check_operator(
     if interpret:
         for func in (original, scheduled):
             np.testing.assert_array_equal(interpreter.run(func, arrays)["y"], expected)
-    segment = emit_segment(scheduled, variant)
-    constants, inputs = {}, []
-    for name, array in arrays.items():
-        if name == "w":
-            constants[name] = weight_bytes(variant, array)
-        elif name == "params":
-            constants[name] = parameter_bytes(variant, array)
-        else:
-            inputs.append(spec_of(name, array.shape, variant.array.input_bits))
-    output = spec_of("y", expected.shape, variant.array.output_bits)
-    linked = link(
-        [segment],
-        variant,
-        constants=constants,
-        inputs=inputs,
-        outputs=[output],
-        renaming=renaming,
-    )
+    segment, linked = link_operator(variant, scheduled, arrays, renaming)
     verify(linked.program)
     result = run_blocked(linked.program, arrays)["y"]
     np.testing.assert_array_equal(result, memory_of(expected, variant))

@@ -1,4 +1,4 @@
-"""Add, Sub, Mul, Relu, LeakyRelu, Clip, Softmax and LogSoftmax."""
+"""Add, Sub, Mul, Relu, LeakyRelu, Clip, activations by formula, Softmax and LogSoftmax."""
 
 import math
 
@@ -6,6 +6,7 @@ from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 
 __all__ = [
+    "import_activation",
     "import_add",
     "import_clip",
     "import_leaky_relu",
@@ -15,6 +16,8 @@ __all__ = [
     "import_softmax",
     "import_sub",
 ]
+
+_ACTIVATIONS = {"Gelu": "gelu", "HardSwish": "hard_swish", "Sigmoid": "sigmoid", "Tanh": "tanh"}
 
 
 def import_add(context: ImportContext, node: OnnxNode) -> None:
@@ -38,6 +41,13 @@ def import_leaky_relu(context: ImportContext, node: OnnxNode) -> None:
     if not math.isfinite(slope):
         raise node.refuse(f"alpha must be finite, not {slope}", "repair the model")
     context.emit(node, "leaky_relu", [context.operand(node, 0)], slope=slope)
+
+
+def import_activation(context: ImportContext, node: OnnxNode) -> None:
+    """Gelu-20 without approximation, HardSwish-14, Sigmoid-6 to -13, Tanh-6 to -13."""
+    node.expect(approximate="none")
+    operand = context.operand(node, 0)
+    context.emit(node, "activation", [operand], function=_ACTIVATIONS[node.op_type])
 
 
 def import_relu(context: ImportContext, node: OnnxNode) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "register",
     "require",
     "require_float",
+    "text",
     "whole",
 ]
 
@@ -119,6 +120,11 @@ def ints(attrs: Attrs, name: str) -> tuple[int, ...]:
 def whole(attrs: Attrs, name: str) -> int:
     """An attribute of kind "int"."""
     return cast(int, attrs[name])
+
+
+def text(attrs: Attrs, name: str) -> str:
+    """An attribute of kind "str"."""
+    return cast(str, attrs[name])
 
 
 def number(attrs: Attrs, name: str) -> float:

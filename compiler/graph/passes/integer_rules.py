@@ -7,6 +7,7 @@ import numpy as np
 from daedal.compiler.graph.graph import Array, Node
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.passes.elementwise_rules import (
+    lower_activation,
     lower_add,
     lower_dequantize,
     lower_leaky_relu,
@@ -148,6 +149,7 @@ def _weight_constant(context: LoweringContext, name: str, values: Array) -> str:
 
 
 RULES: Mapping[str, Rule] = {
+    "activation": lower_activation,
     "add": lower_add,
     "avg_pool": lower_avg_pool,
     "concat": lower_concat,

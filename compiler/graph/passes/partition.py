@@ -12,7 +12,10 @@ __all__ = ["Partition", "partition"]
 _BORDER_OPS = ("dequantize", "pack", "quantize", "unpack")
 """What surrounds a host operator between integer layers; the error names the operator itself."""
 
-_REASONS = {"transpose": ": LOAD and STORE move whole rows and cannot transpose"}
+_REASONS = {
+    "q_lookup": ": the ALU of no variant has a table",
+    "transpose": ": LOAD and STORE move whole rows and cannot transpose",
+}
 """Why an operator cannot run on the accelerator, where that is not plain."""
 
 

@@ -1,6 +1,7 @@
 """Elementwise operators and moves, over random shapes, against onnxruntime: at most 1 apart."""
 
 import numpy as np
+import onnx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,19 @@ def test_leaky_relu(data: st.DataObject, seed: int, slope: float) -> None:
     x = activation(data.draw, maker, "x", (1, 3, 8, 11))
     model = result(data.draw, maker, maker.op("LeakyRelu", x, alpha=slope))
     compare(model, feed(model, rng), "q_leaky_relu")
+
+
+@EXAMPLES
+@given(st.data(), seeds, st.sampled_from(["Sigmoid", "Tanh", "HardSwish", "Gelu"]))
+def test_activations_by_table(data: st.DataObject, seed: int, op: str) -> None:
+    """Of every value there is."""
+    maker = QdqModel(opset=20)
+    x = activation(data.draw, maker, "x", (1, 1, 16, 16))
+    model = result(data.draw, maker, maker.op(op, x))
+    values = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
+    kind = model.graph.input[0].type.tensor_type.elem_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
+    compare(model, {"x": values.view(dtype)}, "q_lookup")
 
 
 @EXAMPLES
