@@ -45,12 +45,7 @@ def add_matmul(
     columns = shapes[1][-1]
     if list(shapes[1][:-2]) != batch:
         return None
-    largest = depth * 255 * 255
-    if largest >= 1 << (accumulator_bits - 1):
-        raise ModelError(
-            f"sums of products must stay below 2**{accumulator_bits - 1}, but they may reach "
-            f"{largest} ({node}); split the product or use a variant with wider accumulators"
-        )
+    _check_accumulator(node, depth, accumulator_bits)
     count = math.prod(batch)
     stacked = _reshaped(builder, a.name, (count, rows, depth))
     left = _reshaped(builder, _turned(builder, stacked), (count, depth, rows, 1))
@@ -71,6 +66,16 @@ def add_matmul(
         return _turned(builder, stacked, output)
     shape = (*batch, rows, columns)
     return _reshaped(builder, _turned(builder, stacked), shape, output)
+
+
+def _check_accumulator(node: Node, depth: int, accumulator_bits: int) -> None:
+    """Refuse a product whose sums could leave the accumulators."""
+    largest = depth * 255 * 255
+    if largest >= 1 << (accumulator_bits - 1):
+        raise ModelError(
+            f"sums of products must stay below 2**{accumulator_bits - 1}, but they may reach "
+            f"{largest} ({node}); split the product or use a variant with wider accumulators"
+        )
 
 
 def _reshaped(builder: GraphBuilder, name: str, shape: tuple[int, ...], output: str = "") -> str:

@@ -1,5 +1,6 @@
 """Lets a first layer of few channels take several taps of its window in one product."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
@@ -84,11 +85,12 @@ def _choose(graph: Graph, node: Node, variant: Variant) -> _Candidate | None:
         return None
     image = graph.types[graph.producers[node.inputs[0]].inputs[0]]
     plain = _blocked_products(graph, node)
-    found = [
-        item
-        for item in _candidates(graph, node, image, variant)
-        if _fits(item, graph.types[node.output], variant) and item.products < plain
+    output = graph.types[node.output]
+    candidates = [
+        _candidate(stream, weights, image, output, variant)
+        for stream, weights in _layouts(graph, node, image, variant)
     ]
+    found = [item for item in candidates if _fits(item, output, variant) and item.products < plain]
     sizes = [item.image_elements for item in found]
     most, least = HOST_GROWTH
     limit = max(image.num_elements * most // least, min(sizes, default=0))
@@ -117,19 +119,15 @@ def _blocked_products(graph: Graph, node: Node) -> int:
     return n * height * width * outs * ins * kh * kw
 
 
-def _candidates(
+def _layouts(
     graph: Graph, node: Node, image: TensorType, variant: Variant
-) -> Iterator[_Candidate]:
+) -> Iterator[tuple[RowStream, RowStreamWeightLayout]]:
+    """Every way to hold the image and the weights of a convolution."""
     array = variant.array
     top, left, _, _ = ints(node.attrs, "pads")
     down, stride = ints(node.attrs, "strides")
     kernel = graph.types[node.inputs[1]].shape[2:]
-    blocks, out_blocks, height, width, _, block = graph.types[node.output].physical_shape
-    beat = _vector_step(variant)
-    pads = scratchpads(variant)
-    inp, wgt, out = (
-        pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
-    )
+    *_, width, _, block = graph.types[node.output].physical_shape
     for group_rows in (rows for rows in range(1, down + 1) if down % rows == 0):
         for channels in range(image.shape[1], array.block_in + 1):
             weights = RowStreamWeightLayout(
@@ -139,7 +137,7 @@ def _candidates(
                 channels=channels,
                 group_rows=group_rows,
                 stride=stride,
-                beat=beat,
+                beat=_vector_step(variant),
                 kernel=(kernel[0], kernel[1]),
             )
             stream = RowStream(
@@ -152,18 +150,34 @@ def _candidates(
                 num_rows=weights.stream_rows(width),
                 pad_value=whole(node.attrs, "pad_value"),
             )
-            _, groups, num_rows, batch, lanes = stream.physical_shape(image.shape)
-            parts = block // array.block_out
-            vectors = blocks * out_blocks * parts * height * width
-            loads = blocks * array.block_in // beat * groups * num_rows
-            weight_rows = out_blocks * parts * weights.phases * weights.groups * weights.vectors
-            yield _Candidate(
-                stream,
-                weights,
-                products=vectors * weights.groups * weights.vectors,
-                beats=loads * inp + weight_rows * wgt + vectors * out,
-                image_elements=blocks * groups * num_rows * batch * lanes,
-            )
+            yield stream, weights
+
+
+def _candidate(
+    stream: RowStream,
+    weights: RowStreamWeightLayout,
+    image: TensorType,
+    output: TensorType,
+    variant: Variant,
+) -> _Candidate:
+    """What one way costs, if every byte of the image is loaded once into every plane."""
+    pads = scratchpads(variant)
+    inp, wgt, out = (
+        pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
+    )
+    held = stream.physical_shape(image.shape)
+    blocks, out_blocks, height, width, _, block = output.physical_shape
+    out_vectors = out_blocks * block // weights.block_out
+    vectors = blocks * out_vectors * height * width
+    window = weights.groups * weights.vectors
+    loads = math.prod(held[:3]) * weights.lanes // weights.beat
+    return _Candidate(
+        stream,
+        weights,
+        products=vectors * window,
+        beats=loads * inp + out_vectors * weights.phases * window * wgt + vectors * out,
+        image_elements=math.prod(held),
+    )
 
 
 def _vector_step(variant: Variant) -> int:

@@ -15,7 +15,7 @@ from daedal.compiler.ops.accelerator.conv_shape import ConvShape
 from daedal.compiler.ops.conv2d import conv2d
 from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
 __all__ = ["lower_transposed_conv2d"]
@@ -35,21 +35,13 @@ def lower_transposed_conv2d(
     ScheduleError
         No tile of one fits the scratchpads.
     """
-    x_type, w_type, params_type = (graph.types[name] for name in node.inputs)
-    layout = w_type.layout
+    layout = graph.types[node.inputs[1]].layout
     assert isinstance(layout, SubKernelLayout)
-    pads = scratchpads(variant)
-    weight_row, params_row = (pads[memory] for memory in (Memory.WGT, Memory.PAR))
-    rows = params_type.shape[0] // len(layout.parts)
-    for number, (part, w_shape) in enumerate(zip(layout.parts, layout.part_shapes, strict=True)):
-        x = te.placeholder(x_shape, x_type.dtype, "x")
-        w = te.placeholder(w_shape, w_type.dtype, "w")
-        params = te.placeholder((rows, *params_type.shape[1:]), params_type.dtype, "params")
-        (top, bottom), (left, right) = (
-            axis.pads(size) for axis, size in zip(part, x_type.shape[2:], strict=True)
-        )
+    for number, part in enumerate(layout.parts):
+        window = _window(graph, node, part)
         dilations = (part[0].dilation, part[1].dilation)
-        window, pad_value = (top, left, bottom, right), whole(node.attrs, "pad_value")
+        x, w, params = _operands(graph, node, x_shape, number)
+        pad_value = whole(node.attrs, "pad_value")
         y = conv2d(
             x,
             w,
@@ -62,39 +54,61 @@ def lower_transposed_conv2d(
             accumulator=accumulator_dtype(variant),
         )
         func = te.create_prim_func([x, w, params], [y], f"{node.output}.{number}")
-        geometry = ConvShape.of(x, w, y, (1, 1), dilations, window, pad_value)
-        weights_row = layout.first_rows[number] * weight_row.row_beats(variant)
-        yield (
-            schedule_conv2d(func, geometry, variant),
-            {
-                "w": _dense(
-                    w_shape[:-2],
-                    weight_row.row_beats(variant),
-                    weights_row,
-                    layout.first_rows[-1] * weight_row.row_bytes,
-                ),
-                "params": _dense(
-                    (rows,),
-                    params_row.row_beats(variant),
-                    number * rows * params_row.row_beats(variant),
-                    params_type.shape[0] * params_row.row_bytes,
-                ),
-                "y": _interleaved(graph, node, part, y.shape, variant),
-            },
-        )
+        shape = ConvShape.of(x, w, y, (1, 1), dilations, window, pad_value)
+        views = {
+            "w": _dense(
+                w.shape[:-2], layout.first_rows[number], layout.first_rows[-1], Memory.WGT, variant
+            ),
+            "params": _dense(
+                params.shape[:1],
+                number * params.shape[0],
+                len(layout.parts) * params.shape[0],
+                Memory.PAR,
+                variant,
+            ),
+            "y": _interleaved(graph, node, part, y.shape, variant),
+        }
+        yield schedule_conv2d(func, shape, variant), views
 
 
-def _dense(shape: tuple[int, ...], row_beats: int, first_beat: int, size_bytes: int) -> MemoryView:
-    """A part of a tensor whose rows follow each other."""
-    strides = tuple(row_beats * math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
-    return MemoryView(strides, size_bytes, first_beat)
+def _window(graph: Graph, node: Node, part: SubKernel) -> tuple[int, int, int, int]:
+    """Pads of a dense convolution, top, left, bottom and right; those inside the map negative."""
+    size = graph.types[node.inputs[0]].shape[2:]
+    (top, bottom), (left, right) = (
+        axis.pads(extent) for axis, extent in zip(part, size, strict=True)
+    )
+    return top, left, bottom, right
+
+
+def _operands(
+    graph: Graph, node: Node, x_shape: tuple[int, ...], number: int
+) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    """Map, weights and parameters of a dense convolution."""
+    x, w, params = (graph.types[name] for name in node.inputs)
+    assert isinstance(w.layout, SubKernelLayout)
+    rows = params.physical_shape[0] // len(w.layout.parts)
+    return (
+        te.placeholder(x_shape, x.dtype, "x"),
+        te.placeholder(w.layout.part_shapes[number], w.dtype, "w"),
+        te.placeholder((rows, *params.shape[1:]), params.dtype, "params"),
+    )
+
+
+def _dense(
+    shape: tuple[int, ...], first_row: int, num_rows: int, memory: Memory, variant: Variant
+) -> MemoryView:
+    """Rows of `shape` that follow each other, from `first_row` of a tensor of `num_rows` on."""
+    pad = scratchpad(variant, memory)
+    beats = pad.row_beats(variant)
+    strides = tuple(beats * math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
+    return MemoryView(strides, num_rows * pad.row_bytes, first_row * beats)
 
 
 def _interleaved(
     graph: Graph, node: Node, part: SubKernel, shape: tuple[int, ...], variant: Variant
 ) -> MemoryView:
     """Every so many rows and columns of the result."""
-    pad = scratchpads(variant)[Memory.OUT]
+    pad = scratchpad(variant, Memory.OUT)
     images, blocks, _, _, vectors, _, _ = shape
     _, _, height, width = graph.types[node.output].shape
     down, right = ints(node.attrs, "strides")

@@ -73,6 +73,14 @@ def test_grouped_conv2d(variant, images_groups, shape, out_blocks, kernel, strid
     case.check()
 
 
+@pytest.mark.parametrize("name", ["vta", "wide", "int16", "batch4"])
+def test_groups_on_shipped_variants(name, rng):
+    variant = load_variant(name)
+    pads = (1, 0, 1, 1)
+    case = conv_case(variant, rng, (6, 2, 9, 7), 1, (3, 2), (2, 1), pads, groups=3)
+    case.check(interpret=False)
+
+
 @pytest.mark.parametrize(
     ("shape", "out_blocks", "kernel", "strides", "pads"),
     [
