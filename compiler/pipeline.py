@@ -15,6 +15,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.passes import (
     align_channels,
+    align_matmul,
     eliminate_dead_code,
     feed_matmul_maps,
     flatten_dense_to_conv,
@@ -76,6 +77,7 @@ def graph_passes(
         ("fold_constants", lambda graph: fold_constants(graph, keep_quantized=False)),
         ("eliminate_dead_code", eliminate_dead_code),
         ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
+        ("align_matmul", lambda graph: align_matmul(graph, block=variant.block)),
         ("align_channels", lambda graph: align_channels(graph, block=variant.block)),
         ("to_blocked", lambda graph: to_blocked(
             graph,

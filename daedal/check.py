@@ -54,7 +54,7 @@ def integer_graph(model: str | Path | bytes, variant: Variant) -> Graph:
     """
     graph = load_onnx(model)
     for name, run_pass in graph_passes(variant, (), ()):
-        if name == "align_channels":
+        if name == "align_matmul":
             break
         graph = run_pass(graph)
     return graph

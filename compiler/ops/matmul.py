@@ -16,6 +16,7 @@ def matmul(
     factor: te.Tensor,
     params: te.Tensor,
     *,
+    num_blocks: int,
     num_rows: int,
     column: tuple[int, int],
     bounds: Bounds,
@@ -30,9 +31,10 @@ def matmul(
     Parameters
     ----------
     a : (NB, KB, H, W, 1, 1, block_in); K = KB * block_in channels are summed over.
-    b : (NB, KB, OB, block_out, block_in); OB * block_out rows are the channels of the result.
+    b : (NB, KB, rows / block_out, block_out, block_in).
     factor : (1, block_out, block_in), all equal; `num_rows` of it make minus zb.
     params : (1, block_out, 3) int64: one bias, multiplier and shift.
+    num_blocks : OB, blocks of the rows of b that are channels of the result.
     num_rows : how often the sums of rows of a times factor count; 0 where zb is.
     column : an element, and how often the sums of rows of b times it count: minus za in all.
 
@@ -43,8 +45,8 @@ def matmul(
     ``total0`` and ``total1`` with these added.
     """
     nb, kb, height, width, _, batch, block_in = a.shape
-    _, _, ob, block_out, _ = b.shape
-    shape = (nb, ob, height, width, 1, batch, block_out)
+    block_out = b.shape[3]
+    shape = (nb, num_blocks, height, width, 1, batch, block_out)
     k, i = te.reduce_axis(kb, "k"), te.reduce_axis(block_in, "i")
     left = te.compute(a.shape, lambda n, c, h, w, u, m, e: a[n, c, h, w, u, m, e], "left")
     right = te.compute(b.shape, lambda n, c, r, o, e: b[n, c, r, o, e], "right")
@@ -57,10 +59,9 @@ def matmul(
         ),
         "product",
     )
-    value, num_columns = column
     added = [_rows(left, factor, num_rows, accumulator)] if num_rows else []
-    if num_columns:
-        added.append(_columns(a, right, value, num_columns, accumulator))
+    if column[1]:
+        added.append(_columns(a, right, num_blocks, column, accumulator))
     for number, term in enumerate(added):
         total = _sum(total, term, f"total{number}")
     return requantized(total, params, bounds, a.dtype)
@@ -81,9 +82,12 @@ def _rows(left: te.Tensor, factor: te.Tensor, times: int, accumulator: str) -> t
     )
 
 
-def _columns(a: te.Tensor, right: te.Tensor, value: int, times: int, accumulator: str) -> te.Tensor:
+def _columns(
+    a: te.Tensor, right: te.Tensor, num_blocks: int, column: tuple[int, int], accumulator: str
+) -> te.Tensor:
     """``cols``: value times the sum of each row of b, some times; it is what lies above map a."""
-    nb, kb, ob, block_out, block_in = right.shape
+    nb, kb, _, block_out, block_in = right.shape
+    value, times = column
     batch = a.shape[5]
     outside = a.padded(value)
     constant = te.compute(
@@ -94,7 +98,7 @@ def _columns(a: te.Tensor, right: te.Tensor, value: int, times: int, accumulator
     k, i = te.reduce_axis(kb, "ck"), te.reduce_axis(block_in, "ci")
     t = te.reduce_axis(times, "ct")
     return te.compute(
-        (nb, ob, 1, 1, 1, batch, block_out),
+        (nb, num_blocks, 1, 1, 1, batch, block_out),
         lambda n, oc, h, w, u, m, o: te.sum(
             constant[0, 0, h, w, u, m, i].astype(accumulator)
             * right[n, k, oc, o, i].astype(accumulator),

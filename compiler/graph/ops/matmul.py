@@ -68,7 +68,9 @@ def _infer_q_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
         f"{b}; repair the model",
     )
     check_params(params, 1, a, channels=False)
-    return result_type((a.shape[0], b.shape[2] * b.shape[3], *a.shape[2:]), a)
+    columns = whole(attrs, "columns")
+    assert 1 <= columns <= b.shape[2] * b.shape[3], f"{columns} columns of {b}"
+    return result_type((a.shape[0], columns, *a.shape[2:]), a)
 
 
 def _evaluate_q_matmul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
@@ -82,7 +84,10 @@ def _evaluate_q_matmul(arrays: Sequence[Array], types: Sequence[TensorType], att
     sums = np.einsum("ikm,ikn->inm", *(_pixels(maps) for maps in (left, right)))
     # What the products with constants leave over is in the parameters' bias.
     sums -= a.shape[1] * whole(attrs, "zero_point_a") * whole(attrs, "zero_point_b")
-    acc = sums.astype(np.int64).reshape(*sums.shape[:2], *a.shape[2:])
+    # Columns that fill a block are computed, too.
+    block = layout.block if isinstance(layout, ActivationLayout) else 1
+    columns = -(-whole(attrs, "columns") // block) * block
+    acc = sums[:, :columns].astype(np.int64).reshape(len(sums), -1, *a.shape[2:])
     return np.ascontiguousarray(layout.pack(requantize(acc, params.reshape(-1, 3)[0], attrs)))
 
 
@@ -105,11 +110,11 @@ Q_MATMUL = register(
     OpDef(
         "q_matmul",
         ("a", "b", "factor", "params"),
-        {"zero_point_a": "int", "zero_point_b": "int", **REQUANTIZE_ATTRS},
+        {"zero_point_a": "int", "zero_point_b": "int", "columns": "int", **REQUANTIZE_ATTRS},
         _infer_q_matmul,
         _evaluate_q_matmul,
         on_accelerator=True,
-        doc="integer product of every pixel of a with every pixel of b, a channel of the result; "
-        "factor corrects for b's zero point",
+        doc="integer product of every pixel of a with the first pixels of b, a channel of the "
+        "result each; factor corrects for b's zero point",
     )
 )

@@ -1,6 +1,7 @@
 """Graph passes: functions from graph to graph, one per file; `compiler.pipeline` orders them."""
 
 from daedal.compiler.graph.passes.align_channels import align_channels
+from daedal.compiler.graph.passes.align_matmul import align_matmul
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.passes.feed_matmul_maps import feed_matmul_maps
 from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_conv
@@ -16,6 +17,7 @@ from daedal.compiler.graph.passes.to_blocked import to_blocked
 __all__ = [
     "Partition",
     "align_channels",
+    "align_matmul",
     "eliminate_dead_code",
     "feed_matmul_maps",
     "flatten_dense_to_conv",

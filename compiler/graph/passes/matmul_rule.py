@@ -58,7 +58,12 @@ def add_matmul(
         builder.constant(builder.fresh_name(f"{output}.factor"), factor),
         params(np.array([depth * a.zero_point * b.zero_point]), np.array([ratio])),
     ]
-    attrs = {"zero_point_a": a.zero_point, "zero_point_b": b.zero_point, **q.attrs}
+    attrs = {
+        "zero_point_a": a.zero_point,
+        "zero_point_b": b.zero_point,
+        "columns": columns,
+        **q.attrs,
+    }
     name = builder.fresh_name(f"{output}.map")
     maps = builder.add("q_matmul", inputs, attrs, output=name, name=node.name)
     stacked = _reshaped(builder, maps, (count, columns, rows))

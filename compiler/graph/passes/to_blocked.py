@@ -104,20 +104,14 @@ class _Blocking:
         )
 
     def _block_matmul(self, node: Node) -> list[str]:
-        """Both maps, and a weight row of factors.
-
-        The rows of the second operand are weights as they lie in memory, if they are whole ones.
-        """
+        """Both maps, and a weight row of factors (`align_matmul` made the blocks whole)."""
         a, b, factor, _ = node.inputs
-        block, row = self._activations.block, (self._block_out, self._weights.block_in)
-        depth, columns = (self._graph.types[name].shape[1] for name in (a, node.output))
-        if depth % block or columns % block or row != (block, block) or self._activations.batch > 1:
+        row, batch = (self._block_out, self._weights.block_in), self._activations.batch
+        if row[0] != row[1] or batch > 1:
             raise ModelError(
-                "a product of two computed matrices must sum over whole blocks of channels and "
-                f"have as many columns, on an array without batch; it sums over {depth} and has "
-                f"{columns} columns, and the blocks are {row[1]} to {row[0]} with a batch of "
-                f"{self._activations.batch} ({node}); pad the matrices, or compile a part of the "
-                "model with --from and --to"
+                "a product of two computed matrices needs an array of equal blocks without batch, "
+                f"not {batch}x{row[1]}x{row[0]} ({node}); choose another variant, or compile a "
+                "part of the model with --from and --to"
             )
         values = np.broadcast_to(self._graph.constant(factor), (1, *row))
         return [self._as_blocked(a), self._as_blocked(b), self._define(factor, values)]

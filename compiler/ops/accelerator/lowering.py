@@ -189,6 +189,7 @@ def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
     _, num_rows = correction(whole(node.attrs, "zero_point_b"))
     y = matmul(
         *operands,
+        num_blocks=-(-whole(node.attrs, "columns") // variant.array.block_out),
         num_rows=num_rows,
         column=correction(whole(node.attrs, "zero_point_a")),
         bounds=bounds_of(node),

@@ -4,6 +4,7 @@ import numpy as np
 
 from daedal.compiler.graph import GraphBuilder, TensorType, run, verify
 from daedal.compiler.graph.passes import (
+    align_matmul,
     eliminate_dead_code,
     feed_matmul_maps,
     simplify_reshapes,
@@ -54,7 +55,8 @@ def test_a_matrix_product_reads_maps(rng):
     builder.add("reshape", ["a"], {"shape": (1, 6, 6, 1)}, output="b")
     builder.constant("factor", np.array([1], dtype=np.int8))
     builder.constant("params", np.array([[24, 1, 6]]))
-    attrs = {"zero_point_a": -4, "zero_point_b": -1, "zero_point": 0, "low": -128, "high": 127}
+    attrs = {"zero_point_a": -4, "zero_point_b": -1, "columns": 6}
+    attrs |= {"zero_point": 0, "low": -128, "high": 127}
     builder.add("q_matmul", ["b", "b", "factor", "params"], attrs, output="c")
     builder.add("q_matmul", ["c", "b", "factor", "params"], attrs, output="d")
     graph = builder.finish(("d",))
@@ -68,3 +70,25 @@ def test_a_matrix_product_reads_maps(rng):
     assert fed.types["c.map"].shape == (1, 6, 2, 3)
     values = {"a": rng.integers(-128, 128, (1, 6, 2, 3)).astype(np.int8)}
     np.testing.assert_array_equal(run(fed, values)["d"], run(graph, values)["d"])
+
+
+def test_operands_of_matrix_products_are_padded_to_blocks(rng):
+    """Channels by the zero points, pixels by rows; what is whole stays."""
+    builder = builder_with(1, 6, 3, 3)
+    builder.constant("factor", np.array([1], dtype=np.int8))
+    builder.constant("params", np.array([[6 * -4 * -1, 1, 6]]))
+    attrs = {"zero_point_a": -4, "zero_point_b": -1, "columns": 9}
+    attrs |= {"zero_point": 0, "low": -128, "high": 127}
+    builder.add("q_matmul", ["a", "a", "factor", "params"], attrs, output="c")
+    graph = builder.finish(("c",))
+    aligned = align_matmul(graph, block=4)
+    verify(aligned)
+    assert [node.op for node in aligned.nodes] == ["q_pad", "q_pad", "q_matmul"]
+    left, right, _, params = aligned.nodes[-1].inputs
+    assert aligned.types[left].shape == (1, 8, 3, 3)
+    assert aligned.types[right].shape == (1, 8, 4, 3)
+    assert aligned.constant(params).tolist() == [[8 * -4 * -1, 1, 6]]
+    values = {"a": rng.integers(-128, 128, (1, 6, 3, 3)).astype(np.int8)}
+    np.testing.assert_array_equal(run(aligned, values)["c"], run(graph, values)["c"])
+    again = align_matmul(aligned, block=4)
+    assert [node.op for node in again.nodes] == ["q_pad", "q_pad", "q_matmul"]
