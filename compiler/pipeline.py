@@ -27,6 +27,7 @@ from daedal.compiler.graph.passes import (
     simplify_reshapes,
     simplify_transposes,
     to_blocked,
+    transposes_to_products,
 )
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.layer_code import LayerCode
@@ -77,6 +78,7 @@ def graph_passes(
         ("fold_constants", lambda graph: fold_constants(graph, keep_quantized=False)),
         ("eliminate_dead_code", eliminate_dead_code),
         ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
+        ("transposes_to_products", transposes_to_products),
         ("align_matmul", lambda graph: align_matmul(graph, block=variant.block)),
         ("align_channels", lambda graph: align_channels(graph, block=variant.block)),
         ("to_blocked", lambda graph: to_blocked(

@@ -13,6 +13,7 @@ from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
 from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
 from daedal.compiler.graph.passes.to_blocked import to_blocked
+from daedal.compiler.graph.passes.transposes_to_products import transposes_to_products
 
 __all__ = [
     "Partition",
@@ -29,4 +30,5 @@ __all__ = [
     "simplify_reshapes",
     "simplify_transposes",
     "to_blocked",
+    "transposes_to_products",
 ]

@@ -9,6 +9,7 @@ from daedal.compiler.graph.passes import (
     feed_matmul_maps,
     simplify_reshapes,
     simplify_transposes,
+    transposes_to_products,
 )
 
 
@@ -92,3 +93,29 @@ def test_operands_of_matrix_products_are_padded_to_blocks(rng):
     np.testing.assert_array_equal(run(aligned, values)["c"], run(graph, values)["c"])
     again = align_matmul(aligned, block=4)
     assert [node.op for node in again.nodes] == ["q_pad", "q_pad", "q_matmul"]
+
+
+def test_a_map_is_transposed_by_a_product(rng):
+    """Between integer operators; the host's transposes, and other orders of axes, stay."""
+    attrs = {"zero_point": 0, "low": -128, "high": 127}
+    builder = builder_with(2, 6, 3, 2)
+    builder.constant("params", np.array([[0, 1, 0]]))
+    builder.add("q_requantize", ["a", "params"], attrs, output="b")
+    builder.add("reshape", ["b"], {"shape": (2, 6, 6)}, output="c")
+    builder.add("transpose", ["c"], {"order": (0, 2, 1)}, output="d")
+    builder.add("reshape", ["d"], {"shape": (2, 6, 6, 1)}, output="e")
+    builder.add("q_requantize", ["e", "params"], attrs, output="f")
+    builder.add("transpose", ["f"], {"order": (0, 1, 3, 2)}, output="g")
+    builder.add("q_requantize", ["g", "params"], attrs, output="h")
+    graph = builder.finish(("h",))
+    turned = transposes_to_products(graph)
+    verify(turned)
+    assert [node.op for node in turned.nodes] == [
+        "q_requantize",
+        "q_matmul",
+        "q_requantize",
+        "transpose",
+        "q_requantize",
+    ]
+    values = {"a": rng.integers(-128, 128, (2, 6, 3, 2)).astype(np.int8)}
+    np.testing.assert_array_equal(run(turned, values)["h"], run(graph, values)["h"])

@@ -222,14 +222,36 @@ def test_scores_of_attention_need_no_transpose(size, pads, rng):
     np.testing.assert_array_equal(found, run_all(graph, x)[output])
 
 
-def test_values_would_have_to_be_transposed(rng):
+@pytest.mark.parametrize("size", [(4, 8), (3, 5)])
+def test_values_are_transposed_by_a_product(size, rng):
+    """A times B: the values' channels become pixels in a product with the identity."""
+    model = attention(rng, second=True, size=size)
+    artifact = daedal.compile(model.SerializeToString(), "vta")
+    assert [layer.op for layer in artifact.layers].count("q_matmul") == 3
+    verify(artifact.program)
+    x = {"x": rng.uniform(-2.5, 2.5, (1, 32, *size)).astype(np.float32)}
+    graph = integer_graph(model.SerializeToString(), artifact.program.variant)
+    assert all(item.largest <= 1 for item in compare_operators(model, graph, x))
+    (output,) = graph.outputs
+    found = daedal.simulate(artifact, x).outputs[output]
+    np.testing.assert_array_equal(found, run_all(graph, x)[output])
+    assert len(np.unique(found)) > 50
+
+
+def test_other_transposes_are_refused(rng):
+    model = QdqModel()
+    x = model.requantized(model.input("x", (1, 8, 4, 5)), 0.02, 3)
+    for perm in ([0, 1, 3, 2], [0, 1, 2, 3]):
+        w = model.weights(rng.integers(-127, 128, (8, 8, 1, 1), dtype=np.int8), 0.01)
+        y = model.op("Conv", x, w, kernel_shape=[1, 1])
+        x = model.op("Transpose", model.requantized(y, 0.1, 0), perm=perm)
     with pytest.raises(
         ModelError,
         match=r"operators between integer layers must run on the accelerator, and this one does "
         r"not \(.*, operator transpose: LOAD and STORE move whole rows and cannot transpose\); "
         r"quantize it \(QDQ\), or compile a part of the model with --from and --to",
     ):
-        daedal.compile(attention(rng, second=True).SerializeToString(), "vta")
+        daedal.compile(model.model(x).SerializeToString(), "vta")
 
 
 @pytest.mark.parametrize("zero_points", [(0, 0), (-128, 5)])

@@ -1,0 +1,94 @@
+"""Transposes maps on the accelerator, by products with a matrix of zeros and ones."""
+
+import numpy as np
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+
+__all__ = ["transposes_to_products"]
+
+_VIEWS = ("reshape", "transpose")
+
+
+def transposes_to_products(graph: Graph) -> Graph:
+    """Exchange channels and pixels between two integer operators by a `q_matmul`. Exact.
+
+    LOAD and STORE move whole rows, so lanes change places only in products: pixel m of the result
+    is row m of the identity times all pixels of the map, which become channels. Transposes at the
+    borders are the host's, which moves the bytes anyway; any other order of axes stays.
+
+    Before::
+
+        t = transpose(reshape(x)) order=0,2,1          # x: int8[1,64,7,7]
+        b = reshape(t) shape=1,49,64,1
+        y = q_matmul(a, b, f, p) ...
+
+    After::
+
+        const b.identity: int8[1,64,64,1]
+        b.turned = q_matmul(b.identity, x, ...) columns=49 ...        # int8[1,49,64,1]
+        y = q_matmul(a, b.turned, f, p) ...
+    """
+    builder = GraphBuilder(graph.name, graph)
+    builder.copy_inputs()
+    turned: dict[str, str] = {}
+    for node in graph.nodes:
+        if not get_op(node.op).on_accelerator:
+            builder.copy_node(node)
+            continue
+        for name in node.inputs:
+            root = _exchanged(graph, name)
+            if root is not None and name not in turned:
+                turned[name] = _product(graph, builder, name, root)
+        builder.copy_node(node, [turned.get(name, name) for name in node.inputs])
+    return eliminate_dead_code(builder.finish(graph.outputs))
+
+
+def _exchanged(graph: Graph, name: str) -> str | None:
+    """The map of an integer operator whose channels are the rows of pixels of `name`, or None."""
+    chain: list[Node] = []
+    producer = graph.producers.get(name)
+    while producer is not None and producer.op in _VIEWS:
+        chain.append(producer)
+        producer = graph.producers.get(producer.inputs[0])
+    if producer is None or not get_op(producer.op).on_accelerator:
+        return None
+    if not any(node.op == "transpose" for node in chain):
+        return None
+    root = graph.types[producer.output]
+    images, channels, height, width = root.shape
+    if graph.types[name].shape != (images, height * width, channels, 1):
+        return None
+    start: Array = np.arange(root.num_elements, dtype=np.int32).reshape(root.shape)
+    value = start
+    for node in reversed(chain):
+        value = get_op(node.op).evaluate([value], [graph.types[node.inputs[0]]], node.attrs)
+    wanted = start.reshape(images, channels, -1).transpose(0, 2, 1)
+    return producer.output if np.array_equal(value.reshape(wanted.shape), wanted) else None
+
+
+def _product(graph: Graph, builder: GraphBuilder, name: str, root: str) -> str:
+    """Multiply the map `root` with the identity."""
+    images, channels, height, width = graph.types[root].shape
+    ones = np.broadcast_to(np.eye(channels, dtype=np.int8), (images, channels, channels))
+    attrs: dict[str, AttrValue] = {
+        "zero_point_a": 0,
+        "zero_point_b": 0,
+        "columns": height * width,
+        "zero_point": 0,
+        "low": -128,
+        "high": 127,
+    }
+
+    def constant(role: str, values: Array) -> str:
+        return builder.constant(builder.fresh_name(f"{name}.{role}"), values)
+
+    operands = [
+        constant("identity", ones[..., None]),
+        root,
+        constant("factor", np.zeros(1, dtype=np.int8)),
+        constant("params", np.array([[0, 1, 0]], dtype=np.int64)),
+    ]
+    return builder.add("q_matmul", operands, attrs, output=builder.fresh_name(f"{name}.turned"))
