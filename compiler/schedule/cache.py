@@ -2,7 +2,14 @@
 
 from collections.abc import Mapping
 
-from daedal.compiler.schedule.compute_at import below, readers, region_read, region_written, writers
+from daedal.compiler.schedule.compute_at import (
+    below,
+    guards_of,
+    readers,
+    region_read,
+    region_written,
+    writers,
+)
 from daedal.compiler.schedule.edit import edit_block, find_site, insert_at, map_stmt, replace_site
 from daedal.compiler.schedule.nest import build_nest, require_separate, solve_ranges
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var
@@ -132,7 +139,8 @@ def cache_write(
     copy = copy_body(title, buffer, source, [0] * len(buffer.shape)).block
     written = region_written([producer], cached, loop)
     outer, _inner = below(producer, loop)
-    nest = build_nest(copy, solve_ranges(copy, copy.reads[0], written), outer)
+    ranges = solve_ranges(copy, copy.reads[0], written)
+    nest = build_nest(copy, ranges, outer, guards_of(producer, outer))
     return insert_at(body, loop, nest, frozenset({name}), after=True), title
 
 

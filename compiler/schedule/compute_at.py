@@ -4,14 +4,15 @@ from collections.abc import Mapping
 
 from daedal.compiler.schedule.edit import find_site, insert_at, remove_block
 from daedal.compiler.schedule.nest import build_nest, require_separate, solve_ranges
-from daedal.compiler.tir.expr import Buffer, Var
+from daedal.compiler.tir.condition import conjuncts
+from daedal.compiler.tir.expr import Buffer, Expr, Var
 from daedal.compiler.tir.region import region_under, union
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import For, PrimFunc, Region, Stmt
 from daedal.compiler.tir.visit import free_vars
 from daedal.isa.errors import ScheduleError
 
-__all__ = ["compute_at", "region_read", "region_written", "reverse_compute_at"]
+__all__ = ["compute_at", "guards_of", "region_read", "region_written", "reverse_compute_at"]
 
 
 def below(site: Site, loop: Var | None) -> tuple[dict[Var, int], dict[Var, int]]:
@@ -23,6 +24,15 @@ def below(site: Site, loop: Var | None) -> tuple[dict[Var, int], dict[Var, int]]
         (inner if inside else outer)[item.var] = item.extent
         inside = inside or item.var is loop
     return outer, inner
+
+
+def guards_of(site: Site, outer: Mapping[Var, int]) -> list[Expr]:
+    """The conditions of `site` on the loops `outer` alone: where it does not run at all."""
+    return [
+        condition
+        for condition in conjuncts(site.realize.predicate)
+        if all(var in outer for var in free_vars(condition))
+    ]
 
 
 def is_under(site: Site, loop: Var | None) -> bool:
@@ -115,6 +125,7 @@ def reverse_compute_at(func: PrimFunc, body: Stmt, name: str, loop: For) -> Stmt
             f"{site.block.reduce_vars[0].name!r}"
         )
     ranges = {}
+    guards: list[Expr] = []
     producers: set[str] = set()
     outer: dict[Var, int] = {}
     for region in site.block.reads:
@@ -123,6 +134,7 @@ def reverse_compute_at(func: PrimFunc, body: Stmt, name: str, loop: For) -> Stmt
             continue
         for writer in under:
             _require_complete(writer, loop, name)
+            guards += guards_of(writer, below(writer, loop.var)[0])
         producers |= {s.block.name for s in under}
         outer, _inner = below(under[0], loop.var)
         written = region_written(under, region.buffer, loop.var)
@@ -132,7 +144,7 @@ def reverse_compute_at(func: PrimFunc, body: Stmt, name: str, loop: For) -> Stmt
             f"reverse_compute_at needs a producer of {name!r} under the loop; there is none under "
             f"{loop.var.name!r}"
         )
-    nest = build_nest(site.block, ranges, outer)
+    nest = build_nest(site.block, ranges, outer, list(dict.fromkeys(guards)))
     rest = remove_block(body, name)
     assert rest is not None
     return insert_at(rest, loop.var, nest, frozenset(producers), after=True)

@@ -1,8 +1,9 @@
 """Building the loops of a block anew, over a part of its domain."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from daedal.compiler.tir.binding import clip_conditions
+from daedal.compiler.tir.condition import entry_condition, normal_condition
 from daedal.compiler.tir.expr import Axis, Expr, IntImm, Var, all_of
 from daedal.compiler.tir.linear import linear, simplify
 from daedal.compiler.tir.region import clipped
@@ -13,11 +14,16 @@ from daedal.isa.errors import ScheduleError
 __all__ = ["build_nest", "solve_ranges"]
 
 
-def build_nest(block: Block, ranges: Mapping[Axis, Range], extents: Mapping[Var, int]) -> Stmt:
+def build_nest(
+    block: Block,
+    ranges: Mapping[Axis, Range],
+    extents: Mapping[Var, int],
+    guards: Sequence[Expr] = (),
+) -> Stmt:
     """One loop per variable of `block`, over its range (its whole domain where it has none).
 
     `extents` are those of the loops that the ranges speak of. Where a range may leave the domain, a
-    predicate clips it.
+    predicate clips it; it holds `guards` too, conditions on the loops around, unless they follow.
     """
     loops: list[tuple[Var, int]] = []
     values: list[Expr] = []
@@ -28,7 +34,10 @@ def build_nest(block: Block, ranges: Mapping[Axis, Range], extents: Mapping[Var,
         loops.append((loop, part.extent))
         values.append(simplify(part.min + loop))
     every = {**extents, **dict(loops)}
-    predicate = all_of(clip_conditions(block.iter_vars, values, every))
+    clips = clip_conditions(block.iter_vars, values, every)
+    known = {entry_condition(clip, dict(loops), every) for clip in clips}
+    needed = [guard for guard in guards if normal_condition(guard, every) not in known]
+    predicate = all_of([*clips, *needed])
     stmt: Stmt = BlockRealize(tuple(values), block, predicate)
     for loop, extent in reversed(loops):
         stmt = For(loop, extent, stmt)

@@ -148,8 +148,9 @@ def _groups(
     ):
         moving = {var for var in free_vars(value) if var in running}
         joined(_Group([position], moving, []))
-        for condition in (value >= 0, value < axis.extent):
-            clips[normal_condition(condition, extents)] = moving
+        if realize.predicate is not None:
+            for condition in (value >= 0, value < axis.extent):
+                clips[normal_condition(condition, extents)] = moving
     for condition in conjuncts(realize.predicate):
         moving = {var for var in free_vars(condition) if var in running}
         # A condition on fixed loops alone leaves out whole iterations, each with its own buffer.

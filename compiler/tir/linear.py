@@ -133,14 +133,21 @@ def _expr(form: Linear) -> Expr:
     result: Expr | None = None
     for term, factor in form.terms:
         if result is None:
-            result = term * factor
+            result = _node("*", term, factor) if factor != 1 else term
         else:
-            result = result + term * factor if factor > 0 else result - term * -factor
+            part = term if abs(factor) == 1 else _node("*", term, abs(factor))
+            result = _node("+" if factor > 0 else "-", result, part)
     if result is None:
         return IntImm(form.constant)
-    result = result + form.constant if form.constant >= 0 else result - -form.constant
+    if form.constant:
+        result = _node("+" if form.constant > 0 else "-", result, abs(form.constant))
     _linear.remember(result, form)
     return result
+
+
+def _node(op: str, a: Expr, b: Expr | int) -> Expr:
+    """``a op b`` where nothing folds: as `daedal.compiler.tir.expr.binary` makes it, but fast."""
+    return Binary(op, a, b if isinstance(b, Expr) else IntImm(b, a.dtype))
 
 
 def _term_bounds(term: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | None:

@@ -174,6 +174,19 @@ def test_cache_read_of_a_block_with_a_partial_tile(rng: np.random.Generator) -> 
     assert "alloc b_inp: int8[5, 7] in inp" in body(schedule)
 
 
+def test_copies_run_where_their_producer_does(rng: np.random.Generator) -> None:
+    """Tiles of a halo that a split outer loop leaves out have nothing to store."""
+    program = stencil(length=11)
+    arrays = inputs_of(program, rng)
+    schedule = Schedule(te.create_prim_func(*program, "f"))
+    outer, _ = schedule.split(loops(schedule, "r")[0], [None, 3])
+    schedule.compute_at(schedule.get_block("q"), outer)
+    schedule.split(outer, [None, 2])
+    schedule.cache_write(schedule.get_block("q"), 0, "acc")
+    assert_same(schedule, arrays, reference(program, arrays))
+    assert "ax0 < 11 & i_0_0 * 2 + i_0_1 < 3 {copy: True}" in body(schedule)
+
+
 def test_cache_write_and_set_scope() -> None:
     schedule = vector_sum()
     schedule.set_scope(schedule.get_block("b"), 0, "acc")
