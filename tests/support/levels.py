@@ -12,7 +12,7 @@ from unittest import mock
 
 import numpy as np
 
-from daedal.compiler import pipeline, te
+from daedal.compiler import layer_code, pipeline, te
 from daedal.compiler.graph import run, run_all
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator.lowering import LoweredNode, lower_node
@@ -105,7 +105,7 @@ class Compiled:
         graph_passes = pipeline.graph_passes
         with (
             mock.patch.object(pipeline, "graph_passes", passes),
-            mock.patch.object(pipeline, "lower_node", lower),
+            mock.patch.object(layer_code, "lower_node", lower),
         ):
             result = pipeline.compile_graph(graph, variant)
         return cls(graph, result, tuple(made))
