@@ -128,6 +128,12 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
         "bounds of requantize must fit int8, not 128",
     ),
     (
+        lambda: te.compute(
+            (4, 8), lambda i, j: te.requantize(X[i, j], 0, 1, 0, 0, 0, 9, "float32"), "y"
+        ),
+        "requantize gives integers, not float32; convert them with astype",
+    ),
+    (
         lambda: te.compute((4,), lambda i: 3, "y"),
         "the function of 'y' must return an expression, not 3",
     ),
