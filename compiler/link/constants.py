@@ -45,6 +45,7 @@ def parameter_bytes(variant: Variant, params: npt.NDArray[np.integer]) -> bytes:
     data = bytearray()
     for bias, multiplier, shift in params.reshape(-1, 3).tolist():
         assert 0 <= multiplier < 1 << m_bits and 0 <= shift < 64, (multiplier, shift)
+        assert -1 << (acc_bits - 1) <= bias < 1 << (acc_bits - 1), bias
         entry = (
             (bias & ((1 << acc_bits) - 1)) | multiplier << acc_bits | shift << (acc_bits + m_bits)
         )

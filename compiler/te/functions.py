@@ -4,7 +4,7 @@ Float functions take float16, float32 or float64 and give the same; `sum`, `max`
 reduce are in `daedal.compiler.te.ops`.
 """
 
-from daedal.compiler.tir.dtype import check_dtype, limits
+from daedal.compiler.tir.dtype import check_dtype, is_integer, limits
 from daedal.compiler.tir.errors import ExpressionError
 from daedal.compiler.tir.expr import Expr, ExprLike, as_expr, maximum, minimum
 from daedal.compiler.tir.intrinsics import call
@@ -48,7 +48,8 @@ def requantize(
 
     Source: `daedal.isa.numerics.requantize`, the machine's own.
     """
-    check_dtype(dtype)
+    if not is_integer(check_dtype(dtype)):
+        raise ExpressionError(f"requantize gives integers, not {dtype}; convert them with astype")
     ends = limits(dtype)
     for bound in (low, high):
         if isinstance(bound, int) and not ends[0] <= bound <= ends[1]:

@@ -8,6 +8,7 @@ from daedal.compiler.tir.errors import ExpressionError
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce, Var
 from daedal.compiler.tir.intrin import Scalar
 from daedal.compiler.tir.linear import bounds
+from daedal.compiler.tir.printer import expr_text
 from daedal.compiler.tir.visit import children, loads, walk
 
 __all__ = ["Tensor", "compute", "placeholder"]
@@ -30,6 +31,13 @@ class Tensor(Buffer):
             assert isinstance(load.buffer, Tensor)
             found[load.buffer] = None
         return tuple(found)
+
+    def __str__(self) -> str:
+        """``y[i:4, j:8] int32 = sum(x[i, k], over k in 3)``; an input shows its type alone."""
+        if self.value is None:
+            return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+        axes = ", ".join(f"{axis.name}:{axis.extent}" for axis in self.axes)
+        return f"{self.name}[{axes}] {self.dtype} = {expr_text(self.value)}"
 
 
 def placeholder(shape: Sequence[int], dtype: str, name: str) -> Tensor:

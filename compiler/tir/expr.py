@@ -440,7 +440,9 @@ def _folded(op: str, a: Expr, b: Expr) -> Expr | None:
         return None
     if isinstance(b, IntImm):
         if isinstance(a, IntImm):
-            return IntImm(_FOLD[op](a.value, b.value)) if op in _FOLD else None
+            value = _FOLD[op](a.value, b.value) if op in _FOLD else None
+            # What wraps is left to the interpreters.
+            return None if value is None or abs(value) > _LARGEST else IntImm(value)
         if (op in ("+", "-") and b.value == 0) or (op in ("*", "//") and b.value == 1):
             return a
         if (op == "*" and b.value == 0) or (op == "%" and b.value == 1):
@@ -459,6 +461,8 @@ def _is_index(expr: Expr) -> bool:
         return _is_index(expr.a) and _is_index(expr.b)
     return isinstance(expr, Var | IntImm)
 
+
+_LARGEST = limits(INDEX_DTYPE)[1]
 
 _FOLD: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,

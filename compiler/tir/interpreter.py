@@ -180,18 +180,19 @@ def _num_points(stmt: Stmt) -> int | None:
     """How many stores `stmt` makes, where they may run at once; else None.
 
     They may where loops and blocks, at most one of them with an init, enclose a single store, which
-    reads of its own buffer at most the element that it accumulates into.
+    reads of its own buffer at most the element that it accumulates into; the init's buffer is that
+    one too.
     """
     match stmt:
         case For(_, extent, body):
             inside = _num_points(body)
             return None if inside is None else extent * inside
         case BlockRealize(_, block):
-            if block.init is not None and (
-                _num_points(block.init) is None or _has_init(block.body)
-            ):
-                return None
-            return _num_points(block.body)
+            inside = _num_points(block.body)
+            if block.init is None or inside is None:
+                return inside
+            alone = _num_points(block.init) is not None and not _has_init(block.body)
+            return inside if alone and _target(block.init) is _target(block.body) else None
         case BufferStore(buffer, _, value):
             feeds_back = any(load.buffer is buffer for load in loads(value))
             return None if feeds_back and update_of(stmt) is None else 1
@@ -205,3 +206,15 @@ def _has_init(stmt: Stmt) -> bool:
         case BlockRealize(_, block):
             return block.init is not None or _has_init(block.body)
     return False
+
+
+def _target(stmt: Stmt) -> Buffer:
+    """What the single store in `stmt` writes."""
+    match stmt:
+        case For(_, _, body):
+            return _target(body)
+        case BlockRealize(_, block):
+            return _target(block.body)
+        case BufferStore(buffer):
+            return buffer
+    raise AssertionError(f"more than one store: {stmt!r}")

@@ -4,10 +4,14 @@ A dozen per operator run always; ``-m slow`` runs 500 of each. An attempt that t
 a tile that does not fit among them, does not count.
 """
 
+import numpy as np
 import pytest
 
+from daedal.compiler.ops.requantize import Bounds
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import load_variant
+from tests.support.accelerator import check_operator
+from tests.support.accelerator_operators import conv_case
 from tests.support.levels import Compiled, Layer, check_layer
 from tests.support.operator_graphs import OPERATORS, inputs_of
 from tests.support.pick import Pick
@@ -74,3 +78,39 @@ def test_random_schedules(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_many_random_schedules(name: str, seed: int) -> None:
     check(name, seed, NUM_SLOW)
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds"),
+    [
+        ("int16", Bounds(100, -20_000, 32_767)),
+        ("int4", Bounds(1, -7, 6)),
+        ("ecp5", Bounds(-3, -128, 120)),
+    ],
+)
+def test_random_schedules_of_other_arrays(name: str, bounds: Bounds, seed: int) -> None:
+    """Convolutions, which graphs have in 8 bits alone; rows renamed by the linker, and not."""
+    variant = load_variant(name)
+    found = attempts = 0
+    while found < NUM_QUICK:
+        print(f"seed {seed}, attempt {attempts}")
+        rng = np.random.default_rng((seed, attempts))
+        shape = (1, *rng.integers(1, 4, 3).tolist())
+        kernel = (int(rng.integers(1, 4)), int(rng.integers(1, 4)))
+        pads = (kernel[0] - 1, kernel[1] - 1, 0, 1)
+        case = conv_case(variant, rng, shape, 2, kernel, (1, 2), pads, bounds=bounds)
+        attempts += 1
+        assert attempts * SHARE <= NUM_QUICK
+        try:
+            schedule = random_schedule(case.schedule, case.original, rng)
+            check_operator(
+                variant,
+                case.y,
+                case.original,
+                schedule.func,
+                case.arrays,
+                renaming=bool(attempts % 2),
+            )
+        except ScheduleError:
+            continue
+        found += 1

@@ -12,8 +12,7 @@ from unittest import mock
 
 import numpy as np
 
-from daedal.compiler import pipeline, te
-from daedal.compiler.codegen.memory_view import MemoryView
+from daedal.compiler import layer_code, pipeline, te
 from daedal.compiler.graph import run, run_all
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator.lowering import LoweredNode, lower_node
@@ -35,7 +34,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Layer:
-    """A node of the blocked graph on its way down: its formula, and its schedule."""
+    """A function of a node of the blocked graph on its way down: its formula, and its schedule."""
 
     lowered: LoweredNode
     inputs: tuple[te.Tensor, ...]
@@ -43,28 +42,37 @@ class Layer:
     beat_bytes: int
 
     @classmethod
-    def of(cls, graph: Graph, node: Node, variant: Variant) -> "Layer":
-        """Lower `node` as the compiler does, and keep the formula on its way."""
+    def all_of(cls, graph: Graph, node: Node, variant: Variant) -> "list[Layer]":
+        """Lower `node` as the compiler does, and keep the formulas on the way."""
         with mock.patch.object(te, "create_prim_func", wraps=te.create_prim_func) as made:
-            lowered = lower_node(graph, node, variant)
-        (((inputs, outputs, *_), _),) = made.call_args_list
-        return cls(lowered, tuple(inputs), tuple(outputs), variant.bus.data_bits // 8)
+            found = lower_node(graph, node, variant)
+        beat_bytes = variant.bus.data_bits // 8
+        return [
+            cls(lowered, tuple(call.args[0]), tuple(call.args[1]), beat_bytes)
+            for lowered, call in zip(found, made.call_args_list, strict=True)
+        ]
 
     @property
     def original(self) -> PrimFunc:
         """The loop IR before its schedule."""
-        return te.create_prim_func(self.inputs, self.outputs, self.lowered.node.output)
+        name = self.lowered.schedule.func.name
+        return te.create_prim_func(self.inputs, self.outputs, name)
 
-    def arrays(self, values: dict[str, Array]) -> dict[str, Array]:
-        """The operands in the shapes of the formula, from the values of the blocked graph."""
-        found = {}
-        for tensor in self.inputs:
-            value = values[self.lowered.tensors[tensor.name]]
-            view = self.lowered.views.get(tensor.name)
-            if view is not None:
-                value = _viewed(value, view, tensor.shape, self.beat_bytes)
-            found[tensor.name] = value.reshape(tensor.shape)
-        return found
+    def array(self, tensor: te.Tensor, values: dict[str, Array]) -> Array:
+        """An operand or result as the formula has it, from the values of the blocked graph."""
+        value = values[self.lowered.tensors[tensor.name]]
+        view = self.lowered.views.get(tensor.name)
+        if view is None:
+            return value.reshape(tensor.shape)
+        # The graph's array may have other elements than memory: a row of parameters, integers.
+        beat, rest = divmod(value.size * self.beat_bytes, view.size_bytes)
+        assert rest == 0, "a beat is a number of elements"
+        row = tensor.shape[len(view.strides_beats) :]
+        steps = [beats * beat for beats in view.strides_beats]
+        steps += [math.prod(row[dim + 1 :]) for dim in range(len(row))]
+        flat = np.ascontiguousarray(value).reshape(-1)[view.offset_beats * beat :]
+        strides = [step * flat.itemsize for step in steps]
+        return np.lib.stride_tricks.as_strided(flat, tensor.shape, strides, writeable=False).copy()
 
     def rescheduled(self, schedule: Schedule) -> "Layer":
         """The same formula with another schedule."""
@@ -84,10 +92,11 @@ class Compiled:
         """Compile a graph of integer operators, with `layers` as they are where they are given."""
         made: list[Layer] = []
 
-        def lower(blocked: Graph, node: Node, target: Variant) -> LoweredNode:
-            number = len(made)
-            made.append(layers[number] if layers else Layer.of(blocked, node, target))
-            return made[-1].lowered
+        def lower(blocked: Graph, node: Node, target: Variant) -> list[LoweredNode]:
+            own = [layer for layer in layers if layer.lowered.node.output == node.output]
+            own = own or Layer.all_of(blocked, node, target)
+            made.extend(own)
+            return [layer.lowered for layer in own]
 
         def passes(*args: Any) -> list[pipeline.GraphPass]:
             every = graph_passes(*args)
@@ -96,7 +105,7 @@ class Compiled:
         graph_passes = pipeline.graph_passes
         with (
             mock.patch.object(pipeline, "graph_passes", passes),
-            mock.patch.object(pipeline, "lower_node", lower),
+            mock.patch.object(layer_code, "lower_node", lower),
         ):
             result = pipeline.compile_graph(graph, variant)
         return cls(graph, result, tuple(made))
@@ -132,23 +141,13 @@ def check_layer(
 ) -> None:
     """te, and each of `functions`, which bear names, compute what numpy does."""
     (tensor,) = layer.outputs
-    arrays = layer.arrays(values)
-    expected = values[layer.lowered.node.output].reshape(tensor.shape)
+    arrays = {operand.name: layer.array(operand, values) for operand in layer.inputs}
+    expected = layer.array(tensor, values)
     (formula,) = te.evaluate_tensors([tensor], arrays)
     np.testing.assert_array_equal(formula, expected, "te")
     for name, func in functions:
         found = interpreter.run(func, arrays)[tensor.name]
         np.testing.assert_array_equal(found, expected, f"after {name}:\n{func_text(func)}")
-
-
-def _viewed(value: Array, view: MemoryView, shape: tuple[int, ...], beat_bytes: int) -> Array:
-    """The bytes of a tensor as rows at strides of their own."""
-    assert value.itemsize == 1, "a byte per element"
-    row = shape[len(view.strides_beats) :]
-    strides = [beats * beat_bytes for beats in view.strides_beats]
-    strides += [math.prod(row[dim + 1 :]) for dim in range(len(row))]
-    flat = np.ascontiguousarray(value).reshape(-1)
-    return np.lib.stride_tricks.as_strided(flat, shape, strides, writeable=False).copy()
 
 
 def states(layer: Layer) -> Iterator[tuple[str, PrimFunc]]:

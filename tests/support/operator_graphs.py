@@ -13,7 +13,9 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph
+from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.ops.matmul import correction
+from daedal.compiler.graph.ops.sub_kernels import transposed_extents
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.variant import Variant
 from tests.support.pick import Pick
@@ -57,7 +59,8 @@ def _convolution(
     layer = _Layer((images, groups * ins, *extents))
     layer.constant("w", pick.int8((groups * outs, ins, *kernel)))
     attrs.update(groups=groups, pad_value=pick.integer(-128, 127), **pick.bounds())
-    return layer.finish("q_conv2d", pick.params(variant, groups * outs, (22, 28)), attrs)
+    params = pick.params(variant, groups * outs, (22, 28), any_bias=True)
+    return layer.finish("q_conv2d", params, attrs)
 
 
 def conv2d(pick: Pick, variant: Variant) -> Graph:
@@ -71,6 +74,25 @@ def grouped_conv2d(pick: Pick, variant: Variant) -> Graph:
 
 def depthwise_conv2d(pick: Pick, variant: Variant) -> Graph:
     return _convolution(pick, variant, pick.channels(variant), (1, 1), pick.integer(1, 2))
+
+
+def conv_transpose2d(pick: Pick, variant: Variant) -> Graph:
+    """Each part of the result, by its place between the strides, has parameters of its own."""
+    extents, kernel = pick.pair(1, 5), pick.pair(1, 4)
+    strides, dilations = pick.pair(1, 3), pick.pair(1, 2)
+    pads = tuple(pick.integer(0, (kernel[side % 2] - 1) * dilations[side % 2]) for side in range(4))
+    padding = tuple(pick.integer(0, stride - 1) for stride in strides)
+    if min(transposed_extents(extents, kernel, strides, pads, dilations, padding)) < 1:
+        pads = (0, 0, 0, 0)
+    outs, ins = pick.channels(variant), pick.channels(variant)
+    attrs: Attrs = {"strides": strides, "pads": pads, "dilations": dilations}
+    attrs.update(output_padding=padding, pad_value=pick.integer(-128, 127), **pick.bounds())
+    result = transposed_extents(extents, kernel, strides, pads, dilations, padding)
+    parts = len(sub_kernels_of(kernel, result, attrs))
+    layer = _Layer((pick.integer(1, 2), ins, *extents))
+    layer.constant("w", pick.int8((outs, ins, *kernel)))
+    params = pick.params(variant, parts * outs, (22, 28), any_bias=True)
+    return layer.finish("q_conv_transpose2d", params, attrs)
 
 
 def matmul(pick: Pick, variant: Variant) -> Graph:
@@ -221,6 +243,7 @@ OPERATORS: dict[str, Operator] = {
     "conv2d": Operator(conv2d),
     "grouped_conv2d": Operator(grouped_conv2d),
     "depthwise_conv2d": Operator(depthwise_conv2d),
+    "conv_transpose2d": Operator(conv_transpose2d),
     "matmul": Operator(matmul, _is_square),
     "add": Operator(add),
     "mul": Operator(mul),

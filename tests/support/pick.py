@@ -62,15 +62,23 @@ class Pick:
         return (self.integer(1, 2), self.channels(variant), *self.pair(1, 7))
 
     def params(
-        self, variant: Variant, rows: int, shifts: tuple[int, int], multiplier: int | None = None
+        self,
+        variant: Variant,
+        rows: int,
+        shifts: tuple[int, int],
+        multiplier: int | None = None,
+        any_bias: bool = False,
     ) -> Array:
-        """(rows, 3): bias, multiplier and shift, the bias now and then as large as it may be."""
+        """(rows, 3): bias, multiplier and shift.
+
+        With `any_bias`, for operators whose bias the model gives, it is now and then the largest.
+        """
         top = (1 << variant.units.multiplier_bits) - 1
         factors = self.rng.integers(top // 2, top + 1, rows)
         if multiplier is not None:
             factors[:] = multiplier
         bias = self.rng.integers(-3000, 3001, rows)
-        if self.integer(0, 7) == 7:
+        if any_bias and self.integer(0, 3) == 3:
             limit = 1 << (variant.array.accumulator_bits - 1)
             bias = self.rng.choice([-limit, limit - 1], rows)
         amounts = self.rng.integers(shifts[0], shifts[1] + 1, rows)

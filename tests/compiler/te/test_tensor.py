@@ -28,22 +28,20 @@ def test_text_of_a_convolution() -> None:
 def test_operators_keep_their_precedence_in_text() -> None:
     x = te.placeholder((8,), "int32", "x")
     y = te.compute((8,), lambda i: (x[i] - (x[i] + 1)) * 2 // (x[i] * 3 % 5), "y")
-    assert te.tensor_text(y) == "y[i:8] int32 = (x[i] - (x[i] + 1)) * 2 // (x[i] * 3 % 5)"
+    assert str(y) == "y[i:8] int32 = (x[i] - (x[i] + 1)) * 2 // (x[i] * 3 % 5)"
     z = te.compute(
         (8,), lambda i: te.select((x[i] < 3) & ~(te.eq(x[i], 1) | (x[i] >= 7)), x[i], -x[i]), "z"
     )
-    assert te.tensor_text(z) == (
-        "z[i:8] int32 = select(x[i] < 3 & ~(x[i] == 1 | x[i] >= 7), x[i], 0 - x[i])"
-    )
+    assert str(z) == ("z[i:8] int32 = select(x[i] < 3 & ~(x[i] == 1 | x[i] >= 7), x[i], 0 - x[i])")
 
 
 def test_constants_fold_in_indices_only() -> None:
     x = te.placeholder((8,), "int8", "x")
     y = te.compute((4,), lambda i: x[(i + 0) * 1 + 2 * 2] * 1, "y")
-    assert te.tensor_text(y) == "y[i:4] int8 = x[i + 4] * 1"
+    assert str(y) == "y[i:4] int8 = x[i + 4] * 1"
     wide = te.placeholder((8,), "int32", "wide")
     z = te.compute((8,), lambda i: wide[i * 1] * 1 + wide[i] * 0 - 0, "z")
-    assert te.tensor_text(z) == "z[i:8] int32 = wide[i] * 1 + wide[i] * 0 - 0"
+    assert str(z) == "z[i:8] int32 = wide[i] * 1 + wide[i] * 0 - 0"
 
 
 X = te.placeholder((4, 8), "int8", "x")
@@ -128,6 +126,12 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: te.compute((4, 8), lambda i, j: te.requantize(X[i, j], 0, 1, 0, 0, -128, 128), "y"),
         "bounds of requantize must fit int8, not 128",
+    ),
+    (
+        lambda: te.compute(
+            (4, 8), lambda i, j: te.requantize(X[i, j], 0, 1, 0, 0, 0, 9, "float32"), "y"
+        ),
+        "requantize gives integers, not float32; convert them with astype",
     ),
     (
         lambda: te.compute((4,), lambda i: 3, "y"),
@@ -231,9 +235,31 @@ def test_each_step_reads_what_came_before() -> None:
     ]
 
 
+def test_text_of_every_form() -> None:
+    f, m = te.placeholder((8,), "float16", "f"), te.placeholder((8,), "bool", "m")
+    k = te.reduce_axis(8, "k")
+    lines = {
+        "a[i:8] float16 = select(m[i] & f[i] != 0.5, exp(f[i]), (0.0 - f[i]) / 3.0)": te.compute(
+            (8,), lambda i: te.select(m[i] & te.ne(f[i], 0.5), te.exp(f[i]), -f[i] / 3), "a"
+        ),
+        "b[i:8] bool = any(m.padded(1)[i + k - 4], over k in 8)": te.compute(
+            (8,), lambda i: te.any(m.padded(True)[i + k - 4], k), "b"
+        ),
+        "c[i:8] uint32 = uint32(max(min(i, 5), 2)) << 3": te.compute(
+            (8,), lambda i: te.maximum(te.minimum(i, 5), 2).astype("uint32") << 3, "c"
+        ),
+        "d[i:8] float16 = min(f[k] * f[i], over k in 8)": te.compute(
+            (8,), lambda i: te.min(f[k] * f[i], k), "d"
+        ),
+    }
+    for text, tensor in lines.items():
+        assert str(tensor) == text
+    assert str(m) == "m: bool[8]"
+
+
 def test_any_number_of_axes() -> None:
     y = te.compute((4, 8), lambda *i: te.abs(X[i]), "y")
-    assert te.tensor_text(y) == "y[i0:4, i1:8] int8 = abs(x[i0, i1])"
+    assert str(y) == "y[i0:4, i1:8] int8 = abs(x[i0, i1])"
 
 
 def test_the_documentation_runs() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from daedal.compiler import te
 from daedal.compiler.tir.dtype import DTYPES, is_integer, limits
-from daedal.compiler.tir.expr import Expr, binary
+from daedal.compiler.tir.expr import Expr, IntImm, binary
 from daedal.compiler.tir.interpreter import run
 from daedal.compiler.tir.intrinsics import INTRINSICS
 
@@ -80,6 +80,8 @@ def test_index_arithmetic_wraps_as_int32() -> None:
     y = te.compute((2,), lambda i: (i + 2147483646) // 2, "y")
     wanted = [1073741823, 1073741823]
     assert te.evaluate_tensors([y], {})[0].tolist() == wanted
+    constant = te.compute((1,), lambda i: i + (IntImm(2147483647) + 2), "constant")
+    assert te.evaluate_tensors([constant], {})[0].tolist() == [-2147483647]
     z = te.compute((3,), lambda i: te.select((i + 2147483646) < 0, i, -1), "z")
     assert te.evaluate_tensors([z], {})[0].tolist() == [-1, -1, 2]
 

@@ -60,6 +60,18 @@ def test_a_block_that_feeds_itself_runs_in_order() -> None:
     assert run(func, DATA)["y"].tolist() == [0, 1, 3, 6]
 
 
+def test_an_init_of_another_buffer_comes_first_each_time() -> None:
+    """The body reads what the init of the same instance has written just before."""
+    loop, axis = Var("i"), Axis("v", extent=4)
+    init = BufferStore(T, (IntImm(0),), Load(X, (axis,)) * 10)
+    body = BufferStore(Y, (axis,), Load(T, (IntImm(0),)))
+    block = make_block("y", (axis,), body, init)
+    inside = Allocate(
+        (Allocation(T, (Range(IntImm(0), 1),)),), For(loop, 4, BlockRealize((loop,), block))
+    )
+    assert run(PrimFunc("f", (X, Y), inside), DATA)["y"].tolist() == [0, 10, 20, 30]
+
+
 def test_reading_what_was_never_written() -> None:
     body = Seq((nest("t", T, X, extent=3), nest("y", Y, T)))
     window = (Range(IntImm(0), 4),)
