@@ -102,22 +102,31 @@ def schedule_move(
 def schedule_pool(
     func: PrimFunc, kernel: Sequence[int], strides: Sequence[int], reduction: str, variant: Variant
 ) -> Schedule:
-    """Schedule a function of `daedal.compiler.ops.pooling`; `reduction` is "add" or "max"."""
+    """Schedule a function of `daedal.compiler.ops.pooling`, with ``columns`` or without;
+    `reduction` is "add" or "max"."""
+    by_columns = any(site.block.name == "columns" for site in collect(func.body)[0])
+    parts = func.outputs[0].shape[4]
 
     def work(tile: Tile) -> TileWork:
         c, h, w = tile
         height, width = (h - 1) * strides[0] + kernel[0], (w - 1) * strides[1] + kernel[1]
-        steps = accumulation(kernel[0] * kernel[1], parts * c * h * w, variant)
-        wide = c * height * width
-        return TileWork(wide, (wide, c * h * w), -(-steps // parts))
+        wide, results = c * height * width, parts * c * h * w
+        if not by_columns:
+            steps = accumulation(kernel[0] * kernel[1], results, variant)
+            return TileWork(wide, (wide, c * h * w), -(-steps // parts))
+        steps = accumulation(kernel[0], parts * c * h * width, variant)
+        steps += accumulation(kernel[1], results, variant)
+        return TileWork(wide, (wide, c * h * width, c * h * w), -(-steps // parts))
 
-    parts = func.outputs[0].shape[4]
-    sch = tiled(func, variant, VectorTiles(func, variant, work).best(), ("acc", "wide"))
+    reduced = ("acc", "columns") if by_columns else ("acc",)
+    sch = tiled(func, variant, VectorTiles(func, variant, work).best(), (*reduced, "wide"))
     sch.tensorize(sch.get_loops(sch.get_block("wide"))[-_MAP_RANK], "load_widen")
-    acc = sch.get_block("acc")
-    *_, b, o, kh, kw = sch.get_loops(acc)
-    sch.reorder(kh, kw, b, o)
-    sch.tensorize(b, f"alu_{reduction}_accumulate")
+    for name in reduced:
+        loops = sch.get_loops(sch.get_block(name))
+        num_taps = 1 if by_columns else 2
+        *_, b, o = loops[:-num_taps]
+        sch.reorder(*loops[-num_taps:], b, o)
+        sch.tensorize(b, f"alu_{reduction}_accumulate")
     return sch
 
 
