@@ -180,6 +180,47 @@ def test_a_table_between_layers_is_refused(rng: np.random.Generator) -> None:
     )
 
 
+def around(inner: Maker) -> onnx.ModelProto:
+    """An operator between two that run on the accelerator."""
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", (1, 5, 6, 6)), 0.05, 3)
+    y = maker.requantized(maker.op("Relu", x), 0.08, 4)
+    y = maker.requantized(inner(maker, y), 0.08, 4)
+    return maker.model(maker.requantized(maker.op("Relu", y), 0.08, 0, output="y_q"))
+
+
+def outer_product(maker: QdqModel, x: str) -> str:
+    rows = maker.requantized(maker.op("ReduceMax", x, axes=[2]), 0.08, 4)
+    columns = maker.requantized(maker.op("ReduceMax", x, axes=[3]), 0.08, 4)
+    return maker.op("Mul", rows, columns, output="y")
+
+
+@pytest.mark.parametrize(
+    ("inner", "name", "reason"),
+    [
+        (
+            lambda maker, x: maker.op("Concat", x, x, axis=0, output="y"),
+            "node 'y/Concat', operator concat",
+            "only channels, rows and columns move, of tensors of up to four dimensions",
+        ),
+        (
+            outer_product,
+            "node 'y/Mul', operator mul",
+            "both operands must be quantized, and one must have the shape of the result",
+        ),
+    ],
+    ids=["images", "outer product"],
+)
+def test_what_cannot_run_is_refused_with_its_rule(inner: Maker, name: str, reason: str) -> None:
+    with pytest.raises(ModelError) as error:
+        compile_graph(load_onnx(around(inner).SerializeToString()), load_variant("vta"))
+    assert str(error.value) == (
+        "operators between integer layers must run on the accelerator, and this one does not "
+        f"({name}: {reason}); quantize it (QDQ), or compile a part of the model with --from and "
+        "--to"
+    )
+
+
 def test_lookup_as_tensor_expression(rng: np.random.Generator) -> None:
     """te = loop IR = numpy, at every value."""
     x = te.placeholder((1, 2, 4, 4, 1, 1, 8), "int8", "x")
