@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.vector import tiled
-from daedal.compiler.ops.accelerator.vector_tile import TILE_CYCLES, accumulation
+from daedal.compiler.ops.accelerator.vector_tile import MAP_RANK, TILE_CYCLES, accumulation
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.errors import ScheduleError
@@ -19,8 +19,6 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
 __all__ = ["ColumnTile", "choose_column_tile", "schedule_pool_by_columns"]
-
-_MAP_RANK = 7
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def schedule_pool_by_columns(
     sch.reorder(kh_0, n, c, h, w, u, kh_1, b, o)
     sch.set_scope(wide, 0, "acc")
     sch.compute_at(wide, kh_0)
-    sch.tensorize(sch.get_loops(wide)[-_MAP_RANK], "load_widen")
+    sch.tensorize(sch.get_loops(wide)[-MAP_RANK], "load_widen")
     sch.tensorize(b, intrin)
     return sch
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.ops.accelerator.vector_tile import (
+    MAP_RANK,
     Tile,
     TileWork,
     VectorTiles,
@@ -20,9 +21,6 @@ from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.variant import Variant
 
 __all__ = ["schedule_elementwise", "schedule_move", "schedule_pool", "tiled"]
-
-_MAP_RANK = 7
-"""Dimensions of a blocked map."""
 
 _STAGES = {
     "total": "alu_add",
@@ -50,7 +48,7 @@ def schedule_elementwise(func: PrimFunc, variant: Variant) -> Schedule:
     """Schedule a function of `daedal.compiler.ops.elementwise`: the stages work in place."""
     present = {site.block.name for site in collect(func.body)[0]}
     stages = {name: intrin for name, intrin in _STAGES.items() if name in present}
-    operands = [buf.shape[2:4] for buf in func.inputs if len(buf.shape) == _MAP_RANK]
+    operands = [buf.shape[2:4] for buf in func.inputs if len(buf.shape) == MAP_RANK]
     copies = sum(name in _OWN_ROWS for name in stages)
 
     def work(tile: Tile) -> TileWork:
@@ -64,7 +62,7 @@ def schedule_elementwise(func: PrimFunc, variant: Variant) -> Schedule:
     for name, intrin in stages.items():
         block = sch.get_block(name)
         if intrin == "load_widen":
-            sch.tensorize(sch.get_loops(block)[-_MAP_RANK], intrin)
+            sch.tensorize(sch.get_loops(block)[-MAP_RANK], intrin)
         else:
             _tensorize_rows(sch, block, intrin)
     return sch
@@ -95,7 +93,7 @@ def schedule_move(
 
     tile = VectorTiles(func, variant, work, grain=factors, blocks=blocks).best()
     sch = tiled(func, variant, tile, ("wide",), factors)
-    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-_MAP_RANK], "load_widen")
+    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-MAP_RANK], "load_widen")
     return sch
 
 
@@ -120,7 +118,7 @@ def schedule_pool(
 
     reduced = ("acc", "columns") if by_columns else ("acc",)
     sch = tiled(func, variant, VectorTiles(func, variant, work).best(), (*reduced, "wide"))
-    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-_MAP_RANK], "load_widen")
+    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-MAP_RANK], "load_widen")
     for name in reduced:
         loops = sch.get_loops(sch.get_block(name))
         num_taps = 1 if by_columns else 2
