@@ -72,6 +72,10 @@ def enlarged(height: int, width: int) -> Maker:
     return lambda maker, x: maker.op("Resize", x, "", maker.constant(scales), **mode)
 
 
+def window(op: str, **attrs: object) -> Maker:
+    return lambda maker, x: maker.op(op, x, **attrs)
+
+
 MODELS = {
     "sub": (20, lambda m, x: m.op("Sub", x, second(m, (2, 20, 7, 9))), ["q_add"]),
     "sub swapped": (20, lambda m, x: m.op("Sub", second(m, (2, 20, 7, 1)), x), ["q_add"]),
@@ -79,6 +83,14 @@ MODELS = {
     "square": (20, lambda m, x: m.op("Mul", x, x), ["q_mul"]),
     "mul by a number": (20, lambda m, x: m.op("Mul", x, m.constant(real(-0.3))), ["q_mul"]),
     "leaky": (20, lambda m, x: m.op("LeakyRelu", x, alpha=0.1), ["q_leaky_relu"]),
+    "max pool": (20, window("MaxPool", kernel_shape=[3, 3], pads=[1, 1, 1, 1]), ["q_max_pool"]),
+    "average pool": (
+        20,
+        window("AveragePool", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 0, 1], ceil_mode=1),
+        ["q_avg_pool"],
+    ),
+    "global average": (20, window("GlobalAveragePool"), ["q_avg_pool"]),
+    "mean of rows": (20, window("ReduceMean", axes=[2]), ["q_avg_pool"]),
     "pad": (20, pads(0, 0, 1, 2, 0, 0, 3, 0), ["q_pad"]),
     "pad channels": (32, pads(0, 32, 1, 0, 0, 5, 0, 0), ["q_pad"]),
     "pad within blocks": (20, pads(0, 5, 1, 2, 0, 3, 3, 0), ["q_conv2d"]),

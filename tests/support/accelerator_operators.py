@@ -159,5 +159,5 @@ def pool_case(
     table = np.zeros(params.shape, dtype=np.int64)
     table[..., 1] = 100_001 + 5_000 * np.arange(count)[:, None]
     table[..., 2] = 17 if rows is None else 19
-    arrays = {"x": random_bytes(rng, x.shape), "params": table}
+    arrays = {"x": random_elements(rng, x, variant.array.input_bits), "params": table}
     return Case(variant, y, func, schedule, arrays)

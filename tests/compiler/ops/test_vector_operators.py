@@ -107,6 +107,9 @@ def cases(variant: Variant, rng: np.random.Generator) -> dict[str, Case]:
         "pad": pad_case(variant, rng, shape, (1, 2, 0), (0, 1, 70)),
         "resize": resize_case(variant, rng, (2, 3, 7, 9), (2, 3)),
         "concat": concat_case(variant, rng, (2, 9, 11), (2, 1, 3)),
+        "max pool": pool_case(variant, rng, shape, (3, 2), (2, 1), (1, 0, 1, 1)),
+        "by columns": pool_case(variant, rng, shape, (3, 3), pads=(1, 1, 1, 1), by_columns=True),
+        "global": pool_case(variant, rng, shape, (9, 11), rows=[[0]], large=True),
     }
 
 
