@@ -28,7 +28,8 @@ def max_pool(
 ) -> te.Tensor:
     """Largest element of each window of (NB, CB, H, W, U, batch, lanes), requantized by one row.
 
-    `by_columns` takes the largest of each column first: the tensor ``columns``, with KW before U.
+    `by_columns` takes the largest of each column of windows first, once for all windows that share
+    it: the tensor ``columns``, with the rows of the result and the columns of the map.
     """
     windows = _windows(x, kernel, strides, pads, pad_value, accumulator)
     shape = _output_shape(x, kernel, strides, pads)
@@ -95,15 +96,13 @@ def _reduced(
             "acc",
         )
     columns = te.compute(
-        (*shape[:4], kernel[1], *shape[4:]),
-        lambda n, c, h, w, k, u, b, o: reduction(
-            windows[n, c, h * strides[0] + r, w * strides[1] + k, u, b, o], [r]
-        ),
+        (*shape[:3], *windows.shape[3:]),
+        lambda n, c, h, w, u, b, o: reduction(windows[n, c, h * strides[0] + r, w, u, b, o], [r]),
         "columns",
     )
     return te.compute(
         shape,
-        lambda n, c, h, w, u, b, o: reduction(columns[n, c, h, w, s, u, b, o], [s]),
+        lambda n, c, h, w, u, b, o: reduction(columns[n, c, h, w * strides[1] + s, u, b, o], [s]),
         "acc",
     )
 

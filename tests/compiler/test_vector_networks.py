@@ -72,6 +72,10 @@ def enlarged(height: int, width: int) -> Maker:
     return lambda maker, x: maker.op("Resize", x, "", maker.constant(scales), **mode)
 
 
+def window(op: str, **attrs: object) -> Maker:
+    return lambda maker, x: maker.op(op, x, **attrs)
+
+
 MODELS = {
     "sub": (20, lambda m, x: m.op("Sub", x, second(m, (2, 20, 7, 9))), ["q_add"]),
     "sub swapped": (20, lambda m, x: m.op("Sub", second(m, (2, 20, 7, 1)), x), ["q_add"]),
@@ -79,6 +83,14 @@ MODELS = {
     "square": (20, lambda m, x: m.op("Mul", x, x), ["q_mul"]),
     "mul by a number": (20, lambda m, x: m.op("Mul", x, m.constant(real(-0.3))), ["q_mul"]),
     "leaky": (20, lambda m, x: m.op("LeakyRelu", x, alpha=0.1), ["q_leaky_relu"]),
+    "max pool": (20, window("MaxPool", kernel_shape=[3, 3], pads=[1, 1, 1, 1]), ["q_max_pool"]),
+    "average pool": (
+        20,
+        window("AveragePool", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 0, 1], ceil_mode=1),
+        ["q_avg_pool"],
+    ),
+    "global average": (20, window("GlobalAveragePool"), ["q_avg_pool"]),
+    "mean of rows": (20, window("ReduceMean", axes=[2]), ["q_avg_pool"]),
     "pad": (20, pads(0, 0, 1, 2, 0, 0, 3, 0), ["q_pad"]),
     "pad channels": (32, pads(0, 32, 1, 0, 0, 5, 0, 0), ["q_pad"]),
     "pad within blocks": (20, pads(0, 5, 1, 2, 0, 3, 3, 0), ["q_conv2d"]),
@@ -177,6 +189,47 @@ def test_a_table_between_layers_is_refused(rng: np.random.Generator) -> None:
         "operators between integer layers must run on the accelerator, and this one does not "
         "(node 'gate/Sigmoid', operator q_lookup: the ALU of no variant has a table); quantize it "
         "(QDQ), or compile a part of the model with --from and --to"
+    )
+
+
+def around(inner: Maker) -> onnx.ModelProto:
+    """An operator between two that run on the accelerator."""
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", (1, 5, 6, 6)), 0.05, 3)
+    y = maker.requantized(maker.op("Relu", x), 0.08, 4)
+    y = maker.requantized(inner(maker, y), 0.08, 4)
+    return maker.model(maker.requantized(maker.op("Relu", y), 0.08, 0, output="y_q"))
+
+
+def outer_product(maker: QdqModel, x: str) -> str:
+    rows = maker.requantized(maker.op("ReduceMax", x, axes=[2]), 0.08, 4)
+    columns = maker.requantized(maker.op("ReduceMax", x, axes=[3]), 0.08, 4)
+    return maker.op("Mul", rows, columns, output="y")
+
+
+@pytest.mark.parametrize(
+    ("inner", "name", "reason"),
+    [
+        (
+            lambda maker, x: maker.op("Concat", x, x, axis=0, output="y"),
+            "node 'y/Concat', operator concat",
+            "only channels, rows and columns move, of tensors of up to four dimensions",
+        ),
+        (
+            outer_product,
+            "node 'y/Mul', operator mul",
+            "both operands must be quantized, and one must have the shape of the result",
+        ),
+    ],
+    ids=["images", "outer product"],
+)
+def test_what_cannot_run_is_refused_with_its_rule(inner: Maker, name: str, reason: str) -> None:
+    with pytest.raises(ModelError) as error:
+        compile_graph(load_onnx(around(inner).SerializeToString()), load_variant("vta"))
+    assert str(error.value) == (
+        "operators between integer layers must run on the accelerator, and this one does not "
+        f"({name}: {reason}); quantize it (QDQ), or compile a part of the model with --from and "
+        "--to"
     )
 
 

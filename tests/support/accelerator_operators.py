@@ -138,24 +138,26 @@ def pool_case(
     pads: tuple[int, int, int, int] = (0, 0, 0, 0),
     rows: Sequence[Sequence[int]] | None = None,
     by_columns: bool = False,
+    large: bool = False,
 ) -> Case:
-    """Maximum, or with `rows` (parameter row per output) average over windows."""
+    """Maximum, or with `rows` (parameter row per output) average over windows; `large` ones have
+    the schedule that takes them in steps, by columns."""
     x = blocked(variant, "x", shape)
     count = 1 if rows is None else 1 + max(max(line) for line in rows)
     params = te.placeholder((count, variant.array.block_out, 3), "int64", "params")
     window = {"kernel": kernel, "strides": strides, "pads": pads, "bounds": BOUNDS}
-    window |= {"by_columns": by_columns, "accumulator": accumulator_dtype(variant)}
+    window |= {"by_columns": by_columns or large, "accumulator": accumulator_dtype(variant)}
     if rows is None:
         y, reduction = max_pool(x, params, pad_value=-128, **window), "max"
     else:
         y, reduction = avg_pool(x, params, pad_value=5, rows=rows, **window), "add"
     func = te.create_prim_func([x, params], [y], "pool")
-    if by_columns:
+    if large:
         schedule = schedule_pool_by_columns(func, kernel, reduction, variant)
     else:
         schedule = schedule_pool(func, kernel, strides, reduction, variant)
     table = np.zeros(params.shape, dtype=np.int64)
     table[..., 1] = 100_001 + 5_000 * np.arange(count)[:, None]
     table[..., 2] = 17 if rows is None else 19
-    arrays = {"x": random_bytes(rng, x.shape), "params": table}
+    arrays = {"x": random_elements(rng, x, variant.array.input_bits), "params": table}
     return Case(variant, y, func, schedule, arrays)

@@ -101,4 +101,9 @@ def import_concat(context: ImportContext, node: OnnxNode) -> None:
 
 def _whole_numbers(context: ImportContext, node: OnnxNode, index: int) -> tuple[int, ...]:
     """Values of a constant operand."""
-    return tuple(int(value) for value in context.required_constant(node, index).reshape(-1))
+    values = context.required_constant(node, index)
+    if values.dtype.kind not in "iu":
+        raise node.refuse(
+            f"operand {index} must hold integers, not {values.dtype}", "repair the model"
+        )
+    return tuple(int(value) for value in values.reshape(-1))

@@ -29,6 +29,10 @@ _TRANSFORMS: dict[str, Callable[[Array, float, int, int], Array]] = {
 """Where an output element lies in the input, by its index, the scale and both extents."""
 
 
+_MAX_SCALE = _MAX_EXTENT = 1 << 16
+"""Bounds on what an untrusted model may ask for."""
+
+
 def import_upsample(context: ImportContext, node: OnnxNode) -> None:
     """Upsample-7 (scales as attribute) and -9 (as constant operand), mode nearest."""
     node.expect(mode="nearest")
@@ -75,6 +79,12 @@ def _scaled(
     """Output extent and scale of every axis."""
     shape = context.operand_type(node, 0).shape
     _check_length(node, len(scales), len(shape))
+    if not all(0 < float(scale) <= _MAX_SCALE for scale in scales):
+        raise node.refuse(
+            f"scales must be positive and at most {_MAX_SCALE}, not "
+            f"{[float(scale) for scale in scales]}",
+            "repair the model",
+        )
     return [
         (int(np.floor(extent * float(scale))), float(scale))
         for extent, scale in zip(shape, scales, strict=True)
@@ -98,8 +108,12 @@ def _import(
     """Emit a resize where every element is repeated equally often, a slice where some are left
     out at equal steps."""
     x = context.operand_type(node, 0)
-    if any(size < 1 or size > 1 << 16 or not scale > 0 for size, scale in targets):
-        raise node.refuse("a resize must leave at least one element", "repair the model")
+    if any(not 0 < size <= _MAX_EXTENT for size, _ in targets):
+        raise node.refuse(
+            f"a resize must leave 1 to {_MAX_EXTENT} elements of an axis, not "
+            f"{[size for size, _ in targets]}",
+            "repair the model",
+        )
     indices = []
     for extent, (size, scale) in zip(x.shape, targets, strict=True):
         places = _TRANSFORMS[transform](np.arange(size, dtype=np.float64), scale, extent, size)

@@ -12,8 +12,17 @@ __all__ = ["Partition", "partition"]
 _BORDER_OPS = ("dequantize", "pack", "quantize", "unpack")
 """What surrounds a host operator between integer layers; the error names the operator itself."""
 
+_SHAPES = ": both operands must be quantized, and one must have the shape of the result"
+_MOVES = ": only channels, rows and columns move, of tensors of up to four dimensions"
 _REASONS = {
+    "add": _SHAPES,
+    "concat": _MOVES,
+    "mul": _SHAPES,
+    "pad": _MOVES,
     "q_lookup": ": the ALU of no variant has a table",
+    "resize": _MOVES,
+    "slice": _MOVES,
+    "sub": _SHAPES,
     "transpose": ": LOAD and STORE move whole rows and cannot transpose",
 }
 """Why an operator cannot run on the accelerator, where that is not plain."""

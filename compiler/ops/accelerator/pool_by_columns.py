@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.vector import tiled
-from daedal.compiler.ops.accelerator.vector_tile import TILE_CYCLES, accumulation
+from daedal.compiler.ops.accelerator.vector_tile import MAP_RANK, TILE_CYCLES, accumulation
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.errors import ScheduleError
@@ -19,8 +19,6 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
 __all__ = ["ColumnTile", "choose_column_tile", "schedule_pool_by_columns"]
-
-_MAP_RANK = 7
 
 
 @dataclass(frozen=True)
@@ -53,12 +51,12 @@ def schedule_pool_by_columns(
     sch.set_scope(columns, 0, "acc")
     sch.compute_at(columns, kw_0)
     sch.tensorize(b, intrin)
-    *_, n, c, h, w, k, u, b, o, kh = sch.get_loops(columns)
+    *_, n, c, h, w, u, b, o, kh = sch.get_loops(columns)
     kh_0, kh_1 = sch.split(kh, [None, tile.height])
-    sch.reorder(kh_0, n, c, h, w, k, u, kh_1, b, o)
+    sch.reorder(kh_0, n, c, h, w, u, kh_1, b, o)
     sch.set_scope(wide, 0, "acc")
     sch.compute_at(wide, kh_0)
-    sch.tensorize(sch.get_loops(wide)[-_MAP_RANK], "load_widen")
+    sch.tensorize(sch.get_loops(wide)[-MAP_RANK], "load_widen")
     sch.tensorize(b, intrin)
     return sch
 

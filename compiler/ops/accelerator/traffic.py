@@ -25,7 +25,8 @@ def rows_touched(
 ) -> int:
     """Rows of a map of `num_rows` that any of `num_outputs` rows of windows reads.
 
-    A 1x1 convolution of stride 2 touches every other row; within a row, all columns count.
+    A 1x1 convolution of stride 2 touches every other row, and so does a slice of step 2; within a
+    row, all columns count.
     """
     rows = {
         output * stride + tap * dilation - pad
@@ -47,7 +48,9 @@ def bytes_once(graph: Graph, node: Node, variant: Variant) -> int:
             bits += prod(kind.shape) * array.weight_bits
             continue
         n, c, h, w = kind.shape
-        if kernel_rows:
+        if node.op == "q_slice":
+            _, c, h, _ = output
+        elif kernel_rows:
             dilation = ints(node.attrs, "dilations")[0] if "dilations" in node.attrs else 1
             stride, pad = ints(node.attrs, "strides")[0], ints(node.attrs, "pads")[0]
             h = rows_touched(h, output[2], kernel_rows, stride, pad, dilation)

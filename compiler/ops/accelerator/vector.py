@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.ops.accelerator.vector_tile import (
+    MAP_RANK,
     Tile,
     TileWork,
     VectorTiles,
@@ -20,9 +21,6 @@ from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.variant import Variant
 
 __all__ = ["schedule_elementwise", "schedule_move", "schedule_pool", "tiled"]
-
-_MAP_RANK = 7
-"""Dimensions of a blocked map."""
 
 _STAGES = {
     "total": "alu_add",
@@ -50,7 +48,7 @@ def schedule_elementwise(func: PrimFunc, variant: Variant) -> Schedule:
     """Schedule a function of `daedal.compiler.ops.elementwise`: the stages work in place."""
     present = {site.block.name for site in collect(func.body)[0]}
     stages = {name: intrin for name, intrin in _STAGES.items() if name in present}
-    operands = [buf.shape[2:4] for buf in func.inputs if len(buf.shape) == _MAP_RANK]
+    operands = [buf.shape[2:4] for buf in func.inputs if len(buf.shape) == MAP_RANK]
     copies = sum(name in _OWN_ROWS for name in stages)
 
     def work(tile: Tile) -> TileWork:
@@ -64,7 +62,7 @@ def schedule_elementwise(func: PrimFunc, variant: Variant) -> Schedule:
     for name, intrin in stages.items():
         block = sch.get_block(name)
         if intrin == "load_widen":
-            sch.tensorize(sch.get_loops(block)[-_MAP_RANK], intrin)
+            sch.tensorize(sch.get_loops(block)[-MAP_RANK], intrin)
         else:
             _tensorize_rows(sch, block, intrin)
     return sch
@@ -95,29 +93,38 @@ def schedule_move(
 
     tile = VectorTiles(func, variant, work, grain=factors, blocks=blocks).best()
     sch = tiled(func, variant, tile, ("wide",), factors)
-    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-_MAP_RANK], "load_widen")
+    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-MAP_RANK], "load_widen")
     return sch
 
 
 def schedule_pool(
     func: PrimFunc, kernel: Sequence[int], strides: Sequence[int], reduction: str, variant: Variant
 ) -> Schedule:
-    """Schedule a function of `daedal.compiler.ops.pooling`; `reduction` is "add" or "max"."""
+    """Schedule a function of `daedal.compiler.ops.pooling`, with ``columns`` or without;
+    `reduction` is "add" or "max"."""
+    by_columns = any(site.block.name == "columns" for site in collect(func.body)[0])
+    parts = func.outputs[0].shape[4]
 
     def work(tile: Tile) -> TileWork:
         c, h, w = tile
         height, width = (h - 1) * strides[0] + kernel[0], (w - 1) * strides[1] + kernel[1]
-        steps = accumulation(kernel[0] * kernel[1], parts * c * h * w, variant)
-        wide = c * height * width
-        return TileWork(wide, (wide, c * h * w), -(-steps // parts))
+        wide, results = c * height * width, parts * c * h * w
+        if not by_columns:
+            steps = accumulation(kernel[0] * kernel[1], results, variant)
+            return TileWork(wide, (wide, c * h * w), -(-steps // parts))
+        steps = accumulation(kernel[0], parts * c * h * width, variant)
+        steps += accumulation(kernel[1], results, variant)
+        return TileWork(wide, (wide, c * h * width, c * h * w), -(-steps // parts))
 
-    parts = func.outputs[0].shape[4]
-    sch = tiled(func, variant, VectorTiles(func, variant, work).best(), ("acc", "wide"))
-    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-_MAP_RANK], "load_widen")
-    acc = sch.get_block("acc")
-    *_, b, o, kh, kw = sch.get_loops(acc)
-    sch.reorder(kh, kw, b, o)
-    sch.tensorize(b, f"alu_{reduction}_accumulate")
+    reduced = ("acc", "columns") if by_columns else ("acc",)
+    sch = tiled(func, variant, VectorTiles(func, variant, work).best(), (*reduced, "wide"))
+    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-MAP_RANK], "load_widen")
+    for name in reduced:
+        loops = sch.get_loops(sch.get_block(name))
+        num_taps = 1 if by_columns else 2
+        *_, b, o = loops[:-num_taps]
+        sch.reorder(*loops[-num_taps:], b, o)
+        sch.tensorize(b, f"alu_{reduction}_accumulate")
     return sch
 
 

@@ -80,7 +80,7 @@ def _max_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedu
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func(operands, [y], node.output)
-    if by_columns:
+    if _is_large(operands[0], node, variant):
         return schedule_pool_by_columns(func, kernel, "max", variant)
     return schedule_pool(func, kernel, strides, "max", variant)
 
@@ -100,18 +100,25 @@ def _avg_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedu
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func(operands, [y], node.output)
-    if by_columns:
+    if _is_large(operands[0], node, variant):
         return schedule_pool_by_columns(func, kernel, "add", variant)
     return schedule_pool(func, kernel, strides, "add", variant)
 
 
 def _by_columns(x: te.Tensor, node: Node, variant: Variant) -> bool:
-    """Whether the columns of a window are to be reduced first: where it is the whole map, or does
-    not fit the accumulators beside its result."""
+    """Whether the columns of windows are to be reduced first: where that takes fewer operations
+    because windows share columns, and for large windows."""
+    height, width = pair(node, "kernel")
+    operations = height * pair(node, "strides")[1] + width
+    return operations < height * width or _is_large(x, node, variant)
+
+
+def _is_large(x: te.Tensor, node: Node, variant: Variant) -> bool:
+    """Whether a window is the whole map, or does not fit the accumulators with its columns."""
     height, width = pair(node, "kernel")
     top, left, bottom, right = ints(node.attrs, "pads")
     whole_map = (x.shape[2] + top + bottom, x.shape[3] + left + right) == (height, width)
-    too_large = x.shape[4] * (height * width + 1) > Capacity(variant, 1).acc
+    too_large = x.shape[4] * (height * width + width + 1) > Capacity(variant, 1).acc
     return (whole_map and min(height, width) > 1) or too_large
 
 

@@ -14,7 +14,18 @@ from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["TILE_CYCLES", "Tile", "TileWork", "VectorTiles", "accumulation", "map_sizes"]
+__all__ = [
+    "MAP_RANK",
+    "TILE_CYCLES",
+    "Tile",
+    "TileWork",
+    "VectorTiles",
+    "accumulation",
+    "map_sizes",
+]
+
+MAP_RANK = 7
+"""Dimensions of a blocked map: (NB, CB, H, W, U, batch, lanes)."""
 
 TILE_CYCLES = 24
 """What a tile costs beyond its work, about: instructions, tokens, latencies that do not overlap."""

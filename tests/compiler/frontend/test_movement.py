@@ -160,6 +160,34 @@ REFUSALS: dict[str, tuple[Callable[[], QdqModel], str]] = {
         "scales and sizes must be one per dimension of 4, not 2 (node 'y/Resize', operator "
         "Resize); repair the model",
     ),
+    "infinite": (
+        lambda: nearest((1, 1, 2, 4), real(1, 1, float("inf"), 1)),
+        "scales must be positive and at most 65536, not [1.0, 1.0, inf, 1.0] (node 'y/Resize', "
+        "operator Resize); repair the model",
+    ),
+    "nothing left": (
+        lambda: nearest((1, 1, 2, 4), real(1, 1, 0.25, 1)),
+        "a resize must leave 1 to 65536 elements of an axis, not [1, 1, 0, 4] (node 'y/Resize', "
+        "operator Resize); repair the model",
+    ),
+    "mode": (
+        lambda: with_constants(
+            "Resize",
+            (1, 1, 2, 4),
+            None,
+            real(1, 1, 2, 1),
+            mode="nearest",
+            coordinate_transformation_mode="tf_crop_and_resize",
+        ),
+        "a resize must go by one of half_pixel, pytorch_half_pixel, asymmetric, align_corners and "
+        "of round_prefer_floor, round_prefer_ceil, floor, ceil, not tf_crop_and_resize and "
+        "round_prefer_floor (node 'y/Resize', operator Resize); export the model with one of these",
+    ),
+    "real axes": (
+        lambda: with_constants("Slice", (2, 7), whole(1), whole(2), real(float("inf"))),
+        "operand 3 must hold integers, not float32 (node 'y/Slice', operator Slice); "
+        "repair the model",
+    ),
     "mean of channels": (
         lambda: single("ReduceMean", (1, 2, 3, 5), axes=[1]),
         "a reduction must be over height, width or both of a map, not axes [1] of "

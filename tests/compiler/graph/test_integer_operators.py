@@ -59,12 +59,18 @@ def windows(draw: st.DrawFn, dilated: bool) -> dict[str, Any]:
     }
 
 
-def activation(draw: st.DrawFn, maker: QdqModel, name: str, shape: tuple[int, ...]) -> str:
+def activation(
+    draw: st.DrawFn,
+    maker: QdqModel,
+    name: str,
+    shape: tuple[int, ...],
+    scale: float | None = None,
+) -> str:
     """A quantized model input of either signedness, dequantized."""
     dtype = draw(st.sampled_from(["int8", "uint8"]))
     zero_point = draw(zero_points) + (128 if dtype == "uint8" else 0)
     maker.input(name, shape, dtype)
-    return maker.dequantize(name, draw(scales), zero_point, dtype)
+    return maker.dequantize(name, draw(scales) if scale is None else scale, zero_point, dtype)
 
 
 def result(draw: st.DrawFn, maker: QdqModel, x: str, scale: float | None = None) -> onnx.ModelProto:
@@ -100,12 +106,14 @@ def test_convolution(data: st.DataObject, seed: int) -> None:
     per_group, outs = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 4)) * groups
     maker = QdqModel()
     x_shape = (data.draw(st.integers(1, 2)), per_group * groups, *window["extents"])
-    x = activation(data.draw, maker, "x", x_shape)
+    x_scale = data.draw(scales)
+    x = activation(data.draw, maker, "x", x_shape, x_scale)
     w_scales = rng.uniform(1e-3, 0.1, outs).astype(np.float32)
     w = maker.weights(int8(rng, (outs, per_group, *window["kernel"])), w_scales)
     operands = [x, w]
     if data.draw(st.booleans()):
-        operands.append(maker.bias(rng.integers(-5000, 5000, outs), w_scales * 0.05))
+        # Source: ONNX QLinearConv-10: the scale of a bias is that of the products.
+        operands.append(maker.bias(rng.integers(-5000, 5000, outs), w_scales * x_scale))
     y = maker.op(
         "Conv",
         *operands,
@@ -127,12 +135,13 @@ def test_dense(data: st.DataObject, seed: int) -> None:
     n, k, o = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(1, 9)))
     form = data.draw(st.sampled_from(["gemm", "gemm_t", "matmul"]))
     maker = QdqModel()
-    x = activation(data.draw, maker, "x", (n, k))
+    x_scale = data.draw(scales)
+    x = activation(data.draw, maker, "x", (n, k), x_scale)
     shape, axis = ((o, k), 0) if form == "gemm_t" else ((k, o), 1)
     per_tensor = data.draw(st.booleans())
     w_scales = np.float32(0.02) if per_tensor else rng.uniform(1e-3, 0.1, o).astype(np.float32)
     w = maker.weights(int8(rng, shape), w_scales, axis)
-    bias = maker.bias(rng.integers(-5000, 5000, o), w_scales * 0.05)
+    bias = maker.bias(rng.integers(-5000, 5000, o), w_scales * x_scale)
     if form == "matmul":
         y = maker.op("Add", maker.op("MatMul", x, w), bias)
     else:

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import daedal
-from daedal.compiler.ops.accelerator.traffic import rows_touched
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.types import TensorType
+from daedal.compiler.ops.accelerator.traffic import bytes_once, rows_touched
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_qdq.onnx"
 
@@ -34,6 +38,19 @@ def test_rows_touched_of_resnet18(
     rows = rows_touched(size, out, kernel, stride, pad, 1)
     weights = inputs * outputs * kernel**2
     assert inputs * rows * size + weights + outputs * out**2 + 8 * outputs == 8 * cycles
+
+
+def test_a_slice_reads_the_rows_and_channels_that_it_keeps() -> None:
+    builder = GraphBuilder("slice")
+    builder.input("x", TensorType((1, 32, 9, 7), "int8", ActivationLayout(1, 16)))
+    builder.constant("p", np.tile(np.array([0, 1, 0], dtype=np.int64), (1, 16, 1)))
+    attrs = {"begins": (0, 16, 1, 0), "ends": (1, 32, 9, 7), "steps": (1, 1, 3, 2)}
+    builder.add(
+        "q_slice", ["x", "p"], {**attrs, "zero_point": 0, "low": -128, "high": 127}, output="y"
+    )
+    graph = builder.finish(["y"])
+    moved = bytes_once(graph, graph.nodes[0], daedal.load_variant("vta"))
+    assert moved == 16 * 3 * 7 + 16 * 3 * 4 + 8 * 16
 
 
 def test_dilated_windows_skip_rows() -> None:

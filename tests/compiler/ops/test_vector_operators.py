@@ -107,6 +107,9 @@ def cases(variant: Variant, rng: np.random.Generator) -> dict[str, Case]:
         "pad": pad_case(variant, rng, shape, (1, 2, 0), (0, 1, 70)),
         "resize": resize_case(variant, rng, (2, 3, 7, 9), (2, 3)),
         "concat": concat_case(variant, rng, (2, 9, 11), (2, 1, 3)),
+        "max pool": pool_case(variant, rng, shape, (3, 2), (2, 1), (1, 0, 1, 1)),
+        "by columns": pool_case(variant, rng, shape, (3, 3), pads=(1, 1, 1, 1), by_columns=True),
+        "global": pool_case(variant, rng, shape, (9, 11), rows=[[0]], large=True),
     }
 
 
@@ -125,6 +128,27 @@ def test_several_tiles(variant, rng):
 @EXAMPLES
 @given(
     variants,
+    st.tuples(st.just(1), st.integers(1, 2), st.integers(1, 6), st.integers(1, 6)),
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    st.tuples(*[st.integers(0, 1)] * 4),
+    st.booleans(),
+    seeds,
+)
+def test_pools_by_columns(variant, shape, kernel, strides, pads, average, seed):
+    height = max(shape[2], kernel[0] - pads[0] - pads[2])
+    width = max(shape[3], kernel[1] - pads[1] - pads[3])
+    oh = (height + pads[0] + pads[2] - kernel[0]) // strides[0] + 1
+    ow = (width + pads[1] + pads[3] - kernel[1]) // strides[1] + 1
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 3, (oh, ow)).tolist() if average else None
+    size = (*shape[:2], height, width)
+    pool_case(variant, rng, size, kernel, strides, pads, rows, by_columns=True).check()
+
+
+@EXAMPLES
+@given(
+    variants,
     st.tuples(st.just(1), st.integers(1, 2), st.integers(1, 5), st.integers(1, 5)),
     st.tuples(*[st.integers(0, 1)] * 4),
     st.booleans(),
@@ -134,7 +158,7 @@ def test_global_pools(variant, shape, pads, average, seed):
     kernel = (shape[2] + pads[0] + pads[2], shape[3] + pads[1] + pads[3])
     rows = [[0]] if average else None
     rng = np.random.default_rng(seed)
-    pool_case(variant, rng, shape, kernel, pads=pads, rows=rows, by_columns=True).check()
+    pool_case(variant, rng, shape, kernel, pads=pads, rows=rows, large=True).check()
 
 
 @pytest.mark.parametrize("average", [False, True])
@@ -150,14 +174,14 @@ def test_windows_larger_than_the_accumulators(shape, kernel, strides, average, r
     """Row by row, or part by part of a row, in steps that fit."""
     oh, ow = ((n - k) // s + 1 for n, k, s in zip(shape[2:], kernel, strides, strict=True))
     rows = [[0] * ow] * oh if average else None
-    case = pool_case(MICRO, rng, shape, kernel, strides, rows=rows, by_columns=True)
+    case = pool_case(MICRO, rng, shape, kernel, strides, rows=rows, large=True)
     case.check(interpret=False)
 
 
 def test_a_window_that_fits_in_no_step_is_refused(rng):
     variant = WIDE_IN.replace("small", acc_bytes=128)
     with pytest.raises(ScheduleError) as error:
-        pool_case(variant, rng, (1, 1, 3, 3), (3, 3), by_columns=True)
+        pool_case(variant, rng, (1, 1, 3, 3), (3, 3), large=True)
     assert str(error.value) == (
         "a vector, a column and the result of 'pool' must fit scratchpad 'acc' of 128 bytes, and "
         "take 192; use a variant with a larger one"
