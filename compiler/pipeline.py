@@ -11,8 +11,9 @@ from pathlib import Path
 from daedal.compiler.codegen.printer import segment_text
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.graph.extract import extract
-from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
 from daedal.compiler.graph.passes import (
     align_channels,
     align_matmul,
@@ -21,6 +22,7 @@ from daedal.compiler.graph.passes import (
     flatten_dense_to_conv,
     fold_bias,
     fold_constants,
+    fuse_residual_add,
     lower_qdq,
     partition,
     rewrite_first_layer,
@@ -30,6 +32,7 @@ from daedal.compiler.graph.passes import (
     transposes_to_products,
 )
 from daedal.compiler.graph.stream_layout import RowStreamLayout
+from daedal.compiler.graph.types import TensorType
 from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.link import LinkedProgram, LinkReport, link
 from daedal.compiler.link.constants import map_bytes, parameter_bytes, weight_bytes
@@ -89,6 +92,7 @@ def graph_passes(
             depthwise_taps=array.depthwise_taps,
         )),
         ("rewrite_first_layer", lambda graph: rewrite_first_layer(graph, variant)),
+        ("fuse_residual_add", fuse_residual_add),
     ]  # fmt: skip
 
 
@@ -173,15 +177,20 @@ def _link(graph: Graph, segments: Sequence[Segment], variant: Variant) -> Linked
 
 
 def _constants(graph: Graph, node: Node, variant: Variant) -> list[tuple[str, bytes]]:
-    """Bytes of a node's parameters (its last operand), of constant maps and of weights."""
-    *operands, params = node.inputs
-    found = [(params, parameter_bytes(variant, graph.constant(params)))]
-    for name in operands:
-        if graph.is_constant(name):
-            is_map = isinstance(graph.types[name].layout, ActivationLayout)
-            to_bytes = map_bytes if is_map else weight_bytes
-            found.append((name, to_bytes(variant, graph.constant(name))))
-    return found
+    """Bytes of a node's parameters, constant maps and weights."""
+    return [
+        (name, _constant_bytes(graph.types[name], graph.constant(name), variant))
+        for name in node.inputs
+        if graph.is_constant(name)
+    ]
+
+
+def _constant_bytes(kind: TensorType, array: Array, variant: Variant) -> bytes:
+    if kind.dtype == PARAMETER_DTYPE:
+        return parameter_bytes(variant, array)
+    if isinstance(kind.layout, ActivationLayout):
+        return map_bytes(variant, array)
+    return weight_bytes(variant, array)
 
 
 def _spec(graph: Graph, name: str, variant: Variant) -> TensorSpec:

@@ -12,6 +12,9 @@ from daedal.compiler.tir.stmt import Allocate, Allocation, Block, For, PrimFunc,
 
 __all__ = ["shared_rows"]
 
+IN_PLACE = (*IMMEDIATE, "requantize_widen")
+"""Operations with one operand that may write over it."""
+
 
 def shared_rows(func: PrimFunc) -> dict[Buffer, Buffer]:
     """For each buffer that can take the rows of another: the buffer that owns the rows."""
@@ -34,11 +37,11 @@ def shared_rows(func: PrimFunc) -> dict[Buffer, Buffer]:
 def _operands(block: Block) -> list[Buffer]:
     """The operands whose rows the result may take, the best first."""
     name = str(block.annotations.get("intrin", ""))
-    if name not in REGISTER and name not in IMMEDIATE:
+    if name not in REGISTER and name not in IN_PLACE:
         return []
     names = str(block.annotations["operands"]).split(",")
     by_name = {operand: region.buffer for operand, region in zip(names, block.reads, strict=True)}
-    wanted = ("x",) if name in IMMEDIATE or name == "alu_sub" else ("x", "y")
+    wanted = ("x",) if name in IN_PLACE or name == "alu_sub" else ("x", "y")
     return [by_name[operand] for operand in wanted]
 
 

@@ -11,7 +11,7 @@ from daedal.compiler import te
 from daedal.compiler.te.pattern import pattern, scalar
 from daedal.compiler.tir.expr import Binary, Expr
 from daedal.compiler.tir.intrin import CopyIntrin, TensorIntrin
-from daedal.isa.table import AluOp, GemmMode
+from daedal.isa.table import AluOp, GemmMode, OutMemory
 from daedal.isa.variant import Variant
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "GEMM",
     "IMMEDIATE",
     "REGISTER",
+    "REQUANTIZE",
     "accelerator_intrinsics",
     "accumulator_dtype",
     "element_dtype",
@@ -30,6 +31,9 @@ GEMM = {
     "gemm_depthwise3": GemmMode.DEPTHWISE3,
 }
 """Products of the multiplier array: with rows of weights, or with channel vectors."""
+
+REQUANTIZE = {"requantize": OutMemory.OUT, "requantize_widen": OutMemory.ACC}
+"""Accumulators to results, and where these go."""
 
 REGISTER = {
     "alu_add": AluOp.ADD,
@@ -71,7 +75,8 @@ def accelerator_intrinsics(variant: Variant) -> Mapping[str, TensorIntrin | Copy
     """Every intrinsic of `variant` by name."""
     found: list[TensorIntrin | CopyIntrin] = [
         _gemm(variant),
-        _requantize(variant),
+        _requantize(variant, "requantize", "out"),
+        _requantize(variant, "requantize_widen", "acc"),
         CopyIntrin("load", ("global",), ("inp", "wgt", "acc", "par")),
         CopyIntrin("load_widen", ("global",), ("acc",), widening=True),
         CopyIntrin("store", ("out", "acc"), ("global",)),
@@ -116,27 +121,22 @@ def _gemm_depthwise(variant: Variant, name: str, mode: GemmMode) -> TensorIntrin
     return TensorIntrin(name, pattern(c), scopes, sliding=frozenset({"a"}))
 
 
-def _requantize(variant: Variant) -> TensorIntrin:
+def _requantize(variant: Variant, name: str, scope: str) -> TensorIntrin:
+    """Results in OUT, or in accumulators for what follows."""
     array = variant.array
-    x = te.placeholder((array.batch, array.block_out), accumulator_dtype(variant), "x")
+    wide = accumulator_dtype(variant)
+    x = te.placeholder((array.batch, array.block_out), wide, "x")
     par = te.placeholder((array.block_out, 3), "int64", "par")
-    zero_point, low, high = (scalar(name, "int64") for name in ("zero_point", "low", "high"))
-    c = te.compute(
-        (array.batch, array.block_out),
-        lambda b, o: te.requantize(
-            x[b, o],
-            par[o, 0],
-            par[o, 1],
-            par[o, 2],
-            zero_point,
-            low,
-            high,
-            element_dtype(array.output_bits),
-        ),
-        "c",
-    )
-    scopes = {"x": ("acc",), "par": ("par",), "c": ("out",)}
-    return TensorIntrin("requantize", pattern(c), scopes)
+    zero_point, low, high = (scalar(item, "int64") for item in ("zero_point", "low", "high"))
+
+    def element(b: Expr, o: Expr) -> Expr:
+        bias, multiplier, shift = (par[o, part] for part in range(3))
+        dtype = element_dtype(array.output_bits)
+        value = te.requantize(x[b, o], bias, multiplier, shift, zero_point, low, high, dtype)
+        return value if scope == "out" else value.astype(wide)
+
+    c = te.compute((array.batch, array.block_out), element, "c")
+    return TensorIntrin(name, pattern(c), {"x": ("acc",), "par": ("par",), "c": (scope,)})
 
 
 def _vector(variant: Variant, name: str) -> te.Tensor:

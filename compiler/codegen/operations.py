@@ -10,7 +10,7 @@ from dataclasses import replace
 from daedal.compiler.codegen.concrete import Env, concrete_nests
 from daedal.compiler.codegen.forms import BlockForm, RegionForm
 from daedal.compiler.codegen.instances import Live
-from daedal.compiler.codegen.intrinsics import ACCUMULATING, GEMM, IMMEDIATE, REGISTER
+from daedal.compiler.codegen.intrinsics import ACCUMULATING, GEMM, IMMEDIATE, REGISTER, REQUANTIZE
 from daedal.compiler.codegen.nest import Folded, Nest, accumulation_steps, fold
 from daedal.compiler.codegen.padding import KEEP_PADDING, Interior
 from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
@@ -48,8 +48,8 @@ class OperationBuilder:
         name = str(form.annotations["intrin"])
         if name in GEMM:
             yield from self._gemm(form, env, live, GEMM[name])
-        elif name == "requantize":
-            yield from self._requantize(form, env, live)
+        elif name in REQUANTIZE:
+            yield from self._requantize(form, env, live, REQUANTIZE[name])
         elif name in IMMEDIATE:
             yield from self._immediate(form, env, live, IMMEDIATE[name])
         elif name in REGISTER:
@@ -90,12 +90,14 @@ class OperationBuilder:
                 )
                 yield SegmentInstruction(template, rows, uops=uops)
 
-    def _requantize(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
+    def _requantize(
+        self, form: BlockForm, env: Env, live: Live, destination: OutMemory
+    ) -> Iterator[SegmentInstruction]:
         operands = {"dst": form.writes[0], "src": form.read("x"), "par": form.read("par")}
         notes = form.annotations
         fields = {
             "operation": AluOp.REQUANTIZE,
-            "destination": OutMemory.OUT,
+            "destination": destination,
             "saturate": 1,
             "immediate": int(notes["zero_point"]),
             "low": int(notes["low"]),

@@ -29,8 +29,9 @@ def conv2d(
     bounds: Bounds,
     groups: int = 1,
     accumulator: str = "int32",
+    name: str = "y",
 ) -> te.Tensor:
-    """Convolution and requantization.
+    """Convolution and requantization, as tensor `name`.
 
     Parameters
     ----------
@@ -93,6 +94,7 @@ def conv2d(
         bounds,
         x.dtype,
         row=lambda n, c, h, w, u: out_row(n, c, u),
+        name=name,
     )
 
 

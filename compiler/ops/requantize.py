@@ -40,8 +40,9 @@ def requantized_at(
     dtype: str,
     *,
     row: Callable[..., Expr] = lambda n, c, h, w, u: IntImm(0),
+    name: str = "y",
 ) -> te.Tensor:
-    """``y`` of `shape` (NB, CB, H, W, U, batch, lanes).
+    """Tensor `name` of `shape` (NB, CB, H, W, U, batch, lanes).
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ def requantized_at(
             dtype,
         )
 
-    return te.compute(shape, element, "y")
+    return te.compute(shape, element, name)
 
 
 def requantize(

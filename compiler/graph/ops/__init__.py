@@ -3,6 +3,7 @@
 from daedal.compiler.graph.ops import (
     conv_transpose,
     convolution,
+    convolution_add,
     elementwise,
     integer_convolution,
     integer_elementwise,
@@ -22,6 +23,7 @@ __all__ = [
     "OpDef",
     "conv_transpose",
     "convolution",
+    "convolution_add",
     "elementwise",
     "get_op",
     "integer_convolution",

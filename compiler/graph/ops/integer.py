@@ -17,6 +17,7 @@ from daedal.compiler.graph.types import TensorType
 from daedal.isa import numerics
 
 __all__ = [
+    "PARAMETER_DTYPE",
     "REQUANTIZE_ATTRS",
     "check_activation",
     "check_params",
@@ -26,6 +27,9 @@ __all__ = [
 ]
 
 REQUANTIZE_ATTRS = {"zero_point": "int", "low": "int", "high": "int"}
+
+PARAMETER_DTYPE = "int64"
+"""Of bias, multiplier and shift; no other operand has it."""
 
 _DTYPE = "int8"
 
@@ -41,7 +45,7 @@ def check_activation(x: TensorType) -> None:
 
 def check_params(params: TensorType, rows: int, x: TensorType, channels: bool) -> None:
     """Assert the parameter shape: (rows, 3) plain, (rows / block_out, block_out, 3) blocked."""
-    assert params.dtype == "int64" and params.shape[-1] == 3, f"params are {params}"
+    assert params.dtype == PARAMETER_DTYPE and params.shape[-1] == 3, f"params are {params}"
     if x.is_plain:
         assert params.shape == (rows, 3), f"params are {params} for {rows} rows"
     elif not channels:

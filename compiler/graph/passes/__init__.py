@@ -7,6 +7,7 @@ from daedal.compiler.graph.passes.feed_matmul_maps import feed_matmul_maps
 from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_conv
 from daedal.compiler.graph.passes.fold_bias import fold_bias
 from daedal.compiler.graph.passes.fold_constants import fold_constants
+from daedal.compiler.graph.passes.fuse_residual_add import fuse_residual_add
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.partition import Partition, partition
 from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
@@ -24,6 +25,7 @@ __all__ = [
     "flatten_dense_to_conv",
     "fold_bias",
     "fold_constants",
+    "fuse_residual_add",
     "lower_qdq",
     "partition",
     "rewrite_first_layer",

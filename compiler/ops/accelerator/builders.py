@@ -15,9 +15,9 @@ Builder = Callable[[list[te.Tensor], Node, Variant], Schedule]
 """From the operands as placeholders, and the node they belong to, to the scheduled function."""
 
 
-def bounds_of(node: Node) -> Bounds:
-    """Zero point and bounds that finish the node's result."""
-    return Bounds(*(whole(node.attrs, name) for name in ("zero_point", "low", "high")))
+def bounds_of(node: Node, prefix: str = "") -> Bounds:
+    """Zero point and bounds that finish the node's result, or with `prefix` one on the way."""
+    return Bounds(*(whole(node.attrs, prefix + name) for name in ("zero_point", "low", "high")))
 
 
 def pair(node: Node, name: str) -> tuple[int, int]:

@@ -53,7 +53,12 @@ class ConvCost:
             pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
         )
         lanes = variant.array.batch * variant.array.block_out
-        self._vector_cycles = -(-lanes // variant.units.requantize_lanes)
+        requantize, others = (
+            -(-lanes // count)
+            for count in (variant.units.requantize_lanes, variant.units.alu_lanes)
+        )
+        # An addition takes two products and a sum, and requantizes once more.
+        self._vector_cycles = requantize + shape.adds * (requantize + 3 * others)
         self._instruction_beats = instruction_bytes(variant) // variant.bus_bytes
 
     def cycles(self, tile: ConvTile) -> float:
@@ -69,21 +74,19 @@ class ConvCost:
         if not self._overlap:
             tiles = sum(item.count * item.tiles for item in passes)
             steps = -(-self._shape.in_blocks // tile.in_blocks)
-            vectors = sum(item.count * item.vectors for item in passes)
-            busy = sum(item.count * (item.products + item.beats) for item in passes)
-            waits = tiles * (steps + 2) * TRANSFER_CYCLES
-            return (
-                busy + vectors * self._vector_cycles + waits + self._kept_weights(tile, tile.group)
+            busy = sum(
+                item.count * (item.products + item.vector_cycles + item.beats) for item in passes
             )
+            return busy + tiles * (steps + 2) * TRANSFER_CYCLES
         first = passes[0]
         kept = self._kept_weights(tile, tile.group)
         tile_beats = first.tile_beats + kept * tile.out_blocks / max(tile.group, 1)
         turns = first.tiles - 1
-        products, beats = first.products / first.tiles, first.beats + kept - tile_beats
-        total = sum(item.count * max(item.products, item.beats) for item in passes)
+        products, beats = first.computing / first.tiles, first.beats + kept - tile_beats
+        total = sum(item.count * max(item.computing, item.beats) for item in passes)
         return (
             total
-            - max(first.products, first.beats)
+            - max(first.computing, first.beats)
             + max(products, tile_beats)
             + max(turns * products, beats)
             + tile_beats * tile.in_blocks / self._shape.in_blocks
@@ -115,11 +118,12 @@ class ConvCost:
                     vectors = blocks * shape.out_parts * height * width
                     # Weights that stay come in behind all the tiles of the map before them.
                     weights = joins * self._wgt / (maps if tile.group else 1)
-                    others = vectors * self._out + tiles * (3 * steps + 3) * self._instruction_beats
+                    moved = self._out + shape.adds * self._inp
+                    others = vectors * moved + tiles * (3 * steps + 3) * self._instruction_beats
                     yield _Pass(
                         maps * groups,
                         tiles,
-                        vectors,
+                        vectors * self._vector_cycles,
                         joins * height * width * shape.needed,
                         inputs * (1 if tile.keep_inputs else tiles) + weights + others,
                         inputs + (0 if tile.group else joins * self._wgt / tiles),
@@ -128,17 +132,23 @@ class ConvCost:
 
 @dataclass(frozen=True)
 class _Pass:
-    """What `count` passes of a kind do, each: accumulated tiles, output vectors, products, beats.
+    """What `count` passes of a kind do, each: accumulated tiles, cycles of the ALU, products,
+    beats.
 
     `tile_beats` are those that the first tile has to wait for.
     """
 
     count: int
     tiles: int
-    vectors: int
+    vector_cycles: int
     products: float
     beats: float
     tile_beats: float
+
+    @property
+    def computing(self) -> float:
+        """The busier of multipliers and ALU."""
+        return max(self.products, self.vector_cycles)
 
 
 def _sizes(extent: int, size: int) -> list[tuple[int, int]]:

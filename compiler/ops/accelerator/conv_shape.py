@@ -17,7 +17,8 @@ class ConvShape:
 
     A block of channels is `in_parts` input rows and `out_parts` accumulator rows per pixel. With
     `groups` the batches are images times groups, and the blocks those of one group. `needed` is the
-    share of the products that are made: those with padding zeros are not.
+    share of the products that are made: those with padding zeros are not. `adds` tells whether
+    another map is added to the result.
     """
 
     batches: int
@@ -32,6 +33,12 @@ class ConvShape:
     out_parts: int = 1
     groups: int = 1
     needed: float = 1.0
+    adds: bool = False
+
+    @property
+    def accumulators(self) -> int:
+        """Accumulator rows that an output vector takes: its own, and that of the map added."""
+        return 1 + self.adds
 
     @classmethod
     def of(

@@ -1,7 +1,7 @@
 """From an integer node of a blocked graph to its scheduled function, by operator."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from daedal.compiler import te
@@ -10,6 +10,7 @@ from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
+from daedal.compiler.graph.ops.convolution_add import CONV_PREFIX
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.ops.registry import get_op, ints, whole
 from daedal.compiler.graph.stream_layout import RowStreamLayout
@@ -24,6 +25,7 @@ from daedal.compiler.ops.accelerator.lower_transposed import lower_transposed_co
 from daedal.compiler.ops.accelerator.matmul import schedule_matmul
 from daedal.compiler.ops.accelerator.vector_builders import VECTOR_BUILDERS
 from daedal.compiler.ops.conv2d import conv2d
+from daedal.compiler.ops.conv2d_add import conv2d_add
 from daedal.compiler.ops.depthwise import depthwise_conv2d
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.schedule.schedule import Schedule
@@ -76,7 +78,8 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> list[LoweredNode]:
     for name, tensor in zip(names[:-1], node.inputs, strict=True):
         kind = graph.types[tensor]
         is_map = isinstance(kind.layout, ActivationLayout)
-        shape = map_shape(kind, lanes, variant) if is_map else kind.physical_shape
+        width = variant.array.block_out if name == "skip" else lanes
+        shape = map_shape(kind, width, variant) if is_map else kind.physical_shape
         if is_map and groups > 1:
             shape = (shape[0] * groups, shape[1] // groups, *shape[2:])
         if node.op == "q_matmul" and name == "b":
@@ -143,6 +146,27 @@ def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant, groups: int
     return schedule_conv2d(func, shape, variant)
 
 
+def _conv2d_add(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    x, w, *_ = operands
+    strides, dilations = pair(node, "strides"), pair(node, "dilations")
+    pads, pad_value = ints(node.attrs, "pads"), whole(node.attrs, "pad_value")
+    y = conv2d_add(
+        *operands,
+        strides=strides,
+        pads=pads,
+        dilations=dilations,
+        pad_value=pad_value,
+        conv_bounds=bounds_of(node, CONV_PREFIX),
+        multiplier_conv=whole(node.attrs, "multiplier_conv"),
+        multiplier_skip=whole(node.attrs, "multiplier_skip"),
+        bounds=bounds_of(node),
+        accumulator=accumulator_dtype(variant),
+    )
+    func = te.create_prim_func(operands, [y], node.output)
+    shape = ConvShape.of(x, w, y, strides, dilations, pads, pad_value)
+    return schedule_conv2d(func, replace(shape, adds=True), variant)
+
+
 def _depthwise(
     operands: list[te.Tensor], node: Node, variant: Variant, *, kernel_width: int
 ) -> Schedule:
@@ -198,11 +222,13 @@ def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
     return schedule_matmul(te.create_prim_func(operands, [y], node.output), variant)
 
 
-_PRODUCTS = ("q_conv2d", "q_conv_transpose2d", "q_matmul")
-"""Operators of the GEMM core: their inputs are vectors of its block_in channels."""
+_PRODUCTS = ("q_conv2d", "q_conv2d_add", "q_conv_transpose2d", "q_matmul")
+"""Operators of the GEMM core: their inputs are vectors of its block_in channels, those that are
+only added apart."""
 
 _BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
     "q_conv2d": (("x", "w", "params"), _conv2d),
+    "q_conv2d_add": (("x", "w", "conv_params", "skip", "params"), _conv2d_add),
     "q_conv_transpose2d": (("x", "w", "params"), _conv2d),
     "q_matmul": (("a", "b", "factor", "params"), _matmul),
     **VECTOR_BUILDERS,

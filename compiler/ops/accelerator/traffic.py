@@ -9,6 +9,7 @@ from math import prod
 
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
 from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.isa.variant import Variant
@@ -44,13 +45,16 @@ def bytes_once(graph: Graph, node: Node, variant: Variant) -> int:
     bits = prod(output) * array.output_bits
     for name in node.inputs[:-1]:
         kind = graph.types[name]
+        if kind.dtype == PARAMETER_DTYPE:
+            bits += PARAMETER_BYTES * 8 * output[1]
+            continue
         if not isinstance(kind.layout, ActivationLayout | RowStreamLayout):
             bits += prod(kind.shape) * array.weight_bits
             continue
         n, c, h, w = kind.shape
         if node.op == "q_slice":
             _, c, h, _ = output
-        elif kernel_rows:
+        elif kernel_rows and name == node.inputs[0]:
             dilation = ints(node.attrs, "dilations")[0] if "dilations" in node.attrs else 1
             stride, pad = ints(node.attrs, "strides")[0], ints(node.attrs, "pads")[0]
             h = rows_touched(h, output[2], kernel_rows, stride, pad, dilation)
@@ -62,6 +66,6 @@ def _kernel_rows(graph: Graph, node: Node) -> int:
     """Rows of the window that slides over the input, 0 where there is none."""
     if "kernel" in node.attrs:
         return ints(node.attrs, "kernel")[0]
-    if node.op == "q_conv2d":
+    if node.op in ("q_conv2d", "q_conv2d_add"):
         return graph.types[node.inputs[1]].shape[2]
     return 0
