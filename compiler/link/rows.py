@@ -15,9 +15,9 @@ __all__ = ["DeclaredRows", "RowAllocator"]
 class RowAllocator:
     """Rows of one scratchpad.
 
-    With `halves`, consecutive instances alternate between the two halves where they fit: the top
-    row bit of the accumulators selects the bank pair, and the ALU then works on one pair while GEMM
-    fills the other.
+    With `halves`, consecutive instances of a buffer alternate between the two halves where they
+    fit: the top row bit of the accumulators selects the bank pair, and the ALU then works on all
+    buffers of one tile in one pair while GEMM fills the other.
     """
 
     def __init__(self, scratchpad: Scratchpad, *, halves: bool = False) -> None:
@@ -28,7 +28,7 @@ class RowAllocator:
         size = self._depth // count
         self._zones = [(zone * size, (zone + 1) * size) for zone in range(count)]
         self._next = [begin for begin, _ in self._zones]
-        self._zone = 0
+        self._turns: dict[str, int] = {}
         self._live: dict[Instance, int] = {}
         self.high_water_rows = 0
 
@@ -45,7 +45,7 @@ class RowAllocator:
         ScheduleError
             There is no room; `where` names the layer.
         """
-        row = self._find(instance.rows)
+        row = self._find(instance)
         if row is None:
             used = sum(other.rows for other in self._live)
             raise ScheduleError(
@@ -66,18 +66,20 @@ class RowAllocator:
     def end_layer(self) -> None:
         """The instances of one layer are all used."""
 
-    def _find(self, rows: int) -> int | None:
+    def _find(self, instance: Instance) -> int | None:
+        turn = self._turns.get(instance.name, 0)
         for step in range(len(self._zones)):
-            zone = (self._zone + step) % len(self._zones)
+            zone = (turn + step) % len(self._zones)
             begin, end = self._zones[zone]
             for low in (self._next[zone], begin):
-                row = self._gap(low, end, rows)
+                row = self._gap(low, end, instance.rows)
                 if row is not None:
-                    self._next[zone] = row + rows if row + rows < end else begin
-                    self._zone = (zone + 1) % len(self._zones)
+                    last = row + instance.rows
+                    self._next[zone] = last if last < end else begin
+                    self._turns[instance.name] = zone + 1
                     return row
         # Larger than a half, or the halves are fragmented: anywhere.
-        return self._gap(0, self._depth, rows)
+        return self._gap(0, self._depth, instance.rows)
 
     def _gap(self, low: int, end: int, rows: int) -> int | None:
         """The lowest row from `low` on where `rows` rows are free below `end`."""

@@ -60,7 +60,9 @@ def test_program_keeps_the_rules(name: str) -> None:
     artifact = compiled(daedal.load_variant(name), False)
     verify(artifact.program)
     assert Artifact.from_bytes(artifact.to_bytes()) == artifact
-    assert [layer.output for layer in artifact.layers] == layers(artifact.program.variant)
+    # The addition runs in the convolution before it.
+    expected = [name for name in layers(artifact.program.variant) if name != "conv2_q"]
+    assert [layer.output for layer in artifact.layers] == expected
     assert sum(layer.macs for layer in artifact.layers) == 379_136
     whens = [node.when for node in artifact.host_nodes]
     assert whens == sorted(whens, key=["before", "after"].index)

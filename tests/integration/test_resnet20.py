@@ -42,7 +42,8 @@ def test_everything_between_quantize_and_dequantize_is_one_program(model: Path) 
     operators = [layer.op for layer in artifact.layers]
     # One shortcut's channels of zeros fill whole blocks, the other's do not.
     assert operators.count("q_slice") == 2 and operators.count("q_pad") == 1
-    assert operators.count("q_conv2d") == 19 + 1 + 1
+    assert operators.count("q_conv2d") + operators.count("q_conv2d_add") == 19 + 1 + 1
+    assert operators.count("q_conv2d_add") == 9 and "q_add" not in operators
     assert {node.op for node in artifact.host_nodes} <= {
         "quantize",
         "permute and pad",

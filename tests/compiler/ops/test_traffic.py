@@ -66,6 +66,7 @@ def test_layers_of_the_digits_network(name: str) -> None:
     found = {layer.name: layer.bytes_once for layer in layers}
     assert found["conv0_linear"] == 64 + 16 * 9 + 16 * 64 + 8 * 16
     assert found["conv1_linear"] == 16 * 64 + 16 * 16 * 9 + 16 * 64 + 8 * 16
-    assert found["add0_linear"] == 3 * 16 * 64 + 8 * 16
+    # The addition has the convolution before it within: one map in, one more added, one out.
+    assert found["add0_linear"] == 3 * 16 * 64 + 16 * 16 * 9 + 2 * 8 * 16
     assert found["maxpool0"] == 16 * 64 + 16 * 16 + 8 * 16
     assert found["fc0"] == 128 + 1280 + 10 + 8 * 10
