@@ -120,6 +120,25 @@ def add(pick: Pick, variant: Variant) -> Graph:
     return layer.finish("q_add", pick.params(variant, 1, (8, 20), multiplier=1), attrs)
 
 
+def conv2d_add(pick: Pick, variant: Variant) -> Graph:
+    """A convolution and an addition, which the compiler makes one operator of."""
+    extents, attrs = pick.window(dilated=True)
+    kernel = attrs.pop("kernel")
+    assert isinstance(kernel, tuple)
+    ins, outs = pick.channels(variant), pick.channels(variant)
+    layer = _Layer((pick.integer(1, 2), ins, *extents))
+    builder = layer.builder
+    attrs.update(groups=1, pad_value=pick.one_of((0, 0, 7)), **pick.bounds())
+    weights = builder.constant("w", pick.int8((outs, ins, *kernel)))
+    params = builder.constant("p", pick.params(variant, outs, (22, 28), any_bias=True))
+    conv = builder.add("q_conv2d", [*layer.operands, weights, params], attrs, output="conv")
+    skip = builder.input("x1", builder.types[conv])
+    layer.operands = [conv, skip] if pick.integer(0, 1) else [skip, conv]
+    first, second = pick.pair(-32767, 32767)
+    factors: Attrs = {"multiplier_a": first, "multiplier_b": second, **pick.bounds()}
+    return layer.finish("q_add", pick.params(variant, 1, (8, 20), multiplier=1), factors)
+
+
 def mul(pick: Pick, variant: Variant) -> Graph:
     layer = _two_maps(pick, variant)
     first, second = pick.pair(-128, 127)
@@ -241,6 +260,7 @@ class Operator:
 
 OPERATORS: dict[str, Operator] = {
     "conv2d": Operator(conv2d),
+    "conv2d_add": Operator(conv2d_add),
     "grouped_conv2d": Operator(grouped_conv2d),
     "depthwise_conv2d": Operator(depthwise_conv2d),
     "conv_transpose2d": Operator(conv_transpose2d),
