@@ -59,7 +59,9 @@ def _convolution(
     ins, outs = per_group
     layer = _Layer((images, groups * ins, *extents))
     layer.constant("w", pick.int8((groups * outs, ins, *kernel)))
-    attrs.update(groups=groups, pad_value=pick.integer(-128, 127), **pick.bounds())
+    # Products with pads of 0 may be left out.
+    pad_value = pick.one_of((0, pick.integer(-128, 127)))
+    attrs.update(groups=groups, pad_value=pad_value, **pick.bounds())
     return layer, pick.params(variant, groups * outs, (22, 28), any_bias=True), attrs
 
 
@@ -141,25 +143,6 @@ def add(pick: Pick, variant: Variant) -> Graph:
     first, second = pick.pair(-32767, 32767)
     attrs: Attrs = {"multiplier_a": first, "multiplier_b": second, **pick.bounds()}
     return layer.finish("q_add", pick.params(variant, 1, (8, 20), multiplier=1), attrs)
-
-
-def conv2d_add(pick: Pick, variant: Variant) -> Graph:
-    """A convolution and an addition, which the compiler makes one operator of."""
-    extents, attrs = pick.window(dilated=True)
-    kernel = attrs.pop("kernel")
-    assert isinstance(kernel, tuple)
-    ins, outs = pick.channels(variant), pick.channels(variant)
-    layer = _Layer((pick.integer(1, 2), ins, *extents))
-    builder = layer.builder
-    attrs.update(groups=1, pad_value=pick.one_of((0, 0, 7)), **pick.bounds())
-    weights = builder.constant("w", pick.int8((outs, ins, *kernel)))
-    params = builder.constant("p", pick.params(variant, outs, (22, 28), any_bias=True))
-    conv = builder.add("q_conv2d", [*layer.operands, weights, params], attrs, output="conv")
-    skip = builder.input("x1", builder.types[conv])
-    layer.operands = [conv, skip] if pick.integer(0, 1) else [skip, conv]
-    first, second = pick.pair(-32767, 32767)
-    factors: Attrs = {"multiplier_a": first, "multiplier_b": second, **pick.bounds()}
-    return layer.finish("q_add", pick.params(variant, 1, (8, 20), multiplier=1), factors)
 
 
 def mul(pick: Pick, variant: Variant) -> Graph:
