@@ -51,29 +51,53 @@ class _Layer:
 
 def _convolution(
     pick: Pick, variant: Variant, groups: int, per_group: tuple[int, int], images: int
-) -> Graph:
+) -> tuple[_Layer, Array, Attrs]:
+    """A layer with map and weights, and the parameters and attributes that finish it."""
     extents, attrs = pick.window(dilated=True)
     kernel = attrs.pop("kernel")
     assert isinstance(kernel, tuple)
     ins, outs = per_group
     layer = _Layer((images, groups * ins, *extents))
     layer.constant("w", pick.int8((groups * outs, ins, *kernel)))
-    attrs.update(groups=groups, pad_value=pick.integer(-128, 127), **pick.bounds())
-    params = pick.params(variant, groups * outs, (22, 28), any_bias=True)
-    return layer.finish("q_conv2d", params, attrs)
+    # Products with pads of 0 may be left out.
+    pad_value = pick.one_of((0, pick.integer(-128, 127)))
+    attrs.update(groups=groups, pad_value=pad_value, **pick.bounds())
+    return layer, pick.params(variant, groups * outs, (22, 28), any_bias=True), attrs
 
 
-def conv2d(pick: Pick, variant: Variant) -> Graph:
+def _dense(pick: Pick, variant: Variant) -> tuple[_Layer, Array, Attrs]:
     channels = pick.channels(variant), pick.channels(variant)
     return _convolution(pick, variant, 1, channels, pick.integer(1, 2))
 
 
+def conv2d(pick: Pick, variant: Variant) -> Graph:
+    layer, params, attrs = _dense(pick, variant)
+    return layer.finish("q_conv2d", params, attrs)
+
+
 def grouped_conv2d(pick: Pick, variant: Variant) -> Graph:
-    return _convolution(pick, variant, pick.integer(2, 4), pick.pair(1, 6), 1)
+    groups, per_group = pick.integer(2, 4), pick.pair(1, 6)
+    layer, params, attrs = _convolution(pick, variant, groups, per_group, 1)
+    return layer.finish("q_conv2d", params, attrs)
 
 
 def depthwise_conv2d(pick: Pick, variant: Variant) -> Graph:
-    return _convolution(pick, variant, pick.channels(variant), (1, 1), pick.integer(1, 2))
+    channels, images = pick.channels(variant), pick.integer(1, 2)
+    layer, params, attrs = _convolution(pick, variant, channels, (1, 1), images)
+    return layer.finish("q_conv2d", params, attrs)
+
+
+def conv2d_add(pick: Pick, variant: Variant) -> Graph:
+    """A convolution and an addition to its result, which the compiler joins."""
+    layer, params, attrs = _dense(pick, variant)
+    builder = layer.builder
+    layer.constant("conv_params", params)
+    conv = builder.add("q_conv2d", layer.operands, attrs, output="conv")
+    skip = builder.input("skip", builder.types[conv])
+    layer.operands = [conv, skip] if pick.integer(0, 1) else [skip, conv]
+    first, second = pick.pair(-32767, 32767)
+    attrs = {"multiplier_a": first, "multiplier_b": second, **pick.bounds()}
+    return layer.finish("q_add", pick.params(variant, 1, (8, 20), multiplier=1), attrs)
 
 
 def conv_transpose2d(pick: Pick, variant: Variant) -> Graph:
@@ -96,13 +120,14 @@ def conv_transpose2d(pick: Pick, variant: Variant) -> Graph:
 
 
 def matmul(pick: Pick, variant: Variant) -> Graph:
-    """Every pixel of one map with every pixel of another, over their channels: whole blocks."""
-    images, depth = pick.integer(1, 2), pick.integer(1, 2) * variant.block
-    columns = pick.integer(1, 2) * variant.block
+    """Every pixel of one map with every pixel of another, over their channels."""
+    images, depth = pick.integer(1, 2), pick.channels(variant)
+    left, right = pick.pair(1, 4), pick.pair(1, 6)
     first, second = (pick.one_of((-128, -7, 0, 127)) for _ in range(2))
-    layer = _Layer((images, depth, *pick.pair(1, 4)), (images, depth, columns, 1))
+    layer = _Layer((images, depth, *left), (images, depth, *right))
     layer.constant("factor", np.array([correction(second)[0]], dtype=np.int8))
-    attrs: Attrs = {"zero_point_a": first, "zero_point_b": second, **pick.bounds()}
+    attrs: Attrs = {"zero_point_a": first, "zero_point_b": second, "columns": right[0] * right[1]}
+    attrs.update(pick.bounds())
     return layer.finish("q_matmul", pick.params(variant, 1, (22, 28)), attrs)
 
 
@@ -118,25 +143,6 @@ def add(pick: Pick, variant: Variant) -> Graph:
     first, second = pick.pair(-32767, 32767)
     attrs: Attrs = {"multiplier_a": first, "multiplier_b": second, **pick.bounds()}
     return layer.finish("q_add", pick.params(variant, 1, (8, 20), multiplier=1), attrs)
-
-
-def conv2d_add(pick: Pick, variant: Variant) -> Graph:
-    """A convolution and an addition, which the compiler makes one operator of."""
-    extents, attrs = pick.window(dilated=True)
-    kernel = attrs.pop("kernel")
-    assert isinstance(kernel, tuple)
-    ins, outs = pick.channels(variant), pick.channels(variant)
-    layer = _Layer((pick.integer(1, 2), ins, *extents))
-    builder = layer.builder
-    attrs.update(groups=1, pad_value=pick.one_of((0, 0, 7)), **pick.bounds())
-    weights = builder.constant("w", pick.int8((outs, ins, *kernel)))
-    params = builder.constant("p", pick.params(variant, outs, (22, 28), any_bias=True))
-    conv = builder.add("q_conv2d", [*layer.operands, weights, params], attrs, output="conv")
-    skip = builder.input("x1", builder.types[conv])
-    layer.operands = [conv, skip] if pick.integer(0, 1) else [skip, conv]
-    first, second = pick.pair(-32767, 32767)
-    factors: Attrs = {"multiplier_a": first, "multiplier_b": second, **pick.bounds()}
-    return layer.finish("q_add", pick.params(variant, 1, (8, 20), multiplier=1), factors)
 
 
 def mul(pick: Pick, variant: Variant) -> Graph:
