@@ -88,7 +88,8 @@ def _demo(out: Console, report: Report) -> list[str]:
     )
 
     out.print(
-        f"{MODEL.name} for variant {variant.name} ({variant.fingerprint}): {len(layers)} layers, "
+        f"{MODEL.name} for variant {variant.name} ({variant.fingerprint}): "
+        f"{len(network.layers)} layers, "
         f"{len(network.program.instructions):,} instructions, one launch per image"
     )
     out.print(layers_table(rtl.layers[0]))
