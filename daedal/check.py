@@ -5,7 +5,7 @@ onnxruntime, with its graph optimization off, is the reference for the integer g
 operator, fed the same inputs, is at most one unit of its output's last place apart.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ def compare_operators(
             model,
             values,
             op,
-            [_name_before(known, graph, name) for name in sources],
+            _names_before(known, graph, sources),
             _name_after(known, graph, target),
         )
         for op, sources, target in integer_layers(graph)
@@ -100,11 +100,22 @@ def compare_operators(
 _VIEWS = ("reshape", "transpose")
 
 
-def _name_before(known: set[str], graph: Graph, name: str) -> str:
-    """The model's tensor of which `name` is a view: a dense layer reads 1x1 maps."""
-    while name not in known and graph.producers[name].op in _VIEWS:
-        name = graph.producers[name].inputs[0]
-    return name
+def _names_before(known: set[str], graph: Graph, names: Sequence[str]) -> list[str]:
+    """The model's tensors of which `names` are views: a dense layer reads 1x1 maps.
+
+    Views of constants are the model's own.
+    """
+    found = []
+    for name in names:
+        while name not in known and name in graph.producers and _is_view(graph, name):
+            name = graph.producers[name].inputs[0]
+        if not graph.is_constant(name):
+            found.append(name)
+    return found
+
+
+def _is_view(graph: Graph, name: str) -> bool:
+    return graph.producers[name].op in _VIEWS
 
 
 def _name_after(known: set[str], graph: Graph, name: str) -> str:
