@@ -70,11 +70,11 @@ def refuses(result: tuple[int, str, str], *parts: str) -> None:
 def test_profile_writes_everything(run: Run, artifact: Path, tmp_path: Path) -> None:
     outputs = [tmp_path / name for name in ("p.json", "p.html", "p.trace")]
     status, out, err = run(
-        *("profile", artifact, "--layer", "conv2", "-o", outputs[0]),
+        *("profile", artifact, "--layer", "add0_linear", "-o", outputs[0]),
         *("--html", outputs[1], "--trace", outputs[2]),
     )
     assert status == 0, err
-    assert "conv3_linear" in out and "of roof" in out and "Units in conv2" in out
+    assert "conv3_linear" in out and "of roof" in out and "Units in add0_linear" in out
     assert [path.name for path in outputs if f"wrote {path}" in err] == [x.name for x in outputs]
     profile = load_profile(outputs[0])
     assert f"{profile.cycles:,}" in out and profile.conditions.device == "rtl"
