@@ -5,6 +5,7 @@ model. Output: a `Plan`.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -80,24 +81,32 @@ _UOPS = {Unit.GEMM: Memory.UOP_GEMM, Unit.ALU: Memory.UOP_ALU}
 
 
 class _Columns:
-    """Fields of all instructions, by name: a column each, 0 where an instruction has no such."""
+    """Fields of all instructions, by name: a column each, 0 where an instruction has no such.
+
+    Instructions with the same fields, of which a program has few kinds, become columns together.
+    """
 
     def __init__(self, program: Program) -> None:
         self.variant = program.variant
-        values = [item.values for item in program.instructions]
-        self.opcode = np.array([item.opcode for item in program.instructions], dtype=np.int64)
-        self._values = {
-            opcode: [values[i] for i in np.flatnonzero(self.opcode == opcode)] for opcode in Opcode
-        }
-        self.count = len(values)
+        instructions = program.instructions
+        self.count = len(instructions)
+        self.opcode = np.array([item.opcode for item in instructions], dtype=np.int64)
+        kinds: dict[tuple[str, ...], list[int]] = {}
+        for number, item in enumerate(instructions):
+            kinds.setdefault(tuple(item.values), []).append(number)
+        self._columns: dict[str, Ints] = {}
+        for names, numbers in kinds.items():
+            rows = (instructions[number].values.values() for number in numbers)
+            flat = np.fromiter(chain.from_iterable(rows), np.int64, len(names) * len(numbers))
+            for name, column in zip(names, flat.reshape(len(numbers), -1).T, strict=True):
+                self._columns.setdefault(name, np.zeros(self.count, np.int64))[numbers] = column
 
     def get(self, name: str, *opcodes: Opcode) -> Ints:
         """The field of instructions with these opcodes."""
-        result = np.zeros(self.count, dtype=np.int64)
-        for opcode in opcodes:
-            column = [values.get(name, 0) for values in self._values[opcode]]
-            result[self.opcode == opcode] = column
-        return result
+        column = self._columns.get(name)
+        if column is None:
+            return np.zeros(self.count, dtype=np.int64)
+        return np.where(np.isin(self.opcode, opcodes), column, 0)
 
     @property
     def unit(self) -> Ints:
