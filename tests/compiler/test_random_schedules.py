@@ -1,7 +1,7 @@
 """Random legal schedules of every operator: te = loop IR = the machine, whatever was chosen.
 
-A dozen per operator run always; ``-m slow`` runs 500 of each. An attempt that the compiler refuses,
-a tile that does not fit among them, does not count.
+A few of each operator run always; ``-m slow`` runs 500 of each. An attempt that the compiler
+refuses, a tile that does not fit among them, does not count.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ from tests.support.random_schedule import random_schedule
 
 VARIANTS = [load_variant(name) for name in ("tiny", "vta", "batch4", "wide")]
 
-NUM_QUICK, NUM_SLOW = 10, 500
+NUM_QUICK, NUM_SLOW = 6, 500
 
 PER_SHAPE = 5
 """Schedules tried of one shape."""
