@@ -18,7 +18,6 @@ from daedal.sim.rtl.device import RtlDevice
 from examples.digits.data import demo_images
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
-NUM_LAYERS = 8
 
 
 @cache

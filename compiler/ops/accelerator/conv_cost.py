@@ -79,7 +79,7 @@ class ConvCost:
             )
             return busy + tiles * (steps + 2) * TRANSFER_CYCLES
         first = passes[0]
-        kept = self._kept_weights(tile, tile.group)
+        kept = self._kept_weights(tile)
         tile_beats = first.tile_beats + kept * tile.out_blocks / max(tile.group, 1)
         turns = first.tiles - 1
         products, beats = first.computing / first.tiles, first.beats + kept - tile_beats
@@ -99,10 +99,9 @@ class ConvCost:
         steps = -(-self._shape.in_blocks // tile.in_blocks)
         return sum(item.count * item.tiles for item in self._passes(tile)) * (3 * steps + 3)
 
-    def _kept_weights(self, tile: ConvTile, blocks: int) -> int:
-        """Beats of weights that stay, of so many output blocks; 0 where they pass."""
-        shape = self._shape
-        return blocks * shape.in_blocks * shape.weight_rows * self._wgt if tile.group else 0
+    def _kept_weights(self, tile: ConvTile) -> int:
+        """Beats of the weights that stay; 0 where they pass."""
+        return tile.group * self._shape.in_blocks * self._shape.weight_rows * self._wgt
 
     def _passes(self, tile: ConvTile) -> Iterator["_Pass"]:
         """Each kind of tile of the map, with the output blocks of one group; the largest first."""
