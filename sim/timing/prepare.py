@@ -23,6 +23,8 @@ from daedal.isa.program import Program
 from daedal.isa.registers import MARK_BYTES
 from daedal.isa.scratchpad import UOP_BYTES, Memory, scratchpad
 from daedal.isa.table import (
+    HEADER,
+    INSTRUCTIONS,
     LOOPS,
     AluOp,
     LoadMemory,
@@ -79,34 +81,36 @@ def prepare(
 
 _UOPS = {Unit.GEMM: Memory.UOP_GEMM, Unit.ALU: Memory.UOP_ALU}
 
+_FIELDS = {
+    name: number
+    for number, name in enumerate(
+        dict.fromkeys(
+            item.name for form in INSTRUCTIONS.values() for item in (*HEADER, *form.fields)
+        )
+    )
+}
+"""A number for every field of any instruction."""
+
 
 class _Columns:
-    """Fields of all instructions, by name: a column each, 0 where an instruction has no such.
-
-    Instructions with the same fields, of which a program has few kinds, become columns together.
-    """
+    """Fields of all instructions, by name: a column each, 0 where an instruction has no such."""
 
     def __init__(self, program: Program) -> None:
         self.variant = program.variant
-        instructions = program.instructions
-        self.count = len(instructions)
-        self.opcode = np.array([item.opcode for item in instructions], dtype=np.int64)
-        kinds: dict[tuple[str, ...], list[int]] = {}
-        for number, item in enumerate(instructions):
-            kinds.setdefault(tuple(item.values), []).append(number)
-        self._columns: dict[str, Ints] = {}
-        for names, numbers in kinds.items():
-            rows = (instructions[number].values.values() for number in numbers)
-            flat = np.fromiter(chain.from_iterable(rows), np.int64, len(names) * len(numbers))
-            for name, column in zip(names, flat.reshape(len(numbers), -1).T, strict=True):
-                self._columns.setdefault(name, np.zeros(self.count, np.int64))[numbers] = column
+        self.count = len(program.instructions)
+        self.opcode = np.array([item.opcode for item in program.instructions], dtype=np.int64)
+        values = [item.values for item in program.instructions]
+        names = chain.from_iterable(values)
+        fields = np.fromiter(map(_FIELDS.__getitem__, names), dtype=np.int64)
+        owners = np.repeat(np.arange(self.count), [len(item) for item in values])
+        self._columns = np.zeros((len(_FIELDS), self.count), dtype=np.int64)
+        self._columns[fields, owners] = np.fromiter(
+            chain.from_iterable(item.values() for item in values), dtype=np.int64
+        )
 
     def get(self, name: str, *opcodes: Opcode) -> Ints:
         """The field of instructions with these opcodes."""
-        column = self._columns.get(name)
-        if column is None:
-            return np.zeros(self.count, dtype=np.int64)
-        return np.where(np.isin(self.opcode, opcodes), column, 0)
+        return np.where(np.isin(self.opcode, opcodes), self._columns[_FIELDS[name]], 0)
 
     @property
     def unit(self) -> Ints:
