@@ -14,6 +14,7 @@ __all__ = [
     "ProgramError",
     "ScheduleError",
     "ToolError",
+    "UnsupportedError",
     "UserError",
     "VariantError",
     "VerificationError",
@@ -46,6 +47,10 @@ class ArtifactError(UserError):
 
 class ModelError(UserError):
     """An ONNX model that cannot be read or compiled."""
+
+
+class UnsupportedError(ModelError):
+    """A valid part of a model that the accelerator cannot run; the host may."""
 
 
 class ScheduleError(UserError):

@@ -49,11 +49,11 @@ class ImportContext:
         """Graph tensor for a required operand of `node`."""
         name = node.input(index)
         if name is None:
-            raise node.refuse(f"operand {index} must be given", "repair the model")
+            raise node.damaged(f"operand {index} must be given")
         resolved = self.resolve(name)
         if not self.builder.is_defined(resolved):
             if resolved not in self._constants:
-                raise node.refuse(f"operand {name!r} is not defined", "repair the model")
+                raise node.damaged(f"operand {name!r} is not defined")
             self.builder.constant(resolved, self._constants[resolved])
         return resolved
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import onnx
 
 from daedal.compiler.graph.types import MAX_ELEMENTS
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import ModelError, UnsupportedError
 
 __all__ = ["OnnxNode", "element_type_name", "tensor_value"]
 
@@ -36,9 +36,16 @@ class OnnxNode:
         """Name of an operand, or None where it was left out."""
         return (self.inputs[index] or None) if index < len(self.inputs) else None
 
-    def refuse(self, rule: str, remedy: str) -> ModelError:
-        """The error for this node; the caller raises it."""
-        return ModelError(f"{rule} (node {self.name!r}, operator {self.op_type}); {remedy}")
+    def refuse(self, rule: str, remedy: str) -> UnsupportedError:
+        """The error for a node that is right but not supported; the caller raises it."""
+        return UnsupportedError(self._sentence(rule, remedy))
+
+    def damaged(self, rule: str, remedy: str = "repair the model") -> ModelError:
+        """The error for a node that no ONNX model may have; the caller raises it."""
+        return ModelError(self._sentence(rule, remedy))
+
+    def _sentence(self, rule: str, remedy: str) -> str:
+        return f"{rule} (node {self.name!r}, operator {self.op_type}); {remedy}"
 
     def integer(self, name: str, default: int) -> int:
         """Attribute of type INT."""
@@ -97,7 +104,7 @@ class OnnxNode:
     def _take(self, name: str, kind: int) -> onnx.AttributeProto | None:
         value = self._attributes.pop(name, None)
         if value is not None and value.type != kind:
-            raise self.refuse(f"attribute {name!r} has the wrong type", "export the model again")
+            raise self.damaged(f"attribute {name!r} has the wrong type", "export the model again")
         return value
 
 

@@ -17,9 +17,8 @@ def import_conv(context: ImportContext, node: OnnxNode) -> None:
         )
     kernel = window_attribute(node, "kernel_shape", w.shape[2:])
     if kernel != w.shape[2:]:
-        raise node.refuse(
-            f"kernel_shape must match the weights, not {list(kernel)} for {list(w.shape)}",
-            "repair the model",
+        raise node.damaged(
+            f"kernel_shape must match the weights, not {list(kernel)} for {list(w.shape)}"
         )
     strides = window_attribute(node, "strides", (1, 1))
     dilations = window_attribute(node, "dilations", (1, 1))
@@ -53,9 +52,8 @@ def import_conv_transpose(context: ImportContext, node: OnnxNode) -> None:
         raise node.refuse("output_shape must not be given", "give pads and output_padding")
     kernel = window_attribute(node, "kernel_shape", w.shape[2:])
     if kernel != w.shape[2:]:
-        raise node.refuse(
-            f"kernel_shape must match the weights, not {list(kernel)} for {list(w.shape)}",
-            "repair the model",
+        raise node.damaged(
+            f"kernel_shape must match the weights, not {list(kernel)} for {list(w.shape)}"
         )
     operands = [context.operand(node, 0), context.operand(node, 1)]
     if node.input(2) is not None:

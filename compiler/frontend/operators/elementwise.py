@@ -39,7 +39,7 @@ def import_leaky_relu(context: ImportContext, node: OnnxNode) -> None:
     """LeakyRelu-6 and -16."""
     slope = node.real("alpha", 0.01)
     if not math.isfinite(slope):
-        raise node.refuse(f"alpha must be finite, not {slope}", "repair the model")
+        raise node.damaged(f"alpha must be finite, not {slope}")
     context.emit(node, "leaky_relu", [context.operand(node, 0)], slope=slope)
 
 
@@ -66,12 +66,11 @@ def import_clip(context: ImportContext, node: OnnxNode) -> None:
             if node.input(index) is not None:
                 value = context.required_constant(node, index)
                 if value.size != 1:
-                    raise node.refuse("bounds must be scalars", "repair the model")
+                    raise node.damaged("bounds must be scalars")
                 bounds[name] = float(value.reshape(()))
     if math.isnan(bounds["low"]) or math.isnan(bounds["high"]) or bounds["low"] > bounds["high"]:
-        raise node.refuse(
-            f"the lower bound must not exceed the upper, not {bounds['low']} to {bounds['high']}",
-            "repair the model",
+        raise node.damaged(
+            f"the lower bound must not exceed the upper, not {bounds['low']} to {bounds['high']}"
         )
     context.emit(node, "clip", [context.operand(node, 0)], **bounds)
 
@@ -94,7 +93,7 @@ def _import_softmax(context: ImportContext, node: OnnxNode, op: str) -> None:
     rank = context.operand_type(node, 0).rank
     axis = node.integer("axis", -1 if context.opset >= 13 else 1)
     if not -rank <= axis < rank:
-        raise node.refuse(f"axis must lie in {rank} dimensions, not {axis}", "repair the model")
+        raise node.damaged(f"axis must lie in {rank} dimensions, not {axis}")
     first = axis % rank
     axes = (first,) if context.opset >= 13 else tuple(range(first, rank))
     context.emit(node, op, [context.operand(node, 0)], axes=axes)

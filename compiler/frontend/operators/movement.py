@@ -13,13 +13,11 @@ def import_slice(context: ImportContext, node: OnnxNode) -> None:
     x = context.operand_type(node, 0)
     starts, ends, axes, steps = _slice_ranges(context, node)
     if not len(starts) == len(ends) == len(axes) == len(steps):
-        raise node.refuse("starts, ends, axes and steps must be as many", "repair the model")
+        raise node.damaged("starts, ends, axes and steps must be as many")
     ranges = {axis: (0, extent, 1) for axis, extent in enumerate(x.shape)}
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if not -x.rank <= axis < x.rank:
-            raise node.refuse(
-                f"axes must lie in {x.rank} dimensions, not {axis}", "repair the model"
-            )
+            raise node.damaged(f"axes must lie in {x.rank} dimensions, not {axis}")
         if step < 1:
             raise node.refuse(f"steps must be positive, not {step}", "reverse the data before")
         first, last, _ = slice(start, end).indices(x.shape[axis])
@@ -39,7 +37,7 @@ def _slice_ranges(
     if context.opset < 10:
         starts, ends = node.integers("starts", None), node.integers("ends", None)
         if starts is None or ends is None:
-            raise node.refuse("starts and ends must be given", "repair the model")
+            raise node.damaged("starts and ends must be given")
         axes = node.integers("axes", tuple(range(len(starts))))
         assert axes is not None
         return starts, ends, axes, (1,) * len(starts)
@@ -61,9 +59,7 @@ def import_pad(context: ImportContext, node: OnnxNode) -> None:
     if node.input(3) is not None:
         axes = _whole_numbers(context, node, 3)
     if len(given) != 2 * len(axes) or any(not -x.rank <= axis < x.rank for axis in axes):
-        raise node.refuse(
-            f"pads must be two for each of {len(axes)} axes, not {list(given)}", "repair the model"
-        )
+        raise node.damaged(f"pads must be two for each of {len(axes)} axes, not {list(given)}")
     pads = [0] * (2 * x.rank)
     for index, axis in enumerate(axes):
         pads[axis % x.rank] = given[index]
@@ -82,7 +78,7 @@ def _pad_values(context: ImportContext, node: OnnxNode) -> tuple[tuple[int, ...]
     if context.opset < 11:
         given = node.integers("pads", None)
         if given is None:
-            raise node.refuse("pads must be given", "repair the model")
+            raise node.damaged("pads must be given")
         real = np.array(node.real("value", 0.0), context.operand_type(node, 0).dtype)
         return given, context.add_constant(f"{node.outputs[0]}.value", real) if real else None
     value = None if node.input(2) is None else context.operand(node, 2)
@@ -94,7 +90,7 @@ def import_concat(context: ImportContext, node: OnnxNode) -> None:
     rank = context.operand_type(node, 0).rank
     axis = node.integer("axis", 1)
     if not -rank <= axis < rank:
-        raise node.refuse(f"axis must lie in {rank} dimensions, not {axis}", "repair the model")
+        raise node.damaged(f"axis must lie in {rank} dimensions, not {axis}")
     operands = [context.operand(node, index) for index in range(len(node.inputs))]
     context.emit(node, "concat", operands, axis=axis % rank)
 
@@ -103,7 +99,5 @@ def _whole_numbers(context: ImportContext, node: OnnxNode, index: int) -> tuple[
     """Values of a constant operand."""
     values = context.required_constant(node, index)
     if values.dtype.kind not in "iu":
-        raise node.refuse(
-            f"operand {index} must hold integers, not {values.dtype}", "repair the model"
-        )
+        raise node.damaged(f"operand {index} must hold integers, not {values.dtype}")
     return tuple(int(value) for value in values.reshape(-1))

@@ -27,18 +27,18 @@ def _import(context: ImportContext, node: OnnxNode, op: str, default_dtype: str)
     axis = node.integer("axis", 1)
     scale = context.required_constant(node, 1)
     if not np.all(np.isfinite(scale)) or np.any(scale <= 0):
-        raise node.refuse("scales must be finite and positive", "quantize the model again")
+        raise node.damaged("scales must be finite and positive", "quantize the model again")
     zero_point = (
         np.zeros(scale.shape, dtype=default_dtype)
         if node.input(2) is None
         else context.required_constant(node, 2)
     )
     if output_dtype and node.input(2) is None:
-        raise node.refuse("output_dtype needs a zero point", "add a zero point of that type")
+        raise node.damaged("output_dtype needs a zero point", "add a zero point of that type")
     if rank and not -rank <= axis < rank:
         # Per-tensor parameters ignore the axis, whose default need not exist.
         if scale.size > 1:
-            raise node.refuse(f"axis must lie in {rank} dimensions, not {axis}", "repair the model")
+            raise node.damaged(f"axis must lie in {rank} dimensions, not {axis}")
         axis = 0
     operands = [
         x,

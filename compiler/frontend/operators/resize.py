@@ -80,10 +80,9 @@ def _scaled(
     shape = context.operand_type(node, 0).shape
     _check_length(node, len(scales), len(shape))
     if not all(0 < float(scale) <= _MAX_SCALE for scale in scales):
-        raise node.refuse(
+        raise node.damaged(
             f"scales must be positive and at most {_MAX_SCALE}, not "
-            f"{[float(scale) for scale in scales]}",
-            "repair the model",
+            f"{[float(scale) for scale in scales]}"
         )
     return [
         (int(np.floor(extent * float(scale))), float(scale))
@@ -93,9 +92,7 @@ def _scaled(
 
 def _check_length(node: OnnxNode, count: int, rank: int) -> None:
     if count != rank:
-        raise node.refuse(
-            f"scales and sizes must be one per dimension of {rank}, not {count}", "repair the model"
-        )
+        raise node.damaged(f"scales and sizes must be one per dimension of {rank}, not {count}")
 
 
 def _import(
@@ -109,10 +106,9 @@ def _import(
     out at equal steps."""
     x = context.operand_type(node, 0)
     if any(not 0 < size <= _MAX_EXTENT for size, _ in targets):
-        raise node.refuse(
+        raise node.damaged(
             f"a resize must leave 1 to {_MAX_EXTENT} elements of an axis, not "
-            f"{[size for size, _ in targets]}",
-            "repair the model",
+            f"{[size for size, _ in targets]}"
         )
     indices = []
     for extent, (size, scale) in zip(x.shape, targets, strict=True):

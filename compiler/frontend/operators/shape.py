@@ -46,7 +46,7 @@ def import_identity(context: ImportContext, node: OnnxNode) -> None:
     node.finish()
     name = node.input(0)
     if name is None:
-        raise node.refuse("operand 0 must be given", "repair the model")
+        raise node.damaged("operand 0 must be given")
     context.alias(node.outputs[0], name)
 
 
@@ -64,7 +64,7 @@ def import_flatten(context: ImportContext, node: OnnxNode) -> None:
     x = context.operand_type(node, 0)
     axis = node.integer("axis", 1)
     if not -x.rank <= axis <= x.rank:
-        raise node.refuse(f"axis must lie in {x.rank} dimensions, not {axis}", "repair the model")
+        raise node.damaged(f"axis must lie in {x.rank} dimensions, not {axis}")
     split = axis % x.rank if axis < 0 else axis
     shape = (math.prod(x.shape[:split]), math.prod(x.shape[split:]))
     context.emit(node, "reshape", [context.operand(node, 0)], shape=shape)
@@ -79,15 +79,13 @@ def import_reshape(context: ImportContext, node: OnnxNode) -> None:
     for axis, extent in enumerate(wanted):
         if extent == 0 and not allow_zero:
             if axis >= x.rank:
-                raise node.refuse(f"shape {wanted} copies a missing axis", "repair the model")
+                raise node.damaged(f"shape {wanted} copies a missing axis")
             extent = x.shape[axis]
         shape.append(extent)
     if shape.count(-1) == 1:
         known = math.prod(extent for extent in shape if extent != -1)
         if known < 1 or x.num_elements % known:
-            raise node.refuse(
-                f"shape {wanted} must divide {x.num_elements} elements", "repair the model"
-            )
+            raise node.damaged(f"shape {wanted} must divide {x.num_elements} elements")
         shape[shape.index(-1)] = x.num_elements // known
     context.emit(node, "reshape", [context.operand(node, 0)], shape=tuple(shape))
 
@@ -99,7 +97,7 @@ def import_squeeze(context: ImportContext, node: OnnxNode) -> None:
     if axes is None:
         axes = tuple(axis for axis, extent in enumerate(x.shape) if extent == 1)
     if any(x.shape[axis] != 1 for axis in axes):
-        raise node.refuse(f"axes {list(axes)} of {x} must have extent 1", "repair the model")
+        raise node.damaged(f"axes {list(axes)} of {x} must have extent 1")
     shape = tuple(extent for axis, extent in enumerate(x.shape) if axis not in axes)
     context.emit(node, "reshape", [context.operand(node, 0)], shape=shape)
 
@@ -109,7 +107,7 @@ def import_unsqueeze(context: ImportContext, node: OnnxNode) -> None:
     x = context.operand_type(node, 0)
     raw = _raw_axes(context, node)
     if raw is None:
-        raise node.refuse("axes must be given", "repair the model")
+        raise node.damaged("axes must be given")
     axes = _check_axes(node, raw, x.rank + len(raw))
     extents = iter(x.shape)
     shape = tuple(1 if axis in axes else next(extents) for axis in range(x.rank + len(axes)))
@@ -140,8 +138,5 @@ def _axes(context: ImportContext, node: OnnxNode, rank: int) -> tuple[int, ...] 
 def _check_axes(node: OnnxNode, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
     resolved = tuple(axis + rank if axis < 0 else axis for axis in axes)
     if len(set(resolved)) != len(resolved) or not all(0 <= axis < rank for axis in resolved):
-        raise node.refuse(
-            f"axes must be different and lie in {rank} dimensions, not {list(axes)}",
-            "repair the model",
-        )
+        raise node.damaged(f"axes must be different and lie in {rank} dimensions, not {list(axes)}")
     return resolved

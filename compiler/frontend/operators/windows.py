@@ -11,7 +11,7 @@ def window_attribute(node: OnnxNode, name: str, default: tuple[int, ...] | None)
     """A list attribute of a two-dimensional window, one to four bounded integers."""
     values = node.integers(name, default)
     if values is None:
-        raise node.refuse(f"attribute {name} must be given", "repair the model")
+        raise node.damaged(f"attribute {name} must be given")
     length = 4 if name == "pads" else 2
     if len(values) != length:
         raise node.refuse(
@@ -39,14 +39,13 @@ def resolve_pads(
     if mode == "VALID":
         return (0, 0, 0, 0)
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
-        raise node.refuse(
-            f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not {mode!r}",
-            "repair the model",
+        raise node.damaged(
+            f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not {mode!r}"
         )
     before, after = [], []
     for axis in range(2):
         if strides[axis] < 1:
-            raise node.refuse(f"strides must be positive, not {list(strides)}", "repair the model")
+            raise node.damaged(f"strides must be positive, not {list(strides)}")
         num_outputs = -(-extents[axis] // strides[axis])
         reach = (kernel[axis] - 1) * dilations[axis] + 1
         total = max((num_outputs - 1) * strides[axis] + reach - extents[axis], 0)
