@@ -115,8 +115,8 @@ def depthwise_rows(
         model, weights = _model(layer, rng)
         compiled = compile_graph(load_onnx(model.SerializeToString()), variant)
         x = rng.integers(-128, 128, (1, layer.channels, layer.size, layer.size))
-        loaded = LoadedProgram.place(compiled.program, device)
-        (given,), (result,) = compiled.program.inputs, compiled.program.outputs
+        loaded = LoadedProgram.place(compiled.launch.program, device)
+        (given,), (result,) = compiled.launch.program.inputs, compiled.launch.program.outputs
         outputs, profile = loaded.run({given.name: x})
         expected = convolution(
             x,
@@ -177,8 +177,8 @@ def _model(layer: DepthwiseLayer, rng: np.random.Generator) -> tuple[onnx.ModelP
 
 def _parameters(compiled: CompiledGraph, channels: int) -> Array:
     """Bias, multiplier and shift of each channel: (C, 3)."""
-    (node,) = compiled.accelerator.nodes
-    return compiled.accelerator.constant(node.inputs[-1]).reshape(-1, 3)[:channels]
+    (node,) = compiled.launch.graph.nodes
+    return compiled.launch.graph.constant(node.inputs[-1]).reshape(-1, 3)[:channels]
 
 
 def main() -> int:

@@ -1,15 +1,16 @@
-"""The compiler on one page: an imported graph becomes one program for the accelerator.
+"""The compiler on one page: an imported graph becomes programs for the accelerator.
 
-Graph -> passes -> blocked graph -> (per layer) te -> loop IR -> schedule -> segment -> link ->
-program.
+Graph -> passes -> blocked graph -> parts of host and accelerator in turn; for each of the latter:
+(per layer) te -> loop IR -> schedule -> segment -> link -> program. Most networks have one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from daedal.compiler.codegen.printer import segment_text
 from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.dump import Dump
+from daedal.compiler.fallback import Fallback, UnfitLayers
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
@@ -31,6 +32,7 @@ from daedal.compiler.graph.passes import (
     to_blocked,
     transposes_to_products,
 )
+from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.layer_code import LayerCode
@@ -39,32 +41,70 @@ from daedal.compiler.link.constants import map_bytes, parameter_bytes, weight_by
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.isa.artifact import Layer
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import ModelError, ScheduleError, UnsupportedError, UserError
 from daedal.isa.program import Program
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant
 
-__all__ = ["CompiledGraph", "compile_graph"]
+__all__ = ["CompiledGraph", "CompiledLaunch", "compile_graph"]
 
 GraphPass = tuple[str, Callable[[Graph], Graph]]
 
 
 @dataclass(frozen=True)
-class CompiledGraph:
-    """What `compile_graph` returns: the program, and the graphs that the host runs around it."""
+class CompiledLaunch:
+    """A part for the accelerator: its graph, and the program that computes it."""
 
+    graph: Graph
     program: Program
-    prologue: Graph
-    accelerator: Graph
-    epilogue: Graph
     layers: tuple[Layer, ...]
     report: LinkReport
 
 
+@dataclass(frozen=True)
+class CompiledGraph:
+    """What `compile_graph` returns.
+
+    Attributes
+    ----------
+    imported : before all passes.
+    graph : after them.
+    parts : what runs, one after the other; plain graphs are the host's.
+    reasons : why the host computes some quantized tensors, by their names.
+    """
+
+    imported: Graph
+    graph: Graph
+    parts: tuple[Graph | CompiledLaunch, ...]
+    reasons: Mapping[str, str]
+
+    @property
+    def launches(self) -> tuple[CompiledLaunch, ...]:
+        """The parts for the accelerator, in order."""
+        return tuple(part for part in self.parts if isinstance(part, CompiledLaunch))
+
+    @property
+    def launch(self) -> CompiledLaunch:
+        """The only part for the accelerator."""
+        (only,) = self.launches
+        return only
+
+    @property
+    def host_parts(self) -> tuple[Graph, ...]:
+        """The host's parts, in order."""
+        return tuple(part for part in self.parts if isinstance(part, Graph))
+
+
 def graph_passes(
-    variant: Variant, from_tensors: Sequence[str], to_tensors: Sequence[str]
+    variant: Variant,
+    from_tensors: Sequence[str],
+    to_tensors: Sequence[str],
+    on_host: Collection[str] = (),
 ) -> list[GraphPass]:
-    """The passes in order, each with the name that dumps bear."""
+    """The passes in order, each with the name that dumps bear.
+
+    `on_host` are the quantized tensors that the host has to compute.
+    """
     array = variant.array
     return [
         ("fold_constants", fold_constants),
@@ -73,6 +113,7 @@ def graph_passes(
             graph,
             multiplier_bits=variant.units.multiplier_bits,
             accumulator_bits=array.accumulator_bits,
+            on_host=on_host,
         )),
         ("flatten_dense_to_conv", flatten_dense_to_conv),
         ("simplify_transposes", simplify_transposes),
@@ -107,6 +148,8 @@ def compile_graph(
 ) -> CompiledGraph:
     """Compile `graph` (as imported) for `variant`.
 
+    A layer that the accelerator cannot run is left to the host, and the rest is compiled again.
+
     Parameters
     ----------
     from_tensors, to_tensors : compile only the part between these quantized tensors.
@@ -116,49 +159,85 @@ def compile_graph(
     Raises
     ------
     ModelError
-        The model has no part for the accelerator, or one that host operators interrupt.
+        The model has no part for the accelerator.
     ScheduleError
-        A layer does not fit the variant.
+        None of its layers fits the variant.
     """
     say = report or (lambda _sentence: None)
-    dump = _Dump(dump_dir)
+    fallback = Fallback(graph)
+    while True:
+        passes = graph_passes(variant, from_tensors, to_tensors, fallback.reasons)
+        dump = Dump(dump_dir)
+        try:
+            final = _run_passes(graph, passes, dump, say)
+            parts = _partition(final, fallback)
+            compiled = tuple(
+                _compile_launch(part.graph, variant, dump, say)
+                if part.on_accelerator
+                else part.graph
+                for part in parts
+            )
+        except UnfitLayers as unfit:
+            fallback.add(unfit)
+        else:
+            return CompiledGraph(graph, final, compiled, fallback.reasons)
+
+
+def _run_passes(
+    graph: Graph, passes: Sequence[GraphPass], dump: Dump, say: Callable[[str], None]
+) -> Graph:
     dump("imported", graph)
-    for name, run_pass in graph_passes(variant, from_tensors, to_tensors):
+    for name, run_pass in passes:
         say(f"graph pass {name}")
-        graph = run_pass(graph)
+        try:
+            graph = run_pass(graph)
+        except UnsupportedError as error:
+            raise UnfitLayers(graph, {error.tensor: error}) from error
         dump(name, graph)
-    parts = partition(graph)
-    accelerator = parts.accelerator
-    code = LayerCode(accelerator, variant)
+    return graph
+
+
+def _partition(graph: Graph, fallback: Fallback) -> tuple[Part, ...]:
+    try:
+        return partition(graph)
+    except ModelError as error:
+        raise (fallback.first or error) from None
+
+
+def _compile_launch(
+    graph: Graph, variant: Variant, dump: Dump, say: Callable[[str], None]
+) -> CompiledLaunch:
+    """Code for every layer, and the program of all of them. Raises UnfitLayers."""
+    code = LayerCode(graph, variant)
     segments = []
-    for number, node in enumerate(accelerator.nodes):
-        say(f"layer {number + 1} of {len(accelerator.nodes)}: {node.op} {node.output!r}")
-        lowered, segment = code.of(node)
+    failed: dict[str, UserError] = {}
+    for number, node in enumerate(graph.nodes):
+        say(f"layer {number + 1} of {len(graph.nodes)}: {node.op} {node.output!r}")
+        try:
+            lowered, segment = code.of(node)
+        except ScheduleError as error:
+            failed[node.output] = error
+            continue
         segments.append(segment)
         for item in lowered:
             dump(f"{node.output}.tir", item.schedule)
         dump(f"{node.output}.segment", segment)
+    if failed:
+        raise UnfitLayers(graph, failed)
     say("linking")
-    linked = _link(accelerator, segments, variant)
+    linked = _link(graph, segments, variant)
     layers = [
         Layer(
             tag=tag,
             name=node.name or node.output,
             op=node.op,
-            macs=multiplications(accelerator, node),
+            macs=multiplications(graph, node),
             output=node.output,
-            bytes_once=bytes_once(accelerator, node, variant),
+            bytes_once=bytes_once(graph, node, variant),
         )
-        for tag, node in enumerate(accelerator.nodes)
+        for tag, node in enumerate(graph.nodes)
     ]
-    return CompiledGraph(
-        linked.program,
-        parts.prologue,
-        accelerator,
-        parts.epilogue,
-        tuple(layers),
-        linked.report,
-    )
+    return CompiledLaunch(graph, linked.program, tuple(layers), linked.report)
 
 
 def _link(graph: Graph, segments: Sequence[Segment], variant: Variant) -> LinkedProgram:
@@ -203,22 +282,3 @@ def _spec(graph: Graph, name: str, variant: Variant) -> TensorSpec:
         return TensorSpec(name, 0, 0, (n, c, h, w), bits, stream.batch, stream.lanes, stream)
     assert isinstance(kind.layout, ActivationLayout), f"{name!r} is {kind}"
     return TensorSpec(name, 0, 0, (n, c, h, w), bits, kind.layout.batch, kind.layout.block)
-
-
-class _Dump:
-    """Writes what each step made, numbered in order, where a folder was given."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-        self._count = 0
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-
-    def __call__(self, step: str, what: object) -> None:
-        if self._folder is None:
-            return
-        safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in step)
-        path = self._folder / f"{self._count:03}_{safe}.txt"
-        text = segment_text(what) if isinstance(what, Segment) else f"{what}\n"
-        path.write_text(text, encoding="utf-8")
-        self._count += 1

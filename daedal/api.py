@@ -33,7 +33,8 @@ class SimulationResult:
     """Results of one or more runs.
 
     `outputs` and `tensors` (what left the accelerator) are stacked along axis 0; there is one
-    profile per run, and `layers` is the per-layer profile of each where the device leaves marks.
+    profile per run, over all its launches, and `layers` is the per-layer profile of each where the
+    device leaves marks.
     """
 
     outputs: dict[str, npt.NDArray[Any]]
@@ -85,11 +86,7 @@ def simulate(
 
     Raises ModelError for inputs that do not fit, DeviceError where the machine fails.
     """
-    opened = (
-        open_device(device, artifact.program.variant, **options)
-        if isinstance(device, str)
-        else device
-    )
+    opened = open_device(device, artifact.variant, **options) if isinstance(device, str) else device
     executor = Executor(artifact, opened)
     feeds = _split(executor.input_shapes, {k: np.asarray(v) for k, v in inputs.items()})
     runs: list[RunResult] = []
@@ -103,7 +100,15 @@ def simulate(
         outputs=_stack([run.outputs for run in runs]),
         tensors=_stack([run.tensors for run in runs]),
         profiles=tuple(run.profile for run in runs),
-        layers=tuple(tuple(layer_profiles(artifact, run.profile)) for run in runs),
+        layers=tuple(_layers(artifact, run) for run in runs),
+    )
+
+
+def _layers(artifact: Artifact, run: RunResult) -> tuple[LayerProfile, ...]:
+    return tuple(
+        layer
+        for launch, profile in zip(artifact.launches, run.launches, strict=True)
+        for layer in layer_profiles(launch, profile)
     )
 
 

@@ -133,7 +133,7 @@ def run(
     check_outputs(output)
     loaded = Artifact.load(artifact)
     arrays = load_arrays(inputs)
-    machine = load_variant(variant) if variant is not None else loaded.program.variant
+    machine = load_variant(variant) if variant is not None else loaded.variant
     loaded.program.check_variant(machine, f"the {device} device")
     options: dict[str, Any] = {}
     with show_progress(_err) as report:

@@ -24,7 +24,7 @@ def profile(
     name: str = "",
     **options: Any,
 ) -> NetworkProfile:
-    """Launch `artifact` once on a device that counts cycles; no inputs are needed.
+    """Run `artifact` once on a device that counts cycles; no inputs are needed.
 
     `timeline` adds a second launch in which every instruction is marked. `options` go to the
     device. `name` is for titles.
@@ -34,5 +34,5 @@ def profile(
     """
     # The functional device has no memory model; it opens without one, and `measure` refuses it.
     timing = {} if device == "functional" else {"timing": memory}
-    opened = open_device(device, artifact.program.variant, **timing, **options)
+    opened = open_device(device, artifact.variant, **timing, **options)
     return measure(artifact, opened, memory=memory.name, name=name, with_timeline=timeline)

@@ -36,7 +36,7 @@ def artifact_json(artifact: Artifact) -> dict[str, Any]:
             {"tag": x.tag, "name": x.name, "op": x.op, "macs": x.macs, "output": x.output}
             for x in artifact.layers
         ],
-        "host": [{"op": n.op, "name": n.name, "when": n.when} for n in artifact.host_nodes],
+        "host": [{"op": n.op, "name": n.name} for n in artifact.host_nodes],
     }
 
 
@@ -50,9 +50,9 @@ def program_table(artifact: Artifact) -> Table:
 
 def host_table(artifact: Artifact) -> Table:
     """What the host runs around the launch."""
-    table = plain_table("On the host", ("when", "op", "node"), 3)
+    table = plain_table("On the host", ("op", "node"), 2)
     for node in artifact.host_nodes:
-        table.add_row(node.when, node.op, node.name)
+        table.add_row(node.op, node.name)
     return table
 
 

@@ -1,8 +1,7 @@
-"""`Artifact`: a compiled model in one file: the program and what the host does around it.
+"""`Artifact`: a compiled model in one file: programs, and what the host does between them.
 
-The host's part is two small ONNX models (before the first and after the last accelerated
-operator), so its meaning is ONNX's own; either may be empty. The file is a zip; reading one checks
-sizes, format and hash, and never unpickles or evaluates anything.
+The host's parts are small ONNX models, so their meaning is ONNX's own. The file is a zip; reading
+one checks sizes, format and hash, and never unpickles or evaluates anything.
 """
 
 import dataclasses
@@ -10,6 +9,7 @@ import hashlib
 import io
 import json
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,24 @@ from typing import Any
 from daedal.isa.errors import ArtifactError, ProgramError
 from daedal.isa.files import write_atomically
 from daedal.isa.program import MAX_FILE_BYTES, READ_FAILURES, Program
+from daedal.isa.variant import Variant
 
-__all__ = ["Artifact", "Binding", "HostNode", "Layer"]
+__all__ = ["Artifact", "Binding", "HostNode", "HostPart", "Launch", "Layer", "Placement", "Value"]
 
-FORMAT = "daedal artifact 3"
-_MEMBERS = ("manifest.json", "program.daedal", "prologue.onnx", "epilogue.onnx")
+FORMAT = "daedal artifact 4"
+MAX_PARTS = 1000
+_MANIFEST = "manifest.json"
+_SUFFIXES = {"host": ".onnx", "launch": ".daedal"}
+PLACES = ("accelerator", "host", "folded")
+"""Where a node of a model can run; a folded one has no work left."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """An input or output of the model."""
+
+    name: str
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -43,16 +56,15 @@ class Binding:
 
 @dataclass(frozen=True)
 class HostNode:
-    """A step that the host runs: operator, name and when ("before" or "after" the launch)."""
+    """A step that the host runs: operator and name."""
 
     op: str
     name: str
-    when: str
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A fused layer of the program.
+    """A fused layer of a program.
 
     Attributes
     ----------
@@ -72,33 +84,125 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Artifact:
-    """A compiled model. `prologue` and `epilogue` are serialized ONNX models or empty."""
+class Placement:
+    """Where a node of the model runs, one of `PLACES`, and why not on the accelerator.
+
+    `op` is ONNX's operator, `macs` are its multiply-accumulates, `output` is its first output.
+    """
+
+    node: str
+    op: str
+    output: str
+    where: str
+    why: str
+    macs: int
+
+
+@dataclass(frozen=True)
+class HostPart:
+    """A part of the model that the host runs: a serialized ONNX model, whose inputs and outputs
+    are tensors of the model by their names; and its steps, layout changes included.
+
+    Empty where all that the host does is to permute and pad."""
+
+    model: bytes
+    nodes: tuple[HostNode, ...] = ()
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A part of the model that the accelerator runs: one program, with one launch."""
 
     program: Program
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
     layers: tuple[Layer, ...]
-    host_nodes: tuple[HostNode, ...] = ()
-    prologue: bytes = b""
-    epilogue: bytes = b""
+
+
+Part = HostPart | Launch
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled model.
+
+    Attributes
+    ----------
+    parts : what runs, one after the other; at least one of them is a launch.
+    inputs, outputs : of the model, or of the part of it that was compiled.
+    placements : where each node of the model runs.
+    """
+
+    parts: tuple[Part, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    placements: tuple[Placement, ...] = ()
+
+    def __post_init__(self) -> None:
+        launches = self.launches
+        if not launches:
+            raise ArtifactError("an artifact must hold at least one program; compile the model")
+        for launch in launches[1:]:
+            launch.program.check_variant(launches[0].program.variant, "the first program")
+
+    @classmethod
+    def of_launch(cls, launch: Launch) -> "Artifact":
+        """An artifact of one program that the host only feeds."""
+        inputs, outputs = (
+            tuple(Value(item.name, item.shape) for item in group)
+            for group in (launch.inputs, launch.outputs)
+        )
+        return cls((launch,), inputs, outputs)
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """The parts that the accelerator runs, in order."""
+        return tuple(part for part in self.parts if isinstance(part, Launch))
+
+    @property
+    def variant(self) -> Variant:
+        """The variant of all its programs."""
+        return self.launches[0].program.variant
+
+    @property
+    def program(self) -> Program:
+        """The program of an artifact with one launch. Raises ArtifactError where there are more."""
+        launches = self.launches
+        if len(launches) > 1:
+            raise ArtifactError(
+                f"this needs an artifact with one launch, not {len(launches)}; compile a part of "
+                "the model with --from and --to"
+            )
+        return launches[0].program
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers of all launches; tags are unique within a launch only."""
+        return tuple(layer for launch in self.launches for layer in launch.layers)
+
+    @property
+    def host_nodes(self) -> tuple[HostNode, ...]:
+        """The steps of all host parts."""
+        parts = (part for part in self.parts if isinstance(part, HostPart))
+        return tuple(node for part in parts for node in part.nodes)
 
     def to_bytes(self) -> bytes:
         """The artifact as the bytes of its file; equal artifacts give equal bytes."""
-        program = self.program.to_bytes()
+        contents = [_part_bytes(part) for part in self.parts]
+        parts = [_part_json(part) for part in self.parts]
         manifest = {
             "format": FORMAT,
+            "parts": parts,
             "inputs": [dataclasses.asdict(item) for item in self.inputs],
             "outputs": [dataclasses.asdict(item) for item in self.outputs],
-            "layers": [dataclasses.asdict(item) for item in self.layers],
-            "host_nodes": [dataclasses.asdict(item) for item in self.host_nodes],
-            "sha256": hashlib.sha256(program + self.prologue + self.epilogue).hexdigest(),
+            "placements": [dataclasses.asdict(item) for item in self.placements],
+            "sha256": _digest(contents),
         }
-        text = json.dumps(manifest, indent=1).encode()
+        members = [(_MANIFEST, json.dumps(manifest, indent=1).encode())]
+        members += zip(_member_names(parts), contents, strict=True)
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:
-            contents = (text, program, self.prologue, self.epilogue)
-            for name, data in zip(_MEMBERS, contents, strict=True):
+            for name, data in members:
                 archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
         return buffer.getvalue()
 
@@ -107,28 +211,18 @@ class Artifact:
         """Read what `to_bytes` wrote. Raises ArtifactError for anything else."""
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                sizes = {item.filename: item.file_size for item in archive.infolist()}
-                if set(sizes) != set(_MEMBERS) or sum(sizes.values()) > MAX_FILE_BYTES:
-                    raise ArtifactError(f"{source} must hold {', '.join(_MEMBERS)}")
-                text, program, prologue, epilogue = (archive.read(name) for name in _MEMBERS)
-            manifest = json.loads(text)
-            if manifest["format"] != FORMAT:
-                raise ArtifactError(
-                    f"{source} must be of format {FORMAT!r}, not {manifest['format']!r}"
+                manifest, contents = _read(archive, source)
+            parts = [
+                _part(item, content, f"program {number} of {source}")
+                for number, (item, content) in enumerate(
+                    zip(manifest["parts"], contents, strict=True)
                 )
-            digest = hashlib.sha256(program + prologue + epilogue).hexdigest()
-            if manifest["sha256"] != digest:
-                raise ArtifactError(
-                    f"{source} must match its hash; it is damaged, compile it again"
-                )
+            ]
             return cls(
-                program=Program.from_bytes(program, source=f"the program in {source}"),
-                inputs=tuple(_binding(item) for item in manifest["inputs"]),
-                outputs=tuple(_binding(item) for item in manifest["outputs"]),
-                layers=tuple(Layer(**item) for item in manifest["layers"]),
-                host_nodes=tuple(HostNode(**item) for item in manifest["host_nodes"]),
-                prologue=prologue,
-                epilogue=epilogue,
+                parts=tuple(parts),
+                inputs=tuple(_value(item) for item in manifest["inputs"]),
+                outputs=tuple(_value(item) for item in manifest["outputs"]),
+                placements=tuple(_placement(item) for item in manifest["placements"]),
             )
         except (*READ_FAILURES, ProgramError) as error:
             raise ArtifactError(
@@ -155,12 +249,109 @@ class Artifact:
         return cls.from_bytes(data, source=repr(str(path)))
 
 
+def _digest(contents: Sequence[bytes]) -> str:
+    """Hash of the parts, each with its length: bytes cannot wander from one to the next."""
+    digest = hashlib.sha256()
+    for content in contents:
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()
+
+
+def _member_names(parts: Sequence[dict[str, Any]]) -> list[str]:
+    return [f"part{number}{_SUFFIXES[part['kind']]}" for number, part in enumerate(parts)]
+
+
+def _read(archive: zipfile.ZipFile, source: str) -> tuple[dict[str, Any], list[bytes]]:
+    """The manifest and the parts' bytes, after sizes, names, format and hash were checked."""
+    sizes = {item.filename: item.file_size for item in archive.infolist()}
+    if _MANIFEST not in sizes or sum(sizes.values()) > MAX_FILE_BYTES:
+        raise ArtifactError(
+            f"{source} must hold {_MANIFEST} and parts of at most {MAX_FILE_BYTES} bytes; "
+            "compile the model again"
+        )
+    manifest = json.loads(archive.read(_MANIFEST))
+    if manifest["format"] != FORMAT:
+        raise ArtifactError(
+            f"{source} must be of format {FORMAT!r}, not {manifest['format']!r}; "
+            "compile the model again"
+        )
+    names = _member_names(manifest["parts"])
+    if len(names) > MAX_PARTS or sorted(sizes) != sorted([_MANIFEST, *names]):
+        raise ArtifactError(
+            f"{source} must hold exactly the parts that its manifest lists; compile the model again"
+        )
+    contents = [archive.read(name) for name in names]
+    if manifest["sha256"] != _digest(contents):
+        raise ArtifactError(f"{source} must match its hash; it is damaged, compile it again")
+    return manifest, contents
+
+
+def _part_bytes(part: Part) -> bytes:
+    return part.program.to_bytes() if isinstance(part, Launch) else part.model
+
+
+def _part_json(part: Part) -> dict[str, Any]:
+    if isinstance(part, HostPart):
+        return {"kind": "host", "nodes": [dataclasses.asdict(item) for item in part.nodes]}
+    return {
+        "kind": "launch",
+        "inputs": [dataclasses.asdict(item) for item in part.inputs],
+        "outputs": [dataclasses.asdict(item) for item in part.outputs],
+        "layers": [dataclasses.asdict(item) for item in part.layers],
+    }
+
+
+def _part(item: dict[str, Any], content: bytes, source: str) -> Part:
+    if item["kind"] == "host":
+        nodes = tuple(HostNode(str(node["op"]), str(node["name"])) for node in item["nodes"])
+        return HostPart(content, nodes)
+    return Launch(
+        program=Program.from_bytes(content, source=source),
+        inputs=tuple(_binding(binding) for binding in item["inputs"]),
+        outputs=tuple(_binding(binding) for binding in item["outputs"]),
+        layers=tuple(_layer(layer) for layer in item["layers"]),
+    )
+
+
+def _sizes(values: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(int(value) for value in values)
+
+
+def _value(item: dict[str, Any]) -> Value:
+    return Value(str(item["name"]), _sizes(item["shape"]))
+
+
 def _binding(item: dict[str, Any]) -> Binding:
     return Binding(
         name=str(item["name"]),
         tensor=str(item["tensor"]),
-        shape=tuple(int(size) for size in item["shape"]),
+        shape=_sizes(item["shape"]),
         flip_sign=bool(item["flip_sign"]),
-        view=tuple(int(size) for size in item["view"]),
-        order=tuple(int(axis) for axis in item["order"]),
+        view=_sizes(item["view"]),
+        order=_sizes(item["order"]),
+    )
+
+
+def _layer(item: dict[str, Any]) -> Layer:
+    return Layer(
+        tag=int(item["tag"]),
+        name=str(item["name"]),
+        op=str(item["op"]),
+        macs=int(item["macs"]),
+        output=str(item["output"]),
+        bytes_once=int(item["bytes_once"]),
+    )
+
+
+def _placement(item: dict[str, Any]) -> Placement:
+    where = str(item["where"])
+    if where not in PLACES:
+        raise ValueError(f"{where!r} is no place")
+    return Placement(
+        node=str(item["node"]),
+        op=str(item["op"]),
+        output=str(item["output"]),
+        where=where,
+        why=str(item["why"]),
+        macs=int(item["macs"]),
     )

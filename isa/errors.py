@@ -50,7 +50,14 @@ class ModelError(UserError):
 
 
 class UnsupportedError(ModelError):
-    """A valid part of a model that the accelerator cannot run; the host may."""
+    """A valid part of a model that the accelerator cannot run; the host may.
+
+    `tensor` is what it computes, where that is known.
+    """
+
+    def __init__(self, message: str, tensor: str = "") -> None:
+        super().__init__(message)
+        self.tensor = tensor
 
 
 class ScheduleError(UserError):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from daedal.isa.registers import CLASSES, CycleClass
@@ -21,6 +22,11 @@ class UnitCounters:
         """What was counted after `earlier`."""
         classes = {kind: self.classes[kind] - earlier.classes[kind] for kind in CLASSES}
         return UnitCounters(classes, self.work - earlier.work)
+
+    def plus(self, other: "UnitCounters") -> "UnitCounters":
+        """What was counted in both."""
+        classes = {kind: self.classes[kind] + other.classes[kind] for kind in CLASSES}
+        return UnitCounters(classes, self.work + other.work)
 
     @property
     def cycles(self) -> int:
@@ -54,6 +60,27 @@ class Profile:
     units: Mapping[Unit, UnitCounters] = field(default_factory=dict)
     marks: Sequence[MarkRecord] = ()
     wall_seconds: float = 0.0
+
+    @classmethod
+    def total(cls, launches: Sequence["Profile"]) -> "Profile":
+        """The sums over some launches on one device; marks, whose tags are a launch's own, are kept
+        only where there is one."""
+        first = launches[0]
+        if len(launches) == 1:
+            return first
+        counted = [item.cycles for item in launches if item.cycles is not None]
+        units = {
+            unit: reduce(UnitCounters.plus, (item.units[unit] for item in launches))
+            for unit in first.units
+        }
+        return cls(
+            first.device,
+            sum(counted) if len(counted) == len(launches) else None,
+            sum(item.beats_read for item in launches),
+            sum(item.beats_written for item in launches),
+            units,
+            wall_seconds=sum(item.wall_seconds for item in launches),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for reports."""

@@ -1,14 +1,14 @@
-"""`Executor`: runs an artifact on a device: host prologue, one launch, host epilogue."""
+"""`Executor`: runs an artifact on a device: its parts in order, on the host and on the device."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.artifact import Artifact, Binding
-from daedal.isa.errors import ModelError
+from daedal.isa.artifact import Artifact, Binding, Launch
+from daedal.isa.errors import ArtifactError, ModelError
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.runtime.driver import LoadedProgram
@@ -20,49 +20,98 @@ __all__ = ["Executor", "RunResult"]
 @dataclass(frozen=True)
 class RunResult:
     """Outputs of the model; the (N, C, H, W) integer tensors that left the accelerator, by the
-    model's names; the profile."""
+    model's names; one profile for each launch."""
 
     outputs: Arrays
     tensors: dict[str, npt.NDArray[np.int64]]
-    profile: Profile
+    launches: tuple[Profile, ...]
+
+    @property
+    def profile(self) -> Profile:
+        """The launches together."""
+        return Profile.total(self.launches)
 
 
 class Executor:
     """An artifact placed on a device. Inputs and outputs are numpy arrays by name.
 
-    Raises ArtifactError for an artifact of another variant.
+    Raises ArtifactError for an artifact of another variant, or with a damaged host part.
     """
 
     def __init__(self, artifact: Artifact, device: Device) -> None:
         self.artifact = artifact
-        self._loaded = LoadedProgram.place(artifact.program, device)
-        self._before = HostModel(artifact.prologue, "prologue")
-        self._after = HostModel(artifact.epilogue, "epilogue")
+        self._parts = [
+            _LoadedLaunch(part, device)
+            if isinstance(part, Launch)
+            else HostModel(part.model, f"part {number}")
+            for number, part in enumerate(artifact.parts)
+        ]
 
     @property
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of one run's inputs by name."""
-        if self._before.inputs:
-            return dict(self._before.inputs)
-        return {binding.name: binding.shape for binding in self.artifact.inputs}
+        return {value.name: value.shape for value in self.artifact.inputs}
 
     def run(self, inputs: Mapping[str, npt.ArrayLike]) -> RunResult:
         """Run once. Raises ModelError for inputs that do not fit, DeviceError for a failed run."""
-        values = self._before.run({name: np.asarray(value) for name, value in inputs.items()})
-        specs = {spec.name: spec for spec in self.artifact.program.inputs}
+        values: Arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        tensors: dict[str, npt.NDArray[np.int64]] = {}
+        profiles: list[Profile] = []
+        for part in self._parts:
+            if isinstance(part, HostModel):
+                values.update(part.run(values))
+                continue
+            results, left, profile = part.run(values)
+            values.update(results)
+            tensors.update(left)
+            profiles.append(profile)
+        return RunResult(self._outputs(values), tensors, tuple(profiles))
+
+    def _outputs(self, values: Arrays) -> Arrays:
+        missing = [item.name for item in self.artifact.outputs if item.name not in values]
+        if missing:
+            raise ArtifactError(
+                f"the parts of an artifact must compute its outputs, and none computes "
+                f"{missing[0]!r}; compile the model again"
+            )
+        return {item.name: values[item.name] for item in self.artifact.outputs}
+
+
+class _LoadedLaunch:
+    """A program on the device, and the way in and out of it."""
+
+    def __init__(self, launch: Launch, device: Device) -> None:
+        specs = {spec.name: spec for spec in (*launch.program.inputs, *launch.program.outputs)}
+        for group, known in (
+            (launch.inputs, launch.program.inputs),
+            (launch.outputs, launch.program.outputs),
+        ):
+            _check_names(group, [spec.name for spec in known])
+        self._shapes = {name: spec.shape for name, spec in specs.items()}
+        self._launch = launch
+        self._loaded = LoadedProgram.place(launch.program, device)
+
+    def run(self, values: Arrays) -> tuple[Arrays, dict[str, npt.NDArray[np.int64]], Profile]:
+        """What the model names, the same as integers (N, C, H, W), and the counters."""
         fed = {
             binding.tensor: _turned(binding, _to_program(binding, values)).reshape(
-                specs[binding.tensor].shape
+                self._shapes[binding.tensor]
             )
-            for binding in self.artifact.inputs
+            for binding in self._launch.inputs
         }
         tensors, profile = self._loaded.run(fed)
-        left = {
-            binding.name: _to_model(binding, tensors[binding.tensor])
-            for binding in self.artifact.outputs
-        }
-        named = {binding.name: tensors[binding.tensor] for binding in self.artifact.outputs}
-        return RunResult(self._after.run(left), named, profile)
+        left = {item.name: tensors[item.tensor] for item in self._launch.outputs}
+        named = {item.name: _to_model(item, left[item.name]) for item in self._launch.outputs}
+        return named, left, profile
+
+
+def _check_names(bindings: Sequence[Binding], names: Sequence[str]) -> None:
+    found = [binding.tensor for binding in bindings]
+    if sorted(found) != sorted(names):
+        raise ArtifactError(
+            f"an artifact must bind exactly the tensors of its program ({', '.join(names)}), not "
+            f"{', '.join(found) or 'none'}; compile the model again"
+        )
 
 
 def _to_program(binding: Binding, values: Arrays) -> npt.NDArray[np.int64]:

@@ -24,6 +24,7 @@ class HostModel:
     """
 
     def __init__(self, serialized: bytes, what: str) -> None:
+        self._what = what
         self._evaluator: ReferenceEvaluator | None = None
         self.inputs: dict[str, tuple[int, ...]] = {}
         self._dtypes: dict[str, np.dtype[Any]] = {}
@@ -33,7 +34,7 @@ class HostModel:
                 self._evaluator = ReferenceEvaluator(model)
             except Exception as error:  # protobuf and the evaluator raise many kinds
                 raise ArtifactError(
-                    f"the {what} of an artifact must be a valid ONNX model; it is damaged, compile "
+                    f"{what} of an artifact must be a valid ONNX model; it is damaged, compile "
                     f"it again ({type(error).__name__})"
                 ) from error
             for item in model.graph.input:
@@ -60,7 +61,14 @@ class HostModel:
             if array.shape != shape:
                 raise ModelError(f"input {name!r} must have shape {shape}, not {array.shape}")
             feeds[name] = _converted(name, array, self._dtypes[name])
-        results = self._evaluator.run(None, feeds)
+        try:
+            results = self._evaluator.run(None, feeds)
+        except Exception as error:  # whatever an operator of any model may meet
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ModelError(
+                f"the host must be able to run its operators, and {self._what} failed: {reason}; "
+                "give other inputs, or export the model again"
+            ) from error
         names = self._evaluator.output_names
         return {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
 

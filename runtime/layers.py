@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from daedal.isa.artifact import Artifact, Layer
+from daedal.isa.artifact import Launch, Layer
 from daedal.isa.profile import Profile, UnitCounters
 from daedal.isa.program import Program
 from daedal.isa.registers import CLASSES
@@ -135,17 +135,17 @@ def layer_tags(program: Program) -> list[int | None]:
     return tags[::-1]
 
 
-def layer_profiles(artifact: Artifact, profile: Profile) -> list[LayerProfile]:
+def layer_profiles(launch: Launch, profile: Profile) -> list[LayerProfile]:
     """Profiles in the order of the layers; empty where the device leaves no marks."""
     if not profile.marks:
         return []
-    variant = artifact.program.variant
+    variant = launch.program.variant
     nothing = UnitCounters(dict.fromkeys(CLASSES, 0), 0)
     last = dict.fromkeys(LAYER_UNITS, nothing)
     last_cycle = 0
-    moved, rates = _bytes_moved(artifact.program), _mode_rates(artifact.program)
+    moved, rates = _bytes_moved(launch.program), _mode_rates(launch.program)
     result = []
-    for layer in artifact.layers:
+    for layer in launch.layers:
         marks = {mark.unit: mark for mark in profile.marks if mark.tag == layer.tag}
         if Unit.STORE not in marks:
             continue

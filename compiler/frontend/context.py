@@ -50,6 +50,10 @@ class ImportContext:
         name = node.input(index)
         if name is None:
             raise node.damaged(f"operand {index} must be given")
+        return self.defined(name, node)
+
+    def defined(self, name: str, node: OnnxNode) -> str:
+        """Graph tensor that `name` means, which `node` reads; a constant enters the graph."""
         resolved = self.resolve(name)
         if not self.builder.is_defined(resolved):
             if resolved not in self._constants:

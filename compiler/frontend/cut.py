@@ -1,17 +1,19 @@
 """Cuts a part out of an ONNX model, between named tensors.
 
 Input: a checked ModelProto and tensor names. Output: a ModelProto of that part, whose tensors have
-static shapes.
+static shapes where they enter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 
 import onnx
 
 from daedal.compiler.frontend.tensor_types import tensor_types
+from daedal.compiler.graph.ops.foreign import names_read
 from daedal.isa.errors import ModelError
 
-__all__ = ["cut_model"]
+__all__ = ["ModelCutter", "cut_model", "is_static"]
 
 
 def cut_model(
@@ -26,72 +28,118 @@ def cut_model(
     ------
     ModelError
         For a tensor that the model does not compute, for an output that needs an input of the
-        model beyond `inputs`, and for a tensor at the edges whose shape is not known.
+        model beyond `inputs`, and for an input whose shape is not known.
     """
-    nodes, constants = _needed(model.graph, set(inputs), outputs)
-    types = tensor_types(model)
-    part = onnx.helper.make_graph(
-        nodes,
-        "part",
-        [_edge(types, name) for name in inputs],
-        [_edge(types, name) for name in outputs],
-        [tensor for tensor in model.graph.initializer if tensor.name in constants],
-    )
-    domains = {"", *(node.domain for node in nodes)}
-    return onnx.helper.make_model(
-        part,
-        opset_imports=[item for item in model.opset_import if item.domain in domains],
-        ir_version=model.ir_version,
-        producer_name="daedal",
-    )
+    cutter = ModelCutter(model, tensor_types(model))
+    return cutter.part(cutter.needed(inputs, outputs), inputs, outputs)
 
 
-def _needed(
-    graph: onnx.GraphProto, starts: set[str], ends: Sequence[str]
-) -> tuple[list[onnx.NodeProto], set[str]]:
-    """Nodes on the paths back from `ends` to `starts`, in order, and the initializers they read."""
-    producers = {name: index for index, node in enumerate(graph.node) for name in node.output}
-    initialized = {tensor.name for tensor in graph.initializer}
-    free = {value.name for value in graph.input} - initialized
-    indices: set[int] = set()
-    constants: set[str] = set()
-    stack = [(end, end) for end in reversed(ends)]
-    while stack:
-        name, end = stack.pop()
-        if name in starts or name == "":
-            continue
-        if name in initialized:
-            constants.add(name)
-        elif name in producers:
-            if producers[name] not in indices:
-                indices.add(producers[name])
-                stack.extend((item, end) for item in graph.node[producers[name]].input)
-        elif name in free:
-            raise ModelError(
-                "a part of a model must need only the tensors that it starts from "
-                f"({', '.join(map(repr, sorted(starts)))}), but {end!r} also needs the model's "
-                f"input {name!r}; name other tensors with --from and --to"
-            )
-        else:
-            raise ModelError(
-                f"a part of a model must begin and end at tensors that the model computes, not "
-                f"{name!r}; name one of its tensors"
-            )
-    return [graph.node[index] for index in sorted(indices)], constants
+class ModelCutter:
+    """A model by its nodes' numbers: which of them compute something, and models made of some.
 
+    Parameters
+    ----------
+    model : checked, and as the user gave it.
+    types : of its tensors, with a batch of 1.
+    """
 
-def _edge(types: dict[str, onnx.ValueInfoProto], name: str) -> onnx.ValueInfoProto:
-    """Name, element type and static shape of a tensor at the edge of the part."""
-    value = types.get(name)
-    if value is None or not _is_static(value.type.tensor_type):
-        raise ModelError(
-            f"a model must have static shapes where it is cut, and {name!r} has none; fix the "
-            "shapes at export"
+    def __init__(self, model: onnx.ModelProto, types: Mapping[str, onnx.ValueInfoProto]) -> None:
+        self.model = model
+        self.types = types
+        self.nodes: Sequence[onnx.NodeProto] = model.graph.node
+        self.producers = {
+            name: number for number, node in enumerate(self.nodes) for name in node.output if name
+        }
+        self.initialized = {tensor.name for tensor in model.graph.initializer}
+        self.inputs = [item.name for item in model.graph.input if item.name not in self.initialized]
+        self.outputs = [item.name for item in model.graph.output]
+
+    @cached_property
+    def initializers(self) -> Mapping[str, onnx.TensorProto]:
+        """Initializers by name."""
+        return {tensor.name: tensor for tensor in self.model.graph.initializer}
+
+    @cached_property
+    def constants(self) -> frozenset[str]:
+        """Tensors that depend on no input of the model."""
+        found = set(self.initialized)
+        for node in self.nodes:
+            if all(name in found for name in names_read(node)) and "Random" not in node.op_type:
+                found.update(node.output)
+        return frozenset(found)
+
+    def needed(self, starts: Collection[str], ends: Iterable[str]) -> set[int]:
+        """Numbers of the nodes on the paths back from `ends` to `starts`. Raises ModelError for
+        what cannot be computed from `starts`."""
+        numbers: set[int] = set()
+        stack = [(end, end) for end in ends]
+        while stack:
+            name, end = stack.pop()
+            if name in starts or name in self.initialized:
+                continue
+            if name in self.producers:
+                number = self.producers[name]
+                if number not in numbers:
+                    numbers.add(number)
+                    stack.extend((item, end) for item in names_read(self.nodes[number]))
+            elif name in self.inputs:
+                raise ModelError(
+                    "a part of a model must need only the tensors that it starts from "
+                    f"({', '.join(map(repr, sorted(starts)))}), but {end!r} also needs the model's "
+                    f"input {name!r}; name other tensors with --from and --to"
+                )
+            else:
+                raise ModelError(
+                    f"a part of a model must begin and end at tensors that the model computes, not "
+                    f"{name!r}; name one of its tensors"
+                )
+        return numbers
+
+    def part(
+        self, numbers: Collection[int], inputs: Sequence[str], outputs: Sequence[str]
+    ) -> onnx.ModelProto:
+        """The model of some nodes. Raises ModelError for an input whose shape is not known."""
+        nodes = [self.nodes[number] for number in sorted(numbers)]
+        read = {name for node in nodes for name in names_read(node)} | set(outputs)
+        graph = onnx.helper.make_graph(
+            nodes,
+            "part",
+            [self._input(name) for name in inputs],
+            [self._output(name) for name in outputs],
+            [tensor for tensor in self.model.graph.initializer if tensor.name in read],
         )
-    tensor = value.type.tensor_type
-    shape = [int(dim.dim_value) for dim in tensor.shape.dim]
-    return onnx.helper.make_tensor_value_info(name, tensor.elem_type, shape)
+        domains = {"", *(node.domain for node in nodes)}
+        return onnx.helper.make_model(
+            graph,
+            opset_imports=[item for item in self.model.opset_import if item.domain in domains],
+            ir_version=self.model.ir_version,
+            producer_name="daedal",
+        )
+
+    def _input(self, name: str) -> onnx.ValueInfoProto:
+        """Name, element type and static shape of a tensor that enters."""
+        value = self.types.get(name)
+        if value is None or not is_static(value.type.tensor_type):
+            raise ModelError(
+                f"a model must have static shapes where it is cut, and {name!r} has none; fix the "
+                "shapes at export"
+            )
+        tensor = value.type.tensor_type
+        shape = [int(dim.dim_value) for dim in tensor.shape.dim]
+        return onnx.helper.make_tensor_value_info(name, tensor.elem_type, shape)
+
+    def _output(self, name: str) -> onnx.ValueInfoProto:
+        """The same of one that leaves, or what is known of it."""
+        value = self.types.get(name)
+        if value is None:
+            return onnx.helper.make_empty_tensor_value_info(name)
+        if value.type.HasField("tensor_type") and is_static(value.type.tensor_type):
+            return self._input(name)
+        loose = onnx.ValueInfoProto()
+        loose.CopyFrom(value)
+        return loose
 
 
-def _is_static(tensor: onnx.TypeProto.Tensor) -> bool:
+def is_static(tensor: onnx.TypeProto.Tensor) -> bool:
+    """Whether every dimension of a tensor is a number."""
     return tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)

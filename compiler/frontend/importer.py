@@ -1,7 +1,8 @@
 """ONNX model to graph: one pass over the nodes, one importer function per operator.
 
 Input: a path or bytes. Output: a verified `Graph` of float operators, quantize and dequantize
-nodes, with static shapes (a symbolic batch becomes 1) and the model's tensor names.
+nodes, with static shapes (a symbolic batch becomes 1) and the model's tensor names. A node that no
+importer takes becomes one that the host runs as it is (`foreign`).
 """
 
 from pathlib import Path
@@ -9,13 +10,14 @@ from pathlib import Path
 import onnx
 
 from daedal.compiler.frontend.context import ImportContext
+from daedal.compiler.frontend.foreign import ForeignNodes
 from daedal.compiler.frontend.node import OnnxNode, element_type_name, tensor_value
-from daedal.compiler.frontend.operators import find_importer, supported_operators
+from daedal.compiler.frontend.operators import find_importer
 from daedal.compiler.frontend.reader import opset_of, read_model
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.types import TensorType
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import ModelError, UnsupportedError
 
 __all__ = ["load_onnx"]
 
@@ -23,7 +25,14 @@ _INPUT_DTYPES: dict[int, str] = {
     onnx.TensorProto.FLOAT: "float32",
     onnx.TensorProto.INT8: "int8",
     onnx.TensorProto.UINT8: "uint8",
+    onnx.TensorProto.INT32: "int32",
+    onnx.TensorProto.INT64: "int64",
+    onnx.TensorProto.BOOL: "bool",
 }
+
+
+_NEVER_FOLDED = ("Constant", "DequantizeLinear")
+"""What has an importer that says more: weights keep their scales."""
 
 
 def load_onnx(source: str | Path | bytes) -> Graph:
@@ -36,22 +45,28 @@ def load_onnx(source: str | Path | bytes) -> Graph:
     Raises
     ------
     ModelError
-        For a file that is not valid ONNX or too large, an operator or attribute that is not
-        supported, and a shape that is not static.
+        For a file that is not valid ONNX or too large, a node that is damaged, an operator that
+        neither accelerator nor host can run, and an input whose shape is not static.
     """
     model = read_model(source)
     opset = opset_of(model)
     builder = GraphBuilder(model.graph.name or "model")
     context = ImportContext(builder, opset)
+    foreign = ForeignNodes(context, model)
     for tensor in model.graph.initializer:
-        context.define_constant(tensor.name, tensor_value(tensor))
+        try:
+            context.define_constant(tensor.name, tensor_value(tensor))
+        except UnsupportedError:
+            foreign.leave_outside(tensor.name)
     initialized = {tensor.name for tensor in model.graph.initializer}
     for value in model.graph.input:
         if value.name not in initialized:
             builder.input(value.name, _input_type(value))
     for proto in model.graph.node:
-        _import_node(context, proto)
-    return builder.finish([_finish_output(context, value.name) for value in model.graph.output])
+        _import_node(context, foreign, proto)
+    known = [item.name for item in model.graph.output if not foreign.is_outside(item.name)]
+    outputs = [_finish_output(context, name) for name in known]
+    return builder.finish(tuple(dict.fromkeys([*outputs, *foreign.frontier])))
 
 
 def _input_type(value: onnx.ValueInfoProto) -> TensorType:
@@ -60,8 +75,8 @@ def _input_type(value: onnx.ValueInfoProto) -> TensorType:
     if tensor.elem_type not in _INPUT_DTYPES:
         kind = element_type_name(tensor.elem_type)
         raise ModelError(
-            f"model inputs must be float32, int8 or uint8, not {kind} (input {value.name!r}); "
-            "convert the input in the model's export"
+            f"model inputs must be one of {', '.join(_INPUT_DTYPES.values())}, not {kind} (input "
+            f"{value.name!r}); convert the input in the model's export"
         )
     shape = []
     for axis, dimension in enumerate(tensor.shape.dim):
@@ -78,16 +93,22 @@ def _input_type(value: onnx.ValueInfoProto) -> TensorType:
     return TensorType(tuple(shape), _INPUT_DTYPES[tensor.elem_type])
 
 
-def _import_node(context: ImportContext, proto: onnx.NodeProto) -> None:
-    node = OnnxNode(proto, context.opset)
-    importer = find_importer(node.op_type) if proto.domain in ("", "ai.onnx") else None
+def _import_node(context: ImportContext, foreign: ForeignNodes, proto: onnx.NodeProto) -> None:
+    """Import a node by its importer; what has none, or is refused by it, is left to the host."""
+    if foreign.reads_outside(proto):
+        return
+    importer = find_importer(proto.op_type) if proto.domain in ("", "ai.onnx") else None
+    if proto.op_type not in _NEVER_FOLDED and foreign.fold(proto):
+        return
     if importer is None:
-        domain = f"{proto.domain}." if proto.domain else ""
-        raise ModelError(
-            f"operators must be supported ones, not {domain}{node.op_type} (node {node.name!r}, "
-            f"opset {context.opset}); replace it by {', '.join(supported_operators())}"
-        )
-    importer(context, node)
+        foreign.add(proto, "the compiler has no such operator")
+        return
+    mark = context.builder.mark()
+    try:
+        importer(context, OnnxNode(proto, context.opset))
+    except UnsupportedError as error:
+        context.builder.rewind(mark)
+        foreign.add(proto, str(error))
 
 
 def _finish_output(context: ImportContext, name: str) -> str:

@@ -141,7 +141,7 @@ def tensor_value(tensor: onnx.TensorProto) -> Array:
                 f"{list(tensor.dims)} ({name!r}); use a smaller model"
             )
     if tensor.data_type not in _KINDS:
-        raise ModelError(
+        raise UnsupportedError(
             "tensors must be float32 or 8-, 32- or 64-bit integers, not "
             f"{element_type_name(tensor.data_type)} ({name!r}); "
             "export the model in float32 and quantize it to int8"

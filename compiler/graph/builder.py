@@ -36,7 +36,9 @@ class GraphBuilder:
     def copy_node(self, node: Node, inputs: Sequence[str] | None = None) -> str:
         """Add a node of the source graph again, reading `inputs` instead where given."""
         operands = node.inputs if inputs is None else tuple(inputs)
-        return self.add(node.op, operands, node.attrs, output=node.output, name=node.name)
+        return self.add(
+            node.op, operands, node.attrs, output=node.output, name=node.name, note=node.note
+        )
 
     def input(self, name: str, type_: TensorType) -> str:
         """Declare a graph input."""
@@ -61,6 +63,7 @@ class GraphBuilder:
         *,
         output: str,
         name: str = "",
+        note: str = "",
     ) -> str:
         """Append a node with one output and return the output's name.
 
@@ -71,7 +74,7 @@ class GraphBuilder:
         """
         definition = get_op(op)
         values: Mapping[str, AttrValue] = {} if attrs is None else attrs
-        node = Node(op, tuple(inputs), (output,), values, name or output)
+        node = Node(op, tuple(inputs), (output,), values, name or output, note)
         for operand in node.inputs:
             self._adopt(operand)
         operand_types = [self.types[operand] for operand in node.inputs]
@@ -83,6 +86,18 @@ class GraphBuilder:
         self._define(output, result)
         self._nodes.append(node)
         return output
+
+    def mark(self) -> tuple[int, int]:
+        """Where the graph stands now, for `rewind`."""
+        return len(self._nodes), len(self.types)
+
+    def rewind(self, mark: tuple[int, int]) -> None:
+        """Forget the nodes and tensors that were added after `mark`."""
+        num_nodes, num_tensors = mark
+        del self._nodes[num_nodes:]
+        for name in list(self.types)[num_tensors:]:
+            del self.types[name]
+            self._constants.pop(name, None)
 
     def is_defined(self, name: str) -> bool:
         """Whether a tensor of that name exists already."""

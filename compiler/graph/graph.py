@@ -18,19 +18,23 @@ from daedal.compiler.graph.types import TensorType
 __all__ = ["Array", "AttrValue", "Attrs", "Graph", "Node"]
 
 Array = npt.NDArray[Any]
-AttrValue = int | float | str | tuple[int, ...]
+AttrValue = int | float | str | bytes | tuple[int, ...]
 Attrs = Mapping[str, AttrValue]
 
 
 @dataclass(frozen=True)
 class Node:
-    """One application of operator `op`: tensor names in, tensor names out."""
+    """One application of operator `op`: tensor names in, tensor names out.
+
+    `note` says why the host runs it, where that is known.
+    """
 
     op: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attrs: Attrs = field(default_factory=dict)
     name: str = ""
+    note: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))

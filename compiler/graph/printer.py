@@ -48,6 +48,8 @@ def _value(array: Array) -> str:
 
 
 def _attr(value: AttrValue) -> str:
+    if isinstance(value, bytes):
+        return f"crc32:{zlib.crc32(value):08x}"
     return ",".join(str(item) for item in value) if isinstance(value, tuple) else str(value)
 
 

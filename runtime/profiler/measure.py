@@ -1,4 +1,4 @@
-"""`measure`: launch a program once for its profile, and once more, all marked, for a timeline.
+"""`measure`: launch each program once for its profile, and once more, all marked, for a timeline.
 
 Nothing is computed on the host and no result is read, so devices without data serve as well. The
 machine's cycles do not depend on values: inputs are left as the device has them.
@@ -23,7 +23,7 @@ def measure(
     name: str = "",
     with_timeline: bool = False,
 ) -> NetworkProfile:
-    """Profile one launch of `artifact` on `device`; `memory` names its memory model.
+    """Profile one run of `artifact` on `device`; `memory` names its memory model.
 
     Layers and units are always those of the program as it is; only the timeline comes from a run
     in which every instruction bears a mark.
@@ -32,15 +32,16 @@ def measure(
     ------
     UserError
         The device counts no cycles, or the variant has no counters.
+    ArtifactError
+        A timeline of more than one launch.
     DeviceError
         The machine fails.
     """
-    loaded = LoadedProgram.place(artifact.program, device)
-    result = network_profile(
-        artifact, device.launch(loaded.program, loaded.bases), memory=memory, name=name
-    )
+    loaded = [LoadedProgram.place(launch.program, device) for launch in artifact.launches]
+    profiles = [device.launch(item.program, item.bases) for item in loaded]
+    result = network_profile(artifact, profiles, memory=memory, name=name)
     if not with_timeline:
         return result
-    marked = replace(loaded, program=mark_all(artifact.program))
+    marked = replace(loaded[0], program=mark_all(artifact.program))
     profile = device.launch(marked.program, marked.bases)
     return result.with_timeline(timeline(artifact.program, profile))

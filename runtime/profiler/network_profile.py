@@ -1,8 +1,8 @@
-"""`NetworkProfile`: one launch of a compiled network, by layer; all profiler views start from it.
+"""`NetworkProfile`: one run of a compiled network, by layer; all profiler views start from it.
 
-Input: an artifact and the device's `Profile` of a launch. Output: a document that is saved as JSON
-and read back; what can be derived (bounds, shares) is written for other readers, and derived again
-when it is read.
+Input: an artifact and the device's `Profile` of each launch. Output: a document that is saved as
+JSON and read back; what can be derived (bounds, shares) is written for other readers, and derived
+again when it is read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,13 +48,13 @@ class Conditions:
 
 @dataclass(frozen=True)
 class NetworkProfile:
-    """A launch as the machine's own counters and marks tell it.
+    """The launches of a run as the machine's own counters and marks tell it.
 
     Attributes
     ----------
     name : of what was profiled, for titles.
-    cycles : of the launch, from start to interrupt.
-    beats_read, beats_written : bus words of the launch: LOAD's and STORE's, those of instructions
+    cycles : from start to interrupt, of all launches.
+    beats_read, beats_written : bus words: LOAD's and STORE's, those of instructions
         and of marks.
     units : per unit its cycles by class; they sum to `cycles`.
     layers : in order; their cycles sum to the last store.
@@ -107,9 +107,9 @@ class NetworkProfile:
 
 
 def network_profile(
-    artifact: Artifact, profile: Profile, *, memory: str, name: str = ""
+    artifact: Artifact, launches: Sequence[Profile], *, memory: str, name: str = ""
 ) -> NetworkProfile:
-    """Join what the compiler knows of the layers with what the device counted.
+    """Join what the compiler knows of the layers with what the device counted in each launch.
 
     `memory` names the memory model behind the bus.
 
@@ -118,23 +118,32 @@ def network_profile(
     UserError
         The device has no notion of time, or left no marks.
     """
-    if profile.cycles is None:
+    total = Profile.total(launches)
+    if total.cycles is None:
         raise UserError(
-            f"a profile needs a device that counts cycles, not {profile.device!r}; choose rtl"
+            f"a profile needs a device that counts cycles, not {total.device!r}; choose rtl"
         )
-    layers: Sequence[LayerProfile] = layer_profiles(artifact, profile)
-    variant = artifact.program.variant
+    layers = [
+        layer
+        for launch, counted in zip(artifact.launches, launches, strict=True)
+        for layer in layer_profiles(launch, counted)
+    ]
     if not layers:
         raise UserError(
-            f"a profile needs a machine with counters and marks, not variant {variant.name!r}; "
-            "compile for one with units.counters = true"
+            "a profile needs a machine with counters and marks, not variant "
+            f"{artifact.variant.name!r}; compile for one with units.counters = true"
         )
     return NetworkProfile(
         name=name,
-        conditions=Conditions.of(variant, profile.device, memory),
-        cycles=profile.cycles,
-        beats_read=profile.beats_read,
-        beats_written=profile.beats_written,
-        units=dict(profile.units),
-        layers=tuple(layers),
+        conditions=Conditions.of(artifact.variant, total.device, memory),
+        cycles=total.cycles,
+        beats_read=total.beats_read,
+        beats_written=total.beats_written,
+        units=dict(total.units),
+        layers=tuple(_numbered(layers)),
     )
+
+
+def _numbered(layers: Sequence[LayerProfile]) -> list[LayerProfile]:
+    """Tags count through all launches."""
+    return [replace(item, layer=replace(item.layer, tag=tag)) for tag, item in enumerate(layers)]

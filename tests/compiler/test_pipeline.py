@@ -64,7 +64,7 @@ def test_a_small_network(variant: Variant, batch: int, rng):
     graph = load_onnx(_small_network(rng, batch).SerializeToString())
     compiled = compile_graph(graph, variant)
     check_compiled(compiled, rng)
-    assert [layer.op for layer in compiled.layers] == [
+    assert [layer.op for layer in compiled.launch.layers] == [
         "q_conv2d",
         "q_conv2d_add",
         "q_max_pool",
@@ -72,14 +72,14 @@ def test_a_small_network(variant: Variant, batch: int, rng):
         "q_avg_pool",
         "q_conv2d",
     ]
-    assert compiled.layers[0].macs == batch * 12 * 9 * 8 * 3 * 9
-    assert [node.op for node in compiled.epilogue.nodes][-1] == "softmax"
+    assert compiled.launch.layers[0].macs == batch * 12 * 9 * 8 * 3 * 9
+    assert [node.op for node in compiled.host_parts[-1].nodes][-1] == "softmax"
 
 
 def test_a_part_of_a_network(rng):
     graph = load_onnx(_small_network(rng).SerializeToString())
     compiled = compile_graph(graph, TINY, from_tensors=["stem_q"], to_tensors=["logits_q"])
-    assert [layer.tag for layer in compiled.layers] == list(range(5))
+    assert [layer.tag for layer in compiled.launch.layers] == list(range(5))
     check_compiled(compiled, rng)
 
 
@@ -97,22 +97,36 @@ def test_dumps_and_reports_follow_the_steps(rng, tmp_path: Path):
 
 def test_compiling_twice_gives_the_same_bytes(rng):
     graph = load_onnx(_small_network(rng).SerializeToString())
-    one, two = (compile_graph(graph, TINY).program.to_bytes() for _ in range(2))
+    one, two = (compile_graph(graph, TINY).launch.program.to_bytes() for _ in range(2))
     assert one == two
 
 
-def test_unequal_blocks_with_a_batch_are_refused(rng):
-    variant = TINY.replace("unequal", batch=2, block_out=16, depthwise_taps=0)
-    graph = load_onnx(_small_network(rng).SerializeToString())
-    with pytest.raises(ScheduleError, match="block_in equal to block_out, not 8 and 16"):
-        compile_graph(graph, variant)
+@pytest.mark.parametrize(
+    ("variant", "reason"),
+    [
+        (
+            TINY.replace("unequal", batch=2, block_out=16, depthwise_taps=0),
+            "block_in equal to block_out, not 8 and 16",
+        ),
+        (TINY.replace("narrow", inp_bytes=32), "must fit scratchpad 'inp'"),
+    ],
+    ids=["unequal blocks with a batch", "a window beyond the scratchpad"],
+)
+def test_what_the_variant_cannot_run_is_left_to_the_host(variant: Variant, reason: str, rng):
+    compiled = compile_graph(load_onnx(_small_network(rng).SerializeToString()), variant)
+    assert all(reason in sentence for sentence in compiled.reasons.values())
+    assert compiled.launches and compiled.reasons
+    left = {node.op for part in compiled.host_parts for node in part.nodes}
+    assert left & {"conv2d", "max_pool"}
 
 
-def test_a_window_beyond_the_scratchpad_is_refused(rng):
-    variant = TINY.replace("narrow", inp_bytes=32)
-    graph = load_onnx(_small_network(rng).SerializeToString())
+def test_a_model_of_which_nothing_fits_is_refused(rng):
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", (1, 3, 9, 8)), 0.05, -3)
+    w = maker.weights(rng.integers(-127, 127, (5, 3, 3, 3)).astype(np.int8), 0.01)
+    model = maker.model(maker.requantized(maker.op("Conv", x, w), 0.1, 0))
     with pytest.raises(ScheduleError, match="must fit scratchpad 'inp'"):
-        compile_graph(graph, variant)
+        compile_graph(load_onnx(model.SerializeToString()), TINY.replace("narrow", inp_bytes=32))
 
 
 def test_a_float_model_is_refused():
@@ -126,7 +140,7 @@ def test_a_float_model_is_refused():
 def test_resnet8(name: str, shared: Path, rng):
     model = shared / "models" / "mlperf_tiny_resnet8" / "model_qdq.onnx"
     compiled = compile_graph(load_onnx(model.read_bytes()), load_variant(name))
-    assert sum(layer.macs for layer in compiled.layers) == 12_501_632
+    assert sum(layer.macs for layer in compiled.launch.layers) == 12_501_632
     check_compiled(compiled, rng)
 
 
@@ -166,12 +180,12 @@ def test_a_separable_network(variant: Variant, batch: int, modes: set[GemmMode],
     graph = load_onnx(_separable_network(rng, batch).SerializeToString())
     compiled = compile_graph(graph, variant)
     check_compiled(compiled, rng)
-    products = [i for i in compiled.program.instructions if i.opcode is Opcode.GEMM]
+    products = [i for i in compiled.launch.program.instructions if i.opcode is Opcode.GEMM]
     assert {GemmMode(item.mode) for item in products} == modes
-    types = compiled.accelerator.types
+    types = compiled.launch.graph.types
     kept = [
         isinstance(types[node.inputs[1]].layout, DepthwiseLayout)
-        for node in compiled.accelerator.nodes
+        for node in compiled.launch.graph.nodes
     ]
     assert kept == [len(modes) > 1, False, len(modes) > 1, False]
 
@@ -181,8 +195,8 @@ def test_mobilenet(shared: Path, rng):
     model = shared / "models" / "mlperf_tiny_vww_mobilenetv1" / "model_qdq.onnx"
     compiled = compile_graph(load_onnx(model.read_bytes()), VTA)
     check_compiled(compiled, rng)
-    assert sum(layer.macs for layer in compiled.layers) == 7_489_664
+    assert sum(layer.macs for layer in compiled.launch.layers) == 7_489_664
     device = TimingDevice(VTA)
-    loaded = LoadedProgram.place(compiled.program, device)
-    cycles = device.launch(compiled.program, loaded.bases).cycles
+    loaded = LoadedProgram.place(compiled.launch.program, device)
+    cycles = device.launch(compiled.launch.program, loaded.bases).cycles
     assert cycles is not None and cycles < 150_000

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daedal.isa.artifact import Artifact, Layer
+from daedal.isa.artifact import Launch, Layer
 from daedal.isa.instruction import Instruction
 from daedal.isa.profile import MarkRecord, Profile, UnitCounters
 from daedal.isa.program import Program
@@ -61,8 +61,8 @@ def test_layers_are_differences_of_marks() -> None:
         mark(2, Unit.ALU, 230, 7),
         mark(2, Unit.STORE, 260, 50),
     )
-    artifact = Artifact(PROGRAM, (), (), layers)
-    first, second = layer_profiles(artifact, Profile("rtl", 300, marks=marks))
+    launch = Launch(PROGRAM, (), (), layers)
+    first, second = layer_profiles(launch, Profile("rtl", 300, marks=marks))
     assert (first.cycles, second.cycles) == (200, 60)
     assert first.share == 25600 / (200 * 256)
     assert (first.products, second.products) == (100, 0)
@@ -78,7 +78,7 @@ def test_rooflines_bytes_and_reuse() -> None:
     )
     marks = (mark(1, Unit.STORE, 200, 20), mark(2, Unit.STORE, 260, 50))
     first, second = layer_profiles(
-        Artifact(PROGRAM, (), (), layers), Profile("rtl", 300, marks=marks)
+        Launch(PROGRAM, (), (), layers), Profile("rtl", 300, marks=marks)
     )
     assert (first.bytes_read, first.bytes_written) == (8 * 16, 4 * 16)
     assert (second.bytes_read, second.bytes_written) == (7 * 16, 16)
@@ -108,7 +108,7 @@ def test_the_roof_of_a_mode() -> None:
     )
     layers = tuple(Layer(tag, "a", "conv", 4800, "a", 200) for tag in range(4))
     marks = tuple(mark(tag, Unit.STORE, 1000 * (tag + 1), 20) for tag in range(4))
-    found = layer_profiles(Artifact(program, (), (), layers), Profile("rtl", 4000, marks=marks))
+    found = layer_profiles(Launch(program, (), (), layers), Profile("rtl", 4000, marks=marks))
     assert [item.mode_macs_per_cycle for item in found] == [8, 24, 64, 64]
     assert [item.roofline_cycles for item in found] == [600, 200, 75, 75]
     assert {item.share for item in found} == {4800 / 64 / 1000}
@@ -119,7 +119,7 @@ def test_layer_of_each_instruction() -> None:
 
 
 def test_no_marks_no_layers() -> None:
-    assert layer_profiles(Artifact(Program(VTA, ()), (), (), ()), Profile("functional")) == []
+    assert layer_profiles(Launch(Program(VTA, ()), (), (), ()), Profile("functional")) == []
 
 
 @given(seed=st.integers(0, 2**32 - 1))

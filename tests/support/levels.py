@@ -112,14 +112,14 @@ class Compiled:
 
     def values(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Every tensor of the blocked graph, by numpy."""
-        packed = run(self.result.prologue, inputs, self.result.accelerator.inputs)
-        return run_all(self.result.accelerator, packed)
+        packed = run(self.result.host_parts[0], inputs, self.result.launch.graph.inputs)
+        return run_all(self.result.launch.graph, packed)
 
     def check_program(self, inputs: dict[str, Array]) -> None:
         """The program is verified, and gives what the graph means."""
-        program = self.result.program
+        program = self.result.launch.program
         verify(program)
-        packers = self.result.prologue.producers
+        packers = self.result.host_parts[0].producers
         maps = {spec.name: inputs[packers[spec.name].inputs[0]] for spec in program.inputs}
         loaded = LoadedProgram.place(program, FunctionalDevice(program.variant))
         (found,) = loaded.run(maps)[0].values()

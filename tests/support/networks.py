@@ -13,7 +13,7 @@ __all__ = ["check_compiled"]
 
 def check_compiled(compiled: CompiledGraph, rng: np.random.Generator) -> None:
     """The program keeps the rules and gives the bytes of the blocked graph on random inputs."""
-    program, graph = compiled.program, compiled.accelerator
+    program, graph = compiled.launch.program, compiled.launch.graph
     verify(program)
     inputs = {spec.name: rng.integers(-128, 128, spec.shape) for spec in program.inputs}
     loaded = LoadedProgram.place(program, FunctionalDevice(program.variant))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from daedal.isa.artifact import Artifact, Layer
+from daedal.isa.artifact import Artifact, Launch, Layer
 from daedal.isa.instruction import Instruction
 from daedal.isa.profile import MarkRecord, Profile, UnitCounters
 from daedal.isa.program import Program
@@ -42,7 +42,7 @@ class MadeLaunch:
 
     def profile(self, name: str = "made", *, with_timeline: bool = True) -> NetworkProfile:
         """What the profiler makes of it."""
-        result = network_profile(self.artifact, self.plain, memory="ddr", name=name)
+        result = network_profile(self.artifact, [self.plain], memory="ddr", name=name)
         if not with_timeline:
             return result
         return result.with_timeline(timeline(self.artifact.program, self.marked))
@@ -77,7 +77,8 @@ def random_launch(
         for tag, name in enumerate(names)
     )
     chosen = [mark for mark in records if instructions[mark.instruction].mark]
-    artifact = Artifact(Program(TINY, tuple(instructions)), (), (), layers)
+    launch = Launch(Program(TINY, tuple(instructions)), (), (), layers)
+    artifact = Artifact.of_launch(launch)
     beats = {"beats_read": 900, "beats_written": 90}
     plain_run = Profile("made", cycles, units=units, marks=tuple(chosen), **beats)
     return MadeLaunch(

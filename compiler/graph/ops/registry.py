@@ -30,7 +30,13 @@ Attrs = Mapping[str, Any]
 Infer = Callable[[Sequence[TensorType], Attrs], TensorType]
 Evaluate = Callable[[Sequence[Array], Sequence[TensorType], Attrs], Array]
 
-_KINDS: dict[str, type] = {"int": int, "float": float, "str": str, "ints": tuple}
+_KINDS: dict[str, type] = {
+    "bytes": bytes,
+    "float": float,
+    "int": int,
+    "ints": tuple,
+    "str": str,
+}
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class OpDef:
     name : the name nodes carry.
     operands : names of the operands; the last `num_optional` of them may be left out.
     variadic : whether the first operand may come several times.
-    attrs : attribute name to kind, "int", "float", "str" or "ints"; all of them are required.
+    attrs : attribute name to kind, "bytes", "float", "int", "ints" or "str"; all are required.
     infer : result type from operand types and attributes; raises ModelError.
     evaluate : result array from operand arrays (physical), their types and attributes.
     on_accelerator : whether the accelerator executes it; the others run on the host.

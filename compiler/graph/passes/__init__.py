@@ -9,7 +9,7 @@ from daedal.compiler.graph.passes.fold_bias import fold_bias
 from daedal.compiler.graph.passes.fold_constants import fold_constants
 from daedal.compiler.graph.passes.fuse_residual_add import fuse_residual_add
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
-from daedal.compiler.graph.passes.partition import Partition, partition
+from daedal.compiler.graph.passes.partition import Part, partition
 from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
 from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
@@ -17,7 +17,7 @@ from daedal.compiler.graph.passes.to_blocked import to_blocked
 from daedal.compiler.graph.passes.transposes_to_products import transposes_to_products
 
 __all__ = [
-    "Partition",
+    "Part",
     "align_channels",
     "align_matmul",
     "eliminate_dead_code",

@@ -26,7 +26,7 @@ from daedal.compiler.graph.passes.movement_rules import (
 from daedal.compiler.graph.passes.pooling_rules import lower_avg_pool, lower_max_pool
 from daedal.compiler.graph.passes.quantized_weights import find_weights, real_constant
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import ModelError, UnsupportedError
 
 __all__ = ["RULES"]
 
@@ -134,7 +134,7 @@ def _check_accumulator(node: Node, wide: Array, accumulator_bits: int) -> None:
     """Refuse a layer whose sum could leave the accumulator: its result would wrap."""
     largest = int(np.abs(wide).sum(axis=1).max()) * 128
     if largest >= 1 << (accumulator_bits - 1):
-        raise ModelError(
+        raise UnsupportedError(
             f"sums of products must stay below 2**{accumulator_bits - 1}, but they may reach "
             f"{largest} ({node}); split the layer or use a variant with wider accumulators"
         )

@@ -4,17 +4,25 @@ This is the one pass that may change bits: every operator by at most one unit of
 place against onnxruntime, fed the same inputs. Every later pass is exact.
 """
 
+from collections.abc import Collection
+
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.integer_rules import RULES
 from daedal.compiler.graph.passes.lowering_context import LoweringContext
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import ModelError, UnsupportedError
 
 __all__ = ["lower_qdq"]
 
 
-def lower_qdq(graph: Graph, *, multiplier_bits: int, accumulator_bits: int = 32) -> Graph:
+def lower_qdq(
+    graph: Graph,
+    *,
+    multiplier_bits: int,
+    accumulator_bits: int = 32,
+    on_host: Collection[str] = (),
+) -> Graph:
     """Replace float operators between `dequantize` and `quantize` by integer operators.
 
     Each keeps the name of the quantized tensor it computes. Activations become int8: uint8 ones by
@@ -27,6 +35,7 @@ def lower_qdq(graph: Graph, *, multiplier_bits: int, accumulator_bits: int = 32)
     graph : a graph from the frontend.
     multiplier_bits : bits of the unsigned multipliers of REQUANTIZE in the variant.
     accumulator_bits : bits of its accumulators.
+    on_host : quantized tensors that stay float operators and a quantize.
 
     Before::
 
@@ -44,8 +53,9 @@ def lower_qdq(graph: Graph, *, multiplier_bits: int, accumulator_bits: int = 32)
     Raises
     ------
     ModelError
-        For a model without quantization, and for a layer whose weights, bias or scales the
-        machine cannot hold.
+        For a model without quantization.
+    UnsupportedError
+        For a layer whose weights, bias or scales the machine cannot hold; it names the tensor.
     """
     if not any(node.op in ("quantize", "dequantize") for node in graph.nodes):
         raise ModelError(
@@ -53,7 +63,7 @@ def lower_qdq(graph: Graph, *, multiplier_bits: int, accumulator_bits: int = 32)
             "node; quantize it with onnxruntime.quantization.quantize_static, format QDQ"
         )
     try:
-        return _Lowering(graph, multiplier_bits, accumulator_bits).run()
+        return _Lowering(graph, multiplier_bits, accumulator_bits, on_host).run()
     except RecursionError as error:
         # The rules follow chains of reshapes and pools recursively; real chains have a few links.
         raise ModelError(
@@ -65,8 +75,15 @@ def lower_qdq(graph: Graph, *, multiplier_bits: int, accumulator_bits: int = 32)
 class _Lowering:
     """One run: walks the quantize nodes in order; float nodes come only where they are read."""
 
-    def __init__(self, graph: Graph, multiplier_bits: int, accumulator_bits: int) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        multiplier_bits: int,
+        accumulator_bits: int,
+        on_host: Collection[str],
+    ) -> None:
         self._graph = graph
+        self._on_host = on_host
         self._builder = GraphBuilder(graph.name, graph)
         self._integer_names: dict[str, str] = {}
         self._context = LoweringContext(
@@ -87,8 +104,11 @@ class _Lowering:
         name = self._name_for(node.output)
         quantization = self._quantization(node)
         lowered = None
-        if quantization is not None:
-            lowered = self._context.lower(node.inputs[0], quantization, name)
+        if quantization is not None and node.output not in self._on_host:
+            try:
+                lowered = self._context.lower(node.inputs[0], quantization, name)
+            except UnsupportedError as error:
+                raise UnsupportedError(str(error), node.output) from error
         if lowered is None:
             self._emit(node.inputs[0])
             scale, zero_point = node.inputs[1], self._signed_zero_point(node)

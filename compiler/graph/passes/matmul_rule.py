@@ -9,7 +9,7 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Node
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import UnsupportedError
 
 __all__ = ["add_matmul"]
 
@@ -77,7 +77,7 @@ def _check_accumulator(node: Node, depth: int, accumulator_bits: int) -> None:
     """Refuse a product whose sums could leave the accumulators."""
     largest = depth * 255 * 255
     if largest >= 1 << (accumulator_bits - 1):
-        raise ModelError(
+        raise UnsupportedError(
             f"sums of products must stay below 2**{accumulator_bits - 1}, but they may reach "
             f"{largest} ({node}); split the product or use a variant with wider accumulators"
         )

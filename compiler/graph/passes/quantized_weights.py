@@ -6,7 +6,7 @@ import numpy as np
 
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import get_op
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import UnsupportedError
 
 __all__ = ["QuantizedWeights", "find_weights", "real_constant"]
 
@@ -43,7 +43,7 @@ def find_weights(graph: Graph, layer: Node, channel_axis: int) -> QuantizedWeigh
         orders.append(producer.attrs["order"])
         producer = graph.producers.get(producer.inputs[0])
     if producer is None or producer.op != "dequantize" or not graph.is_constant(producer.inputs[0]):
-        raise ModelError(
+        raise UnsupportedError(
             f"weights of a quantized layer must be constant and quantized, not {tensor!r} "
             f"({layer}); quantize the weights to int8"
         )
@@ -55,13 +55,13 @@ def find_weights(graph: Graph, layer: Node, channel_axis: int) -> QuantizedWeigh
         assert isinstance(order, tuple)
         integers, axis = integers.transpose(order), order.index(axis)
     if scale.size > 1 and axis != channel_axis:
-        raise ModelError(
+        raise UnsupportedError(
             f"weights must be quantized per tensor or per output channel, not along axis {axis} "
             f"({layer}); quantize the model again"
         )
     integers = np.moveaxis(integers, channel_axis, 0)
     if integers.min() < -128 or integers.max() > 127:
-        raise ModelError(
+        raise UnsupportedError(
             "weights must fit into int8 once their zero point is subtracted, not "
             f"{integers.min()} to {integers.max()} ({layer}); quantize them symmetrically"
         )
@@ -83,7 +83,7 @@ def real_constant(graph: Graph, layer: Node, tensor: str, what: str = "bias") ->
         return graph.constant(tensor)
     producer = graph.producers.get(tensor)
     if producer is None or producer.op not in ("dequantize", "reshape", "transpose"):
-        raise ModelError(
+        raise UnsupportedError(
             f"the {what} of a quantized layer must be constant, not {tensor!r} ({layer}); "
             "fold it into a constant"
         )

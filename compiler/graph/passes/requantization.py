@@ -7,7 +7,7 @@ import numpy as np
 
 from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.isa import numerics
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import UnsupportedError
 
 __all__ = ["Quantization", "QuantizedTensor", "make_params", "shared_factors"]
 
@@ -73,14 +73,14 @@ def make_params(
     rows = []
     for bias, ratio in zip(biases, ratios, strict=True):
         if not low <= bias <= high:
-            raise ModelError(
+            raise UnsupportedError(
                 f"biases must fit into {accumulator_bits} bits, not {int(bias)} ({node}); "
                 "quantize the model again with larger weight scales"
             )
         try:
             multiplier, shift = numerics.quantize_multiplier(float(ratio), multiplier_bits)
         except ValueError as error:
-            raise ModelError(f"{error} ({node}); quantize the model again") from error
+            raise UnsupportedError(f"{error} ({node}); quantize the model again") from error
         rows.append((int(bias), multiplier, shift))
     return np.array(rows, dtype=np.int64)
 
@@ -98,5 +98,5 @@ def shared_factors(node: Node, ratios: Sequence[float]) -> tuple[tuple[int, ...]
     try:
         _, shift = numerics.quantize_multiplier(max(ratios), FACTOR_BITS)
     except ValueError as error:
-        raise ModelError(f"{error} ({node}); quantize the model again") from error
+        raise UnsupportedError(f"{error} ({node}); quantize the model again") from error
     return tuple(round(float(np.ldexp(ratio, shift))) for ratio in ratios), shift

@@ -10,7 +10,7 @@ from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.ops.registry import get_op, ints, whole
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
 from daedal.compiler.graph.types import TensorType
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import UnsupportedError
 
 __all__ = ["to_blocked"]
 
@@ -46,7 +46,7 @@ def to_blocked(
 
     Raises
     ------
-    ModelError
+    UnsupportedError
         For an integer operator on a tensor that is not a map (N, C, H, W).
     """
     assert not depthwise_taps or block_in == block_out, "depthwise modes need a square array"
@@ -82,9 +82,10 @@ class _Blocking:
     def _block_node(self, node: Node) -> None:
         x = self._graph.types[node.inputs[0]]
         if x.rank != 4:
-            raise ModelError(
+            raise UnsupportedError(
                 f"tensors on the accelerator must be maps (N, C, H, W), not {x} ({node}); "
-                "reshape it in the model"
+                "reshape it in the model",
+                node.output,
             )
         *data, params = node.inputs
         if node.op == "q_conv2d":
@@ -108,10 +109,11 @@ class _Blocking:
         a, b, factor, _ = node.inputs
         row, batch = (self._block_out, self._weights.block_in), self._activations.batch
         if row[0] != row[1] or batch > 1:
-            raise ModelError(
+            raise UnsupportedError(
                 "a product of two computed matrices needs an array of equal blocks without batch, "
                 f"not {batch}x{row[1]}x{row[0]} ({node}); choose another variant, or compile a "
-                "part of the model with --from and --to"
+                "part of the model with --from and --to",
+                node.output,
             )
         values = np.broadcast_to(self._graph.constant(factor), (1, *row))
         return [self._as_blocked(a), self._as_blocked(b), self._define(factor, values)]

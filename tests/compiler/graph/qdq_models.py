@@ -19,7 +19,7 @@ from daedal.compiler.graph.passes import (
     simplify_reshapes,
 )
 
-__all__ = ["QdqModel", "lower", "passes"]
+__all__ = ["QdqModel", "lower", "passes", "random_inputs"]
 
 Array = npt.NDArray[Any]
 
@@ -125,3 +125,9 @@ def lower(model: onnx.ModelProto, multiplier_bits: int = MULTIPLIER_BITS) -> Gra
     graph = load_onnx(model.SerializeToString())
     verify(graph)
     return passes(graph, multiplier_bits)
+
+
+def random_inputs(graph: Graph, rng: np.random.Generator) -> dict[str, Array]:
+    return {
+        name: rng.uniform(0, 1, graph.types[name].shape).astype(np.float32) for name in graph.inputs
+    }

@@ -76,5 +76,5 @@ def test_what_others_read_stays(rng):
 def test_on_the_machine(rng, variant):
     for swap in (False, True):
         compiled = compile_graph(network(rng, swap=swap, conv_skip=True), load_variant(variant))
-        assert "q_conv2d_add" in [layer.op for layer in compiled.layers]
+        assert "q_conv2d_add" in [layer.op for layer in compiled.launch.layers]
         check_compiled(compiled, rng)

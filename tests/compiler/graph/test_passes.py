@@ -17,7 +17,7 @@ from daedal.compiler.graph.passes import (
     to_blocked,
 )
 from daedal.isa.errors import ModelError
-from tests.compiler.graph.qdq_models import Array, QdqModel, lower, passes
+from tests.compiler.graph.qdq_models import Array, QdqModel, lower, passes, random_inputs
 
 REQUANTIZE = {"zero_point": 0, "low": -128, "high": 127}
 
@@ -379,32 +379,42 @@ def test_partition_cuts_before_the_first_and_after_the_last_integer_operator(
     maker.op("Softmax", maker.op("Flatten", y), output="p")
     graph = to_blocked(lower(maker.model("p")), block_in=4, block_out=4)
     parts = partition(graph)
-    for part in (parts.prologue, parts.accelerator, parts.epilogue):
+    assert [part.on_accelerator for part in parts] == [False, True, False]
+    before, accelerator, after = (part.graph for part in parts)
+    for part in (before, accelerator, after):
         verify(part)
-    assert ops(parts.prologue) == ["quantize", "pack"]
-    assert ops(parts.accelerator) == ["q_conv2d"]
-    assert ops(parts.epilogue) == ["unpack", "dequantize", "reshape", "softmax"]
-    assert parts.prologue.outputs == parts.accelerator.inputs == ("x_q.blocked",)
-    assert parts.accelerator.outputs == parts.epilogue.inputs == ("y_q",)
+    assert ops(before) == ["quantize", "pack"]
+    assert ops(accelerator) == ["q_conv2d"]
+    assert ops(after) == ["unpack", "dequantize", "reshape", "softmax"]
+    assert before.outputs == accelerator.inputs == ("x_q.blocked",)
+    assert accelerator.outputs == after.inputs == ("y_q",)
 
 
-def test_partition_refuses_a_float_operator_between_layers(rng: np.random.Generator) -> None:
+def test_partition_returns_to_the_accelerator_after_a_float_operator(
+    rng: np.random.Generator,
+) -> None:
     maker = conv_model(rng)
     soft = maker.op("Softmax", maker.dequantize("y", 8.0, -7), output="soft")
     w = maker.weights(np.ones((2, 4, 1, 1), dtype=np.int8), 0.25)
-    maker.quantize(maker.op("Conv", maker.requantized(soft, 0.01, 0), w), 1.0, 0, output="z")
+    side = maker.requantized(maker.op("Conv", maker.dequantize("y", 8.0, -7), w), 4.0, 0)
+    after = maker.requantized(maker.op("Conv", maker.requantized(soft, 0.01, 0), w), 1.0, 0)
+    maker.quantize(maker.op("Add", side, after), 1.0, 0, output="z")
     graph = to_blocked(
         passes(load_onnx(maker.model("z", dtype="int8").SerializeToString())),
         block_in=4,
         block_out=4,
     )
-    with pytest.raises(ModelError) as error:
-        partition(graph)
-    assert str(error.value) == (
-        "operators between integer layers must run on the accelerator, and this one does not (node "
-        "'soft/Softmax', operator softmax); quantize it (QDQ), or compile a part of the model with "
-        "--from and --to"
-    )
+    parts = partition(graph)
+    assert [part.on_accelerator for part in parts] == [False, True, False, True, False]
+    # What needs no float operator runs in the first launch, and waits for the second.
+    assert ops(parts[1].graph) == ["q_conv2d", "q_conv2d"]
+    assert ops(parts[3].graph) == ["q_conv2d", "q_add"]
+    assert len(parts[3].graph.inputs) == 2
+    inputs = random_inputs(graph, rng)
+    values: dict[str, Array] = dict(inputs)
+    for part in parts:
+        values.update(run(part.graph, {name: values[name] for name in part.graph.inputs}))
+    np.testing.assert_array_equal(values["z"], run(graph, inputs)["z"])
 
 
 def test_partition_refuses_a_graph_without_integer_operators() -> None:

@@ -11,7 +11,8 @@ from daedal.check import compare_operators, integer_graph, run_onnxruntime
 from daedal.compiler import te
 from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
-from daedal.compiler.graph import run_all
+from daedal.compiler.frontend import load_onnx
+from daedal.compiler.graph import run, run_all
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.link import link
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
@@ -22,7 +23,7 @@ from daedal.isa.errors import ModelError, ScheduleError
 from daedal.isa.numerics import requantize
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
-from tests.compiler.graph.qdq_models import QdqModel
+from tests.compiler.graph.qdq_models import QdqModel, passes
 from tests.support.accelerator import BOUNDS, memory_of, micro_variant, run_blocked, spec_of
 
 TINY = load_variant("tiny")
@@ -238,20 +239,22 @@ def test_values_are_transposed_by_a_product(size, rng):
     assert len(np.unique(found)) > 50
 
 
-def test_other_transposes_are_refused(rng):
+def test_other_transposes_run_on_the_host(rng):
     model = QdqModel()
     x = model.requantized(model.input("x", (1, 8, 4, 5)), 0.02, 3)
     for perm in ([0, 1, 3, 2], [0, 1, 2, 3]):
         w = model.weights(rng.integers(-127, 128, (8, 8, 1, 1), dtype=np.int8), 0.01)
         y = model.op("Conv", x, w, kernel_shape=[1, 1])
         x = model.op("Transpose", model.requantized(y, 0.1, 0), perm=perm)
-    with pytest.raises(
-        ModelError,
-        match=r"operators between integer layers must run on the accelerator, and this one does "
-        r"not \(.*, operator transpose: LOAD and STORE move whole rows and cannot transpose\); "
-        r"quantize it \(QDQ\), or compile a part of the model with --from and --to",
-    ):
-        daedal.compile(model.model(x).SerializeToString(), "vta")
+    artifact = daedal.compile(model.model(x).SerializeToString(), "vta")
+    (why, *_) = {item.why for item in artifact.placements if item.op == "Transpose"}
+    assert why == "LOAD and STORE move whole rows and cannot transpose"
+    assert len(artifact.launches) == 2
+    data = {"x": rng.normal(size=(1, 8, 4, 5)).astype(np.float32)}
+    (found,) = daedal.simulate(artifact, data).outputs.values()
+    graph = load_onnx(model.model(x).SerializeToString())
+    (expected,) = run(passes(graph), data).values()
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("zero_points", [(0, 0), (-128, 5)])

@@ -27,11 +27,11 @@ def test_layers_and_tail_are_the_launch(seed: int) -> None:
 def test_a_device_without_time() -> None:
     artifact = random_launch(np.random.default_rng(1)).artifact
     with pytest.raises(UserError, match="needs a device that counts cycles, not 'functional'"):
-        network_profile(artifact, Profile("functional"), memory="ddr")
+        network_profile(artifact, [Profile("functional")], memory="ddr")
 
 
 def test_a_machine_without_counters() -> None:
     launch = random_launch(np.random.default_rng(2))
     bare = dataclasses.replace(launch.plain, marks=())
     with pytest.raises(UserError, match=r"not variant 'tiny'; compile for .* units\.counters"):
-        network_profile(launch.artifact, bare, memory="ddr")
+        network_profile(launch.artifact, [bare], memory="ddr")

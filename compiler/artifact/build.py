@@ -1,0 +1,162 @@
+"""`build_artifact`: the compiled parts of a graph, and the model they come from, as an artifact."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx
+
+from daedal.compiler.artifact.bindings import bind, way_in, way_out
+from daedal.compiler.artifact.host_parts import HostParts, HostTask
+from daedal.compiler.artifact.placements import place_nodes
+from daedal.compiler.frontend.cut import ModelCutter, is_static
+from daedal.compiler.frontend.tensor_types import tensor_types
+from daedal.compiler.graph.graph import Graph
+from daedal.compiler.pipeline import CompiledGraph, CompiledLaunch
+from daedal.isa.artifact import Artifact, HostNode, HostPart, Launch, Value
+
+__all__ = ["build_artifact"]
+
+_HOST_LAYOUT = {
+    "pack": "permute and pad",
+    "pack_stream": "permute and pad",
+    "unpack": "permute and crop",
+}
+"""Steps of the host that the ONNX model does not know, as `daedal compile` lists them."""
+
+
+def build_artifact(
+    model: onnx.ModelProto,
+    compiled: CompiledGraph,
+    from_tensors: Sequence[str] = (),
+    to_tensors: Sequence[str] = (),
+) -> Artifact:
+    """The artifact of `model`, or of its part between tensors.
+
+    Raises ModelError for a host part that cannot be cut out of the model.
+    """
+    return _Build(model, compiled, from_tensors, to_tensors).artifact()
+
+
+class _Build:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        compiled: CompiledGraph,
+        from_tensors: Sequence[str],
+        to_tensors: Sequence[str],
+    ) -> None:
+        self._graph = compiled.graph
+        self._compiled = compiled
+        self._types = _static_types(model, compiled.imported)
+        self._cutter = ModelCutter(model, self._types)
+        self._starts = list(from_tensors) or self._cutter.inputs
+        self._ends = list(to_tensors) or self._cutter.outputs
+        self._launches = [self._launch(part) for part in compiled.launches]
+        self._host = HostParts(self._cutter, self._tasks())
+
+    def artifact(self) -> Artifact:
+        launches = iter(self._launches)
+        parts: list[HostPart | Launch] = []
+        index = 0
+        for part in self._compiled.parts:
+            if isinstance(part, CompiledLaunch):
+                parts.append(next(launches))
+                continue
+            parts.append(HostPart(self._host.model(index), _host_nodes(part)))
+            index += 1
+        if index < len(self._host.numbers):
+            parts.append(HostPart(self._host.model(index)))
+        return Artifact(
+            parts=tuple(parts),
+            inputs=tuple(self._value(name) for name in self._starts),
+            outputs=tuple(self._value(name) for name in self._ends),
+            placements=place_nodes(
+                self._cutter,
+                self._compiled.imported,
+                self._graph,
+                self._on_accelerator(),
+                set().union(*self._host.numbers),
+                self._compiled.reasons,
+            ),
+        )
+
+    def _launch(self, part: CompiledLaunch) -> Launch:
+        graph = part.graph
+        inputs, outputs = (
+            tuple(
+                bind(self._types, graph, way(self._types, self._graph, name), name)
+                for name in names
+            )
+            for way, names in ((way_in, graph.inputs), (way_out, graph.outputs))
+        )
+        layers = tuple(
+            replace(layer, output=way_out(self._types, self._graph, layer.output).name)
+            for layer in part.layers
+        )
+        return Launch(part.program, inputs, outputs, layers)
+
+    def _tasks(self) -> list[HostTask]:
+        """One for each of the host's parts, and a last one for what is outside the graph."""
+        known = set(self._starts)
+        tasks: list[HostTask] = []
+        launches = iter(self._launches)
+        for position, part in enumerate(self._compiled.parts):
+            if isinstance(part, CompiledLaunch):
+                known |= {binding.name for binding in next(launches).outputs}
+                continue
+            last = not any(
+                isinstance(item, CompiledLaunch) for item in self._compiled.parts[position:]
+            )
+            tasks.append(HostTask(frozenset(known), self._wanted(part, last)))
+        if isinstance(self._compiled.parts[-1], CompiledLaunch):
+            tasks.append(HostTask(frozenset(known), tuple(self._ends)))
+        return tasks
+
+    def _wanted(self, part: Graph, last: bool) -> tuple[str, ...]:
+        """What the accelerator reads of a part's results, and after it all outputs."""
+        if last:
+            return tuple(self._ends)
+        made = set(part.outputs)
+        ways = [
+            way_in(self._types, self._graph, name).name
+            for launch in self._compiled.launches
+            for name in launch.graph.inputs
+            if name in made
+        ]
+        return tuple(dict.fromkeys(ways))
+
+    def _on_accelerator(self) -> set[int]:
+        """Numbers of the model's nodes that programs compute."""
+        found: set[int] = set()
+        left: set[str] = set(self._starts)
+        for launch in self._launches:
+            names = self._cutter.producers
+            starts = left | {binding.name for binding in launch.inputs}
+            ends = [binding.name for binding in launch.outputs if binding.name in names]
+            found |= self._cutter.needed(starts, ends)
+            left |= set(ends)
+        return found
+
+    def _value(self, name: str) -> Value:
+        value = self._types.get(name)
+        dims = value.type.tensor_type.shape.dim if value is not None else ()
+        return Value(name, tuple(int(dim.dim_value) for dim in dims))
+
+
+def _static_types(model: onnx.ModelProto, imported: Graph) -> dict[str, onnx.ValueInfoProto]:
+    """Types of the model's tensors; shapes that ONNX's inference does not find are the graph's."""
+    types = tensor_types(model)
+    for name, kind in imported.types.items():
+        found = types.get(name)
+        if found is None or not is_static(found.type.tensor_type):
+            dtype = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind.dtype))
+            types[name] = onnx.helper.make_tensor_value_info(name, dtype, kind.shape)
+    return types
+
+
+def _host_nodes(part: Graph) -> tuple[HostNode, ...]:
+    return tuple(
+        HostNode(_HOST_LAYOUT.get(node.op, node.op), node.name or node.output)
+        for node in part.nodes
+    )

@@ -1,0 +1,149 @@
+"""The report: where each node of a model runs, and why it does not run on the accelerator."""
+
+import math
+from collections.abc import Collection, Mapping
+
+import onnx
+
+from daedal.compiler.frontend.cut import ModelCutter
+from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.ops.foreign import names_read
+from daedal.compiler.graph.passes.integer_rules import RULES
+from daedal.isa.artifact import Placement
+
+__all__ = ["place_nodes"]
+
+_QUANTIZATION = ("DequantizeLinear", "QuantizeLinear")
+_BY_WEIGHTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+_BORDER = "host and accelerator meet here"
+_DYNAMIC = "its shape or type is known only when it runs"
+_FOREIGN = "the accelerator has no such operator"
+_UNQUANTIZED = "it does not stand between DequantizeLinear and QuantizeLinear"
+_SHAPES = "both operands must be quantized, and one must have the shape of the result"
+_MOVES = "only channels, rows and columns move, of tensors of up to four dimensions"
+_REASONS = {
+    "add": _SHAPES,
+    "concat": _MOVES,
+    "mul": _SHAPES,
+    "pad": _MOVES,
+    "q_lookup": "the ALU of no variant has a table",
+    "resize": _MOVES,
+    "slice": _MOVES,
+    "sub": _SHAPES,
+    "transpose": "LOAD and STORE move whole rows and cannot transpose",
+}
+"""Why an operator of the graph cannot run on the accelerator, where nothing more is known."""
+
+
+def place_nodes(
+    cutter: ModelCutter,
+    imported: Graph,
+    graph: Graph,
+    on_accelerator: Collection[int],
+    on_host: Collection[int],
+    reasons: Mapping[str, str],
+) -> tuple[Placement, ...]:
+    """One placement for each node of the model.
+
+    Parameters
+    ----------
+    imported, graph : before and after all passes; `onnx` nodes say why they are foreign.
+    on_accelerator, on_host : numbers of the model's nodes. One that is both runs on the host, too.
+    reasons : by quantized tensor, why what it quantizes was left to the host.
+    """
+    by_tensor = _reasons_by_tensor(cutter, reasons)
+    return tuple(
+        _place(cutter, imported, graph, number, on_accelerator, on_host, by_tensor)
+        for number in range(len(cutter.nodes))
+    )
+
+
+def _place(
+    cutter: ModelCutter,
+    imported: Graph,
+    graph: Graph,
+    number: int,
+    on_accelerator: Collection[int],
+    on_host: Collection[int],
+    reasons: Mapping[str, str],
+) -> Placement:
+    node = cutter.nodes[number]
+    output = next((name for name in node.output if name), "")
+    where, why = "folded", ""
+    if number in on_host:
+        where, why = "host", _why(cutter, imported, graph, node, output, reasons)
+    elif number in on_accelerator:
+        where = "folded" if node.op_type in _QUANTIZATION else "accelerator"
+    return Placement(
+        node=node.name or output,
+        op=node.op_type,
+        output=output,
+        where=where,
+        why=why,
+        macs=_macs(cutter, node, output),
+    )
+
+
+def _why(
+    cutter: ModelCutter,
+    imported: Graph,
+    graph: Graph,
+    node: onnx.NodeProto,
+    output: str,
+    reasons: Mapping[str, str],
+) -> str:
+    if node.op_type in _QUANTIZATION:
+        return _BORDER
+    if output in cutter.constants:
+        return "it is constant"
+    if output in reasons:
+        return reasons[output]
+    if output not in imported.types:
+        return _DYNAMIC
+    made = graph.producers.get(output)
+    if made is not None and (made.note or made.op in _REASONS):
+        return made.note or _REASONS[made.op]
+    return _FOREIGN if made is not None and made.op not in RULES else _UNQUANTIZED
+
+
+def _reasons_by_tensor(cutter: ModelCutter, reasons: Mapping[str, str]) -> dict[str, str]:
+    """Reasons by every float tensor between the quantized ones."""
+    found: dict[str, str] = {}
+    for quantized, reason in reasons.items():
+        stack = [quantized]
+        while stack:
+            number = cutter.producers.get(stack.pop())
+            if number is None:
+                continue
+            node = cutter.nodes[number]
+            fresh = [name for name in names_read(node) if name not in found]
+            if node.op_type != "DequantizeLinear":
+                found.update(dict.fromkeys(fresh, reason))
+                stack.extend(fresh)
+    return found
+
+
+def _macs(cutter: ModelCutter, node: onnx.NodeProto, output: str) -> int:
+    """Multiply-accumulates of a node, as its ONNX operator defines them; 0 for most operators."""
+    if node.op_type not in _BY_WEIGHTS or node.domain:
+        return 0
+    shapes = [_shape(cutter, name) for name in (*node.input[:2], output)]
+    if any(shape is None or not shape for shape in shapes):
+        return 0
+    x, w, y = (shape or () for shape in shapes)
+    if node.op_type == "Conv":
+        return math.prod(y) * math.prod(w[1:])
+    if node.op_type == "ConvTranspose":
+        return math.prod(x) * math.prod(w[1:])
+    transposed = any(item.name == "transA" and item.i for item in node.attribute)
+    return math.prod(y) * (x[0] if transposed else x[-1])
+
+
+def _shape(cutter: ModelCutter, name: str) -> tuple[int, ...] | None:
+    if name in cutter.initializers:
+        return tuple(cutter.initializers[name].dims)
+    value = cutter.types.get(name)
+    if value is None:
+        return None
+    return tuple(int(dim.dim_value) for dim in value.type.tensor_type.shape.dim)

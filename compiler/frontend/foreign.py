@@ -1,0 +1,168 @@
+"""Nodes that no importer takes: computed now where all they read is constant, else left to the
+host.
+
+Input: ONNX nodes. Output: constants, and `onnx` nodes of the graph, one for each output. What has
+no static shape or a type that the graph does not know stays outside the graph, and so does all that
+reads it: the host computes it after everything else.
+"""
+
+import math
+
+import numpy as np
+import onnx
+
+from daedal.compiler.frontend.context import ImportContext
+from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.frontend.tensor_types import tensor_types
+from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
+from daedal.compiler.graph.types import TensorType
+from daedal.isa.errors import ModelError
+
+__all__ = ["ForeignNodes"]
+
+MAX_FOLDED_ELEMENTS = 1 << 24
+"""Bound on a constant that is computed here: an untrusted model may ask for any."""
+
+_RANDOM = ("Bernoulli", "Multinomial")
+"""Operators that give something else each time, beside those that begin with Random."""
+
+_STANDARD = ("", "ai.onnx")
+
+
+class ForeignNodes:
+    """The nodes of one model that its importers do not take.
+
+    Parameters
+    ----------
+    context : of the import.
+    model : the whole model, whose types ONNX's shape inference finds when they are first needed.
+    """
+
+    def __init__(self, context: ImportContext, model: onnx.ModelProto) -> None:
+        self._context = context
+        self._model = model
+        self._types: dict[str, onnx.ValueInfoProto] | None = None
+        self._outside: set[str] = set()
+        self._frontier: dict[str, None] = {}
+
+    @property
+    def frontier(self) -> list[str]:
+        """Computed tensors of the graph that are read outside it."""
+        return [name for name in self._frontier if self._context.builder.is_computed(name)]
+
+    def is_outside(self, name: str) -> bool:
+        """Whether a tensor is not in the graph."""
+        return name in self._outside
+
+    def leave_outside(self, name: str) -> None:
+        """Let a tensor be none of the graph's."""
+        self._outside.add(name)
+
+    def reads_outside(self, node: onnx.NodeProto) -> bool:
+        """Whether a node reads what is not in the graph; its results then are not either."""
+        names = names_read(node)
+        if not any(name in self._outside for name in names):
+            return False
+        for name in names:
+            resolved = self._context.resolve(name)
+            if self._context.builder.is_defined(resolved):
+                self._frontier[resolved] = None
+        self._outside.update(node.output)
+        return True
+
+    def fold(self, node: onnx.NodeProto) -> bool:
+        """Compute a node that reads constants only; whether that could be done."""
+        if node.domain not in _STANDARD or node.op_type in _RANDOM or "Random" in node.op_type:
+            return False
+        if node.op_type == "Shape" and self._fold_shape(node):
+            return True
+        names = names_read(node)
+        values = [self._context.constant_value(name) for name in names]
+        feeds = {
+            name: value for name, value in zip(names, values, strict=True) if value is not None
+        }
+        if len(feeds) < len(names) or not all(self._is_small(name) for name in node.output if name):
+            return False
+        try:
+            results = evaluate_onnx(node, self._context.opset, feeds)
+        except Exception:  # the evaluator raises many kinds; whoever imports the node tells why
+            return False
+        for name, value in zip(filter(None, node.output), results, strict=True):
+            self._context.define_constant(name, value)
+        return True
+
+    def add(self, node: onnx.NodeProto, reason: str) -> None:
+        """Leave a node to the host.
+
+        Raises
+        ------
+        ModelError
+            For a node that the host cannot run either, or that reads what no node computes.
+        """
+        if node.domain not in _STANDARD:
+            raise ModelError(
+                f"operators must be ONNX's own, not {node.domain}.{node.op_type} (node "
+                f"{node.name!r}): neither accelerator nor host can run it; replace it in the model"
+            )
+        builder = self._context.builder
+        wrapped = OnnxNode(node, self._context.opset)
+        operands = [self._context.defined(name, wrapped) for name in names_read(node)]
+        for number, name in enumerate(filter(None, node.output)):
+            kind = self._type(name)
+            if kind is None:
+                self._outside.add(name)
+                for operand in operands:
+                    self._frontier[operand] = None
+                continue
+            attrs = {
+                "dtype": kind.dtype,
+                "op_type": node.op_type,
+                "opset": self._context.opset,
+                "output": number,
+                "proto": node.SerializeToString(deterministic=True),
+                "shape": kind.shape,
+            }
+            builder.add("onnx", operands, attrs, output=name, name=node.name, note=reason)
+
+    def _fold_shape(self, node: onnx.NodeProto) -> bool:
+        kind = self._type(node.input[0])
+        bounds = {item.name: int(item.i) for item in node.attribute}
+        if kind is None:
+            return False
+        shape = np.array(kind.shape, dtype=np.int64)
+        self._context.define_constant(
+            node.output[0], shape[bounds.get("start", 0) : bounds.get("end", len(shape))]
+        )
+        return True
+
+    def _is_small(self, name: str) -> bool:
+        """Whether a tensor is known not to be huge."""
+        tensor = self._inferred(name)
+        if tensor is None or not tensor.HasField("shape"):
+            return False
+        dims = tensor.shape.dim
+        if not all(dim.HasField("dim_value") for dim in dims):
+            return False
+        return math.prod(int(dim.dim_value) for dim in dims) <= MAX_FOLDED_ELEMENTS
+
+    def _type(self, name: str) -> TensorType | None:
+        """Type of a tensor in the graph's words, or None where there is none."""
+        resolved = self._context.resolve(name)
+        if self._context.builder.is_defined(resolved):
+            return self._context.builder.types[resolved]
+        tensor = self._inferred(name)
+        if tensor is None or not tensor.HasField("shape"):
+            return None
+        if not all(dim.HasField("dim_value") for dim in tensor.shape.dim):
+            return None
+        try:
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+            return TensorType(tuple(int(dim.dim_value) for dim in tensor.shape.dim), dtype)
+        except (KeyError, ModelError):
+            return None
+
+    def _inferred(self, name: str) -> onnx.TypeProto.Tensor | None:
+        if self._types is None:
+            self._types = tensor_types(self._model)
+        found = self._types.get(name)
+        return None if found is None else found.type.tensor_type

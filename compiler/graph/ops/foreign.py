@@ -1,0 +1,78 @@
+"""Operators of ONNX that the graph language has no word for: they run on the host, as they are."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, register, text, whole
+from daedal.compiler.graph.types import TensorType
+
+__all__ = ["FOREIGN", "evaluate_onnx", "names_read"]
+
+
+def names_read(node: onnx.NodeProto) -> list[str]:
+    """Tensors that a node reads, once each: its operands, and what its subgraphs take from around
+    them."""
+    names = [name for name in node.input if name]
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            names += _captured(graph)
+    return list(dict.fromkeys(names))
+
+
+def _captured(graph: onnx.GraphProto) -> list[str]:
+    """Tensors that a subgraph reads and does not define."""
+    own = {item.name for item in (*graph.input, *graph.initializer)}
+    own.update(name for node in graph.node for name in node.output)
+    read = [name for node in graph.node for name in names_read(node)]
+    read += [item.name for item in graph.output]
+    return [name for name in read if name not in own]
+
+
+def evaluate_onnx(node: onnx.NodeProto, opset: int, feeds: dict[str, Array]) -> list[Array]:
+    """All outputs of one node of ONNX's standard domain, by ONNX's reference evaluator."""
+    inputs = [_value_info(name, array) for name, array in feeds.items()]
+    outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    graph = onnx.helper.make_graph([node], "node", inputs, outputs)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    return [np.asarray(item) for item in ReferenceEvaluator(model).run(None, feeds)]
+
+
+def _value_info(name: str, array: Array) -> onnx.ValueInfoProto:
+    kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    return onnx.helper.make_tensor_value_info(name, kind, array.shape)
+
+
+def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    return TensorType(ints(attrs, "shape"), text(attrs, "dtype"))
+
+
+def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    proto = attrs["proto"]
+    assert isinstance(proto, bytes)
+    node = onnx.NodeProto.FromString(proto)
+    feeds = dict(zip(names_read(node), arrays, strict=True))
+    return evaluate_onnx(node, whole(attrs, "opset"), feeds)[whole(attrs, "output")]
+
+
+FOREIGN = register(
+    OpDef(
+        "onnx",
+        ("x",),
+        {
+            "dtype": "str",
+            "op_type": "str",
+            "opset": "int",
+            "output": "int",
+            "proto": "bytes",
+            "shape": "ints",
+        },
+        _infer,
+        _evaluate,
+        num_optional=1,
+        variadic=True,
+        doc="an ONNX node as it is: its output number `output`, `shape` of `dtype`",
+    )
+)

@@ -1,0 +1,159 @@
+"""Host and accelerator in turn: networks that operators of the host interrupt."""
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from onnx import helper
+
+import daedal
+from daedal.check import run_onnxruntime
+from daedal.compiler.frontend import load_onnx
+from daedal.compiler.graph import run
+from daedal.compiler.pipeline import graph_passes
+from daedal.isa.artifact import Artifact, HostPart, Launch
+from daedal.isa.errors import ModelError
+from daedal.isa.variant import load_variant
+from tests.compiler.graph.qdq_models import QdqModel
+
+Array = npt.NDArray[np.float32]
+SHAPE = (1, 5, 6, 6)
+
+
+def weights(maker: QdqModel, rng: np.random.Generator, *shape: int) -> str:
+    return maker.weights(rng.integers(-127, 128, shape).astype(np.int8), 0.01)
+
+
+def conv(maker: QdqModel, rng: np.random.Generator, x: str, inner: int = 5) -> str:
+    w = weights(maker, rng, 5, inner, 3, 3)
+    return maker.requantized(maker.op("Conv", x, w, pads=[1, 1, 1, 1]), 0.08, 3)
+
+
+def check(model: onnx.ModelProto, rng: np.random.Generator, num_launches: int) -> Artifact:
+    """The parts in turn give the bytes of the integer graph."""
+    artifact = daedal.compile(model.SerializeToString(), "tiny")
+    assert len(artifact.launches) == num_launches
+    assert Artifact.from_bytes(artifact.to_bytes()) == artifact
+    graph = load_onnx(model.SerializeToString())
+    for name, run_pass in graph_passes(load_variant("tiny"), (), ()):
+        if name == "to_blocked":
+            break
+        graph = run_pass(graph)
+    inputs = {"x": rng.normal(size=SHAPE).astype(np.float32)}
+    found = daedal.simulate(artifact, inputs).outputs
+    for name, expected in run(graph, inputs).items():
+        if name in found:
+            np.testing.assert_array_equal(found[name], expected, name)
+    reference = run_onnxruntime(model, inputs)
+    for (name, value), expected in zip(found.items(), reference, strict=True):
+        assert value.shape == expected.shape, name
+        assert value.dtype == expected.dtype, name
+    return artifact
+
+
+def test_operators_of_the_host_between_layers(rng: np.random.Generator) -> None:
+    """One that the compiler knows, one that it does not, and one of several results."""
+    maker = QdqModel()
+    x = conv(maker, rng, maker.requantized(maker.input("x", SHAPE), 0.05, 3))
+    soft = maker.requantized(maker.op("Softmax", x, axis=1), 0.004, -128)
+    y = conv(maker, rng, soft)
+    norm = maker.requantized(maker.op("LRN", y, size=3, alpha=0.1, beta=0.75, bias=1.0), 0.08, 0)
+    z = conv(maker, rng, norm)
+    artifact = check(maker.model(z), rng, 3)
+    assert [type(part) for part in artifact.parts] == [HostPart, Launch] * 3 + [HostPart]
+    placed = {item.op: item for item in artifact.placements}
+    assert placed["LRN"].why == "the compiler has no such operator"
+    assert placed["Softmax"].why == "the accelerator has no such operator"
+    assert placed["Conv"].where == "accelerator"
+    assert sum(item.macs for item in artifact.placements) == 3 * 36 * 25 * 9
+
+
+def test_a_tensor_that_several_parts_read(rng: np.random.Generator) -> None:
+    """Results of host and accelerator skip a part, and float tensors go from host to host."""
+    maker = QdqModel()
+    x = maker.input("x", SHAPE)
+    scaled = maker.op("Exp", maker.op("Neg", maker.op("Relu", x)))
+    first = conv(maker, rng, maker.requantized(scaled, 0.01, -128))
+    side = conv(maker, rng, first)
+    soft = maker.op("Erf", maker.op("Add", first, scaled))
+    last = conv(maker, rng, maker.requantized(soft, 0.01, -3))
+    total = maker.requantized(maker.op("Add", side, last), 0.1, 4)
+    maker.op("Add", maker.op("Exp", total), scaled, output="sum")
+    artifact = check(maker.model("sum"), rng, 2)
+    # Nothing is computed twice: each of the model's float nodes is in one part.
+    parts = [part for part in artifact.parts if isinstance(part, HostPart) and part.model]
+    nodes = [n.op_type for p in parts for n in onnx.ModelProto.FromString(p.model).graph.node]
+    assert nodes.count("Exp") == 2 and nodes.count("Neg") == 1 and nodes.count("Erf") == 1
+
+
+def test_shapes_that_only_a_run_tells(rng: np.random.Generator) -> None:
+    """What has no static shape is the host's, after everything else."""
+    maker = QdqModel()
+    y = conv(maker, rng, maker.requantized(maker.input("x", SHAPE), 0.05, 3))
+    positive = maker.op("Greater", y, maker.constant(np.float32(0.5)))
+    maker.op("Transpose", maker.op("NonZero", positive), output="places")
+    model = maker.model("places")
+    out = helper.make_tensor_value_info("places", onnx.TensorProto.INT64, ["number", 4])
+    model.graph.output[0].CopyFrom(out)
+    artifact = daedal.compile(model.SerializeToString(), "tiny")
+    inputs = {"x": rng.normal(size=SHAPE).astype(np.float32)}
+    (found,) = daedal.simulate(artifact, inputs).outputs.values()
+    (expected,) = run_onnxruntime(model, inputs)
+    assert found.ndim == 2 and found.shape[1] == 4 and len(found) > 10
+    assert abs(len(found) - len(expected)) <= 3
+
+
+def test_shape_arithmetic_is_folded(rng: np.random.Generator) -> None:
+    """As exporters write a flatten: the shape is computed from the shape of a tensor."""
+    maker = QdqModel()
+    y = conv(maker, rng, maker.requantized(maker.input("x", SHAPE), 0.05, 3))
+    batch = maker.op("Gather", maker.op("Shape", y), maker.constant(np.int64(0)), axis=0)
+    batch = maker.op("Unsqueeze", batch, maker.constant(np.array([0])))
+    shape = maker.op("Concat", batch, maker.constant(np.array([-1])), axis=0)
+    flat = maker.op("Reshape", y, shape)
+    w = weights(maker, rng, 7, 180)
+    out = maker.requantized(maker.op("Gemm", flat, w, transB=1), 0.2, 0)
+    artifact = check(maker.model(out), rng, 1)
+    assert [layer.op for layer in artifact.layers] == ["q_conv2d", "q_conv2d"]
+
+
+def test_a_layer_that_does_not_fit_is_left_to_the_host(rng: np.random.Generator) -> None:
+    """The second convolution's window is larger than the scratchpad; the third one's is not."""
+    maker = QdqModel()
+    x = conv(maker, rng, maker.requantized(maker.input("x", SHAPE), 0.05, 3))
+    w = weights(maker, rng, 5, 5, 6, 6)
+    y = maker.requantized(maker.op("Conv", x, w, pads=[3, 3, 2, 2]), 0.08, 3)
+    small = load_variant("tiny").replace("small", inp_bytes=128)
+    model = maker.model(conv(maker, rng, y))
+    artifact = daedal.compile(model.SerializeToString(), small)
+    places = [item for item in artifact.placements if item.op == "Conv"]
+    assert [item.where for item in places] == ["accelerator", "host", "accelerator"]
+    assert "must fit scratchpad 'inp'" in places[1].why
+    inputs = {"x": rng.normal(size=SHAPE).astype(np.float32)}
+    (found,) = daedal.simulate(artifact, inputs).outputs.values()
+    (expected,) = run_onnxruntime(model, inputs)
+    assert np.abs(found - expected).max() <= 5 * 0.08
+
+
+def test_branches_of_a_subgraph_read_what_is_around_them(rng: np.random.Generator) -> None:
+    maker = QdqModel()
+    y = conv(maker, rng, maker.requantized(maker.input("x", SHAPE), 0.05, 3))
+    flag = maker.op("Greater", maker.op("ReduceMax", y, keepdims=0), maker.constant(np.float32(0)))
+    out = helper.make_tensor_value_info("branch", onnx.TensorProto.FLOAT, None)
+    then, other = (
+        helper.make_graph([helper.make_node(op, [y], ["branch"])], op, [], [out])
+        for op in ("Neg", "Abs")
+    )
+    z = maker.op("If", flag, then_branch=then, else_branch=other)
+    check(maker.model(conv(maker, rng, maker.requantized(z, 0.08, 3))), rng, 2)
+
+
+def test_what_nobody_can_run_is_refused(rng: np.random.Generator) -> None:
+    maker = QdqModel()
+    y = conv(maker, rng, maker.requantized(maker.input("x", SHAPE), 0.05, 3))
+    model = maker.model(conv(maker, rng, maker.requantized(maker.op("Relu", y), 0.05, 3)))
+    (relu,) = (node for node in model.graph.node if node.op_type == "Relu")
+    relu.domain = "com.example"
+    model.opset_import.append(helper.make_opsetid("com.example", 1))
+    with pytest.raises(ModelError, match="neither accelerator nor host can run it"):
+        daedal.compile(model.SerializeToString(), "tiny")
