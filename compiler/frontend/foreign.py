@@ -48,7 +48,9 @@ class ForeignNodes:
     @property
     def frontier(self) -> list[str]:
         """Computed tensors of the graph that are read outside it."""
-        return [name for name in self._frontier if self._context.builder.is_computed(name)]
+        inputs = {item.name for item in self._model.graph.input}
+        builder = self._context.builder
+        return [name for name in self._frontier if builder.is_computed(name) and name not in inputs]
 
     def is_outside(self, name: str) -> bool:
         """Whether a tensor is not in the graph."""
