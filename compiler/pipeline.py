@@ -10,10 +10,12 @@ from pathlib import Path
 
 from daedal.compiler.codegen.printer import segment_text
 from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.graph.aliases import aliases_of
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
+from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes import (
     align_channels,
     align_matmul,
@@ -24,6 +26,7 @@ from daedal.compiler.graph.passes import (
     fold_constants,
     fuse_residual_add,
     lower_qdq,
+    moves_to_views,
     partition,
     rewrite_first_layer,
     simplify_reshapes,
@@ -34,7 +37,7 @@ from daedal.compiler.graph.passes import (
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.layer_code import LayerCode
-from daedal.compiler.link import LinkedProgram, LinkReport, link
+from daedal.compiler.link import Alias, LinkedProgram, LinkReport, link
 from daedal.compiler.link.constants import map_bytes, parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
@@ -128,11 +131,13 @@ def compile_graph(
         graph = run_pass(graph)
         dump(name, graph)
     parts = partition(graph)
-    accelerator = parts.accelerator
+    accelerator = moves_to_views(parts.accelerator)
+    dump("moves_to_views", accelerator)
+    nodes = [node for node in accelerator.nodes if not get_op(node.op).is_view]
     code = LayerCode(accelerator, variant)
     segments = []
-    for number, node in enumerate(accelerator.nodes):
-        say(f"layer {number + 1} of {len(accelerator.nodes)}: {node.op} {node.output!r}")
+    for number, node in enumerate(nodes):
+        say(f"layer {number + 1} of {len(nodes)}: {node.op} {node.output!r}")
         lowered, segment = code.of(node)
         segments.append(segment)
         for item in lowered:
@@ -149,7 +154,7 @@ def compile_graph(
             output=node.output,
             bytes_once=bytes_once(accelerator, node, variant),
         )
-        for tag, node in enumerate(accelerator.nodes)
+        for tag, node in enumerate(nodes)
     ]
     return CompiledGraph(
         linked.program,
@@ -173,6 +178,10 @@ def _link(graph: Graph, segments: Sequence[Segment], variant: Variant) -> Linked
         },
         inputs=[_spec(graph, name, variant) for name in graph.inputs],
         outputs=[_spec(graph, name, variant) for name in graph.outputs],
+        aliases={
+            name: Alias(group, begin * variant.array.input_bits // 8)
+            for name, (group, begin) in aliases_of(graph).items()
+        },
     )
 
 

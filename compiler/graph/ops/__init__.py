@@ -16,6 +16,7 @@ from daedal.compiler.graph.ops import (
     pooling,
     quantization,
     shape,
+    views,
 )
 from daedal.compiler.graph.ops.registry import OpDef, get_op, list_ops
 
@@ -38,4 +39,5 @@ __all__ = [
     "pooling",
     "quantization",
     "shape",
+    "views",
 ]
