@@ -11,10 +11,12 @@ from pathlib import Path
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.dump import Dump
 from daedal.compiler.fallback import Fallback, UnfitLayers
+from daedal.compiler.graph.aliases import aliases_of
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
+from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes import (
     align_channels,
     align_matmul,
@@ -25,6 +27,7 @@ from daedal.compiler.graph.passes import (
     fold_constants,
     fuse_residual_add,
     lower_qdq,
+    moves_to_views,
     partition,
     rewrite_first_layer,
     simplify_reshapes,
@@ -36,7 +39,7 @@ from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.layer_code import LayerCode
-from daedal.compiler.link import LinkedProgram, LinkReport, link
+from daedal.compiler.link import Alias, LinkedProgram, LinkReport, link
 from daedal.compiler.link.constants import map_bytes, parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
@@ -208,11 +211,14 @@ def _compile_launch(
     graph: Graph, variant: Variant, dump: Dump, say: Callable[[str], None]
 ) -> CompiledLaunch:
     """Code for every layer, and the program of all of them. Raises UnfitLayers."""
+    graph = moves_to_views(graph)
+    dump("moves_to_views", graph)
+    nodes = [node for node in graph.nodes if not get_op(node.op).is_view]
     code = LayerCode(graph, variant)
     segments = []
     failed: dict[str, UserError] = {}
-    for number, node in enumerate(graph.nodes):
-        say(f"layer {number + 1} of {len(graph.nodes)}: {node.op} {node.output!r}")
+    for number, node in enumerate(nodes):
+        say(f"layer {number + 1} of {len(nodes)}: {node.op} {node.output!r}")
         try:
             lowered, segment = code.of(node)
         except ScheduleError as error:
@@ -235,7 +241,7 @@ def _compile_launch(
             output=node.output,
             bytes_once=bytes_once(graph, node, variant),
         )
-        for tag, node in enumerate(graph.nodes)
+        for tag, node in enumerate(nodes)
     ]
     return CompiledLaunch(graph, linked.program, tuple(layers), linked.report)
 
@@ -252,6 +258,10 @@ def _link(graph: Graph, segments: Sequence[Segment], variant: Variant) -> Linked
         },
         inputs=[_spec(graph, name, variant) for name in graph.inputs],
         outputs=[_spec(graph, name, variant) for name in graph.outputs],
+        aliases={
+            name: Alias(group, begin * variant.array.input_bits // 8)
+            for name, (group, begin) in aliases_of(graph).items()
+        },
     )
 
 

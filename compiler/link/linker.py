@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daedal.compiler.codegen.segment import Segment
-from daedal.compiler.link.memory_plan import MemoryPlan, Place, plan_memory
+from daedal.compiler.link.memory_plan import WORKSPACE, Alias, MemoryPlan, Place, plan_memory
 from daedal.compiler.link.place import Placement, table_name
 from daedal.compiler.link.placed import PlacedInstruction
 from daedal.compiler.link.resolve import resolve
@@ -30,6 +30,8 @@ class LinkReport:
 
     `num_hazards` is what one token per conflicting pair of instructions would take; `num_tokens` is
     what is left. `high_water_rows` counts rows that are live at once, per scratchpad.
+    `workspace_bytes` is the memory for what neither enters nor leaves, and `workspace_bound_bytes`
+    the most of it that is needed at once: no plan takes less.
     """
 
     num_instructions: int
@@ -39,6 +41,12 @@ class LinkReport:
     uop_table_bytes: int
     high_water_rows: Mapping[Memory, int]
     region_bytes: tuple[int, int, int, int]
+    workspace_bound_bytes: int
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Size of the region where layers leave what later ones read."""
+        return self.region_bytes[WORKSPACE]
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,7 @@ def link(
     constants: Mapping[str, bytes],
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
+    aliases: Mapping[str, Alias] | None = None,
     renaming: bool = True,
 ) -> LinkedProgram:
     """Join `segments` into one program.
@@ -65,6 +74,7 @@ def link(
     ----------
     constants : bytes of every tensor that segments read and none of them writes, inputs apart.
     inputs, outputs : tensors at the edges; their `base` and `offset_bytes` are chosen here.
+    aliases : tensors that share bytes, and how.
     renaming : give every tile rows of its own, as long as there are some (ADR 3); else a buffer has
         the places that its schedule asks for with `virtual_thread` and `double_buffer`.
 
@@ -82,6 +92,7 @@ def link(
         {name: len(data) for name, data in everything.items()},
         {spec.name: spec.size_bytes for spec in inputs},
         {spec.name: spec.size_bytes for spec in outputs},
+        aliases,
     )
     items = [resolve(variant, plan, item) for item in items]
     waits = insert_tokens(variant, plan.region_bytes, items)
@@ -104,6 +115,7 @@ def link(
             memory: item.high_water_rows for memory, item in placement.allocators.items()
         },
         region_bytes=plan.region_bytes,
+        workspace_bound_bytes=plan.workspace_bound_bytes,
     )
     return LinkedProgram(program, plan.places, report)
 

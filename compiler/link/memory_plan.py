@@ -1,17 +1,33 @@
 """Where tensors lie in external memory: regions by base address register, offsets by lifetime."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.link.packing import Bundle, Piece, aligned, largest_live_bytes, pack
 from daedal.isa.table import BASES
 
-__all__ = ["MemoryPlan", "Place", "plan_memory"]
-
-ALIGNMENT_BYTES = 64
-"""Tensors begin at a whole beat of the widest bus."""
+__all__ = [
+    "CONSTANTS",
+    "INPUTS",
+    "OUTPUTS",
+    "WORKSPACE",
+    "Alias",
+    "MemoryPlan",
+    "Place",
+    "plan_memory",
+]
 
 CONSTANTS, INPUTS, OUTPUTS, WORKSPACE = range(len(BASES))
+
+
+@dataclass(frozen=True)
+class Alias:
+    """A tensor lies `offset_bytes` above the begin of `group`, bytes that several tensors share."""
+
+    group: str
+    offset_bytes: int
 
 
 @dataclass(frozen=True)
@@ -30,15 +46,48 @@ class Place:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Places by tensor name, and the size of each region."""
+    """Places by tensor name, and the size of each region.
+
+    `workspace_bound_bytes` is what no plan of the workspace can go below: the most bytes that hold
+    something in one layer, from the layer that writes them to the last that reads them.
+    """
 
     places: Mapping[str, Place]
     region_bytes: tuple[int, int, int, int]
+    workspace_bound_bytes: int = 0
 
 
-def aligned(size_bytes: int) -> int:
-    """Rounded up to the alignment of tensors."""
-    return -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+_Life = tuple[int, int]
+"""First and last segment that touch something."""
+
+
+@dataclass
+class _Group:
+    """Tensors at fixed distances: offset and size by name."""
+
+    members: dict[str, tuple[int, int]]
+
+    @property
+    def size_bytes(self) -> int:
+        return max(offset + size for offset, size in self.members.values())
+
+    def bundle(self, lives: Mapping[str, _Life]) -> Bundle:
+        """Runs of bytes that are needed for the same time.
+
+        A byte is needed as long as any tensor that it belongs to.
+        """
+        cuts = {end for offset, size in self.members.values() for end in (offset, offset + size)}
+        pieces = []
+        for begin, end in pairwise(sorted(cuts)):
+            touching = [
+                lives[name]
+                for name, (offset, size) in self.members.items()
+                if name in lives and offset <= begin and end <= offset + size
+            ]
+            if touching:
+                first, last = min(life[0] for life in touching), max(life[1] for life in touching)
+                pieces.append(Piece(begin, end - begin, first, last))
+        return tuple(pieces)
 
 
 def plan_memory(
@@ -46,47 +95,62 @@ def plan_memory(
     constants: Mapping[str, int],
     inputs: Mapping[str, int],
     outputs: Mapping[str, int],
+    aliases: Mapping[str, Alias] | None = None,
 ) -> MemoryPlan:
     """Give every tensor of `segments` a place; the mappings say sizes in bytes.
 
     What is neither constant, input nor output goes to the workspace, where tensors whose lifetimes
-    (in segments) do not meet share bytes: first fit in order of definition.
+    (in segments) do not meet share bytes (`packing`). Tensors that `aliases` puts into one group
+    keep their distances; they all lie where an input or output among them has to.
     """
+    lives = _lifetimes(segments)
+    aliases = aliases or {}
+    sizes = {**_sizes(segments), **constants, **inputs, **outputs}
+    groups = _groups(sizes, aliases)
     places: dict[str, Place] = {}
-    sizes = [0, 0, 0, 0]
-    for base, group in ((CONSTANTS, constants), (INPUTS, inputs), (OUTPUTS, outputs)):
-        for name, size in group.items():
-            places[name] = Place(base, sizes[base], size)
-            sizes[base] += aligned(size)
-    lives = _lifetimes(segments, places)
-    placed: list[tuple[int, int, Place]] = []
-    for name, (first, last, size) in lives.items():
-        clashing = [place for a, b, place in placed if a <= last and first <= b]
-        place = Place(WORKSPACE, _first_fit(clashing, size), size)
-        placed.append((first, last, place))
-        places[name] = place
-        sizes[WORKSPACE] = max(sizes[WORKSPACE], aligned(place.end_bytes))
-    return MemoryPlan(places, (sizes[0], sizes[1], sizes[2], sizes[3]))
+    used = [0] * len(BASES)
+    for base, names in ((CONSTANTS, constants), (INPUTS, inputs), (OUTPUTS, outputs)):
+        for name in names:
+            if name not in places:
+                group = groups.pop(aliases.get(name, Alias(name, 0)).group)
+                places.update(_places(group, base, used[base]))
+                used[base] += aligned(group.size_bytes)
+    bundles = [group.bundle(lives) for group in groups.values()]
+    for group, offset in zip(groups.values(), pack(bundles), strict=True):
+        places.update(_places(group, WORKSPACE, offset))
+        used[WORKSPACE] = max(used[WORKSPACE], aligned(offset + group.size_bytes))
+    return MemoryPlan(places, (used[0], used[1], used[2], used[3]), largest_live_bytes(bundles))
 
 
-def _lifetimes(
-    segments: Sequence[Segment], placed: Mapping[str, Place]
-) -> dict[str, tuple[int, int, int]]:
-    """First segment, last segment and size of every tensor that has no place yet."""
-    lives: dict[str, tuple[int, int, int]] = {}
+def _groups(sizes: Mapping[str, int], aliases: Mapping[str, Alias]) -> dict[str, _Group]:
+    """Every tensor in its group; most are alone in theirs, which then bears their name."""
+    groups: dict[str, _Group] = {}
+    for name, size in sizes.items():
+        alias = aliases.get(name, Alias(name, 0))
+        groups.setdefault(alias.group, _Group({})).members[name] = alias.offset_bytes, size
+    return groups
+
+
+def _places(group: _Group, base: int, begin: int) -> dict[str, Place]:
+    return {
+        name: Place(base, begin + offset, size) for name, (offset, size) in group.members.items()
+    }
+
+
+def _lifetimes(segments: Sequence[Segment]) -> dict[str, _Life]:
+    """First and last segment of every tensor."""
+    lives: dict[str, _Life] = {}
     for number, segment in enumerate(segments):
-        for name, size in segment.tensors.items():
-            if name not in placed:
-                first, _, known = lives.get(name, (number, number, size))
-                assert known == size, f"{name!r} has {known} bytes here and {size} there"
-                lives[name] = (first, number, size)
+        for name in segment.tensors:
+            first, _ = lives.get(name, (number, number))
+            lives[name] = first, number
     return lives
 
 
-def _first_fit(clashing: Iterable[Place], size_bytes: int) -> int:
-    offset = 0
-    for place in sorted(clashing, key=lambda item: item.offset_bytes):
-        if place.offset_bytes - offset >= aligned(size_bytes):
-            break
-        offset = max(offset, aligned(place.end_bytes))
-    return offset
+def _sizes(segments: Sequence[Segment]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for segment in segments:
+        for name, size in segment.tensors.items():
+            known = sizes.setdefault(name, size)
+            assert known == size, f"{name!r} has {known} bytes here and {size} there"
+    return sizes

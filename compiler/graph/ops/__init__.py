@@ -17,6 +17,7 @@ from daedal.compiler.graph.ops import (
     pooling,
     quantization,
     shape,
+    views,
 )
 from daedal.compiler.graph.ops.registry import OpDef, get_op, list_ops
 
@@ -40,4 +41,5 @@ __all__ = [
     "pooling",
     "quantization",
     "shape",
+    "views",
 ]

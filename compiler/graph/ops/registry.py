@@ -52,6 +52,7 @@ class OpDef:
     infer : result type from operand types and attributes; raises ModelError.
     evaluate : result array from operand arrays (physical), their types and attributes.
     on_accelerator : whether the accelerator executes it; the others run on the host.
+    is_view : whether that takes no instruction, as the result lies in the operands' bytes.
     doc : one line for listings.
     """
 
@@ -63,6 +64,7 @@ class OpDef:
     num_optional: int = 0
     variadic: bool = False
     on_accelerator: bool = False
+    is_view: bool = False
     doc: str = ""
 
     def check(self, operands: Sequence[TensorType], attrs: Attrs) -> None:

@@ -9,6 +9,7 @@ from daedal.compiler.graph.passes.fold_bias import fold_bias
 from daedal.compiler.graph.passes.fold_constants import fold_constants
 from daedal.compiler.graph.passes.fuse_residual_add import fuse_residual_add
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
+from daedal.compiler.graph.passes.moves_to_views import moves_to_views
 from daedal.compiler.graph.passes.partition import Part, partition
 from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
 from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
@@ -27,6 +28,7 @@ __all__ = [
     "fold_constants",
     "fuse_residual_add",
     "lower_qdq",
+    "moves_to_views",
     "partition",
     "rewrite_first_layer",
     "simplify_reshapes",

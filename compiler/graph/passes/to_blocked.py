@@ -44,6 +44,9 @@ def to_blocked(
         y.plain = unpack(y)
         z = dequantize(y.plain, s, o)
 
+    A reshape that only changes the length of rows, between operators of the accelerator, becomes a
+    `reshape_view`.
+
     Raises
     ------
     UnsupportedError
@@ -52,6 +55,8 @@ def to_blocked(
     assert not depthwise_taps or block_in == block_out, "depthwise modes need a square array"
     return _Blocking(graph, block_in, block_out, batch, depthwise_taps).run()
 
+
+_MAP_RANK = 4
 
 _WITH_CHANNELS = ("q_conv2d", "q_conv_transpose2d")
 """Operators with parameters per channel of the result."""
@@ -68,6 +73,7 @@ class _Blocking:
         self._block_out = block_out
         self._depthwise_taps = depthwise_taps
         self._blocked: dict[str, str] = {}
+        self._computed: set[str] = set()
         self._plain: dict[str, str] = {}
 
     def run(self) -> Graph:
@@ -75,6 +81,8 @@ class _Blocking:
         for node in self._graph.nodes:
             if get_op(node.op).on_accelerator:
                 self._block_node(node)
+            elif self._keeps_pixels(node):
+                self._block_reshape(node)
             else:
                 self._builder.copy_node(node, [self._as_plain(name) for name in node.inputs])
         return self._builder.finish([self._as_plain(name) for name in self._graph.outputs])
@@ -97,12 +105,33 @@ class _Blocking:
         else:
             operands = [self._as_blocked(name) for name in data]
         operands.append(self._block_params(node, params))
+        self._compute(node, node.op, operands)
+
+    def _keeps_pixels(self, node: Node) -> bool:
+        """Whether a reshape between operators of the accelerator only changes the rows' length."""
+        if node.op != "reshape" or node.inputs[0] not in self._computed:
+            return False
+        before, after = (self._graph.types[name].shape for name in (node.inputs[0], node.output))
+        users = self._graph.users[node.output]
+        return (
+            len(before) == len(after) == _MAP_RANK
+            and before[:2] == after[:2]
+            and any(get_op(user.op).on_accelerator for user in users)
+        )
+
+    def _block_reshape(self, node: Node) -> None:
+        source = self._blocked[node.inputs[0]]
+        self._compute(node, "reshape_view", [source])
+
+    def _compute(self, node: Node, op: str, operands: list[str]) -> None:
+        """Add what computes the blocked result; its name is the plain one's where that leaves."""
         name = node.output
         if name in self._graph.outputs:
             name = self._builder.fresh_name(f"{name}.blocked")
         self._blocked[node.output] = self._builder.add(
-            node.op, operands, node.attrs, output=name, name=node.name
+            op, operands, node.attrs, output=name, name=node.name
         )
+        self._computed.add(node.output)
 
     def _block_matmul(self, node: Node) -> list[str]:
         """Both maps, and a weight row of factors (`align_matmul` made the blocks whole)."""

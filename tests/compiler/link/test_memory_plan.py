@@ -4,7 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daedal.compiler.codegen.segment import Segment
-from daedal.compiler.link.memory_plan import ALIGNMENT_BYTES, plan_memory
+from daedal.compiler.link.memory_plan import (
+    INPUTS,
+    OUTPUTS,
+    WORKSPACE,
+    Alias,
+    Place,
+    plan_memory,
+)
+from daedal.compiler.link.packing import ALIGNMENT_BYTES
 
 
 def _chain(*sizes: int) -> list[Segment]:
@@ -38,3 +46,42 @@ def test_live_tensors_never_overlap(sizes):
         assert first.end_bytes <= second.offset_bytes or second.end_bytes <= first.offset_bytes
     assert all(place.offset_bytes % ALIGNMENT_BYTES == 0 for place in plan.places.values())
     assert max(place.end_bytes for place in plan.places.values()) <= plan.region_bytes[3]
+
+
+def _joined() -> list[Segment]:
+    """Two tensors that one layer reads as one, `c`; a third one is gone before the second."""
+    return [
+        Segment("0", (), {"a": 100, "early": 64}),
+        Segment("1", (), {"early": 64, "other": 64}),
+        Segment("2", (), {"other": 64, "b": 60}),
+        Segment("3", (), {"c": 160, "y": 64}),
+    ]
+
+
+ALIASES = {"c": Alias("c", 0), "a": Alias("c", 0), "b": Alias("c", 100)}
+
+
+def test_tensors_of_a_group_keep_their_distances():
+    plan = plan_memory(_joined(), {}, {}, {"y": 64}, ALIASES)
+    begin = plan.places["c"].offset_bytes
+    assert plan.places["a"] == Place(WORKSPACE, begin, 100)
+    assert plan.places["b"] == Place(WORKSPACE, begin + 100, 60)
+    # The end of the group is free until layer 2: `early` or `other` lies there.
+    assert plan.workspace_bound_bytes == 228
+    assert plan.region_bytes == (0, 0, 64, 256)
+
+
+def test_a_group_lies_where_its_output_has_to():
+    plan = plan_memory(_joined(), {}, {}, {"y": 64, "b": 60}, ALIASES)
+    assert plan.places["y"] == Place(OUTPUTS, 0, 64)
+    assert plan.places["c"] == Place(OUTPUTS, 64, 160)
+    assert plan.places["b"] == Place(OUTPUTS, 164, 60)
+    assert plan.region_bytes == (0, 0, 256, 128)
+
+
+def test_a_part_of_an_input_is_no_memory_of_its_own():
+    segments = [Segment("0", (), {"part": 64, "y": 64})]
+    aliases = {"x": Alias("x", 0), "part": Alias("x", 64)}
+    plan = plan_memory(segments, {}, {"x": 128}, {"y": 64}, aliases)
+    assert plan.places["part"] == Place(INPUTS, 64, 64)
+    assert plan.region_bytes == (0, 128, 64, 0) and plan.workspace_bound_bytes == 0

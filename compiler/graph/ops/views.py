@@ -1,0 +1,144 @@
+"""Operators on blocked maps that move nothing: their results lie in the bytes of their operands.
+
+`moves_to_views` makes them where that holds, `aliases` says which bytes are whose, and the linker
+places them; they take no instruction.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.ops.integer import check_activation, result_type
+from daedal.compiler.graph.ops.movement import infer_concat_shape
+from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, register
+from daedal.compiler.graph.types import TensorType
+
+__all__ = ["CONCAT_VIEW", "RESHAPE_VIEW", "SLICE_VIEW", "run_of_blocks"]
+
+
+def run_of_blocks(
+    x: TensorType, begins: Sequence[int], ends: Sequence[int]
+) -> tuple[int, int] | None:
+    """First element and number of elements of a part of a blocked map, by logical (N, C, H, W).
+
+    None where the part is not one run of whole vectors of channels.
+    """
+    assert isinstance(x.layout, ActivationLayout), f"{x} is not blocked"
+    batch, block = x.layout.batch, x.layout.block
+    if begins[0] % batch or begins[1] % block:
+        return None
+    part = [range(begins[0] // batch, -(-ends[0] // batch))]
+    part.append(range(begins[1] // block, -(-ends[1] // block)))
+    part += [range(begins[axis], ends[axis]) for axis in (2, 3)]
+    extents = x.physical_shape[:4]
+    begin, count, is_whole = 0, 1, True
+    for taken, extent in zip(reversed(part), reversed(extents), strict=True):
+        if not is_whole and len(taken) > 1:
+            return None
+        is_whole = is_whole and len(taken) == extent
+        count *= len(taken)
+    for taken, extent in zip(part, extents, strict=True):
+        begin = begin * extent + taken[0]
+    return begin * batch * block, count * batch * block
+
+
+def _infer_concat_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    taken = ints(attrs, "channels")
+    assert len(taken) == len(operands), f"{len(operands)} maps take {taken}"
+    n, _, h, w = infer_concat_shape(operands, 1)
+    layout = operands[0].layout
+    for x, channels in zip(operands, taken, strict=True):
+        check_activation(x)
+        assert x.layout == layout and x.physical_shape[0] == 1, f"{x} cannot lie within another"
+        held = TensorType((n, channels, h, w), x.dtype, layout)
+        assert held.physical_shape == x.physical_shape, f"{x} does not fill {channels} channels"
+    result = result_type((n, sum(taken), h, w), operands[0])
+    blocks = sum(x.physical_shape[1] for x in operands)
+    assert result.physical_shape[1] == blocks, "blocks stay whole"
+    return result
+
+
+def _evaluate_concat_view(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    return np.concatenate(list(arrays), axis=1)
+
+
+def _infer_slice_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    x = operands[0]
+    check_activation(x)
+    begins, ends = ints(attrs, "begins"), ints(attrs, "ends")
+    assert all(
+        0 <= begin < end <= extent for begin, end, extent in zip(begins, ends, x.shape, strict=True)
+    ), f"{begins} to {ends} leaves {x}"
+    assert run_of_blocks(x, begins, ends) is not None, f"{begins} to {ends} is no run of {x}"
+    shape = tuple(end - begin for begin, end in zip(begins, ends, strict=True))
+    return result_type(shape, x)
+
+
+def _evaluate_slice_view(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    run = run_of_blocks(types[0], ints(attrs, "begins"), ints(attrs, "ends"))
+    assert run is not None, "checked with the types"
+    begin, count = run
+    shape = _infer_slice_view(types, attrs).physical_shape
+    return np.ascontiguousarray(arrays[0]).reshape(-1)[begin : begin + count].reshape(shape)
+
+
+def _infer_reshape_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    x, shape = operands[0], ints(attrs, "shape")
+    check_activation(x)
+    assert isinstance(x.layout, ActivationLayout), f"{x} is not blocked"
+    assert shape[:2] == x.shape[:2] and math.prod(shape[2:]) == math.prod(x.shape[2:]), (
+        f"{x} cannot lie as {shape}"
+    )
+    return result_type(shape, x)
+
+
+def _evaluate_reshape_view(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    return arrays[0].reshape(_infer_reshape_view(types, attrs).physical_shape)
+
+
+CONCAT_VIEW = register(
+    OpDef(
+        "concat_view",
+        ("x",),
+        {"channels": "ints"},
+        _infer_concat_view,
+        _evaluate_concat_view,
+        variadic=True,
+        on_accelerator=True,
+        is_view=True,
+        doc="maps one after the other, each from a channel that is the sum of `channels` before "
+        "it; they were stored there",
+    )
+)
+SLICE_VIEW = register(
+    OpDef(
+        "slice_view",
+        ("x",),
+        {"begins": "ints", "ends": "ints"},
+        _infer_slice_view,
+        _evaluate_slice_view,
+        on_accelerator=True,
+        is_view=True,
+        doc="part of a map that is one run of its vectors of channels",
+    )
+)
+RESHAPE_VIEW = register(
+    OpDef(
+        "reshape_view",
+        ("x",),
+        {"shape": "ints"},
+        _infer_reshape_view,
+        _evaluate_reshape_view,
+        on_accelerator=True,
+        is_view=True,
+        doc="the same pixels of a map in rows of another length",
+    )
+)

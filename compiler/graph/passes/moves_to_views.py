@@ -1,0 +1,149 @@
+"""Lets moves of whole blocks be no work: tensors are stored where they will be needed."""
+
+import math
+
+import numpy as np
+
+from daedal.compiler.graph.aliases import Aliases, add_view, joined
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Array, Attrs, Graph, Node
+from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS, requantize
+from daedal.compiler.graph.ops.registry import get_op, ints, whole
+from daedal.compiler.graph.ops.views import run_of_blocks
+
+__all__ = ["moves_to_views"]
+
+_RANGE = (-128, 127)
+
+
+def moves_to_views(graph: Graph) -> Graph:
+    """Make views of concats, slices and copies that change no value and keep the order of bytes.
+
+    Exact. An operand of a concat that cannot lie within the result (it has another scale, or comes
+    from outside, or has to lie elsewhere too) is brought there by a copy of its own, and the others
+    stay views; a concat of copies alone stays as it is.
+
+    Parameters
+    ----------
+    graph : all of it for the accelerator, and blocked.
+
+    Before::
+
+        c = q_concat(a, b, p) channels=16,32 ...   # a has the scale of c, b has not
+
+    After::
+
+        b.part = q_requantize(b, p.1) ...
+        c = concat_view(a, b.part) channels=16,32
+    """
+    return _Rewrite(graph).run()
+
+
+class _Rewrite:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._builder = GraphBuilder(graph.name, graph)
+        self._aliases = Aliases()
+
+    def run(self) -> Graph:
+        self._builder.copy_inputs()
+        for name in self._graph.inputs:
+            self._aliases.add_input(name, self._size(name))
+        for node in self._graph.nodes:
+            if get_op(node.op).is_view:
+                self._builder.copy_node(node)
+                add_view(self._aliases, self._graph, node)
+            elif not self._become_view(node):
+                self._builder.copy_node(node)
+                self._aliases.add_stored(node.output, self._size(node.output))
+        return self._builder.finish(self._graph.outputs)
+
+    def _become_view(self, node: Node) -> bool:
+        """Add a view in place of `node`, if it can be one."""
+        match node.op:
+            case "q_concat":
+                return self._concat(node)
+            case "q_slice":
+                return self._slice(node)
+            case "q_requantize":
+                return self._copy(node)
+        return False
+
+    def _concat(self, node: Node) -> bool:
+        *maps, params = node.inputs
+        types = [self._graph.types[name] for name in maps]
+        blocks = sum(kind.physical_shape[1] for kind in types)
+        held = self._graph.types[node.output].physical_shape
+        if held[0] > 1 or held[1] != blocks:
+            return False
+        rows = self._graph.constant(params)
+        places = joined(self._graph, maps)
+        same = {n for n, name in enumerate(maps) if self._is_identity(name, rows[n], node.attrs)}
+        # What has to be copied keeps its run, and is in nobody's way.
+        wanted = [(name if n in same else "", run) for n, (name, run) in enumerate(places)]
+        kept = self._aliases.fitting(wanted)
+        if not kept:
+            return False
+        parts = [
+            name if n in kept else self._part(node, name, rows[n : n + 1])
+            for n, name in enumerate(maps)
+        ]
+        attrs = {"channels": ints(node.attrs, "channels")}
+        self._builder.add("concat_view", parts, attrs, output=node.output, name=node.name)
+        runs = [run for _, run in places]
+        self._aliases.add_joined(node.output, list(zip(parts, runs, strict=True)))
+        return True
+
+    def _part(self, node: Node, name: str, rows: Array) -> str:
+        """A copy of `name` with the scale of the concat `node`."""
+        part = self._builder.fresh_name(f"{name}.part")
+        params = self._builder.constant(self._builder.fresh_name(f"{part}.params"), rows)
+        attrs = {key: node.attrs[key] for key in REQUANTIZE_ATTRS}
+        self._builder.add("q_requantize", [name, params], attrs, output=part, name=node.name)
+        self._aliases.add_stored(part, self._size(name))
+        return part
+
+    def _slice(self, node: Node) -> bool:
+        x, params = node.inputs
+        begins, ends = ints(node.attrs, "begins"), ints(node.attrs, "ends")
+        run = None
+        if set(ints(node.attrs, "steps")) == {1}:
+            run = run_of_blocks(self._graph.types[x], begins, ends)
+        if run is None or not self._can_lie_in(x, node):
+            return False
+        if not self._is_identity(x, self._graph.constant(params)[0], node.attrs):
+            return False
+        attrs = {"begins": begins, "ends": ends}
+        self._builder.add("slice_view", [x], attrs, output=node.output, name=node.name)
+        self._aliases.add_part(node.output, x, run[0])
+        return True
+
+    def _copy(self, node: Node) -> bool:
+        x, params = node.inputs
+        rows = self._graph.constant(params)
+        if not self._can_lie_in(x, node) or not self._is_identity(x, rows[0], node.attrs):
+            return False
+        attrs = {"shape": self._graph.types[x].shape}
+        self._builder.add("reshape_view", [x], attrs, output=node.output, name=node.name)
+        self._aliases.add_part(node.output, x, 0)
+        return True
+
+    def _can_lie_in(self, x: str, node: Node) -> bool:
+        """Whether the result of `node` may be a part of `x`: of an input, nothing that leaves."""
+        if self._aliases.is_open(x):
+            return True
+        views = any(get_op(user.op).is_view for user in self._graph.users[node.output])
+        leaves = views or node.output in self._graph.outputs
+        return not leaves and not self._graph.is_constant(x)
+
+    def _is_identity(self, x: str, row: Array, attrs: Attrs) -> bool:
+        """Whether parameters leave every value as it is that `x` can have."""
+        producer = self._graph.producers.get(x)
+        low, high = _RANGE
+        if producer is not None and "low" in producer.attrs:
+            low, high = (whole(producer.attrs, name) for name in ("low", "high"))
+        values = np.arange(low, high + 1, dtype=np.int64)
+        return bool(np.array_equal(requantize(values, row.reshape(-1, 3)[0], attrs), values))
+
+    def _size(self, name: str) -> int:
+        return math.prod(self._graph.types[name].physical_shape)

@@ -1,0 +1,223 @@
+"""Networks whose concats, slices and reshapes are no work, on the machine.
+
+Random graphs of maps that are joined, cut and reshaped every which way; what leaves has to have the
+bytes of the plain graph's interpreter, wherever the linker put it.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from daedal.compiler.frontend import load_onnx
+from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run
+from daedal.compiler.graph.graph import AttrValue
+from daedal.compiler.pipeline import compile_graph
+from daedal.isa.table import Opcode
+from daedal.isa.variant import Variant, load_variant
+from daedal.isa.verifier import verify
+from daedal.runtime.driver import LoadedProgram
+from daedal.sim.functional.device import FunctionalDevice
+from tests.compiler.graph.qdq_models import QdqModel
+from tests.support.levels import Compiled
+from tests.support.networks import check_compiled
+from tests.support.pick import Pick
+
+VARIANTS = {name: load_variant(name) for name in ("tiny", "vta", "batch4", "int4")}
+
+
+class Maps:
+    """Draws a graph of integer operators on maps of as many pixels."""
+
+    def __init__(self, pick: Pick, variant: Variant) -> None:
+        self.pick, self.block = pick, variant.block
+        self.builder = GraphBuilder("maps")
+        self.high = (1 << (variant.array.input_bits - 1)) - 1
+        self.bounds: dict[str, AttrValue] = {
+            "zero_point": 0,
+            "low": -self.high - 1,
+            "high": self.high,
+        }
+        self.known: list[str] = []
+
+    def draw(self, steps: int) -> Graph:
+        """`steps` operators after the first; some of their results leave."""
+        images, height, width = self.pick.one_of(((1, 3, 4), (1, 6, 1), (2, 2, 5)))
+        shape = (images, self.pick.integer(1, 3) * self.block, height, width)
+        self.known = [self.builder.input("x", TensorType(shape, "int8"))]
+        self.known.append(self._stored("t0"))
+        kinds = (self._stored, self._joined, self._joined, self._joined, self._cut, self._reshaped)
+        for number in range(1, steps + 1):
+            self.known.append(self.pick.one_of(kinds)(f"t{number}"))
+        leaving = [name for name in self.known[1:] if not self.pick.integer(0, 3)]
+        return self.builder.finish((*leaving, self._stored("last")))
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        shape = self._shape("x")
+        values = self.pick.rng.integers(-self.high - 1, self.high + 1, shape)
+        return {"x": values.astype(np.int8)}
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        return self.builder.types[name].shape
+
+    def _recent(self) -> str:
+        return self.known[-1 - min(self.pick.integer(0, 4), len(self.known) - 1)]
+
+    def _stored(self, name: str) -> str:
+        row = [self.pick.integer(-9, 9), self.pick.one_of((1, 3)), 1]
+        return self._add("q_requantize", [self._recent()], [row], {}, name)
+
+    def _joined(self, name: str) -> str:
+        """Up to four maps of equal pixels, most of them with the scale of the result."""
+        last = self._recent()
+        fits = [x for x in self.known if self._shape(x)[2:] == self._shape(last)[2:]]
+        whole = [x for x in fits if self._shape(x)[1] % self.block == 0] or [last]
+        maps = [self.pick.one_of(whole) for _ in range(self.pick.integer(0, 3))]
+        maps = [x for x in maps if self._shape(x)[1] % self.block == 0] + [last]
+        channels = tuple(self._shape(x)[1] for x in maps)
+        if sum(channels) > 9 * self.block:
+            return self._cut(name)
+        rows = [[0, 1, 0] if self.pick.integer(0, 5) else [1, 3, 2] for _ in maps]
+        return self._add("q_concat", maps, rows, {"channels": channels}, name)
+
+    def _cut(self, name: str) -> str:
+        """From a whole block of channels on, and seldom from another row than the first."""
+        x = self._recent()
+        shape = self._shape(x)
+        begin = self.pick.integer(0, (shape[1] - 1) // self.block) * self.block
+        end = min(shape[1], begin + self.pick.integer(1, 2) * self.block)
+        top = 0 if self.pick.integer(0, 4) else shape[2] // 2
+        attrs: dict[str, AttrValue] = {
+            "begins": (0, begin, top, 0),
+            "ends": (shape[0], end, *shape[2:]),
+            "steps": (1, 1, 1, 1),
+        }
+        return self._add("q_slice", [x], [[0, 1, 0]], attrs, name)
+
+    def _reshaped(self, name: str) -> str:
+        x = self._recent()
+        images, channels, height, width = self._shape(x)
+        return self.builder.add(
+            "reshape", [x], {"shape": (images, channels, width, height)}, output=name
+        )
+
+    def _add(
+        self,
+        op: str,
+        maps: list[str],
+        rows: list[list[int]],
+        attrs: dict[str, AttrValue],
+        name: str,
+    ) -> str:
+        params = self.builder.constant(f"{name}.params", np.array(rows, dtype=np.int64))
+        return self.builder.add(op, [*maps, params], {**attrs, **self.bounds}, output=name)
+
+
+def check_random(variant: Variant, pick: Pick) -> None:
+    """One launch of a random graph gives what the graph means."""
+    maps = Maps(pick, variant)
+    graph = maps.draw(pick.integer(3, 14))
+    inputs = maps.inputs()
+    result = Compiled.of(graph, variant).result
+    verify(result.launch.program)
+    assert result.report.workspace_bytes >= result.report.workspace_bound_bytes
+    packed = run(result.host_parts[0], inputs, result.launch.graph.inputs)
+    kinds = result.launch.graph.types
+    values = {}
+    for spec in result.launch.program.inputs:
+        n, c, _, _ = kinds[spec.name].shape
+        values[spec.name] = kinds[spec.name].layout.unpack(packed[spec.name])[:n, :c]
+    device = FunctionalDevice(variant)
+    found, _ = LoadedProgram.place(result.launch.program, device).run(values)
+    left = {name: kinds[name].layout.pack(array.astype(np.int8)) for name, array in found.items()}
+    read = {**inputs, **left}
+    read = {name: read[name] for name in result.host_parts[-1].inputs}
+    expected = run(graph, inputs)
+    for name, array in run(result.host_parts[-1], read).items():
+        np.testing.assert_array_equal(array, expected[name], name)
+
+
+# Making a failing graph smaller compiles it hundreds of times: it is small enough as it comes.
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+
+
+@settings(max_examples=25, phases=PHASES)
+@given(st.sampled_from(list(VARIANTS)), st.integers(0, 2**32 - 1))
+def test_random_graphs(variant: str, seed: int) -> None:
+    check_random(VARIANTS[variant], Pick.seeded([seed]))
+
+
+@pytest.mark.slow
+@settings(max_examples=300, phases=PHASES)
+@given(st.sampled_from(list(VARIANTS)), st.integers(0, 2**32 - 1))
+def test_many_random_graphs(variant: str, seed: int) -> None:
+    check_random(VARIANTS[variant], Pick.seeded([seed]))
+
+
+class Layers(QdqModel):
+    """Convolutions and concats of 7x7 maps; every tensor has the same scale unless told."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__()
+        self.rng = rng
+
+    def conv(self, x: str, channels: tuple[int, int], size: int = 1, scale: float = 0.05) -> str:
+        inner, outer = channels
+        values = self.rng.integers(-127, 128, (outer, inner, size, size), dtype=np.int8)
+        pads, kernel = [size // 2] * 4, [size, size]
+        y = self.op("Conv", x, self.weights(values, 0.002), pads=pads, kernel_shape=kernel)
+        return self.requantized(self.op("Relu", y), scale, 0)
+
+    def joined(self, *maps: str) -> str:
+        return self.requantized(self.op("Concat", *maps, axis=1), 0.05, 0)
+
+    def dense(self, x: str) -> str:
+        """A dense block of three layers."""
+        for width in (32, 48, 64):
+            x = self.joined(x, self.conv(self.conv(x, (width, 64)), (64, 16), 3))
+        return self.conv(x, (80, 16))
+
+    def inception(self, x: str) -> str:
+        """Four branches, one with a scale of its own, and two of channels that fill no block."""
+        pool = self.op("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4, strides=[1, 1])
+        branches = [
+            self.conv(x, (32, 16)),
+            self.conv(self.conv(x, (32, 24)), (24, 32), 3),
+            self.conv(self.conv(x, (32, 8)), (8, 16), 5, scale=0.04),
+            self.conv(self.requantized(pool, 0.05, 0), (32, 8)),
+        ]
+        return self.conv(self.joined(*branches), (72, 16))
+
+    def network(self, make: Callable[["Layers", str], str]) -> bytes:
+        x = self.requantized(self.input("x", (1, 3, 7, 7)), 0.05, 0)
+        make(self, self.conv(x, (3, 32), 3))
+        last = self.nodes[-2].output[0]
+        return self.model(last, dtype="int8").SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("make", "copies", "bytes_copied"),
+    [(Layers.dense, 0, 0), (Layers.inception, 1, 16 * 49)],
+    ids=["dense", "inception"],
+)
+def test_concats_of_networks_store_no_byte_twice(
+    make: Callable[[Layers, str], str], copies: int, bytes_copied: int, rng: np.random.Generator
+) -> None:
+    """What is stored is what the other layers compute, and each operand of another scale once."""
+    compiled = compile_graph(load_onnx(Layers(rng).network(make)), VARIANTS["vta"])
+    check_compiled(compiled, rng)
+    kinds = compiled.launch.graph.types
+    copied = [layer for layer in compiled.launch.layers if layer.op == "q_requantize"]
+    assert len(copied) == copies
+    assert bytes_copied == sum(kinds[layer.output].size_bytes for layer in copied)
+    assert "q_concat" not in [layer.op for layer in compiled.launch.layers]
+    report = compiled.report
+    assert report.workspace_bytes <= 1.1 * report.workspace_bound_bytes
+    stored = sum(
+        item.blocks * item.rows * item.cols
+        for item in compiled.program.instructions
+        if item.opcode is Opcode.STORE
+    )
+    assert stored * 16 == sum(kinds[layer.output].size_bytes for layer in compiled.launch.layers)
