@@ -23,6 +23,7 @@ from daedal.compiler.graph.passes import (
     eliminate_dead_code,
     feed_matmul_maps,
     flatten_dense_to_conv,
+    fold_batch_norm,
     fold_bias,
     fold_constants,
     fuse_residual_add,
@@ -112,6 +113,7 @@ def graph_passes(
     return [
         ("fold_constants", fold_constants),
         ("fold_bias", fold_bias),
+        ("fold_batch_norm", fold_batch_norm),
         ("lower_qdq", lambda graph: lower_qdq(
             graph,
             multiplier_bits=variant.units.multiplier_bits,

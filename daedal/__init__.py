@@ -11,8 +11,17 @@ if TYPE_CHECKING:
     from daedal.isa.variant import Variant, load_variant
     from daedal.operator import build_operator
     from daedal.profiling import profile
+    from daedal.quantization import quantize
 
-__all__ = ["Variant", "build_operator", "compile", "load_variant", "profile", "simulate"]
+__all__ = [
+    "Variant",
+    "build_operator",
+    "compile",
+    "load_variant",
+    "profile",
+    "quantize",
+    "simulate",
+]
 
 _HOMES = {
     "Variant": "daedal.isa.variant",
@@ -20,6 +29,7 @@ _HOMES = {
     "compile": "daedal.api",
     "load_variant": "daedal.isa.variant",
     "profile": "daedal.profiling",
+    "quantize": "daedal.quantization",
     "simulate": "daedal.api",
 }
 

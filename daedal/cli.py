@@ -1,4 +1,6 @@
-"""The command line: ``daedal compile | run | profile | diff | trace | verilog | disasm | doctor``.
+"""The command line.
+
+``daedal compile | quantize | run | profile | diff | trace | verilog | disasm | doctor``.
 
 Results go to standard output (as JSON with ``--json``), progress to standard error. Exit status: 0
 done, 1 a device failed or differs, 2 the input was wrong, 130 interrupted.
@@ -24,6 +26,7 @@ from daedal.isa.program import Program
 from daedal.isa.variant import load_variant
 from daedal.npz import load_arrays, save_arrays
 from daedal.profile_commands import diff_command, profile_command
+from daedal.quantize_command import quantize_command
 from daedal.trace_command import trace_command
 
 __all__ = ["app", "main"]
@@ -182,6 +185,7 @@ def _window(text: str) -> tuple[int, int]:
 
 app.command("profile")(profile_command)
 app.command("diff")(diff_command)
+app.command("quantize")(quantize_command)
 app.command("trace")(trace_command)
 
 

@@ -8,6 +8,7 @@ from daedal.compiler.frontend.operators import (
     convolution,
     elementwise,
     movement,
+    normalization,
     pooling,
     quantization,
     reduction,
@@ -22,6 +23,7 @@ Importer = Callable[[ImportContext, OnnxNode], None]
 _IMPORTERS: dict[str, Importer] = {
     "Add": elementwise.import_add,
     "AveragePool": pooling.import_average_pool,
+    "BatchNormalization": normalization.import_batch_norm,
     "Clip": elementwise.import_clip,
     "Concat": movement.import_concat,
     "Constant": shape.import_constant,

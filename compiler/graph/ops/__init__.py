@@ -1,6 +1,7 @@
 """The operators of the graph language, one module per family; importing registers them all."""
 
 from daedal.compiler.graph.ops import (
+    batch_norm,
     conv_transpose,
     convolution,
     convolution_add,
@@ -23,6 +24,7 @@ from daedal.compiler.graph.ops.registry import OpDef, get_op, list_ops
 
 __all__ = [
     "OpDef",
+    "batch_norm",
     "conv_transpose",
     "convolution",
     "convolution_add",

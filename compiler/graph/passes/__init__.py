@@ -5,6 +5,7 @@ from daedal.compiler.graph.passes.align_matmul import align_matmul
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.passes.feed_matmul_maps import feed_matmul_maps
 from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_conv
+from daedal.compiler.graph.passes.fold_batch_norm import fold_batch_norm
 from daedal.compiler.graph.passes.fold_bias import fold_bias
 from daedal.compiler.graph.passes.fold_constants import fold_constants
 from daedal.compiler.graph.passes.fuse_residual_add import fuse_residual_add
@@ -24,6 +25,7 @@ __all__ = [
     "eliminate_dead_code",
     "feed_matmul_maps",
     "flatten_dense_to_conv",
+    "fold_batch_norm",
     "fold_bias",
     "fold_constants",
     "fuse_residual_add",

@@ -60,7 +60,7 @@ def lower_qdq(
     if not any(node.op in ("quantize", "dequantize") for node in graph.nodes):
         raise ModelError(
             f"models must be quantized to int8 (QDQ), and {graph.name!r} has no QuantizeLinear "
-            "node; quantize it with onnxruntime.quantization.quantize_static, format QDQ"
+            "node; quantize it with `daedal quantize`"
         )
     try:
         return _Lowering(graph, multiplier_bits, accumulator_bits, on_host).run()

@@ -13,6 +13,7 @@ from daedal.compiler.graph import Graph, verify
 from daedal.compiler.graph.passes import (
     eliminate_dead_code,
     flatten_dense_to_conv,
+    fold_batch_norm,
     fold_bias,
     fold_constants,
     lower_qdq,
@@ -109,6 +110,7 @@ def passes(graph: Graph, multiplier_bits: int = MULTIPLIER_BITS) -> Graph:
     for transform in (
         fold_constants,
         fold_bias,
+        fold_batch_norm,
         lambda g: lower_qdq(g, multiplier_bits=multiplier_bits),
         eliminate_dead_code,
         flatten_dense_to_conv,

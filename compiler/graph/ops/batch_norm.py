@@ -1,0 +1,63 @@
+"""Float batch normalization at inference, as imported from ONNX BatchNormalization."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from daedal.compiler.graph.ops.registry import (
+    Array,
+    Attrs,
+    OpDef,
+    number,
+    register,
+    require,
+    require_float,
+)
+from daedal.compiler.graph.types import TensorType
+
+__all__ = ["BATCH_NORM", "gain_and_offset"]
+
+
+def gain_and_offset(parameters: Sequence[Array], epsilon: float) -> tuple[Array, Array]:
+    """What a batch norm multiplies by and adds, per channel; (C,) float64 each.
+
+    Parameters
+    ----------
+    parameters : scale, bias, mean and variance, (C,) each.
+    """
+    scale, bias, mean, variance = (item.astype(np.float64) for item in parameters)
+    gain = scale / np.sqrt(variance + epsilon)
+    return gain, bias - mean * gain
+
+
+def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    require_float(operands)
+    x = operands[0]
+    require(x.rank >= 2, f"a batch norm must have channels on axis 1, not {x}; repair the model")
+    for parameter in operands[1:]:
+        require(
+            parameter.shape == (x.shape[1],),
+            f"parameters of a batch norm must have one value per channel ({x.shape[1]}), not shape "
+            f"{list(parameter.shape)}; repair the model",
+        )
+    return x
+
+
+def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    x = arrays[0]
+    shape = (-1, *(1,) * (x.ndim - 2))
+    gain, offset = gain_and_offset(arrays[1:], number(attrs, "epsilon"))
+    result: Array = x * gain.reshape(shape) + offset.reshape(shape)
+    return result.astype(np.float32)
+
+
+BATCH_NORM = register(
+    OpDef(
+        "batch_norm",
+        ("x", "scale", "bias", "mean", "variance"),
+        {"epsilon": "float"},
+        _infer,
+        _evaluate,
+        doc="float batch norm at inference, channels on axis 1",
+    )
+)

@@ -1,0 +1,203 @@
+"""Folds batch norms into quantized layers, or makes depthwise convolutions of them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.ops.batch_norm import gain_and_offset
+from daedal.compiler.graph.ops.registry import number
+from daedal.compiler.graph.passes.quantized_weights import find_weights, real_constant
+from daedal.isa.errors import ModelError
+
+__all__ = ["fold_batch_norm"]
+
+_LARGEST = 127
+_STEPS = 255
+"""Steps between the smallest and the largest of 8-bit activations."""
+
+_BIAS_LIMIT = 1 << 30
+"""Of a bias, in steps of its accumulator: leaves room for the zero point's part."""
+
+_LAYERS = ("conv2d", "conv_transpose2d", "dense")
+
+_ON_GRID = ("max_pool", "relu", "reshape", "resize", "slice", "transpose")
+"""Operators whose result holds only values of their operand."""
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """A layer in the place of the batch norm `norm`.
+
+    Parameters
+    ----------
+    layer : the layer before it that goes, or None.
+    weights : integers, output channel first.
+    scales, bias : (output channels,) float64, of the weights and of the sum.
+    """
+
+    norm: Node
+    layer: Node | None
+    weights: Array
+    scales: Array
+    bias: Array
+
+
+def fold_batch_norm(graph: Graph) -> Graph:
+    """Remove batch norms around which tensors are quantized.
+
+    After a layer with quantized weights, the gain goes into their scales and into the bias; where
+    it is negative, the integers change their sign. A weight of -128 then becomes 127, if that
+    changes the quantized result by half a step at most; otherwise the batch norm stays. After a
+    dequantize, a batch norm becomes a depthwise convolution of 1 x 1 with weights of +-127, whose
+    scales are its gain.
+
+    Before::
+
+        t = conv2d(x, dequantize(w_q, s, z), b)
+        y = batch_norm(t, scale, bias, mean, variance) epsilon=e
+
+    After::
+
+        y = conv2d(x, dequantize(w_q * sign(gain), s * |gain|, 0), b * gain + offset)
+    """
+    while True:
+        found = [_match(graph, node) for node in graph.nodes if node.op == "batch_norm"]
+        folds = {fold.norm.output: fold for fold in found if fold is not None}
+        if not folds:
+            return graph
+        absorbed = {fold.layer.output for fold in folds.values() if fold.layer is not None}
+        builder = GraphBuilder(graph.name, graph)
+        builder.copy_inputs()
+        for node in graph.nodes:
+            if node.output in folds:
+                _add_layer(builder, folds[node.output])
+            elif node.output not in absorbed:
+                builder.copy_node(node)
+        graph = builder.finish(graph.outputs)
+
+
+def _match(graph: Graph, norm: Node) -> _Fold | None:
+    """What replaces `norm`, or None where it stays."""
+    try:
+        parameters = [real_constant(graph, norm, name, "parameter") for name in norm.inputs[1:]]
+    except ModelError:
+        return None
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gain, offset = gain_and_offset(parameters, number(norm.attrs, "epsilon"))
+    if not (np.isfinite(gain).all() and np.isfinite(offset).all()):
+        return None
+    step = _step_of(graph, norm.inputs[0])
+    if step is not None and graph.types[norm.output].rank == 4:
+        weights = (np.sign(gain) * _LARGEST).astype(np.int64).reshape(-1, 1, 1, 1)
+        return _bounded(_Fold(norm, None, weights, np.abs(gain) / _LARGEST, offset), step)
+    layer = graph.producers.get(norm.inputs[0])
+    if layer is None or layer.op not in _LAYERS or not _reads_alone(graph, norm, layer):
+        return None
+    step = _step_of(graph, layer.inputs[0])
+    return None if step is None else _match_layer(graph, norm, layer, gain, offset, step)
+
+
+def _reads_alone(graph: Graph, norm: Node, layer: Node) -> bool:
+    return len(graph.users[layer.output]) == 1 and layer.output not in graph.outputs
+
+
+def _match_layer(
+    graph: Graph, norm: Node, layer: Node, gain: Array, offset: Array, step: float
+) -> _Fold | None:
+    """The layer with the batch norm in it; None where its integers cannot be found or negated."""
+    try:
+        found = find_weights(graph, layer, _channel_axis(layer))
+        bias = np.zeros(len(gain))
+        if len(layer.inputs) == 3:
+            bias = real_constant(graph, layer, layer.inputs[2]).astype(np.float64)
+    except ModelError:
+        return None
+    sign = np.sign(gain).astype(np.int64).reshape(-1, *(1,) * (found.values.ndim - 1))
+    weights = found.values * sign
+    scales = found.scales * np.abs(gain)
+    clipped = np.count_nonzero(weights.reshape(len(weights), -1) > _LARGEST, axis=1)
+    if clipped.any():
+        result = _result_step(graph, norm)
+        if result is None or np.any(clipped * scales * step * _STEPS > result / 2):
+            return None
+    fold = _Fold(norm, layer, np.minimum(weights, _LARGEST), scales, bias * gain + offset)
+    return _bounded(fold, step)
+
+
+def _bounded(fold: _Fold, step: float) -> _Fold:
+    """With larger scales in channels whose gain is so small that their bias would not fit.
+
+    `step` is that of the layer's input.
+    """
+    smallest = np.maximum(
+        np.abs(fold.bias) / (step * _BIAS_LIMIT), float(np.finfo(np.float32).tiny)
+    )
+    scales = np.maximum(fold.scales, smallest)
+    shrunk = (fold.scales / scales).reshape(-1, *(1,) * (fold.weights.ndim - 1))
+    weights = np.rint(fold.weights * shrunk).astype(np.int64)
+    return _Fold(fold.norm, fold.layer, weights, scales, fold.bias)
+
+
+def _add_layer(builder: GraphBuilder, fold: _Fold) -> None:
+    """Add the layer, which gives what the batch norm gave."""
+    name = fold.norm.output
+    op, axis = "conv2d", 0
+    attrs: dict[str, AttrValue] = {
+        "strides": (1, 1),
+        "pads": (0, 0, 0, 0),
+        "dilations": (1, 1),
+        "groups": len(fold.weights),
+    }
+    if fold.layer is not None:
+        op, attrs, axis = fold.layer.op, dict(fold.layer.attrs), _channel_axis(fold.layer)
+    source = fold.norm if fold.layer is None else fold.layer
+
+    def define(role: str, value: Array) -> str:
+        return builder.constant(builder.fresh_name(f"{name}.{role}"), value)
+
+    quantized = [
+        define("weights", np.moveaxis(fold.weights, 0, axis).astype(np.int8)),
+        define("scales", fold.scales.astype(np.float32)),
+        define("zeros", np.zeros(len(fold.scales), dtype=np.int8)),
+    ]
+    weights = builder.fresh_name(f"{name}.dequantized")
+    builder.add("dequantize", quantized, {"axis": axis}, output=weights)
+    operands = [source.inputs[0], weights, define("bias", fold.bias.astype(np.float32))]
+    builder.add(op, operands, attrs, output=name, name=source.name)
+
+
+def _channel_axis(layer: Node) -> int:
+    """Axis of the output channels in the weights of a float layer."""
+    if layer.op == "dense":
+        return 0 if layer.attrs["transposed"] else 1
+    return 1 if layer.op == "conv_transpose2d" else 0
+
+
+def _step_of(graph: Graph, tensor: str) -> float | None:
+    """The scale of the int8 tensor behind a float one, or None where there is none."""
+    node = graph.producers.get(tensor)
+    while node is not None and node.op in _ON_GRID:
+        node = graph.producers.get(node.inputs[0])
+    if node is None or node.op != "dequantize" or graph.is_constant(node.inputs[0]):
+        return None
+    return _scale(graph, node)
+
+
+def _result_step(graph: Graph, norm: Node) -> float | None:
+    """The scale as which the result is quantized, or None where it is not, or twice."""
+    node = norm
+    while len(graph.users[node.output]) == 1:
+        (node,) = graph.users[node.output]
+        if node.op == "quantize":
+            return _scale(graph, node)
+        if node.op not in ("relu", "clip"):
+            break
+    return None
+
+
+def _scale(graph: Graph, node: Node) -> float | None:
+    """Scale of a quantize or dequantize node; None where there is one for each channel."""
+    scale = graph.constant(node.inputs[1])
+    return float(scale.reshape(())) if scale.size == 1 else None

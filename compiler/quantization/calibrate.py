@@ -1,0 +1,55 @@
+"""Observes the values of a network's tensors over samples, and picks the range of each."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from daedal.compiler.quantization.float_runner import FloatRunner, make_runner
+from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.ranges import Histogram, Method, Range, choose_range
+from daedal.isa.errors import ModelError
+
+__all__ = ["calibrate"]
+
+
+def calibrate(
+    network: Network,
+    tensors: Sequence[str],
+    samples: Sequence[Mapping[str, Array]],
+    method: Method,
+) -> dict[str, Range]:
+    """The range of every tensor, each at least [0, 0].
+
+    Two passes over the samples where the method needs histograms: the first finds their bounds.
+
+    Raises
+    ------
+    ModelError
+        For a tensor that becomes NaN or infinite.
+    """
+    runner = make_runner(network, tensors)
+    bounds = _observe_bounds(runner, samples)
+    if method == Method.MINMAX:
+        return {name: Range(low, high) for name, (low, high) in bounds.items()}
+    histograms = {name: Histogram.empty(*bounds[name]) for name in tensors}
+    for feeds in samples:
+        for name, value in runner(feeds).items():
+            histograms[name].add(value)
+    return {name: choose_range(item, method) for name, item in histograms.items()}
+
+
+def _observe_bounds(
+    runner: FloatRunner, samples: Sequence[Mapping[str, Array]]
+) -> dict[str, tuple[float, float]]:
+    bounds: dict[str, tuple[float, float]] = {}
+    for number, feeds in enumerate(samples):
+        for name, value in runner(feeds).items():
+            low, high = float(value.min(initial=0)), float(value.max(initial=0))
+            if not (np.isfinite(low) and np.isfinite(high)):
+                raise ModelError(
+                    f"activations must be finite, and tensor {name!r} becomes NaN or infinite "
+                    f"with sample {number}; scale the samples as the model wants them"
+                )
+            known = bounds.get(name, (0.0, 0.0))
+            bounds[name] = (min(known[0], low), max(known[1], high))
+    return bounds

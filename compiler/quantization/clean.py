@@ -1,0 +1,155 @@
+"""Brings a model into the form that the other passes know: opset 13, constants evaluated, no nodes
+that do nothing at inference."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import onnx.version_converter
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from daedal.compiler.frontend.reader import opset_of
+from daedal.compiler.graph.types import MAX_ELEMENTS
+from daedal.compiler.quantization.network import Array, Network
+from daedal.isa.errors import ModelError
+
+__all__ = ["clean"]
+
+_OPSET = 13
+"""The first with quantization per channel. Source: ONNX QuantizeLinear-13, attribute axis."""
+
+_LARGE = 1024
+"""Elements of a float constant that the conversion to another opset need not see: only shapes,
+axes and bounds change places."""
+
+_RANDOM = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike")
+
+
+def clean(model: onnx.ModelProto) -> Network:
+    """The model as a network of opset 13 or newer.
+
+    Nodes over constants are evaluated, and so is Shape where the shape is static; Identity, and
+    Dropout at inference, vanish.
+
+    Raises
+    ------
+    ModelError
+        For a model of an older opset that cannot be converted, and one with control flow.
+    """
+    network = Network(_modern(model))
+    _fold_constants(network)
+    _drop_identities(network)
+    return network
+
+
+def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model in opset 13, or as it is where it is newer."""
+    if opset_of(model) >= _OPSET:
+        return model
+    light = onnx.ModelProto()
+    light.CopyFrom(model)
+    graph = light.graph
+    large = [tensor for tensor in graph.initializer if _is_large(tensor)]
+    listed = {value.name for value in graph.input}
+    graph.ClearField("initializer")
+    graph.initializer.extend(t for t in model.graph.initializer if not _is_large(t))
+    for tensor in large:
+        if tensor.name not in listed:
+            kind = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            graph.input.append(kind)
+    try:
+        converted = onnx.version_converter.convert_version(light, _OPSET)
+    except (RuntimeError, ValueError) as error:
+        reason = (str(error).strip() or "unknown reason").splitlines()[0]
+        raise ModelError(
+            f"a model must convert to opset {_OPSET} to be quantized, and this one does not: "
+            f"{reason}; export it in a newer opset"
+        ) from error
+    converted.graph.initializer.extend(large)
+    return converted
+
+
+def _is_large(tensor: onnx.TensorProto) -> bool:
+    return tensor.data_type == onnx.TensorProto.FLOAT and math.prod(tensor.dims) > _LARGE
+
+
+def _fold_constants(network: Network) -> None:
+    """Evaluate what depends on constants and static shapes alone."""
+    types = network.types()
+    kept = []
+    for node in network.nodes:
+        values = _evaluate(network, node, types)
+        if values is None:
+            kept.append(node)
+            continue
+        network.constants.update(values)
+    network.nodes = kept
+
+
+def _evaluate(
+    network: Network, node: onnx.NodeProto, types: Mapping[str, tuple[int, tuple[int, ...]]]
+) -> dict[str, Array] | None:
+    """Outputs of a node by name, or None where they depend on an input, or cannot be known here."""
+    if node.domain not in ("", "ai.onnx") or any(
+        name in network.output_names for name in node.output
+    ):
+        return None
+    if node.op_type == "Shape" and node.input[0] in types and not node.attribute:
+        return {node.output[0]: np.array(types[node.input[0]][1], dtype=np.int64)}
+    operands = [name for name in node.input if name]
+    if node.op_type in _RANDOM or (not operands and node.op_type != "Constant"):
+        return None
+    if not all(name in network.constants for name in operands):
+        return None
+    outputs = [name for name in node.output if name]
+    if any(math.prod(types[name][1]) > MAX_ELEMENTS for name in outputs if name in types):
+        return None
+    if node.op_type != "Constant" and any(name not in types for name in outputs):
+        return None
+    return _run(network, node, operands)
+
+
+def _run(network: Network, node: onnx.NodeProto, operands: list[str]) -> dict[str, Array] | None:
+    """The node's outputs by ONNX's reference evaluator; None where that has no such operator."""
+    graph = helper.make_graph(
+        [node],
+        "constants",
+        [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(operands)],
+        [onnx.ValueInfoProto(name=name) for name in node.output if name],
+    )
+    model = helper.make_model(graph, opset_imports=network.opset_imports)
+    try:
+        evaluator = ReferenceEvaluator(model)
+        results = evaluator.run(None, {name: network.constants[name] for name in operands})
+    except Exception:  # the evaluator raises many kinds; the node then stays as it is
+        return None
+    return dict(zip(evaluator.output_names, map(np.asarray, results), strict=True))
+
+
+def _drop_identities(network: Network) -> None:
+    """Let users read what Identity and Dropout read; an output keeps its name."""
+    read = {*network.users(), *network.output_names}
+    for node in list(network.nodes):
+        if not _does_nothing(network, node) or any(name in read for name in node.output[1:]):
+            continue
+        source, target = node.input[0], node.output[0]
+        if target not in network.output_names:
+            network.nodes.remove(node)
+            network.rename_operand(target, source)
+            continue
+        producer = network.producers().get(source)
+        if producer is not None and source not in network.output_names:
+            network.nodes.remove(node)
+            network.rename_operand(source, target)
+            producer.output[list(producer.output).index(source)] = target
+
+
+def _does_nothing(network: Network, node: onnx.NodeProto) -> bool:
+    if node.op_type == "Identity":
+        return True
+    training = network.constants.get(node.input[2]) if len(node.input) > 2 else None
+    given = len(node.input) > 2 and node.input[2]
+    inference = not given or (training is not None and not training.any())
+    return node.op_type == "Dropout" and inference

@@ -1,0 +1,50 @@
+"""Runs a float network: onnxruntime where it is installed, else ONNX's reference evaluator."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from onnx.reference import ReferenceEvaluator
+
+from daedal.compiler.quantization.network import Array, Network
+
+__all__ = ["FloatRunner", "make_runner"]
+
+
+class FloatRunner(Protocol):
+    """Gives tensors of a network by name."""
+
+    def __call__(self, feeds: Mapping[str, Array], /) -> dict[str, Array]:
+        """Run once."""
+
+
+def make_runner(network: Network, tensors: Sequence[str]) -> FloatRunner:
+    """A runner that gives `tensors`, of which some may be inputs."""
+    inputs = {item.name for item in network.inputs}
+    outputs = [name for name in network.output_names if name in tensors]
+    observed = [name for name in tensors if name not in inputs and name not in outputs]
+    model = network.to_model(observe=observed).SerializeToString()
+    names = [*outputs, *observed]
+    run = _session(model, names)
+
+    def gather(feeds: Mapping[str, Array], /) -> dict[str, Array]:
+        values = dict(zip(names, run(dict(feeds)), strict=True)) if names else {}
+        return {name: np.asarray(values.get(name, feeds.get(name))) for name in tensors}
+
+    return gather
+
+
+class _Run(Protocol):
+    def __call__(self, feeds: dict[str, Array], /) -> Sequence[Array]: ...
+
+
+def _session(model: bytes, names: list[str]) -> _Run:
+    try:
+        import onnxruntime
+    except ImportError:
+        evaluator = ReferenceEvaluator(model)
+        return lambda feeds: [np.asarray(value) for value in evaluator.run(names, feeds)]
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return lambda feeds: [np.asarray(value) for value in session.run(names, feeds)]

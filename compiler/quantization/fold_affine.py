@@ -1,0 +1,183 @@
+"""Folds what is affine per channel (batch norms, constants that multiply or add) into layers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from daedal.compiler.quantization.attributes import attribute
+from daedal.compiler.quantization.network import Array, Network
+from daedal.isa.errors import ModelError
+
+__all__ = ["fold_affine"]
+
+_CHANNELS = 1
+"""Axis of the channels, in ONNX."""
+
+
+@dataclass(frozen=True)
+class _Affine:
+    """``y = gain * x + offset``, per channel: the tensor `x`, gain and offset (C,) float64."""
+
+    x: str
+    gain: Array
+    offset: Array
+
+
+def fold_affine(network: Network) -> None:
+    """Fold BatchNormalization, and Mul and Add by constants per channel, into the layer before.
+
+    One that follows no layer becomes a depthwise convolution of 1 x 1: quantized per channel, its
+    weights are +-127 and its bias is exact. What follows folds into that.
+
+    Before::
+
+        t = Conv(x, W)
+        y = BatchNormalization(t, scale, B, mean, var)
+
+    After::
+
+        y = Conv(x, W * gain, B - mean * gain)      gain = scale / sqrt(var + epsilon)
+
+    Raises
+    ------
+    ModelError
+        For a batch norm whose variance is negative.
+    """
+    shapes = {name: shape for name, (_, shape) in network.types().items()}
+    users = network.users()
+    layers: dict[str, onnx.NodeProto] = {}
+    kept: list[onnx.NodeProto] = []
+    for node in network.nodes:
+        affine = _match(network, node, shapes)
+        layer = layers.get(affine.x) if affine is not None else None
+        target = node.output[0]
+        if affine is None:
+            kept.append(node)
+        elif layer is not None and network.has_one_user(affine.x, users):
+            _scale_layer(network, layer, affine)
+            layer.output[0] = target
+            node = layer
+        elif len(shapes[affine.x]) == 4 and (len(affine.gain) > 1 or node.op_type == _NORM):
+            node = _depthwise(network, node, affine)
+            kept.append(node)
+        else:
+            kept.append(node)
+        if _is_layer(network, node):
+            layers[target] = node
+    network.nodes = kept
+
+
+_NORM = "BatchNormalization"
+
+
+def _match(
+    network: Network, node: onnx.NodeProto, shapes: Mapping[str, tuple[int, ...]]
+) -> _Affine | None:
+    """What `node` does as an affine map per channel, or None."""
+    if node.op_type == _NORM:
+        return _match_norm(network, node, shapes)
+    if node.op_type not in ("Mul", "Add"):
+        return None
+    for x, name in (tuple(node.input), tuple(reversed(node.input))):
+        value = network.constants.get(name)
+        if value is None or value.dtype.kind != "f" or x not in shapes or x in network.constants:
+            continue
+        vector = _per_channel(value, shapes[x])
+        if vector is None:
+            continue
+        if node.op_type == "Mul":
+            return _Affine(x, vector, np.zeros_like(vector))
+        return _Affine(x, np.ones_like(vector), vector)
+    return None
+
+
+def _match_norm(
+    network: Network, node: onnx.NodeProto, shapes: Mapping[str, tuple[int, ...]]
+) -> _Affine | None:
+    """Source: ONNX BatchNormalization-9, -14 and -15, in their form for inference."""
+    parameters = [network.constants.get(name) for name in node.input[1:]]
+    if attribute(node, "training_mode", 0) or any(node.output[1:]) or node.input[0] not in shapes:
+        return None
+    scale, bias, mean, variance = (
+        None if value is None else value.astype(np.float64) for value in parameters
+    )
+    if scale is None or bias is None or mean is None or variance is None:
+        return None
+    spread = variance + attribute(node, "epsilon", 1e-5)
+    if not np.all(spread > 0):
+        raise ModelError(
+            f"variances of a batch norm must be positive, not {variance.min()} (node "
+            f"{node.name or node.output[0]!r}); export the model again"
+        )
+    gain = scale / np.sqrt(spread)
+    return _Affine(node.input[0], gain, bias - mean * gain)
+
+
+def _per_channel(value: Array, shape: Sequence[int]) -> Array | None:
+    """The constant as (C,) where it differs along channels alone and widens nothing, else None."""
+    if value.ndim > len(shape) or len(shape) <= _CHANNELS:
+        return None
+    full = (1,) * (len(shape) - value.ndim) + value.shape
+    wanted = [extent if axis == _CHANNELS else 1 for axis, extent in enumerate(shape)]
+    if value.size != 1 and list(full) != wanted:
+        return None
+    return np.broadcast_to(value.astype(np.float64).ravel(), (max(value.size, 1),))
+
+
+def _is_layer(network: Network, node: onnx.NodeProto) -> bool:
+    """Whether `node` has constant weights, and a bias that is constant or left out."""
+    if node.op_type not in ("Conv", "ConvTranspose", "Gemm") or len(node.input) < 2:
+        return False
+    if node.op_type == "Gemm" and (attribute(node, "alpha", 1.0), attribute(node, "beta", 1.0)) != (
+        1.0,
+        1.0,
+    ):
+        return False
+    if node.op_type == "ConvTranspose" and attribute(node, "group", 1) != 1:
+        return False
+    return all(name in network.constants for name in node.input[1:] if name)
+
+
+def _scale_layer(network: Network, layer: onnx.NodeProto, affine: _Affine) -> None:
+    """Multiply weights and bias by the gain, and add the offset to the bias."""
+    weights = network.constants[layer.input[1]].astype(np.float64)
+    last = layer.op_type == "ConvTranspose" or (
+        layer.op_type == "Gemm" and not attribute(layer, "transB", 0)
+    )
+    axis = 1 if last else 0
+    channels = weights.shape[axis]
+    shape = [channels if index == axis else 1 for index in range(weights.ndim)]
+    gain = np.broadcast_to(affine.gain, (channels,))
+    bias = np.zeros(channels)
+    if len(layer.input) > 2 and layer.input[2]:
+        bias = np.broadcast_to(network.constants[layer.input[2]].astype(np.float64), bias.shape)
+    scaled = (weights * gain.reshape(shape)).astype(np.float32)
+    base = layer.input[1]
+    operands = [
+        layer.input[0],
+        network.add_constant(f"{base}_folded", scaled),
+        network.add_constant(f"{base}_bias", (bias * gain + affine.offset).astype(np.float32)),
+    ]
+    layer.ClearField("input")
+    layer.input.extend(operands)
+
+
+def _depthwise(network: Network, node: onnx.NodeProto, affine: _Affine) -> onnx.NodeProto:
+    """A convolution of 1 x 1 with one channel in each group."""
+    base = node.output[0]
+    weights = affine.gain.astype(np.float32).reshape(-1, 1, 1, 1)
+    return helper.make_node(
+        "Conv",
+        [
+            affine.x,
+            network.add_constant(f"{base}_gain", weights),
+            network.add_constant(f"{base}_offset", affine.offset.astype(np.float32)),
+        ],
+        [base],
+        name=node.name or base,
+        group=len(weights),
+        kernel_shape=[1, 1],
+    )

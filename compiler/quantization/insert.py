@@ -1,0 +1,169 @@
+"""Writes a network as a QDQ model: quantize and dequantize nodes around what integers compute."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from daedal.compiler.quantization.attributes import attribute
+from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.plan import Plan
+from daedal.compiler.quantization.ranges import Range
+from daedal.compiler.quantization.weights import quantize_layer
+
+__all__ = ["insert_qdq"]
+
+_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_ELEMENTWISE = ("Add", "Mul", "Sub")
+
+
+def insert_qdq(network: Network, plan: Plan, ranges: Mapping[str, Range]) -> None:
+    """Quantize activations, weights, biases and other constants of the nodes in `plan`.
+
+    `ranges` has those of the groups' representatives. A tensor ``t`` is quantized as ``t_q`` and
+    read as ``t_dq``; an output of the model keeps its name, and is computed as ``t_raw`` first.
+
+    Before::
+
+        y = Relu(Conv(x, W, B))
+
+    After::
+
+        x_q = QuantizeLinear(x);  x_dq = DequantizeLinear(x_q)
+        y = Relu(Conv(x_dq, DequantizeLinear(W_q), DequantizeLinear(B_q)))
+        y_q = QuantizeLinear(y);  y_dq = DequantizeLinear(y_q)
+    """
+    _Insertion(network, plan, ranges).run()
+
+
+class _Insertion:
+    """One run: the nodes so far, and the names under which quantized tensors are read."""
+
+    def __init__(self, network: Network, plan: Plan, ranges: Mapping[str, Range]) -> None:
+        self._network = network
+        self._plan = plan
+        self._ranges = ranges
+        self._nodes: list[onnx.NodeProto] = []
+        self._dequantized: dict[str, str] = {}
+        self._parameters: dict[str, tuple[str, str]] = {}
+
+    def run(self) -> None:
+        for item in self._network.inputs:
+            if item.name in self._plan.groups:
+                self._quantize(item.name, item.name)
+        for node in self._network.nodes:
+            if node.output[0] in self._plan.computed:
+                self._compute(node)
+            else:
+                self._keep(node)
+        self._network.nodes = self._nodes
+
+    def _keep(self, node: onnx.NodeProto) -> None:
+        """A node in float reads what integers computed, and else the float tensors themselves."""
+        for index, name in enumerate(node.input):
+            if name in self._dequantized and name in self._plan.computed:
+                node.input[index] = self._dequantized[name]
+        self._nodes.append(node)
+        for name in node.output:
+            if name in self._plan.groups:
+                self._quantize(name, name)
+
+    def _compute(self, node: onnx.NodeProto) -> None:
+        first = node.op_type in _LAYERS and node.input[0]
+        for index, name in enumerate(node.input):
+            if name in self._plan.groups:
+                node.input[index] = self._dequantized[name]
+            elif node.op_type in _ELEMENTWISE and name in self._network.constants:
+                node.input[index] = self._elementwise_constant(name)
+        if first and node.input[1] in self._network.constants:
+            self._quantize_layer(node, self._scale(first))
+        self._nodes.append(node)
+        if node.output[0] in self._plan.groups:
+            self._quantize_result(node)
+
+    def _quantize_result(self, node: onnx.NodeProto) -> None:
+        raw = output = node.output[0]
+        if output in self._network.output_names:
+            raw = node.output[0] = self._network.fresh(f"{output}_raw")
+        self._quantize(output, raw)
+
+    def _quantize(self, name: str, raw: str) -> None:
+        """Quantize the tensor `raw`, to be read under another name."""
+        scale, zero_point = self._activation_parameters(self._plan.groups[name])
+        quantized = self._network.fresh(f"{name}_q")
+        # A float tensor that is an output itself stays one; else the dequantized takes its name.
+        read = name if raw != name else self._network.fresh(f"{name}_dq")
+        self._add("QuantizeLinear", [raw, scale, zero_point], quantized)
+        self._add("DequantizeLinear", [quantized, scale, zero_point], read)
+        self._dequantized[name] = read
+
+    def _activation_parameters(self, group: str) -> tuple[str, str]:
+        """Constants of scale and zero point, once for a group."""
+        if group not in self._parameters:
+            scale, zero_point = self._ranges[group].quantization()
+            self._parameters[group] = (
+                self._network.add_constant(f"{group}_scale", np.asarray(scale)),
+                self._network.add_constant(f"{group}_zero_point", np.asarray(zero_point)),
+            )
+        return self._parameters[group]
+
+    def _scale(self, name: str) -> np.float32:
+        return self._ranges[self._plan.groups[name]].quantization()[0]
+
+    def _elementwise_constant(self, name: str) -> str:
+        """A constant that is added or multiplied, quantized; one number stays as it is."""
+        value = self._network.constants[name]
+        if value.size == 1:
+            return name
+        low, high = float(value.min()), float(value.max())
+        scale, zero_point = Range(min(low, 0.0), max(high, 0.0)).quantization()
+        steps = np.rint(value.astype(np.float64) / float(scale)) + zero_point
+        return self._dequantize(
+            name, np.clip(steps, -128, 127).astype(np.int8), np.asarray(scale), zero_point
+        )
+
+    def _quantize_layer(self, node: onnx.NodeProto, input_scale: np.float32) -> None:
+        """Weights and bias as integers."""
+        name = node.input[1]
+        weights = self._network.constants[name]
+        axis = _channel_axis(node)
+        bias = None
+        if len(node.input) > 2 and node.input[2]:
+            value = self._network.constants[node.input[2]].astype(np.float64)
+            bias = np.broadcast_to(value.ravel(), (weights.shape[axis],))
+        layer = quantize_layer(name, weights, axis, bias, input_scale)
+        node.input[1] = self._dequantize(name, layer.weights, layer.scales, np.int8(0), axis)
+        if layer.bias is not None:
+            base = node.input[2]
+            node.input[2] = self._dequantize(base, layer.bias, layer.bias_scales, np.int32(0), 0)
+
+    def _dequantize(
+        self,
+        name: str,
+        values: Array,
+        scale: Array,
+        zero_point: np.integer,
+        axis: int | None = None,
+    ) -> str:
+        """A dequantized constant."""
+        zeros = np.full(scale.shape, zero_point, dtype=values.dtype)
+        operands = [
+            self._network.add_constant(f"{name}_{role}", array)
+            for role, array in (("q", values), ("scale", scale), ("zero_point", zeros))
+        ]
+        attributes = {} if axis is None else {"axis": axis}
+        output = self._network.fresh(f"{name}_dq")
+        self._add("DequantizeLinear", operands, output, **attributes)
+        return output
+
+    def _add(self, op_type: str, operands: list[str], output: str, **attributes: Any) -> None:
+        self._nodes.append(helper.make_node(op_type, operands, [output], name=output, **attributes))
+
+
+def _channel_axis(node: onnx.NodeProto) -> int:
+    """Axis of the output channels in the weights of a layer."""
+    if node.op_type == "Conv" or (node.op_type == "Gemm" and attribute(node, "transB", 0)):
+        return 0
+    return 1

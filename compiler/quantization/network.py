@@ -1,0 +1,171 @@
+"""A float ONNX model while it is rewritten: nodes in order, constants as arrays.
+
+Input: a checked ModelProto. Output: a ModelProto again (`to_model`).
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+
+from daedal.compiler.frontend.reader import opset_of
+from daedal.compiler.frontend.tensor_types import tensor_types
+from daedal.isa.errors import ModelError
+
+__all__ = ["Array", "Network"]
+
+Array = npt.NDArray[Any]
+
+_SMALL = 4096
+"""Elements of a constant that shape inference may need to see: shapes, axes, pads."""
+
+_IR_VERSION = 8
+"""The last IR version that predates the oldest onnxruntime we support."""
+
+
+class Network:
+    """Nodes, constants and edges of a model; the passes of this package change it in place.
+
+    Names are unique (ONNX is in single assignment). A symbolic batch becomes 1, as it does when
+    the model is compiled.
+
+    Raises ModelError for a model with control flow.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        graph = model.graph
+        self.opset = opset_of(model)
+        self.name = graph.name or "model"
+        self.opset_imports = list(model.opset_import)
+        self.constants: dict[str, Array] = {
+            tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer
+        }
+        self.inputs = [_bound(item) for item in graph.input if item.name not in self.constants]
+        self.outputs = list(graph.output)
+        self.nodes = [_copy(node) for node in graph.node]
+        self._names = {name for node in self.nodes for name in (*node.input, *node.output)}
+        self._names.update(self.constants, (item.name for item in self.inputs))
+        # New nodes bear the names of what they compute, and onnxruntime wants those unique too.
+        self._names.update(node.name for node in self.nodes)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the model's outputs."""
+        return tuple(item.name for item in self.outputs)
+
+    def producers(self) -> dict[str, onnx.NodeProto]:
+        """The node that computes each tensor."""
+        return {name: node for node in self.nodes for name in node.output if name}
+
+    def users(self) -> dict[str, list[onnx.NodeProto]]:
+        """Nodes that read each tensor, once for each operand."""
+        found: dict[str, list[onnx.NodeProto]] = {}
+        for node in self.nodes:
+            for name in node.input:
+                if name:
+                    found.setdefault(name, []).append(node)
+        return found
+
+    def has_one_user(self, name: str, users: Mapping[str, Sequence[onnx.NodeProto]]) -> bool:
+        """Whether one operand of one node reads `name`, and nothing else."""
+        return len(users.get(name, ())) == 1 and name not in self.output_names
+
+    def fresh(self, base: str) -> str:
+        """A name that no tensor has yet: `base`, or with a number."""
+        name, count = base, 1
+        while name in self._names:
+            count += 1
+            name = f"{base}{count}"
+        self._names.add(name)
+        return name
+
+    def add_constant(self, base: str, value: Array) -> str:
+        """Define a constant; return its name."""
+        name = self.fresh(base)
+        self.constants[name] = value
+        return name
+
+    def rename_operand(self, old: str, new: str) -> None:
+        """Let all nodes read `new` where they read `old`."""
+        for node in self.nodes:
+            for index, name in enumerate(node.input):
+                if name == old:
+                    node.input[index] = new
+
+    def types(self) -> dict[str, tuple[int, tuple[int, ...]]]:
+        """Element type and static shape of all tensors of which both are known."""
+        found = {
+            name: (int(helper.np_dtype_to_tensor_dtype(value.dtype)), value.shape)
+            for name, value in self.constants.items()
+        }
+        large = {name for name, value in self.constants.items() if value.size > _SMALL}
+        model = self.to_model(without=large)
+        model.graph.input.extend(
+            helper.make_tensor_value_info(name, *found[name]) for name in sorted(large)
+        )
+        found.update(_known(tensor_types(model)))
+        return found
+
+    def to_model(
+        self, *, observe: Sequence[str] = (), without: Collection[str] = ()
+    ) -> onnx.ModelProto:
+        """The model, with further outputs to `observe`, and `without` some of its constants."""
+        read = {name for node in self.nodes for name in node.input} | set(self.output_names)
+        observed = [onnx.ValueInfoProto(name=name) for name in observe]
+        graph = helper.make_graph(
+            self.nodes,
+            self.name,
+            self.inputs,
+            [*self.outputs, *observed],
+            [
+                numpy_helper.from_array(np.ascontiguousarray(value), name)
+                for name, value in self.constants.items()
+                if name in read and name not in without
+            ],
+        )
+        return helper.make_model(
+            graph,
+            opset_imports=self.opset_imports,
+            ir_version=_IR_VERSION,
+            producer_name="daedal",
+        )
+
+
+def _copy(node: onnx.NodeProto) -> onnx.NodeProto:
+    kinds = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+    if any(attribute.type in kinds for attribute in node.attribute):
+        raise ModelError(
+            f"a model must have no control flow to be quantized (node {node.name!r}, operator "
+            f"{node.op_type}); quantize its parts"
+        )
+    copied = onnx.NodeProto()
+    copied.CopyFrom(node)
+    return copied
+
+
+def _bound(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    """The input with a batch of 1 where its batch is symbolic; other dimensions must be static."""
+    copied = onnx.ValueInfoProto()
+    copied.CopyFrom(value)
+    dims = copied.type.tensor_type.shape.dim
+    if dims and not dims[0].HasField("dim_value"):
+        dims[0].dim_value = 1
+    if any(not dim.HasField("dim_value") for dim in dims):
+        raise ModelError(
+            f"shapes must be static except for the batch, but input {value.name!r} has symbolic "
+            "dimensions; fix them with onnx.tools.update_model_dims"
+        )
+    return copied
+
+
+def _known(
+    types: Mapping[str, onnx.ValueInfoProto],
+) -> Iterator[tuple[str, tuple[int, tuple[int, ...]]]]:
+    for name, value in types.items():
+        tensor = value.type.tensor_type
+        dims = tensor.shape.dim
+        if tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in dims):
+            yield name, (int(tensor.elem_type), tuple(int(dim.dim_value) for dim in dims))

@@ -1,0 +1,152 @@
+"""What the compiler can compute from integers: which operands of a node are activations.
+
+Three kinds of nodes: *products* (of activations with weights or with each other), for which a
+network is quantized; *light* ones, worth it where their operands are integers anyway; and *moves*,
+whose result has the scale of their operands.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import onnx
+
+from daedal.compiler.quantization.attributes import attribute
+from daedal.compiler.quantization.network import Network
+
+__all__ = [
+    "BOUNDS",
+    "Types",
+    "light_operands",
+    "move_operands",
+    "moved_operands",
+    "product_operands",
+]
+
+Types = Mapping[str, tuple[int, tuple[int, ...]]]
+
+BOUNDS = ("Clip", "Relu")
+"""Operators that become bounds of the one before."""
+
+_FLOAT = onnx.TensorProto.FLOAT
+_MAP_RANK = 4
+
+_FIRST_OPERAND_MOVES = (
+    "Flatten",
+    "GlobalMaxPool",
+    "MaxPool",
+    "Pad",
+    "ReduceMax",
+    "Reshape",
+    "Resize",
+    "Slice",
+    "Squeeze",
+    "Transpose",
+    "Unsqueeze",
+    "Upsample",
+)
+
+_LIGHT = (
+    "AveragePool",
+    "Clip",
+    "Gelu",
+    "GlobalAveragePool",
+    "HardSwish",
+    "LeakyRelu",
+    "ReduceMean",
+    "Relu",
+    "Sigmoid",
+    "Tanh",
+)
+
+_POOLS = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMean")
+
+
+def product_operands(network: Network, types: Types, node: onnx.NodeProto) -> tuple[str, ...]:
+    """Activations that a product reads; none where `node` is no product that can be quantized."""
+    if node.op_type in ("Conv", "ConvTranspose", "Gemm"):
+        fits = _is_quantizable_layer(network, types, node)
+        return (node.input[0],) if fits else ()
+    if node.op_type != "MatMul" or not _are_floats(types, node.input):
+        return ()
+    if node.input[1] in network.constants:
+        fits = network.constants[node.input[1]].ndim == 2
+        return (node.input[0],) if fits and node.input[0] not in network.constants else ()
+    return () if node.input[0] in network.constants else tuple(node.input)
+
+
+def light_operands(network: Network, types: Types, node: onnx.NodeProto) -> tuple[str, ...]:
+    """Activations that a light operator reads; none where `node` is none that can be quantized."""
+    if not node.input or not _are_floats(types, node.input[:1]):
+        return ()
+    if node.op_type in _LIGHT:
+        return (node.input[0],) if _has_known_form(network, types, node) else ()
+    if node.op_type not in ("Add", "Mul", "Sub") or not _are_floats(types, node.input):
+        return ()
+    activations = tuple(name for name in node.input if name not in network.constants)
+    return activations if _broadcasts(network, types, node) else ()
+
+
+def move_operands(network: Network, types: Types, node: onnx.NodeProto) -> tuple[str, ...]:
+    """Activations that a move reads; none where `node` is no move that can be quantized."""
+    if node.op_type != "Concat" and node.op_type not in _FIRST_OPERAND_MOVES:
+        return ()
+    operands = tuple(node.input[index] for index in moved_operands(node))
+    if any(name in network.constants for name in operands) or not _are_floats(types, operands):
+        return ()
+    return operands if _has_known_form(network, types, node) else ()
+
+
+def moved_operands(node: onnx.NodeProto) -> tuple[int, ...]:
+    """Indices of the operands of a move that hold the elements; others say where they go."""
+    return tuple(range(len(node.input))) if node.op_type == "Concat" else (0,)
+
+
+def _are_floats(types: Types, names: Iterable[str]) -> bool:
+    return all(name in types and types[name][0] == _FLOAT for name in names)
+
+
+def _is_quantizable_layer(network: Network, types: Types, node: onnx.NodeProto) -> bool:
+    """Two-dimensional, with constant weights and bias."""
+    if not _are_floats(types, node.input[:2]) or node.input[0] in network.constants:
+        return False
+    if not all(name in network.constants for name in node.input[1:] if name):
+        return False
+    rank = len(types[node.input[0]][1])
+    if node.op_type != "Gemm":
+        return rank == _MAP_RANK
+    if len(node.input) > 2 and node.input[2]:
+        bias = network.constants[node.input[2]]
+        if bias.size not in (1, types[node.output[0]][1][1]):
+            return False
+    factors = attribute(node, "alpha", 1.0), attribute(node, "beta", 1.0)
+    return rank == 2 and not attribute(node, "transA", 0) and factors == (1.0, 1.0)
+
+
+def _has_known_form(network: Network, types: Types, node: onnx.NodeProto) -> bool:
+    """Whether the node is in a form that has integers for its result."""
+    rank = len(types[node.input[0]][1])
+    if node.op_type in _POOLS and (rank != _MAP_RANK or any(node.output[1:])):
+        return False
+    if node.op_type in ("ReduceMax", "ReduceMean"):
+        axes = attribute(node, "axes")
+        if axes is None and len(node.input) > 1:
+            axes = network.constants.get(node.input[1])
+        return axes is not None and {int(axis) % rank for axis in axes} <= {2, 3}
+    if node.op_type == "Pad":
+        return bool(attribute(node, "mode", b"constant") == b"constant")
+    if node.op_type in ("Resize", "Upsample"):
+        return bool(attribute(node, "mode", b"nearest") == b"nearest")
+    if node.op_type == "Gelu":
+        return bool(attribute(node, "approximate", b"none") == b"none")
+    if node.op_type == "Clip":
+        return all(name in network.constants for name in node.input[1:] if name)
+    return True
+
+
+def _broadcasts(network: Network, types: Types, node: onnx.NodeProto) -> bool:
+    """Whether one activation has the result's shape, and the other operand is a constant, or has
+    the same batch and channels."""
+    shape = types.get(node.output[0], (0, ()))[1]
+    shapes = [types[name][1] for name in node.input if name not in network.constants]
+    if shape not in shapes:
+        return False
+    return all(len(other) == len(shape) and other[:2] == shape[:2] for other in shapes)

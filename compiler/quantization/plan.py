@@ -1,0 +1,137 @@
+"""Decides which activations of a network are quantized, and which of them share a scale."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import onnx
+
+from daedal.compiler.quantization.network import Network
+from daedal.compiler.quantization.operators import (
+    BOUNDS,
+    Types,
+    light_operands,
+    move_operands,
+    product_operands,
+)
+from daedal.isa.errors import ModelError
+
+__all__ = ["Plan", "make_plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be quantized.
+
+    Parameters
+    ----------
+    groups : the representative of every quantized activation, in the network's order; those with
+        the same one share scale and zero point.
+    computed : first outputs of the nodes that are computed from integers.
+    """
+
+    groups: Mapping[str, str]
+    computed: frozenset[str]
+
+
+def make_plan(network: Network) -> Plan:
+    """Choose the activations around all products, and around what lies between them.
+
+    A light operator is computed from integers where its operands are integers anyway. So is a move,
+    and also one whose result must be quantized: its operands are then, and all of these share one
+    scale, so that moving costs nothing. A ReLU or Clip after another operator is one with it.
+
+    Raises
+    ------
+    ModelError
+        For a network without a product that can be quantized.
+    """
+    planner = _Planner(network)
+    planner.want_products()
+    if not planner.groups:
+        raise ModelError(
+            f"a model must have a two-dimensional Conv or ConvTranspose, a Gemm or a MatMul over "
+            f"float32 to be quantized, and {network.name!r} has none; run it as it is"
+        )
+    while planner.spread():
+        pass
+    return planner.plan()
+
+
+class _Planner:
+    """The tensors wanted so far, as a forest of those that share a scale."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._types: Types = network.types()
+        self._users = network.users()
+        self._computed: set[str] = set()
+        self.groups: dict[str, str] = {}
+
+    def want_products(self) -> None:
+        """All operands and results of products."""
+        for node in self._network.nodes:
+            operands = product_operands(self._network, self._types, node)
+            if operands:
+                self._want(*operands, self._result(node))
+                self._computed.add(node.output[0])
+
+    def spread(self) -> bool:
+        """One pass forward over light operators and moves, one back over moves; whether something
+        was added."""
+        before = len(self._computed)
+        for node in self._network.nodes:
+            self._spread_forward(node)
+        for node in reversed(self._network.nodes):
+            moved = move_operands(self._network, self._types, node)
+            if moved and node.output[0] in self.groups and node.output[0] not in self._computed:
+                self._move(node, moved)
+        return len(self._computed) > before
+
+    def plan(self) -> Plan:
+        """What was found, in the network's order."""
+        names = [item.name for item in self._network.inputs]
+        names += [name for node in self._network.nodes for name in node.output]
+        groups = {name: self._find(name) for name in names if name in self.groups}
+        return Plan(groups, frozenset(self._computed))
+
+    def _spread_forward(self, node: onnx.NodeProto) -> None:
+        if node.output[0] in self._computed:
+            return
+        light = light_operands(self._network, self._types, node)
+        if light and self._are_wanted(light):
+            self._want(self._result(node))
+            self._computed.add(node.output[0])
+            return
+        moved = move_operands(self._network, self._types, node)
+        if moved and self._are_wanted(moved):
+            self._move(node, moved)
+
+    def _move(self, node: onnx.NodeProto, operands: Iterable[str]) -> None:
+        self._want(*operands, node.output[0])
+        for name in operands:
+            self.groups[self._find(name)] = self._find(node.output[0])
+        self._computed.add(node.output[0])
+
+    def _are_wanted(self, names: Iterable[str]) -> bool:
+        return all(name in self.groups for name in names)
+
+    def _want(self, *names: str) -> None:
+        for name in names:
+            self.groups.setdefault(name, name)
+
+    def _find(self, name: str) -> str:
+        while self.groups[name] != name:
+            name = self.groups[name]
+        return name
+
+    def _result(self, node: onnx.NodeProto) -> str:
+        """What `node` computes with the bounds after it."""
+        name: str = node.output[0]
+        while self._network.has_one_user(name, self._users):
+            (user,) = self._users[name]
+            is_bound = user.op_type in BOUNDS and user.input[0] == name
+            if not is_bound or not light_operands(self._network, self._types, user):
+                break
+            self._computed.add(user.output[0])
+            name = user.output[0]
+        return name

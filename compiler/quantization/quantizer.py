@@ -1,0 +1,92 @@
+"""Quantization on one page: a float ONNX model and samples become an int8 QDQ model.
+
+model -> clean -> normalize -> fold_affine -> hoist_bounds -> plan -> calibrate -> insert -> model.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+
+from daedal.compiler.frontend.reader import read_model
+from daedal.compiler.quantization.calibrate import calibrate
+from daedal.compiler.quantization.clean import clean
+from daedal.compiler.quantization.fold_affine import fold_affine
+from daedal.compiler.quantization.hoist_bounds import hoist_bounds
+from daedal.compiler.quantization.insert import insert_qdq
+from daedal.compiler.quantization.normalize import normalize
+from daedal.compiler.quantization.plan import Plan, make_plan
+from daedal.compiler.quantization.ranges import Method, Range
+from daedal.compiler.quantization.samples import Samples, split_samples
+from daedal.isa.errors import ModelError
+
+__all__ = ["quantize_model"]
+
+
+def quantize_model(
+    source: str | Path | bytes,
+    samples: Samples,
+    *,
+    method: str = Method.MSE,
+    report: Callable[[str], None] | None = None,
+) -> onnx.ModelProto:
+    """Quantize a float32 model to int8, QDQ.
+
+    Activations are asymmetric per tensor, weights symmetric per output channel, biases int32 in
+    steps of their accumulator. A symbolic batch becomes 1; older opsets become 13.
+
+    Parameters
+    ----------
+    samples : inputs that the network will see, along axis 0: an array, or arrays by input.
+    method : how ranges follow from what is observed: ``minmax``, ``percentile`` or ``mse``.
+    report : called with a sentence before each long step.
+
+    Raises
+    ------
+    ModelError
+        For a model that cannot be read, is quantized already or has nothing to quantize, samples
+        that do not fit, and weights or activations that are not finite.
+    """
+    say = report or (lambda _sentence: None)
+    chosen = _method(method)
+    say("reading the model")
+    model = read_model(source if isinstance(source, bytes) else Path(source))
+    _check_float(model)
+    network = clean(model)
+    feeds = split_samples(network, samples)
+    say("simplifying the model")
+    normalize(network)
+    fold_affine(network)
+    hoist_bounds(network)
+    plan = make_plan(network)
+    say(f"calibrating {len(plan.groups)} tensors with {len(feeds)} samples")
+    ranges = calibrate(network, tuple(plan.groups), feeds, chosen)
+    say("quantizing")
+    insert_qdq(network, plan, _joined(plan, ranges))
+    return network.to_model()
+
+
+def _method(name: str) -> Method:
+    try:
+        return Method(name)
+    except ValueError as error:
+        raise ModelError(
+            f"a calibration must go by one of {', '.join(Method)}, not {name!r}"
+        ) from error
+
+
+def _check_float(model: onnx.ModelProto) -> None:
+    for node in model.graph.node:
+        if "QuantizeLinear" in node.op_type or node.op_type.startswith("QLinear"):
+            raise ModelError(
+                "a model must be in float to be quantized, and this one is quantized already "
+                f"(node {node.name!r}, operator {node.op_type}); compile it as it is"
+            )
+
+
+def _joined(plan: Plan, ranges: dict[str, Range]) -> dict[str, Range]:
+    """One range for all tensors that share a scale, by their representative."""
+    joined: dict[str, Range] = {}
+    for name, group in plan.groups.items():
+        joined[group] = ranges[name].join(joined.get(group, ranges[name]))
+    return joined

@@ -1,0 +1,34 @@
+"""The public function `quantize`: a float ONNX model to an int8 one, calibrated with samples.
+
+>>> model = daedal.quantize("mobilenet.onnx", images)
+>>> artifact = daedal.compile(model, "vta")
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy.typing as npt
+
+from daedal.compiler.quantization import Method, quantize_model
+
+__all__ = ["quantize"]
+
+
+def quantize(
+    model: str | Path | bytes,
+    samples: Mapping[str, npt.ArrayLike] | npt.ArrayLike,
+    *,
+    method: str = Method.MSE,
+    report: Callable[[str], None] | None = None,
+) -> bytes:
+    """Quantize a float32 ONNX model to an int8 QDQ model, which `daedal.compile` takes.
+
+    `samples` hold inputs that the network will see, along axis 0: an array, or arrays by input;
+    a hundred or more are good. `method` says how ranges follow from them: ``mse`` (least squared
+    error), ``percentile`` (all but the largest 0.01 %) or ``minmax``. `report` is called with a
+    sentence before each long step.
+
+    Raises ModelError for a model that cannot be quantized, and samples that do not fit it.
+    """
+    quantized = quantize_model(model, samples, method=method, report=report)
+    return bytes(quantized.SerializeToString(deterministic=True))

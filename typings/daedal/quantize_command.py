@@ -1,0 +1,1 @@
+../../daedal/quantize_command.py
