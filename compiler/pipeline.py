@@ -22,10 +22,12 @@ from daedal.compiler.graph.passes import (
     flatten_dense_to_conv,
     fold_bias,
     fold_constants,
+    fold_selections,
     fuse_residual_add,
     lower_qdq,
     partition,
     rewrite_first_layer,
+    shuffles_to_selections,
     simplify_reshapes,
     simplify_transposes,
     to_blocked,
@@ -82,8 +84,12 @@ def graph_passes(
         ("eliminate_dead_code", eliminate_dead_code),
         ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
         ("transposes_to_products", transposes_to_products),
+        ("shuffles_to_selections", shuffles_to_selections),
         ("align_matmul", lambda graph: align_matmul(graph, block=variant.block)),
         ("align_channels", lambda graph: align_channels(graph, block=variant.block)),
+        ("fold_selections", lambda graph: fold_selections(
+            graph, block_in=array.block_in, block_out=array.block_out
+        )),
         ("to_blocked", lambda graph: to_blocked(
             graph,
             block_in=array.block_in,

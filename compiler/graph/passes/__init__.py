@@ -7,10 +7,12 @@ from daedal.compiler.graph.passes.feed_matmul_maps import feed_matmul_maps
 from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_conv
 from daedal.compiler.graph.passes.fold_bias import fold_bias
 from daedal.compiler.graph.passes.fold_constants import fold_constants
+from daedal.compiler.graph.passes.fold_selections import fold_selections
 from daedal.compiler.graph.passes.fuse_residual_add import fuse_residual_add
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.partition import Partition, partition
 from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
+from daedal.compiler.graph.passes.shuffles_to_selections import shuffles_to_selections
 from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
 from daedal.compiler.graph.passes.to_blocked import to_blocked
@@ -25,10 +27,12 @@ __all__ = [
     "flatten_dense_to_conv",
     "fold_bias",
     "fold_constants",
+    "fold_selections",
     "fuse_residual_add",
     "lower_qdq",
     "partition",
     "rewrite_first_layer",
+    "shuffles_to_selections",
     "simplify_reshapes",
     "simplify_transposes",
     "to_blocked",
