@@ -26,11 +26,13 @@ from daedal.compiler.graph.passes import (
     fold_batch_norm,
     fold_bias,
     fold_constants,
+    fold_selections,
     fuse_residual_add,
     lower_qdq,
     moves_to_views,
     partition,
     rewrite_first_layer,
+    shuffles_to_selections,
     simplify_reshapes,
     simplify_transposes,
     to_blocked,
@@ -128,8 +130,12 @@ def graph_passes(
         ("eliminate_dead_code", eliminate_dead_code),
         ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
         ("transposes_to_products", transposes_to_products),
+        ("shuffles_to_selections", shuffles_to_selections),
         ("align_matmul", lambda graph: align_matmul(graph, block=variant.block)),
         ("align_channels", lambda graph: align_channels(graph, block=variant.block)),
+        ("fold_selections", lambda graph: fold_selections(
+            graph, block_in=array.block_in, block_out=array.block_out
+        )),
         ("to_blocked", lambda graph: to_blocked(
             graph,
             block_in=array.block_in,

@@ -16,6 +16,7 @@ import onnx
 
 from daedal.compiler.frontend.cut import cut_model
 from daedal.compiler.frontend.importer import load_onnx
+from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.graph import Graph, get_op, run_all
 from daedal.compiler.pipeline import graph_passes
 from daedal.isa.errors import ToolError
@@ -74,6 +75,8 @@ def compare_operators(
 ) -> list[OperatorDifference]:
     """Run every integer operator of `graph` in onnxruntime too, on the graph's own tensors.
 
+    One whose result the model does not quantize is compared together with what reads it.
+
     Parameters
     ----------
     model : the model that `graph` was lowered from; its quantized tensors have the same names.
@@ -82,18 +85,14 @@ def compare_operators(
 
     Raises ToolError without onnxruntime, and ModelError for inputs that do not fit.
     """
+    model = read_model(model.SerializeToString())  # of its own operators ONNX infers no shapes
     values = run_all(graph, inputs)
     known = {name for node in model.graph.node for name in node.output}
     known.update(value.name for value in model.graph.input)
     return [
-        _compare(
-            model,
-            values,
-            op,
-            _names_before(known, graph, sources),
-            _name_after(known, graph, target),
-        )
+        _compare(model, values, op, _names_before(known, graph, sources), name)
         for op, sources, target in integer_layers(graph)
+        if (name := _name_after(known, graph, target)) in known
     ]
 
 
@@ -101,21 +100,19 @@ _VIEWS = ("reshape", "transpose")
 
 
 def _names_before(known: set[str], graph: Graph, names: Sequence[str]) -> list[str]:
-    """The model's tensors of which `names` are views: a dense layer reads 1x1 maps.
-
-    Views of constants are the model's own.
-    """
-    found = []
-    for name in names:
-        while name not in known and name in graph.producers and _is_view(graph, name):
-            name = graph.producers[name].inputs[0]
-        if not graph.is_constant(name):
+    """The model's tensors that `names` are computed from: a dense layer reads 1x1 maps, and a pool
+    the integers of a ReLU that nothing quantizes. Constants are the model's own."""
+    found: list[str] = []
+    stack = list(reversed(names))
+    while stack:
+        name = stack.pop()
+        if graph.is_constant(name) or name in found:
+            continue
+        if name in known or name not in graph.producers:
             found.append(name)
+        else:
+            stack.extend(reversed(graph.producers[name].inputs))
     return found
-
-
-def _is_view(graph: Graph, name: str) -> bool:
-    return graph.producers[name].op in _VIEWS
 
 
 def _name_after(known: set[str], graph: Graph, name: str) -> str:

@@ -1,7 +1,8 @@
 """Reads an ONNX file into a checked ModelProto. The file is untrusted.
 
 Input: a path or the bytes of a file. Output: a ModelProto that passed onnx's own checker, holds all
-its data itself and stays within our bounds.
+its data itself and stays within our bounds, with operators on quantized tensors (`qoperators`)
+expanded.
 """
 
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
+from daedal.compiler.frontend.qoperators import expand_qoperators
 from daedal.isa.errors import ModelError
 
 __all__ = ["MAX_MODEL_BYTES", "MAX_NODES", "MIN_OPSET", "opset_of", "read_model"]
@@ -48,6 +50,7 @@ def read_model(source: str | Path | bytes) -> onnx.ModelProto:
         raise ModelError(
             f"a model must be valid ONNX, and this one is not: {reason}; export it again"
         ) from error
+    expand_qoperators(model)
     return model
 
 

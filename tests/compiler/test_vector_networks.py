@@ -14,7 +14,7 @@ import daedal
 from daedal.check import compare_operators, integer_graph, run_onnxruntime
 from daedal.compiler import te
 from daedal.compiler.frontend import load_onnx
-from daedal.compiler.graph import run_all
+from daedal.compiler.graph import run, run_all
 from daedal.compiler.ops.lookup import lookup
 from daedal.compiler.pipeline import compile_graph, graph_passes
 from daedal.compiler.tir import interpreter
@@ -155,6 +155,36 @@ def test_matrices(rng: np.random.Generator) -> None:
     inputs = {name: rng.integers(-128, 128, (2, 21)).astype(np.int8) for name in graph.inputs}
     differences = compare_operators(model, graph, inputs)
     assert len(differences) == 5 and all(item.largest <= 1 for item in differences)
+
+
+@pytest.mark.parametrize("pooled", [False, True], ids=["folded", "alone"])
+def test_a_channel_shuffle(pooled: bool, rng: np.random.Generator) -> None:
+    """It is the order of the outputs of the grouped convolution before it; after a pool, which has
+    no weights, it is a layer of its own."""
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", (1, 24, 6, 5)), 0.05, 3)
+    weights = maker.weights(rng.integers(-128, 128, (28, 6, 1, 1)).astype(np.int8), 0.01)
+    x = maker.requantized(maker.op("Conv", x, weights, group=4, kernel_shape=[1, 1]), 0.08, 4)
+    if pooled:
+        x = maker.requantized(maker.op("MaxPool", x, kernel_shape=[2, 2]), 0.08, 4)
+    rows, columns = (5, 4) if pooled else (6, 5)
+    x = maker.op("Reshape", x, maker.constant(whole(0, 4, 7, rows, columns)))
+    x = maker.op("Transpose", maker.requantized(x, 0.08, 4), perm=[0, 2, 1, 3, 4])
+    x = maker.op("Reshape", x, maker.constant(whole(0, -1, rows, columns)))
+    x = maker.requantized(x, 0.08, 4, output="shuffled")
+    weights = maker.weights(rng.integers(-128, 128, (28, 1, 3, 3)).astype(np.int8), 0.01)
+    x = maker.op("Conv", x, weights, group=28, kernel_shape=[3, 3])
+    model = maker.model(maker.requantized(x, 0.2, 0, output="y_q")).SerializeToString()
+    compiled = compile_graph(load_onnx(model), load_variant("vta"))
+    pool = ["q_max_pool", "q_conv2d"] if pooled else []
+    assert [layer.op for layer in compiled.layers] == ["q_conv2d", *pool, "q_conv2d"]
+    assert "shuffled" in [layer.output for layer in compiled.layers]
+    check_compiled(compiled, rng)
+    artifact = daedal.compile(model, "vta")
+    feeds = {"x": rng.normal(size=(1, 24, 6, 5)).astype(np.float32)}
+    (found,) = daedal.simulate(artifact, feeds).outputs.values()
+    (expected,) = run(integer_graph(model, load_variant("vta")), feeds).values()
+    np.testing.assert_array_equal(found, expected)
 
 
 def gated(rng: np.random.Generator, inside: bool) -> onnx.ModelProto:

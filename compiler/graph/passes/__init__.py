@@ -8,11 +8,13 @@ from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_
 from daedal.compiler.graph.passes.fold_batch_norm import fold_batch_norm
 from daedal.compiler.graph.passes.fold_bias import fold_bias
 from daedal.compiler.graph.passes.fold_constants import fold_constants
+from daedal.compiler.graph.passes.fold_selections import fold_selections
 from daedal.compiler.graph.passes.fuse_residual_add import fuse_residual_add
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.moves_to_views import moves_to_views
 from daedal.compiler.graph.passes.partition import Part, partition
 from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
+from daedal.compiler.graph.passes.shuffles_to_selections import shuffles_to_selections
 from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
 from daedal.compiler.graph.passes.to_blocked import to_blocked
@@ -28,11 +30,13 @@ __all__ = [
     "fold_batch_norm",
     "fold_bias",
     "fold_constants",
+    "fold_selections",
     "fuse_residual_add",
     "lower_qdq",
     "moves_to_views",
     "partition",
     "rewrite_first_layer",
+    "shuffles_to_selections",
     "simplify_reshapes",
     "simplify_transposes",
     "to_blocked",

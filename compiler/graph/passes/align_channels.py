@@ -6,13 +6,9 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.movement import pad_margins
 from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.selection import IDENTITY, SELECTING, UNCHANGED
 
 __all__ = ["align_channels"]
-
-_IDENTITY = np.array([[0, 1, 0]], dtype=np.int64)
-"""Parameters of a REQUANTIZE that changes nothing, with the attributes `_UNCHANGED`."""
-
-_UNCHANGED: dict[str, AttrValue] = {"zero_point": 0, "low": -128, "high": 127}
 
 
 def align_channels(graph: Graph, *, block: int) -> Graph:
@@ -69,10 +65,10 @@ class _Rewrite:
                 "begins": (0, 0, *begins[2:]),
                 "ends": (*shape[:2], *ends[2:]),
                 "steps": (1, 1, *strides),
-                **_UNCHANGED,
+                **UNCHANGED,
             }
             same = self._builder.constant(
-                self._builder.fresh_name(f"{node.output}.identity"), _IDENTITY
+                self._builder.fresh_name(f"{node.output}.identity"), IDENTITY
             )
             part = self._builder.fresh_name(f"{node.output}.part")
             x = self._builder.add("q_slice", [x, same], attrs, output=part, name=node.name)
@@ -117,8 +113,8 @@ class _Rewrite:
         ]
         matrix = np.zeros((len(sources), sum(gapped)), dtype=np.int8)
         matrix[np.arange(len(sources)), sources] = 1
-        rows = np.repeat(_IDENTITY, len(sources), axis=0)
-        self._select(node, joined, matrix, rows, finish=_UNCHANGED)
+        rows = np.repeat(IDENTITY, len(sources), axis=0)
+        self._select(node, joined, matrix, rows, finish=UNCHANGED)
 
     def _select(
         self,
@@ -138,12 +134,11 @@ class _Rewrite:
             self._builder.fresh_name(f"{node.output}.select"), matrix[:, :, None, None]
         )
         params = self._builder.constant(self._builder.fresh_name(f"{node.output}.params"), rows)
-        own = {name: node.attrs[name] for name in _UNCHANGED}
+        own = {name: node.attrs[name] for name in UNCHANGED}
         attrs: dict[str, AttrValue] = {
+            **SELECTING,
             "strides": strides,
             "pads": pads,
-            "dilations": (1, 1),
-            "groups": 1,
             "pad_value": value,
             **(own if finish is None else finish),
         }

@@ -3,13 +3,12 @@
 import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.graph import Array, AttrValue, Graph
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.views import view_source
 
 __all__ = ["transposes_to_products"]
-
-_VIEWS = ("reshape", "transpose")
 
 
 def transposes_to_products(graph: Graph) -> Graph:
@@ -48,25 +47,15 @@ def transposes_to_products(graph: Graph) -> Graph:
 
 def _exchanged(graph: Graph, name: str) -> str | None:
     """The map of an integer operator whose channels are the rows of pixels of `name`, or None."""
-    chain: list[Node] = []
-    producer = graph.producers.get(name)
-    while producer is not None and producer.op in _VIEWS:
-        chain.append(producer)
-        producer = graph.producers.get(producer.inputs[0])
-    if producer is None or not get_op(producer.op).on_accelerator:
+    found = view_source(graph, name)
+    if found is None:
         return None
-    if not any(node.op == "transpose" for node in chain):
+    root, places = found
+    images, channels, height, width = graph.types[root].shape
+    if places.shape != (images, height * width, channels, 1):
         return None
-    root = graph.types[producer.output]
-    images, channels, height, width = root.shape
-    if graph.types[name].shape != (images, height * width, channels, 1):
-        return None
-    start: Array = np.arange(root.num_elements, dtype=np.int32).reshape(root.shape)
-    value = start
-    for node in reversed(chain):
-        value = get_op(node.op).evaluate([value], [graph.types[node.inputs[0]]], node.attrs)
-    wanted = start.reshape(images, channels, -1).transpose(0, 2, 1)
-    return producer.output if np.array_equal(value.reshape(wanted.shape), wanted) else None
+    start: Array = np.arange(places.size, dtype=places.dtype).reshape(images, channels, -1)
+    return root if np.array_equal(places[..., 0], start.transpose(0, 2, 1)) else None
 
 
 def _product(graph: Graph, builder: GraphBuilder, name: str, root: str) -> str:

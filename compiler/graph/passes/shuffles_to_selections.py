@@ -1,0 +1,63 @@
+"""Lets channels change places on the accelerator, as channel shuffles do."""
+
+import numpy as np
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Array, Graph
+from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.selection import add_selection
+from daedal.compiler.graph.views import view_source
+
+__all__ = ["shuffles_to_selections"]
+
+
+def shuffles_to_selections(graph: Graph) -> Graph:
+    """Turn views that permute the channels of an integer operator's map into selections. Exact.
+
+    A shuffle at the border is the host's, which moves the bytes anyway.
+
+    Before::
+
+        t = transpose(reshape(x)) order=0,2,1,3,4       # x: int8[1,112,28,28], as 4 groups of 28
+        s = reshape(t) shape=1,112,28,28
+        y = q_conv2d(s, w, p) ...
+
+    After::
+
+        const s.select: int8[112,112,1,1]
+        s = q_conv2d(x, s.select, s.params) ...         # channel i is channel i % 4 * 28 + i // 4
+        y = q_conv2d(s, w, p) ...
+    """
+    builder = GraphBuilder(graph.name, graph)
+    builder.copy_inputs()
+    wanted = {
+        name
+        for node in graph.nodes
+        if get_op(node.op).on_accelerator
+        for name in node.inputs
+        if name not in graph.outputs
+    }
+    for node in graph.nodes:
+        found = _permutation(graph, node.output) if node.output in wanted else None
+        if found is None:
+            builder.copy_node(node)
+        else:
+            root, channels = found
+            add_selection(builder, root, channels, node.output, node.name)
+    return eliminate_dead_code(builder.finish(graph.outputs))
+
+
+def _permutation(graph: Graph, name: str) -> tuple[str, Array] | None:
+    """The map that `name` has the channels of, in another order, and which; None otherwise."""
+    found = view_source(graph, name)
+    if found is None:
+        return None
+    root, places = found
+    images, count, *extents = graph.types[root].shape
+    if graph.types[name].shape != (images, count, *extents):
+        return None
+    pixels = int(np.prod(extents))
+    channels = places[0].reshape(count, pixels)[:, 0] // pixels
+    start = np.arange(places.size, dtype=places.dtype).reshape(places.shape)
+    return (root, channels) if np.array_equal(places, start[:, channels]) else None

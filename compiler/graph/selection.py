@@ -1,0 +1,53 @@
+"""Selections of channels: 1x1 convolutions by a matrix of zeros and ones, which change no value.
+
+Lanes change places only in products, so this is how channels move on the accelerator.
+"""
+
+import numpy as np
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.ops.registry import whole
+
+__all__ = ["IDENTITY", "SELECTING", "UNCHANGED", "add_selection", "selected_channels"]
+
+IDENTITY = np.array([[0, 1, 0]], dtype=np.int64)
+"""Parameters of a REQUANTIZE that changes nothing, with the attributes `UNCHANGED`."""
+
+UNCHANGED: dict[str, AttrValue] = {"zero_point": 0, "low": -128, "high": 127}
+
+SELECTING: dict[str, AttrValue] = {
+    "strides": (1, 1),
+    "pads": (0, 0, 0, 0),
+    "dilations": (1, 1),
+    "groups": 1,
+    "pad_value": 0,
+}
+"""Attributes of a selection's window."""
+
+
+def add_selection(builder: GraphBuilder, x: str, channels: Array, output: str, name: str) -> str:
+    """Add `output`, whose channel i is channel ``channels[i]`` of the map `x`."""
+    matrix = np.zeros((len(channels), builder.types[x].shape[1], 1, 1), dtype=np.int8)
+    matrix[np.arange(len(channels)), channels] = 1
+    weights = builder.constant(builder.fresh_name(f"{output}.select"), matrix)
+    rows = np.repeat(IDENTITY, len(channels), axis=0)
+    params = builder.constant(builder.fresh_name(f"{output}.params"), rows)
+    attrs = {**SELECTING, **UNCHANGED}
+    return builder.add("q_conv2d", [x, weights, params], attrs, output=output, name=name)
+
+
+def selected_channels(graph: Graph, node: Node) -> Array | None:
+    """The channel of its operand that each channel of a selection is; None for other nodes."""
+    if node.op != "q_conv2d" or whole(node.attrs, "groups") != 1:
+        return None
+    weights = graph.constant(node.inputs[1])
+    if weights.shape[2:] != (1, 1) or np.count_nonzero(weights) != len(weights):
+        return None
+    fixed = {**SELECTING, **UNCHANGED, "pad_value": node.attrs["pad_value"]}
+    if dict(node.attrs) != fixed or not np.all(graph.constant(node.inputs[2]) == IDENTITY):
+        return None
+    matrix = weights[:, :, 0, 0]
+    channels = matrix.argmax(axis=1)
+    ones = matrix[np.arange(len(matrix)), channels]
+    return channels if np.all(ones == 1) else None
