@@ -40,6 +40,7 @@ def compile_model(
     *,
     from_tensors: Sequence[str] = (),
     to_tensors: Sequence[str] = (),
+    fuse: bool = True,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Artifact:
@@ -56,6 +57,7 @@ def compile_model(
         variant,
         from_tensors=from_tensors,
         to_tensors=to_tensors,
+        fuse=fuse,
         dump_dir=dump_dir,
         report=report,
     )

@@ -17,12 +17,13 @@ from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
 from daedal.compiler.graph.passes import (
     align_channels,
     align_matmul,
+    eliminate_common_subexpressions,
     eliminate_dead_code,
     feed_matmul_maps,
     flatten_dense_to_conv,
     fold_bias,
     fold_constants,
-    fuse_residual_add,
+    fuse_operators,
     lower_qdq,
     partition,
     rewrite_first_layer,
@@ -62,9 +63,12 @@ class CompiledGraph:
 
 
 def graph_passes(
-    variant: Variant, from_tensors: Sequence[str], to_tensors: Sequence[str]
+    variant: Variant, from_tensors: Sequence[str], to_tensors: Sequence[str], fuse: bool = True
 ) -> list[GraphPass]:
-    """The passes in order, each with the name that dumps bear."""
+    """The passes in order, each with the name that dumps bear.
+
+    Without `fuse`, every operator is a layer of its own: to see what fusion is worth.
+    """
     array = variant.array
     return [
         ("fold_constants", fold_constants),
@@ -92,7 +96,8 @@ def graph_passes(
             depthwise_taps=array.depthwise_taps,
         )),
         ("rewrite_first_layer", lambda graph: rewrite_first_layer(graph, variant)),
-        ("fuse_residual_add", fuse_residual_add),
+        ("eliminate_common_subexpressions", eliminate_common_subexpressions),
+        *([("fuse_operators", fuse_operators)] if fuse else []),
     ]  # fmt: skip
 
 
@@ -102,6 +107,7 @@ def compile_graph(
     *,
     from_tensors: Sequence[str] = (),
     to_tensors: Sequence[str] = (),
+    fuse: bool = True,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> CompiledGraph:
@@ -110,6 +116,7 @@ def compile_graph(
     Parameters
     ----------
     from_tensors, to_tensors : compile only the part between these quantized tensors.
+    fuse : whether operators are joined into layers; without it, every one is a layer of its own.
     dump_dir : folder for the graph after every pass, and the loop IR and segment of every layer.
     report : called with a sentence before each long step.
 
@@ -123,7 +130,7 @@ def compile_graph(
     say = report or (lambda _sentence: None)
     dump = _Dump(dump_dir)
     dump("imported", graph)
-    for name, run_pass in graph_passes(variant, from_tensors, to_tensors):
+    for name, run_pass in graph_passes(variant, from_tensors, to_tensors, fuse):
         say(f"graph pass {name}")
         graph = run_pass(graph)
         dump(name, graph)

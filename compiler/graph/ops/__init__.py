@@ -3,8 +3,8 @@
 from daedal.compiler.graph.ops import (
     conv_transpose,
     convolution,
-    convolution_add,
     elementwise,
+    fused,
     integer_convolution,
     integer_elementwise,
     integer_movement,
@@ -17,14 +17,15 @@ from daedal.compiler.graph.ops import (
     quantization,
     shape,
 )
-from daedal.compiler.graph.ops.registry import OpDef, get_op, list_ops
+from daedal.compiler.graph.ops.registry import OpClass, OpDef, get_op, list_ops
 
 __all__ = [
+    "OpClass",
     "OpDef",
     "conv_transpose",
     "convolution",
-    "convolution_add",
     "elementwise",
+    "fused",
     "get_op",
     "integer_convolution",
     "integer_elementwise",

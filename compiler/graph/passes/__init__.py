@@ -2,12 +2,15 @@
 
 from daedal.compiler.graph.passes.align_channels import align_channels
 from daedal.compiler.graph.passes.align_matmul import align_matmul
+from daedal.compiler.graph.passes.eliminate_common_subexpressions import (
+    eliminate_common_subexpressions,
+)
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.passes.feed_matmul_maps import feed_matmul_maps
 from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_conv
 from daedal.compiler.graph.passes.fold_bias import fold_bias
 from daedal.compiler.graph.passes.fold_constants import fold_constants
-from daedal.compiler.graph.passes.fuse_residual_add import fuse_residual_add
+from daedal.compiler.graph.passes.fuse_operators import fuse_operators
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.partition import Partition, partition
 from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
@@ -20,12 +23,13 @@ __all__ = [
     "Partition",
     "align_channels",
     "align_matmul",
+    "eliminate_common_subexpressions",
     "eliminate_dead_code",
     "feed_matmul_maps",
     "flatten_dense_to_conv",
     "fold_bias",
     "fold_constants",
-    "fuse_residual_add",
+    "fuse_operators",
     "lower_qdq",
     "partition",
     "rewrite_first_layer",
