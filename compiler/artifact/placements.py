@@ -52,7 +52,12 @@ def place_nodes(
     on_accelerator, on_host : numbers of the model's nodes. One that is both runs on the host, too.
     reasons : by quantized tensor, why what it quantizes was left to the host.
     """
-    by_tensor = _reasons_by_tensor(cutter, reasons)
+    of_tables = {
+        node.output: _REASONS[node.op]
+        for node in graph.nodes
+        if node.op in _REASONS and node.output in cutter.producers
+    }
+    by_tensor = _reasons_by_tensor(cutter, {**of_tables, **reasons})
     return tuple(
         _place(cutter, imported, graph, number, on_accelerator, on_host, by_tensor)
         for number in range(len(cutter.nodes))

@@ -122,7 +122,7 @@ def check_random(variant: Variant, pick: Pick) -> None:
     inputs = maps.inputs()
     result = Compiled.of(graph, variant).result
     verify(result.launch.program)
-    assert result.report.workspace_bytes >= result.report.workspace_bound_bytes
+    assert result.launch.report.workspace_bytes >= result.report.workspace_bound_bytes
     packed = run(result.host_parts[0], inputs, result.launch.graph.inputs)
     kinds = result.launch.graph.types
     values = {}
@@ -213,7 +213,7 @@ def test_concats_of_networks_store_no_byte_twice(
     assert len(copied) == copies
     assert bytes_copied == sum(kinds[layer.output].size_bytes for layer in copied)
     assert "q_concat" not in [layer.op for layer in compiled.launch.layers]
-    report = compiled.report
+    report = compiled.launch.report
     assert report.workspace_bytes <= 1.1 * report.workspace_bound_bytes
     stored = sum(
         item.blocks * item.rows * item.cols

@@ -98,8 +98,8 @@ class Compiled:
             made.extend(own)
             return [layer.lowered for layer in own]
 
-        def passes(*args: Any) -> list[pipeline.GraphPass]:
-            every = graph_passes(*args)
+        def passes(*args: Any, **options: Any) -> list[pipeline.GraphPass]:
+            every = graph_passes(*args, **options)
             return every[[name for name, _ in every].index("lower_qdq") + 1 :]
 
         graph_passes = pipeline.graph_passes

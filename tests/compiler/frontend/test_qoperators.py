@@ -11,7 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import daedal
 from daedal.check import compare_operators, integer_graph, run_onnxruntime
-from daedal.compiler.frontend.host_model import extract_host_model
+from daedal.compiler.frontend.cut import cut_model
+from daedal.compiler.frontend.host_model import host_model
 from daedal.compiler.frontend.qoperators import expand_qoperators, expanded_operators
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.graph import run
@@ -177,7 +178,7 @@ def test_an_expansion_computes_what_the_operator_does(name: str, dtype: str) -> 
     assert not {node.op_type for node in expanded.graph.node} & set(expanded_operators())
     (expected,) = run_onnxruntime(data, it.feeds)
     (found,) = run_onnxruntime(expanded, it.feeds)
-    host = HostModel(extract_host_model(expanded, list(it.feeds), ["y"]), "host part")
+    host = HostModel(host_model(cut_model(expanded, list(it.feeds), ["y"])), "host part")
     for result in (found, host.run(it.feeds)["y"]):
         assert result.dtype == expected.dtype and result.shape == expected.shape
         assert np.abs(result.astype(int) - expected.astype(int)).max() <= 1
