@@ -122,7 +122,7 @@ def check_random(variant: Variant, pick: Pick) -> None:
     inputs = maps.inputs()
     result = Compiled.of(graph, variant).result
     verify(result.launch.program)
-    assert result.launch.report.workspace_bytes >= result.report.workspace_bound_bytes
+    assert result.launch.report.workspace_bytes >= result.launch.report.workspace_bound_bytes
     packed = run(result.host_parts[0], inputs, result.launch.graph.inputs)
     kinds = result.launch.graph.types
     values = {}
@@ -217,7 +217,7 @@ def test_concats_of_networks_store_no_byte_twice(
     assert report.workspace_bytes <= 1.1 * report.workspace_bound_bytes
     stored = sum(
         item.blocks * item.rows * item.cols
-        for item in compiled.program.instructions
+        for item in compiled.launch.program.instructions
         if item.opcode is Opcode.STORE
     )
     assert stored * 16 == sum(kinds[layer.output].size_bytes for layer in compiled.launch.layers)
