@@ -21,8 +21,11 @@ _OPSET = 13
 """The first with quantization per channel. Source: ONNX QuantizeLinear-13, attribute axis."""
 
 _LARGE = 1024
-"""Elements of a float constant that the conversion to another opset need not see: only shapes,
-axes and bounds change places."""
+"""Elements of a constant that is more than a shape, axes or bounds. The conversion to another
+opset need not see those in float."""
+
+_GROWING = ("ConstantOfShape", "Expand", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample")
+"""Operators whose results may be much larger than what they read."""
 
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike")
 
@@ -103,12 +106,18 @@ def _evaluate(
         return None
     if not all(name in network.constants for name in operands):
         return None
+    return _run(network, node, operands) if _is_bounded(network, types, node) else None
+
+
+def _is_bounded(
+    network: Network, types: Mapping[str, tuple[int, tuple[int, ...]]], node: onnx.NodeProto
+) -> bool:
+    """Whether the outputs are not too large: their shapes are known, or all is small anyway."""
     outputs = [name for name in node.output if name]
-    if any(math.prod(types[name][1]) > MAX_ELEMENTS for name in outputs if name in types):
-        return None
-    if node.op_type != "Constant" and any(name not in types for name in outputs):
-        return None
-    return _run(network, node, operands)
+    if all(name in types for name in outputs):
+        return all(math.prod(types[name][1]) <= MAX_ELEMENTS for name in outputs)
+    size = sum(network.constants[name].size for name in node.input if name)
+    return node.op_type not in _GROWING and size <= _LARGE
 
 
 def _run(network: Network, node: onnx.NodeProto, operands: list[str]) -> dict[str, Array] | None:

@@ -16,6 +16,9 @@ __all__ = ["fold_affine"]
 _CHANNELS = 1
 """Axis of the channels, in ONNX."""
 
+_MAP_RANK = 4
+_NORM = "BatchNormalization"
+
 
 @dataclass(frozen=True)
 class _Affine:
@@ -30,7 +33,8 @@ def fold_affine(network: Network) -> None:
     """Fold BatchNormalization, and Mul and Add by constants per channel, into the layer before.
 
     One that follows no layer becomes a depthwise convolution of 1 x 1: quantized per channel, its
-    weights are +-127 and its bias is exact. What follows folds into that.
+    weights are +-127 and its bias is exact. What follows folds into that. A batch norm of tensors
+    that are no maps becomes Mul and Add.
 
     Before::
 
@@ -60,17 +64,16 @@ def fold_affine(network: Network) -> None:
             _scale_layer(network, layer, affine)
             layer.output[0] = target
             node = layer
-        elif len(shapes[affine.x]) == 4 and (len(affine.gain) > 1 or node.op_type == _NORM):
+        elif len(shapes[affine.x]) == _MAP_RANK and (len(affine.gain) > 1 or node.op_type == _NORM):
             node = _depthwise(network, node, affine)
             kept.append(node)
+        elif node.op_type == _NORM:
+            kept.extend(_elementwise(network, node, affine, len(shapes[affine.x])))
         else:
             kept.append(node)
         if _is_layer(network, node):
             layers[target] = node
     network.nodes = kept
-
-
-_NORM = "BatchNormalization"
 
 
 def _match(
@@ -181,3 +184,20 @@ def _depthwise(network: Network, node: onnx.NodeProto, affine: _Affine) -> onnx.
         group=len(weights),
         kernel_shape=[1, 1],
     )
+
+
+def _elementwise(
+    network: Network, node: onnx.NodeProto, affine: _Affine, rank: int
+) -> list[onnx.NodeProto]:
+    """A product and a sum with constants."""
+    base = node.output[0]
+    shape = (-1, *(1,) * (rank - 2))
+    gain, offset = (
+        network.add_constant(f"{base}_{role}", value.astype(np.float32).reshape(shape))
+        for role, value in (("gain", affine.gain), ("offset", affine.offset))
+    )
+    scaled = network.fresh(f"{base}_scaled")
+    return [
+        helper.make_node("Mul", [affine.x, gain], [scaled], name=scaled),
+        helper.make_node("Add", [scaled, offset], [base], name=node.name or base),
+    ]
