@@ -180,7 +180,7 @@ def _depthwise(network: Network, node: onnx.NodeProto, affine: _Affine) -> onnx.
             network.add_constant(f"{base}_offset", affine.offset.astype(np.float32)),
         ],
         [base],
-        name=node.name or base,
+        name=node.name,
         group=len(weights),
         kernel_shape=[1, 1],
     )
@@ -199,5 +199,5 @@ def _elementwise(
     scaled = network.fresh(f"{base}_scaled")
     return [
         helper.make_node("Mul", [affine.x, gain], [scaled], name=scaled),
-        helper.make_node("Add", [scaled, offset], [base], name=node.name or base),
+        helper.make_node("Add", [scaled, offset], [base], name=node.name),
     ]

@@ -93,10 +93,11 @@ class _Insertion:
         """Quantize the tensor `raw`, to be read under another name."""
         scale, zero_point = self._activation_parameters(self._plan.groups[name])
         quantized = self._network.fresh(f"{name}_q")
+        dequantized = self._network.fresh(f"{name}_dq")
         # A float tensor that is an output itself stays one; else the dequantized takes its name.
-        read = name if raw != name else self._network.fresh(f"{name}_dq")
-        self._add("QuantizeLinear", [raw, scale, zero_point], quantized)
-        self._add("DequantizeLinear", [quantized, scale, zero_point], read)
+        read = name if raw != name else dequantized
+        self._add("QuantizeLinear", [raw, scale, zero_point], quantized, quantized)
+        self._add("DequantizeLinear", [quantized, scale, zero_point], read, dequantized)
         self._dequantized[name] = read
 
     def _activation_parameters(self, group: str) -> tuple[str, str]:
@@ -155,11 +156,13 @@ class _Insertion:
         ]
         attributes = {} if axis is None else {"axis": axis}
         output = self._network.fresh(f"{name}_dq")
-        self._add("DequantizeLinear", operands, output, **attributes)
+        self._add("DequantizeLinear", operands, output, output, **attributes)
         return output
 
-    def _add(self, op_type: str, operands: list[str], output: str, **attributes: Any) -> None:
-        self._nodes.append(helper.make_node(op_type, operands, [output], name=output, **attributes))
+    def _add(
+        self, op_type: str, operands: list[str], output: str, name: str, **attributes: Any
+    ) -> None:
+        self._nodes.append(helper.make_node(op_type, operands, [output], name=name, **attributes))
 
 
 def _channel_axis(node: onnx.NodeProto) -> int:

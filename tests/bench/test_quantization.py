@@ -28,10 +28,19 @@ def test_signal_to_noise_is_in_decibels() -> None:
     assert snr_db(np.array([10.0]), np.array([11.0])) == pytest.approx(20)
 
 
-@pytest.mark.parametrize("name", ["resnet8", "vww_mobilenetv1", "resnet20_model_bn", "mnist"])
-def test_trained_networks_keep_their_answers(shared: Path, name: str) -> None:
-    task = NETWORKS[name](shared / "models", name)
+def check(folder: Path, name: str) -> None:
+    task = NETWORKS[name](folder, name)
     part = replace(task, images=task.images[:NUM_IMAGES], labels=task.labels[:NUM_IMAGES])
     found = measure_accuracy(part, "mse")
     assert found.holds, found
     assert found.agreement >= 0.95 and found.logit_snr_db > 25, found
+
+
+def test_digits_keep_their_answers(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn.datasets", reason="needs scikit-learn's digits")
+    check(tmp_path, "digits")
+
+
+@pytest.mark.parametrize("name", ["resnet8", "vww_mobilenetv1", "resnet20_model_bn", "mnist"])
+def test_trained_networks_keep_their_answers(shared: Path, name: str) -> None:
+    check(shared / "models", name)
