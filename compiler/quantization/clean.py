@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx
+import onnx.shape_inference
 import onnx.version_converter
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
@@ -64,7 +65,7 @@ def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
             graph.input.append(kind)
     try:
         converted = onnx.version_converter.convert_version(light, _OPSET)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
         reason = (str(error).strip() or "unknown reason").splitlines()[0]
         raise ModelError(
             f"a model must convert to opset {_OPSET} to be quantized, and this one does not: "
@@ -140,19 +141,27 @@ def _run(network: Network, node: onnx.NodeProto, operands: list[str]) -> dict[st
 def _drop_identities(network: Network) -> None:
     """Let users read what Identity and Dropout read; an output keeps its name."""
     read = {*network.users(), *network.output_names}
-    for node in list(network.nodes):
+    producers = network.producers()
+    names: dict[str, str] = {}
+    kept = []
+    for node in network.nodes:
         if not _does_nothing(network, node) or any(name in read for name in node.output[1:]):
+            kept.append(node)
             continue
         source, target = node.input[0], node.output[0]
+        while source in names:
+            source = names[source]
+        producer = producers.get(source)
         if target not in network.output_names:
-            network.nodes.remove(node)
-            network.rename_operand(target, source)
-            continue
-        producer = network.producers().get(source)
-        if producer is not None and source not in network.output_names:
-            network.nodes.remove(node)
-            network.rename_operand(source, target)
+            names[target] = source
+        elif producer is not None and source not in network.output_names:
+            names[source] = target
             producer.output[list(producer.output).index(source)] = target
+            producers[target] = producer
+        else:
+            kept.append(node)
+    network.nodes = kept
+    network.rename_operands(names)
 
 
 def _does_nothing(network: Network, node: onnx.NodeProto) -> bool:

@@ -9,6 +9,7 @@ from onnx import helper
 
 from daedal.compiler.quantization.attributes import attribute
 from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.operators import channel_axis
 from daedal.isa.errors import ModelError
 
 __all__ = ["fold_affine"]
@@ -109,6 +110,9 @@ def _match_norm(
     )
     if scale is None or bias is None or mean is None or variance is None:
         return None
+    channels = shapes[node.input[0]][_CHANNELS : _CHANNELS + 1]
+    if any(value.shape != channels for value in (scale, bias, mean, variance)):
+        return None
     spread = variance + attribute(node, "epsilon", 1e-5)
     if not np.all(spread > 0):
         raise ModelError(
@@ -131,32 +135,36 @@ def _per_channel(value: Array, shape: Sequence[int]) -> Array | None:
 
 
 def _is_layer(network: Network, node: onnx.NodeProto) -> bool:
-    """Whether `node` has constant weights, and a bias that is constant or left out."""
+    """Whether `node` has constant weights, and as bias a constant per channel or none."""
     if node.op_type not in ("Conv", "ConvTranspose", "Gemm") or len(node.input) < 2:
         return False
-    if node.op_type == "Gemm" and (attribute(node, "alpha", 1.0), attribute(node, "beta", 1.0)) != (
-        1.0,
-        1.0,
-    ):
+    if any(attribute(node, name, 1.0) != 1.0 for name in ("alpha", "beta")):
         return False
     if node.op_type == "ConvTranspose" and attribute(node, "group", 1) != 1:
         return False
-    return all(name in network.constants for name in node.input[1:] if name)
+    if not all(name in network.constants for name in node.input[1:] if name):
+        return False
+    weights = network.constants[node.input[1]]
+    if weights.ndim < 2:
+        return False
+    channels = weights.shape[channel_axis(node)]
+    return not _has_bias(node) or network.constants[node.input[2]].size in (1, channels)
+
+
+def _has_bias(layer: onnx.NodeProto) -> bool:
+    return len(layer.input) > 2 and bool(layer.input[2])
 
 
 def _scale_layer(network: Network, layer: onnx.NodeProto, affine: _Affine) -> None:
     """Multiply weights and bias by the gain, and add the offset to the bias."""
     weights = network.constants[layer.input[1]].astype(np.float64)
-    last = layer.op_type == "ConvTranspose" or (
-        layer.op_type == "Gemm" and not attribute(layer, "transB", 0)
-    )
-    axis = 1 if last else 0
+    axis = channel_axis(layer)
     channels = weights.shape[axis]
     shape = [channels if index == axis else 1 for index in range(weights.ndim)]
     gain = np.broadcast_to(affine.gain, (channels,))
     bias = np.zeros(channels)
-    if len(layer.input) > 2 and layer.input[2]:
-        bias = np.broadcast_to(network.constants[layer.input[2]].astype(np.float64), bias.shape)
+    if _has_bias(layer):
+        bias = bias + network.constants[layer.input[2]].astype(np.float64).ravel()
     scaled = (weights * gain.reshape(shape)).astype(np.float32)
     base = layer.input[1]
     operands = [

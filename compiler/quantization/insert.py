@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from daedal.compiler.quantization.attributes import attribute
 from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.operators import channel_axis
 from daedal.compiler.quantization.plan import Plan
 from daedal.compiler.quantization.ranges import Range
 from daedal.compiler.quantization.weights import quantize_layer
@@ -129,7 +129,7 @@ class _Insertion:
         """Weights and bias as integers."""
         name = node.input[1]
         weights = self._network.constants[name]
-        axis = _channel_axis(node)
+        axis = channel_axis(node)
         bias = None
         if len(node.input) > 2 and node.input[2]:
             value = self._network.constants[node.input[2]].astype(np.float64)
@@ -163,10 +163,3 @@ class _Insertion:
         self, op_type: str, operands: list[str], output: str, name: str, **attributes: Any
     ) -> None:
         self._nodes.append(helper.make_node(op_type, operands, [output], name=name, **attributes))
-
-
-def _channel_axis(node: onnx.NodeProto) -> int:
-    """Axis of the output channels in the weights of a layer."""
-    if node.op_type == "Conv" or (node.op_type == "Gemm" and attribute(node, "transB", 0)):
-        return 0
-    return 1
