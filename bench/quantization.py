@@ -17,14 +17,18 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import daedal
 from daedal.check import run_onnxruntime
+from examples.digits.data import load_split
 
 __all__ = ["NETWORKS", "Accuracy", "Task", "load_tasks", "measure_accuracy", "snr_db"]
 
 Array = npt.NDArray[Any]
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "models"
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared" / "models"
 
 POINTS_BAR = 0.5
 """Percentage points that may be lost, or one image, whichever is more."""
@@ -67,8 +71,19 @@ class Accuracy:
 
 
 def load_tasks(folder: Path) -> Iterator[Task]:
-    """The networks of the folder of shared models, as their meta.json says to feed them."""
-    yield from (make(folder, name) for name, make in NETWORKS.items())
+    """The digits of examples/, and the networks of the folder of trained models where it exists, as
+    their meta.json says to feed them."""
+    for name, make in NETWORKS.items():
+        if folder.is_dir() or make is _digits:
+            yield make(folder, name)
+
+
+def _digits(folder: Path, name: str) -> Task:
+    """The digits of the example, which needs no other files."""
+    split = load_split()
+    samples, _ = split.select(split.calibration)
+    images, labels = split.select(split.test)
+    return Task(name, ROOT / "examples" / "digits" / "digits.onnx", samples, images, labels)
 
 
 def _resnet8(folder: Path, name: str) -> Task:
@@ -114,6 +129,7 @@ def _cifar(folder: Path) -> tuple[Array, Array, Array]:
 
 
 NETWORKS: dict[str, Callable[[Path, str], Task]] = {
+    "digits": _digits,
     "resnet8": _resnet8,
     "vww_mobilenetv1": _visual_wake_words,
     "resnet20_model": _resnet20,

@@ -37,7 +37,7 @@ def test_commands_run(checkout: Path, vta_rtl: RtlDevice) -> None:
     """In order, in one folder; `vta_rtl` says whether the simulator can be built."""
     ran = [line for line in commands(README) if line.startswith(("daedal ", "python "))]
     assert {line.split()[1] for line in ran} >= {
-        *("compile", "run", "profile", "diff", "disasm", "verilog", "doctor")
+        *("compile", "quantize", "run", "profile", "diff", "disasm", "verilog", "doctor")
     }
     outputs = {line: run_line(line, checkout) for line in ran}
     profile = next(text for line, text in outputs.items() if "--device rtl" in line)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx
+import onnx.shape_inference
 import onnx.version_converter
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
@@ -21,8 +22,11 @@ _OPSET = 13
 """The first with quantization per channel. Source: ONNX QuantizeLinear-13, attribute axis."""
 
 _LARGE = 1024
-"""Elements of a float constant that the conversion to another opset need not see: only shapes,
-axes and bounds change places."""
+"""Elements of a constant that is more than a shape, axes or bounds. The conversion to another
+opset need not see those in float."""
+
+_GROWING = ("ConstantOfShape", "Expand", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample")
+"""Operators whose results may be much larger than what they read."""
 
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike")
 
@@ -61,7 +65,7 @@ def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
             graph.input.append(kind)
     try:
         converted = onnx.version_converter.convert_version(light, _OPSET)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
         reason = (str(error).strip() or "unknown reason").splitlines()[0]
         raise ModelError(
             f"a model must convert to opset {_OPSET} to be quantized, and this one does not: "
@@ -103,12 +107,18 @@ def _evaluate(
         return None
     if not all(name in network.constants for name in operands):
         return None
+    return _run(network, node, operands) if _is_bounded(network, types, node) else None
+
+
+def _is_bounded(
+    network: Network, types: Mapping[str, tuple[int, tuple[int, ...]]], node: onnx.NodeProto
+) -> bool:
+    """Whether the outputs are not too large: their shapes are known, or all is small anyway."""
     outputs = [name for name in node.output if name]
-    if any(math.prod(types[name][1]) > MAX_ELEMENTS for name in outputs if name in types):
-        return None
-    if node.op_type != "Constant" and any(name not in types for name in outputs):
-        return None
-    return _run(network, node, operands)
+    if all(name in types for name in outputs):
+        return all(math.prod(types[name][1]) <= MAX_ELEMENTS for name in outputs)
+    size = sum(network.constants[name].size for name in node.input if name)
+    return node.op_type not in _GROWING and size <= _LARGE
 
 
 def _run(network: Network, node: onnx.NodeProto, operands: list[str]) -> dict[str, Array] | None:
@@ -131,19 +141,27 @@ def _run(network: Network, node: onnx.NodeProto, operands: list[str]) -> dict[st
 def _drop_identities(network: Network) -> None:
     """Let users read what Identity and Dropout read; an output keeps its name."""
     read = {*network.users(), *network.output_names}
-    for node in list(network.nodes):
+    producers = network.producers()
+    names: dict[str, str] = {}
+    kept = []
+    for node in network.nodes:
         if not _does_nothing(network, node) or any(name in read for name in node.output[1:]):
+            kept.append(node)
             continue
         source, target = node.input[0], node.output[0]
+        while source in names:
+            source = names[source]
+        producer = producers.get(source)
         if target not in network.output_names:
-            network.nodes.remove(node)
-            network.rename_operand(target, source)
-            continue
-        producer = network.producers().get(source)
-        if producer is not None and source not in network.output_names:
-            network.nodes.remove(node)
-            network.rename_operand(source, target)
+            names[target] = source
+        elif producer is not None and source not in network.output_names:
+            names[source] = target
             producer.output[list(producer.output).index(source)] = target
+            producers[target] = producer
+        else:
+            kept.append(node)
+    network.nodes = kept
+    network.rename_operands(names)
 
 
 def _does_nothing(network: Network, node: onnx.NodeProto) -> bool:

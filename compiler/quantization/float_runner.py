@@ -1,12 +1,14 @@
 """Runs a float network: onnxruntime where it is installed, else ONNX's reference evaluator."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
 from onnx.reference import ReferenceEvaluator
 
 from daedal.compiler.quantization.network import Array, Network
+from daedal.isa.errors import ModelError
 
 __all__ = ["FloatRunner", "make_runner"]
 
@@ -19,19 +21,37 @@ class FloatRunner(Protocol):
 
 
 def make_runner(network: Network, tensors: Sequence[str]) -> FloatRunner:
-    """A runner that gives `tensors`, of which some may be inputs."""
+    """A runner that gives `tensors`, of which some may be inputs.
+
+    It and its runs raise ModelError for a model that does not run.
+    """
     inputs = {item.name for item in network.inputs}
     outputs = [name for name in network.output_names if name in tensors]
     observed = [name for name in tensors if name not in inputs and name not in outputs]
     model = network.to_model(observe=observed).SerializeToString()
     names = [*outputs, *observed]
-    run = _session(model, names)
+    with _refusing():
+        run = _session(model, names)
 
     def gather(feeds: Mapping[str, Array], /) -> dict[str, Array]:
-        values = dict(zip(names, run(dict(feeds)), strict=True)) if names else {}
-        return {name: np.asarray(values.get(name, feeds.get(name))) for name in tensors}
+        with _refusing():
+            values = dict(zip(names, run(dict(feeds)), strict=True))
+        return {name: values[name] if name in values else feeds[name] for name in tensors}
 
     return gather
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Turn what the runners raise, which is of many kinds, into one sentence."""
+    try:
+        yield
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise ModelError(
+            f"a model must run in float to be quantized, and this one does not: {reason}; export "
+            "it again"
+        ) from error
 
 
 class _Run(Protocol):
@@ -45,6 +65,6 @@ def _session(model: bytes, names: list[str]) -> _Run:
         evaluator = ReferenceEvaluator(model)
         return lambda feeds: [np.asarray(value) for value in evaluator.run(names, feeds)]
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # errors come as exceptions
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     return lambda feeds: [np.asarray(value) for value in session.run(names, feeds)]

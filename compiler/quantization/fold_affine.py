@@ -9,12 +9,16 @@ from onnx import helper
 
 from daedal.compiler.quantization.attributes import attribute
 from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.operators import channel_axis
 from daedal.isa.errors import ModelError
 
 __all__ = ["fold_affine"]
 
 _CHANNELS = 1
 """Axis of the channels, in ONNX."""
+
+_MAP_RANK = 4
+_NORM = "BatchNormalization"
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ def fold_affine(network: Network) -> None:
     """Fold BatchNormalization, and Mul and Add by constants per channel, into the layer before.
 
     One that follows no layer becomes a depthwise convolution of 1 x 1: quantized per channel, its
-    weights are +-127 and its bias is exact. What follows folds into that.
+    weights are +-127 and its bias is exact. What follows folds into that. A batch norm of tensors
+    that are no maps becomes Mul and Add.
 
     Before::
 
@@ -60,17 +65,16 @@ def fold_affine(network: Network) -> None:
             _scale_layer(network, layer, affine)
             layer.output[0] = target
             node = layer
-        elif len(shapes[affine.x]) == 4 and (len(affine.gain) > 1 or node.op_type == _NORM):
+        elif len(shapes[affine.x]) == _MAP_RANK and (len(affine.gain) > 1 or node.op_type == _NORM):
             node = _depthwise(network, node, affine)
             kept.append(node)
+        elif node.op_type == _NORM:
+            kept.extend(_elementwise(network, node, affine, len(shapes[affine.x])))
         else:
             kept.append(node)
         if _is_layer(network, node):
             layers[target] = node
     network.nodes = kept
-
-
-_NORM = "BatchNormalization"
 
 
 def _match(
@@ -106,6 +110,9 @@ def _match_norm(
     )
     if scale is None or bias is None or mean is None or variance is None:
         return None
+    channels = shapes[node.input[0]][_CHANNELS : _CHANNELS + 1]
+    if any(value.shape != channels for value in (scale, bias, mean, variance)):
+        return None
     spread = variance + attribute(node, "epsilon", 1e-5)
     if not np.all(spread > 0):
         raise ModelError(
@@ -128,32 +135,36 @@ def _per_channel(value: Array, shape: Sequence[int]) -> Array | None:
 
 
 def _is_layer(network: Network, node: onnx.NodeProto) -> bool:
-    """Whether `node` has constant weights, and a bias that is constant or left out."""
+    """Whether `node` has constant weights, and as bias a constant per channel or none."""
     if node.op_type not in ("Conv", "ConvTranspose", "Gemm") or len(node.input) < 2:
         return False
-    if node.op_type == "Gemm" and (attribute(node, "alpha", 1.0), attribute(node, "beta", 1.0)) != (
-        1.0,
-        1.0,
-    ):
+    if any(attribute(node, name, 1.0) != 1.0 for name in ("alpha", "beta")):
         return False
     if node.op_type == "ConvTranspose" and attribute(node, "group", 1) != 1:
         return False
-    return all(name in network.constants for name in node.input[1:] if name)
+    if not all(name in network.constants for name in node.input[1:] if name):
+        return False
+    weights = network.constants[node.input[1]]
+    if weights.ndim < 2:
+        return False
+    channels = weights.shape[channel_axis(node)]
+    return not _has_bias(node) or network.constants[node.input[2]].size in (1, channels)
+
+
+def _has_bias(layer: onnx.NodeProto) -> bool:
+    return len(layer.input) > 2 and bool(layer.input[2])
 
 
 def _scale_layer(network: Network, layer: onnx.NodeProto, affine: _Affine) -> None:
     """Multiply weights and bias by the gain, and add the offset to the bias."""
     weights = network.constants[layer.input[1]].astype(np.float64)
-    last = layer.op_type == "ConvTranspose" or (
-        layer.op_type == "Gemm" and not attribute(layer, "transB", 0)
-    )
-    axis = 1 if last else 0
+    axis = channel_axis(layer)
     channels = weights.shape[axis]
     shape = [channels if index == axis else 1 for index in range(weights.ndim)]
     gain = np.broadcast_to(affine.gain, (channels,))
     bias = np.zeros(channels)
-    if len(layer.input) > 2 and layer.input[2]:
-        bias = np.broadcast_to(network.constants[layer.input[2]].astype(np.float64), bias.shape)
+    if _has_bias(layer):
+        bias = bias + network.constants[layer.input[2]].astype(np.float64).ravel()
     scaled = (weights * gain.reshape(shape)).astype(np.float32)
     base = layer.input[1]
     operands = [
@@ -177,7 +188,24 @@ def _depthwise(network: Network, node: onnx.NodeProto, affine: _Affine) -> onnx.
             network.add_constant(f"{base}_offset", affine.offset.astype(np.float32)),
         ],
         [base],
-        name=node.name or base,
+        name=node.name,
         group=len(weights),
         kernel_shape=[1, 1],
     )
+
+
+def _elementwise(
+    network: Network, node: onnx.NodeProto, affine: _Affine, rank: int
+) -> list[onnx.NodeProto]:
+    """A product and a sum with constants."""
+    base = node.output[0]
+    shape = (-1, *(1,) * (rank - 2))
+    gain, offset = (
+        network.add_constant(f"{base}_{role}", value.astype(np.float32).reshape(shape))
+        for role, value in (("gain", affine.gain), ("offset", affine.offset))
+    )
+    scaled = network.fresh(f"{base}_scaled")
+    return [
+        helper.make_node("Mul", [affine.x, gain], [scaled], name=scaled),
+        helper.make_node("Add", [scaled, offset], [base], name=node.name),
+    ]

@@ -41,37 +41,65 @@ def hoist_bounds(network: Network) -> None:
         t = Relu(Conv(x, W))
         y = MaxPool(t)
     """
+    hoisting = _Hoisting(network)
     bounds = deque(node for node in network.nodes if node.op_type in _BOUNDS)
     while bounds:
-        bounds.extend(_hoist(network, bounds.popleft()))
+        bounds.extend(hoisting.hoist(bounds.popleft()))
+    hoisting.finish()
 
 
-def _hoist(network: Network, bound: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """Move one node over the one before it; return the nodes in its place."""
-    mover = network.producers().get(bound.input[0])
-    if mover is None or mover.op_type not in _COMMUTING or any(mover.output[1:]):
-        return []
-    users = network.users()
-    if not network.has_one_user(mover.output[0], users):
-        return []
-    indices = moved_operands(mover)
-    if not all(
-        network.has_one_user(mover.input[index], users)
-        and mover.input[index] not in network.constants
-        for index in indices
-    ):
-        return []
-    hoisted = []
-    for index in indices:
+class _Hoisting:
+    """Producers and users as they are now, and the nodes that come and go, by identity."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._producers = network.producers()
+        self._users = network.users()
+        self._before: dict[int, list[onnx.NodeProto]] = {}
+        self._gone: set[int] = set()
+
+    def hoist(self, bound: onnx.NodeProto) -> list[onnx.NodeProto]:
+        """Move one node over the one before it; return the nodes in its place."""
+        mover = self._producers.get(bound.input[0])
+        if mover is None or not self._may_pass(mover):
+            return []
+        hoisted = [self._add_before(mover, index, bound) for index in moved_operands(mover)]
+        self._gone.add(id(bound))
+        del self._producers[mover.output[0]], self._users[mover.output[0]]
+        mover.output[0] = bound.output[0]
+        self._producers[mover.output[0]] = mover
+        return hoisted
+
+    def finish(self) -> None:
+        """Give the network its nodes in their new order."""
+        self._network.nodes = [
+            node
+            for original in self._network.nodes
+            for node in (*self._before.get(id(original), ()), original)
+            if id(node) not in self._gone
+        ]
+
+    def _may_pass(self, mover: onnx.NodeProto) -> bool:
+        """Whether nothing else reads what `mover` gives, nor what it moves."""
+        if mover.op_type not in _COMMUTING or any(mover.output[1:]):
+            return False
+        names = [mover.output[0], *(mover.input[index] for index in moved_operands(mover))]
+        return all(
+            self._network.has_one_user(name, self._users) and name not in self._network.constants
+            for name in names
+        )
+
+    def _add_before(
+        self, mover: onnx.NodeProto, index: int, bound: onnx.NodeProto
+    ) -> onnx.NodeProto:
+        """A copy of `bound` for one operand of `mover`."""
+        source = mover.input[index]
         node = onnx.NodeProto()
         node.CopyFrom(bound)
-        node.input[0] = mover.input[index]
-        node.output[0] = network.fresh(f"{mover.input[index]}_{bound.op_type.lower()}")
-        node.name = node.output[0]
+        node.input[0] = source
+        node.name = node.output[0] = self._network.fresh(f"{source}_{bound.op_type.lower()}")
         mover.input[index] = node.output[0]
-        hoisted.append(node)
-    mover.output[0] = bound.output[0]
-    network.nodes.remove(bound)
-    place = network.nodes.index(mover)
-    network.nodes[place:place] = hoisted
-    return hoisted
+        self._users[source], self._users[node.output[0]] = [node], [mover]
+        self._producers[node.output[0]] = node
+        self._before.setdefault(id(mover), []).append(node)
+        return node

@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from daedal.compiler.quantization.attributes import attribute
 from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.operators import channel_axis
 from daedal.compiler.quantization.plan import Plan
 from daedal.compiler.quantization.ranges import Range
 from daedal.compiler.quantization.weights import quantize_layer
@@ -93,10 +93,11 @@ class _Insertion:
         """Quantize the tensor `raw`, to be read under another name."""
         scale, zero_point = self._activation_parameters(self._plan.groups[name])
         quantized = self._network.fresh(f"{name}_q")
+        dequantized = self._network.fresh(f"{name}_dq")
         # A float tensor that is an output itself stays one; else the dequantized takes its name.
-        read = name if raw != name else self._network.fresh(f"{name}_dq")
-        self._add("QuantizeLinear", [raw, scale, zero_point], quantized)
-        self._add("DequantizeLinear", [quantized, scale, zero_point], read)
+        read = name if raw != name else dequantized
+        self._add("QuantizeLinear", [raw, scale, zero_point], quantized, quantized)
+        self._add("DequantizeLinear", [quantized, scale, zero_point], read, dequantized)
         self._dequantized[name] = read
 
     def _activation_parameters(self, group: str) -> tuple[str, str]:
@@ -128,7 +129,7 @@ class _Insertion:
         """Weights and bias as integers."""
         name = node.input[1]
         weights = self._network.constants[name]
-        axis = _channel_axis(node)
+        axis = channel_axis(node)
         bias = None
         if len(node.input) > 2 and node.input[2]:
             value = self._network.constants[node.input[2]].astype(np.float64)
@@ -155,15 +156,10 @@ class _Insertion:
         ]
         attributes = {} if axis is None else {"axis": axis}
         output = self._network.fresh(f"{name}_dq")
-        self._add("DequantizeLinear", operands, output, **attributes)
+        self._add("DequantizeLinear", operands, output, output, **attributes)
         return output
 
-    def _add(self, op_type: str, operands: list[str], output: str, **attributes: Any) -> None:
-        self._nodes.append(helper.make_node(op_type, operands, [output], name=output, **attributes))
-
-
-def _channel_axis(node: onnx.NodeProto) -> int:
-    """Axis of the output channels in the weights of a layer."""
-    if node.op_type == "Conv" or (node.op_type == "Gemm" and attribute(node, "transB", 0)):
-        return 0
-    return 1
+    def _add(
+        self, op_type: str, operands: list[str], output: str, name: str, **attributes: Any
+    ) -> None:
+        self._nodes.append(helper.make_node(op_type, operands, [output], name=name, **attributes))

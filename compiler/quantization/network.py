@@ -41,20 +41,16 @@ class Network:
         self.name = graph.name or "model"
         self.opset_imports = list(model.opset_import)
         self.constants: dict[str, Array] = {
-            tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer
+            tensor.name: _value(tensor) for tensor in graph.initializer
         }
         self.inputs = [_bound(item) for item in graph.input if item.name not in self.constants]
         self.outputs = list(graph.output)
+        self.output_names = dict.fromkeys(str(item.name) for item in self.outputs).keys()
         self.nodes = [_copy(node) for node in graph.node]
         self._names = {name for node in self.nodes for name in (*node.input, *node.output)}
         self._names.update(self.constants, (item.name for item in self.inputs))
         # New nodes bear the names of what they compute, and onnxruntime wants those unique too.
         self._names.update(node.name for node in self.nodes)
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """Names of the model's outputs."""
-        return tuple(item.name for item in self.outputs)
 
     def producers(self) -> dict[str, onnx.NodeProto]:
         """The node that computes each tensor."""
@@ -88,12 +84,13 @@ class Network:
         self.constants[name] = value
         return name
 
-    def rename_operand(self, old: str, new: str) -> None:
-        """Let all nodes read `new` where they read `old`."""
+    def rename_operands(self, names: Mapping[str, str]) -> None:
+        """Let all nodes read the tensors that `names` maps theirs to, over several steps."""
         for node in self.nodes:
             for index, name in enumerate(node.input):
-                if name == old:
-                    node.input[index] = new
+                while name in names:
+                    name = names[name]
+                node.input[index] = name
 
     def types(self) -> dict[str, tuple[int, tuple[int, ...]]]:
         """Element type and static shape of all tensors of which both are known."""
@@ -132,6 +129,17 @@ class Network:
             ir_version=_IR_VERSION,
             producer_name="daedal",
         )
+
+
+def _value(tensor: onnx.TensorProto) -> Array:
+    """The array of a constant of any type: operators that stay in float may read others too."""
+    try:
+        return np.asarray(numpy_helper.to_array(tensor))
+    except (ValueError, TypeError) as error:
+        raise ModelError(
+            f"a tensor must hold as many values as its dimensions say, but {tensor.name!r} of "
+            f"{list(tensor.dims)} does not; export the model again"
+        ) from error
 
 
 def _copy(node: onnx.NodeProto) -> onnx.NodeProto:

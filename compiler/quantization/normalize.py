@@ -79,7 +79,7 @@ def _split_sum(network: Network, node: onnx.NodeProto) -> list[onnx.NodeProto]:
 def _join_bias(network: Network, ranks: Mapping[str, int]) -> None:
     """A constant added to a product of matrices becomes its bias."""
     producers, users = network.producers(), network.users()
-    joined = []
+    joined = set()
     for node in network.nodes:
         found = (
             _product_and_bias(network, producers, users, node) if node.op_type == "Add" else None
@@ -90,7 +90,7 @@ def _join_bias(network: Network, ranks: Mapping[str, int]) -> None:
         product.op_type = "Gemm"
         product.input.append(network.add_constant(f"{bias}_bias", network.constants[bias].ravel()))
         product.output[0] = node.output[0]
-        joined.append(node.output[0])
+        joined.add(node.output[0])
     network.nodes = [
         node for node in network.nodes if node.op_type != "Add" or node.output[0] not in joined
     ]

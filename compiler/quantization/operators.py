@@ -15,6 +15,7 @@ from daedal.compiler.quantization.network import Network
 __all__ = [
     "BOUNDS",
     "Types",
+    "channel_axis",
     "light_operands",
     "move_operands",
     "moved_operands",
@@ -100,6 +101,13 @@ def moved_operands(node: onnx.NodeProto) -> tuple[int, ...]:
     return tuple(range(len(node.input))) if node.op_type == "Concat" else (0,)
 
 
+def channel_axis(layer: onnx.NodeProto) -> int:
+    """Axis of the output channels in the weights of a product."""
+    if layer.op_type == "Conv" or (layer.op_type == "Gemm" and attribute(layer, "transB", 0)):
+        return 0
+    return 1
+
+
 def _are_floats(types: Types, names: Iterable[str]) -> bool:
     return all(name in types and types[name][0] == _FLOAT for name in names)
 
@@ -112,10 +120,11 @@ def _is_quantizable_layer(network: Network, types: Types, node: onnx.NodeProto) 
         return False
     rank = len(types[node.input[0]][1])
     if node.op_type != "Gemm":
-        return rank == _MAP_RANK
+        grouped = node.op_type == "ConvTranspose" and attribute(node, "group", 1) != 1
+        return rank == _MAP_RANK and not grouped
     if len(node.input) > 2 and node.input[2]:
-        bias = network.constants[node.input[2]]
-        if bias.size not in (1, types[node.output[0]][1][1]):
+        channels = types[node.input[1]][1][channel_axis(node)]
+        if network.constants[node.input[2]].size not in (1, channels):
             return False
     factors = attribute(node, "alpha", 1.0), attribute(node, "beta", 1.0)
     return rank == 2 and not attribute(node, "transA", 0) and factors == (1.0, 1.0)

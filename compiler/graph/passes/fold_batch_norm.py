@@ -106,7 +106,7 @@ def _reads_alone(graph: Graph, norm: Node, layer: Node) -> bool:
 def _match_layer(
     graph: Graph, norm: Node, layer: Node, gain: Array, offset: Array, step: float
 ) -> _Fold | None:
-    """The layer with the batch norm in it; None where its integers cannot be found or negated."""
+    """The layer with the batch norm in it; None where its integers cannot be found."""
     try:
         found = find_weights(graph, layer, _channel_axis(layer))
         bias = np.zeros(len(gain))
@@ -118,12 +118,10 @@ def _match_layer(
     weights = found.values * sign
     scales = found.scales * np.abs(gain)
     clipped = np.count_nonzero(weights.reshape(len(weights), -1) > _LARGEST, axis=1)
-    if clipped.any():
-        result = _result_step(graph, norm)
-        if result is None or np.any(clipped * scales * step * _STEPS > result / 2):
-            return None
-    fold = _Fold(norm, layer, np.minimum(weights, _LARGEST), scales, bias * gain + offset)
-    return _bounded(fold, step)
+    result = _result_step(graph, norm)
+    if result is not None and np.all(clipped * scales * step * _STEPS <= result / 2):
+        weights = np.minimum(weights, _LARGEST)
+    return _bounded(_Fold(norm, layer, weights, scales, bias * gain + offset), step)
 
 
 def _bounded(fold: _Fold, step: float) -> _Fold:
@@ -157,10 +155,12 @@ def _add_layer(builder: GraphBuilder, fold: _Fold) -> None:
     def define(role: str, value: Array) -> str:
         return builder.constant(builder.fresh_name(f"{name}.{role}"), value)
 
+    others = tuple(range(1, fold.weights.ndim))
+    zeros = np.where(fold.weights.max(axis=others, keepdims=True) > _LARGEST, -1, 0)
     quantized = [
-        define("weights", np.moveaxis(fold.weights, 0, axis).astype(np.int8)),
+        define("weights", np.moveaxis(fold.weights + zeros, 0, axis).astype(np.int8)),
         define("scales", fold.scales.astype(np.float32)),
-        define("zeros", np.zeros(len(fold.scales), dtype=np.int8)),
+        define("zero_points", zeros.reshape(-1).astype(np.int8)),
     ]
     weights = builder.fresh_name(f"{name}.dequantized")
     builder.add("dequantize", quantized, {"axis": axis}, output=weights)

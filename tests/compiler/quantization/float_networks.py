@@ -16,9 +16,12 @@ Array = npt.NDArray[Any]
 
 
 class FloatNetwork(QdqModel):
-    """Collects float nodes; weights are drawn so that activations keep their size."""
+    """Collects float nodes; weights are drawn so that activations keep their size.
 
-    def __init__(self, rng: np.random.Generator, opset: int = 13) -> None:
+    ONNX's reference evaluator takes batch norms before opset 15 for training.
+    """
+
+    def __init__(self, rng: np.random.Generator, opset: int = 15) -> None:
         super().__init__(opset)
         self.rng = rng
 

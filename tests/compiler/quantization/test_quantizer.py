@@ -1,5 +1,6 @@
 """Whole networks through the quantizer: close to float, and every operator from integers."""
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -16,7 +17,7 @@ from tests.compiler.quantization.float_networks import FloatNetwork, signal_to_n
 
 VTA = daedal.load_variant("vta")
 SHAPE = (1, 3, 13, 11)
-HOST = {"quantize", "dequantize", "reshape", "softmax"}
+HOST = {"quantize", "dequantize", "reshape", "softmax", "q_lookup"}
 
 
 def plain(net: FloatNetwork) -> onnx.ModelProto:
@@ -43,7 +44,34 @@ def branches(net: FloatNetwork) -> onnx.ModelProto:
     return net.model(net.op("GlobalMaxPool", net.op("Relu", x), output="y"))
 
 
-NETWORKS: list[Callable[[FloatNetwork], onnx.ModelProto]] = [plain, branches]
+def foreign(net: FloatNetwork) -> onnx.ModelProto:
+    """As AlexNet: normalizations that stay in float, between layers; an older opset."""
+    net.opset = 9
+    x = net.op("Relu", net.conv(net.input("x", ("batch", *SHAPE[1:])), 3, 8, 5))
+    x = net.op("MaxPool", net.op("LRN", x, size=5), kernel_shape=[3, 3], strides=[2, 2])
+    x = net.op("Relu", net.conv(net.op("Dropout", x), 8, 12, group=2))
+    shape = net.constant(np.array([1, -1], np.int64))
+    x = net.op("Gemm", net.op("Reshape", x, shape), net.normal(360, 5, scale=0.1), net.normal(5))
+    return net.model(net.op("Softmax", x, axis=1, output="y"))
+
+
+def upsampling(net: FloatNetwork) -> onnx.ModelProto:
+    """Transposed convolutions, resizes, padding, slices, gates and other elementwise operators."""
+    x = net.op("Mul", net.input("x", SHAPE), net.normal(1, 3, 1, 1))
+    x = net.conv(x, 3, 8, strides=[2, 2])
+    gate = net.op("Sigmoid", net.conv(net.op("GlobalAveragePool", x), 8, 8, 1))
+    x = net.op("LeakyRelu", net.op("Mul", x, gate), alpha=0.1)
+    y = net.op("ConvTranspose", x, net.normal(8, 8, 2, 2, scale=0.3), net.normal(8), strides=[2, 2])
+    scales = net.constant(np.float32([1, 1, 2, 2]))
+    z = net.op("Resize", x, "", scales, mode="nearest", coordinate_transformation_mode="asymmetric")
+    pads = net.constant(np.array([0, 0, 1, 0, 0, 0, 0, 1], np.int64))
+    starts, ends, axes = (net.constant(np.array(v, np.int64)) for v in ([1, 0], [15, 12], [2, 3]))
+    z = net.op("Slice", net.op("Pad", z, pads), starts, ends, axes)
+    x = net.op("Sub", net.op("Add", y, z), net.normal(1, 8, 14, 12))
+    return net.model(net.op("Clip", x, "", net.constant(np.float32(1.5)), output="y"))
+
+
+NETWORKS: list[Callable[[FloatNetwork], onnx.ModelProto]] = [plain, branches, foreign, upsampling]
 
 
 @pytest.mark.parametrize("method", list(Method))
@@ -62,7 +90,7 @@ def test_int8_is_close_to_float(
     assert signal_to_noise_db(*results) > 20
 
 
-@pytest.mark.parametrize("build", NETWORKS)
+@pytest.mark.parametrize("build", [plain, branches, upsampling])
 def test_all_between_input_and_output_is_computed_from_integers(
     rng: np.random.Generator, build: Callable[[FloatNetwork], onnx.ModelProto]
 ) -> None:
@@ -72,11 +100,83 @@ def test_all_between_input_and_output_is_computed_from_integers(
     assert {node.op for node in graph.nodes if not get_op(node.op).on_accelerator} <= HOST
     found = compare_operators(quantized, graph, {"x": samples[:1]})
     assert max(item.largest for item in found) <= 1, found
-    artifact = daedal.compile(quantized.SerializeToString(), VTA)
-    outputs = daedal.simulate(artifact, {"x": samples[:1]}).outputs
-    expected = run_all(graph, {"x": samples[:1]})["y"]
+
+
+@pytest.mark.parametrize("build", [plain, branches])
+def test_the_machine_gives_what_the_integers_are(
+    rng: np.random.Generator, build: Callable[[FloatNetwork], onnx.ModelProto]
+) -> None:
+    images = rng.normal(0, 1, (4, *SHAPE[1:])).astype(np.float32)
+    quantized = daedal.quantize(build(FloatNetwork(rng)).SerializeToString(), images)
+    outputs = daedal.simulate(daedal.compile(quantized, VTA), {"x": images[:1]}).outputs
+    expected = run_all(integer_graph(quantized, VTA), {"x": images[:1]})["y"]
     # Softmax is in float on the host, by another implementation.
     np.testing.assert_allclose(outputs["y"].reshape(expected.shape), expected, rtol=1e-6)
+
+
+def test_channel_shuffles_move_integers(rng: np.random.Generator) -> None:
+    """As ShuffleNet: all around the shuffle has one scale, and its reshapes move int8."""
+    net = FloatNetwork(rng)
+    x = net.op("Relu", net.conv(net.input("x", SHAPE), 3, 12, 1))
+    wide, flat = (net.constant(np.array(v, np.int64)) for v in ([1, 3, 4, 13, 11], [1, 12, 13, 11]))
+    x = net.op("Transpose", net.op("Reshape", x, wide), perm=[0, 2, 1, 3, 4])
+    model = net.model(net.conv(net.op("Reshape", x, flat), 12, 6, 1, group=3))
+    samples = rng.normal(0, 1, (4, *SHAPE[1:])).astype(np.float32)
+    graph = integer_graph(daedal.quantize(model.SerializeToString(), samples), VTA)
+    assert [node.op for node in graph.nodes if node.op not in HOST] == [
+        "q_conv2d",
+        "transpose",
+        "q_conv2d",
+    ]
+
+
+def test_results_that_are_outputs_keep_their_names(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.op("Relu", net.conv(net.input("x", SHAPE), 3, 4), output="inner")
+    net.op("Add", net.conv(x, 4, 4), net.conv(x, 4, 4), output="y")
+    net.op("Exp", x, output="z")
+    model = net.model("inner", "y", "z")
+    # Some exporters name nodes after what they compute; onnxruntime wants unique names of nodes.
+    for node in model.graph.node:
+        node.name = node.output[0]
+    samples = rng.normal(0, 0.3, (4, *SHAPE[1:])).astype(np.float32)
+    quantized = quantize_model(model.SerializeToString(), samples)
+    assert [item.name for item in quantized.graph.output] == ["inner", "y", "z"]
+    found, expected = (run_onnxruntime(item, {"x": samples[:1]}) for item in (quantized, model))
+    for one, other in zip(found, expected, strict=True):
+        assert signal_to_noise_db(other, one) > 25
+    levels = np.unique(found[0])
+    assert len(levels) <= 256, "the output is the dequantized tensor"
+
+
+def test_products_of_activations(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x, z = net.input("x", (2, 5, 8)), net.input("z", (2, 8, 6))
+    net.op("MatMul", x, net.op("MatMul", z, net.normal(6, 7)), output="y")
+    model = net.model("y")
+    samples = {
+        name: rng.normal(0, 1, (8, *shape)) for name, shape in (("x", (5, 8)), ("z", (8, 6)))
+    }
+    quantized = quantize_model(model.SerializeToString(), samples)
+    inputs = {name: value[:2].astype(np.float32) for name, value in samples.items()}
+    found, expected = (run_onnxruntime(item, inputs)[0] for item in (quantized, model))
+    assert signal_to_noise_db(expected, found) > 30
+    refuse(model, samples["x"], "samples must be arrays by name where a model has 2 inputs")
+    samples["z"] = samples["z"][:6]
+    refuse(model, samples, "all inputs must have the same number of samples, not [3, 4]")
+
+
+def test_it_needs_no_onnxruntime(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = branches(FloatNetwork(rng)).SerializeToString()
+    samples = rng.normal(0, 1, (3, *SHAPE[1:])).astype(np.float32)
+    with_it = quantize_model(model, samples, method="minmax")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    without = quantize_model(model, samples, method="minmax")
+    assert [node.output for node in without.graph.node] == [n.output for n in with_it.graph.node]
+    for one, other in zip(with_it.graph.initializer, without.graph.initializer, strict=True):
+        if one.name.endswith("_scale"):
+            values = (onnx.numpy_helper.to_array(item) for item in (one, other))
+            np.testing.assert_allclose(*values, rtol=1e-4)
 
 
 def test_equal_arguments_give_equal_bytes(rng: np.random.Generator) -> None:

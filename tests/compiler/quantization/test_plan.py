@@ -1,0 +1,115 @@
+"""Which activations are quantized, and which share a scale."""
+
+import numpy as np
+import pytest
+
+from daedal.compiler.quantization.clean import clean
+from daedal.compiler.quantization.plan import Plan, make_plan
+from daedal.isa.errors import ModelError
+from tests.compiler.quantization.float_networks import FloatNetwork
+
+SHAPE = (1, 4, 8, 8)
+
+
+def planned(net: FloatNetwork, *outputs: str) -> Plan:
+    return make_plan(clean(net.model(*outputs)))
+
+
+def test_bounds_belong_to_the_operator_before(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    low, high = (net.constant(np.float32(bound)) for bound in (0, 6))
+    x = net.conv(net.input("x", SHAPE), 4, 4)
+    net.op("Clip", net.op("Relu", x), low, high, output="y")
+    plan = planned(net, "y")
+    assert plan.groups == {"x": "x", "y": "y"}
+    assert len(plan.computed) == 3
+
+
+def test_a_bound_of_a_result_that_others_read_stands_alone(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.conv(net.input("x", SHAPE), 4, 4)
+    net.op("Add", net.op("Relu", x, output="r"), x, output="y")
+    assert planned(net, "y").groups == {name: name for name in ("x", x, "r", "y")}
+
+
+def test_what_moves_shares_a_scale(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.input("x", SHAPE)
+    a, b = net.conv(x, 4, 4), net.conv(x, 4, 4)
+    pooled = net.op("MaxPool", a, kernel_shape=[1, 1])
+    joined = net.op("Concat", pooled, b, axis=1)
+    net.op("Transpose", joined, perm=[0, 2, 3, 1], output="y")
+    groups = planned(net, "y").groups
+    assert len({groups[name] for name in (a, b, pooled, joined, "y")}) == 1
+    assert groups["x"] != groups[a]
+
+
+def test_foreign_operators_stay_in_float(rng: np.random.Generator) -> None:
+    """As in AlexNet: what follows a normalization is quantized again before it is moved."""
+    net = FloatNetwork(rng)
+    x = net.op("Relu", net.conv(net.input("x", SHAPE), 4, 4))
+    normalized = net.op("LRN", x, size=3)
+    pooled = net.op("MaxPool", normalized, kernel_shape=[2, 2])
+    y = net.conv(pooled, 4, 4)
+    net.op("Exp", net.op("Neg", y), output="y")
+    plan = planned(net, "y")
+    assert set(plan.groups) == {"x", x, normalized, pooled, y}
+    assert plan.groups[normalized] == plan.groups[pooled]
+    assert normalized not in plan.computed and pooled in plan.computed
+
+
+def test_light_operators_between_foreign_ones_stay_in_float(rng: np.random.Generator) -> None:
+    """As in a layer norm written out: its differences are small, and no product reads them."""
+    net = FloatNetwork(rng)
+    x = net.op("MatMul", net.input("x", (1, 6, 8)), net.normal(8, 8))
+    centered = net.op("Sub", x, net.op("ReduceMean", x, axes=[-1]))
+    spread = net.op("Sqrt", net.op("ReduceMean", net.op("Mul", centered, centered), axes=[-1]))
+    net.op("Div", centered, spread, output="y")
+    assert set(planned(net, "y").groups) == {"x", x}
+
+
+def test_an_operator_waits_for_all_of_its_operands(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.input("x", SHAPE)
+    y = net.conv(x, 4, 4)
+    net.op("Add", y, net.op("Abs", x), output="y")
+    net.op("Mul", y, net.op("GlobalAveragePool", y), output="z")
+    groups = planned(net, "y", "z").groups
+    assert "y" not in groups and "z" in groups
+
+
+def test_products_of_activations_and_constants_on_either_side(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.input("x", (5, 5))
+    net.op("MatMul", x, net.op("Gemm", x, net.normal(5, 5), output="w"), output="y")
+    net.op("MatMul", net.normal(5, 5), x, output="z")
+    assert set(planned(net, "y", "z").groups) == {"x", "w", "y"}
+
+
+def test_forms_that_integers_have_not_stay_in_float(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.conv(net.input("x", SHAPE), 4, 4)
+    pads = net.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64))
+    scales = net.constant(np.float32([1, 1, 2, 2]))
+    net.op("Pad", x, pads, mode="reflect", output="a")
+    net.op("Resize", x, "", scales, mode="linear", output="b")
+    net.op("ReduceMean", x, axes=[1], output="c")
+    net.op("Resize", x, "", scales, mode="nearest", output="d")
+    net.op("ReduceMean", x, axes=[-1, -2], output="e")
+    groups = planned(net, "a", "b", "c", "d", "e").groups
+    assert set("abcde") & set(groups) == {"d", "e"}
+    assert groups["d"] == groups[x]
+
+
+@pytest.mark.parametrize("kind", ["one_dimensional", "computed_weights", "scaled"])
+def test_products_of_other_forms_are_none(rng: np.random.Generator, kind: str) -> None:
+    net = FloatNetwork(rng)
+    x = net.input("x", (1, 4, 8) if kind == "one_dimensional" else (4, 4))
+    if kind == "one_dimensional":
+        net.op("Conv", x, net.normal(4, 4, 3), output="y")
+    elif kind == "computed_weights":
+        net.op("Gemm", x, net.op("Abs", x), output="y")
+    else:
+        net.op("Gemm", x, net.normal(4, 4), transA=1, output="y")
+    with pytest.raises(ModelError, match="Conv or ConvTranspose, a Gemm or a MatMul over float32"):
+        planned(net, "y")

@@ -1,0 +1,201 @@
+"""The rewrites before planning: the same function, in the form that the quantizer knows."""
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+
+from daedal.compiler.quantization.clean import clean
+from daedal.compiler.quantization.fold_affine import fold_affine
+from daedal.compiler.quantization.hoist_bounds import hoist_bounds
+from daedal.compiler.quantization.network import Network
+from daedal.compiler.quantization.normalize import normalize
+from daedal.isa.errors import ModelError
+from tests.compiler.quantization.float_networks import FloatNetwork, evaluate
+
+SHAPE = (1, 4, 6, 5)
+
+
+def rewritten(
+    net: FloatNetwork, rewrite: Callable[[Network], None], *outputs: str
+) -> list[onnx.NodeProto]:
+    """Nodes after `rewrite`; what they compute is what they computed."""
+    model = net.model(*outputs)
+    network = clean(model)
+    rewrite(network)
+    after = network.to_model()
+    onnx.checker.check_model(after)
+    inputs = {
+        item.name: net.rng.normal(
+            0, 1, [dim.dim_value for dim in item.type.tensor_type.shape.dim]
+        ).astype(np.float32)
+        for item in model.graph.input
+    }
+    expected = evaluate(model, inputs)
+    found = evaluate(after, inputs)
+    for name in outputs:
+        np.testing.assert_allclose(found[name], expected[name], rtol=2e-4, atol=2e-5)
+    return network.nodes
+
+
+def ops(nodes: list[onnx.NodeProto]) -> list[str]:
+    return [node.op_type for node in nodes]
+
+
+def test_normalize_absorbs_the_factors_of_gemm(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.input("x", (2, 5))
+    net.op("Gemm", x, net.normal(5, 7), net.normal(1, 7), alpha=0.5, beta=2.0, output="y")
+    net.op("Gemm", x, x, alpha=0.5, transB=1, output="z")
+    absorbed, kept = rewritten(net, normalize, "y", "z")
+    assert not absorbed.attribute
+    assert {item.name for item in kept.attribute} == {"alpha", "transB"}
+
+
+def test_normalize_inverts_constants_and_splits_sums(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.input("x", SHAPE)
+    a = net.op("Div", x, net.positive(4, 1, 1))
+    b = net.op("Sub", x, net.normal(1))
+    c = net.op("Sub", net.normal(1), x)
+    d = net.op("Div", x, net.constant(np.zeros(1, np.float32)))
+    net.op("Sum", a, b, c, x, output="y")
+    net.op("Sum", a, output="z")
+    net.op("Sign", d, output="d")
+    with np.errstate(divide="ignore"):
+        nodes = rewritten(net, normalize, "y", "z")
+    assert ops(nodes) == ["Mul", "Add", "Sub", "Div", "Add", "Add", "Add", "Sum", "Sign"]
+    assert len({node.name for node in nodes}) == len(nodes)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_normalize_gives_products_their_bias(rng: np.random.Generator, reverse: bool) -> None:
+    net = FloatNetwork(rng)
+    operands = [net.op("MatMul", net.input("x", (3, 5)), net.normal(5, 7)), net.normal(7)]
+    net.op("Add", *(operands[::-1] if reverse else operands), output="y")
+    assert ops(rewritten(net, normalize, "y")) == ["Gemm"]
+
+
+def test_normalize_leaves_other_sums_of_products(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.input("x", (3, 5))
+    shared = net.op("MatMul", x, net.normal(5, 7))
+    net.op("Add", shared, net.normal(7), output="a")
+    net.op("Abs", shared, output="b")
+    net.op("Add", net.op("MatMul", x, net.normal(5, 7)), net.normal(3, 7), output="c")
+    batched = net.op("Reshape", x, net.constant(np.array([1, 3, 5], np.int64)))
+    net.op("Add", net.op("MatMul", batched, net.normal(5, 7)), net.normal(7), output="d")
+    nodes = rewritten(net, normalize, "a", "b", "c", "d")
+    assert ops(nodes).count("MatMul") == 3 and "Gemm" not in ops(nodes)
+
+
+def layer(net: FloatNetwork, kind: str) -> str:
+    x = net.input("x", (3, 6) if kind.startswith("gemm") else SHAPE)
+    if kind == "conv":
+        return net.conv(x, 4, 6, group=2)
+    if kind == "bare":
+        return net.op("Conv", x, net.normal(6, 4, 1, 1))
+    if kind == "transposed":
+        return net.op("ConvTranspose", x, net.normal(4, 6, 2, 2), net.normal(6), strides=[2, 2])
+    if kind == "gemm_transposed":
+        return net.op("Gemm", x, net.normal(6, 6), net.normal(6), transB=1)
+    return net.op("Gemm", x, net.normal(6, 6), net.normal(1))
+
+
+@pytest.mark.parametrize("kind", ["conv", "bare", "transposed", "gemm", "gemm_transposed"])
+def test_fold_affine_scales_the_layer_before(rng: np.random.Generator, kind: str) -> None:
+    net = FloatNetwork(rng)
+    y = layer(net, kind)
+    per_channel = (6,) if kind.startswith("gemm") else (6, 1, 1)
+    y = net.op("Mul", net.batch_norm(y, 6), net.normal(*per_channel))
+    y = net.op("Add", net.normal(1, *per_channel), y)
+    net.op("Mul", y, net.normal(1), output="y")
+    (node,) = rewritten(net, fold_affine, "y")
+    assert node.output[0] == "y" and len(node.input) == 3
+
+
+def test_fold_affine_makes_a_depthwise_layer_where_none_precedes(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.op("Add", net.batch_norm(net.input("x", SHAPE), 4), net.normal(1, 4, 1, 1))
+    net.op("Relu", x, output="y")
+    conv, relu = rewritten(net, fold_affine, "y")
+    assert (conv.op_type, relu.op_type) == ("Conv", "Relu")
+    (group,) = (item.i for item in conv.attribute if item.name == "group")
+    assert group == 4
+
+
+def test_fold_affine_of_vectors_multiplies_and_adds(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    net.op("Relu", net.batch_norm(net.input("x", (3, 4)), 4), output="y")
+    net.op("Relu", net.batch_norm(net.input("z", (3, 4, 5)), 4), output="w")
+    assert ops(rewritten(net, fold_affine, "y", "w")) == ["Mul", "Add", "Relu"] * 2
+
+
+def test_fold_affine_leaves_results_that_others_read(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.conv(net.input("x", SHAPE), 4, 4)
+    net.op("Relu", net.batch_norm(x, 4), output="y")
+    net.op("Neg", x, output="z")
+    assert ops(rewritten(net, fold_affine, "y", "z")) == ["Conv", "Conv", "Relu", "Neg"]
+
+
+def test_fold_affine_leaves_what_is_not_per_channel(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.conv(net.input("x", SHAPE), 4, 4)
+    x = net.op("Mul", x, net.normal(6, 5))
+    x = net.op("Add", x, net.normal(1))
+    x = net.op("Mul", x, net.normal(3, 4, 1, 1))
+    net.op("Mul", x, x, output="y")
+    assert ops(rewritten(net, fold_affine, "y")) == ["Conv", "Mul", "Add", "Mul", "Mul"]
+
+
+def test_fold_affine_refuses_negative_variances(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    parameters = [net.normal(4), net.normal(4), net.normal(4)]
+    variance = net.constant(np.float32([1, -2, 1, 1]))
+    x = net.input("x", SHAPE)
+    x = net.op("BatchNormalization", x, *parameters, variance)
+    net.op("Relu", x, output="y")
+    network = clean(net.model("y"))
+    with pytest.raises(ModelError, match=r"must be positive, not -2.0 \(node 'batchnorm"):
+        fold_affine(network)
+
+
+def test_hoist_bounds_moves_them_next_to_layers(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.input("x", SHAPE)
+    parts = [net.op("MaxPool", net.conv(x, 4, 4), kernel_shape=[2, 2]) for _ in range(2)]
+    y = net.op("Relu", net.op("Concat", *parts, axis=1))
+    low, high = (net.constant(np.float32(bound)) for bound in (0.25, 1))
+    y = net.op("Transpose", net.op("Clip", y, low, high), perm=[0, 2, 3, 1])
+    net.op("Identity", y, output="y")
+    branch = ["Conv", "Relu", "Clip", "MaxPool"]
+    found = rewritten(net, hoist_bounds, "y")
+    assert sorted(ops(found)) == sorted([*branch, *branch, "Concat", "Transpose"])
+    producers = {node.output[0]: node for node in found}
+    for pool in (node for node in found if node.op_type == "MaxPool"):
+        clip = producers[pool.input[0]]
+        relu = producers[clip.input[0]]
+        assert [clip.op_type, relu.op_type, producers[relu.input[0]].op_type] == [
+            "Clip",
+            "Relu",
+            "Conv",
+        ]
+
+
+def test_hoist_bounds_stays_behind_results_that_others_read(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.input("x", SHAPE)
+    pooled = net.op("MaxPool", net.conv(x, 4, 4), kernel_shape=[2, 2])
+    net.op("Relu", pooled, output="y")
+    net.op("Neg", pooled, output="z")
+    shared = net.conv(x, 4, 4)
+    net.op("Relu", net.op("Concat", shared, x, axis=1), output="c")
+    net.op("Neg", shared, output="d")
+    net.op("Relu", net.op("AveragePool", net.conv(x, 4, 4), kernel_shape=[2, 2]), output="e")
+    found = rewritten(net, hoist_bounds, "y", "z", "c", "d", "e")
+    assert [node.input[0] for node in found if node.op_type == "Relu"] == [
+        pooled,
+        *(node.output[0] for node in found if node.op_type in ("Concat", "AveragePool")),
+    ]
