@@ -110,7 +110,8 @@ def _layer_operands(
     ``sum w * (x - zx) + b = sum w * x + (b - zx * sum w)``, so the zero point folds into the bias
     as long as the map is padded with it.
     """
-    weights = find_weights(context.graph, node, channel_axis)
+    splits = node.op != "conv_transpose2d"
+    weights = find_weights(context.graph, node, channel_axis, wide=splits)
     wide = weights.values.astype(np.int64).reshape(weights.values.shape[0], -1)
     product_scales = x.scale * weights.scales
     biases = np.zeros(len(wide), dtype=np.int64)
