@@ -84,7 +84,7 @@ def _infer_q_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     x, w, params = operands
     check_activation(x)
     shape = infer_dense_shape(x, *w.shape)
-    assert w.dtype in _WEIGHTS and x.is_plain, f"{x} meets weights {w}"
+    assert w.dtype in _WEIGHTS and x.is_plain and x.rank == 2, f"{x} meets weights {w}"
     check_params(params, shape[1], x, channels=True)
     return result_type(shape, x)
 
