@@ -33,7 +33,7 @@ def compile_model(
     say = report or (lambda _sentence: None)
     say("reading the model")
     checked = read_model(model if isinstance(model, bytes) else Path(model))
-    graph = load_onnx(checked.SerializeToString())
+    graph = load_onnx(checked)
     compiled = compile_graph(
         graph,
         variant,

@@ -76,7 +76,7 @@ class ForeignNodes:
         """Compute a node that reads constants only; whether that could be done."""
         if node.domain not in _STANDARD or node.op_type in _RANDOM or "Random" in node.op_type:
             return False
-        if node.op_type == "Shape" and self._fold_shape(node):
+        if node.op_type in ("Shape", "Size") and self._fold_shape(node):
             return True
         names = names_read(node)
         values = [self._context.constant_value(name) for name in names]
@@ -131,6 +131,10 @@ class ForeignNodes:
         bounds = {item.name: int(item.i) for item in node.attribute}
         if kind is None:
             return False
+        if node.op_type == "Size":
+            size = np.array(kind.num_elements, dtype=np.int64)
+            self._context.define_constant(node.output[0], size)
+            return True
         shape = np.array(kind.shape, dtype=np.int64)
         self._context.define_constant(
             node.output[0], shape[bounds.get("start", 0) : bounds.get("end", len(shape))]

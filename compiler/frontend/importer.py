@@ -35,12 +35,12 @@ _NEVER_FOLDED = ("Constant", "DequantizeLinear")
 """What has an importer that says more: weights keep their scales."""
 
 
-def load_onnx(source: str | Path | bytes) -> Graph:
+def load_onnx(source: str | Path | bytes | onnx.ModelProto) -> Graph:
     """Import an ONNX model.
 
     Parameters
     ----------
-    source : path of the file, or its bytes.
+    source : path of the file, its bytes, or what `read_model` made of them.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def load_onnx(source: str | Path | bytes) -> Graph:
         For a file that is not valid ONNX or too large, a node that is damaged, an operator that
         neither accelerator nor host can run, and an input whose shape is not static.
     """
-    model = read_model(source)
+    model = source if isinstance(source, onnx.ModelProto) else read_model(source)
     opset = opset_of(model)
     builder = GraphBuilder(model.graph.name or "model")
     context = ImportContext(builder, opset)

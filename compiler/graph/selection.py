@@ -9,21 +9,21 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.registry import whole
 
-__all__ = ["IDENTITY", "SELECTING", "UNCHANGED", "add_selection", "selected_channels"]
+__all__ = ["IDENTITY", "PIXELWISE", "UNCHANGED", "add_selection", "selected_channels"]
 
 IDENTITY = np.array([[0, 1, 0]], dtype=np.int64)
 """Parameters of a REQUANTIZE that changes nothing, with the attributes `UNCHANGED`."""
 
 UNCHANGED: dict[str, AttrValue] = {"zero_point": 0, "low": -128, "high": 127}
 
-SELECTING: dict[str, AttrValue] = {
+PIXELWISE: dict[str, AttrValue] = {
     "strides": (1, 1),
     "pads": (0, 0, 0, 0),
     "dilations": (1, 1),
     "groups": 1,
     "pad_value": 0,
 }
-"""Attributes of a selection's window."""
+"""Attributes of a 1x1 convolution's window."""
 
 
 def add_selection(builder: GraphBuilder, x: str, channels: Array, output: str, name: str) -> str:
@@ -33,7 +33,7 @@ def add_selection(builder: GraphBuilder, x: str, channels: Array, output: str, n
     weights = builder.constant(builder.fresh_name(f"{output}.select"), matrix)
     rows = np.repeat(IDENTITY, len(channels), axis=0)
     params = builder.constant(builder.fresh_name(f"{output}.params"), rows)
-    attrs = {**SELECTING, **UNCHANGED}
+    attrs = {**PIXELWISE, **UNCHANGED}
     return builder.add("q_conv2d", [x, weights, params], attrs, output=output, name=name)
 
 
@@ -44,7 +44,7 @@ def selected_channels(graph: Graph, node: Node) -> Array | None:
     weights = graph.constant(node.inputs[1])
     if weights.shape[2:] != (1, 1) or np.count_nonzero(weights) != len(weights):
         return None
-    fixed = {**SELECTING, **UNCHANGED, "pad_value": node.attrs["pad_value"]}
+    fixed = {**PIXELWISE, **UNCHANGED, "pad_value": node.attrs["pad_value"]}
     if dict(node.attrs) != fixed or not np.all(graph.constant(node.inputs[2]) == IDENTITY):
         return None
     matrix = weights[:, :, 0, 0]

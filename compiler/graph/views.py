@@ -11,7 +11,7 @@ _VIEWS = ("reshape", "transpose")
 
 
 def view_source(graph: Graph, name: str) -> tuple[str, Array] | None:
-    """The integer operator's result that `name` is a view of, and where its elements lie in it.
+    """The map of an integer operator that `name` is a view of, and where its elements lie in it.
 
     The places are flat indices, in the shape of `name`. None where `name` is no view of one, or no
     element changes its place.
@@ -26,6 +26,8 @@ def view_source(graph: Graph, name: str) -> tuple[str, Array] | None:
     if not any(node.op == "transpose" for node in chain):
         return None
     root = graph.types[producer.output]
+    if root.rank != 4:
+        return None
     places: Array = np.arange(root.num_elements, dtype=np.int32).reshape(root.shape)
     for node in reversed(chain):
         places = get_op(node.op).evaluate([places], [graph.types[node.inputs[0]]], node.attrs)

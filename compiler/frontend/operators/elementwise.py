@@ -1,6 +1,9 @@
-"""Add, Sub, Mul, Relu, LeakyRelu, Clip, activations by formula, Softmax and LogSoftmax."""
+"""Arithmetic of two or more operands, Relu, LeakyRelu, Clip, activations by formula, Softmax and
+LogSoftmax."""
 
 import math
+
+import numpy as np
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
@@ -8,13 +11,17 @@ from daedal.compiler.frontend.node import OnnxNode
 __all__ = [
     "import_activation",
     "import_add",
+    "import_bound",
     "import_clip",
+    "import_div",
+    "import_hard_sigmoid",
     "import_leaky_relu",
     "import_log_softmax",
     "import_mul",
     "import_relu",
     "import_softmax",
     "import_sub",
+    "import_sum",
 ]
 
 _ACTIVATIONS = {"Gelu": "gelu", "HardSwish": "hard_swish", "Sigmoid": "sigmoid", "Tanh": "tanh"}
@@ -33,6 +40,58 @@ def import_sub(context: ImportContext, node: OnnxNode) -> None:
 def import_mul(context: ImportContext, node: OnnxNode) -> None:
     """Mul-7 to -14, with broadcasting."""
     context.emit(node, "mul", [context.operand(node, 0), context.operand(node, 1)])
+
+
+def import_div(context: ImportContext, node: OnnxNode) -> None:
+    """Div-7 to -14 of reals by a constant: a product with its reciprocal."""
+    x, divisor = context.operand(node, 0), context.required_constant(node, 1)
+    reals = context.builder.types[x].dtype == "float32" and divisor.dtype == np.float32
+    if not reals or not np.all(np.isfinite(divisor)) or not np.all(divisor):
+        raise node.refuse("a divisor must be of finite reals other than 0", "use Mul")
+    reciprocal = (1 / divisor.astype(np.float64)).astype(np.float32)
+    factor = context.add_constant(f"{node.outputs[0]}.reciprocal", reciprocal)
+    context.emit(node, "mul", [x, factor])
+
+
+def import_sum(context: ImportContext, node: OnnxNode) -> None:
+    """Sum-8 to -13, with broadcasting: additions one after the other."""
+    names = [context.operand(node, index) for index in range(len(node.inputs))]
+    if len(names) < 2:
+        raise node.refuse("a sum must have two operands or more", "remove the node")
+    total = names[0]
+    for name in names[1:-1]:
+        partial = context.builder.fresh_name(f"{node.outputs[0]}.partial")
+        total = context.builder.add("add", [total, name], output=partial, name=node.name)
+    context.emit(node, "add", [total, names[-1]])
+
+
+def import_bound(context: ImportContext, node: OnnxNode) -> None:
+    """Max-8 to -13 and Min-8 to -13 of a tensor and one number: a clip at one end."""
+    values = [context.constant_value(name) for name in node.inputs]
+    numbers = [value for value in values if value is not None and value.size == 1]
+    if len(values) != 2 or len(numbers) != 1 or math.isnan(float(numbers[0].reshape(()))):
+        raise node.refuse(
+            "a maximum or minimum must be of a tensor and one constant number", "use Clip"
+        )
+    x = 1 if values[1] is None or values[1].size != 1 else 0
+    bound = float(numbers[0].reshape(()))
+    if context.operand_type(node, x).rank < numbers[0].ndim:
+        raise node.refuse("the number must have no more dimensions than the tensor", "use Clip")
+    bounds = (bound, math.inf) if node.op_type == "Max" else (-math.inf, bound)
+    context.emit(node, "clip", [context.operand(node, x)], low=bounds[0], high=bounds[1])
+
+
+def import_hard_sigmoid(context: ImportContext, node: OnnxNode) -> None:
+    """HardSigmoid-6 to -22: a line between bounds."""
+    slope, offset = node.real("alpha", 0.2), node.real("beta", 0.5)
+    if not math.isfinite(slope) or not math.isfinite(offset):
+        raise node.damaged(f"alpha and beta must be finite, not {slope} and {offset}")
+    line = context.operand(node, 0)
+    for op, value in (("mul", slope), ("add", offset)):
+        name = context.builder.fresh_name(f"{node.outputs[0]}.{op}")
+        factor = context.add_constant(f"{name}.number", np.array(value, np.float32))
+        line = context.builder.add(op, [line, factor], output=name, name=node.name)
+    context.emit(node, "clip", [line], low=0.0, high=1.0)
 
 
 def import_leaky_relu(context: ImportContext, node: OnnxNode) -> None:

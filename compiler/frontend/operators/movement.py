@@ -1,11 +1,11 @@
-"""Slice, Pad and Concat."""
+"""Slice, Split, Pad and Concat."""
 
 import numpy as np
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 
-__all__ = ["import_concat", "import_pad", "import_slice"]
+__all__ = ["import_concat", "import_pad", "import_slice", "import_split"]
 
 
 def import_slice(context: ImportContext, node: OnnxNode) -> None:
@@ -48,6 +48,44 @@ def _slice_ranges(
     if node.input(4) is not None:
         steps = _whole_numbers(context, node, 4)
     return starts, ends, axes, steps
+
+
+def import_split(context: ImportContext, node: OnnxNode) -> None:
+    """Split-2 (sizes as attribute) to -18 (as constant operand): a slice for each result."""
+    x = context.operand_type(node, 0)
+    axis = node.integer("axis", 0)
+    if not -x.rank <= axis < x.rank:
+        raise node.damaged(f"axis must lie in {x.rank} dimensions, not {axis}")
+    axis %= x.rank
+    sizes = _split_sizes(context, node, x.shape[axis])
+    node.finish()
+    if min(sizes) < 1 or sum(sizes) != x.shape[axis] or len(sizes) != len(node.outputs):
+        raise node.damaged(
+            f"{len(node.outputs)} parts must fill {x.shape[axis]} indices, not {list(sizes)}"
+        )
+    begins, ends = [0] * x.rank, list(x.shape)
+    operand = context.operand(node, 0)
+    for name, size in zip(node.outputs, sizes, strict=True):
+        ends[axis] = begins[axis] + size
+        attrs = {"begins": tuple(begins), "ends": tuple(ends), "steps": (1,) * x.rank}
+        if name:
+            context.builder.add("slice", [operand], attrs, output=name, name=node.name)
+        begins[axis] = ends[axis]
+
+
+def _split_sizes(context: ImportContext, node: OnnxNode, extent: int) -> tuple[int, ...]:
+    """Sizes as given; else equal ones, of which the last may be smaller.
+
+    Source: ONNX Split-2, -13 and -18, attribute num_outputs.
+    """
+    given = node.integers("split", None)
+    if node.input(1) is not None:
+        given = _whole_numbers(context, node, 1)
+    count = node.integer("num_outputs", len(node.outputs))
+    if given is not None:
+        return given
+    size = -(-extent // max(count, 1))
+    return (*(size,) * (count - 1), extent - size * (count - 1))
 
 
 def import_pad(context: ImportContext, node: OnnxNode) -> None:

@@ -18,27 +18,35 @@ def import_reduce_max(context: ImportContext, node: OnnxNode) -> None:
 
 
 def _import(context: ImportContext, node: OnnxNode, op: str, extra: dict[str, AttrValue]) -> None:
+    """Emit a pool. Channels may come last where all pixels are reduced: axes 1 and 2."""
     x = context.operand_type(node, 0)
     axes = _axes(context, node)
     resolved = sorted({axis % x.rank for axis in axes if -x.rank <= axis < x.rank})
-    if x.rank != 4 or len(resolved) != len(axes) or not set(resolved) <= {2, 3} or not resolved:
+    pixels = (1, 2) if resolved == [1, 2] else (2, 3)
+    if x.rank != 4 or len(resolved) != len(axes) or not resolved or not set(resolved) <= {*pixels}:
         raise node.refuse(
             "a reduction must be over height, width or both of a map, not axes "
             f"{list(axes)} of {x}",
             "reduce channels on the host",
         )
-    kernel = tuple(x.shape[axis] if axis in resolved else 1 for axis in (2, 3))
+    kernel = tuple(x.shape[axis] if axis in resolved else 1 for axis in pixels)
     keeps = node.integer("keepdims", 1)
     node.integer("noop_with_empty_axes", 0)
     attrs: dict[str, AttrValue] = {"kernel": kernel, "strides": (1, 1), "pads": (0, 0, 0, 0)}
     attrs.update(extra)
-    if keeps:
-        context.emit(node, op, [context.operand(node, 0)], **attrs)
-        return
-    pooled = context.builder.fresh_name(f"{node.outputs[0]}.map")
     operand = context.operand(node, 0)
+    if keeps and pixels == (2, 3):
+        context.emit(node, op, [operand], **attrs)
+        return
+    if pixels == (1, 2):
+        first = context.builder.fresh_name(f"{node.outputs[0]}.channels_first")
+        operand = context.builder.add(
+            "transpose", [operand], {"order": (0, 3, 1, 2)}, output=first, name=node.name
+        )
+    pooled = context.builder.fresh_name(f"{node.outputs[0]}.map")
     context.builder.add(op, [operand], attrs, output=pooled, name=node.name)
-    shape = tuple(extent for axis, extent in enumerate(x.shape) if axis not in resolved)
+    extents = (1 if axis in resolved else extent for axis, extent in enumerate(x.shape))
+    shape = tuple(extent for axis, extent in enumerate(extents) if keeps or axis not in resolved)
     context.emit(node, "reshape", [pooled], shape=shape)
 
 

@@ -46,6 +46,8 @@ class Expansion:
             self._define(result, given["value"].t)
         elif node.op_type == "Identity" and optional(node, 0) in self._constants:
             self._define(result, self._constants[node.input[0]])
+        elif node.op_type == "Identity":
+            self._kinds[result] = self._kinds.get(optional(node, 0))
         elif node.op_type == "Cast" and "to" in given:
             self._kinds[result] = given["to"].i
         elif node.op_type == "QuantizeLinear":

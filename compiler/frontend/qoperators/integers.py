@@ -31,7 +31,6 @@ SELECTIONS: Mapping[str, Selection] = {
     "Clip": Selection(values=(1, 2)),
     "Concat": Selection(all_data=True),
     "Flatten": Selection(),
-    "Identity": Selection(),
     "MaxPool": Selection(),
     "Pad": Selection(values=(2,)),
     "Relu": Selection(),

@@ -41,13 +41,13 @@ def infer_conv2d_shape(x: TensorType, w: TensorType, attrs: Attrs) -> tuple[int,
 
 
 def infer_dense_shape(x: TensorType, out_features: int, in_features: int) -> tuple[int, ...]:
-    """Logical shape of a dense layer over ``x`` (N, K)."""
+    """Logical shape of a dense layer over ``x`` (..., K)."""
     require(
-        x.rank == 2 and x.shape[1] == in_features,
-        f"a dense layer must have an input (N, {in_features}), not {list(x.shape)}; "
-        "flatten the input first",
+        x.rank >= 2 and x.shape[-1] == in_features,
+        f"a dense layer must have an input (..., {in_features}), not {list(x.shape)}; "
+        "repair the model",
     )
-    return (x.shape[0], out_features)
+    return (*x.shape[:-1], out_features)
 
 
 def _check_bias(operands: Sequence[TensorType], length: int) -> None:

@@ -21,12 +21,15 @@ from daedal.compiler.graph.types import TensorType
 
 __all__ = ["Q_CONV2D", "Q_DENSE"]
 
+_WEIGHTS = ("int8", "int16")
+"""Types of weights; the wide ones become several int8 ones before they are blocked."""
+
 
 def _infer_q_conv2d(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     x, w, params = operands
     check_activation(x)
     shape = infer_conv2d_shape(x, w, attrs)
-    assert w.dtype == "int8" and w.is_plain == x.is_plain, f"{x} meets weights {w}"
+    assert w.dtype in _WEIGHTS and w.is_plain == x.is_plain, f"{x} meets weights {w}"
     check_params(params, shape[1], x, channels=True)
     if isinstance(w.layout, RowStreamWeightLayout):
         return TensorType(shape, x.dtype, _result_layout(x, w))
@@ -81,7 +84,7 @@ def _infer_q_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     x, w, params = operands
     check_activation(x)
     shape = infer_dense_shape(x, *w.shape)
-    assert w.dtype == "int8" and x.is_plain, f"{x} meets weights {w}"
+    assert w.dtype in _WEIGHTS and x.is_plain and x.rank == 2, f"{x} meets weights {w}"
     check_params(params, shape[1], x, channels=True)
     return result_type(shape, x)
 

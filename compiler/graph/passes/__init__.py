@@ -20,6 +20,7 @@ from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
 from daedal.compiler.graph.passes.shuffles_to_selections import shuffles_to_selections
 from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
+from daedal.compiler.graph.passes.split_wide_weights import split_wide_weights
 from daedal.compiler.graph.passes.to_blocked import to_blocked
 from daedal.compiler.graph.passes.transposes_to_products import transposes_to_products
 
@@ -43,6 +44,7 @@ __all__ = [
     "shuffles_to_selections",
     "simplify_reshapes",
     "simplify_transposes",
+    "split_wide_weights",
     "to_blocked",
     "transposes_to_products",
 ]

@@ -6,7 +6,7 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.movement import pad_margins
 from daedal.compiler.graph.ops.registry import ints, whole
-from daedal.compiler.graph.selection import IDENTITY, SELECTING, UNCHANGED
+from daedal.compiler.graph.selection import IDENTITY, PIXELWISE, UNCHANGED
 
 __all__ = ["align_channels"]
 
@@ -136,7 +136,7 @@ class _Rewrite:
         params = self._builder.constant(self._builder.fresh_name(f"{node.output}.params"), rows)
         own = {name: node.attrs[name] for name in UNCHANGED}
         attrs: dict[str, AttrValue] = {
-            **SELECTING,
+            **PIXELWISE,
             "strides": strides,
             "pads": pads,
             "pad_value": value,

@@ -30,8 +30,13 @@ def lower_dequantize(
     roundings is far below half a step.
     """
     x = context.view(node.output)
-    if x is None:
-        return None
+    return None if x is None else _requantize(context, node, x, q, output)
+
+
+def _requantize(
+    context: LoweringContext, node: Node, x: QuantizedTensor, q: Quantization, output: str
+) -> str:
+    """`x` itself at the scale of `q`; `x` where that changes nothing."""
     same = (x.scale, x.zero_point) == (q.scale, q.zero_point)
     if same and (q.low, q.high) == (-128, 127):
         return x.name
@@ -71,7 +76,13 @@ def _lower_sum(
 
 
 def lower_mul(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
-    """Product of the integers less their zero points; the three scales make one factor."""
+    """Product of the integers less their zero points; the three scales make one factor.
+
+    With one positive number it is a change of scale.
+    """
+    scaled = context.scaled(node.output)
+    if scaled is not None:
+        return _requantize(context, node, scaled, q, output)
     found = _operands(context, node)
     if found is None:
         return None

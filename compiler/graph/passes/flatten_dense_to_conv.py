@@ -1,18 +1,22 @@
-"""Turns integer dense layers into convolutions: their blocked layout needs no data movement."""
+"""Turns integer layers into layers of maps: their blocked layout needs no data movement."""
+
+import math
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
 
 __all__ = ["flatten_dense_to_conv"]
 
+_MAP_RANK = 4
 _ELEMENTWISE = ("q_add", "q_leaky_relu", "q_mul", "q_requantize")
 
 
 def flatten_dense_to_conv(graph: Graph) -> Graph:
-    """Compute `q_dense` as `q_conv2d`, and matrices (N, C) as maps (N, C, 1, 1).
+    """Compute `q_dense` as `q_conv2d`, and tensors of other than four dimensions as maps.
 
     A dense layer over a flattened map becomes a convolution whose kernel is the map; any other one
-    a 1x1 convolution. Integer elementwise operators on matrices move to maps too. Whatever else
+    a 1x1 convolution. Integer elementwise operators work on maps (N, C, 1, 1) of matrices (N, C),
+    (N, C, L, 1) of sequences, (N, C, D, H * W) of volumes whose shapes are equal. Whatever else
     reads a result gets it through a reshape. Exact.
 
     Before::
@@ -42,13 +46,19 @@ class _Rewrite:
         for node in self._graph.nodes:
             if node.op == "q_dense":
                 self._rewrite_dense(node)
-            elif node.op in _ELEMENTWISE and self._graph.types[node.output].rank == 2:
+            elif node.op in _ELEMENTWISE and self._is_liftable(node):
                 *data, params = node.inputs
                 operands = [*(self._as_map(name) for name in data), params]
                 self._define_map(node, node.op, operands, dict(node.attrs))
             else:
                 self._builder.copy_node(node, [self._as_old(name) for name in node.inputs])
         return self._builder.finish([self._as_old(name) for name in self._graph.outputs])
+
+    def _is_liftable(self, node: Node) -> bool:
+        """Whether an elementwise operator is on tensors that become maps alike."""
+        shapes = {self._graph.types[name].shape for name in node.inputs[:-1]}
+        rank = self._graph.types[node.output].rank
+        return rank in (1, 2, 3) or (rank > _MAP_RANK and len(shapes) == 1)
 
     def _rewrite_dense(self, node: Node) -> None:
         x, w, params = node.inputs
@@ -90,11 +100,11 @@ class _Rewrite:
         )
 
     def _as_map(self, name: str) -> str:
-        """The matrix `name` of the old graph as a map (N, C, 1, 1)."""
+        """The tensor `name` of the old graph as a map."""
         if name in self._computed:
             return self._computed[name]
         if name not in self._lifted:
-            shape = (*self._graph.types[name].shape, 1, 1)
+            shape = _map_shape(self._graph.types[name].shape)
             output = self._builder.fresh_name(f"{name}.map")
             self._lifted[name] = self._builder.add(
                 "reshape", [name], {"shape": shape}, output=output
@@ -113,3 +123,12 @@ class _Rewrite:
                 "reshape", [self._computed[name]], {"shape": shape}, output=output
             )
         return self._flattened[name]
+
+
+def _map_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Four dimensions: leading or trailing ones, or the last ones joined."""
+    if len(shape) == 1:
+        return (1, *shape, 1, 1)
+    if len(shape) <= _MAP_RANK:
+        return (*shape, *(1,) * (_MAP_RANK - len(shape)))
+    return (*shape[:3], math.prod(shape[3:]))

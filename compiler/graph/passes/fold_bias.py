@@ -65,13 +65,19 @@ def _is_per_channel(graph: Graph, layer: Node, bias: str) -> bool:
     out = graph.types[layer.output]
     shape = graph.types[bias].shape
     padded = (1,) * (out.rank - len(shape)) + shape
-    wanted = tuple(extent if axis == 1 else 1 for axis, extent in enumerate(out.shape))
+    channel_axis = _channel_axis(graph, layer)
+    wanted = tuple(extent if axis == channel_axis else 1 for axis, extent in enumerate(out.shape))
     return padded == wanted
+
+
+def _channel_axis(graph: Graph, layer: Node) -> int:
+    """Of a result: the last one of rows, the second of maps."""
+    return graph.types[layer.output].rank - 1 if layer.op == "dense" else 1
 
 
 def _flat_bias(graph: Graph, builder: GraphBuilder, layer: Node, bias: str) -> str:
     """The constant as a vector; a reshape where it is not one yet."""
-    channels = graph.types[layer.output].shape[1]
+    channels = graph.types[layer.output].shape[_channel_axis(graph, layer)]
     if graph.types[bias].shape == (channels,):
         return bias
     flat = builder.fresh_name(f"{bias}.flat")

@@ -1,10 +1,11 @@
 """The lowering rules of `lower_qdq`: convolution and dense layers, and the table of all rules."""
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from daedal.compiler.graph.graph import Array, Node
+from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.passes.elementwise_rules import (
     lower_activation,
@@ -26,6 +27,7 @@ from daedal.compiler.graph.passes.movement_rules import (
 from daedal.compiler.graph.passes.pooling_rules import lower_avg_pool, lower_max_pool
 from daedal.compiler.graph.passes.quantized_weights import find_weights, real_constant
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
+from daedal.compiler.graph.selection import PIXELWISE
 from daedal.isa.errors import ModelError, UnsupportedError
 
 __all__ = ["RULES"]
@@ -70,7 +72,45 @@ def _lower_dense(context: LoweringContext, node: Node, q: Quantization, output: 
         return None
     channel_axis = 0 if node.attrs["transposed"] else 1
     operands = _layer_operands(context, node, x, q, output, channel_axis)
+    if context.graph.types[node.inputs[0]].rank > 2:
+        return _dense_of_rows(context, node, operands, q, output)
     return context.builder.add("q_dense", operands, q.attrs, output=output, name=node.name)
+
+
+def _dense_of_rows(
+    context: LoweringContext, node: Node, operands: list[str], q: Quantization, output: str
+) -> str:
+    """A dense layer of (N, ..., K): a 1x1 convolution of maps (N, K, rows, 1)."""
+    builder = context.builder
+    x, weights, params = operands
+    images, *rows, depth = builder.types[x].shape
+    values = builder.value(weights)
+    if values is None:
+        values = context.graph.constant(weights)
+    kernel = builder.constant(
+        builder.fresh_name(f"{weights}.kernel"), values.reshape(*values.shape, 1, 1)
+    )
+
+    def view(op: str, name: str, attrs: dict[str, AttrValue], result: str) -> str:
+        return builder.add(op, [name], attrs, output=result)
+
+    def fresh(role: str) -> str:
+        return builder.fresh_name(f"{output}.{role}")
+
+    count = math.prod(rows)
+    stacked = view("reshape", x, {"shape": (images, count, depth)}, fresh("rows"))
+    turned = view("transpose", stacked, {"order": (0, 2, 1)}, fresh("turned"))
+    maps = view("reshape", turned, {"shape": (images, depth, count, 1)}, fresh("operand"))
+    attrs: dict[str, AttrValue] = {**PIXELWISE, **q.attrs}
+    result = builder.add(
+        "q_conv2d", [maps, kernel, params], attrs, output=fresh("map"), name=node.name
+    )
+    flat = view("reshape", result, {"shape": (images, len(values), count)}, fresh("columns"))
+    order: dict[str, AttrValue] = {"order": (0, 2, 1)}
+    if len(rows) == 1:
+        return view("transpose", flat, order, output)
+    back = view("transpose", flat, order, fresh("result"))
+    return view("reshape", back, {"shape": context.graph.types[node.output].shape}, output)
 
 
 def _lower_matmul(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
@@ -110,7 +150,8 @@ def _layer_operands(
     ``sum w * (x - zx) + b = sum w * x + (b - zx * sum w)``, so the zero point folds into the bias
     as long as the map is padded with it.
     """
-    weights = find_weights(context.graph, node, channel_axis)
+    splits = node.op != "conv_transpose2d"
+    weights = find_weights(context.graph, node, channel_axis, wide=splits)
     wide = weights.values.astype(np.int64).reshape(weights.values.shape[0], -1)
     product_scales = x.scale * weights.scales
     biases = np.zeros(len(wide), dtype=np.int64)

@@ -22,9 +22,9 @@ __all__ = ["IDENTITY", "LoweringContext", "Rule"]
 IDENTITY = np.array([[0, 1, 0]], dtype=np.int64)
 """Parameters of a REQUANTIZE that only applies its bounds."""
 
-_ON_GRID = ("max_pool", "relu", "reshape", "resize", "slice", "transpose")
-"""Operators whose result holds only values of their operand (or a real 0, which every
-quantization has)."""
+_ON_GRID = ("max_pool", "pad", "relu", "reshape", "resize", "slice", "transpose")
+"""Operators whose result holds only values of their operand, or a real 0, which every quantization
+has: pads of another value are not among them."""
 
 
 @dataclass
@@ -90,11 +90,34 @@ class LoweringContext:
         """The int8 tensor whose dequantization is `tensor`.
 
         Operators of `_ON_GRID` keep a dequantized tensor on its grid, so they are computed on the
-        integers exactly.
+        integers exactly. A product with a positive number leaves the integers: it is their scale.
         """
         if tensor not in self.resolved:
-            self.resolved[tensor] = self.view(tensor) or self._resolve_on_grid(tensor)
+            found = self.view(tensor) or self.scaled(tensor) or self._resolve_on_grid(tensor)
+            self.resolved[tensor] = found
         return self.resolved[tensor]
+
+    def scaled(self, tensor: str) -> QuantizedTensor | None:
+        """The integers behind the product of a tensor with one positive number, else None."""
+        node = self.graph.producers.get(tensor)
+        if node is None or node.op != "mul":
+            return None
+        for name, other in (node.inputs, node.inputs[::-1]):
+            factor = self.number(other)
+            if factor is None or factor <= 0 or self.graph.types[name].shape != self._shape(tensor):
+                continue
+            x = self.resolve(name)
+            if x is not None:
+                return QuantizedTensor(x.name, x.scale * factor, x.zero_point)
+        return None
+
+    def number(self, tensor: str) -> float | None:
+        """The value of a float constant of one element, else None."""
+        value = self.graph.constants.get(tensor)
+        return float(value.reshape(())) if value is not None and value.size == 1 else None
+
+    def _shape(self, tensor: str) -> tuple[int, ...]:
+        return self.graph.types[tensor].shape
 
     def source(self, tensor: str, q: Quantization) -> QuantizedTensor | None:
         """The int8 tensor that an operator which only selects elements of `tensor` reads.
@@ -111,6 +134,8 @@ class LoweringContext:
     def _resolve_on_grid(self, tensor: str) -> QuantizedTensor | None:
         node = self.graph.producers.get(tensor)
         if node is None or node.op not in _ON_GRID:
+            return None
+        if node.op == "pad" and len(node.inputs) == 2 and self.number(node.inputs[1]) != 0:
             return None
         x = self.resolve(node.inputs[0])
         if x is None:

@@ -13,12 +13,12 @@ __all__ = ["QuantizedWeights", "find_weights", "real_constant"]
 
 @dataclass(frozen=True)
 class QuantizedWeights:
-    """int8 weights with zero point 0 and one scale per output channel.
+    """Weights with zero point 0 and one scale per output channel.
 
     Parameters
     ----------
     name : the constant they come from.
-    values : integers, output channel first.
+    values : int8, or int16 where they do not fit and may be wide; output channel first.
     scales : (output channels,) float64.
     """
 
@@ -27,8 +27,12 @@ class QuantizedWeights:
     scales: Array
 
 
-def find_weights(graph: Graph, layer: Node, channel_axis: int) -> QuantizedWeights:
+def find_weights(
+    graph: Graph, layer: Node, channel_axis: int, *, wide: bool = False
+) -> QuantizedWeights:
     """Weights of `layer` with `channel_axis`, that of the output channels, moved to the front.
+
+    uint8 weights less their zero point need not fit into int8; `wide`: they may be int16.
 
     Raises
     ------
@@ -60,14 +64,16 @@ def find_weights(graph: Graph, layer: Node, channel_axis: int) -> QuantizedWeigh
             f"({layer}); quantize the model again"
         )
     integers = np.moveaxis(integers, channel_axis, 0)
-    if integers.min() < -128 or integers.max() > 127:
+    fits = integers.min() >= -128 and integers.max() <= 127
+    if not fits and not wide:
         raise UnsupportedError(
             "weights must fit into int8 once their zero point is subtracted, not "
             f"{integers.min()} to {integers.max()} ({layer}); quantize them symmetrically"
         )
     scales = np.broadcast_to(scale.astype(np.float64), (integers.shape[0],))
+    dtype = np.int8 if fits else np.int16
     return QuantizedWeights(
-        producer.inputs[0], np.ascontiguousarray(integers.astype(np.int8)), scales
+        producer.inputs[0], np.ascontiguousarray(integers.astype(dtype)), scales
     )
 
 

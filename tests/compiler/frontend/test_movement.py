@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from tests.compiler.frontend.test_load_onnx import (
     check_against_onnxruntime,
@@ -59,6 +60,12 @@ def nearest(shape: tuple[int, ...], scales: Array | None, sizes: Array | None = 
         single("ReduceMean", (1, 2, 3, 5), axes=[-1], keepdims=0),
         with_constants("ReduceMean", (1, 2, 3, 5), whole(3, 2), opset=18),
         single("ReduceMax", (2, 2, 3, 5), axes=[2], keepdims=0),
+        single("ReduceMean", (2, 3, 5, 2), axes=[1, 2]),
+        single("ReduceMax", (2, 3, 5, 2), axes=[-2, 1], keepdims=0),
+        single("HardSigmoid", (2, 3), alpha=0.3, beta=-0.1),
+        with_constants("Div", (2, 3), real(0.3, -7, 2)),
+        with_constants("Max", (2, 3), real(0.3)),
+        with_constants("Min", (2, 3), np.float32(0.3)),
         single("MaxPool", (1, 2, 7, 7), kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1),
         single(
             "AveragePool",
@@ -92,6 +99,42 @@ def test_concat(rng: np.random.Generator) -> None:
     names = [maker.input(name, (2, count, 3)) for name, count in zip("abc", (1, 4, 2), strict=True)]
     maker.op("Concat", *names, output="y", axis=-2)
     assert check_against_onnxruntime(maker, rng).types["y"].shape == (2, 7, 3)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_sum(count: int, rng: np.random.Generator) -> None:
+    maker = QdqModel()
+    names = [maker.input(name, (2, 1 + index % 2 * 2)) for index, name in enumerate("abcd"[:count])]
+    maker.op("Sum", *names, output="y")
+    check_against_onnxruntime(maker, rng)
+
+
+def split_model(parts: int, *sizes: int, opset: int = 13, **attrs: object) -> QdqModel:
+    """A split of 7 channels whose second part is the output ``y``."""
+    maker = QdqModel(opset)
+    operands = [maker.input("x", (2, 7, 3))]
+    if sizes:
+        operands.append(maker.constant(whole(*sizes)))
+    outputs = [f"part{index}" for index in range(parts)]
+    maker.nodes.append(
+        helper.make_node("Split", operands, outputs, name="y/Split", axis=1, **attrs)
+    )
+    maker.op("Relu", outputs[1], output="y")
+    return maker
+
+
+@pytest.mark.parametrize(
+    "maker",
+    [
+        split_model(3, 1, 4, 2),
+        split_model(2, opset=11, split=[3, 4]),
+        split_model(7),
+        split_model(3, opset=18, num_outputs=3),
+    ],
+    ids=["operand", "attribute", "equal", "last is smaller"],
+)
+def test_split(maker: QdqModel, rng: np.random.Generator) -> None:
+    check_against_onnxruntime(maker, rng)
 
 
 def joined_by(axis: int) -> QdqModel:
@@ -192,6 +235,11 @@ REFUSALS: dict[str, tuple[Callable[[], QdqModel], str]] = {
         lambda: single("ReduceMean", (1, 2, 3, 5), axes=[1]),
         "a reduction must be over height, width or both of a map, not axes [1] of "
         "float32[1,2,3,5] (node 'y/ReduceMean', operator ReduceMean); reduce channels on the host",
+    ),
+    "split": (
+        lambda: split_model(2, 3, 3),
+        "2 parts must fill 7 indices, not [3, 3] (node 'y/Split', operator Split); "
+        "repair the model",
     ),
     "slope": (
         lambda: single("LeakyRelu", (2, 3), alpha=float("inf")),

@@ -212,16 +212,16 @@ def test_lower_qdq_refuses_weights_quantized_along_the_wrong_axis() -> None:
     )
 
 
-def test_lower_qdq_refuses_weights_that_do_not_fit_into_int8() -> None:
+def test_lower_qdq_refuses_wide_weights_of_transposed_convolutions() -> None:
     maker = QdqModel()
-    x = maker.dequantize(maker.input("x", (1, 3), "int8"), 0.5, 3)
+    x = maker.dequantize(maker.input("x", (1, 3, 2, 2), "int8"), 0.5, 3)
     scale, zero_point = np.array(0.1, dtype=np.float32), np.array(10, dtype=np.uint8)
-    w = maker.constant(np.full((3, 4), 255, dtype=np.uint8))
+    w = maker.constant(np.full((3, 4, 1, 1), 255, dtype=np.uint8))
     w = maker.op("DequantizeLinear", w, maker.constant(scale), maker.constant(zero_point))
-    maker.quantize(maker.op("MatMul", x, w, output="t"), 0.1, 0, output="y")
+    maker.quantize(maker.op("ConvTranspose", x, w, output="t"), 0.1, 0, output="y")
     assert refusal(maker, "y") == (
         "weights must fit into int8 once their zero point is subtracted, not 245 to 245 (node "
-        "'t/MatMul', operator dense); quantize them symmetrically"
+        "'t/ConvTranspose', operator conv_transpose2d); quantize them symmetrically"
     )
 
 
