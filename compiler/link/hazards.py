@@ -26,7 +26,7 @@ class Hazards:
     """The last accesses of each unit, by instruction number."""
 
     def __init__(self, variant: Variant, region_bytes: tuple[int, int, int, int]) -> None:
-        # Per scratchpad the last writers of its rows, unit by unit, and below them the last readers.
+        # Per scratchpad, a line for the last writer of each unit, then one for each last reader.
         self._rows = {
             memory: _table(2 * NUM_QUEUES, pad.depth_rows)
             for memory, pad in scratchpads(variant).items()
