@@ -32,6 +32,7 @@ from daedal.compiler.graph.passes import (
     lower_qdq,
     moves_to_views,
     partition,
+    rescale_before_concat,
     rewrite_first_layer,
     shuffles_to_selections,
     simplify_reshapes,
@@ -150,6 +151,7 @@ def graph_passes(
             depthwise_taps=array.depthwise_taps,
         )),
         ("rewrite_first_layer", lambda graph: rewrite_first_layer(graph, variant)),
+        ("rescale_before_concat", rescale_before_concat),
         ("eliminate_common_subexpressions", eliminate_common_subexpressions),
         *([("fuse_operators", fuse_operators)] if fuse else []),
     ]  # fmt: skip

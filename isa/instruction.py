@@ -78,7 +78,13 @@ class Instruction:
 
     def replace(self, **values: int) -> "Instruction":
         """Copy with some fields changed."""
-        return Instruction.of(self.opcode, **{**self.values, **values})
+        merged = {**self.values, **values}
+        for name, value in values.items():
+            if value:
+                merged[name] = int(value)
+            else:
+                del merged[name]
+        return Instruction(self.opcode, merged)
 
 
 def _bounds(item: BitField) -> tuple[int, int]:

@@ -26,9 +26,11 @@ class Hazards:
     """The last accesses of each unit, by instruction number."""
 
     def __init__(self, variant: Variant, region_bytes: tuple[int, int, int, int]) -> None:
-        depths = {memory: pad.depth_rows for memory, pad in scratchpads(variant).items()}
-        self._written = {memory: _table(NUM_QUEUES, depth) for memory, depth in depths.items()}
-        self._read = {memory: _table(NUM_QUEUES, depth) for memory, depth in depths.items()}
+        # Per scratchpad, a line for the last writer of each unit, then one for each last reader.
+        self._rows = {
+            memory: _table(2 * NUM_QUEUES, pad.depth_rows)
+            for memory, pad in scratchpads(variant).items()
+        }
         # Only STORE writes memory and only LOAD reads it; FETCH reads what nobody writes.
         beats = [size // variant.bus_bytes for size in region_bytes]
         self._stored = [_table(1, count)[0] for count in beats]
@@ -36,30 +38,32 @@ class Hazards:
 
     def conflicts(self, item: PlacedInstruction) -> list[int]:
         """Per unit, the latest instruction that `item` has to wait for, or NO_INSTRUCTION."""
-        latest = np.full(NUM_QUEUES, NO_INSTRUCTION, dtype=np.int32)
-        for rows in item.rows:
-            part = slice(rows.begin, rows.end)
-            np.maximum(latest, self._written[rows.memory][:, part].max(axis=1), out=latest)
-            if rows.writes:
-                np.maximum(latest, self._read[rows.memory][:, part].max(axis=1), out=latest)
-        found = [int(number) for number in latest]
-        found[item.unit] = NO_INSTRUCTION
+        latest = [NO_INSTRUCTION] * NUM_QUEUES
+        for memory, begin, end, _, writes in item.rows:
+            count = 2 * NUM_QUEUES if writes else NUM_QUEUES
+            found = self._rows[memory][:count, begin:end].max(axis=1).tolist()
+            for number, source in enumerate(found):
+                if source > latest[number % NUM_QUEUES]:
+                    latest[number % NUM_QUEUES] = source
+        unit = item.unit
+        latest[unit] = NO_INSTRUCTION
         if item.beats is not None:
-            loads = item.unit is Unit.LOAD
+            loads = unit is Unit.LOAD
             table = self._stored if loads else self._loaded
             other = Unit.STORE if loads else Unit.LOAD
-            found[other] = max(found[other], int(_view(table, item.beats).max()))
-        return found
+            latest[other] = max(latest[other], int(_view(table, item.beats).max()))
+        return latest
 
     def record(self, item: PlacedInstruction, number: int) -> None:
         """`item` is instruction `number` of the program."""
-        for rows in item.rows:
-            if rows.writes:
-                self._written[rows.memory][item.unit, rows.begin : rows.end] = number
-            if rows.reads:
-                self._read[rows.memory][item.unit, rows.begin : rows.end] = number
+        unit = item.unit
+        for memory, begin, end, reads, writes in item.rows:
+            if writes:
+                self._rows[memory][unit, begin:end] = number
+            if reads:
+                self._rows[memory][NUM_QUEUES + unit, begin:end] = number
         if item.beats is not None:
-            table = self._loaded if item.unit is Unit.LOAD else self._stored
+            table = self._loaded if unit is Unit.LOAD else self._stored
             _view(table, item.beats)[...] = number
 
 
@@ -69,14 +73,17 @@ def _table(units: int, size: int) -> _Indices:
 
 def _view(tables: list[_Indices], beats: BeatRange) -> _Indices:
     """The entries of a strided range, writable."""
-    table = tables[beats.base]
-    last = (beats.blocks - 1) * beats.block_stride + (beats.rows - 1) * beats.row_stride
-    assert beats.offset >= 0 and beats.offset + last + beats.cols <= len(table), (
+    base, offset, blocks, rows, cols, row_stride, block_stride = beats
+    table = tables[base]
+    last = (blocks - 1) * block_stride + (rows - 1) * row_stride
+    assert offset >= 0 and offset + last + cols <= len(table), (
         f"{beats} leaves its region of {len(table)} beats"
     )
     step = table.itemsize
-    return np.lib.stride_tricks.as_strided(
-        table[beats.offset :],
-        (beats.blocks, beats.rows, beats.cols),
-        (beats.block_stride * step, beats.row_stride * step, step),
+    return np.ndarray(
+        (blocks, rows, cols),
+        table.dtype,
+        table,
+        offset * step,
+        (block_stride * step, row_stride * step, step),
     )

@@ -11,7 +11,7 @@ from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.link.memory_plan import WORKSPACE, Alias, MemoryPlan, Place, plan_memory
 from daedal.compiler.link.place import Placement, table_name
 from daedal.compiler.link.placed import PlacedInstruction
-from daedal.compiler.link.resolve import resolve
+from daedal.compiler.link.resolve import Resolver
 from daedal.compiler.link.tokens import insert_tokens
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
@@ -94,7 +94,7 @@ def link(
         {spec.name: spec.size_bytes for spec in outputs},
         aliases,
     )
-    items = [resolve(variant, plan, item) for item in items]
+    items = list(map(Resolver(variant, plan), items))
     waits = insert_tokens(variant, plan.region_bytes, items)
     program = Program(
         variant,

@@ -82,19 +82,13 @@ class Placement:
         rows = []
         moved: set[str] = set()
         for access in item.rows:
-            first = self._rows[access.instance]
+            instance = access.instance
+            first = self._rows[instance]
             if access.field not in moved:
                 values[access.field] = values.get(access.field, 0) + access.scale * first
                 moved.add(access.field)
-            rows.append(
-                RowRange(
-                    access.instance.memory,
-                    first + access.begin,
-                    first + access.end,
-                    access.reads,
-                    access.writes,
-                )
-            )
+            begin, end = first + access.begin, first + access.end
+            rows.append(RowRange(instance.memory, begin, end, access.reads, access.writes))
         if item.uops is not None:
             memory = self.micro_ops[item.unit]
             row = memory.row_of(item.uops)

@@ -1,6 +1,9 @@
-"""`PlacedInstruction`: an instruction at its place, with the rows and bus words it touches."""
+"""`PlacedInstruction`: an instruction at its place, with the rows and bus words it touches.
 
-from dataclasses import dataclass
+Tuples: a network has a hundred thousand of them.
+"""
+
+from typing import NamedTuple
 
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
@@ -9,8 +12,7 @@ from daedal.isa.table import Unit
 __all__ = ["BeatRange", "PlacedInstruction", "RowRange"]
 
 
-@dataclass(frozen=True)
-class RowRange:
+class RowRange(NamedTuple):
     """Rows ``[begin, end)`` of a scratchpad that an instruction reads, writes, or both."""
 
     memory: Memory
@@ -20,8 +22,7 @@ class RowRange:
     writes: bool
 
 
-@dataclass(frozen=True)
-class BeatRange:
+class BeatRange(NamedTuple):
     """Bus words of a region: `blocks` times `rows` runs of `cols` beats, `stride`s apart."""
 
     base: int
@@ -33,8 +34,7 @@ class BeatRange:
     block_stride: int
 
 
-@dataclass(frozen=True)
-class PlacedInstruction:
+class PlacedInstruction(NamedTuple):
     """One instruction of the program before tokens.
 
     Parameters

@@ -1,47 +1,48 @@
 """Memory offsets of LOADs and STOREs, once every tensor has its place."""
 
-from dataclasses import replace
-
 from daedal.compiler.link.memory_plan import CONSTANTS, MemoryPlan
 from daedal.compiler.link.placed import BeatRange, PlacedInstruction
-from daedal.isa.instruction import Instruction
-from daedal.isa.scratchpad import scratchpads
+from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant
 
-__all__ = ["resolve", "row_beats"]
+__all__ = ["Resolver"]
 
 
-def resolve(variant: Variant, plan: MemoryPlan, item: PlacedInstruction) -> PlacedInstruction:
-    """Give a LOAD or STORE its base register and its offset above it; others pass unchanged."""
-    if item.tensor is None:
-        return item
-    place = plan.places[item.tensor]
-    offset = item.instruction.offset_beats + place.offset_bytes // variant.bus_bytes
-    moved = item.instruction.replace(base=place.base, offset_beats=offset)
-    if place.base == CONSTANTS or not moved.blocks * moved.rows * moved.cols:
-        # Nothing is stored into constants, and pads alone touch no memory.
-        return replace(item, instruction=moved)
-    beats = BeatRange(
-        place.base,
-        offset,
-        moved.blocks,
-        moved.rows,
-        moved.cols * row_beats(variant, moved),
-        moved.row_stride_beats,
-        moved.block_stride_beats,
-    )
-    return replace(item, instruction=moved, beats=beats)
+class Resolver:
+    """Gives LOADs and STOREs their base register and their offset above it."""
 
+    def __init__(self, variant: Variant, plan: MemoryPlan) -> None:
+        self._bus_bytes = variant.bus_bytes
+        self._places = plan.places
+        pads = scratchpads(variant)
+        self._row_beats = {
+            **{
+                (Opcode.LOAD, target.value): pads[target.memory].row_beats(variant)
+                for target in LoadMemory
+            },
+            **{
+                (Opcode.STORE, target.value): pads[target.memory].row_beats(variant)
+                for target in OutMemory
+            },
+        }
+        # Accumulators that come as inputs are as narrow as those.
+        narrow = pads[Memory.ACC].elements * variant.array.input_bits // 8
+        self._row_beats[Opcode.LOAD, LoadMemory.ACC_NARROW.value] = narrow // variant.bus_bytes
 
-def row_beats(variant: Variant, instruction: Instruction) -> int:
-    """Bus words of one scratchpad row as a LOAD or STORE moves it."""
-    narrow = False
-    if instruction.opcode is Opcode.LOAD:
-        target = LoadMemory(instruction.memory)
-        memory, narrow = target.memory, target is LoadMemory.ACC_NARROW
-    else:
-        memory = OutMemory(instruction.memory).memory
-    pad = scratchpads(variant)[memory]
-    bits = variant.array.input_bits if narrow else pad.memory_bits
-    return pad.elements * bits // 8 // variant.bus_bytes
+    def __call__(self, item: PlacedInstruction) -> PlacedInstruction:
+        """The instruction at its place in memory; one that moves nothing passes unchanged."""
+        if item.tensor is None:
+            return item
+        place = self._places[item.tensor]
+        get = item.instruction.values.get
+        offset = get("offset_beats", 0) + place.offset_bytes // self._bus_bytes
+        moved = item.instruction.replace(base=place.base, offset_beats=offset)
+        blocks, rows, cols = get("blocks", 0), get("rows", 0), get("cols", 0)
+        if place.base == CONSTANTS or not blocks * rows * cols:
+            # Nothing is stored into constants, and pads alone touch no memory.
+            return item._replace(instruction=moved)
+        row_beats = self._row_beats[moved.opcode, get("memory", 0)]
+        strides = get("row_stride_beats", 0), get("block_stride_beats", 0)
+        beats = BeatRange(place.base, offset, blocks, rows, cols * row_beats, *strides)
+        return item._replace(instruction=moved, beats=beats)

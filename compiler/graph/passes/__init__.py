@@ -16,6 +16,7 @@ from daedal.compiler.graph.passes.fuse_operators import fuse_operators
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.moves_to_views import moves_to_views
 from daedal.compiler.graph.passes.partition import Part, partition
+from daedal.compiler.graph.passes.rescale_before_concat import rescale_before_concat
 from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
 from daedal.compiler.graph.passes.shuffles_to_selections import shuffles_to_selections
 from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
@@ -40,6 +41,7 @@ __all__ = [
     "lower_qdq",
     "moves_to_views",
     "partition",
+    "rescale_before_concat",
     "rewrite_first_layer",
     "shuffles_to_selections",
     "simplify_reshapes",

@@ -2,26 +2,23 @@
 
 import math
 
-import numpy as np
-
 from daedal.compiler.graph.aliases import Aliases, add_view, joined
 from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Array, Attrs, Graph, Node
-from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS, requantize
-from daedal.compiler.graph.ops.registry import get_op, ints, whole
+from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
+from daedal.compiler.graph.ops.registry import get_op, ints
 from daedal.compiler.graph.ops.views import run_of_blocks
+from daedal.compiler.graph.passes.value_ranges import changes_nothing
 
 __all__ = ["moves_to_views"]
-
-_RANGE = (-128, 127)
 
 
 def moves_to_views(graph: Graph) -> Graph:
     """Make views of concats, slices and copies that change no value and keep the order of bytes.
 
-    Exact. An operand of a concat that cannot lie within the result (it has another scale, or comes
-    from outside, or has to lie elsewhere too) is brought there by a copy of its own, and the others
-    stay views; a concat of copies alone stays as it is.
+    Exact. An operand of a concat that cannot lie within the result (it comes from outside, or has
+    to lie elsewhere too) is brought there by a copy of its own, and the others stay views; a concat
+    of copies alone stays as it is.
 
     Parameters
     ----------
@@ -29,7 +26,7 @@ def moves_to_views(graph: Graph) -> Graph:
 
     Before::
 
-        c = q_concat(a, b, p) channels=16,32 ...   # a has the scale of c, b has not
+        c = q_concat(a, b, p) channels=16,32 ...   # b is an input
 
     After::
 
@@ -77,11 +74,12 @@ class _Rewrite:
         if held[0] > 1 or held[1] != blocks:
             return False
         rows = self._graph.constant(params)
+        if not all(
+            changes_nothing(self._graph, name, rows[n], node.attrs) for n, name in enumerate(maps)
+        ):
+            return False
         places = joined(self._graph, maps)
-        same = {n for n, name in enumerate(maps) if self._is_identity(name, rows[n], node.attrs)}
-        # What has to be copied keeps its run, and is in nobody's way.
-        wanted = [(name if n in same else "", run) for n, (name, run) in enumerate(places)]
-        kept = self._aliases.fitting(wanted)
+        kept = self._aliases.fitting(places)
         if not kept:
             return False
         parts = [
@@ -95,7 +93,7 @@ class _Rewrite:
         return True
 
     def _part(self, node: Node, name: str, rows: Array) -> str:
-        """A copy of `name` with the scale of the concat `node`."""
+        """A copy of `name`, with parameters that change nothing, for the concat `node`."""
         part = self._builder.fresh_name(f"{name}.part")
         params = self._builder.constant(self._builder.fresh_name(f"{part}.params"), rows)
         attrs = {key: node.attrs[key] for key in REQUANTIZE_ATTRS}
@@ -111,7 +109,7 @@ class _Rewrite:
             run = run_of_blocks(self._graph.types[x], begins, ends)
         if run is None or not self._can_lie_in(x, node):
             return False
-        if not self._is_identity(x, self._graph.constant(params)[0], node.attrs):
+        if not changes_nothing(self._graph, x, self._graph.constant(params), node.attrs):
             return False
         attrs = {"begins": begins, "ends": ends}
         self._builder.add("slice_view", [x], attrs, output=node.output, name=node.name)
@@ -120,8 +118,8 @@ class _Rewrite:
 
     def _copy(self, node: Node) -> bool:
         x, params = node.inputs
-        rows = self._graph.constant(params)
-        if not self._can_lie_in(x, node) or not self._is_identity(x, rows[0], node.attrs):
+        same = changes_nothing(self._graph, x, self._graph.constant(params), node.attrs)
+        if not same or not self._can_lie_in(x, node):
             return False
         attrs = {"shape": self._graph.types[x].shape}
         self._builder.add("reshape_view", [x], attrs, output=node.output, name=node.name)
@@ -135,15 +133,6 @@ class _Rewrite:
         views = any(get_op(user.op).is_view for user in self._graph.users[node.output])
         leaves = views or node.output in self._graph.outputs
         return not leaves and not self._graph.is_constant(x)
-
-    def _is_identity(self, x: str, row: Array, attrs: Attrs) -> bool:
-        """Whether parameters leave every value as it is that `x` can have."""
-        producer = self._graph.producers.get(x)
-        low, high = _RANGE
-        if producer is not None and "low" in producer.attrs:
-            low, high = (whole(producer.attrs, name) for name in ("low", "high"))
-        values = np.arange(low, high + 1, dtype=np.int64)
-        return bool(np.array_equal(requantize(values, row.reshape(-1, 3)[0], attrs), values))
 
     def _size(self, name: str) -> int:
         return math.prod(self._graph.types[name].physical_shape)

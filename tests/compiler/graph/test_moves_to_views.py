@@ -7,7 +7,7 @@ from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run, verify
 from daedal.compiler.graph.aliases import aliases_of
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.views import run_of_blocks
-from daedal.compiler.graph.passes import moves_to_views, to_blocked
+from daedal.compiler.graph.passes import moves_to_views, rescale_before_concat, to_blocked
 
 BLOCK = 4
 SAME = {"zero_point": 0, "low": -128, "high": 127}
@@ -55,8 +55,22 @@ class Maps:
 
 
 def rewritten(graph: Graph, rng: np.random.Generator) -> Graph:
-    """The graph with views; every tensor that leaves has the bytes it had."""
+    """The graph with views, which has the bytes it had."""
     result = moves_to_views(graph)
+    check_equal(graph, result, rng)
+    check_storage(result)
+    return result
+
+
+def rescaled(graph: Graph, rng: np.random.Generator) -> Graph:
+    """The graph with changes of scale before concats, which has the bytes it had."""
+    result = rescale_before_concat(graph)
+    check_equal(graph, result, rng)
+    return result
+
+
+def check_equal(graph: Graph, result: Graph, rng: np.random.Generator) -> None:
+    """Every tensor that leaves has the bytes it had."""
     verify(result)
     values = {
         name: rng.integers(-128, 128, graph.types[name].physical_shape).astype(np.int8)
@@ -65,8 +79,6 @@ def rewritten(graph: Graph, rng: np.random.Generator) -> Graph:
     expected = run(graph, values)
     for name, found in run(result, values).items():
         np.testing.assert_array_equal(found, expected[name])
-    check_storage(result)
-    return result
 
 
 def check_storage(graph: Graph) -> None:
@@ -117,14 +129,30 @@ def test_a_concat_of_computed_maps_is_no_work(rng):
     assert aliases_of(result) == {"c": ("c", 0), "a": ("c", 0), "b": ("c", 8 * 15)}
 
 
-def test_an_operand_with_another_scale_is_copied_alone(rng):
+def test_operands_with_other_scales_get_the_one_of_the_result_first(rng):
     maps = Maps()
     x = maps.input("x", 6)
     made = [maps.made(x, name) for name in "abc"]
-    c = maps.concat("y", *made, factors=(1, 2, 1), taken=(8, 8, 6))
-    result = rewritten(maps.builder.finish((c,)), rng)
-    assert ops(result)[3:] == ["q_requantize", "concat_view"]
-    assert result.nodes[-1].inputs == ("a", "b.part", "c")
+    c = maps.concat("y", *made, x, factors=(1, 2, 1, 3), taken=(8, 8, 8, 6))
+    graph = maps.builder.finish((c,))
+    result = rewritten(rescaled(graph, rng), rng)
+    assert ops(result)[3:] == ["q_requantize", "q_requantize", "concat_view"]
+    assert result.nodes[-1].inputs == ("a", "b.rescaled", "c", "x.rescaled")
+
+
+def test_a_concat_of_one_scale_stays_as_it_is(rng):
+    maps = Maps()
+    a = maps.made(maps.input("x", 4), "a")
+    graph = maps.builder.finish((maps.concat("c", a, "x"),))
+    assert rescaled(graph, rng).nodes == graph.nodes
+
+
+def test_concats_that_copy_rescale_on_the_way(rng):
+    """Several blocks of images: a pass of its own would move the bytes twice."""
+    maps = Maps(images=2)
+    a = maps.made(maps.input("x", 4), "a")
+    graph = maps.builder.finish((maps.concat("c", a, "x", factors=(2, 1)),))
+    assert ops(rewritten(rescaled(graph, rng), rng)) == ["q_requantize", "q_concat"]
 
 
 def test_bounds_that_no_value_reaches_change_nothing(rng):

@@ -1,0 +1,61 @@
+"""Takes the changes of scale out of concats, so that they can go where their operands are made."""
+
+import numpy as np
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
+from daedal.compiler.graph.passes.value_ranges import changes_nothing
+
+__all__ = ["rescale_before_concat"]
+
+
+def rescale_before_concat(graph: Graph) -> Graph:
+    """Bring the operands of blocked concats to the scale of the result first. Exact.
+
+    Then `fuse_operators` joins the change of scale with what makes the operand, and
+    `moves_to_views` lets that be stored where the result lies: the concat is no work. Concats of
+    several blocks of images, which have to copy, stay.
+
+    Before::
+
+        c = q_concat(a, b, p) channels=16,32 ...           # a has the scale of c, b has not
+
+    After::
+
+        b.rescaled = q_requantize(b, p.1) ...
+        c = q_concat(a, b.rescaled, p.c) channels=16,32    # nothing but a concat
+    """
+    builder = GraphBuilder(graph.name, graph)
+    builder.copy_inputs()
+    for node in graph.nodes:
+        if node.op == "q_concat" and graph.types[node.output].physical_shape[0] == 1:
+            _rescale(graph, builder, node)
+        else:
+            builder.copy_node(node)
+    return builder.finish(graph.outputs)
+
+
+def _rescale(graph: Graph, builder: GraphBuilder, node: Node) -> None:
+    *maps, params = node.inputs
+    rows = graph.constant(params)
+    finish = {name: node.attrs[name] for name in REQUANTIZE_ATTRS}
+    same = [changes_nothing(graph, name, rows[n], finish) for n, name in enumerate(maps)]
+    if all(same):
+        builder.copy_node(node)
+        return
+    operands = []
+    for number, (name, unchanged) in enumerate(zip(maps, same, strict=True)):
+        if unchanged:
+            operands.append(name)
+            continue
+        rescaled = builder.fresh_name(f"{name}.rescaled")
+        own = builder.constant(builder.fresh_name(f"{rescaled}.params"), rows[number : number + 1])
+        producer = graph.producers.get(name, node)
+        builder.add("q_requantize", [name, own], finish, output=rescaled, name=producer.name)
+        operands.append(rescaled)
+    identity = np.zeros_like(rows)
+    identity[..., 1] = 1
+    operands.append(builder.constant(builder.fresh_name(f"{node.output}.identity"), identity))
+    attrs = {**node.attrs, "zero_point": 0}
+    builder.add("q_concat", operands, attrs, output=node.output, name=node.name)

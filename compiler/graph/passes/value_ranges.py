@@ -1,0 +1,27 @@
+"""What values a tensor can have, as far as passes need to know it."""
+
+import numpy as np
+
+from daedal.compiler.graph.graph import Array, Attrs, Graph
+from daedal.compiler.graph.ops.integer import requantize
+from daedal.compiler.graph.ops.registry import whole
+
+__all__ = ["changes_nothing"]
+
+_INT8 = (-128, 127)
+
+
+def changes_nothing(graph: Graph, name: str, params: Array, attrs: Attrs) -> bool:
+    """Whether a REQUANTIZE leaves every value as it is that the tensor `name` can have.
+
+    Parameters
+    ----------
+    params : (..., 3), all lanes alike.
+    attrs : with zero_point, low and high.
+    """
+    producer = graph.producers.get(name)
+    low, high = _INT8
+    if producer is not None and "low" in producer.attrs:
+        low, high = (whole(producer.attrs, bound) for bound in ("low", "high"))
+    values = np.arange(low, high + 1, dtype=np.int64)
+    return bool(np.array_equal(requantize(values, params.reshape(-1, 3)[0], attrs), values))
