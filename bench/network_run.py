@@ -15,7 +15,7 @@ import daedal
 from bench.network_memory import largest_live_set, workspace_bytes
 from bench.network_row import NetworkRow
 from bench.speed import calibrate
-from bench.zoo.images import images
+from bench.zoo.builder import IMAGE
 from bench.zoo.networks import Network
 from daedal.api import SimulationResult
 from daedal.check import integer_graph
@@ -27,8 +27,6 @@ from daedal.isa.variant import Variant
 
 __all__ = ["NetworkBench"]
 
-IMAGE_SEED = 17
-"""Of the image that runs: none of those that the network was calibrated with."""
 LAYER_FIGURES = (
     "name",
     "op",
@@ -48,11 +46,12 @@ LAYER_FIGURES = (
 class NetworkBench:
     """What networks are run with.
 
-    `read` gives a network's quantized model, with the input "image". `rtl` is the device that
-    counts cycles beside the cycle model, where it is wanted.
+    `read` gives a network's quantized model, whose input "image" gets `image`. `rtl` is the device
+    that counts cycles beside the cycle model, where it is wanted.
     """
 
     variant: Variant
+    image: npt.NDArray[np.float32]
     read: Callable[[Network], bytes]
     say: Callable[[str], None]
     rtl: Device | None = None
@@ -73,7 +72,7 @@ class NetworkBench:
             began = time.process_time()
             artifact = daedal.compile(model, self.variant)
             seconds.append(time.process_time() - began)
-        feeds = {"image": images(np.random.default_rng(IMAGE_SEED), 1)}
+        feeds = {IMAGE: self.image}
         self.say(f"{network.title}: cycle model")
         timed = daedal.simulate(artifact, feeds, device="timing")
         self.say(f"{network.title}: functional simulator and reference")

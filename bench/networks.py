@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.network_row import COMPILE_BARS, NetworkRow
 from bench.network_run import NetworkBench
 from bench.speed import REPETITIONS
+from bench.zoo.images import images
 from bench.zoo.networks import NETWORKS, Network
 from bench.zoo.quantized import quantized
 from daedal.isa.errors import UserError
@@ -34,6 +36,8 @@ from daedal.sim.rtl.device import RtlDevice
 __all__ = ["main", "run_networks"]
 
 ROOT = Path(__file__).resolve().parents[1]
+IMAGE_SEED = 17
+"""Of the image that runs: none of those that the networks were calibrated with."""
 RTL_NETWORKS = ("resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2")
 """What `--rtl` runs on the RTL, too."""
 SLOWEST = 3
@@ -139,8 +143,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         console.print(f"bench/networks.py: {error}")
         return 2
+    image = images(np.random.default_rng(IMAGE_SEED), 1)
     bench = NetworkBench(
-        variant, lambda network: quantized(network, report=console.log), console.log, rtl
+        variant, image, lambda network: quantized(network, report=console.log), console.log, rtl
     )
     rows = run_networks(bench, chosen, keep)
     show(Console(width=160), rows)
