@@ -10,6 +10,8 @@ from pathlib import Path
 
 from bench.starvation import NETWORKS
 from bench.unit_streams import unit_streams
+from bench.zoo.networks import NETWORKS as NETWORKS_OF_ZOO
+from bench.zoo.quantized import quantized
 from daedal.compiler.model import compile_model
 from daedal.isa.errors import DaedalError
 from daedal.isa.memory_model import MemoryModel
@@ -21,10 +23,20 @@ from daedal.isa.vta.translate import check_variant, translate
 from daedal.sim.rtl.launch import Launch
 from tests.support.random_programs import random_program
 
-__all__ = ["ROOT", "Case", "network_cases", "random_cases", "stream_cases", "vta_cases"]
+__all__ = [
+    "ROOT",
+    "Case",
+    "network_cases",
+    "random_cases",
+    "stream_cases",
+    "vta_cases",
+    "zoo_cases",
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 VTA_FOLDER = ROOT.parent / "shared" / "vta-streams"
+ZOO_NETWORKS = ("resnet18", "mobilenet_v1")
+ZOO_VARIANT = "vta"
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,14 @@ def network_cases(variant: Variant) -> Iterator[Case]:
             except DaedalError:
                 continue
             yield _bare(name, "networks", program)
+
+
+def zoo_cases(variant: Variant) -> Iterator[Case]:
+    """Whole networks of the zoo; on one variant only, as each takes the RTL a minute."""
+    if variant.name == ZOO_VARIANT:
+        for name in ZOO_NETWORKS:
+            program = compile_model(quantized(NETWORKS_OF_ZOO[name]), variant).program
+            yield _bare(NETWORKS_OF_ZOO[name].title, "whole networks", program)
 
 
 def vta_cases(variant: Variant, only: str = "") -> Iterator[Case]:

@@ -1,10 +1,11 @@
 """The cycle model against the RTL: ``python bench/timing_model.py [--json F]``.
 
-Programs: the streams of `bench.unit_streams`, the networks, the translated VTA programs and random
-programs; each on several variants and memory presets. A program counts with its cycles and with
-the cycles between the marks of each unit: its layers. Bars: no error above 1 % (or 16 cycles), no
-class of any unit off by more than 1 % of the run, 50 million simulated cycles per second. Exit
-status 1 when one is missed. What the RTL counted is kept in ``.daedal/truth``.
+Programs: the streams of `bench.unit_streams`, small networks, whole ResNet-18 and MobileNet v1 on
+`vta`, the translated VTA programs and random programs; each on several variants and memory presets.
+A program counts with its cycles and with the cycles between the marks of each unit: its layers.
+Bars: no error above 1 % (or 16 cycles), no class of any unit off by more than 1 % of the run, 50
+million simulated cycles per second. Exit status 1 when one is missed. What the RTL counted is kept
+in ``.daedal/truth``.
 """
 
 import argparse
@@ -23,7 +24,15 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.speed import on_one_core
-from bench.timing_cases import ROOT, Case, network_cases, random_cases, stream_cases, vta_cases
+from bench.timing_cases import (
+    ROOT,
+    Case,
+    network_cases,
+    random_cases,
+    stream_cases,
+    vta_cases,
+    zoo_cases,
+)
 from bench.timing_speed import measure_timing
 from bench.timing_truth import RtlTruth
 from daedal.isa.memory_model import memory_model
@@ -102,6 +111,7 @@ def _cases(variant: Variant, count: int, only: str) -> list[Case]:
     every = chain(
         stream_cases(variant),
         network_cases(variant),
+        zoo_cases(variant),
         vta_cases(variant),
         random_cases(variant, range(count)),
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.collection import without_collection
 from daedal.compiler.dump import Dump
 from daedal.compiler.fallback import Fallback, UnfitLayers
 from daedal.compiler.graph.aliases import aliases_of
@@ -157,6 +158,7 @@ def graph_passes(
     ]  # fmt: skip
 
 
+@without_collection
 def compile_graph(
     graph: Graph,
     variant: Variant,

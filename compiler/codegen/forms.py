@@ -106,6 +106,9 @@ class BlockForm:
 
 def constant_of(expr: Expr, env: Mapping[Var, int]) -> int:
     """The value of an index expression all of whose variables `env` binds."""
+    form = form_of(expr)
+    if form.expr is None:
+        return form.constant + sum(factor * env[var] for var, factor in form.terms)
 
     def no_loads(load: object, indices: object) -> int:
         raise AssertionError(f"an index depends on data: {load!r}")

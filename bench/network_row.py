@@ -1,0 +1,161 @@
+"""`NetworkRow`: one whole network on one variant, measured, and the bars that it has to meet."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["NetworkRow", "Verdict"]
+
+CYCLE_BARS = {"resnet18": ("Y3", 8_000_000), "mobilenet_v1": ("Y4", 4_000_000)}
+"""Yardstick and cycles, in one launch."""
+COMPILE_BARS = {"resnet50": ("Y9", 20.0)}
+"""Yardstick and seconds of processor time, the median."""
+SHARE_BAR = 0.99
+"""Of the multiply-accumulates, on the accelerator."""
+MEMORY_BAR = 1.1
+"""Peak memory over its lower bound."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A figure beside its bar."""
+
+    what: str
+    found: str
+    bar: str
+    passed: bool
+
+
+@dataclass(frozen=True)
+class NetworkRow:
+    """What was measured of one network.
+
+    Attributes
+    ----------
+    error : why it was not measured; then nothing else is.
+    macs, accelerator_macs : multiply-accumulates of the model, and those that are not the host's.
+    cycles, rtl_cycles : of all launches together, on the cycle model and on the native RTL.
+    bytes_checked, bytes_wrong : of the tensors that left the accelerator, against the integer
+        reference.
+    compile_seconds, calibration_seconds : processor time of each compilation, and what the
+        calibration kernel took before it.
+    peak_bytes, bound_bytes : memory of the plan for activations, and the largest live set.
+    layers : the profile of every layer.
+    host : node, operator and reason of all that the host runs between quantized tensors.
+    """
+
+    name: str
+    title: str
+    variant: str
+    error: str = ""
+    macs: int = 0
+    accelerator_macs: int = 0
+    launches: int = 0
+    instructions: int = 0
+    cycles: int = 0
+    rtl_cycles: int | None = None
+    bytes_checked: int = 0
+    bytes_wrong: int = 0
+    compile_seconds: tuple[float, ...] = ()
+    calibration_seconds: tuple[float, ...] = ()
+    peak_bytes: int = 0
+    bound_bytes: int = 0
+    macs_per_cycle: int = 1
+    layers: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    host: tuple[dict[str, str], ...] = ()
+
+    @property
+    def accelerator_share(self) -> float:
+        """Share of the multiply-accumulates on the accelerator."""
+        return self.accelerator_macs / self.macs if self.macs else 0.0
+
+    @property
+    def peak_share(self) -> float:
+        """Part of the multiplications that the array could have done in these cycles."""
+        return self.accelerator_macs / self.macs_per_cycle / self.cycles if self.cycles else 0.0
+
+    @property
+    def roofline_share(self) -> float:
+        """Sum of the layers' rooflines over the cycles."""
+        total = sum(layer["roofline_cycles"] for layer in self.layers)
+        return total / self.cycles if self.cycles else 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Median of the compilations."""
+        return float(np.median(self.compile_seconds)) if self.compile_seconds else 0.0
+
+    @property
+    def memory_ratio(self) -> float:
+        """Peak memory over its lower bound; 1 where nothing has to be kept."""
+        return self.peak_bytes / self.bound_bytes if self.bound_bytes else 1.0
+
+    def verdicts(self) -> list[Verdict]:
+        """Every bar of this network."""
+        if self.error:
+            return [Verdict("compiles and runs", self.error, "", False)]
+        found = [
+            _at_least("MACs on the accelerator", self.accelerator_share, SHARE_BAR),
+            Verdict(
+                "bytes unlike the reference",
+                f"{self.bytes_wrong:,} of {self.bytes_checked:,}",
+                "0",
+                self.bytes_wrong == 0 and self.bytes_checked > 0,
+            ),
+            Verdict(
+                "peak memory over the lower bound",
+                f"{self.memory_ratio:.3f}",
+                f"{MEMORY_BAR}",
+                self.memory_ratio <= MEMORY_BAR,
+            ),
+        ]
+        if self.name in CYCLE_BARS:
+            yardstick, bar = CYCLE_BARS[self.name]
+            found.append(
+                Verdict(
+                    f"{yardstick}, cycles in one launch",
+                    f"{self.cycles:,} in {self.launches}",
+                    f"{bar:,}",
+                    self.cycles <= bar and self.launches == 1,
+                )
+            )
+        if self.name in COMPILE_BARS:
+            yardstick, seconds = COMPILE_BARS[self.name]
+            found.append(
+                Verdict(
+                    f"{yardstick}, seconds to compile",
+                    f"{self.seconds:.1f}",
+                    f"{seconds:.0f}",
+                    self.seconds <= seconds,
+                )
+            )
+        if self.rtl_cycles is not None:
+            found.append(
+                Verdict(
+                    "cycles on the RTL, as the model says",
+                    f"{self.rtl_cycles:,}",
+                    f"{self.cycles:,}",
+                    self.rtl_cycles == self.cycles,
+                )
+            )
+        return found
+
+    @property
+    def passed(self) -> bool:
+        """Whether every bar holds."""
+        return all(verdict.passed for verdict in self.verdicts())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, with what follows from it."""
+        derived = ("accelerator_share", "peak_share", "roofline_share", "seconds", "memory_ratio")
+        return {
+            **asdict(self),
+            **{name: getattr(self, name) for name in derived},
+            "verdicts": [asdict(verdict) for verdict in self.verdicts()],
+            "passed": self.passed,
+        }
+
+
+def _at_least(what: str, found: float, bar: float) -> Verdict:
+    return Verdict(what, f"{found:.2%}", f"{bar:.0%}", found >= bar)

@@ -1,0 +1,138 @@
+"""`NetworkBench`: compiles one network, runs it on the simulators, and says what came out.
+
+Input: a network of the zoo. Output: a `NetworkRow`.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import daedal
+from bench.network_memory import largest_live_set, workspace_bytes
+from bench.network_row import NetworkRow
+from bench.speed import calibrate
+from bench.zoo.builder import IMAGE
+from bench.zoo.networks import Network
+from daedal.api import SimulationResult
+from daedal.check import integer_graph
+from daedal.compiler.graph import run_all
+from daedal.isa.artifact import Artifact
+from daedal.isa.errors import DaedalError
+from daedal.isa.protocols import Device
+from daedal.isa.variant import Variant
+
+__all__ = ["NetworkBench"]
+
+LAYER_FIGURES = (
+    "name",
+    "op",
+    "output",
+    "macs",
+    "cycles",
+    "roofline_cycles",
+    "roofline_share",
+    "bound",
+    "bytes_once",
+    "bytes_read",
+    "bytes_written",
+)
+
+
+@dataclass(frozen=True)
+class NetworkBench:
+    """What networks are run with.
+
+    `read` gives a network's quantized model, whose input "image" gets `image`. `rtl` is the device
+    that counts cycles beside the cycle model, where it is wanted.
+    """
+
+    variant: Variant
+    image: npt.NDArray[np.float32]
+    read: Callable[[Network], bytes]
+    say: Callable[[str], None]
+    rtl: Device | None = None
+
+    def measure(self, network: Network, *, compilations: int, on_rtl: bool) -> NetworkRow:
+        """Everything about one network; a row with the error where something refuses it."""
+        try:
+            return self._measure(network, compilations, on_rtl)
+        except DaedalError as error:
+            return NetworkRow(network.name, network.title, self.variant.name, error=str(error))
+
+    def _measure(self, network: Network, compilations: int, on_rtl: bool) -> NetworkRow:
+        model = self.read(network)
+        seconds, calibrations = [], []
+        for number in range(compilations):
+            self.say(f"{network.title}: compiling, {number + 1} of {compilations}")
+            calibrations.append(calibrate())
+            began = time.process_time()
+            artifact = daedal.compile(model, self.variant)
+            seconds.append(time.process_time() - began)
+        feeds = {IMAGE: self.image}
+        self.say(f"{network.title}: cycle model")
+        timed = daedal.simulate(artifact, feeds, device="timing")
+        self.say(f"{network.title}: functional simulator and reference")
+        checked, wrong = self._compare(model, artifact, feeds)
+        rtl_cycles = None
+        if on_rtl and self.rtl is not None:
+            self.say(f"{network.title}: RTL")
+            rtl_cycles = daedal.simulate(artifact, feeds, device=self.rtl).profiles[0].cycles
+        return _row(
+            network,
+            artifact,
+            timed,
+            rtl_cycles=rtl_cycles,
+            bytes_checked=checked,
+            bytes_wrong=wrong,
+            compile_seconds=tuple(seconds),
+            calibration_seconds=tuple(calibrations),
+        )
+
+    def _compare(
+        self, model: bytes, artifact: Artifact, feeds: dict[str, npt.NDArray[np.float32]]
+    ) -> tuple[int, int]:
+        """Bytes that left the accelerator, and those that differ from the integer reference."""
+        found = daedal.simulate(artifact, feeds, device="functional").tensors
+        expected = run_all(integer_graph(model, self.variant), feeds)
+        wrong = sum(
+            int(np.count_nonzero(array != expected[name].reshape(array.shape)))
+            for name, array in found.items()
+        )
+        return sum(array.size for array in found.values()), wrong
+
+
+def _row(
+    network: Network, artifact: Artifact, timed: SimulationResult, **measured: Any
+) -> NetworkRow:
+    programs = [launch.program for launch in artifact.launches]
+    on_accelerator = [item for item in artifact.placements if item.where == "accelerator"]
+    (profile,), (layers,) = timed.profiles, timed.layers
+    assert profile.cycles is not None
+    return NetworkRow(
+        network.name,
+        network.title,
+        artifact.variant.name,
+        macs=sum(item.macs for item in artifact.placements),
+        accelerator_macs=sum(item.macs for item in on_accelerator),
+        launches=len(programs),
+        instructions=sum(len(program.instructions) for program in programs),
+        cycles=profile.cycles,
+        peak_bytes=sum(workspace_bytes(program) for program in programs),
+        bound_bytes=sum(largest_live_set(program) for program in programs),
+        macs_per_cycle=artifact.variant.macs_per_cycle,
+        layers=tuple(_figures([layer.to_json() for layer in layers])),
+        host=tuple(
+            {"node": item.node, "operator": item.op, "why": item.why}
+            for item in artifact.placements
+            if item.where == "host"
+        ),
+        **measured,
+    )
+
+
+def _figures(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: layer[name] for name in LAYER_FIGURES} for layer in layers]

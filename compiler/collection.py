@@ -1,0 +1,33 @@
+"""`without_collection`: no search for reference cycles while a network is compiled."""
+
+import gc
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+__all__ = ["without_collection"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def without_collection(function: Callable[P, R]) -> Callable[P, R]:
+    """`function` with the cyclic garbage collector paused, if it was on.
+
+    A large network is some millions of expressions, statements and instructions. They form no
+    cycles and most live until the program is linked: searching through them again and again took a
+    third of the time to compile ResNet-50, and found nothing. What is dead is still freed at once,
+    by its reference count.
+    """
+
+    @wraps(function)
+    def paused(*args: P.args, **kwargs: P.kwargs) -> R:
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            if was_on:
+                gc.enable()
+
+    return paused
