@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daedal import npz
+from daedal.commands import npz
 from daedal.isa.errors import ModelError, UserError
 
 

@@ -1,77 +1,20 @@
-"""``daedal trace``: where the RTL and the functional simulator part, for people and as JSON."""
+"""What ``daedal trace`` found, for people and as plain data."""
 
-import json
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from daedal.console import make_console, show_progress
 from daedal.isa.artifact import Artifact
-from daedal.isa.memory_model import PRESETS, memory_model
-from daedal.npz import load_arrays
+from daedal.sim.trace.difference import Difference, Race
+from daedal.tracing import TraceReport
 
-if TYPE_CHECKING:  # the simulators load slowly, and other commands need none
-    from daedal.sim.trace.difference import Difference, Race
-    from daedal.tracing import TraceReport
-
-__all__ = ["trace_command"]
+__all__ = ["print_trace", "trace_json"]
 
 
-def trace_command(
-    artifact: Annotated[Path, typer.Argument(help="What `daedal compile` wrote.")],
-    inputs: Annotated[
-        Path | None,
-        typer.Option("--input", "-i", help="A .npz of inputs by name; without it, random tensors."),
-    ] = None,
-    memory: Annotated[str, typer.Option(help=f"Memory model: {', '.join(PRESETS)}.")] = "ddr",
-    seed: Annotated[int, typer.Option(help="Seed of random tensors and of memory jitter.")] = 0,
-    simulator: Annotated[str, typer.Option(help="verilator or icarus.")] = "verilator",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Report as JSON on standard output.")
-    ] = False,
-) -> None:
-    """Run ARTIFACT on the RTL and on the functional simulator, up to the first difference.
-
-    Exit status 1 where there is one.
-    """
-    from daedal.tracing import trace
-
-    loaded = Artifact.load(artifact)
-    arrays = load_arrays(inputs) if inputs is not None else None
-    with show_progress(make_console(stderr=True)) as report:
-        found = trace(
-            loaded,
-            arrays,
-            seed=seed,
-            timing=memory_model(memory, seed),
-            simulator=simulator,
-            report=report,
-            progress=lambda done, total: report(f"trace: {done} of {total} done"),
-        )
-    if as_json:
-        sys.stdout.write(json.dumps(_report_json(found, seed), indent=1) + "\n")
-    else:
-        _print_report(found, loaded)
-    if found.difference is not None:
-        raise typer.Exit(1)
-
-
-def _compared(found: "TraceReport") -> dict[str, int]:
-    """How much was found equal, over all runs."""
-    return {
-        "runs": len(found.traces),
-        "instructions": sum(item.num_instructions for item in found.traces),
-        "scratchpad_writes": sum(item.num_writes for item in found.traces),
-        "memory_words": sum(item.num_beats for item in found.traces),
-        "cycles": sum(item.cycles for item in found.traces),
-    }
-
-
-def _report_json(found: "TraceReport", seed: int) -> dict[str, Any]:
+def trace_json(found: TraceReport, seed: int) -> dict[str, Any]:
+    """What a trace found, as plain data."""
     difference, layer, place = found.difference, found.layer, found.place
     report: dict[str, Any] = {"seed": seed, "compared": _compared(found), "difference": None}
     if difference is None:
@@ -117,8 +60,8 @@ def _report_json(found: "TraceReport", seed: int) -> dict[str, Any]:
     return report
 
 
-def _print_report(found: "TraceReport", artifact: Artifact) -> None:
-    console = make_console()
+def print_trace(console: Console, found: TraceReport, artifact: Artifact) -> None:
+    """What a trace found, for people."""
     difference, compared = found.difference, _compared(found)
     amount = (
         f"{compared['instructions']:,} instructions, {compared['scratchpad_writes']:,} writes into "
@@ -150,7 +93,18 @@ def _print_report(found: "TraceReport", artifact: Artifact) -> None:
     console.print(f"before it: {amount} were compared")
 
 
-def _relation(found: "TraceReport") -> str:
+def _compared(found: TraceReport) -> dict[str, int]:
+    """How much was found equal, over all runs."""
+    return {
+        "runs": len(found.traces),
+        "instructions": sum(item.num_instructions for item in found.traces),
+        "scratchpad_writes": sum(item.num_writes for item in found.traces),
+        "memory_words": sum(item.num_beats for item in found.traces),
+        "cycles": sum(item.cycles for item in found.traces),
+    }
+
+
+def _relation(found: TraceReport) -> str:
     place, difference = found.place, found.difference
     assert place is not None, "there is a place to tell of"
     if place.instruction is None:
@@ -160,7 +114,7 @@ def _relation(found: "TraceReport") -> str:
     return f"stored by instruction {place.instruction} to"
 
 
-def _race(race: "Race") -> str:
+def _race(race: Race) -> str:
     what = f"{race.memory.value} rows" if race.memory is not None else "memory words"
     rows = ", ".join(map(str, race.rows)) + (", ..." if race.num_rows > len(race.rows) else "")
     when = "never done" if race.written_cycle is None else f"done in cycle {race.written_cycle}"
@@ -170,7 +124,7 @@ def _race(race: "Race") -> str:
     )
 
 
-def _values(difference: "Difference") -> Table:
+def _values(difference: Difference) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0))
     for head in ("element", "expected", "found", ""):
         table.add_column(head, justify="right")

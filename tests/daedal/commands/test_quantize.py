@@ -1,8 +1,6 @@
 """`daedal quantize`: what it writes and reports, and one sentence for bad input."""
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,28 +8,8 @@ import onnx
 import pytest
 
 import daedal
-from daedal import cli
 from tests.compiler.quantization.float_networks import FloatNetwork
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command line in this process; exit status, standard output, standard error."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["daedal", *map(str, arguments)])
-        capsys.readouterr()  # what was printed before, the seed for one
-        status = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            status = int(end.code or 0)
-        streams = capsys.readouterr()
-        return status, streams.out, streams.err
-
-    return call
+from tests.support.command_line import Run
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ import onnx
 import typer
 from rich.markup import escape
 
-from daedal.console import check_outputs, make_console, print_json, show_progress
+from daedal.commands.npz import load_arrays
+from daedal.commands.options import Json, check_outputs
 from daedal.isa.files import write_atomically
-from daedal.npz import load_arrays
+from daedal.reports.console import make_console, print_json, show_progress
 
 __all__ = ["quantize_command"]
 
@@ -25,9 +26,7 @@ def quantize_command(
     method: Annotated[
         str, typer.Option(help="How ranges follow from samples: mse, percentile or minmax.")
     ] = "mse",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Report as JSON on standard output.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Quantize MODEL to int8 (QDQ), so that `daedal compile` takes it."""
     from daedal.quantization import quantize

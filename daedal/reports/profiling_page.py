@@ -1,7 +1,7 @@
 """Tables and pictures of docs/profiling.md, from the two profiles that lie beside it.
 
-``python -m daedal.profile_docs`` writes them. The profiles were measured by the commands of the
-page; its tests run these again and compare.
+``python -m daedal.reports.profiling_page`` writes them. The profiles were measured by the commands
+of the page; its tests run these again and compare.
 """
 
 import io
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from daedal.isa.files import write_atomically
-from daedal.profile_tables import conditions_text, diff_table, layers_table, units_table
+from daedal.reports.profile import conditions_text, diff_table, layers_table, units_table
 from daedal.runtime.profiler.diff import diff_profiles
 from daedal.runtime.profiler.layer_charts import cycles_chart, units_chart
 from daedal.runtime.profiler.network_profile import NetworkProfile
@@ -77,7 +77,7 @@ def _text(table: Table) -> str:
 
 def main() -> None:
     """Write tables and pictures of the page in docs/."""
-    docs = Path(__file__).resolve().parent.parent / "docs"
+    docs = Path(__file__).resolve().parents[2] / "docs"
     before, after = profiles(docs)
     for name, text in pictures(before).items():
         write_atomically(docs / "profiling" / name, text)

@@ -8,7 +8,7 @@ from rich.table import Table
 from daedal.isa.profile import UnitCounters
 from daedal.isa.registers import CLASSES
 from daedal.isa.table import Unit
-from daedal.report import plain_table
+from daedal.reports.tables import plain_table
 from daedal.runtime.layers import LayerProfile
 from daedal.runtime.profiler.diff import LayerChange, ProfileDiff
 from daedal.runtime.profiler.network_profile import NetworkProfile

@@ -1,41 +1,20 @@
-"""What commands and examples share: consoles, the step that is under way, results, checks."""
+"""What commands and examples print with: consoles, tables, JSON, the step that is under way."""
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
 
-from daedal.isa.errors import UserError
-
-__all__ = ["Memory", "check_outputs", "make_console", "print_json", "show_progress"]
+__all__ = ["make_console", "print_json", "print_tables", "print_wide", "show_progress"]
 
 _FILE_WIDTH = 120
-
-
-class Memory(StrEnum):
-    """Presets of the memory model that the command line offers."""
-
-    ideal = "ideal"
-    ddr = "ddr"
-    slow = "slow"
-    jitter = "jitter"
-
-
-def check_outputs(*outputs: Path | None) -> None:
-    """Refuse outputs that cannot be written before the work is done, not after."""
-    for path in outputs:
-        if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
-            raise UserError(
-                f"an output must be a file in a folder that exists and can be written, not "
-                f"{str(path)!r}; make the folder or choose another path"
-            )
+_WIDEST = 1000
 
 
 def print_json(data: Any) -> None:
@@ -49,6 +28,20 @@ def make_console(*, stderr: bool = False) -> Console:
     if not console.is_terminal:
         console.width = _FILE_WIDTH
     return console
+
+
+def print_tables(console: Console, *tables: Table) -> None:
+    """Print tables one below the other."""
+    for table in tables:
+        console.print(table)
+
+
+def print_wide(console: Console, table: Table) -> None:
+    """Print a table; a file gets all of its columns, however wide they are."""
+    if not console.is_terminal:
+        needed = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
+        console.width = max(console.width, needed)
+    console.print(table)
 
 
 @contextmanager

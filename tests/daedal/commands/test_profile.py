@@ -1,45 +1,23 @@
 """`daedal profile` and `daedal diff`: what they write, and one sentence for every bad input."""
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import daedal
-from daedal import cli
 from daedal.isa.table import Unit
 from daedal.runtime.layers import LAYER_UNITS
 from daedal.runtime.profiler.measure import measure
 from daedal.runtime.profiler.reader import load_profile
 from examples.digits.data import demo_images
+from tests.support.command_line import Run, refuses
 from tests.support.profiles import random_launch
 from tests.support.rtl import rtl_device
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command line in this process; exit status, standard output, standard error."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["daedal", *map(str, arguments)])
-        monkeypatch.chdir(ROOT)  # simulators are kept in .daedal under the working folder
-        status = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            status = int(end.code or 0)
-        streams = capsys.readouterr()
-        return status, streams.out, streams.err
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +34,6 @@ def saved(folder: Path, name: str, seed: int) -> Path:
     target = folder / f"{name}.json"
     target.write_text(json.dumps(profile.to_json()))
     return target
-
-
-def refuses(result: tuple[int, str, str], *parts: str) -> None:
-    """Exit status 2, nothing on standard output, one last sentence that has all `parts`."""
-    status, out, err = result
-    assert status == 2 and out == "" and "Traceback" not in err
-    last = err.splitlines()[-1]
-    assert last.startswith("error: ") and all(part in last for part in parts), last
 
 
 @pytest.mark.rtl

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daedal.console import make_console, show_progress
+from daedal.reports.console import make_console, show_progress
 
 
 def test_a_file_gets_one_line_per_step(capsys: pytest.CaptureFixture[str]) -> None:
