@@ -13,6 +13,7 @@ from daedal.commands.compile import compile_command
 from daedal.commands.diff import diff_command
 from daedal.commands.disasm import disasm_command
 from daedal.commands.doctor import doctor_command
+from daedal.commands.inspect import inspect_command
 from daedal.commands.profile import profile_command
 from daedal.commands.quantize import quantize_command
 from daedal.commands.run import run_command
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 app.command("compile")(compile_command)
 app.command("run")(run_command)
+app.command("inspect")(inspect_command)
 app.command("profile")(profile_command)
 app.command("diff")(diff_command)
 app.command("quantize")(quantize_command)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from daedal.commands.options import Json, VariantName, check_outputs
 from daedal.isa.files import make_folder
@@ -32,7 +33,12 @@ def compile_command(
 ) -> None:
     """Compile MODEL for a variant into one program."""
     from daedal.api import compile as compile_model
-    from daedal.reports.artifact import artifact_json, host_table, program_table
+    from daedal.reports.artifact import (
+        artifact_json,
+        host_table,
+        program_tables,
+        summary_lines,
+    )
 
     check_outputs(output)
     if dump_dir is not None:
@@ -51,9 +57,13 @@ def compile_command(
     if as_json:
         print_json(summary)
         return
-    print_tables(_out, program_table(artifact), host_table(artifact))
+    print_tables(_out, *program_tables(artifact), host_table(artifact))
+    for line in summary_lines(artifact):
+        _out.print(escape(line))
     _out.print(
-        f"{output}: {summary['instructions']:,} instructions, {summary['tokens']:,} tokens, "
-        f"{summary['region_bytes']['constants']:,} bytes of constants for variant "
-        f"{summary['variant']} ({summary['fingerprint']})",
+        escape(
+            f"{output}: {summary['instructions']:,} instructions, {summary['tokens']:,} tokens "
+            f"for variant {summary['variant']} ({summary['fingerprint']}); "
+            "`daedal inspect` tells more"
+        )
     )

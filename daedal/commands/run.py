@@ -1,10 +1,11 @@
 """``daedal run``: an artifact on a device."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from rich.markup import escape
 
 from daedal.commands.npz import load_arrays, save_arrays
 from daedal.commands.options import ArtifactFile, Json, Memory, Simulator, check_outputs
@@ -13,6 +14,10 @@ from daedal.isa.errors import UserError
 from daedal.isa.files import make_folder
 from daedal.isa.variant import load_variant
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
+
+if TYPE_CHECKING:  # compiler and devices load slowly, and other commands need none
+    from daedal.api import SimulationResult
+    from daedal.checking import LayerCheck
 
 __all__ = ["run_command"]
 
@@ -31,6 +36,10 @@ def run_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz.")
     ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(help="The compiled model: compare every layer with its integer reference."),
+    ] = None,
     memory: Annotated[Memory, typer.Option(help="timing, rtl: memory model.")] = Memory.ddr,
     seed: Annotated[int, typer.Option(help="rtl: seed of memory model jitter.")] = 0,
     simulator: Annotated[
@@ -42,17 +51,21 @@ def run_command(
     wave_dir: Annotated[Path, typer.Option(help="rtl: folder of the waveform.")] = Path(),
     as_json: Json = False,
 ) -> None:
-    """Run an artifact on a device, once per item that the inputs hold along axis 0."""
+    """Run an artifact on a device, once per item that the inputs hold along axis 0.
+
+    With --check, exit status 1 where a layer differs.
+    """
     from daedal.api import simulate
+    from daedal.checking import check_layers
     from daedal.devices import open_device
     from daedal.isa.memory_model import memory_model
-    from daedal.reports.run import layers_table, profile_table
 
     check_outputs(output)
     loaded = Artifact.load(artifact)
     arrays = load_arrays(inputs)
     machine = load_variant(variant) if variant is not None else loaded.variant
-    loaded.program.check_variant(machine, f"the {device} device")
+    for launch in loaded.launches:
+        launch.program.check_variant(machine, f"the {device} device")
     options: dict[str, Any] = {}
     with show_progress(_err) as report:
         if device in ("rtl", "timing"):
@@ -62,28 +75,47 @@ def run_command(
             if wave is not None:
                 make_folder(wave_dir)
                 options |= {"wave": _window(wave), "work_dir": wave_dir}
-        result = simulate(
-            loaded,
-            arrays,
-            device=open_device(device, machine, **options),
-            progress=lambda done, total: report(f"{device}: {done} of {total} done"),
-        )
+        opened = open_device(device, machine, **options)
+
+        def progress(done: int, total: int) -> None:
+            report(f"{device}: {done} of {total} done")
+
+        found: LayerCheck | None = None
+        if check is None:
+            result = simulate(loaded, arrays, device=opened, progress=progress)
+        else:
+            found = check_layers(loaded, check, arrays, device=opened, progress=progress)
+            result = found.result
     if output is not None:
         save_arrays(output, result.outputs)
     if as_json:
-        print_json(
-            {
-                "outputs": {name: value.tolist() for name, value in result.outputs.items()},
-                "runs": [
-                    {**profile.to_json(), "layers": [item.to_json() for item in layers]}
-                    for profile, layers in zip(result.profiles, result.layers, strict=True)
-                ],
-            }
-        )
-        return
+        print_json(_json(result, found))
+    else:
+        _print(result, found)
+    if found is not None and not found.passed:
+        raise typer.Exit(1)
+
+
+def _json(result: "SimulationResult", check: "LayerCheck | None") -> dict[str, Any]:
+    from daedal.reports.check import check_json
+
+    document: dict[str, Any] = {
+        "outputs": {name: value.tolist() for name, value in result.outputs.items()},
+        "runs": [
+            {**profile.to_json(), "layers": [item.to_json() for item in layers]}
+            for profile, layers in zip(result.profiles, result.layers, strict=True)
+        ],
+    }
+    return document if check is None else {**document, "check": check_json(check)}
+
+
+def _print(result: "SimulationResult", check: "LayerCheck | None") -> None:
+    from daedal.reports.check import print_check
+    from daedal.reports.run import layers_table, profile_table
+
     for name, value in result.outputs.items():
         flat = np.array2string(value, precision=4, suppress_small=True, threshold=64)
-        _out.print(f"{name} {value.shape}:\n{flat}")
+        _out.print(escape(f"{name} {value.shape}:\n{flat}"))
     if result.layers[0]:
         print_tables(
             _out, layers_table(result.layers[0]), profile_table(result.profiles[0].to_json())
@@ -91,6 +123,8 @@ def run_command(
     if len(result.profiles) > 1 and result.profiles[0].cycles is not None:
         cycles = ", ".join(f"{profile.cycles:,}" for profile in result.profiles)
         _out.print(f"cycles of each run: {cycles}")
+    if check is not None:
+        print_check(_out, check)
 
 
 def _window(text: str) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """``daedal compile``: what it writes and lists, and one sentence for every model it refuses."""
 
 import json
+import re
 from pathlib import Path
 
 import onnx
@@ -19,8 +20,15 @@ def test_compile_lists_layers_and_host_steps(run: Run, tmp_path: Path) -> None:
     target = tmp_path / "digits.daedal"
     status, out, err = run("compile", DIGITS, "-v", "tiny", "-o", target)
     assert status == 0, err
-    assert "conv3_linear" in out and "147,456" in out and "permute and pad" in out
-    assert "softmax" in out and load_variant("tiny").fingerprint in out
+    assert "conv3_linear" in out and "147,456" in out
+    assert re.search(r"Softmax +probabilities +the accelerator has no such operator", out)
+    lines = out.splitlines()
+    assert (
+        "100.0 % of 379,136 multiply-accumulates on the accelerator, 7 layers in one launch"
+        in lines
+    )
+    assert "on the host: Softmax (1 node): the accelerator has no such operator" in lines
+    assert load_variant("tiny").fingerprint in lines[-1]
     assert target.is_file() and list(tmp_path.iterdir()) == [target]
 
 
@@ -31,7 +39,12 @@ def test_compile_a_part_as_json(run: Run, tmp_path: Path) -> None:
     )
     assert status == 0
     report = json.loads(out)
-    assert [layer["output"] for layer in report["layers"]] == ["conv1_q"]
+    (launch,) = report["launches"]
+    assert [layer["output"] for layer in launch["layers"]] == ["conv1_q"]
+    assert [item["name"] for item in launch["inputs"]] == ["conv0_q"]
+    assert report["share_of_macs"] == 1
+    (placed,) = (item for item in report["placements"] if item["layer"] and item["macs"])
+    assert (placed["node"], placed["layer"]) == ("conv1_linear", "conv1_q")
     assert report["inputs"] == [{"name": "conv0_q", "shape": [1, 16, 8, 8]}]
     assert report["host"] == [] or {item["op"] for item in report["host"]} <= {
         "permute and pad",

@@ -2,18 +2,25 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+from daedal.isa.artifact import Artifact, Launch
+from daedal.runtime.layers import layer_tags
 from examples.digits.data import demo_images
 from tests.support.command_line import Run, refuses
+
+DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_qdq.onnx"
 
 
 def test_run_prints_outputs_and_saves_them(run: Run, built: Path, tmp_path: Path) -> None:
@@ -51,6 +58,70 @@ def test_run_on_the_rtl_reports_every_layer(run: Run, built: Path) -> None:
     for counters in first["units"].values():
         work = counters.pop("work")
         assert work >= 0 and sum(counters.values()) == first["cycles"]
+
+
+def test_check_that_passes(run: Run, built: Path) -> None:
+    arguments = ("run", built / "digits.daedal", "-i", built / "images.npz", "--check", DIGITS)
+    status, out, err = run(*arguments)
+    assert status == 0, err
+    assert "probabilities (2, 10)" in out
+    last = out.splitlines()[-1]
+    assert re.fullmatch(
+        r"check: 8 tensors \([\d,]+ integers\) of 2 runs equal the .* reference", last
+    )
+    status, out, _ = run(*arguments, "--device", "timing", "--json")
+    check = json.loads(out)["check"]
+    assert status == 0 and check["passed"] and check["first_difference"] is None
+    assert [item["layer"] for item in check["tensors"]][:2] == [None, "conv0_linear"]
+    assert all(item["difference"]["num_different"] == 0 for item in check["tensors"])
+
+
+def test_check_names_the_first_layer_that_differs(run: Run, built: Path, tmp_path: Path) -> None:
+    """A requantization of conv3 that gives one number only."""
+    artifact = Artifact.load(built / "digits.daedal")
+    tag = next(layer.tag for layer in artifact.layers if layer.name == "conv3_linear")
+    items = list(artifact.program.instructions)
+    number = next(
+        number
+        for number, layer in enumerate(layer_tags(artifact.program))
+        if layer == tag and "high" in items[number].values
+    )
+    items[number] = items[number].replace(low=items[number].high)
+    program = replace(artifact.program, instructions=tuple(items))
+    parts = (replace(x, program=program) if isinstance(x, Launch) else x for x in artifact.parts)
+    replace(artifact, parts=tuple(parts)).save(tmp_path / "wrong.daedal")
+
+    arguments = ("run", tmp_path / "wrong.daedal", "-i", built / "images.npz", "--check", DIGITS)
+    status, out, err = run(*arguments)
+    assert status == 1 and "Traceback" not in err
+    lines = out[out.index("check: ") :].splitlines()
+    assert lines[0] == (
+        "check: layer conv3_linear (q_conv2d) of launch 0, tensor 'conv3_q' differs from the "
+        "integer reference"
+    )
+    assert re.search(r"of 1,024 elements \[2, 32, 4, 4\] differ, by up to \d+: items 0-1", lines[1])
+    (row,) = [line.split() for line in lines if line.startswith(" (0, 0, 0, 0)")]
+    assert row[-1] == str(items[number].high) != row[-2]
+    assert lines[-1].startswith("what comes before it is equal")
+
+    status, out, _ = run(*arguments, "--json")
+    check = json.loads(out)["check"]
+    assert status == 1 and not check["passed"]
+    assert check["first_difference"]["tensor"] == "conv3_q"
+    first = check["first_difference"]["difference"]["first"][0]
+    assert first["found"] == items[number].high != first["expected"]
+
+
+def test_check_with_another_model(run: Run, built: Path, tmp_path: Path) -> None:
+    model = onnx.load(DIGITS)
+    model.graph.input[0].name = "picture"
+    for node in model.graph.node:
+        node.input[:] = ["picture" if name == "input" else name for name in node.input]
+    onnx.save(model, tmp_path / "other.onnx")
+    arguments = ("run", built / "digits.daedal", "-i", built / "images.npz", "--check")
+    other = run(*arguments, tmp_path / "other.onnx")
+    refuses(other, "a check needs the model that the artifact was compiled from", "'input'")
+    refuses(run(*arguments, tmp_path / "none.onnx"), "a model must be a readable file")
 
 
 def test_program_of_another_variant(run: Run, built: Path) -> None:
