@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 
 import daedal
@@ -21,7 +20,7 @@ from daedal.isa.variant import load_variant
 from daedal.runtime.layers import layer_tags
 from daedal.sim.functional.device import FunctionalDevice
 from examples.digits.data import demo_images
-from tests.compiler.graph.qdq_models import QdqModel
+from tests.support.islands import island
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
 LAYERS = ["conv0_q", "conv1_q", "add0_q", "maxpool0_q", "conv3_q", "avgpool0_q", "fc0_q"]
@@ -181,20 +180,6 @@ def test_a_part_of_the_model() -> None:
     check = check_layers(artifact, DIGITS, inputs)
     assert check.passed
     assert [item.tensor for item in check.tensors] == LAYERS[2:]
-
-
-def island(rng: np.random.Generator, dtype: str = "int8") -> onnx.ModelProto:
-    """Two convolutions, and between them a sigmoid, which the host computes."""
-    maker = QdqModel()
-    x = maker.requantized(maker.input("x", (1, 5, 6, 6)), 0.05, 3, dtype, output="x_q")
-    for name, op in (("first", "Sigmoid"), ("second", "Relu")):
-        shape = (5, 5, 1, 1)
-        weights = maker.weights(rng.integers(-128, 128, shape).astype(np.int8), 0.01)
-        y = maker.requantized(
-            maker.op("Conv", x, weights, kernel_shape=[1, 1]), 0.08, 4, dtype, output=f"{name}_q"
-        )
-        x = maker.requantized(maker.op(op, y), 1 / 256, 7, dtype, output=f"{name}_{op}_q")
-    return maker.model(x)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
