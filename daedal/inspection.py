@@ -31,7 +31,7 @@ _SHORT_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class LayerReport:
-    """A layer of a launch. `profile` is the cycle model's; None for a variant without counters."""
+    """A layer of a launch. `profile` is the cycle model's; None for a layer that stores nothing."""
 
     layer: Layer
     num_instructions: int

@@ -11,14 +11,21 @@ import pytest
 import daedal
 from daedal.check import compare_operators, integer_graph, integer_layers
 from daedal.compiler.graph import Graph, extract, run
+from daedal.isa.artifact import Artifact
 from daedal.isa.verifier import verify
+from daedal.reports.artifact import share_of_macs
 from tests.support.shared_models import MODELS, SharedModel
 
 VTA = daedal.load_variant("vta")
 MOVES = ("q_max_pool", "q_pad", "q_slice")
 """Operators that compute nothing."""
 
-each_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+each_model = pytest.mark.parametrize(
+    "model",
+    # One worker compiles a model once for all its tests.
+    [pytest.param(item, marks=pytest.mark.xdist_group(f"shared-{item.name}")) for item in MODELS],
+    ids=lambda model: model.name,
+)
 
 
 @cache
@@ -26,21 +33,41 @@ def reference(path: Path) -> Graph:
     return integer_graph(path, VTA)
 
 
+@cache
+def compiled(path: Path) -> Artifact:
+    return daedal.compile(path, VTA)
+
+
 @each_model
 def test_answers_are_as_right_as_those_of_onnxruntime(shared: Path, model: SharedModel) -> None:
     """Over all labelled inputs: half a point apart at most, or one image."""
     path, images, labels = model.path(shared), model.images(shared), model.labels(shared)
-    artifact = daedal.compile(path, VTA)
+    artifact = compiled(path)
     verify(artifact.program)
-    (source,) = reference(path).inputs
+    (source,) = artifact.inputs
     with np.errstate(divide="ignore"):  # LogSoftmax of logits far apart is minus infinity
-        (output,) = daedal.simulate(artifact, {source: images}).outputs.values()
+        (output,) = daedal.simulate(artifact, {source.name: images}).outputs.values()
     answers = output.reshape(len(images), -1).argmax(axis=1)
     known = labels >= 0
     ours, theirs = (
         np.count_nonzero((found == labels)[known]) for found in (answers, model.classes(shared))
     )
     assert abs(ours - theirs) <= max(1, 0.005 * np.count_nonzero(known)), (ours, theirs)
+
+
+@each_model
+def test_every_layer_equals_the_reference(shared: Path, model: SharedModel) -> None:
+    """And every multiplication runs on the accelerator, in one launch."""
+    path = model.path(shared)
+    artifact = compiled(path)
+    (launch,) = artifact.launches
+    assert share_of_macs(artifact) == 1
+    (source,) = artifact.inputs
+    with np.errstate(divide="ignore"):
+        check = daedal.check_layers(artifact, path, {source.name: model.images(shared)[:3]})
+    assert check.passed
+    assert [item.layer for item in check.tensors if item.layer] == list(launch.layers)
+    assert all(item.difference is not None for item in check.tensors)
 
 
 @each_model
