@@ -20,7 +20,7 @@ from daedal.isa.variant import load_variant
 from daedal.runtime.layers import layer_tags
 from daedal.sim.functional.device import FunctionalDevice
 from examples.digits.data import demo_images
-from tests.support.islands import island
+from tests.support.small_networks import branches, island
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
 LAYERS = ["conv0_q", "conv1_q", "add0_q", "maxpool0_q", "conv3_q", "avgpool0_q", "fc0_q"]
@@ -196,6 +196,23 @@ def test_launches_with_the_host_between_them(rng: np.random.Generator, dtype: st
         (1, "first_Sigmoid_q"),
     ]
     assert {item.launch for item in check.tensors if item.layer is not None} == {0, 1}
+    assert all(item.difference is not None for item in check.tensors)
+
+
+@pytest.mark.parametrize("channels", [(16, 32, 16), (5, 7, 20)], ids=["views", "copies"])
+@pytest.mark.parametrize("variant", ["tiny", "batch4"])
+def test_branches_that_are_joined(
+    rng: np.random.Generator, channels: tuple[int, ...], variant: str
+) -> None:
+    """Whole blocks of channels are joined where they lie, and stay there together."""
+    model = branches(rng, *channels).SerializeToString()
+    artifact = daedal.compile(model, variant)
+    inputs = {"x": rng.normal(size=(2, 16, 8, 8)).astype(np.float32) * 3}
+    check = check_layers(artifact, model, inputs)
+    assert check.passed
+    names = ["x_q", "stem_q", "branch0_q", "branch1_q", "branch2_q"]
+    copied = ["joined_q"] if channels[0] % artifact.variant.block else []
+    assert [item.tensor for item in check.tensors] == [*names, *copied, "last_q"]
     assert all(item.difference is not None for item in check.tensors)
 
 

@@ -11,7 +11,7 @@ import daedal
 from daedal.inspection import HostReport, Inspection, LaunchReport, inspect
 from daedal.isa.artifact import Artifact, HostPart
 from daedal.isa.table import BASES
-from tests.support.islands import island
+from tests.support.small_networks import island
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
 

@@ -1,11 +1,15 @@
 """Who wrote what each LOAD reads, and how much memory holds something at once."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daedal.compiler.frontend import load_onnx
+from daedal.compiler.pipeline import compile_graph
 from daedal.isa.program import Program
 from daedal.isa.table import BASES, Opcode
+from daedal.isa.variant import load_variant
 from daedal.runtime.layers import layer_tags
 from daedal.runtime.memory_flow import HOST, MemoryFlow
 from tests.support.memory_programs import (
@@ -18,6 +22,7 @@ from tests.support.memory_programs import (
     spec,
     store,
 )
+from tests.support.small_networks import branches
 
 INPUTS, OUTPUTS, WORKSPACE = (BASES.index(name) for name in ("inputs", "outputs", "workspace"))
 
@@ -92,3 +97,15 @@ def test_layers_are_those_whose_words_are_read(seed: int) -> None:
             assert (layer in owners) if owners else layer is None
             assert len({flow.group(owner) for owner in owners if owner is not None}) <= 1
     assert flow.workspace_needed_bytes <= made.region_bytes[WORKSPACE]
+
+
+@pytest.mark.parametrize("variant", ["tiny", "vta"])
+@pytest.mark.parametrize("channels", [(16, 32, 16), (5, 7, 20)], ids=["views", "copies"])
+def test_the_linker_needs_as_much(
+    rng: np.random.Generator, variant: str, channels: tuple[int, ...]
+) -> None:
+    """Its bound comes from tensors and their lifetimes, this one from the program's own words."""
+    model = load_onnx(branches(rng, *channels).SerializeToString())
+    (launch,) = compile_graph(model, load_variant(variant)).launches
+    needed = MemoryFlow(launch.program).workspace_needed_bytes
+    assert needed == launch.report.workspace_bound_bytes > 0

@@ -10,7 +10,7 @@ import pytest
 import daedal
 from daedal.isa.artifact import Artifact
 from tests.support.command_line import Run, refuses
-from tests.support.islands import island
+from tests.support.small_networks import island
 
 
 def test_tables(run: Run, built: Path) -> None:

@@ -10,7 +10,7 @@ from daedal.isa.table import Unit
 from daedal.runtime.profiler.chrome_trace import chrome_trace
 from daedal.runtime.profiler.page import profile_page
 from daedal.runtime.profiler.reader import read_profile
-from tests.support.islands import island
+from tests.support.small_networks import island
 
 
 def test_launches_follow_each_other(rng: np.random.Generator) -> None:
