@@ -52,7 +52,7 @@ demo: $(STAMP) ## compile the digits network for variant vta and simulate it on 
 docs: $(STAMP) ## regenerate the documents derived from the code
 	$(BIN)/python -m daedal.isa.docs
 	$(BIN)/python -m daedal.hw.synth.page
-	$(BIN)/python -m daedal.profile_docs
+	$(BIN)/python -m daedal.reports.profiling_page
 
 clean: ## remove build products
 	rm -rf build dist *.egg-info sim_build .daedal .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -5,7 +5,7 @@ Graph -> passes -> blocked graph -> parts of host and accelerator in turn; for e
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from daedal.compiler.codegen.segment import Segment
@@ -63,11 +63,15 @@ GraphPass = tuple[str, Callable[[Graph], Graph]]
 
 @dataclass(frozen=True)
 class CompiledLaunch:
-    """A part for the accelerator: its graph, and the program that computes it."""
+    """A part for the accelerator: its graph, and the program that computes it.
+
+    `results` are the layers' outputs where the program leaves them.
+    """
 
     graph: Graph
     program: Program
     layers: tuple[Layer, ...]
+    results: tuple[TensorSpec, ...]
     report: LinkReport
 
 
@@ -266,7 +270,8 @@ def _compile_launch(
         )
         for tag, node in enumerate(nodes)
     ]
-    return CompiledLaunch(graph, linked.program, tuple(layers), linked.report)
+    results = tuple(_placed(graph, node.output, linked, variant) for node in nodes)
+    return CompiledLaunch(graph, linked.program, tuple(layers), results, linked.report)
 
 
 def _link(graph: Graph, segments: Sequence[Segment], variant: Variant) -> LinkedProgram:
@@ -286,6 +291,12 @@ def _link(graph: Graph, segments: Sequence[Segment], variant: Variant) -> Linked
             for name, (group, begin) in aliases_of(graph).items()
         },
     )
+
+
+def _placed(graph: Graph, name: str, linked: LinkedProgram, variant: Variant) -> TensorSpec:
+    """A tensor where the linker put it."""
+    place = linked.places[name]
+    return replace(_spec(graph, name, variant), base=place.base, offset_bytes=place.offset_bytes)
 
 
 def _constants(graph: Graph, node: Node, variant: Variant) -> list[tuple[str, bytes]]:

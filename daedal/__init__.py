@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from daedal.api import compile, simulate
+    from daedal.checking import check_layers
+    from daedal.inspection import inspect
     from daedal.isa.variant import Variant, load_variant
     from daedal.operator import build_operator
     from daedal.profiling import profile
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Variant",
     "build_operator",
+    "check_layers",
     "compile",
+    "inspect",
     "load_variant",
     "profile",
     "quantize",
@@ -26,7 +30,9 @@ __all__ = [
 _HOMES = {
     "Variant": "daedal.isa.variant",
     "build_operator": "daedal.operator",
+    "check_layers": "daedal.checking",
     "compile": "daedal.api",
+    "inspect": "daedal.inspection",
     "load_variant": "daedal.isa.variant",
     "profile": "daedal.profiling",
     "quantize": "daedal.quantization",

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from daedal.compiler.model import compile_model
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact
-from daedal.isa.errors import ModelError
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant
+from daedal.items import split_items, stack_items
 from daedal.runtime.executor import Executor, RunResult
 from daedal.runtime.layers import LayerProfile, layer_profiles
 
@@ -41,6 +41,16 @@ class SimulationResult:
     tensors: dict[str, npt.NDArray[np.int64]]
     profiles: tuple[Profile, ...]
     layers: tuple[tuple[LayerProfile, ...], ...]
+
+    @classmethod
+    def of_runs(cls, artifact: Artifact, runs: Sequence[RunResult]) -> "SimulationResult":
+        """Join the runs of an artifact, of which there is one at least."""
+        return cls(
+            outputs=stack_items([run.outputs for run in runs]),
+            tensors=stack_items([run.tensors for run in runs]),
+            profiles=tuple(run.profile for run in runs),
+            layers=tuple(_layers(artifact, run) for run in runs),
+        )
 
 
 def compile(  # the name of the public interface, as in torch.compile and re.compile
@@ -91,7 +101,7 @@ def simulate(
     """
     opened = open_device(device, artifact.variant, **options) if isinstance(device, str) else device
     executor = Executor(artifact, opened)
-    feeds = _split(executor.input_shapes, {k: np.asarray(v) for k, v in inputs.items()})
+    feeds = split_items(executor.input_shapes, inputs)
     runs: list[RunResult] = []
     for number, feed in enumerate(feeds):
         if progress is not None:
@@ -99,12 +109,7 @@ def simulate(
         runs.append(executor.run(feed))
     if progress is not None:
         progress(len(feeds), len(feeds))
-    return SimulationResult(
-        outputs=_stack([run.outputs for run in runs]),
-        tensors=_stack([run.tensors for run in runs]),
-        profiles=tuple(run.profile for run in runs),
-        layers=tuple(_layers(artifact, run) for run in runs),
-    )
+    return SimulationResult.of_runs(artifact, runs)
 
 
 def _layers(artifact: Artifact, run: RunResult) -> tuple[LayerProfile, ...]:
@@ -113,36 +118,3 @@ def _layers(artifact: Artifact, run: RunResult) -> tuple[LayerProfile, ...]:
         for launch, profile in zip(artifact.launches, run.launches, strict=True)
         for layer in layer_profiles(launch, profile)
     )
-
-
-def _split(
-    shapes: Mapping[str, tuple[int, ...]], inputs: Mapping[str, npt.NDArray[Any]]
-) -> list[dict[str, npt.NDArray[Any]]]:
-    """Cut arrays that hold several items along axis 0 into one dictionary per run."""
-    counts = set()
-    for name in (*shapes, *inputs):
-        if name not in shapes or name not in inputs:
-            raise ModelError(
-                f"a run takes exactly the inputs {', '.join(map(repr, shapes))}; {name!r} is "
-                f"{'missing' if name in shapes else 'none of them'}"
-            )
-        array, shape = inputs[name], shapes[name]
-        single = max(1, shape[0]) if shape else 1
-        fits = array.ndim == len(shape) and array.shape[1:] == shape[1:] and array.ndim > 0
-        if not fits or array.shape[0] == 0 or array.shape[0] % single:
-            raise ModelError(
-                f"input {name!r} must have shape {shape}, or several of it along axis 0, "
-                f"not {array.shape}"
-            )
-        counts.add(array.shape[0] // single)
-    if len(counts) != 1:
-        raise ModelError(f"all inputs must hold the same number of items, not {sorted(counts)}")
-    (count,) = counts
-    parts = {name: np.split(array, count) for name, array in inputs.items()}
-    return [{name: items[k] for name, items in parts.items()} for k in range(count)]
-
-
-def _stack(runs: Sequence[Mapping[str, npt.NDArray[Any]]]) -> dict[str, npt.NDArray[Any]]:
-    return {
-        name: np.concatenate([np.atleast_1d(run[name]) for run in runs], axis=0) for name in runs[0]
-    }

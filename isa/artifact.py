@@ -16,10 +16,21 @@ from typing import Any
 
 from daedal.isa.errors import ArtifactError, ProgramError
 from daedal.isa.files import write_atomically
-from daedal.isa.program import MAX_FILE_BYTES, READ_FAILURES, Program
+from daedal.isa.program import MAX_FILE_BYTES, READ_FAILURES, Program, tensor_specs
+from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant
 
-__all__ = ["Artifact", "Binding", "HostNode", "HostPart", "Launch", "Layer", "Placement", "Value"]
+__all__ = [
+    "Artifact",
+    "Binding",
+    "HostNode",
+    "HostPart",
+    "Launch",
+    "Layer",
+    "Placement",
+    "Result",
+    "Value",
+]
 
 FORMAT = "daedal artifact 4"
 MAX_PARTS = 1000
@@ -63,6 +74,15 @@ class HostNode:
 
 
 @dataclass(frozen=True)
+class Result:
+    """What a layer computes: where the program has it, until its bytes are used again, and what it
+    is in the model."""
+
+    spec: TensorSpec
+    binding: Binding
+
+
+@dataclass(frozen=True)
 class Layer:
     """A fused layer of a program.
 
@@ -73,6 +93,7 @@ class Layer:
     output : its output tensor.
     bytes_once : what it would move if every byte of input rows it touches, of weights, parameters
         and outputs crossed the bus once.
+    result : where its output lies; None where that is not known.
     """
 
     tag: int
@@ -81,13 +102,20 @@ class Layer:
     macs: int
     output: str
     bytes_once: int
+    result: Result | None = None
 
 
 @dataclass(frozen=True)
 class Placement:
     """Where a node of the model runs, one of `PLACES`, and why not on the accelerator.
 
-    `op` is ONNX's operator, `macs` are its multiply-accumulates, `output` is its first output.
+    Attributes
+    ----------
+    op : ONNX's operator.
+    output : its first output.
+    macs : its multiply-accumulates.
+    part : number of the artifact's part that does its work; None for a folded one.
+    layer : output of the layer that does it, on the accelerator.
     """
 
     node: str
@@ -96,6 +124,8 @@ class Placement:
     where: str
     why: str
     macs: int
+    part: int | None = None
+    layer: str = ""
 
 
 @dataclass(frozen=True)
@@ -340,7 +370,13 @@ def _layer(item: dict[str, Any]) -> Layer:
         macs=int(item["macs"]),
         output=str(item["output"]),
         bytes_once=int(item["bytes_once"]),
+        result=None if item["result"] is None else _result(item["result"]),
     )
+
+
+def _result(item: dict[str, Any]) -> Result:
+    (spec,) = tensor_specs([item["spec"]])
+    return Result(spec, _binding(item["binding"]))
 
 
 def _placement(item: dict[str, Any]) -> Placement:
@@ -354,4 +390,6 @@ def _placement(item: dict[str, Any]) -> Placement:
         where=where,
         why=str(item["why"]),
         macs=int(item["macs"]),
+        part=None if item["part"] is None else int(item["part"]),
+        layer=str(item["layer"]),
     )

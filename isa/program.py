@@ -25,7 +25,7 @@ from daedal.isa.table import BASES
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant
 
-__all__ = ["MAX_FILE_BYTES", "READ_FAILURES", "Program"]
+__all__ = ["MAX_FILE_BYTES", "READ_FAILURES", "Program", "tensor_specs"]
 
 FORMAT = "daedal program 2"
 MAX_FILE_BYTES = 1 << 30
@@ -118,8 +118,8 @@ class Program:
                 instructions=tuple(decode_all(variant, code)),
                 constants=constants,
                 region_bytes=_regions(manifest["region_bytes"]),
-                inputs=_specs(manifest["inputs"]),
-                outputs=_specs(manifest["outputs"]),
+                inputs=tensor_specs(manifest["inputs"]),
+                outputs=tensor_specs(manifest["outputs"]),
                 marks={int(tag): str(name) for tag, name in manifest["marks"].items()},
             )
         except (*READ_FAILURES, ProgramError) as error:
@@ -169,7 +169,8 @@ def _regions(data: Mapping[str, int]) -> tuple[int, int, int, int]:
     return (sizes[0], sizes[1], sizes[2], sizes[3])
 
 
-def _specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
+def tensor_specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
+    """Tensors from `dataclasses.asdict`. Raises one of `READ_FAILURES` for anything else."""
     result = []
     for item in items:
         n, c, h, w = (int(size) for size in item["shape"])

@@ -20,11 +20,13 @@ __all__ = ["Executor", "RunResult"]
 @dataclass(frozen=True)
 class RunResult:
     """Outputs of the model; the (N, C, H, W) integer tensors that left the accelerator, by the
-    model's names; one profile for each launch."""
+    model's names; one profile for each launch; and `values`, everything that host and accelerator
+    gave each other, as the model has it."""
 
     outputs: Arrays
     tensors: dict[str, npt.NDArray[np.int64]]
     launches: tuple[Profile, ...]
+    values: Arrays
 
     @property
     def profile(self) -> Profile:
@@ -65,7 +67,7 @@ class Executor:
             values.update(results)
             tensors.update(left)
             profiles.append(profile)
-        return RunResult(self._outputs(values), tensors, tuple(profiles))
+        return RunResult(self._outputs(values), tensors, tuple(profiles), values)
 
     def _outputs(self, values: Arrays) -> Arrays:
         missing = [item.name for item in self.artifact.outputs if item.name not in values]

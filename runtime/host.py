@@ -43,6 +43,10 @@ class HostModel:
                 kind = item.type.tensor_type.elem_type
                 self._dtypes[item.name] = np.dtype(tensor_dtype_to_np_dtype(kind))
 
+    def zeros(self) -> Arrays:
+        """Inputs that fit, for measurements."""
+        return {name: np.zeros(shape, self._dtypes[name]) for name, shape in self.inputs.items()}
+
     def run(self, values: Mapping[str, npt.NDArray[Any]]) -> Arrays:
         """Outputs by name; numbers are converted where the model takes floats.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daedal.isa.registers import CycleClass
-from daedal.profile_docs import LAYER, pictures, profiles, tables, with_tables
+from daedal.reports.profiling_page import LAYER, pictures, profiles, tables, with_tables
 from daedal.runtime.bound import Bound
 from daedal.runtime.profiler.diff import diff_profiles
 from daedal.runtime.profiler.network_profile import NetworkProfile

@@ -13,7 +13,8 @@ from daedal.compiler.frontend.cut import ModelCutter, is_static
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.pipeline import CompiledGraph, CompiledLaunch
-from daedal.isa.artifact import Artifact, HostNode, HostPart, Launch, Value
+from daedal.isa.artifact import Artifact, HostNode, HostPart, Launch, Layer, Result, Value
+from daedal.isa.tensor import TensorSpec
 
 __all__ = ["build_artifact"]
 
@@ -75,8 +76,8 @@ class _Build:
                 self._cutter,
                 self._compiled.imported,
                 self._graph,
-                self._on_accelerator(),
-                set().union(*self._host.numbers),
+                self._on_accelerator(parts),
+                self._on_host(parts),
                 self._compiled.reasons,
             ),
         )
@@ -91,10 +92,15 @@ class _Build:
             for way, names in ((way_in, graph.inputs), (way_out, graph.outputs))
         )
         layers = tuple(
-            replace(layer, output=way_out(self._types, self._graph, layer.output).name)
-            for layer in part.layers
+            self._layer(part, layer, spec)
+            for layer, spec in zip(part.layers, part.results, strict=True)
         )
         return Launch(part.program, inputs, outputs, layers)
+
+    def _layer(self, part: CompiledLaunch, layer: Layer, spec: TensorSpec) -> Layer:
+        way = way_out(self._types, self._graph, layer.output)
+        binding = bind(self._types, part.graph, way, layer.output)
+        return replace(layer, output=way.name, result=Result(spec, binding))
 
     def _tasks(self) -> list[HostTask]:
         """One for each of the host's parts, and a last one for what is outside the graph."""
@@ -126,16 +132,32 @@ class _Build:
         ]
         return tuple(dict.fromkeys(ways))
 
-    def _on_accelerator(self) -> set[int]:
-        """Numbers of the model's nodes that programs compute."""
-        found: set[int] = set()
+    def _on_accelerator(self, parts: Sequence[HostPart | Launch]) -> dict[int, tuple[int, str]]:
+        """Part and layer of each of the model's nodes that programs compute, by its number."""
+        found: dict[int, tuple[int, str]] = {}
         left: set[str] = set(self._starts)
-        for launch in self._launches:
-            names = self._cutter.producers
-            starts = left | {binding.name for binding in launch.inputs}
-            ends = [binding.name for binding in launch.outputs if binding.name in names]
-            found |= self._cutter.needed(starts, ends)
+        for number, part in enumerate(parts):
+            if isinstance(part, HostPart):
+                continue
+            known = left | {binding.name for binding in part.inputs}
+            ends = [binding.name for binding in part.outputs]
+            steps = [*((layer.output, layer.output) for layer in part.layers)]
+            steps += [(name, "") for name in ends]
+            for name, layer in steps:
+                if name in self._cutter.producers:
+                    for node in self._cutter.needed(known, [name]):
+                        found.setdefault(node, (number, layer))
+                    known.add(name)
             left |= set(ends)
+        return found
+
+    def _on_host(self, parts: Sequence[HostPart | Launch]) -> dict[int, int]:
+        """The first part of the host that runs each of the model's nodes, by its number."""
+        found: dict[int, int] = {}
+        places = (number for number, part in enumerate(parts) if isinstance(part, HostPart))
+        for place, numbers in zip(places, self._host.numbers, strict=True):
+            for node in numbers:
+                found.setdefault(node, place)
         return found
 
     def _value(self, name: str) -> Value:

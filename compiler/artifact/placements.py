@@ -1,7 +1,7 @@
 """The report: where each node of a model runs, and why it does not run on the accelerator."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import onnx
 
@@ -40,8 +40,8 @@ def place_nodes(
     cutter: ModelCutter,
     imported: Graph,
     graph: Graph,
-    on_accelerator: Collection[int],
-    on_host: Collection[int],
+    on_accelerator: Mapping[int, tuple[int, str]],
+    on_host: Mapping[int, int],
     reasons: Mapping[str, str],
 ) -> tuple[Placement, ...]:
     """One placement for each node of the model.
@@ -49,7 +49,8 @@ def place_nodes(
     Parameters
     ----------
     imported, graph : before and after all passes; `onnx` nodes say why they are foreign.
-    on_accelerator, on_host : numbers of the model's nodes. One that is both runs on the host, too.
+    on_accelerator : the artifact's part and the layer by number of the model's node.
+    on_host : the artifact's part. A node that is in both runs on the host, too.
     reasons : by quantized tensor, why what it quantizes was left to the host.
     """
     of_tables = {
@@ -69,17 +70,20 @@ def _place(
     imported: Graph,
     graph: Graph,
     number: int,
-    on_accelerator: Collection[int],
-    on_host: Collection[int],
+    on_accelerator: Mapping[int, tuple[int, str]],
+    on_host: Mapping[int, int],
     reasons: Mapping[str, str],
 ) -> Placement:
     node = cutter.nodes[number]
     output = next((name for name in node.output if name), "")
-    where, why = "folded", ""
+    where, why, layer = "folded", "", ""
+    part: int | None = None
     if number in on_host:
         where, why = "host", _why(cutter, imported, graph, node, output, reasons)
-    elif number in on_accelerator:
-        where = "folded" if node.op_type in _QUANTIZATION else "accelerator"
+        part = on_host[number]
+    elif number in on_accelerator and node.op_type not in _QUANTIZATION:
+        where = "accelerator"
+        part, layer = on_accelerator[number]
     return Placement(
         node=node.name or output,
         op=node.op_type,
@@ -87,6 +91,8 @@ def _place(
         where=where,
         why=why,
         macs=_macs(cutter, node, output),
+        part=part,
+        layer=layer,
     )
 
 

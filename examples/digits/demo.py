@@ -25,12 +25,12 @@ import daedal
 from daedal.api import SimulationResult
 from daedal.check import compare_operators, integer_graph, integer_layers
 from daedal.compiler.graph import run_all
-from daedal.console import make_console, show_progress
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import DaedalError
 from daedal.isa.profile import Profile
-from daedal.report import layers_table
+from daedal.reports.console import make_console, show_progress
+from daedal.reports.run import layers_table
 from examples.digits.data import demo_images
 
 __all__ = ["main"]

@@ -4,13 +4,11 @@ Nothing is computed on the host and no result is read, so devices without data s
 machine's cycles do not depend on values: inputs are left as the device has them.
 """
 
-from dataclasses import replace
-
 from daedal.isa.artifact import Artifact
 from daedal.isa.protocols import Device
 from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.profiler.network_profile import NetworkProfile, network_profile
-from daedal.runtime.profiler.timeline import mark_all, timeline
+from daedal.runtime.profiler.timeline import Timeline, mark_all, timeline
 
 __all__ = ["measure"]
 
@@ -32,8 +30,6 @@ def measure(
     ------
     UserError
         The device counts no cycles, or the variant has no counters.
-    ArtifactError
-        A timeline of more than one launch.
     DeviceError
         The machine fails.
     """
@@ -42,6 +38,15 @@ def measure(
     result = network_profile(artifact, profiles, memory=memory, name=name)
     if not with_timeline:
         return result
-    marked = replace(loaded[0], program=mark_all(artifact.program))
-    profile = device.launch(marked.program, marked.bases)
-    return result.with_timeline(timeline(artifact.program, profile))
+    whole = Timeline(0, ())
+    num_layers = num_instructions = 0
+    for launch, item in zip(artifact.launches, loaded, strict=True):
+        profile = device.launch(mark_all(launch.program), item.bases)
+        whole = whole.followed_by(
+            timeline(launch.program, profile),
+            num_layers=num_layers,
+            num_instructions=num_instructions,
+        )
+        num_layers += len(launch.layers)
+        num_instructions += len(launch.program.instructions)
+    return result.with_timeline(whole)

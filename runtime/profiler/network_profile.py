@@ -123,11 +123,14 @@ def network_profile(
         raise UserError(
             f"a profile needs a device that counts cycles, not {total.device!r}; choose rtl"
         )
-    layers = [
-        layer
-        for launch, counted in zip(artifact.launches, launches, strict=True)
-        for layer in layer_profiles(launch, counted)
-    ]
+    layers: list[LayerProfile] = []
+    num_layers = 0
+    for launch, counted in zip(artifact.launches, launches, strict=True):
+        for item in layer_profiles(launch, counted):
+            # Tags are unique among all launches, and where results lie is of no interest.
+            layer = replace(item.layer, tag=num_layers + item.layer.tag, result=None)
+            layers.append(replace(item, layer=layer))
+        num_layers += len(launch.layers)
     if not layers:
         raise UserError(
             "a profile needs a machine with counters and marks, not variant "

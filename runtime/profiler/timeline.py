@@ -87,7 +87,7 @@ class Timeline:
     intervals: tuple[Interval, ...]
 
     def lane(self, unit: Unit) -> tuple[Interval, ...]:
-        """Intervals of one unit in order of time; they follow each other without a gap."""
+        """Intervals of one unit in order of time. Within a launch there is no gap between them."""
         return tuple(item for item in self.intervals if item.unit is unit)
 
     def layer_spans(self) -> tuple[LayerSpan, ...]:
@@ -102,6 +102,25 @@ class Timeline:
             spans.append(LayerSpan(tag, begin, end))
             begin = end
         return tuple(spans)
+
+    def followed_by(
+        self, later: "Timeline", *, num_layers: int, num_instructions: int
+    ) -> "Timeline":
+        """This one, and behind it that of a later launch.
+
+        `num_layers` and `num_instructions` are what the launches until now have: the later one's
+        tags and instructions are numbered from there.
+        """
+        moved = (
+            replace(
+                item,
+                instruction=num_instructions + item.instruction,
+                tag=None if item.tag is None else num_layers + item.tag,
+                begin=self.cycles + item.begin,
+            )
+            for item in later.intervals
+        )
+        return Timeline(self.cycles + later.cycles, (*self.intervals, *moved))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: a row for each interval, in the order of `columns`."""

@@ -1,0 +1,216 @@
+"""`check_layers`: a run in which every layer is compared with the numpy integer reference.
+
+>>> check = daedal.check_layers(artifact, "digits_qdq.onnx", {"input": images}, device="rtl")
+>>> check.first_difference
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.api import SimulationResult
+from daedal.check import integer_graph
+from daedal.compiler.graph import Graph, TensorType, extract, run
+from daedal.devices import open_device
+from daedal.isa.artifact import Artifact, Launch, Layer
+from daedal.isa.errors import ModelError
+from daedal.isa.protocols import Device
+from daedal.items import split_items
+from daedal.runtime.executor import Executor, RunResult
+from daedal.runtime.kept_layers import keep_layers
+from daedal.tensor_difference import TensorDifference, compare
+
+__all__ = ["CheckedTensor", "LayerCheck", "check_layers"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class CheckedTensor:
+    """A tensor that was compared: one that entered a launch, or what a layer computed.
+
+    Attributes
+    ----------
+    launch : number of the launch, from 0.
+    layer : that computed it; None for a tensor that the host gave.
+    tensor : the model's name of it.
+    difference : from the reference, over the items of all runs; None where it was not compared: the
+        reference has no such tensor, because the compiler made it.
+    """
+
+    launch: int
+    layer: Layer | None
+    tensor: str
+    difference: TensorDifference | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether it was compared and is not equal; a tensor of the host may be 1 apart, as the
+        host computes in floating point what the reference does with integers."""
+        allowed = 0 if self.layer is not None else 1
+        return self.difference is not None and self.difference.largest > allowed
+
+
+@dataclass(frozen=True)
+class LayerCheck:
+    """What `check_layers` found.
+
+    Attributes
+    ----------
+    result : of the runs of the artifact as it is.
+    tensors : in the order in which they are computed, each with memory of its own.
+    overwritten : tensors that leave the launches otherwise in the artifact as it is, where tensors
+        share memory, than where each has its own: a name and the difference between the two.
+    """
+
+    result: SimulationResult
+    tensors: tuple[CheckedTensor, ...]
+    overwritten: tuple[tuple[str, TensorDifference], ...]
+
+    @property
+    def first_difference(self) -> CheckedTensor | None:
+        """The first tensor that differs from the reference."""
+        return next((item for item in self.tensors if item.differs), None)
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything that was compared is equal."""
+        return self.first_difference is None and not self.overwritten
+
+
+def check_layers(
+    artifact: Artifact,
+    model: str | Path | bytes,
+    inputs: Mapping[str, npt.ArrayLike],
+    *,
+    device: str | Device = "functional",
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> LayerCheck:
+    """Run an artifact twice per item, as it is and with `keep_layers`, and compare every layer.
+
+    The layers of a launch are compared with what they should give for what entered that launch.
+
+    Parameters
+    ----------
+    model : what `artifact` was compiled from; its integer graph is the reference.
+    inputs, device, progress, options : as in `daedal.simulate`; the device must compute values.
+
+    Raises
+    ------
+    ModelError
+        For inputs that do not fit, and for another model.
+    DeviceError
+        Where the machine fails.
+    """
+    reference = _Reference(integer_graph(model, artifact.variant), artifact)
+    kept_parts = [keep_layers(x) if isinstance(x, Launch) else x for x in artifact.parts]
+    kept = replace(artifact, parts=tuple(kept_parts))
+    opened = open_device(device, artifact.variant, **options) if isinstance(device, str) else device
+    plain, whole = Executor(artifact, opened), Executor(kept, opened)
+    feeds = split_items(plain.input_shapes, inputs)
+    tally = _Tally()
+    for number, feed in enumerate(feeds):
+        if progress is not None:
+            progress(number, len(feeds))
+        found = whole.run(feed)
+        tally.add(plain.run(feed), found, reference.run(found.values))
+    if progress is not None:
+        progress(len(feeds), len(feeds))
+    return tally.result(artifact)
+
+
+class _Reference:
+    """What each launch should read and compute, given what was found before it."""
+
+    def __init__(self, graph: Graph, artifact: Artifact) -> None:
+        self._graph = graph
+        self._parts: list[Graph] = []
+        known = [value.name for value in artifact.inputs]
+        missing = [name for name in known if name not in graph.types]
+        if missing:
+            raise ModelError(
+                "a check needs the model that the artifact was compiled from, and this one has no "
+                f"tensor {missing[0]!r}; give that one"
+            )
+        for launch in artifact.launches:
+            self._add(known, [binding.name for binding in launch.inputs])
+            known += [binding.name for binding in launch.inputs]
+            self._add(known, [layer.output for layer in launch.layers])
+            known += [binding.name for binding in launch.outputs]
+
+    def _add(self, known: Sequence[str], wanted: Sequence[str]) -> None:
+        starts = [name for name in known if name in self._graph.types]
+        ends = [name for name in wanted if name in self._graph.types and name not in known]
+        if ends:
+            self._parts.append(extract(self._graph, starts, ends))
+
+    def run(self, found: Mapping[str, Array]) -> dict[str, Array]:
+        """The tensors that `found` should hold, as far as the reference has them."""
+        values: dict[str, Array] = {}
+        for part in self._parts:
+            feeds = {name: _typed(found[name], part.types[name]) for name in part.inputs}
+            values.update(run(part, feeds))
+        return values
+
+
+def _typed(array: Array, kind: TensorType) -> Array:
+    """An array of the model as the graph has it: floats are converted, uint8 may be int8 there."""
+    if array.dtype == np.uint8 and kind.dtype == "int8":
+        array = _integers(array)
+    return array.astype(kind.dtype).reshape(kind.physical_shape)
+
+
+def _integers(array: Array) -> Array:
+    """The accelerator's integers of a quantized tensor: uint8 in a model is 128 more."""
+    return array.astype(np.int64) - (128 if array.dtype == np.uint8 else 0)
+
+
+class _Tally:
+    """Collects differences over the items of a run."""
+
+    def __init__(self) -> None:
+        self._differences: dict[str, TensorDifference] = {}
+        self._overwritten: dict[str, TensorDifference] = {}
+        self._runs: list[RunResult] = []
+
+    def add(self, plain: RunResult, kept: RunResult, expected: Mapping[str, Array]) -> None:
+        """Count one item: as the artifact gives it, with all layers, and as it should be."""
+        for name, array in expected.items():
+            found = kept.values.get(name)
+            if found is not None and found.size == array.size:
+                _count(self._differences, name, _integers(array), _integers(found))
+        for name, array in plain.tensors.items():
+            _count(self._overwritten, name, kept.tensors[name], array)
+        self._runs.append(plain)
+
+    def result(self, artifact: Artifact) -> LayerCheck:
+        """Everything that was counted, in the order of the artifact."""
+        given = {value.name for value in artifact.inputs}
+        tensors = []
+        for number, launch in enumerate(artifact.launches):
+            layers: list[tuple[Layer | None, str]] = [
+                (None, binding.name) for binding in launch.inputs if binding.name not in given
+            ]
+            layers += [(layer, layer.output) for layer in launch.layers]
+            for layer, name in layers:
+                tensors.append(CheckedTensor(number, layer, name, self._differences.get(name)))
+            given |= {binding.name for binding in launch.outputs}
+        return LayerCheck(
+            SimulationResult.of_runs(artifact, self._runs),
+            tuple(tensors),
+            tuple(item for item in self._overwritten.items() if item[1].num_different),
+        )
+
+
+def _count(
+    differences: dict[str, TensorDifference], name: str, expected: Array, found: Array
+) -> None:
+    found = np.atleast_1d(found)
+    difference = compare(expected.reshape(found.shape), found)
+    known = differences.get(name)
+    differences[name] = difference if known is None else known.joined(difference)

@@ -1,0 +1,1 @@
+"""The commands of ``daedal``, one a file; `daedal.cli` registers them."""

@@ -1,0 +1,69 @@
+"""``daedal compile``: a model becomes an artifact."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from daedal.commands.options import Json, VariantName, check_outputs
+from daedal.isa.files import make_folder
+from daedal.reports.console import make_console, print_json, print_tables, show_progress
+
+__all__ = ["compile_command"]
+
+_out = make_console()
+_err = make_console(stderr=True)
+
+
+def compile_command(
+    model: Annotated[Path, typer.Argument(help="An int8 QDQ ONNX model.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The artifact to write.")],
+    variant: VariantName = "vta",
+    from_tensors: Annotated[
+        list[str] | None, typer.Option("--from", help="Start at this quantized tensor.")
+    ] = None,
+    to_tensors: Annotated[
+        list[str] | None, typer.Option("--to", help="End at this quantized tensor.")
+    ] = None,
+    dump_dir: Annotated[
+        Path | None, typer.Option(help="Write the intermediate forms into this folder.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compile MODEL for a variant into one program."""
+    from daedal.api import compile as compile_model
+    from daedal.reports.artifact import (
+        artifact_json,
+        host_table,
+        program_tables,
+        summary_lines,
+    )
+
+    check_outputs(output)
+    if dump_dir is not None:
+        make_folder(dump_dir)
+    with show_progress(_err) as report:
+        artifact = compile_model(
+            model,
+            variant,
+            from_tensors=from_tensors or (),
+            to_tensors=to_tensors or (),
+            dump_dir=dump_dir,
+            report=report,
+        )
+    artifact.save(output)
+    summary = artifact_json(artifact)
+    if as_json:
+        print_json(summary)
+        return
+    print_tables(_out, *program_tables(artifact), host_table(artifact))
+    for line in summary_lines(artifact):
+        _out.print(escape(line))
+    _out.print(
+        escape(
+            f"{output}: {summary['instructions']:,} instructions, {summary['tokens']:,} tokens "
+            f"for variant {summary['variant']} ({summary['fingerprint']}); "
+            "`daedal inspect` tells more"
+        )
+    )

@@ -1,0 +1,45 @@
+"""What commands share: options that several take, and the check of where they write."""
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from daedal.isa.errors import UserError
+
+__all__ = ["ArtifactFile", "Json", "Memory", "Simulator", "VariantName", "check_outputs"]
+
+ArtifactFile = Annotated[Path, typer.Argument(help="What `daedal compile` wrote.")]
+Json = Annotated[bool, typer.Option("--json", help="Report as JSON on standard output.")]
+VariantName = Annotated[
+    str, typer.Option("--variant", "-v", help="A shipped variant's name, or a .toml file.")
+]
+
+
+class Memory(StrEnum):
+    """Presets of the memory model."""
+
+    ideal = "ideal"
+    ddr = "ddr"
+    slow = "slow"
+    jitter = "jitter"
+
+
+class Simulator(StrEnum):
+    """Simulators of the RTL device."""
+
+    native = "native"
+    verilator = "verilator"
+    icarus = "icarus"
+
+
+def check_outputs(*outputs: Path | None) -> None:
+    """Refuse outputs that cannot be written before the work is done, not after."""
+    for path in outputs:
+        if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
+            raise UserError(
+                f"an output must be a file in a folder that exists and can be written, not "
+                f"{str(path)!r}; make the folder or choose another path"
+            )

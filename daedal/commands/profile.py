@@ -1,0 +1,83 @@
+"""``daedal profile``: where the cycles of an artifact go."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from daedal.commands.options import ArtifactFile, Json, Memory, check_outputs
+from daedal.isa.artifact import Artifact
+from daedal.isa.errors import UserError
+from daedal.isa.files import write_atomically
+from daedal.reports.console import make_console, print_json, print_wide, show_progress
+
+__all__ = ["profile_command"]
+
+_out = make_console()
+_err = make_console(stderr=True)
+
+
+def profile_command(
+    artifact: ArtifactFile,
+    device: Annotated[str, typer.Option(help="A device that counts cycles.")] = "rtl",
+    memory: Annotated[Memory, typer.Option(help="Memory model.")] = Memory.ddr,
+    seed: Annotated[int, typer.Option(help="Seed of memory model jitter.")] = 0,
+    layer: Annotated[
+        list[str] | None, typer.Option(help="Also show this layer's units; may be repeated.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the profile, for `daedal diff`.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with charts.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write a trace for Perfetto or chrome://tracing.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Launch ARTIFACT once and show where its cycles went, layer by layer.
+
+    The page and the trace need a second launch, in which every instruction is marked.
+    """
+    from daedal.isa.memory_model import memory_model
+    from daedal.profiling import profile
+    from daedal.reports.profile import layers_table, units_table
+
+    check_outputs(output, html, trace)
+    loaded = Artifact.load(artifact)
+    names = [item.name for item in loaded.layers]
+    for name in layer or ():
+        if name not in names:
+            raise UserError(f"--layer must be one of {', '.join(names)}, not {name!r}")
+    with show_progress(_err) as report:
+        result = profile(
+            loaded,
+            device=device,
+            memory=memory_model(memory.value, seed),
+            timeline=html is not None or trace is not None,
+            name=artifact.stem,
+            **({"report": report} if device == "rtl" else {}),
+        )
+    document = result.to_json()
+    if output is not None:
+        write_atomically(output, json.dumps(document) + "\n")
+    if html is not None:
+        from daedal.runtime.profiler.page import profile_page
+
+        write_atomically(html, profile_page(result))
+    if trace is not None:
+        from daedal.runtime.profiler.chrome_trace import chrome_trace
+
+        write_atomically(trace, json.dumps(chrome_trace(result)) + "\n")
+    if as_json:
+        print_json(document)
+        return
+    print_wide(_out, layers_table(result))
+    print_wide(_out, units_table(f"Units over {result.cycles:,} cycles", result.units))
+    for item in result.layers:
+        if item.layer.name in (layer or ()):
+            print_wide(_out, units_table(f"Units in {item.layer.name}", item.units))
+    for path in (output, html, trace):
+        if path is not None:
+            _err.print(f"wrote {escape(str(path))}")

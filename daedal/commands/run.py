@@ -1,0 +1,134 @@
+"""``daedal run``: an artifact on a device."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from daedal.commands.npz import load_arrays, save_arrays
+from daedal.commands.options import ArtifactFile, Json, Memory, Simulator, check_outputs
+from daedal.isa.artifact import Artifact
+from daedal.isa.errors import UserError
+from daedal.isa.files import make_folder
+from daedal.isa.variant import load_variant
+from daedal.reports.console import make_console, print_json, print_tables, show_progress
+
+if TYPE_CHECKING:  # compiler and devices load slowly, and other commands need none
+    from daedal.api import SimulationResult
+    from daedal.checking import LayerCheck
+
+__all__ = ["run_command"]
+
+_out = make_console()
+_err = make_console(stderr=True)
+
+
+def run_command(
+    artifact: ArtifactFile,
+    inputs: Annotated[Path, typer.Option("--input", "-i", help="A .npz of inputs by name.")],
+    device: Annotated[str, typer.Option(help="functional, timing or rtl.")] = "functional",
+    variant: Annotated[
+        str | None,
+        typer.Option("--variant", "-v", help="The device's variant, if not the artifact's own."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz.")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(help="The compiled model: compare every layer with its integer reference."),
+    ] = None,
+    memory: Annotated[Memory, typer.Option(help="timing, rtl: memory model.")] = Memory.ddr,
+    seed: Annotated[int, typer.Option(help="rtl: seed of memory model jitter.")] = 0,
+    simulator: Annotated[
+        Simulator | None, typer.Option(help="rtl: native, or with --wave verilator, if not given.")
+    ] = None,
+    wave: Annotated[
+        str | None, typer.Option(help="rtl: record cycles FIRST:END as a waveform.")
+    ] = None,
+    wave_dir: Annotated[Path, typer.Option(help="rtl: folder of the waveform.")] = Path(),
+    as_json: Json = False,
+) -> None:
+    """Run an artifact on a device, once per item that the inputs hold along axis 0.
+
+    With --check, exit status 1 where a layer differs.
+    """
+    from daedal.api import simulate
+    from daedal.checking import check_layers
+    from daedal.devices import open_device
+    from daedal.isa.memory_model import memory_model
+
+    check_outputs(output)
+    loaded = Artifact.load(artifact)
+    arrays = load_arrays(inputs)
+    machine = load_variant(variant) if variant is not None else loaded.variant
+    for launch in loaded.launches:
+        launch.program.check_variant(machine, f"the {device} device")
+    options: dict[str, Any] = {}
+    with show_progress(_err) as report:
+        if device in ("rtl", "timing"):
+            options["timing"] = memory_model(memory.value, seed)
+        if device == "rtl":
+            options |= {"simulator": simulator, "report": report}
+            if wave is not None:
+                make_folder(wave_dir)
+                options |= {"wave": _window(wave), "work_dir": wave_dir}
+        opened = open_device(device, machine, **options)
+
+        def progress(done: int, total: int) -> None:
+            report(f"{device}: {done} of {total} done")
+
+        found: LayerCheck | None = None
+        if check is None:
+            result = simulate(loaded, arrays, device=opened, progress=progress)
+        else:
+            found = check_layers(loaded, check, arrays, device=opened, progress=progress)
+            result = found.result
+    if output is not None:
+        save_arrays(output, result.outputs)
+    if as_json:
+        print_json(_json(result, found))
+    else:
+        _print(result, found)
+    if found is not None and not found.passed:
+        raise typer.Exit(1)
+
+
+def _json(result: "SimulationResult", check: "LayerCheck | None") -> dict[str, Any]:
+    from daedal.reports.check import check_json
+
+    document: dict[str, Any] = {
+        "outputs": {name: value.tolist() for name, value in result.outputs.items()},
+        "runs": [
+            {**profile.to_json(), "layers": [item.to_json() for item in layers]}
+            for profile, layers in zip(result.profiles, result.layers, strict=True)
+        ],
+    }
+    return document if check is None else {**document, "check": check_json(check)}
+
+
+def _print(result: "SimulationResult", check: "LayerCheck | None") -> None:
+    from daedal.reports.check import print_check
+    from daedal.reports.run import layers_table, profile_table
+
+    for name, value in result.outputs.items():
+        flat = np.array2string(value, precision=4, suppress_small=True, threshold=64)
+        _out.print(escape(f"{name} {value.shape}:\n{flat}"))
+    if result.layers[0]:
+        print_tables(
+            _out, layers_table(result.layers[0]), profile_table(result.profiles[0].to_json())
+        )
+    if len(result.profiles) > 1 and result.profiles[0].cycles is not None:
+        cycles = ", ".join(f"{profile.cycles:,}" for profile in result.profiles)
+        _out.print(f"cycles of each run: {cycles}")
+    if check is not None:
+        print_check(_out, check)
+
+
+def _window(text: str) -> tuple[int, int]:
+    first, _, end = text.partition(":")
+    if not (first.isdigit() and end.isdigit() and int(first) < int(end)):
+        raise UserError(f"--wave must be FIRST:END with FIRST below END, not {text!r}")
+    return int(first), int(end)

@@ -1,0 +1,207 @@
+"""`inspect`: what is inside an artifact, where each node of its model runs, and what it costs.
+
+>>> report = daedal.inspect(artifact)
+>>> report.share_of_macs, [(item.node, item.why) for item in report.on_host]
+"""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from daedal.isa.artifact import Artifact, HostPart, Launch, Layer, Placement
+from daedal.isa.errors import DaedalError
+from daedal.isa.memory_model import PRESETS, MemoryModel
+from daedal.runtime.driver import LoadedProgram
+from daedal.runtime.host import HostModel
+from daedal.runtime.layers import LayerProfile, layer_profiles, layer_tags
+from daedal.runtime.memory_flow import MemoryFlow
+from daedal.sim.timing.device import TimingDevice
+
+__all__ = ["HostReport", "Inspection", "LaunchReport", "LayerReport", "NodeReport", "inspect"]
+
+DEFAULT_MHZ = 100.0
+"""Clock at which cycles become seconds, where nothing else is said."""
+
+_REPEATS = 3
+_SHORT_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """A layer of a launch. `profile` is the cycle model's; None for a layer that stores nothing."""
+
+    layer: Layer
+    num_instructions: int
+    profile: LayerProfile | None
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """A part that the accelerator runs.
+
+    Attributes
+    ----------
+    cycles : of the cycle model.
+    seconds : what they take at the clock that was asked for.
+    workspace_needed_bytes : the most of the workspace that holds something in one layer.
+    """
+
+    launch: Launch
+    layers: tuple[LayerReport, ...]
+    num_tokens: int
+    workspace_needed_bytes: int
+    cycles: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class HostReport:
+    """A part that the host runs. `seconds` are measured here, on zeros; None where it was not."""
+
+    host: HostPart
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """Where a node of the model runs.
+
+    `share_of_time` is that of its layer, or of its whole part on the host, at one node of it; None
+    at the others, and where nothing was measured.
+    """
+
+    placement: Placement
+    share_of_macs: float
+    share_of_time: float | None = None
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What `inspect` found; `parts` in the order in which they run."""
+
+    artifact: Artifact
+    memory: str
+    mhz: float
+    parts: tuple[LaunchReport | HostReport, ...]
+    nodes: tuple[NodeReport, ...] = ()
+
+    @property
+    def launches(self) -> tuple[LaunchReport, ...]:
+        """The parts that the accelerator runs."""
+        return tuple(part for part in self.parts if isinstance(part, LaunchReport))
+
+    @property
+    def seconds(self) -> float | None:
+        """Of all parts; None where one was not measured."""
+        known = [part.seconds for part in self.parts if part.seconds is not None]
+        return sum(known) if len(known) == len(self.parts) else None
+
+
+def inspect(
+    artifact: Artifact,
+    *,
+    memory: MemoryModel = PRESETS["ddr"],
+    mhz: float = DEFAULT_MHZ,
+    time_host: bool = True,
+) -> Inspection:
+    """Look into an artifact, with the cycle model and a stopwatch.
+
+    Parameters
+    ----------
+    memory : behind the accelerator's bus.
+    mhz : clock of the accelerator, to compare its cycles with the host's seconds.
+    time_host : run the host's parts, on zeros, to measure how long they take.
+
+    Raises DeviceError for a program that the cycle model cannot run.
+    """
+    parts = tuple(
+        _launch_report(part, memory, mhz)
+        if isinstance(part, Launch)
+        else HostReport(part, _seconds(part) if time_host else None)
+        for part in artifact.parts
+    )
+    report = Inspection(artifact, memory.name, mhz, parts)
+    return replace(report, nodes=_nodes(report))
+
+
+def _launch_report(launch: Launch, memory: MemoryModel, mhz: float) -> LaunchReport:
+    program = launch.program
+    loaded = LoadedProgram.place(program, TimingDevice(program.variant, timing=memory))
+    profile = loaded.device.launch(program, loaded.bases)
+    assert profile.cycles is not None, "the cycle model counts cycles"
+    profiles = {item.layer.tag: item for item in layer_profiles(launch, profile)}
+    counts = Counter(layer_tags(program))
+    return LaunchReport(
+        launch,
+        tuple(
+            LayerReport(layer, counts[layer.tag], profiles.get(layer.tag))
+            for layer in launch.layers
+        ),
+        sum(item.push.bit_count() for item in program.instructions),
+        MemoryFlow(program).workspace_needed_bytes,
+        profile.cycles,
+        profile.cycles / (1e6 * mhz),
+    )
+
+
+def _seconds(part: HostPart) -> float | None:
+    """How long a part of the host takes; None where it cannot run on zeros."""
+    model = HostModel(part.model, "a part")
+    try:
+        seconds = _timed(model)
+        for _ in range(_REPEATS - 1 if seconds < _SHORT_SECONDS else 0):
+            seconds = min(seconds, _timed(model))
+    except DaedalError:
+        return None
+    return seconds
+
+
+def _timed(model: HostModel) -> float:
+    zeros = model.zeros()
+    begin = time.perf_counter()
+    with np.errstate(all="ignore"):
+        model.run(zeros)
+    return time.perf_counter() - begin
+
+
+def _nodes(report: Inspection) -> tuple[NodeReport, ...]:
+    """Shares of MACs and of time. A layer's time stands at its node with the most MACs."""
+    placements = report.artifact.placements
+    macs = max(1, sum(item.macs for item in placements if item.part is not None))
+    leaders: dict[tuple[int | None, str], Placement] = {}
+    for item in placements:
+        if item.part is not None:
+            key = item.part, item.layer
+            if key not in leaders or item.macs > leaders[key].macs:
+                leaders[key] = item
+    shares = _shares_of_time(report)
+    return tuple(
+        NodeReport(
+            item,
+            item.macs / macs if item.part is not None else 0.0,
+            shares.get((item.part, item.layer))
+            if leaders.get((item.part, item.layer)) is item
+            else None,
+        )
+        for item in placements
+    )
+
+
+def _shares_of_time(report: Inspection) -> Mapping[tuple[int | None, str], float]:
+    """By part and layer; parts of the host have no layers."""
+    if not report.seconds:
+        return {}
+    shares: dict[tuple[int | None, str], float] = {}
+    for number, part in enumerate(report.parts):
+        if isinstance(part, HostReport):
+            assert part.seconds is not None, "everything was measured"
+            shares[number, ""] = part.seconds / report.seconds
+            continue
+        for item in part.layers:
+            if item.profile is not None:
+                seconds = item.profile.cycles / (1e6 * report.mhz)
+                shares[number, item.layer.output] = seconds / report.seconds
+    return shares

@@ -1,0 +1,49 @@
+"""Several items at once: arrays that hold one item for each run along axis 0."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.isa.errors import ModelError
+
+__all__ = ["split_items", "stack_items"]
+
+
+def split_items(
+    shapes: Mapping[str, tuple[int, ...]], inputs: Mapping[str, npt.ArrayLike]
+) -> list[dict[str, npt.NDArray[Any]]]:
+    """Cut arrays that hold several items along axis 0 into one dictionary per run.
+
+    `shapes` are those of one run's inputs. Raises ModelError for inputs that do not fit.
+    """
+    arrays = {name: np.asarray(value) for name, value in inputs.items()}
+    counts = set()
+    for name in (*shapes, *arrays):
+        if name not in shapes or name not in arrays:
+            raise ModelError(
+                f"a run takes exactly the inputs {', '.join(map(repr, shapes))}; {name!r} is "
+                f"{'missing' if name in shapes else 'none of them'}"
+            )
+        array, shape = arrays[name], shapes[name]
+        single = max(1, shape[0]) if shape else 1
+        fits = array.ndim == len(shape) and array.shape[1:] == shape[1:] and array.ndim > 0
+        if not fits or array.shape[0] == 0 or array.shape[0] % single:
+            raise ModelError(
+                f"input {name!r} must have shape {shape}, or several of it along axis 0, "
+                f"not {array.shape}"
+            )
+        counts.add(array.shape[0] // single)
+    if len(counts) != 1:
+        raise ModelError(f"all inputs must hold the same number of items, not {sorted(counts)}")
+    (count,) = counts
+    parts = {name: np.split(array, count) for name, array in arrays.items()}
+    return [{name: items[k] for name, items in parts.items()} for k in range(count)]
+
+
+def stack_items(runs: Sequence[Mapping[str, npt.NDArray[Any]]]) -> dict[str, npt.NDArray[Any]]:
+    """Arrays of all runs by name, along axis 0."""
+    return {
+        name: np.concatenate([np.atleast_1d(run[name]) for run in runs], axis=0) for name in runs[0]
+    }

@@ -1,0 +1,117 @@
+"""What was compiled, as tables, in a few lines, and as plain data."""
+
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from daedal.isa.artifact import Artifact, Launch, Placement
+from daedal.isa.table import BASES
+from daedal.reports.tables import plain_table
+
+__all__ = [
+    "artifact_json",
+    "host_table",
+    "placement_json",
+    "program_tables",
+    "share_of_macs",
+    "summary_lines",
+]
+
+
+def artifact_json(artifact: Artifact) -> dict[str, Any]:
+    """What `daedal compile` reports."""
+    launches = [_launch_json(item) for item in artifact.launches]
+    return {
+        "variant": artifact.variant.name,
+        "fingerprint": artifact.variant.fingerprint,
+        "instructions": sum(item["instructions"] for item in launches),
+        "tokens": sum(item["tokens"] for item in launches),
+        "inputs": [{"name": item.name, "shape": list(item.shape)} for item in artifact.inputs],
+        "outputs": [{"name": item.name, "shape": list(item.shape)} for item in artifact.outputs],
+        "launches": launches,
+        "host": [{"op": node.op, "name": node.name} for node in artifact.host_nodes],
+        "placements": [placement_json(item) for item in artifact.placements],
+        "share_of_macs": share_of_macs(artifact),
+    }
+
+
+def _launch_json(launch: Launch) -> dict[str, Any]:
+    program = launch.program
+    return {
+        "instructions": len(program.instructions),
+        "tokens": sum(item.push.bit_count() for item in program.instructions),
+        "region_bytes": dict(zip(BASES, program.region_bytes, strict=True)),
+        "inputs": [{"name": item.name, "shape": list(item.shape)} for item in launch.inputs],
+        "outputs": [{"name": item.name, "shape": list(item.shape)} for item in launch.outputs],
+        "layers": [
+            {"tag": x.tag, "name": x.name, "op": x.op, "macs": x.macs, "output": x.output}
+            for x in launch.layers
+        ],
+    }
+
+
+def placement_json(item: Placement) -> dict[str, Any]:
+    """Where a node runs."""
+    return {
+        "node": item.node,
+        "op": item.op,
+        "output": item.output,
+        "where": item.where,
+        "why": item.why,
+        "macs": item.macs,
+        "part": item.part,
+        "layer": item.layer,
+    }
+
+
+def share_of_macs(artifact: Artifact) -> float:
+    """Part of the multiply-accumulates that runs on the accelerator; 1 where there are none."""
+    every = _macs(artifact, "accelerator", "host")
+    return _macs(artifact, "accelerator") / every if every else 1.0
+
+
+def _macs(artifact: Artifact, *places: str) -> int:
+    return sum(item.macs for item in artifact.placements if item.where in places)
+
+
+def summary_lines(artifact: Artifact) -> list[str]:
+    """How much of the model runs on the accelerator, in how many launches, and why not all."""
+    every = _macs(artifact, "accelerator", "host")
+    launches = len(artifact.launches)
+    lines = [
+        f"{100 * share_of_macs(artifact):.1f} % of {every:,} multiply-accumulates on the "
+        f"accelerator, {len(artifact.layers)} layers in "
+        f"{'one launch' if launches == 1 else f'{launches} launches'}"
+    ]
+    by_reason: dict[str, list[Placement]] = {}
+    for item in artifact.placements:
+        if item.where == "host":
+            by_reason.setdefault(item.why, []).append(item)
+    for why, items in by_reason.items():
+        operators = ", ".join(dict.fromkeys(item.op for item in items))
+        nodes = "1 node" if len(items) == 1 else f"{len(items)} nodes"
+        lines.append(f"on the host: {operators} ({nodes}): {why}")
+    return lines
+
+
+def program_tables(artifact: Artifact) -> list[Table]:
+    """Layers of a compiled model, a table for each launch."""
+    tables = []
+    for number, launch in enumerate(artifact.launches):
+        which = "in one launch" if len(artifact.launches) == 1 else f"launch {number}"
+        heads = ("layer", "op", "output", "MACs")
+        table = plain_table(f"On the accelerator, {which}", heads, 3)
+        for layer in launch.layers:
+            table.add_row(escape(layer.name), layer.op, escape(layer.output), f"{layer.macs:,}")
+        tables.append(table)
+    return tables
+
+
+def host_table(artifact: Artifact) -> Table:
+    """What the host runs, and why."""
+    table = plain_table("On the host", ("operator", "node", "why", "MACs"), 3)
+    for item in artifact.placements:
+        if item.where == "host":
+            table.add_row(item.op, escape(item.node), escape(item.why), f"{item.macs:,}")
+    return table

@@ -1,0 +1,184 @@
+"""What ``daedal inspect`` found, as tables and as plain data."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from daedal.inspection import HostReport, Inspection, LaunchReport, LayerReport, NodeReport
+from daedal.isa.table import BASES
+from daedal.reports.artifact import placement_json, summary_lines
+from daedal.reports.console import print_wide
+from daedal.reports.tables import plain_table
+from daedal.runtime.profiler.svg import clip_text
+
+__all__ = ["inspection_json", "print_inspection"]
+
+_NAME_LENGTH = 40
+
+
+def inspection_json(report: Inspection) -> dict[str, Any]:
+    """Everything that `print_inspection` shows, and the nodes that need no work."""
+    artifact = report.artifact
+    return {
+        "variant": artifact.variant.name,
+        "fingerprint": artifact.variant.fingerprint,
+        "memory": report.memory,
+        "mhz": report.mhz,
+        "inputs": [{"name": item.name, "shape": list(item.shape)} for item in artifact.inputs],
+        "outputs": [{"name": item.name, "shape": list(item.shape)} for item in artifact.outputs],
+        "seconds": report.seconds,
+        "parts": [
+            _launch_json(part) if isinstance(part, LaunchReport) else _host_json(part)
+            for part in report.parts
+        ],
+        "nodes": [
+            {
+                **placement_json(item.placement),
+                "share_of_macs": item.share_of_macs,
+                "share_of_time": item.share_of_time,
+            }
+            for item in report.nodes
+        ],
+    }
+
+
+def _host_json(part: HostReport) -> dict[str, Any]:
+    return {
+        "kind": "host",
+        "seconds": part.seconds,
+        "steps": [{"op": node.op, "name": node.name} for node in part.host.nodes],
+    }
+
+
+def _launch_json(part: LaunchReport) -> dict[str, Any]:
+    program = part.launch.program
+    return {
+        "kind": "launch",
+        "instructions": len(program.instructions),
+        "tokens": part.num_tokens,
+        "region_bytes": dict(zip(BASES, program.region_bytes, strict=True)),
+        "workspace_needed_bytes": part.workspace_needed_bytes,
+        "cycles": part.cycles,
+        "seconds": part.seconds,
+        "inputs": [{"name": x.name, "shape": list(x.shape)} for x in part.launch.inputs],
+        "outputs": [{"name": x.name, "shape": list(x.shape)} for x in part.launch.outputs],
+        "layers": [_layer_json(item) for item in part.layers],
+    }
+
+
+def _layer_json(item: LayerReport) -> dict[str, Any]:
+    layer, profile = item.layer, item.profile
+    return {
+        "tag": layer.tag,
+        "name": layer.name,
+        "op": layer.op,
+        "output": layer.output,
+        "shape": None if layer.result is None else list(layer.result.spec.shape),
+        "macs": layer.macs,
+        "bytes_once": layer.bytes_once,
+        "bytes_moved": None if profile is None else profile.bytes_moved,
+        "instructions": item.num_instructions,
+        "cycles": None if profile is None else profile.cycles,
+    }
+
+
+def print_inspection(console: Console, report: Inspection) -> None:
+    """Parts, layers and nodes as tables, and what they come to."""
+    variant = report.artifact.variant
+    console.print(f"variant {escape(variant.name)} ({variant.fingerprint})")
+    for table in (_parts_table(report), _layers_table(report), _nodes_table(report)):
+        print_wide(console, table)
+    for line in summary_lines(report.artifact):
+        console.print(escape(line))
+    console.print(
+        f"cycles: of the cycle model with memory {report.memory}; seconds: those cycles at "
+        f"{report.mhz:g} MHz, and the host's as measured here, by onnx.reference on zeros"
+    )
+
+
+def _parts_table(report: Inspection) -> Table:
+    heads = ("part", "reads", "gives", "steps", "instructions", "constants", "workspace", "needed")
+    table = plain_table("Parts, in order", (*heads, "cycles", "time", "share"), 3)
+    for part in report.parts:
+        share = _share(part.seconds, report.seconds)
+        if isinstance(part, HostReport):
+            steps = f"{len(part.host.nodes)}"
+            table.add_row("host", "", "", steps, "", "", "", "", "", _time(part.seconds), share)
+            continue
+        program = part.launch.program
+        table.add_row(
+            "launch",
+            _names([item.name for item in part.launch.inputs]),
+            _names([item.name for item in part.launch.outputs]),
+            f"{len(part.layers)}",
+            f"{len(program.instructions):,}",
+            f"{program.region_bytes[0]:,} B",
+            f"{program.region_bytes[-1]:,} B",
+            f"{part.workspace_needed_bytes:,} B",
+            f"{part.cycles:,}",
+            _time(part.seconds),
+            share,
+        )
+    return table
+
+
+def _layers_table(report: Inspection) -> Table:
+    heads = ("layer", "op", "result", "shape", "MACs", "moved", "once", "instructions", "cycles")
+    table = plain_table("Layers on the accelerator", (*heads, "of launch"), 4)
+    for part in report.launches:
+        for item in part.layers:
+            layer, profile = item.layer, item.profile
+            table.add_row(
+                escape(clip_text(layer.name, _NAME_LENGTH)),
+                layer.op,
+                escape(clip_text(layer.output, _NAME_LENGTH)),
+                "" if layer.result is None else "x".join(map(str, layer.result.spec.shape)),
+                f"{layer.macs:,}",
+                "" if profile is None else f"{profile.bytes_moved:,} B",
+                f"{layer.bytes_once:,} B",
+                f"{item.num_instructions:,}",
+                "" if profile is None else f"{profile.cycles:,}",
+                "" if profile is None else _share(profile.cycles, part.cycles),
+            )
+        table.add_section()
+    return table
+
+
+def _nodes_table(report: Inspection) -> Table:
+    table = plain_table(
+        "Nodes of the model", ("node", "operator", "where", "why, or the layer", "MACs", "time"), 4
+    )
+    shown = [item for item in report.nodes if item.placement.where != "folded"]
+    for item in shown:
+        table.add_row(*_node_row(item))
+    if len(shown) < len(report.nodes):
+        table.add_section()
+        table.add_row(f"{len(report.nodes) - len(shown)} more", "", "folded", "no work is left")
+    return table
+
+
+def _node_row(item: NodeReport) -> list[str]:
+    placement = item.placement
+    return [
+        escape(clip_text(placement.node, _NAME_LENGTH)),
+        placement.op,
+        placement.where,
+        escape(placement.why or clip_text(placement.layer, _NAME_LENGTH)),
+        f"{100 * item.share_of_macs:.1f} %",
+        "" if item.share_of_time is None else f"{100 * item.share_of_time:.1f} %",
+    ]
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(clip_text(name, _NAME_LENGTH) for name in names[:2])
+    return escape(f"{shown} and {len(names) - 2} more" if len(names) > 2 else shown)
+
+
+def _time(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1e3 * seconds:,.3f} ms"
+
+
+def _share(part: float | None, whole: float | None) -> str:
+    return f"{100 * part / whole:.1f} %" if part is not None and whole else ""

@@ -1,0 +1,61 @@
+"""Tables of a run: cycles per layer and per unit; the data is the same as with --json."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from daedal.isa.registers import CycleClass
+from daedal.isa.table import Unit
+from daedal.reports.tables import plain_table
+from daedal.runtime.layers import LayerProfile
+
+__all__ = ["layers_table", "profile_table"]
+
+
+def layers_table(layers: Sequence[LayerProfile]) -> Table:
+    """Cycles per layer, and where the units spent them.
+
+    "of peak" is the share of the multiplications that the array could do in the layer's cycles.
+    """
+    heads = ("layer", "op", "MACs", "cycles", "of peak", "read", "written", "GEMM", "ALU", "LOAD")
+    table = plain_table("Layers", heads, num_left=2)
+    for item in layers:
+        busy = [
+            f"{100 * item.units[unit].classes[CycleClass.BUSY] / max(1, item.cycles):.0f} %"
+            for unit in (Unit.GEMM, Unit.ALU, Unit.LOAD)
+        ]
+        table.add_row(
+            item.layer.name,
+            item.layer.op,
+            f"{item.layer.macs:,}",
+            f"{item.cycles:,}",
+            f"{100 * item.share:.1f} %",
+            f"{item.bytes_read:,} B",
+            f"{item.bytes_written:,} B",
+            *busy,
+        )
+    table.add_section()
+    cycles = sum(item.cycles for item in layers)
+    share = sum(item.share * item.cycles for item in layers) / max(1, cycles)
+    table.add_row(
+        "all",
+        "",
+        f"{sum(item.layer.macs for item in layers):,}",
+        f"{cycles:,}",
+        f"{100 * share:.1f} %",
+        f"{sum(item.bytes_read for item in layers):,} B",
+        f"{sum(item.bytes_written for item in layers):,} B",
+    )
+    return table
+
+
+def profile_table(profile: dict[str, Any]) -> Table:
+    """Cycles of each unit by class, in percent of the run; `profile` is `Profile.to_json()`."""
+    kinds = [kind.name.lower() for kind in CycleClass]
+    heads = ("unit", *(kind.replace("_", " ") for kind in kinds), "work")
+    table = plain_table(f"Units over {profile['cycles']:,} cycles", heads, num_left=1)
+    for unit, counters in profile["units"].items():
+        shares = [f"{100 * counters[kind] / max(1, profile['cycles']):.1f} %" for kind in kinds]
+        table.add_row(unit, *shares, f"{counters['work']:,}")
+    return table

@@ -1,0 +1,92 @@
+"""`keep_layers`: a launch after which the result of every layer can be read.
+
+A program uses the bytes of a tensor again once nobody reads it any more. Here the stores of every
+layer move to bytes of their own, and the loads that read them follow. Nothing else changes: the
+instructions, their order, their tokens and their scratchpad rows stay, so that each layer computes
+what it computes in the program as it is.
+"""
+
+from dataclasses import replace
+
+from daedal.isa.artifact import Launch
+from daedal.isa.instruction import Instruction
+from daedal.isa.program import Program
+from daedal.isa.table import BASES
+from daedal.isa.tensor import TensorSpec
+from daedal.runtime.memory_flow import HOST, MemoryFlow
+
+__all__ = ["keep_layers"]
+
+_WORKSPACE = BASES.index("workspace")
+
+
+def keep_layers(launch: Launch) -> Launch:
+    """The same launch with the results of its layers among its outputs.
+
+    What the host writes and reads stays where it is. A result that a layer of its own group writes
+    over is left out.
+    """
+    known = {spec.name for spec in launch.program.outputs}
+    moves = _Moves(launch.program)
+    program = moves.program()
+    flow = MemoryFlow(program)
+    specs, bindings = [], []
+    for layer in launch.layers:
+        if layer.result is not None and layer.result.spec.name not in known:
+            spec = moves.spec(layer.result.spec, layer.tag)
+            if flow.last_layers(spec) == {layer.tag}:
+                specs.append(spec)
+                bindings.append(layer.result.binding)
+    return replace(
+        launch,
+        program=replace(program, outputs=(*program.outputs, *specs)),
+        outputs=(*launch.outputs, *bindings),
+    )
+
+
+class _Moves:
+    """Every group of a program's layers, but the host's, behind the workspace."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._flow = MemoryFlow(program)
+        self._bus_bytes = program.variant.bus_bytes
+        self._words: dict[int, int] = {}
+        self._end = self._flow.num_words
+        for group, (low, high) in self._flow.windows.items():
+            if group != self._flow.group(HOST):
+                self._words[group] = self._end - low
+                self._end += high - low
+
+    def program(self) -> Program:
+        """The program with its loads and stores moved."""
+        first = self._flow.first_words[_WORKSPACE]
+        constants, inputs, outputs, _ = self._program.region_bytes
+        workspace = (self._end - first) * self._bus_bytes
+        return replace(
+            self._program,
+            instructions=tuple(
+                item if layer is None else self._instruction(item, layer)
+                for item, layer in zip(self._program.instructions, self._flow.layers, strict=True)
+            ),
+            region_bytes=(constants, inputs, outputs, workspace),
+        )
+
+    def spec(self, spec: TensorSpec, layer: int) -> TensorSpec:
+        """Where the result of a layer is now."""
+        word = self._moved(spec.base, spec.offset_bytes // self._bus_bytes, layer)
+        if word is None:
+            return spec
+        return replace(spec, base=_WORKSPACE, offset_bytes=word * self._bus_bytes)
+
+    def _instruction(self, item: Instruction, layer: int) -> Instruction:
+        word = self._moved(item.base, item.offset_beats, layer)
+        return item if word is None else item.replace(base=_WORKSPACE, offset_beats=word)
+
+    def _moved(self, base: int, word: int, layer: int) -> int | None:
+        """The word of the workspace that word `word` of a region is now; None where it stays."""
+        group = self._flow.group(layer)
+        if group not in self._words:
+            return None
+        firsts = self._flow.first_words
+        return firsts[base] + word + self._words[group] - firsts[_WORKSPACE]

@@ -1,0 +1,153 @@
+"""`MemoryFlow`: which layer wrote the words of external memory that each LOAD reads.
+
+Input: a program. Output: the layer behind every LOAD and STORE, layers whose words belong together,
+and how much of the workspace is needed at once.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from daedal.isa.instruction import Instruction
+from daedal.isa.numerics import IntArray
+from daedal.isa.program import Program
+from daedal.isa.table import BASES, Opcode
+from daedal.isa.tensor import TensorSpec
+from daedal.isa.transfer import transfer
+from daedal.runtime.layers import layer_tags
+
+__all__ = ["HOST", "MemoryFlow"]
+
+HOST = -1
+"""Stands for the layer of words that the host writes or reads: inputs and outputs."""
+
+_NOBODY = -2
+_CONSTANTS, _WORKSPACE = BASES.index("constants"), BASES.index("workspace")
+
+
+class MemoryFlow:
+    """One walk over a program in its order.
+
+    Words of memory are numbered through all regions, the workspace last. Layers whose words one
+    LOAD reads together (a concatenation that nobody copies) are a *group*, as are the host and
+    those that write what it reads. A group is named by the tag of one of its layers.
+
+    Attributes
+    ----------
+    first_words : number of the first word of each region.
+    num_words : of all regions.
+    layers : for each instruction the tag of the layer whose words it writes or reads; None where it
+        moves nothing, or constants.
+    workspace_needed_bytes : most bytes of the workspace that hold something in one layer, from the
+        layer that writes them to the last one that reads them: no plan takes less.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._variant = program.variant
+        self._bus_bytes = program.variant.bus_bytes
+        sizes = [-(-size // self._bus_bytes) for size in program.region_bytes]
+        self.first_words = [0, *accumulate(sizes)][: len(sizes)]
+        self.num_words = sum(sizes)
+        self._parents: dict[int, int] = {}
+        self._windows: dict[int, tuple[int, int]] = {}
+        self._owners = np.full(self.num_words, _NOBODY, dtype=np.int64)
+        self._lives = _Lives(sizes[_WORKSPACE], len(program.marks))
+        for spec in program.inputs:
+            self._owners[self._words_of(spec)] = HOST
+        self.layers: Sequence[int | None] = [
+            self._visit(item, tag)
+            for item, tag in zip(program.instructions, layer_tags(program), strict=True)
+        ]
+        for spec in program.outputs:
+            for owner in self.last_layers(spec):
+                self._join(HOST, owner)
+        self.workspace_needed_bytes = self._lives.most() * self._bus_bytes
+
+    @property
+    def windows(self) -> dict[int, tuple[int, int]]:
+        """First word and one past the last one of each group, by its name."""
+        return dict(self._windows)
+
+    def last_layers(self, spec: TensorSpec) -> set[int]:
+        """The layers that wrote the words of a tensor last."""
+        return {int(owner) for owner in np.unique(self._owners[self._words_of(spec)])}
+
+    def group(self, layer: int) -> int:
+        """Name of the group of a layer."""
+        while layer in self._parents:
+            layer = self._parents[layer]
+        return layer
+
+    def _visit(self, item: Instruction, tag: int | None) -> int | None:
+        if item.opcode not in (Opcode.LOAD, Opcode.STORE) or item.base == _CONSTANTS:
+            return None
+        words = self._words_moved(item)
+        if not words.size:
+            return None
+        assert tag is not None, "the last instruction of each unit in a layer bears its mark"
+        writes = item.opcode is Opcode.STORE
+        if item.base == _WORKSPACE:
+            self._lives.touch(words - self.first_words[_WORKSPACE], tag, writes)
+        if writes:
+            self._owners[words] = tag
+        owners = [int(owner) for owner in np.unique(self._owners[words]) if owner != _NOBODY]
+        if not owners:
+            return None
+        for other in owners[1:]:
+            self._join(owners[0], other)
+        self._widen(self.group(owners[0]), int(words.min()), int(words.max()) + 1)
+        return owners[0]
+
+    def _join(self, first: int, second: int) -> None:
+        first, second = self.group(first), self.group(second)
+        if first == second:
+            return
+        self._parents[second] = first
+        window = self._windows.pop(second, None)
+        if window is not None:
+            self._widen(first, *window)
+
+    def _widen(self, group: int, low: int, high: int) -> None:
+        known = self._windows.get(group, (low, high))
+        self._windows[group] = min(low, known[0]), max(high, known[1])
+
+    def _words_of(self, spec: TensorSpec) -> slice:
+        first = self.first_words[spec.base] + spec.offset_bytes // self._bus_bytes
+        return slice(first, first - (-spec.size_bytes // self._bus_bytes))
+
+    def _words_moved(self, item: Instruction) -> IntArray:
+        moved = transfer(self._variant, item)
+        within = np.arange(-(-moved.row_bytes // self._bus_bytes))
+        first = self.first_words[item.base] + moved.offsets_bytes // self._bus_bytes
+        words: IntArray = (first[:, None] + within).reshape(-1)
+        return words
+
+
+class _Lives:
+    """From which layer to which each word holds something."""
+
+    def __init__(self, num_words: int, num_layers: int) -> None:
+        self._begins = np.full(num_words, -1, dtype=np.int64)
+        self._ends = np.full(num_words, -1, dtype=np.int64)
+        self._changes = np.zeros(num_layers + 2, dtype=np.int64)
+
+    def touch(self, words: IntArray, tag: int, writes: bool) -> None:
+        """Layer `tag` writes or reads `words`."""
+        if writes:
+            fresh = words[self._begins[words] != tag]
+            # One that this layer has read and now writes over is there once, not twice.
+            self._ends[fresh] = np.minimum(self._ends[fresh], tag - 1)
+            self._close(fresh)
+            self._begins[fresh] = tag
+        self._ends[words] = np.maximum(self._ends[words], tag)
+
+    def most(self) -> int:
+        """Most words that hold something in one layer."""
+        self._close(np.arange(len(self._begins)))
+        return int(np.cumsum(self._changes).max(initial=0))
+
+    def _close(self, words: IntArray) -> None:
+        words = words[self._begins[words] >= 0]
+        np.add.at(self._changes, self._begins[words], 1)
+        np.add.at(self._changes, self._ends[words] + 1, -1)

@@ -1,0 +1,61 @@
+"""`daedal quantize`: what it writes and reports, and one sentence for bad input."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import daedal
+from tests.compiler.quantization.float_networks import FloatNetwork
+from tests.support.command_line import Run
+
+
+@pytest.fixture
+def model(tmp_path: Path, rng: np.random.Generator) -> Path:
+    net = FloatNetwork(rng)
+    x = net.op("Relu", net.conv(net.input("x", (1, 3, 6, 6)), 3, 4))
+    path = tmp_path / "float.onnx"
+    path.write_bytes(net.model(net.conv(x, 4, 4)).SerializeToString())
+    return path
+
+
+@pytest.fixture
+def samples(tmp_path: Path, rng: np.random.Generator) -> Path:
+    path = tmp_path / "samples.npz"
+    np.savez(path, x=rng.normal(0, 1, (4, 3, 6, 6)).astype(np.float32))
+    return path
+
+
+def test_it_writes_what_the_function_gives(run: Run, model: Path, samples: Path) -> None:
+    target = model.with_name("int8.onnx")
+    status, out, err = run("quantize", model, "--samples", samples, "-o", target)
+    assert status == 0, err
+    assert out == f"{target}: 3 tensors in int8; 2 Conv, 1 Relu\n"
+    expected = daedal.quantize(model, np.load(samples))
+    assert target.read_bytes() == expected
+    onnx.checker.check_model(onnx.ModelProto.FromString(expected))
+
+
+def test_it_reports_as_json(run: Run, model: Path, samples: Path) -> None:
+    target = model.with_name("int8.onnx")
+    arguments = ("--samples", samples, "-o", target, "--method", "minmax", "--json")
+    status, out, _ = run("quantize", model, *arguments)
+    assert status == 0
+    report = {"output": str(target), "quantized_tensors": 3, "operators": {"Conv": 2, "Relu": 1}}
+    assert json.loads(out) == report
+    assert target.read_bytes() == daedal.quantize(model, np.load(samples), method="minmax")
+
+
+def test_bad_input_ends_in_one_sentence(run: Run, model: Path, samples: Path) -> None:
+    target = model.with_name("int8.onnx")
+    run("quantize", model, "--samples", samples, "-o", target)
+    again = model.with_name("again.onnx")
+    status, _, err = run("quantize", target, "--samples", samples, "-o", again)
+    assert status == 2 and err.count("error:") == 1
+    assert "a model must be in float to be quantized, and this one is quantized already" in err
+    np.savez(samples, z=np.zeros(3))
+    status, _, err = run("quantize", model, "--samples", samples, "-o", again)
+    assert status == 2 and "'x' is missing" in err
+    assert not again.exists()

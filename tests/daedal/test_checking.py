@@ -1,0 +1,225 @@
+"""Layer checks: what is right passes, and the layer that is wrong is the one that is named."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import daedal
+from daedal.checking import LayerCheck, check_layers
+from daedal.compiler.model import compile_model
+from daedal.isa.artifact import Artifact, Launch
+from daedal.isa.errors import ModelError
+from daedal.isa.instruction import Instruction
+from daedal.isa.profile import Profile
+from daedal.isa.program import Program
+from daedal.isa.table import AluOp, LoadMemory, Opcode
+from daedal.isa.variant import load_variant
+from daedal.runtime.layers import layer_tags
+from daedal.sim.functional.device import FunctionalDevice
+from examples.digits.data import demo_images
+from tests.support.small_networks import branches, island
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
+LAYERS = ["conv0_q", "conv1_q", "add0_q", "maxpool0_q", "conv3_q", "avgpool0_q", "fc0_q"]
+
+
+@pytest.fixture(scope="module", params=["tiny", "vta"])
+def artifact(request: pytest.FixtureRequest) -> Artifact:
+    return daedal.compile(DIGITS, request.param)
+
+
+def checked(artifact: Artifact, count: int = 2) -> LayerCheck:
+    return check_layers(artifact, DIGITS, {"input": demo_images(count)[0]})
+
+
+def with_program(artifact: Artifact, change: Callable[[Program], Program]) -> Artifact:
+    """The artifact with another program in its only launch."""
+    parts = (
+        replace(part, program=change(part.program)) if isinstance(part, Launch) else part
+        for part in artifact.parts
+    )
+    return replace(artifact, parts=tuple(parts))
+
+
+def test_every_layer_is_compared(artifact: Artifact) -> None:
+    check = checked(artifact, 3)
+    assert check.passed and check.first_difference is None
+    assert [item.tensor for item in check.tensors] == ["input_q", *LAYERS]
+    assert [item.layer is None for item in check.tensors] == [True, *[False] * len(LAYERS)]
+    for item in check.tensors:
+        assert item.difference is not None and item.difference.shape[0] == 3
+        assert item.difference.num_different == 0
+    images, labels = demo_images(3)
+    expected = daedal.simulate(artifact, {"input": images})
+    assert check.result.outputs["probabilities"].argmax(axis=1).tolist() == labels.tolist()
+    np.testing.assert_array_equal(
+        check.result.outputs["probabilities"], expected.outputs["probabilities"]
+    )
+
+
+def weights_read(program: Program, tag: int) -> Sequence[Instruction]:
+    return [
+        item
+        for item, layer in zip(program.instructions, layer_tags(program), strict=True)
+        if layer == tag and item.opcode is Opcode.LOAD and LoadMemory(item.memory) is LoadMemory.WGT
+    ]
+
+
+@pytest.mark.parametrize("wrong", ["conv0_q", "conv1_q", "add0_q", "conv3_q", "fc0_q"])
+def test_a_wrong_weight(artifact: Artifact, wrong: str) -> None:
+    tag = LAYERS.index(wrong)
+
+    def change(program: Program) -> Program:
+        (first, *_) = weights_read(program, tag)
+        constants = bytearray(program.constants)
+        at = first.offset_beats * program.variant.bus_bytes
+        # The first channel's weights for its first input: a whole row, so that some pixel shows it.
+        for k in range(program.variant.array.block_in):
+            constants[at + k] ^= 0x80
+        return replace(program, constants=bytes(constants))
+
+    check = checked(with_program(artifact, change))
+    first = check.first_difference
+    assert first is not None and not check.passed and not check.overwritten
+    assert first.layer is not None and (first.tensor, first.layer.tag) == (wrong, tag)
+    assert first.difference is not None and first.difference.places[1] == (0,)
+
+
+@pytest.mark.parametrize("wrong", ["conv1_q", "add0_q", "conv3_q", "fc0_q"])
+def test_a_wrong_instruction(artifact: Artifact, wrong: str) -> None:
+    """A requantization that gives nothing but the largest number."""
+    tag = LAYERS.index(wrong)
+
+    def change(program: Program) -> Program:
+        items = list(program.instructions)
+        tags = layer_tags(program)
+        number = next(
+            k
+            for k, item in enumerate(items)
+            if tags[k] == tag
+            and item.opcode is Opcode.ALU
+            and AluOp(item.operation) is AluOp.REQUANTIZE
+        )
+        items[number] = items[number].replace(low=items[number].high)
+        return replace(program, instructions=tuple(items))
+
+    check = checked(with_program(artifact, change))
+    first = check.first_difference
+    assert first is not None and first.tensor == wrong
+    for item in check.tensors[: check.tensors.index(first)]:
+        assert item.difference is not None and item.difference.num_different == 0
+
+
+def test_a_wrong_memory_plan(artifact: Artifact) -> None:
+    """conv1_q lies where conv0_q still does: what reads conv0_q is wrong."""
+    launch = artifact.launches[0]
+    first, second = (launch.layers[tag].result for tag in (0, 1))
+    assert first is not None and second is not None
+    distance = (first.spec.offset_bytes - second.spec.offset_bytes) // artifact.variant.bus_bytes
+
+    def change(program: Program) -> Program:
+        tags = layer_tags(program)
+        items = [
+            item.replace(offset_beats=item.offset_beats + distance)
+            if tags[k] == 1 and item.opcode is Opcode.STORE
+            else item
+            for k, item in enumerate(program.instructions)
+        ]
+        return replace(program, instructions=tuple(items))
+
+    broken = with_program(artifact, change)
+    layers = list(launch.layers)
+    moved = replace(second.spec, offset_bytes=first.spec.offset_bytes)
+    layers[1] = replace(layers[1], result=replace(second, spec=moved))
+    check = checked(replace(broken, parts=tuple(_with_layers(x, layers) for x in broken.parts)))
+    assert check.first_difference is not None
+    # conv1_q itself where tiles of it are stored before the last of conv0_q was loaded.
+    wrong = "conv1_q" if artifact.variant.name == "tiny" else "add0_q"
+    assert check.first_difference.tensor == wrong
+
+
+def _with_layers(part: object, layers: list) -> object:
+    return replace(part, layers=tuple(layers)) if isinstance(part, Launch) else part
+
+
+class Hurried(FunctionalDevice):
+    """Writes over a byte of the output, but not where the workspace is larger than usual."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        super().__init__(artifact.variant)
+        self._usual = artifact.program.region_bytes
+
+    def launch(self, program: Program, bases: Sequence[int]) -> Profile:
+        profile = super().launch(program, bases)
+        if program.region_bytes == self._usual:
+            address = bases[2] + program.outputs[0].offset_bytes
+            self.write(address, bytes([self.read(address, 1)[0] ^ 1]))
+        return profile
+
+
+def test_tensors_that_are_written_over_too_early(artifact: Artifact) -> None:
+    images, _ = demo_images(2)
+    check = check_layers(artifact, DIGITS, {"input": images}, device=Hurried(artifact))
+    assert check.first_difference is None and not check.passed
+    ((name, difference),) = check.overwritten
+    assert (name, difference.num_different, difference.largest) == ("fc0_q", 2, 1)
+    assert difference.places == ((0, 1), (0,), (0,), (0,))
+
+
+def test_a_part_of_the_model() -> None:
+    """From a quantized tensor on, which the model holds in int8."""
+    artifact = daedal.compile(DIGITS, "tiny", from_tensors=["conv1_q", "conv0_q"])
+    whole = daedal.simulate(
+        daedal.compile(DIGITS, "tiny", to_tensors=["conv0_q", "conv1_q"]),
+        {"input": demo_images(2)[0]},
+    )
+    inputs = {item.name: whole.outputs[item.name] for item in artifact.inputs}
+    check = check_layers(artifact, DIGITS, inputs)
+    assert check.passed
+    assert [item.tensor for item in check.tensors] == LAYERS[2:]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_launches_with_the_host_between_them(rng: np.random.Generator, dtype: str) -> None:
+    """The second launch is judged by what it was given; the host may be 1 from the reference."""
+    model = island(rng, dtype).SerializeToString()
+    artifact = compile_model(model, load_variant("tiny"))
+    assert len(artifact.launches) == 2
+    inputs = {"x": rng.normal(size=(3, 5, 6, 6)).astype(np.float32) * 3}
+    check = check_layers(artifact, model, inputs)
+    assert check.passed
+    assert [(item.launch, item.tensor) for item in check.tensors if item.layer is None] == [
+        (0, "x_q"),
+        (1, "first_Sigmoid_q"),
+    ]
+    assert {item.launch for item in check.tensors if item.layer is not None} == {0, 1}
+    assert all(item.difference is not None for item in check.tensors)
+
+
+@pytest.mark.parametrize("channels", [(16, 32, 16), (5, 7, 20)], ids=["views", "copies"])
+@pytest.mark.parametrize("variant", ["tiny", "batch4"])
+def test_branches_that_are_joined(
+    rng: np.random.Generator, channels: tuple[int, ...], variant: str
+) -> None:
+    """Whole blocks of channels are joined where they lie, and stay there together."""
+    model = branches(rng, *channels).SerializeToString()
+    artifact = daedal.compile(model, variant)
+    inputs = {"x": rng.normal(size=(2, 16, 8, 8)).astype(np.float32) * 3}
+    check = check_layers(artifact, model, inputs)
+    assert check.passed
+    names = ["x_q", "stem_q", "branch0_q", "branch1_q", "branch2_q"]
+    copied = ["joined_q"] if channels[0] % artifact.variant.block else []
+    assert [item.tensor for item in check.tensors] == [*names, *copied, "last_q"]
+    assert all(item.difference is not None for item in check.tensors)
+
+
+def test_another_model_is_refused(artifact: Artifact, rng: np.random.Generator) -> None:
+    other = island(rng).SerializeToString()
+    images, _ = demo_images(1)
+    with pytest.raises(
+        ModelError, match=r"the model that the artifact was compiled from, .*'input'"
+    ):
+        check_layers(artifact, other, {"input": images})

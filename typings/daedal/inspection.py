@@ -1,0 +1,1 @@
+../../daedal/inspection.py

@@ -1,1 +1,0 @@
-../../daedal/profile_commands.py

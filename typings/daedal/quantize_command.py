@@ -1,1 +1,0 @@
-../../daedal/quantize_command.py

@@ -1,0 +1,1 @@
+../../daedal/tensor_difference.py

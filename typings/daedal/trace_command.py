@@ -1,1 +1,0 @@
-../../daedal/trace_command.py
