@@ -5,7 +5,7 @@ operator set that ONNX's reference evaluator implements.
 import onnx
 import onnx.version_converter
 
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import ModelError, first_line
 
 __all__ = ["HOST_OPSET", "host_model"]
 
@@ -31,7 +31,7 @@ def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
     try:
         return onnx.version_converter.convert_version(model, HOST_OPSET)
     except (RuntimeError, ValueError) as error:
-        reason = (str(error).strip() or "unknown reason").splitlines()[0]
+        reason = first_line(error)
         raise ModelError(
             f"the host's part of a model must convert to opset {HOST_OPSET}, and this one does "
             f"not: {reason}; export the model in a newer opset"
