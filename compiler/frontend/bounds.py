@@ -17,11 +17,10 @@ _SHOWN_LENGTH = 100
 
 
 def check_bounds(model: onnx.ModelProto) -> None:
-    """Refuse what would make later steps recurse, read other files or grow without limit.
+    """Refuse what would make later steps read other files, run for ever or grow without limit.
 
-    A network is one flat graph: control flow and functions of its own hide loops without end and
-    calls that double at every level. Names end up in messages, tables and artifacts, so they are
-    short and printable. All data lies in the file.
+    Functions of the model's own may double at every level, and a Loop need not end. Names end up in
+    messages, tables and artifacts, so they are short and printable. All data lies in the file.
 
     Raises
     ------
@@ -43,19 +42,22 @@ def check_bounds(model: onnx.ModelProto) -> None:
             f"a model must have no functions of its own, not {len(model.functions)}; inline them "
             "with onnx.inliner.inline_local_functions"
         )
-    for name in _names(graph):
-        _check_name(name)
-    if graph.sparse_initializer:
-        raise ModelError("weights must be dense, not sparse initializers; export them dense")
-    for tensor in graph.initializer:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise ModelError(
-                f"weights must lie inside the file, but {tensor.name!r} is external data; "
-                "save the model with onnx.save(..., save_as_external_data=False)"
-            )
+    for part in _graphs(graph):
+        for name in _names(part):
+            _check_name(name)
+        _check_data(part)
+        for node in part.node:
+            _check_node(node)
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph and those in its nodes; protobuf itself bounds how deep."""
+    yield graph
     for node in graph.node:
         for attribute in node.attribute:
-            _check_attribute(node, attribute)
+            for inner in (attribute.g, *attribute.graphs):
+                if inner.node:
+                    yield from _graphs(inner)
 
 
 def _names(graph: onnx.GraphProto) -> Iterator[str | bytes]:
@@ -79,17 +81,28 @@ def _check_name(name: str | bytes) -> None:
         raise ModelError(f"names must be printable text, not {shown}; rename it in the model")
 
 
-def _check_attribute(node: onnx.NodeProto, attribute: onnx.AttributeProto) -> None:
-    if attribute.HasField("g") or attribute.graphs:
+def _check_data(graph: onnx.GraphProto) -> None:
+    if graph.sparse_initializer:
+        raise ModelError("weights must be dense, not sparse initializers; export them dense")
+    for tensor in graph.initializer:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise ModelError(
+                f"weights must lie inside the file, but {tensor.name!r} is external data; "
+                "save the model with onnx.save(..., save_as_external_data=False)"
+            )
+
+
+def _check_node(node: onnx.NodeProto) -> None:
+    if node.op_type == "Loop":
         raise ModelError(
-            f"a model must be one flat graph, but node {node.name or node.op_type!r} holds another "
-            f"in its attribute {attribute.name!r}; export it without control flow"
+            f"a model must be sure to end, which a Loop is not (node {node.name!r}); unroll it"
         )
-    sparse = [attribute.sparse_tensor, *attribute.sparse_tensors]
-    tensors = [attribute.t, *attribute.tensors]
-    tensors += [part for item in sparse for part in (item.values, item.indices)]
-    if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
-        raise ModelError(
-            f"tensors must lie inside the file, but node {node.name or node.op_type!r} holds "
-            "external data; save the model with its data inside"
-        )
+    for item in node.attribute:
+        sparse = [item.sparse_tensor, *item.sparse_tensors]
+        tensors = [item.t, *item.tensors]
+        tensors += [part for both in sparse for part in (both.values, both.indices)]
+        if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
+            raise ModelError(
+                f"tensors must lie inside the file, but node {node.name or node.op_type!r} holds "
+                "external data; save the model with its data inside"
+            )

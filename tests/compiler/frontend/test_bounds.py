@@ -80,16 +80,30 @@ def test_refuses_functions() -> None:
     )
 
 
-def test_refuses_graphs_in_nodes() -> None:
-    def change(model: onnx.ModelProto) -> None:
-        branch = helper.make_graph([helper.make_node("Identity", ["x"], ["b"])], "b", [], [])
-        item = helper.make_attribute("then_branch", branch)
-        model.graph.node[0].attribute.append(item)
+def branch(*nodes: onnx.NodeProto) -> Change:
+    """A condition whose branch holds `nodes`."""
 
-    assert refusal(change) == (
-        "a model must be one flat graph, but node 'y/Relu' holds another in its attribute "
-        "'then_branch'; export it without control flow"
+    def change(model: onnx.ModelProto) -> None:
+        inner = helper.make_graph(nodes, "inner", [], [])
+        model.graph.node[0].attribute.append(helper.make_attribute("then_branch", inner))
+
+    return change
+
+
+def test_refuses_loops_however_deep() -> None:
+    loop = helper.make_node("Loop", ["n", "go", "x"], ["b"], name="l")
+    assert refusal(branch(loop)) == (
+        "a model must be sure to end, which a Loop is not (node 'l'); unroll it"
     )
+
+
+def test_names_and_data_in_branches_are_checked() -> None:
+    assert "names must be printable text, not 'a\\x07'" in refusal(
+        branch(helper.make_node("Identity", ["a\a"], ["b"]))
+    )
+    tensor = TensorProto(data_location=TensorProto.EXTERNAL)
+    node = helper.make_node("Constant", [], ["c"], name="c", value=tensor)
+    assert refusal(branch(node)).startswith("tensors must lie inside the file, but node 'c' holds ")
 
 
 @pytest.mark.parametrize("sparse", [False, True])
