@@ -40,9 +40,9 @@ def check_model(case: Case) -> None:
         return
     found = executor.run(inputs).outputs
     expected = run(integer_graph(case.data, VARIANT), inputs)
-    assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-5)
+    assert list(found) == list(dict.fromkeys(value.name for value in artifact.outputs))
+    for name in found.keys() & expected.keys():  # some are outside the graph, some inside it only
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-5)
 
 
 CHECKS: dict[str, tuple[Callable[[int], Case], Check]] = {"model": (model_case, check_model)}
