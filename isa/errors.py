@@ -18,7 +18,10 @@ __all__ = [
     "UserError",
     "VariantError",
     "VerificationError",
+    "first_line",
 ]
+
+_MAX_REASON_LENGTH = 300
 
 
 class DaedalError(Exception):
@@ -74,3 +77,10 @@ class ToolError(UserError):
 
 class DeviceError(DaedalError):
     """A device failed while it ran a valid program, or reported an error status."""
+
+
+def first_line(error: Exception) -> str:
+    """What another library says, fit for a sentence: one line, printable and of bounded length."""
+    lines = str(error).strip().splitlines() or ["unknown reason"]
+    printable = "".join(letter if letter.isprintable() else "?" for letter in lines[0])
+    return printable[:_MAX_REASON_LENGTH]

@@ -150,9 +150,11 @@ def quantize_multiplier(real: float, multiplier_bits: int, max_shift: int = 63) 
 def quantize(
     x: npt.ArrayLike, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype: npt.DTypeLike
 ) -> npt.NDArray[np.integer]:
-    """ONNX QuantizeLinear: ``saturate(rhe(x / scale) + zero_point)``; division in float32."""
+    """ONNX QuantizeLinear: ``saturate(rhe(x / scale) + zero_point)``; division in float32, where
+    what is too large is infinite."""
     info = np.iinfo(np.dtype(dtype))
-    ratio = np.asarray(x, dtype=np.float32) / np.asarray(scale, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        ratio = np.asarray(x, dtype=np.float32) / np.asarray(scale, dtype=np.float32)
     rounded = np.rint(ratio).astype(np.float64) + np.asarray(zero_point, dtype=np.float64)
     result: npt.NDArray[np.integer] = np.clip(rounded, info.min, info.max).astype(dtype)
     return result
@@ -161,7 +163,9 @@ def quantize(
 def dequantize(
     q: npt.ArrayLike, scale: npt.ArrayLike, zero_point: npt.ArrayLike
 ) -> npt.NDArray[np.float32]:
-    """ONNX DequantizeLinear: ``(q - zero_point) * scale`` in float32."""
+    """ONNX DequantizeLinear: ``(q - zero_point) * scale`` in float32, where what is too large is
+    infinite."""
     difference = np.asarray(q, dtype=np.int64) - np.asarray(zero_point, dtype=np.int64)
-    product = difference.astype(np.float32) * np.asarray(scale, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        product = difference.astype(np.float32) * np.asarray(scale, dtype=np.float32)
     return np.asarray(product, dtype=np.float32)

@@ -6,7 +6,7 @@ one where possible. Entering an `Allocate` makes fresh instances: rows are chose
 one nest of each in turn, with instances of their own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from daedal.compiler.codegen.concrete import Env
@@ -24,6 +24,9 @@ from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
 
 __all__ = ["emit_segment"]
+
+MAX_LAYER_INSTRUCTIONS = 1 << 17
+"""Bound on one layer: the outer loops of a map as large as a model may claim run for hours."""
 
 COPIES = frozenset({"load", "load_widen", "store"})
 """Intrinsics that move data; their nests are boxes."""
@@ -47,7 +50,8 @@ def emit_segment(
     Raises
     ------
     ScheduleError
-        A block is not tensorized, a buffer is too large, or an operand is not where it must be.
+        A block is not tensorized, a buffer is too large, an operand is not where it must be, or
+        the layer takes more than `MAX_LAYER_INSTRUCTIONS`.
     """
     given = names or {}
     tensors = {buffer: given.get(buffer.name, buffer.name) for buffer in func.params}
@@ -85,6 +89,7 @@ class _Emitter:
         self.transfers = transfers
         self.operations = OperationBuilder(variant, interiors(func))
         self.owners = shared_rows(func)
+        self.name = func.name
         self.instructions: list[SegmentInstruction] = []
         self.forms: dict[int, tuple[BlockRealize, BlockForm]] = {}
 
@@ -126,7 +131,7 @@ class _Emitter:
             self.emit_copy(loops, realize, thread)
             return
         form = self.prepared(realize, lambda: block_form(loops, realize))
-        self.instructions += self.operations.build(form, thread.env, thread.live)
+        self.append(self.operations.build(form, thread.env, thread.live))
 
     def emit_copy(self, loops: tuple[For, ...], realize: BlockRealize, thread: _Thread) -> None:
         """A box for each iteration of the loops outside the copy's block."""
@@ -135,7 +140,16 @@ class _Emitter:
                 self.emit_copy(loops[1:], realize, thread.at(loops[0].var, value))
             return
         form = self.prepared(realize, lambda: leaf_form((), realize))
-        self.instructions += self.transfers.build(form, thread.env, thread.live)
+        self.append(self.transfers.build(form, thread.env, thread.live))
+
+    def append(self, instructions: Iterable[SegmentInstruction]) -> None:
+        """Add instructions, as long as the layer stays within its bound."""
+        self.instructions += instructions
+        if len(self.instructions) > MAX_LAYER_INSTRUCTIONS:
+            raise ScheduleError(
+                f"a layer must take at most {MAX_LAYER_INSTRUCTIONS} instructions, and "
+                f"{self.name!r} takes more; use smaller maps or a larger variant"
+            )
 
     def prepared(self, realize: BlockRealize, make: Callable[[], BlockForm]) -> BlockForm:
         """The block's form, made once; the block is kept, so that its identity stays its own."""

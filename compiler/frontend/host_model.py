@@ -5,7 +5,7 @@ operator set that ONNX's reference evaluator implements.
 import onnx
 import onnx.version_converter
 
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import ModelError, first_line
 
 __all__ = ["HOST_OPSET", "host_model"]
 
@@ -30,9 +30,8 @@ def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     try:
         return onnx.version_converter.convert_version(model, HOST_OPSET)
-    except (RuntimeError, ValueError) as error:
-        reason = (str(error).strip() or "unknown reason").splitlines()[0]
+    except (onnx.version_converter.ConvertError, RuntimeError, ValueError) as error:
         raise ModelError(
             f"the host's part of a model must convert to opset {HOST_OPSET}, and this one does "
-            f"not: {reason}; export the model in a newer opset"
+            f"not: {first_line(error)}; export the model in a newer opset"
         ) from error

@@ -10,13 +10,13 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
+from daedal.compiler.frontend.bounds import check_bounds
 from daedal.compiler.frontend.qoperators import expand_qoperators
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import ModelError, first_line
 
-__all__ = ["MAX_MODEL_BYTES", "MAX_NODES", "MIN_OPSET", "opset_of", "read_model"]
+__all__ = ["MAX_MODEL_BYTES", "MIN_OPSET", "opset_of", "read_model"]
 
 MAX_MODEL_BYTES = 1 << 30
-MAX_NODES = 100_000
 MIN_OPSET = 7
 
 
@@ -42,11 +42,11 @@ def read_model(source: str | Path | bytes) -> onnx.ModelProto:
             f"a model must be a complete ONNX file, and these {len(data)} bytes are not one "
             "(damaged or truncated); export or download it again"
         ) from error
-    _check_bounds(model)
+    check_bounds(model)
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
-        reason = (str(error).strip() or "unknown reason").splitlines()[0].rstrip(" :.")
+        reason = first_line(error).rstrip(" :.")
         raise ModelError(
             f"a model must be valid ONNX, and this one is not: {reason}; export it again"
         ) from error
@@ -80,24 +80,3 @@ def _read_file(path: Path) -> bytes:
         raise ModelError(
             f"a model must be a readable file, but {path} is not ({error.strerror}); check the path"
         ) from error
-
-
-def _check_bounds(model: onnx.ModelProto) -> None:
-    graph = model.graph
-    if not graph.node:
-        raise ModelError(
-            "a model must be a complete ONNX file with at least one node, and this one has none "
-            "(not ONNX, or truncated); export or download it again"
-        )
-    if len(graph.node) > MAX_NODES or len(graph.initializer) > MAX_NODES:
-        raise ModelError(
-            f"a model must have at most {MAX_NODES} nodes, not {len(graph.node)}; split it"
-        )
-    if graph.sparse_initializer:
-        raise ModelError("weights must be dense, not sparse initializers; export them dense")
-    for tensor in graph.initializer:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise ModelError(
-                f"weights must lie inside the file, but {tensor.name!r} is external data; "
-                "save the model with onnx.save(..., save_as_external_data=False)"
-            )

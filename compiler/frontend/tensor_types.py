@@ -3,7 +3,7 @@
 import onnx
 import onnx.shape_inference
 
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import ModelError, first_line
 
 __all__ = ["tensor_types"]
 
@@ -23,9 +23,9 @@ def tensor_types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
     try:
         inferred = onnx.shape_inference.infer_shapes(bound, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
-        reason = (str(error).strip() or "unknown reason").splitlines()[0]
         raise ModelError(
-            f"the shapes of a model must fit together, and these do not: {reason}; export it again"
+            "the shapes of a model must fit together, and these do not: "
+            f"{first_line(error)}; export it again"
         ) from error
     graph = inferred.graph
     return {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}

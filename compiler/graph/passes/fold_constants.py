@@ -4,6 +4,7 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.ops.foreign import FOREIGN
 from daedal.compiler.graph.ops.registry import get_op
 
 __all__ = ["fold_constants"]
@@ -31,7 +32,8 @@ def fold_constants(graph: Graph, keep_quantized: bool = True) -> Graph:
     builder.copy_inputs()
     folded: dict[str, Array] = {name: graph.constant(name) for name in graph.constants}
     for node in graph.nodes:
-        foldable = all(name in folded for name in node.inputs)
+        # What the importer could not compute of ONNX's own operators stays the host's.
+        foldable = node.op != FOREIGN.name and all(name in folded for name in node.inputs)
         if foldable and not (keep_quantized and node.op == "dequantize"):
             folded[node.output] = _evaluate(graph, node, folded)
             builder.constant(node.output, folded[node.output], graph.types[node.output])

@@ -6,6 +6,8 @@ place against onnxruntime, fed the same inputs. Every later pass is exact.
 
 from collections.abc import Collection
 
+import numpy as np
+
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.integer_rules import RULES
@@ -120,7 +122,7 @@ class _Lowering:
 
     def _name_for(self, tensor: str) -> str:
         """Name of the int8 form of a quantized tensor: its own, unless uint8 is a graph output."""
-        if tensor in self._graph.outputs and self._graph.types[tensor].dtype == "uint8":
+        if tensor in self._graph.outputs and self._is_unsigned(tensor):
             return self._builder.fresh_name(f"{tensor}.int8")
         return tensor
 
@@ -136,11 +138,14 @@ class _Lowering:
 
     def _signed_zero_point(self, node: Node) -> str:
         """The zero point operand, as int8 where it was uint8."""
-        name = node.inputs[2]
+        return self._signed_constant(node.inputs[2])
+
+    def _signed_constant(self, name: str) -> str:
+        """A constant, as int8 where it was uint8."""
         value = self._graph.constant(name)
         if value.dtype.name != "uint8":
             return name
-        signed = (value.astype("int16") - 128).astype("int8")
+        signed = (value.astype(np.int16) - 128).astype(np.int8)
         return self._builder.constant(self._builder.fresh_name(f"{name}.int8"), signed)
 
     def _view(self, tensor: str) -> QuantizedTensor | None:
@@ -159,14 +164,26 @@ class _Lowering:
         if tensor not in self._integer_names:
             if tensor in self._graph.inputs:
                 self._integer_names[tensor] = self._signed_input(tensor)
+            elif self._graph.is_constant(tensor):
+                self._integer_names[tensor] = self._signed_constant(tensor)
             else:
-                node = self._graph.producers[tensor]
-                operand = self._integer(node.inputs[0])
-                self._integer_names[tensor] = self._builder.copy_node(node, [operand])
+                self._integer_names[tensor] = self._moved(self._graph.producers[tensor])
         return self._integer_names[tensor]
 
+    def _moved(self, node: Node) -> str:
+        """The same move of elements over the int8 forms of its operands."""
+        operands = [self._integer(name) for name in node.inputs]
+        if node.op == "pad" and len(operands) == 1 and self._is_unsigned(node.output):
+            zero = self._builder.fresh_name(f"{node.output}.value")
+            operands.append(self._builder.constant(zero, np.array(-128, dtype=np.int8)))
+        name = self._name_for(node.output)
+        return self._builder.add(node.op, operands, node.attrs, output=name, name=node.name)
+
+    def _is_unsigned(self, tensor: str) -> bool:
+        return self._graph.types[tensor].dtype == "uint8"
+
     def _signed_input(self, tensor: str) -> str:
-        if self._graph.types[tensor].dtype != "uint8":
+        if not self._is_unsigned(tensor):
             return tensor
         output = self._builder.fresh_name(f"{tensor}.int8")
         return self._builder.add("flip_sign", [tensor], output=output)
@@ -209,7 +226,7 @@ class _Lowering:
         integer = self._integer(name)
         if self._builder.is_defined(name):
             return
-        if self._graph.types[name].dtype == "uint8":
+        if self._is_unsigned(name):
             self._builder.add("flip_sign", [integer], output=name)
         else:
             shape = self._graph.types[name].shape

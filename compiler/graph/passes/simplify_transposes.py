@@ -4,11 +4,13 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
-from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.ops.registry import ints
 
 __all__ = ["simplify_transposes"]
 
 _VIEWS = ("reshape", "transpose")
+_MAX_CHAIN = 64
+"""Views that are looked back at; real chains have a few, and each node looks."""
 
 
 def simplify_transposes(graph: Graph) -> Graph:
@@ -39,25 +41,26 @@ def simplify_transposes(graph: Graph) -> Graph:
 
 
 def _root_in_order(graph: Graph, node: Node) -> str | None:
-    """The first tensor of the longest chain, with a transpose in it, that keeps the order."""
-    chain: list[Node] = []
+    """The first tensor of the longest chain, with a transpose in it, that keeps the order: seen by
+    moving the numbers of the elements back through the chain."""
+    kind = graph.types[node.output]
+    start = np.arange(kind.num_elements, dtype=np.int32)
+    value: Array = start.reshape(kind.shape)
     found = None
     current: Node | None = node
-    while current is not None and current.op in _VIEWS:
-        chain.append(current)
+    for _ in range(_MAX_CHAIN):
+        if current is None or current.op not in _VIEWS:
+            break
         root = current.inputs[0]
-        if current.op == "transpose" and _keeps_order(graph, chain, root):
+        value = _before(graph, current, value)
+        if current.op == "transpose" and np.array_equal(value.reshape(-1), start):
             found = root
         current = graph.producers.get(root)
     return found
 
 
-def _keeps_order(graph: Graph, chain: list[Node], root: str) -> bool:
-    """Whether the chain (last node first) only reshapes `root`: seen by moving numbers."""
-    kind = graph.types[root]
-    start = np.arange(kind.num_elements, dtype=np.int32)
-    value: Array = start.reshape(kind.shape)
-    for node in reversed(chain):
-        types = [graph.types[node.inputs[0]]]
-        value = get_op(node.op).evaluate([value], types, node.attrs)
-    return np.array_equal(value.reshape(-1), start)
+def _before(graph: Graph, node: Node, value: Array) -> Array:
+    """The operand of a view whose result is `value`."""
+    if node.op == "transpose":
+        return value.transpose(np.argsort(ints(node.attrs, "order")))
+    return value.reshape(graph.types[node.inputs[0]].shape)

@@ -3,6 +3,7 @@
 import pytest
 
 from daedal.compiler import te
+from daedal.compiler.codegen import accelerator
 from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.inplace import shared_rows
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
@@ -90,3 +91,17 @@ def test_a_block_that_is_no_instruction_is_refused():
 def test_a_buffer_outside_the_scratchpads_is_refused(rng):
     with pytest.raises(ScheduleError, match=r"'wide_a' is in 'global'"):
         emit_segment(add_case(TINY, rng, (1, 1, 2, 2)).original, TINY)
+
+
+def test_a_layer_has_a_bound(rng, monkeypatch):
+    case = conv_case(TINY, rng, (1, 2, 9, 5), 2, (3, 3), pads=(1, 1, 1, 1))
+    count = len(emit_segment(case.schedule.func, TINY).instructions)
+    monkeypatch.setattr(accelerator, "MAX_LAYER_INSTRUCTIONS", count)
+    assert len(emit_segment(case.schedule.func, TINY).instructions) == count
+    monkeypatch.setattr(accelerator, "MAX_LAYER_INSTRUCTIONS", count - 1)
+    with pytest.raises(ScheduleError) as error:
+        emit_segment(case.schedule.func, TINY)
+    assert str(error.value) == (
+        f"a layer must take at most {count - 1} instructions, and {case.schedule.func.name!r} "
+        "takes more; use smaller maps or a larger variant"
+    )

@@ -119,3 +119,15 @@ def test_a_map_is_transposed_by_a_product(rng):
     ]
     values = {"a": rng.integers(-128, 128, (2, 6, 3, 2)).astype(np.int8)}
     np.testing.assert_array_equal(run(turned, values)["h"], run(graph, values)["h"])
+
+
+def test_long_chains_of_transposes_take_little_time() -> None:
+    """Each looks back a bounded way only."""
+    builder = GraphBuilder("chain")
+    name = builder.input("x", TensorType((1, 2, 3), "int8"))
+    for number in range(2_000):
+        name = builder.add("transpose", [name], {"order": (0, 2, 1)}, output=f"t{number}")
+    simplified = simplify_transposes(builder.finish([name]))
+    assert {node.op for node in simplified.nodes[2:]} == {"reshape"}
+    values = np.arange(6, dtype=np.int8).reshape(1, 2, 3)
+    np.testing.assert_array_equal(run(simplified, {"x": values})[name], values)

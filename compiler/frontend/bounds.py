@@ -1,0 +1,108 @@
+"""What a model's file may ask for, checked before anything else reads it. The file is untrusted.
+
+Input: a parsed ModelProto. Output: nothing, or the ModelError that says which bound it exceeds.
+"""
+
+from collections.abc import Iterator
+
+import onnx
+
+from daedal.isa.errors import ModelError
+
+__all__ = ["MAX_NAME_LENGTH", "MAX_NODES", "check_bounds"]
+
+MAX_NODES = 100_000
+MAX_NAME_LENGTH = 1_000
+_SHOWN_LENGTH = 100
+
+
+def check_bounds(model: onnx.ModelProto) -> None:
+    """Refuse what would make later steps read other files, run for ever or grow without limit.
+
+    Functions of the model's own may double at every level, and a Loop need not end. Names end up in
+    messages, tables and artifacts, so they are short and printable. All data lies in the file.
+
+    Raises
+    ------
+    ModelError
+        For the first bound that the model exceeds.
+    """
+    graph = model.graph
+    if not graph.node:
+        raise ModelError(
+            "a model must be a complete ONNX file with at least one node, and this one has none "
+            "(not ONNX, or truncated); export or download it again"
+        )
+    if len(graph.node) > MAX_NODES or len(graph.initializer) > MAX_NODES:
+        raise ModelError(
+            f"a model must have at most {MAX_NODES} nodes, not {len(graph.node)}; split it"
+        )
+    if model.functions:
+        raise ModelError(
+            f"a model must have no functions of its own, not {len(model.functions)}; inline them "
+            "with onnx.inliner.inline_local_functions"
+        )
+    for part in _graphs(graph):
+        for name in _names(part):
+            _check_name(name)
+        _check_data(part)
+        for node in part.node:
+            _check_node(node)
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph and those in its nodes; protobuf itself bounds how deep."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                if inner.node:
+                    yield from _graphs(inner)
+
+
+def _names(graph: onnx.GraphProto) -> Iterator[str | bytes]:
+    """Every name that a message or a table may show; bytes where they are not UTF-8."""
+    yield graph.name
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+    for item in (*graph.initializer, *graph.input, *graph.output, *graph.value_info):
+        yield item.name
+
+
+def _check_name(name: str | bytes) -> None:
+    shown = repr(name[:_SHOWN_LENGTH])
+    if len(name) > MAX_NAME_LENGTH:
+        raise ModelError(
+            f"names must have at most {MAX_NAME_LENGTH} characters, not {len(name)} ({shown}...); "
+            "rename it in the model"
+        )
+    if isinstance(name, bytes) or not name.isprintable():
+        raise ModelError(f"names must be printable text, not {shown}; rename it in the model")
+
+
+def _check_data(graph: onnx.GraphProto) -> None:
+    if graph.sparse_initializer:
+        raise ModelError("weights must be dense, not sparse initializers; export them dense")
+    for tensor in graph.initializer:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise ModelError(
+                f"weights must lie inside the file, but {tensor.name!r} is external data; "
+                "save the model with onnx.save(..., save_as_external_data=False)"
+            )
+
+
+def _check_node(node: onnx.NodeProto) -> None:
+    if node.op_type == "Loop":
+        raise ModelError(
+            f"a model must be sure to end, which a Loop is not (node {node.name!r}); unroll it"
+        )
+    for item in node.attribute:
+        sparse = [item.sparse_tensor, *item.sparse_tensors]
+        tensors = [item.t, *item.tensors]
+        tensors += [part for both in sparse for part in (both.values, both.indices)]
+        if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
+            raise ModelError(
+                f"tensors must lie inside the file, but node {node.name or node.op_type!r} holds "
+                "external data; save the model with its data inside"
+            )

@@ -1,0 +1,57 @@
+"""Cases by number: which file comes out of which mutations. The same number, the same bytes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from tests.robustness.byte_mutations import BYTE_MUTATIONS
+from tests.robustness.gentle_mutations import GENTLE_MUTATIONS
+from tests.robustness.graph_mutations import GRAPH_MUTATIONS
+from tests.robustness.models import MODEL_NAMES, small_model
+from tests.robustness.nasty import pick
+from tests.robustness.nesting_mutations import NESTING_MUTATIONS
+from tests.robustness.value_mutations import VALUE_MUTATIONS
+
+__all__ = ["Case", "model_case"]
+
+_MODEL_MUTATIONS = (
+    *GENTLE_MUTATIONS,
+    *GRAPH_MUTATIONS,
+    *VALUE_MUTATIONS,
+    *NESTING_MUTATIONS,
+    *GENTLE_MUTATIONS,
+)
+"""The gentle ones twice: what they make goes furthest."""
+
+_NUM_FIRST = len(_MODEL_MUTATIONS) + len(BYTE_MUTATIONS)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mutated file and how it came to be."""
+
+    description: str
+    data: bytes
+
+
+def model_case(number: int) -> Case:
+    """A mutated ONNX file. Numbers in a row take every mutation in turn, then the next model; a
+    third of them get a gentle one before."""
+    rng = np.random.default_rng([1, number])
+    name = MODEL_NAMES[(number // _NUM_FIRST + number) % len(MODEL_NAMES)]
+    model = onnx.ModelProto.FromString(small_model(name))
+    steps = [name]
+    first = number % _NUM_FIRST
+    chosen = [_MODEL_MUTATIONS[first]] if first < len(_MODEL_MUTATIONS) else []
+    if rng.random() < 1 / 3:
+        chosen.insert(0, pick(rng, GENTLE_MUTATIONS))
+    for mutation in chosen:
+        mutation(rng, model)
+        steps.append(mutation.__name__)
+    data = bytes(model.SerializeToString(deterministic=True))
+    if first >= len(_MODEL_MUTATIONS):
+        last = BYTE_MUTATIONS[first - len(_MODEL_MUTATIONS)]
+        data = last(rng, data)
+        steps.append(last.__name__)
+    return Case(", ".join(steps), data)

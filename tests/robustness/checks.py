@@ -1,0 +1,49 @@
+"""What must become of a mutated file: it is refused in one sentence, or all that follows works."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+import daedal
+from daedal.check import integer_graph
+from daedal.compiler.graph import run
+from daedal.isa.artifact import Artifact
+from daedal.isa.variant import load_variant
+from daedal.runtime.executor import Executor
+from daedal.sim.functional.device import FunctionalDevice
+from tests.robustness.cases import Case, model_case
+
+__all__ = ["CHECKS", "Check"]
+
+VARIANT = load_variant("tiny")
+MAX_INPUT_ELEMENTS = 1 << 16
+
+Check = Callable[[Case], None]
+
+
+def _inputs(executor: Executor) -> dict[str, npt.NDArray[np.float32]] | None:
+    """Random inputs of the model, or None where they are large."""
+    shapes = executor.input_shapes
+    if sum(int(np.prod(shape)) for shape in shapes.values()) > MAX_INPUT_ELEMENTS:
+        return None
+    rng = np.random.default_rng(0)
+    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def check_model(case: Case) -> None:
+    """The model compiles, its artifact reads back, runs, and computes what the graph means."""
+    artifact = Artifact.from_bytes(daedal.compile(case.data, VARIANT).to_bytes())
+    executor = Executor(artifact, FunctionalDevice(VARIANT))
+    inputs = _inputs(executor)
+    if inputs is None:
+        return
+    found = executor.run(inputs).outputs
+    expected = run(integer_graph(case.data, VARIANT), inputs)
+    assert list(found) == list(dict.fromkeys(value.name for value in artifact.outputs))
+    for name in found.keys() & expected.keys():  # some are outside the graph, some inside it only
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-5)
+
+
+CHECKS: dict[str, tuple[Callable[[int], Case], Check]] = {"model": (model_case, check_model)}
+"""By kind of file: the case of a number, and what is asked of it."""
