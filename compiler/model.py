@@ -22,6 +22,7 @@ def compile_model(
     *,
     from_tensors: Sequence[str] = (),
     to_tensors: Sequence[str] = (),
+    fuse: bool = True,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Artifact:
@@ -38,6 +39,7 @@ def compile_model(
         variant,
         from_tensors=from_tensors,
         to_tensors=to_tensors,
+        fuse=fuse,
         dump_dir=dump_dir,
         report=report,
     )

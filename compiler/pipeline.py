@@ -20,6 +20,7 @@ from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes import (
     align_channels,
     align_matmul,
+    eliminate_common_subexpressions,
     eliminate_dead_code,
     feed_matmul_maps,
     flatten_dense_to_conv,
@@ -27,7 +28,7 @@ from daedal.compiler.graph.passes import (
     fold_bias,
     fold_constants,
     fold_selections,
-    fuse_residual_add,
+    fuse_operators,
     lower_qdq,
     moves_to_views,
     partition,
@@ -106,10 +107,12 @@ def graph_passes(
     from_tensors: Sequence[str],
     to_tensors: Sequence[str],
     on_host: Collection[str] = (),
+    fuse: bool = True,
 ) -> list[GraphPass]:
     """The passes in order, each with the name that dumps bear.
 
-    `on_host` are the quantized tensors that the host has to compute.
+    `on_host` are the quantized tensors that the host has to compute. Without `fuse`, every operator
+    is a layer of its own: to see what fusion is worth.
     """
     array = variant.array
     return [
@@ -144,7 +147,8 @@ def graph_passes(
             depthwise_taps=array.depthwise_taps,
         )),
         ("rewrite_first_layer", lambda graph: rewrite_first_layer(graph, variant)),
-        ("fuse_residual_add", fuse_residual_add),
+        ("eliminate_common_subexpressions", eliminate_common_subexpressions),
+        *([("fuse_operators", fuse_operators)] if fuse else []),
     ]  # fmt: skip
 
 
@@ -154,6 +158,7 @@ def compile_graph(
     *,
     from_tensors: Sequence[str] = (),
     to_tensors: Sequence[str] = (),
+    fuse: bool = True,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> CompiledGraph:
@@ -164,6 +169,7 @@ def compile_graph(
     Parameters
     ----------
     from_tensors, to_tensors : compile only the part between these quantized tensors.
+    fuse : whether operators are joined into layers; without it, every one is a layer of its own.
     dump_dir : folder for the graph after every pass, and the loop IR and segment of every layer.
     report : called with a sentence before each long step.
 
@@ -177,7 +183,7 @@ def compile_graph(
     say = report or (lambda _sentence: None)
     fallback = Fallback(graph)
     while True:
-        passes = graph_passes(variant, from_tensors, to_tensors, fallback.reasons)
+        passes = graph_passes(variant, from_tensors, to_tensors, fallback.reasons, fuse)
         dump = Dump(dump_dir)
         try:
             final = _run_passes(graph, passes, dump, say)

@@ -49,12 +49,14 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     *,
     from_tensors: Sequence[str] = (),
     to_tensors: Sequence[str] = (),
+    fuse: bool = True,
     dump_dir: str | Path | None = None,
     report: Report | None = None,
 ) -> Artifact:
     """Compile an int8 QDQ ONNX model for a variant into one program.
 
-    `from_tensors` and `to_tensors` cut out the part between quantized tensors. `dump_dir` receives
+    `from_tensors` and `to_tensors` cut out the part between quantized tensors. Without `fuse`,
+    every operator is a layer of its own: to see what fusion is worth. `dump_dir` receives
     the intermediate forms after each step, `report` one sentence before each long one.
 
     Raises ModelError for a model that cannot be read or compiled, VariantError for an unknown
@@ -66,6 +68,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
         chosen,
         from_tensors=tuple(from_tensors),
         to_tensors=tuple(to_tensors),
+        fuse=fuse,
         dump_dir=Path(dump_dir) if dump_dir is not None else None,
         report=report,
     )

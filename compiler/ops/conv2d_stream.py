@@ -42,8 +42,9 @@ def conv2d_stream(
     pad_value: int,
     bounds: Bounds,
     accumulator: str = "int32",
+    name: str = "y",
 ) -> te.Tensor:
-    """Convolution and requantization.
+    """Convolution and requantization, as tensor `name`.
 
     Parameters
     ----------
@@ -80,4 +81,4 @@ def conv2d_stream(
         ),
         "acc",
     )
-    return requantized(acc, params, bounds, x.dtype)
+    return requantized(acc, params, bounds, x.dtype, name)

@@ -24,8 +24,9 @@ def depthwise_conv2d(
     pad_value: int,
     bounds: Bounds,
     accumulator: str = "int32",
+    name: str = "y",
 ) -> te.Tensor:
-    """Depthwise convolution and requantization.
+    """Depthwise convolution and requantization, as tensor `name`.
 
     Parameters
     ----------
@@ -64,4 +65,4 @@ def depthwise_conv2d(
         ),
         "acc",
     )
-    return requantized(acc, params, bounds, x.dtype)
+    return requantized(acc, params, bounds, x.dtype, name)

@@ -18,8 +18,10 @@ class Bounds:
     high: int = 127
 
 
-def requantized(acc: te.Tensor, params: te.Tensor, bounds: Bounds, dtype: str) -> te.Tensor:
-    """``y``: `acc` (NB, CB, H, W, U, batch, lanes) with parameters (CB * U or 1, lanes, 3)."""
+def requantized(
+    acc: te.Tensor, params: te.Tensor, bounds: Bounds, dtype: str, name: str = "y"
+) -> te.Tensor:
+    """Tensor `name`: `acc` (NB, CB, H, W, U, batch, lanes) by `params` (CB * U or 1, lanes, 3)."""
     parts = acc.shape[4]
     per_channel = params.shape[0] > 1 or acc.shape[1] * parts == 1
     return requantized_at(
@@ -29,6 +31,7 @@ def requantized(acc: te.Tensor, params: te.Tensor, bounds: Bounds, dtype: str) -
         bounds,
         dtype,
         row=lambda n, c, h, w, u: c * parts + u if per_channel else IntImm(0),
+        name=name,
     )
 
 

@@ -148,8 +148,7 @@ def test_matrices(rng: np.random.Generator) -> None:
         "q_add",
         "q_conv2d",
         "q_concat",
-        "q_conv2d",
-        "q_leaky_relu",
+        "q_conv2d_leaky_relu",
     ]
     graph = integer_graph(model.SerializeToString(), vta)
     inputs = {name: rng.integers(-128, 128, (2, 21)).astype(np.int8) for name in graph.inputs}

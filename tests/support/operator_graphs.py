@@ -87,17 +87,64 @@ def depthwise_conv2d(pick: Pick, variant: Variant) -> Graph:
     return layer.finish("q_conv2d", params, attrs)
 
 
+def _fused(pick: Pick, variant: Variant) -> tuple[_Layer, str]:
+    """A convolution of any kind, for another operator to be fused behind it."""
+    kinds = (conv2d, grouped_conv2d, depthwise_conv2d)
+    conv = pick.one_of(kinds)(pick, variant)
+    layer = _Layer()
+    builder = layer.builder = GraphBuilder("layer", conv)
+    builder.copy_inputs()
+    (node,) = conv.nodes
+    names = dict(zip(node.inputs[1:], ("conv_w", "conv_params"), strict=True))
+    for name, new in names.items():
+        builder.constant(new, conv.constant(name))
+    operands = [node.inputs[0], *names.values()]
+    return layer, builder.add(node.op, operands, node.attrs, output="conv")
+
+
+def _skip(layer: _Layer, conv: str, pick: Pick) -> str:
+    """Another map as large as the result of `conv`, or of one row or column."""
+    shape = layer.builder.types[conv].shape
+    extents = (pick.one_of((extent, extent, 1)) for extent in shape[2:])
+    return layer.builder.input("skip", TensorType((*shape[:2], *extents), "int8"))
+
+
 def conv2d_add(pick: Pick, variant: Variant) -> Graph:
     """A convolution and an addition to its result, which the compiler joins."""
-    layer, params, attrs = _dense(pick, variant)
-    builder = layer.builder
-    layer.constant("conv_params", params)
-    conv = builder.add("q_conv2d", layer.operands, attrs, output="conv")
-    skip = builder.input("skip", builder.types[conv])
-    layer.operands = [conv, skip] if pick.integer(0, 1) else [skip, conv]
+    layer, conv = _fused(pick, variant)
+    skip = _skip(layer, conv, pick)
+    types = layer.builder.types
+    swap = types[skip] == types[conv] and pick.integer(0, 1)
+    layer.operands = [skip, conv] if swap else [conv, skip]
     first, second = pick.pair(-32767, 32767)
     attrs = {"multiplier_a": first, "multiplier_b": second, **pick.bounds()}
     return layer.finish("q_add", pick.params(variant, 1, (8, 20), multiplier=1), attrs)
+
+
+def conv2d_mul(pick: Pick, variant: Variant) -> Graph:
+    layer, conv = _fused(pick, variant)
+    layer.operands = [conv, _skip(layer, conv, pick)]
+    first, second = pick.pair(-128, 127)
+    attrs = {"zero_point_a": first, "zero_point_b": second, **pick.bounds()}
+    return layer.finish("q_mul", pick.params(variant, 1, (22, 26)), attrs)
+
+
+def conv2d_leaky_relu(pick: Pick, variant: Variant) -> Graph:
+    layer, conv = _fused(pick, variant)
+    layer.operands = [conv]
+    attrs = {
+        "zero_point_x": pick.integer(-128, 127),
+        "multiplier_positive": pick.integer(0, 32767),
+        "multiplier_negative": pick.integer(-32767, 32767),
+        **pick.bounds(),
+    }
+    return layer.finish("q_leaky_relu", pick.params(variant, 1, (8, 18), multiplier=1), attrs)
+
+
+def conv2d_requantize(pick: Pick, variant: Variant) -> Graph:
+    layer, conv = _fused(pick, variant)
+    layer.operands = [conv]
+    return layer.finish("q_requantize", pick.params(variant, 1, (15, 18)), pick.bounds())
 
 
 def conv_transpose2d(pick: Pick, variant: Variant) -> Graph:
@@ -267,6 +314,9 @@ class Operator:
 OPERATORS: dict[str, Operator] = {
     "conv2d": Operator(conv2d),
     "conv2d_add": Operator(conv2d_add),
+    "conv2d_leaky_relu": Operator(conv2d_leaky_relu),
+    "conv2d_mul": Operator(conv2d_mul),
+    "conv2d_requantize": Operator(conv2d_requantize),
     "grouped_conv2d": Operator(grouped_conv2d),
     "depthwise_conv2d": Operator(depthwise_conv2d),
     "conv_transpose2d": Operator(conv_transpose2d),

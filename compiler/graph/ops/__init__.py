@@ -4,9 +4,9 @@ from daedal.compiler.graph.ops import (
     batch_norm,
     conv_transpose,
     convolution,
-    convolution_add,
     elementwise,
     foreign,
+    fused,
     integer_convolution,
     integer_elementwise,
     integer_movement,
@@ -20,16 +20,17 @@ from daedal.compiler.graph.ops import (
     shape,
     views,
 )
-from daedal.compiler.graph.ops.registry import OpDef, get_op, list_ops
+from daedal.compiler.graph.ops.registry import OpClass, OpDef, get_op, list_ops
 
 __all__ = [
+    "OpClass",
     "OpDef",
     "batch_norm",
     "conv_transpose",
     "convolution",
-    "convolution_add",
     "elementwise",
     "foreign",
+    "fused",
     "get_op",
     "integer_convolution",
     "integer_elementwise",

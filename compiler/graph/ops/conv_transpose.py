@@ -15,6 +15,7 @@ from daedal.compiler.graph.ops.integer import (
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
+    OpClass,
     OpDef,
     ints,
     register,
@@ -158,6 +159,7 @@ CONV_TRANSPOSE2D = register(
         _infer_conv_transpose,
         _evaluate_conv_transpose,
         num_optional=1,
+        op_class=OpClass.COMPLEX,
         doc="float transposed convolution, weights (I, O, KH, KW)",
     )
 )
@@ -169,6 +171,7 @@ Q_CONV_TRANSPOSE2D = register(
         _infer_q_conv_transpose,
         _evaluate_q_conv_transpose,
         on_accelerator=True,
+        op_class=OpClass.COMPLEX,
         doc="integer transposed convolution, weights (O, I, KH, KW); params for each residue of "
         "the output by the strides",
     )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
+    OpClass,
     OpDef,
     ints,
     register,
@@ -103,6 +104,7 @@ CONV2D = register(
         _infer_conv2d,
         _evaluate_conv2d,
         num_optional=1,
+        op_class=OpClass.COMPLEX,
         doc="float convolution, weights (O, I/groups, KH, KW)",
     )
 )
@@ -115,6 +117,7 @@ DENSE = register(
         _infer_dense,
         _evaluate_dense,
         num_optional=1,
+        op_class=OpClass.COMPLEX,
         doc="float dense layer, weights (O, K) where transposed is 1, else (K, O)",
     )
 )

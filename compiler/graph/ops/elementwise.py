@@ -8,6 +8,7 @@ import numpy as np
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
+    OpClass,
     OpDef,
     ints,
     number,
@@ -98,15 +99,43 @@ def _evaluate_log_softmax(
 
 
 ADD = register(
-    OpDef("add", ("a", "b"), {}, _infer_broadcast, _evaluate_add, doc="a + b, broadcast")
+    OpDef(
+        "add",
+        ("a", "b"),
+        {},
+        _infer_broadcast,
+        _evaluate_add,
+        op_class=OpClass.INJECTIVE,
+        doc="a + b, broadcast",
+    )
 )
 SUB = register(
-    OpDef("sub", ("a", "b"), {}, _infer_broadcast, _evaluate_sub, doc="a - b, broadcast")
+    OpDef(
+        "sub",
+        ("a", "b"),
+        {},
+        _infer_broadcast,
+        _evaluate_sub,
+        op_class=OpClass.INJECTIVE,
+        doc="a - b, broadcast",
+    )
 )
 MUL = register(
-    OpDef("mul", ("a", "b"), {}, _infer_broadcast, _evaluate_mul, doc="a * b, broadcast")
+    OpDef(
+        "mul",
+        ("a", "b"),
+        {},
+        _infer_broadcast,
+        _evaluate_mul,
+        op_class=OpClass.INJECTIVE,
+        doc="a * b, broadcast",
+    )
 )
-RELU = register(OpDef("relu", ("x",), {}, _infer_same, _evaluate_relu, doc="max(x, 0)"))
+RELU = register(
+    OpDef(
+        "relu", ("x",), {}, _infer_same, _evaluate_relu, op_class=OpClass.INJECTIVE, doc="max(x, 0)"
+    )
+)
 LEAKY_RELU = register(
     OpDef(
         "leaky_relu",
@@ -114,6 +143,7 @@ LEAKY_RELU = register(
         {"slope": "float"},
         _infer_same,
         _evaluate_leaky_relu,
+        op_class=OpClass.INJECTIVE,
         doc="x where it is positive, else slope * x",
     )
 )
@@ -124,6 +154,7 @@ CLIP = register(
         {"low": "float", "high": "float"},
         _infer_same,
         _evaluate_clip,
+        op_class=OpClass.INJECTIVE,
         doc=f"min(max(x, low), high); a missing bound is {-math.inf} or {math.inf}",
     )
 )

@@ -14,7 +14,7 @@ from daedal.compiler.graph.ops.integer import (
     requantize,
     result_type,
 )
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, register, whole
+from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, whole
 from daedal.compiler.graph.ops.windows import convolve
 from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
 from daedal.compiler.graph.types import TensorType
@@ -107,6 +107,7 @@ Q_CONV2D = register(
         _infer_q_conv2d,
         _evaluate_q_conv2d,
         on_accelerator=True,
+        op_class=OpClass.COMPLEX,
         doc="integer convolution of the map padded with pad_value",
     )
 )
@@ -118,6 +119,7 @@ Q_DENSE = register(
         _infer_q_dense,
         _evaluate_q_dense,
         on_accelerator=True,
+        op_class=OpClass.COMPLEX,
         doc="integer dense layer, weights (O, K)",
     )
 )

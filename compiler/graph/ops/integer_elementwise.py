@@ -12,7 +12,15 @@ from daedal.compiler.graph.ops.integer import (
     requantize,
     result_type,
 )
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, require, whole
+from daedal.compiler.graph.ops.registry import (
+    Array,
+    Attrs,
+    OpClass,
+    OpDef,
+    register,
+    require,
+    whole,
+)
 from daedal.compiler.graph.types import TensorType
 
 __all__ = ["Q_ADD", "Q_LEAKY_RELU", "Q_MUL", "Q_REQUANTIZE"]
@@ -90,6 +98,7 @@ Q_ADD = register(
         _infer_broadcast,
         _evaluate_q_add,
         on_accelerator=True,
+        op_class=OpClass.INJECTIVE,
         doc="integer sum of multiplier_a * a and multiplier_b * b; params multiply by 1",
     )
 )
@@ -101,6 +110,7 @@ Q_MUL = register(
         _infer_broadcast,
         _evaluate_q_mul,
         on_accelerator=True,
+        op_class=OpClass.INJECTIVE,
         doc="integer product of a - zero_point_a and b - zero_point_b",
     )
 )
@@ -117,6 +127,7 @@ Q_LEAKY_RELU = register(
         _infer_q_requantize,
         _evaluate_q_leaky_relu,
         on_accelerator=True,
+        op_class=OpClass.INJECTIVE,
         doc="integer x - zero_point_x times one of two factors, by its sign; params multiply by 1",
     )
 )
@@ -128,6 +139,7 @@ Q_REQUANTIZE = register(
         _infer_q_requantize,
         _evaluate_q_requantize,
         on_accelerator=True,
+        op_class=OpClass.INJECTIVE,
         doc="integer change of scale, zero point and bounds",
     )
 )

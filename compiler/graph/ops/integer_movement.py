@@ -23,7 +23,7 @@ from daedal.compiler.graph.ops.movement import (
     pad_margins,
     repeat,
 )
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, register, whole
+from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, whole
 from daedal.compiler.graph.types import TensorType
 
 __all__ = ["Q_CONCAT", "Q_PAD", "Q_RESIZE", "Q_SLICE"]
@@ -126,6 +126,7 @@ Q_SLICE = register(
         _infer_q_slice,
         _evaluate_q_slice,
         on_accelerator=True,
+        op_class=OpClass.INJECTIVE,
         doc="part of a map, all images; blocked: from a whole block of channels on",
     )
 )
@@ -137,6 +138,7 @@ Q_PAD = register(
         _infer_q_pad,
         _evaluate_q_pad,
         on_accelerator=True,
+        op_class=OpClass.INJECTIVE,
         doc="map with pad_value around it; blocked: behind whole blocks of channels",
     )
 )
@@ -149,6 +151,7 @@ Q_CONCAT = register(
         _evaluate_q_concat,
         variadic=True,
         on_accelerator=True,
+        op_class=OpClass.INJECTIVE,
         doc="maps one after the other, each from a channel that is the sum of `channels` before "
         "it; params row i serves map i",
     )
@@ -161,6 +164,7 @@ Q_RESIZE = register(
         _infer_q_resize,
         _evaluate_q_resize,
         on_accelerator=True,
+        op_class=OpClass.INJECTIVE,
         doc="map with every pixel repeated `factors` times in height and width",
     )
 )

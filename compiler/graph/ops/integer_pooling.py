@@ -13,7 +13,7 @@ from daedal.compiler.graph.ops.integer import (
     result_type,
 )
 from daedal.compiler.graph.ops.pooling import infer_pool_shape
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, register, whole
+from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, whole
 from daedal.compiler.graph.ops.windows import sliding_windows
 from daedal.compiler.graph.types import TensorType
 
@@ -90,6 +90,7 @@ Q_MAX_POOL = register(
         _infer_q_max_pool,
         _evaluate_q_max_pool,
         on_accelerator=True,
+        op_class=OpClass.REDUCTION,
         doc="integer maximum over windows of the map padded with pad_value",
     )
 )
@@ -107,6 +108,7 @@ Q_AVG_POOL = register(
         _infer_q_avg_pool,
         _evaluate_q_avg_pool,
         on_accelerator=True,
+        op_class=OpClass.REDUCTION,
         doc="integer sum over windows; params row d serves windows of divisors[d] elements",
     )
 )

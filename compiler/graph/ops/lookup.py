@@ -12,6 +12,7 @@ from daedal.compiler.graph.ops.integer import check_activation
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
+    OpClass,
     OpDef,
     register,
     require_float,
@@ -69,6 +70,7 @@ ACTIVATION = register(
         {"function": "str"},
         _infer_activation,
         _evaluate_activation,
+        op_class=OpClass.INJECTIVE,
         doc=f"float activation `function`: {', '.join(ACTIVATIONS)}",
     )
 )
@@ -79,6 +81,7 @@ Q_LOOKUP = register(
         {},
         _infer_lookup,
         _evaluate_lookup,
+        op_class=OpClass.INJECTIVE,
         doc="table[x + 128]",
     )
 )

@@ -15,6 +15,7 @@ from daedal.compiler.graph.ops.integer import (
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
+    OpClass,
     OpDef,
     register,
     require,
@@ -103,6 +104,7 @@ MATMUL = register(
         {},
         _infer_matmul,
         _evaluate_matmul,
+        op_class=OpClass.COMPLEX,
         doc="float product of two computed matrices, with batches",
     )
 )
@@ -114,6 +116,7 @@ Q_MATMUL = register(
         _infer_q_matmul,
         _evaluate_q_matmul,
         on_accelerator=True,
+        op_class=OpClass.COMPLEX,
         doc="integer product of every pixel of a with the first pixels of b, a channel of the "
         "result each; factor corrects for b's zero point",
     )

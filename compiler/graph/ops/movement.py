@@ -10,6 +10,7 @@ import numpy as np
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
+    OpClass,
     OpDef,
     ints,
     register,
@@ -159,6 +160,7 @@ SLICE = register(
         {"begins": "ints", "ends": "ints", "steps": "ints"},
         _infer_slice,
         _evaluate_slice,
+        op_class=OpClass.INJECTIVE,
         doc="x[begin:end:step] in every axis",
     )
 )
@@ -170,6 +172,7 @@ PAD = register(
         _infer_pad,
         _evaluate_pad,
         num_optional=1,
+        op_class=OpClass.INJECTIVE,
         doc="x with `value` (0) around it; pads are those before every axis, then those after",
     )
 )
@@ -181,6 +184,7 @@ CONCAT = register(
         _infer_concat,
         _evaluate_concat,
         variadic=True,
+        op_class=OpClass.INJECTIVE,
         doc="tensors one after the other along `axis`",
     )
 )
@@ -191,6 +195,7 @@ RESIZE = register(
         {"factors": "ints"},
         _infer_resize,
         _evaluate_resize,
+        op_class=OpClass.INJECTIVE,
         doc="nearest-neighbour enlargement: every element `factors` times along each axis",
     )
 )

@@ -6,7 +6,15 @@ from dataclasses import fields
 import numpy as np
 
 from daedal.compiler.graph.layout import ActivationLayout
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, require, whole
+from daedal.compiler.graph.ops.registry import (
+    Array,
+    Attrs,
+    OpClass,
+    OpDef,
+    register,
+    require,
+    whole,
+)
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.row_stream import RowStream
@@ -65,6 +73,7 @@ PACK = register(
         {"batch": "int", "block": "int"},
         _infer_pack,
         _evaluate_pack,
+        op_class=OpClass.INJECTIVE,
         doc="(N, C, H, W) into blocks of batch x block; lanes beyond N and C are zero",
     )
 )
@@ -75,9 +84,18 @@ PACK_STREAM = register(
         dict.fromkeys(_STREAM_ATTRS, "int"),
         _infer_pack_stream,
         _evaluate_pack_stream,
+        op_class=OpClass.INJECTIVE,
         doc="(N, C, H, W) into streams of pixels without gaps; all else is pad_value",
     )
 )
 UNPACK = register(
-    OpDef("unpack", ("x",), {}, _infer_unpack, _evaluate_unpack, doc="blocks into (N, C, H, W)")
+    OpDef(
+        "unpack",
+        ("x",),
+        {},
+        _infer_unpack,
+        _evaluate_unpack,
+        op_class=OpClass.INJECTIVE,
+        doc="blocks into (N, C, H, W)",
+    )
 )

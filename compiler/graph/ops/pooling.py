@@ -7,6 +7,7 @@ import numpy as np
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
+    OpClass,
     OpDef,
     ints,
     register,
@@ -76,7 +77,15 @@ def _evaluate_avg_pool(arrays: Sequence[Array], types: Sequence[TensorType], att
 _WINDOW = {"kernel": "ints", "strides": "ints", "pads": "ints"}
 
 MAX_POOL = register(
-    OpDef("max_pool", ("x",), _WINDOW, _infer_pool, _evaluate_max_pool, doc="float maximum pool")
+    OpDef(
+        "max_pool",
+        ("x",),
+        _WINDOW,
+        _infer_pool,
+        _evaluate_max_pool,
+        op_class=OpClass.REDUCTION,
+        doc="float maximum pool",
+    )
 )
 AVG_POOL = register(
     OpDef(
@@ -85,6 +94,7 @@ AVG_POOL = register(
         {**_WINDOW, "counted_pads": "ints"},
         _infer_pool,
         _evaluate_avg_pool,
+        op_class=OpClass.REDUCTION,
         doc="float average pool; global pooling has the map as its kernel; of the pads, "
         "counted_pads count as elements",
     )

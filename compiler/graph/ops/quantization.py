@@ -7,6 +7,7 @@ import numpy as np
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
+    OpClass,
     OpDef,
     register,
     require,
@@ -112,6 +113,7 @@ QUANTIZE = register(
         {"axis": "int"},
         _infer_quantize,
         _evaluate_quantize,
+        op_class=OpClass.INJECTIVE,
         doc="saturate(round(x / scale) + zero_point), in the zero point's type",
     )
 )
@@ -122,6 +124,7 @@ DEQUANTIZE = register(
         {"axis": "int"},
         _infer_dequantize,
         _evaluate_dequantize,
+        op_class=OpClass.INJECTIVE,
         doc="(x - zero_point) * scale",
     )
 )
@@ -132,6 +135,7 @@ FLIP_SIGN = register(
         {},
         _infer_flip_sign,
         _evaluate_flip_sign,
+        op_class=OpClass.INJECTIVE,
         doc="uint8 to int8 by -128, int8 to uint8 by +128",
     )
 )

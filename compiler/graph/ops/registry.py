@@ -5,6 +5,7 @@ The evaluations together are the definition of the graph language (`interpreter`
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, cast
 
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from daedal.compiler.graph.types import TensorType
 from daedal.isa.errors import ModelError
 
 __all__ = [
+    "OpClass",
     "OpDef",
     "get_op",
     "ints",
@@ -39,6 +41,25 @@ _KINDS: dict[str, type] = {
 }
 
 
+class OpClass(Enum):
+    """What an operator's loops look like, which decides with what it can be fused.
+
+    Source: Chen et al., "TVM" (OSDI 2018), section 3.
+    """
+
+    INJECTIVE = "injective"
+    """Every element of the result takes at most one of each operand: additions, moves."""
+
+    REDUCTION = "reduction"
+    """Elements of the result sum up several of an operand: pooling."""
+
+    COMPLEX = "complex-out-fusable"
+    """Products with reuse, to whose results injective operators can be applied: convolutions."""
+
+    OPAQUE = "opaque"
+    """All others: nothing is fused with them."""
+
+
 @dataclass(frozen=True)
 class OpDef:
     """Definition of one operator.
@@ -51,6 +72,7 @@ class OpDef:
     attrs : attribute name to kind, "bytes", "float", "int", "ints" or "str"; all are required.
     infer : result type from operand types and attributes; raises ModelError.
     evaluate : result array from operand arrays (physical), their types and attributes.
+    op_class : what it can be fused with.
     on_accelerator : whether the accelerator executes it; the others run on the host.
     is_view : whether that takes no instruction, as the result lies in the operands' bytes.
     doc : one line for listings.
@@ -63,6 +85,7 @@ class OpDef:
     evaluate: Evaluate
     num_optional: int = 0
     variadic: bool = False
+    op_class: OpClass = OpClass.OPAQUE
     on_accelerator: bool = False
     is_view: bool = False
     doc: str = ""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, register, require
+from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, require
 from daedal.compiler.graph.types import TensorType
 
 __all__ = ["RESHAPE", "TRANSPOSE"]
@@ -47,6 +47,7 @@ RESHAPE = register(
         {"shape": "ints"},
         _infer_reshape,
         _evaluate_reshape,
+        op_class=OpClass.INJECTIVE,
         doc="row-major reshape; Flatten, Squeeze and Unsqueeze become this",
     )
 )
@@ -57,6 +58,7 @@ TRANSPOSE = register(
         {"order": "ints"},
         _infer_transpose,
         _evaluate_transpose,
+        op_class=OpClass.INJECTIVE,
         doc="permute axes",
     )
 )

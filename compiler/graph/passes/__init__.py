@@ -2,6 +2,9 @@
 
 from daedal.compiler.graph.passes.align_channels import align_channels
 from daedal.compiler.graph.passes.align_matmul import align_matmul
+from daedal.compiler.graph.passes.eliminate_common_subexpressions import (
+    eliminate_common_subexpressions,
+)
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.passes.feed_matmul_maps import feed_matmul_maps
 from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_conv
@@ -9,7 +12,7 @@ from daedal.compiler.graph.passes.fold_batch_norm import fold_batch_norm
 from daedal.compiler.graph.passes.fold_bias import fold_bias
 from daedal.compiler.graph.passes.fold_constants import fold_constants
 from daedal.compiler.graph.passes.fold_selections import fold_selections
-from daedal.compiler.graph.passes.fuse_residual_add import fuse_residual_add
+from daedal.compiler.graph.passes.fuse_operators import fuse_operators
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.moves_to_views import moves_to_views
 from daedal.compiler.graph.passes.partition import Part, partition
@@ -24,6 +27,7 @@ __all__ = [
     "Part",
     "align_channels",
     "align_matmul",
+    "eliminate_common_subexpressions",
     "eliminate_dead_code",
     "feed_matmul_maps",
     "flatten_dense_to_conv",
@@ -31,7 +35,7 @@ __all__ = [
     "fold_bias",
     "fold_constants",
     "fold_selections",
-    "fuse_residual_add",
+    "fuse_operators",
     "lower_qdq",
     "moves_to_views",
     "partition",

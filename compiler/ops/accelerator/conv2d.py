@@ -1,18 +1,17 @@
-"""The accelerator's schedule of a convolution, alone or with an addition behind it.
+"""The accelerator's schedule of a convolution, alone or with an operator fused behind it.
 
 The output map and its channels are tiled; a tile is accumulated in steps of some input channels,
 with one LOAD of each operand and one GEMM to a step. Weights stay on chip while the map passes, or
-a tile of the map while the weights pass, whichever moves fewer bytes. The addition works on the
-accumulators of a tile while the multipliers are at the next one.
+a tile of the map while the weights pass, whichever moves fewer bytes.
 """
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.ops.accelerator.conv_cost import ConvTile
 from daedal.compiler.ops.accelerator.conv_shape import ConvShape
 from daedal.compiler.ops.accelerator.conv_tile import choose_tile
+from daedal.compiler.ops.accelerator.fused_tail import cache_params, place_tail, tensorize_tail
 from daedal.compiler.schedule.handles import BlockRef, LoopRef
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.variant import Variant
 
@@ -22,7 +21,7 @@ __all__ = ["schedule_conv2d"]
 def schedule_conv2d(
     func: PrimFunc, shape: ConvShape, variant: Variant, tile: ConvTile | None = None
 ) -> Schedule:
-    """Schedule the function of `daedal.compiler.ops.conv2d`, or of `conv2d_add`.
+    """Schedule the function of `daedal.compiler.ops.conv2d`, or one with an operator behind it.
 
     The tile is the best one if none is given.
 
@@ -50,16 +49,14 @@ def schedule_conv2d(
         outer = (oc_0, *maps, oc_1)
     sch.reorder(*outer, thread, oc_2, h_1, w_1, u, b, o)
     sch.compute_at(y, thread)
-    requantized = _place_sum(sch, thread) if shape.adds else y
+    requantized = place_tail(sch, thread)
     sch.compute_at(acc, thread)
     if tile.threads > 1:
         sch.virtual_thread(thread)
     ic_0, product = _order_products(sch, acc, tile)
     weights = sch.cache_read(acc, "w", "wgt")
     inputs = _inputs(sch, acc)
-    all_params = [sch.cache_read(y, "params", "par")]
-    if shape.adds:
-        all_params.append(sch.cache_read(requantized, "conv_params", "par"))
+    all_params = cache_params(sch, y, requantized)
     for params in all_params:
         sch.compute_at(params, thread)
     sch.compute_at(weights, oc_0 if tile.group else ic_0)
@@ -68,44 +65,11 @@ def schedule_conv2d(
     sch.tensorize(sch.get_loops(y)[-2], "requantize")
     for params in all_params:
         sch.tensorize(sch.get_loops(params)[-3], "load")
-    if shape.adds:
-        _tensorize_sum(sch)
+    tensorize_tail(sch)
     sch.tensorize(sch.get_loops(store)[-6], "store")
     _load_steps(sch, weights, 6, tile.in_blocks if tile.group else 0)
     _load_steps(sch, inputs, 7, tile.in_blocks if tile.keep_inputs else 0)
     return sch
-
-
-_SUM = {
-    "total": "alu_add",
-    "scaled_a": "alu_mul_immediate",
-    "scaled_b": "alu_mul_immediate",
-    "wide_a": "requantize_widen",
-    "wide_b": "load_widen",
-}
-"""Stages of the addition, consumers first, and their intrinsics."""
-
-
-def _sum_stages(sch: Schedule) -> list[BlockRef]:
-    """Those of the stages that the function has: a factor of 1 takes none."""
-    present = {site.block.name for site in collect(sch.func.body)[0]}
-    return [sch.get_block(name) for name in _SUM if name in present]
-
-
-def _place_sum(sch: Schedule, loop: LoopRef) -> BlockRef:
-    """Compute the addition in the accumulators of a tile; returns what requantizes the products."""
-    sch.compute_inline(sch.get_block("conv"))
-    for block in _sum_stages(sch):
-        sch.set_scope(block, 0, "acc")
-        sch.compute_at(block, loop)
-    return sch.get_block("wide_a")
-
-
-def _tensorize_sum(sch: Schedule) -> None:
-    for block in _sum_stages(sch):
-        loops = sch.get_loops(block)
-        intrin = _SUM[block.name]
-        sch.tensorize(loops[-7 if intrin == "load_widen" else -2], intrin)
 
 
 def _inputs(sch: Schedule, acc: BlockRef) -> BlockRef:

@@ -11,6 +11,13 @@ from dataclasses import dataclass
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.fused_tail import (
+    NO_TAIL,
+    FusedTail,
+    cache_params,
+    place_tail,
+    tensorize_tail,
+)
 from daedal.compiler.ops.conv2d_stream import StreamWindow
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
@@ -36,6 +43,7 @@ class StreamShape:
     planes, lanes : of the stream.
     weight_rows : rows of weights for one output vector.
     groups, vectors : under a window.
+    tail : what is fused behind it.
     """
 
     batches: int
@@ -47,9 +55,17 @@ class StreamShape:
     weight_rows: int
     groups: int
     vectors: int
+    tail: FusedTail = NO_TAIL
 
     @classmethod
-    def of(cls, x: te.Tensor, w: te.Tensor, y: te.Tensor, window: StreamWindow) -> "StreamShape":
+    def of(
+        cls,
+        x: te.Tensor,
+        w: te.Tensor,
+        y: te.Tensor,
+        window: StreamWindow,
+        tail: FusedTail = NO_TAIL,
+    ) -> "StreamShape":
         """From the operands and the result of `daedal.compiler.ops.conv2d_stream`."""
         _, phases, groups, vectors, _, lanes = w.shape
         return cls(
@@ -62,6 +78,7 @@ class StreamShape:
             weight_rows=phases * groups * vectors,
             groups=groups,
             vectors=vectors,
+            tail=tail,
         )
 
     @property
@@ -117,10 +134,14 @@ def _fitting(shape: StreamShape, capacity: Capacity) -> Iterator[StreamTile]:
     maps += [(1, count * shape.period) for count in tile_sizes(periods)[1:]]
     for out_blocks in tile_sizes(shape.out_blocks):
         vectors = out_blocks * shape.out_parts
-        if vectors > capacity.par or vectors * shape.weight_rows > capacity.wgt:
+        if (
+            vectors + shape.tail.requantizes > capacity.par
+            or vectors * shape.weight_rows > capacity.wgt
+        ):
             continue
         for height, width in maps:
-            fits = vectors * height * width <= min(capacity.acc, capacity.out)
+            held = min(capacity.acc // (1 + shape.tail.rows), capacity.out)
+            fits = vectors * height * width <= held
             if fits and shape.input_rows(height, width) <= capacity.inp:
                 yield StreamTile(out_blocks, height, width)
 
@@ -143,10 +164,13 @@ def _cycles(shape: StreamShape, tile: StreamTile, variant: Variant) -> float:
     tile_input = shape.input_rows(tile.height, tile.width) * inp
     instructions = tiles * (min(shape.period, columns) + 3)
     beats = tiles * tile_input + shape.out_blocks * shape.out_parts * shape.weight_rows * wgt
-    beats += vectors * out + instructions * instruction_bytes(variant) // variant.bus_bytes
-    requantize = variant.array.batch * variant.array.block_out // variant.units.requantize_lanes
-    last = tile.out_blocks * shape.out_parts * tile.height * tile.width * (requantize + out)
-    return max(products + tile_input, beats) + last + TILE_CYCLES * tiles
+    beats += (
+        vectors * (out + shape.tail.loads * inp)
+        + instructions * instruction_bytes(variant) // variant.bus_bytes
+    )
+    finish = shape.tail.vector_cycles(variant)
+    last = tile.out_blocks * shape.out_parts * tile.height * tile.width * (finish + out)
+    return max(products + tile_input, beats, vectors * finish) + last + TILE_CYCLES * tiles
 
 
 def schedule_conv2d_stream(func: PrimFunc, shape: StreamShape, variant: Variant) -> Schedule:
@@ -162,11 +186,13 @@ def schedule_conv2d_stream(func: PrimFunc, shape: StreamShape, variant: Variant)
     w_0, w_1 = sch.split(w, [None, tile.width])
     sch.reorder(oc_0, n, h_0, w_0, oc_1, h_1, w_1, u, b, o)
     sch.compute_at(y, w_0)
+    requantized = place_tail(sch, w_0)
     sch.compute_at(acc, w_0)
     weights = sch.cache_read(acc, "w", "wgt")
     inputs = sch.cache_read(acc, "x", "inp")
-    params = sch.cache_read(y, "params", "par")
-    sch.compute_at(params, oc_0)
+    all_params = cache_params(sch, y, requantized)
+    for params in all_params:
+        sch.compute_at(params, oc_0)
     sch.compute_at(weights, oc_0)
     sch.compute_at(inputs, w_0)
     n, oc, h, w, u, b, o, g, j, i = sch.get_loops(acc)[4:]
@@ -174,13 +200,14 @@ def schedule_conv2d_stream(func: PrimFunc, shape: StreamShape, variant: Variant)
     sch.reorder(phase, n, oc, h, w, u, g, j, b, o, i)
     sch.tensorize(b, "gemm")
     sch.tensorize(sch.get_loops(y)[-2], "requantize")
+    tensorize_tail(sch)
     # A LOAD for each phase: products of the first one need not wait for the weights of the others.
     oc, phase = sch.get_loops(weights)[-6:-4]
     sch.reorder(phase, oc)
     for block, dims, intrin in (
         (weights, 5, "load"),
         (inputs, 6, "load"),
-        (params, 3, "load"),
+        *((params, 3, "load") for params in all_params),
         (store, 6, "store"),
     ):
         sch.tensorize(sch.get_loops(block)[-dims], intrin)

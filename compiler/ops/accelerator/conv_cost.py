@@ -52,13 +52,7 @@ class ConvCost:
         self._inp, self._wgt, self._out = (
             pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
         )
-        lanes = variant.array.batch * variant.array.block_out
-        requantize, others = (
-            -(-lanes // count)
-            for count in (variant.units.requantize_lanes, variant.units.alu_lanes)
-        )
-        # An addition takes two products and a sum, and requantizes once more.
-        self._vector_cycles = requantize + shape.adds * (requantize + 3 * others)
+        self._vector_cycles = shape.tail.vector_cycles(variant)
         self._instruction_beats = instruction_bytes(variant) // variant.bus_bytes
 
     def cycles(self, tile: ConvTile) -> float:
@@ -117,7 +111,7 @@ class ConvCost:
                     vectors = blocks * shape.out_parts * height * width
                     # Weights that stay come in behind all the tiles of the map before them.
                     weights = joins * self._wgt / (maps if tile.group else 1)
-                    moved = self._out + shape.adds * self._inp
+                    moved = self._out + shape.tail.loads * self._inp
                     others = vectors * moved + tiles * (3 * steps + 3) * self._instruction_beats
                     yield _Pass(
                         maps * groups,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daedal.compiler import te
+from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
 
 __all__ = ["ConvShape"]
 
@@ -17,8 +18,8 @@ class ConvShape:
 
     A block of channels is `in_parts` input rows and `out_parts` accumulator rows per pixel. With
     `groups` the batches are images times groups, and the blocks those of one group. `needed` is the
-    share of the products that are made: those with padding zeros are not. `adds` tells whether
-    another map is added to the result.
+    share of the products that are made: those with padding zeros are not. `tail` is what is fused
+    behind it.
     """
 
     batches: int
@@ -33,12 +34,12 @@ class ConvShape:
     out_parts: int = 1
     groups: int = 1
     needed: float = 1.0
-    adds: bool = False
+    tail: FusedTail = NO_TAIL
 
     @property
     def accumulators(self) -> int:
-        """Accumulator rows that an output vector takes: its own, and that of the map added."""
-        return 1 + self.adds
+        """Accumulator rows that an output vector takes: its own, and those of the tail."""
+        return 1 + self.tail.rows
 
     @classmethod
     def of(
@@ -50,6 +51,7 @@ class ConvShape:
         dilations: tuple[int, int],
         pads: Sequence[int] = (0, 0, 0, 0),
         pad_value: int = 0,
+        tail: FusedTail = NO_TAIL,
     ) -> "ConvShape":
         """From the operands and the result of `daedal.compiler.ops.conv2d`.
 
@@ -73,6 +75,7 @@ class ConvShape:
             out_parts,
             w.shape[0] // (out_blocks * out_parts),
             needed,
+            tail,
         )
 
     @property

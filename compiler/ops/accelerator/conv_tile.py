@@ -69,7 +69,7 @@ def _fitting(shape: ConvShape, capacity: Capacity, copies: int) -> Iterator[Conv
             rows = out_blocks * shape.out_parts * height * width * copies
             if rows > min(capacity.acc // shape.accumulators, capacity.out):
                 continue
-            if (out_blocks * shape.out_parts + shape.adds) * copies > capacity.par:
+            if (out_blocks * shape.out_parts + shape.tail.requantizes) * copies > capacity.par:
                 continue
             for in_blocks in tile_sizes(shape.in_blocks):
                 for group, keep_inputs in _residents(shape, height, width, out_blocks):

@@ -13,6 +13,7 @@ from daedal.compiler.codegen.vectors import num_rows
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.depthwise_cost import DepthwiseCost
 from daedal.compiler.ops.accelerator.depthwise_shape import DepthwiseShape, DepthwiseTile
+from daedal.compiler.ops.accelerator.fused_tail import cache_params, place_tail, tensorize_tail
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.errors import ScheduleError
@@ -55,7 +56,8 @@ def _fitting(
             for blocks in tile_sizes(shape.blocks) if whole else (1,):
                 if blocks * rows * columns > capacity.inp:
                     continue
-                if blocks * height * width > min(capacity.acc, capacity.out):
+                vectors = blocks * height * width
+                if vectors > min(capacity.acc // (1 + shape.tail.rows), capacity.out):
                     continue
                 for groups in _groups(shape, blocks, capacity, variant):
                     yield DepthwiseTile(blocks, height, width, groups)
@@ -71,7 +73,7 @@ def _groups(
         products = channels * shape.products
         # A part of the weights may begin within a row: one more than they fill.
         weights = num_rows(products, shape.taps, variant.array.block_out) + 1
-        if channels > capacity.par or weights > capacity.wgt:
+        if channels + shape.tail.requantizes > capacity.par or weights > capacity.wgt:
             return
         yield groups
         groups *= 2
@@ -95,6 +97,7 @@ def schedule_depthwise(
     w_0, w_1 = sch.split(w, [None, tile.width])
     sch.reorder(c_0, n, c_1, h_0, w_0, c_2, h_1, w_1, u, b, o)
     sch.compute_at(y, w_0)
+    requantized = place_tail(sch, w_0)
     sch.compute_at(acc, w_0)
     n, c, h, w, u, b, o, kh, kg, kt = sch.get_loops(acc)[5:]
     sch.reorder(n, c, h, w, u, kh, kg, b, o, kt)
@@ -102,16 +105,18 @@ def schedule_depthwise(
         sch.annotate(acc, KEEP_PADDING, True)
     weights = sch.cache_read(acc, "w", "wgt")
     inputs = sch.cache_read(acc, "x", "inp")
-    params = sch.cache_read(y, "params", "par")
-    sch.compute_at(params, c_0)
+    all_params = cache_params(sch, y, requantized)
+    for params in all_params:
+        sch.compute_at(params, c_0)
     sch.compute_at(weights, c_0)
     sch.compute_at(inputs, w_0)
     sch.tensorize(b, "gemm_depthwise" if shape.taps == 1 else "gemm_depthwise3")
     sch.tensorize(sch.get_loops(y)[-2], "requantize")
+    tensorize_tail(sch)
     for block, dims, intrin in (
         (weights, 5, "load"),
         (inputs, 7, "load"),
-        (params, 3, "load"),
+        *((params, 3, "load") for params in all_params),
         (store, 6, "store"),
     ):
         sch.tensorize(sch.get_loops(block)[-dims], intrin)

@@ -31,7 +31,7 @@ class DepthwiseCost:
         self._block_out = array.block_out
         self._beats = {memory: pad.row_beats(variant) for memory, pad in pads.items()}
         self._instruction_beats = instruction_bytes(variant) / variant.bus_bytes
-        self._vector_cycles = array.batch * array.block_out // variant.units.requantize_lanes
+        self._vector_cycles = shape.tail.vector_cycles(variant)
         self._vectors = shape.batches * shape.blocks * shape.height * shape.width
         self._passing: dict[tuple[int, int], int] = {}
 
@@ -64,7 +64,8 @@ class DepthwiseCost:
         loads = -(-self._channels(tile) // tile.groups)
         pixels = self._passed(0, tile.height) * self._passed(1, tile.width)
         words = shape.batches * shape.blocks * pixels * beats[Memory.INP]
-        words += self._vectors * beats[Memory.OUT] + loads * self._constant_beats(tile)
+        words += self._vectors * (beats[Memory.OUT] + shape.tail.loads * beats[Memory.INP])
+        words += loads * self._constant_beats(tile)
         tiles = self._channels(tile) * self._maps(tile)
         instructions = tiles * self._instructions(tile) + 2 * loads
         return words + instructions * self._instruction_beats

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 from daedal.compiler import te
+from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
 
 __all__ = ["DepthwiseShape", "DepthwiseTile"]
 
@@ -13,7 +14,7 @@ class DepthwiseShape:
     """Blocks of channels, the maps, the window.
 
     `window` counts the columns of zero weights that fill up the last product of each row; `pads`
-    are those above and to the left of the map.
+    are those above and to the left of the map. `tail` is what is fused behind it.
     """
 
     batches: int
@@ -27,6 +28,7 @@ class DepthwiseShape:
     strides: tuple[int, int]
     dilations: tuple[int, int]
     pads: tuple[int, int]
+    tail: FusedTail = NO_TAIL
 
     @classmethod
     def of(
@@ -38,6 +40,7 @@ class DepthwiseShape:
         strides: tuple[int, int],
         dilations: tuple[int, int],
         pads: tuple[int, int],
+        tail: FusedTail = NO_TAIL,
     ) -> "DepthwiseShape":
         """From the operands and the result of `daedal.compiler.ops.depthwise`."""
         batches, blocks, height, width, *_ = y.shape
@@ -54,6 +57,7 @@ class DepthwiseShape:
             strides,
             dilations,
             pads,
+            tail,
         )
 
     @property

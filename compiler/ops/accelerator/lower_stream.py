@@ -7,8 +7,9 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
 from daedal.compiler.ops.accelerator.conv2d_stream import StreamShape, schedule_conv2d_stream
+from daedal.compiler.ops.accelerator.convolution_builders import result_of, with_tail
+from daedal.compiler.ops.accelerator.fused_tail import FusedTail
 from daedal.compiler.ops.conv2d_stream import StreamWindow, conv2d_stream
-from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
@@ -17,23 +18,25 @@ __all__ = ["lower_stream_conv2d", "stream_view"]
 
 
 def lower_stream_conv2d(
-    graph: Graph, node: Node, variant: Variant, bounds: Bounds
+    graph: Graph, node: Node, variant: Variant, others: list[te.Tensor]
 ) -> tuple[Schedule, dict[str, MemoryView]]:
-    """The schedule of a `q_conv2d` over a stream, and how its parameter ``x`` lies in memory.
+    """The schedule of a convolution over a stream, and how its parameter ``x`` lies in memory.
+
+    `others` are the operands behind map and weights.
 
     Raises
     ------
     ScheduleError
         No tile of it fits the scratchpads.
     """
-    source, weights, params = (graph.types[name] for name in node.inputs)
+    source, weights = (graph.types[name] for name in node.inputs[:2])
     stream, layout = source.layout, weights.layout
     assert isinstance(stream, RowStreamLayout) and isinstance(layout, RowStreamWeightLayout)
     shape, view = stream_view(source.physical_shape, layout.beat, variant)
     operands = [
         te.placeholder(shape, source.dtype, "x"),
         te.placeholder(weights.physical_shape, weights.dtype, "w"),
-        te.placeholder(params.physical_shape, params.dtype, "params"),
+        *others,
     ]
     _, _, height, width = graph.types[node.output].shape
     window = StreamWindow(
@@ -43,16 +46,19 @@ def lower_stream_conv2d(
         pad_groups=ints(node.attrs, "pads")[0] // layout.group_rows,
         extent=(height, width),
     )
-    y = conv2d_stream(
-        *operands,
+    name, bounds = result_of(node)
+    conv = conv2d_stream(
+        *operands[:3],
         window=window,
         parts=layout.block // layout.block_out,
         pad_value=whole(node.attrs, "pad_value"),
         bounds=bounds,
         accumulator=accumulator_dtype(variant),
+        name=name,
     )
+    y = with_tail(conv, operands, node, variant)
     func = te.create_prim_func(operands, [y], node.output)
-    geometry = StreamShape.of(operands[0], operands[1], y, window)
+    geometry = StreamShape.of(operands[0], operands[1], y, window, FusedTail.of(func))
     return schedule_conv2d_stream(func, geometry, variant), {"x": view}
 
 

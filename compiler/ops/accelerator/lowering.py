@@ -1,7 +1,7 @@
 """From an integer node of a blocked graph to its scheduled function, by operator."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from daedal.compiler import te
@@ -10,23 +10,17 @@ from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
-from daedal.compiler.graph.ops.convolution_add import CONV_PREFIX
+from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.graph.ops.matmul import correction
-from daedal.compiler.graph.ops.registry import get_op, ints, whole
+from daedal.compiler.graph.ops.registry import get_op, whole
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.ops.accelerator.builders import Builder, bounds_of, pair
-from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
-from daedal.compiler.ops.accelerator.conv_shape import ConvShape
-from daedal.compiler.ops.accelerator.depthwise import schedule_depthwise
-from daedal.compiler.ops.accelerator.depthwise_shape import DepthwiseShape
+from daedal.compiler.ops.accelerator.builders import Builder, bounds_of
+from daedal.compiler.ops.accelerator.convolution_builders import build_conv2d, build_depthwise
 from daedal.compiler.ops.accelerator.lower_stream import lower_stream_conv2d
 from daedal.compiler.ops.accelerator.lower_transposed import lower_transposed_conv2d
 from daedal.compiler.ops.accelerator.matmul import schedule_matmul
 from daedal.compiler.ops.accelerator.vector_builders import VECTOR_BUILDERS
-from daedal.compiler.ops.conv2d import conv2d
-from daedal.compiler.ops.conv2d_add import conv2d_add
-from daedal.compiler.ops.depthwise import depthwise_conv2d
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.errors import ScheduleError
@@ -61,7 +55,8 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> list[LoweredNode]:
     _, build = _BUILDERS[node.op]
     tensors = dict(zip(names, (*node.inputs, node.output), strict=True))
     if isinstance(graph.types[node.inputs[0]].layout, RowStreamLayout):
-        schedule, views = lower_stream_conv2d(graph, node, variant, bounds_of(node))
+        others = _placeholders(graph, node, names[2:], node.inputs[2:], variant)
+        schedule, views = lower_stream_conv2d(graph, node, variant, others)
         return [LoweredNode(node, schedule, tensors, views)]
     if node.op == "q_conv_transpose2d":
         x_shape = map_shape(graph.types[node.inputs[0]], variant.array.block_in, variant)
@@ -69,23 +64,37 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> list[LoweredNode]:
         return [LoweredNode(node, schedule, tensors, views) for schedule, views in parts]
     layout = graph.types[node.inputs[1]].layout
     if isinstance(layout, DepthwiseLayout):
-        build = partial(_depthwise, kernel_width=layout.kernel[1])
-    lanes = variant.array.block_in if node.op in _PRODUCTS else variant.array.block_out
+        build = partial(build_depthwise, kernel_width=layout.kernel[1])
     groups = _dense_parts(graph, node)
     if groups > 1:
-        build = partial(_conv2d, groups=groups)
+        build = partial(build_conv2d, groups=groups)
+    operands = _placeholders(graph, node, names, node.inputs, variant, groups)
+    return [LoweredNode(node, build(operands, node, variant), tensors)]
+
+
+def _placeholders(
+    graph: Graph,
+    node: Node,
+    names: Sequence[str],
+    tensors: Sequence[str],
+    variant: Variant,
+    groups: int = 1,
+) -> list[te.Tensor]:
+    """Operands of `node`, as many as there are `tensors`; maps as those of `groups` next to each
+    other."""
+    array = variant.array
     operands = []
-    for name, tensor in zip(names[:-1], node.inputs, strict=True):
+    for name, tensor in zip(names, tensors, strict=False):
         kind = graph.types[tensor]
         is_map = isinstance(kind.layout, ActivationLayout)
-        width = variant.array.block_out if name == "skip" else lanes
-        shape = map_shape(kind, width, variant) if is_map else kind.physical_shape
+        lanes = array.block_in if name != "skip" and node.op in _PRODUCTS else array.block_out
+        shape = map_shape(kind, lanes, variant) if is_map else kind.physical_shape
         if is_map and groups > 1:
             shape = (shape[0] * groups, shape[1] // groups, *shape[2:])
         if node.op == "q_matmul" and name == "b":
             shape = matmul_rows(shape, variant)
         operands.append(te.placeholder(shape, kind.dtype, name))
-    return [LoweredNode(node, build(operands, node, variant), tensors)]
+    return operands
 
 
 def map_shape(kind: TensorType, lanes: int, variant: Variant) -> tuple[int, ...]:
@@ -108,7 +117,7 @@ def map_shape(kind: TensorType, lanes: int, variant: Variant) -> tuple[int, ...]
 
 def _dense_parts(graph: Graph, node: Node) -> int:
     """Dense convolutions side by side that a grouped one is; their maps follow each other."""
-    layout = graph.types[node.inputs[1]].layout if node.op == "q_conv2d" else None
+    layout = graph.types[node.inputs[1]].layout if node.op in CONVOLUTIONS else None
     return layout.parts if isinstance(layout, GroupedWeightLayout) else 1
 
 
@@ -123,71 +132,6 @@ def multiplications(graph: Graph, node: Node) -> int:
     pixels = node.inputs[0] if node.op == "q_conv_transpose2d" else node.output
     n, _, h, w = graph.types[pixels].shape
     return n * o * h * w * i * kh * kw
-
-
-def _conv2d(operands: list[te.Tensor], node: Node, variant: Variant, groups: int = 1) -> Schedule:
-    x, w, params = operands
-    strides, dilations = pair(node, "strides"), pair(node, "dilations")
-    pads, pad_value = ints(node.attrs, "pads"), whole(node.attrs, "pad_value")
-    y = conv2d(
-        x,
-        w,
-        params,
-        strides=strides,
-        pads=pads,
-        dilations=dilations,
-        pad_value=pad_value,
-        bounds=bounds_of(node),
-        groups=groups,
-        accumulator=accumulator_dtype(variant),
-    )
-    func = te.create_prim_func(operands, [y], node.output)
-    shape = ConvShape.of(x, w, y, strides, dilations, pads, pad_value)
-    return schedule_conv2d(func, shape, variant)
-
-
-def _conv2d_add(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
-    x, w, *_ = operands
-    strides, dilations = pair(node, "strides"), pair(node, "dilations")
-    pads, pad_value = ints(node.attrs, "pads"), whole(node.attrs, "pad_value")
-    y = conv2d_add(
-        *operands,
-        strides=strides,
-        pads=pads,
-        dilations=dilations,
-        pad_value=pad_value,
-        conv_bounds=bounds_of(node, CONV_PREFIX),
-        multiplier_conv=whole(node.attrs, "multiplier_conv"),
-        multiplier_skip=whole(node.attrs, "multiplier_skip"),
-        bounds=bounds_of(node),
-        accumulator=accumulator_dtype(variant),
-    )
-    func = te.create_prim_func(operands, [y], node.output)
-    shape = ConvShape.of(x, w, y, strides, dilations, pads, pad_value)
-    return schedule_conv2d(func, replace(shape, adds=True), variant)
-
-
-def _depthwise(
-    operands: list[te.Tensor], node: Node, variant: Variant, *, kernel_width: int
-) -> Schedule:
-    x, w, params = operands
-    strides, dilations = pair(node, "strides"), pair(node, "dilations")
-    top, left, *_ = pads = ints(node.attrs, "pads")
-    y = depthwise_conv2d(
-        x,
-        w,
-        params,
-        kernel_width=kernel_width,
-        strides=strides,
-        pads=pads,
-        dilations=dilations,
-        pad_value=whole(node.attrs, "pad_value"),
-        bounds=bounds_of(node),
-        accumulator=accumulator_dtype(variant),
-    )
-    func = te.create_prim_func(operands, [y], node.output)
-    shape = DepthwiseShape.of(x, w, y, strides=strides, dilations=dilations, pads=(top, left))
-    return schedule_depthwise(func, shape, variant)
 
 
 def matmul_rows(shape: tuple[int, ...], variant: Variant) -> tuple[int, ...]:
@@ -222,14 +166,18 @@ def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
     return schedule_matmul(te.create_prim_func(operands, [y], node.output), variant)
 
 
-_PRODUCTS = ("q_conv2d", "q_conv2d_add", "q_conv_transpose2d", "q_matmul")
-"""Operators of the GEMM core: their inputs are vectors of its block_in channels, those that are
-only added apart."""
+_PRODUCTS = (*CONVOLUTIONS, "q_conv_transpose2d", "q_matmul")
+"""Operators of the GEMM core: their inputs are vectors of its block_in channels, those of a fused
+operator apart."""
+
+
+def _operands(name: str) -> tuple[str, ...]:
+    return get_op(name).operands
+
 
 _BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
-    "q_conv2d": (("x", "w", "params"), _conv2d),
-    "q_conv2d_add": (("x", "w", "conv_params", "skip", "params"), _conv2d_add),
-    "q_conv_transpose2d": (("x", "w", "params"), _conv2d),
+    **{name: (_operands(name), build_conv2d) for name in CONVOLUTIONS},
+    "q_conv_transpose2d": (_operands("q_conv_transpose2d"), build_conv2d),
     "q_matmul": (("a", "b", "factor", "params"), _matmul),
     **VECTOR_BUILDERS,
 }

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.elementwise_stages import MAP_RANK
 from daedal.compiler.ops.accelerator.vector import tiled
-from daedal.compiler.ops.accelerator.vector_tile import MAP_RANK, TILE_CYCLES, accumulation
+from daedal.compiler.ops.accelerator.vector_tile import TILE_CYCLES, accumulation
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.errors import ScheduleError

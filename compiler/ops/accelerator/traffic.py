@@ -9,6 +9,7 @@ from math import prod
 
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
 from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.stream_layout import RowStreamLayout
@@ -66,6 +67,6 @@ def _kernel_rows(graph: Graph, node: Node) -> int:
     """Rows of the window that slides over the input, 0 where there is none."""
     if "kernel" in node.attrs:
         return ints(node.attrs, "kernel")[0]
-    if node.op in ("q_conv2d", "q_conv2d_add"):
+    if node.op in CONVOLUTIONS:
         return graph.types[node.inputs[1]].shape[2]
     return 0

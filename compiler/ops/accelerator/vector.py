@@ -7,14 +7,19 @@ accumulators; a parameter row serves all channels.
 from collections.abc import Sequence
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
-from daedal.compiler.ops.accelerator.vector_tile import (
+from daedal.compiler.ops.accelerator.elementwise_stages import (
     MAP_RANK,
+    OWN_ROWS,
+    stages_of,
+    tensorize_rows,
+    tensorize_stages,
+)
+from daedal.compiler.ops.accelerator.vector_tile import (
     Tile,
     TileWork,
     VectorTiles,
     accumulation,
 )
-from daedal.compiler.schedule.handles import BlockRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
@@ -22,34 +27,12 @@ from daedal.isa.variant import Variant
 
 __all__ = ["schedule_elementwise", "schedule_move", "schedule_pool", "tiled"]
 
-_STAGES = {
-    "total": "alu_add",
-    "product": "alu_mul",
-    "larger": "alu_max",
-    "smaller": "alu_min",
-    "positive": "alu_mul_immediate",
-    "negative": "alu_mul_immediate",
-    "scaled_a": "alu_mul_immediate",
-    "scaled_b": "alu_mul_immediate",
-    "centred": "alu_sub_immediate",
-    "centred_a": "alu_sub_immediate",
-    "centred_b": "alu_sub_immediate",
-    "wide": "load_widen",
-    "wide_a": "load_widen",
-    "wide_b": "load_widen",
-}
-"""Intrinsic of every stage of an elementwise operator, consumers first."""
-
-_OWN_ROWS = ("positive", "negative")
-"""Stages that cannot work in place: both read the same operand."""
-
 
 def schedule_elementwise(func: PrimFunc, variant: Variant) -> Schedule:
     """Schedule a function of `daedal.compiler.ops.elementwise`: the stages work in place."""
-    present = {site.block.name for site in collect(func.body)[0]}
-    stages = {name: intrin for name, intrin in _STAGES.items() if name in present}
+    stages = stages_of(func)
     operands = [buf.shape[2:4] for buf in func.inputs if len(buf.shape) == MAP_RANK]
-    copies = sum(name in _OWN_ROWS for name in stages)
+    copies = sum(name in OWN_ROWS for name in stages)
 
     def work(tile: Tile) -> TileWork:
         c, h, w = tile
@@ -59,12 +42,7 @@ def schedule_elementwise(func: PrimFunc, variant: Variant) -> Schedule:
 
     tile = VectorTiles(func, variant, work).best()
     sch = tiled(func, variant, tile, list(stages))
-    for name, intrin in stages.items():
-        block = sch.get_block(name)
-        if intrin == "load_widen":
-            sch.tensorize(sch.get_loops(block)[-MAP_RANK], intrin)
-        else:
-            _tensorize_rows(sch, block, intrin)
+    tensorize_stages(sch, stages)
     return sch
 
 
@@ -159,10 +137,5 @@ def tiled(
     for loop, factor in zip((h, w), factors, strict=True):
         if factor > 1:
             sch.split(loop, [None, factor])
-    _tensorize_rows(sch, y, "requantize")
+    tensorize_rows(sch, y, "requantize")
     return sch
-
-
-def _tensorize_rows(sch: Schedule, block: BlockRef, intrin: str) -> None:
-    """The two innermost loops, over one row, become an operation."""
-    sch.tensorize(sch.get_loops(block)[-2], intrin)

@@ -10,16 +10,15 @@ from daedal.compiler.graph.ops.movement import pad_margins
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.ops.accelerator.builders import Builder, bounds_of, pair
 from daedal.compiler.ops.accelerator.capacity import Capacity
+from daedal.compiler.ops.accelerator.elementwise_builders import ELEMENTWISE
 from daedal.compiler.ops.accelerator.pool_by_columns import schedule_pool_by_columns
 from daedal.compiler.ops.accelerator.vector import (
     schedule_elementwise,
     schedule_move,
     schedule_pool,
 )
-from daedal.compiler.ops.elementwise import add, leaky_relu, mul
 from daedal.compiler.ops.movement import concat, pad_map, resize_nearest, slice_map
 from daedal.compiler.ops.pooling import avg_pool, max_pool
-from daedal.compiler.ops.requantize import requantize
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
@@ -32,37 +31,8 @@ VECTOR_BURST_CYCLES = 4
 Where the columns between two that a slice keeps take no longer, they are loaded with them."""
 
 
-def _add(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
-    y = add(
-        *operands,
-        multiplier_a=whole(node.attrs, "multiplier_a"),
-        multiplier_b=whole(node.attrs, "multiplier_b"),
-        bounds=bounds_of(node),
-        accumulator=accumulator_dtype(variant),
-    )
-    return schedule_elementwise(te.create_prim_func(operands, [y], node.output), variant)
-
-
-def _mul(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
-    y = mul(
-        *operands,
-        zero_point_a=whole(node.attrs, "zero_point_a"),
-        zero_point_b=whole(node.attrs, "zero_point_b"),
-        bounds=bounds_of(node),
-        accumulator=accumulator_dtype(variant),
-    )
-    return schedule_elementwise(te.create_prim_func(operands, [y], node.output), variant)
-
-
-def _leaky_relu(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
-    y = leaky_relu(
-        *operands,
-        zero_point=whole(node.attrs, "zero_point_x"),
-        multiplier_positive=whole(node.attrs, "multiplier_positive"),
-        multiplier_negative=whole(node.attrs, "multiplier_negative"),
-        bounds=bounds_of(node),
-        accumulator=accumulator_dtype(variant),
-    )
+def _elementwise(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    y = ELEMENTWISE[node.op](operands, node, variant)
     return schedule_elementwise(te.create_prim_func(operands, [y], node.output), variant)
 
 
@@ -123,7 +93,7 @@ def _is_large(x: te.Tensor, node: Node, variant: Variant) -> bool:
 
 
 def _requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
-    y = requantize(*operands, bounds=bounds_of(node), accumulator=accumulator_dtype(variant))
+    y = ELEMENTWISE[node.op](operands, node, variant)
     return schedule_move(te.create_prim_func(operands, [y], node.output), variant)
 
 
@@ -188,12 +158,12 @@ def _concat(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
 
 
 VECTOR_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
-    "q_add": (("a", "b", "params"), _add),
+    "q_add": (("a", "b", "params"), _elementwise),
     "q_avg_pool": (("x", "params"), _avg_pool),
     "q_concat": (("x", "params"), _concat),
-    "q_leaky_relu": (("x", "params"), _leaky_relu),
+    "q_leaky_relu": (("x", "params"), _elementwise),
     "q_max_pool": (("x", "params"), _max_pool),
-    "q_mul": (("a", "b", "params"), _mul),
+    "q_mul": (("a", "b", "params"), _elementwise),
     "q_pad": (("x", "params"), _pad),
     "q_requantize": (("x", "params"), _requantize),
     "q_resize": (("x", "params"), _resize),

@@ -15,7 +15,6 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
 __all__ = [
-    "MAP_RANK",
     "TILE_CYCLES",
     "Tile",
     "TileWork",
@@ -23,9 +22,6 @@ __all__ = [
     "accumulation",
     "map_sizes",
 ]
-
-MAP_RANK = 7
-"""Dimensions of a blocked map: (NB, CB, H, W, U, batch, lanes)."""
 
 TILE_CYCLES = 24
 """What a tile costs beyond its work, about: instructions, tokens, latencies that do not overlap."""

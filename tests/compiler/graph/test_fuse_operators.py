@@ -1,15 +1,19 @@
-"""Additions join the convolution before them, where nothing else reads its result."""
+"""Injective operators join the convolution before them, where nothing else reads its result."""
 
 import numpy as np
 import pytest
 
 from daedal.compiler.frontend import load_onnx
-from daedal.compiler.graph import run_all
-from daedal.compiler.graph.passes import fuse_residual_add
+from daedal.compiler.graph import get_op, list_ops, run_all
+from daedal.compiler.graph.ops import OpClass
+from daedal.compiler.graph.ops.fused import FUSED, fused_operator
+from daedal.compiler.graph.passes import fuse_operators
 from daedal.compiler.pipeline import compile_graph, graph_passes
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.networks import check_compiled
+from tests.support.operator_graphs import OPERATORS, inputs_of
+from tests.support.pick import Pick
 
 TINY = load_variant("tiny")
 
@@ -40,7 +44,7 @@ def network(
 def blocked(graph):
     """Just before the pass."""
     for name, run_pass in graph_passes(TINY, (), ()):
-        if name == "fuse_residual_add":
+        if name == "fuse_operators":
             return graph
         graph = run_pass(graph)
     raise AssertionError("the pass is in the pipeline")
@@ -54,7 +58,7 @@ def operators(graph) -> list[str]:
 @pytest.mark.parametrize("conv_skip", [False, True])
 def test_the_result_stays_the_same(rng, swap, conv_skip):
     graph = blocked(network(rng, swap=swap, conv_skip=conv_skip))
-    fused = fuse_residual_add(graph)
+    fused = fuse_operators(graph)
     assert operators(fused) == ["q_conv2d"] * conv_skip + ["q_conv2d_add"]
     x = rng.normal(0, 2, (1, 12, 7, 5)).astype(np.float32)
     (name,) = graph.outputs
@@ -62,14 +66,60 @@ def test_the_result_stays_the_same(rng, swap, conv_skip):
 
 
 def test_the_larger_of_two_convolutions_is_taken(rng):
-    fused = fuse_residual_add(blocked(network(rng, conv_skip=True)))
+    fused = fuse_operators(blocked(network(rng, conv_skip=True)))
     joined = next(node for node in fused.nodes if node.op == "q_conv2d_add")
     assert fused.types[joined.inputs[1]].shape[2:] == (3, 3)
 
 
 def test_what_others_read_stays(rng):
     graph = blocked(network(rng, twice=True))
-    assert operators(fuse_residual_add(graph)) == operators(graph)
+    assert operators(fuse_operators(graph)) == operators(graph)
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name.startswith("conv2d_")])
+@pytest.mark.parametrize("seed", range(6))
+def test_every_pair_is_fused_and_means_the_same(name, seed):
+    """Of dense, grouped and depthwise convolutions, and those of a host's image."""
+    pick = Pick.seeded([seed, *name.encode()])
+    graph = OPERATORS[name].graph(pick, TINY)
+    every = graph_passes(TINY, (), ())
+    after_import = [name for name, _ in every].index("lower_qdq") + 1
+    compiled = graph
+    for _, run_pass in every[after_import:]:
+        compiled = run_pass(compiled)
+    assert [node.op for node in compiled.nodes if node.op.startswith("q_")] == [f"q_{name}"]
+    inputs = inputs_of(graph, pick)
+    (output,) = graph.outputs
+    expected = run_all(graph, inputs)[output]
+    np.testing.assert_array_equal(run_all(compiled, inputs)[output], expected)
+
+
+def test_only_injective_operators_join_complex_ones():
+    pairs = {
+        (producer.name, consumer.name)
+        for producer in list_ops()
+        for consumer in list_ops()
+        if fused_operator(producer, consumer) is not None
+    }
+    assert pairs == {("q_conv2d", name) for name in FUSED}
+    for producer, consumer in pairs:
+        assert get_op(producer).op_class is OpClass.COMPLEX
+        assert get_op(consumer).op_class is OpClass.INJECTIVE
+
+
+@pytest.mark.parametrize(
+    ("name", "op_class"),
+    [
+        ("q_add", OpClass.INJECTIVE),
+        ("q_slice", OpClass.INJECTIVE),
+        ("q_max_pool", OpClass.REDUCTION),
+        ("q_conv2d_add", OpClass.COMPLEX),
+        ("q_matmul", OpClass.COMPLEX),
+        ("softmax", OpClass.OPAQUE),
+    ],
+)
+def test_classes(name, op_class):
+    assert get_op(name).op_class is op_class
 
 
 @pytest.mark.parametrize("variant", ["tiny", "vta", "wide", "batch4"])
@@ -78,3 +128,16 @@ def test_on_the_machine(rng, variant):
         compiled = compile_graph(network(rng, swap=swap, conv_skip=True), load_variant(variant))
         assert "q_conv2d_add" in [layer.op for layer in compiled.launch.layers]
         check_compiled(compiled, rng)
+
+
+def test_without_fusion_every_operator_is_a_layer(rng):
+    graph = network(rng, conv_skip=True)
+    apart = compile_graph(graph, TINY, fuse=False)
+    assert [layer.op for layer in apart.layers] == ["q_conv2d", "q_conv2d", "q_add"]
+    check_compiled(apart, rng)
+    together = compile_graph(graph, TINY)
+    stored = [
+        sum(item.opcode.name == "STORE" for item in compiled.program.instructions)
+        for compiled in (apart, together)
+    ]
+    assert stored[1] < stored[0]

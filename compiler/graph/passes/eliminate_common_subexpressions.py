@@ -1,0 +1,63 @@
+"""Computes once what is computed several times, and keeps equal constants once."""
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.registry import get_op
+
+__all__ = ["eliminate_common_subexpressions"]
+
+
+def eliminate_common_subexpressions(graph: Graph) -> Graph:
+    """Read the first of several nodes that compute the same, and of several equal constants. Exact.
+
+    Constants are equal if their types and their bytes are. Only nodes of the accelerator are
+    merged: what the host runs is cut out of the model, by the names that the model has. For the
+    same reason a tensor stays where it is an output of the graph, or where the host reads it.
+
+    Before::
+
+        const p: int64[1,3]
+        const q: int64[1,3]                 # the same numbers
+        y = q_requantize(x, p) ...
+        z = q_requantize(x, q) ...
+        a = q_add(y, z, r) ...
+
+    After::
+
+        const p: int64[1,3]
+        y = q_requantize(x, p) ...
+        a = q_add(y, y, r) ...
+    """
+    builder = GraphBuilder(graph.name, graph)
+    builder.copy_inputs()
+    first = _equal_constants(graph)
+    known: dict[object, str] = {}
+    for node in graph.nodes:
+        inputs = tuple(first.get(name, name) for name in node.inputs)
+        if not _mergeable(graph, node):
+            builder.copy_node(node, inputs)
+            continue
+        kind = (node.op, inputs, tuple(sorted(node.attrs.items())))
+        if kind in known:
+            first[node.output] = known[kind]
+        else:
+            known[kind] = builder.copy_node(node, inputs)
+    return builder.finish(graph.outputs)
+
+
+def _equal_constants(graph: Graph) -> dict[str, str]:
+    """For every constant the first one that equals it; outputs of the graph stay themselves."""
+    found: dict[object, str] = {}
+    first = {}
+    for name, array in graph.constants.items():
+        if name not in graph.outputs:
+            first[name] = found.setdefault((graph.types[name], array.tobytes()), name)
+    return first
+
+
+def _mergeable(graph: Graph, node: Node) -> bool:
+    """Whether the accelerator computes and alone reads it."""
+    readers = graph.users[node.output]
+    return node.output not in graph.outputs and all(
+        get_op(item.op).on_accelerator for item in (node, *readers)
+    )

@@ -1,0 +1,62 @@
+"""Tensor expressions of the elementwise integer operators, by name."""
+
+from collections.abc import Callable, Mapping
+
+from daedal.compiler import te
+from daedal.compiler.codegen.intrinsics import accumulator_dtype
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.registry import whole
+from daedal.compiler.ops.accelerator.builders import bounds_of
+from daedal.compiler.ops.elementwise import add, leaky_relu, mul
+from daedal.compiler.ops.requantize import requantize
+from daedal.isa.variant import Variant
+
+__all__ = ["ELEMENTWISE", "TensorBuilder"]
+
+TensorBuilder = Callable[[list[te.Tensor], Node, Variant], te.Tensor]
+"""From the operands, and the node whose attributes count, to the result."""
+
+
+def _add(operands: list[te.Tensor], node: Node, variant: Variant) -> te.Tensor:
+    return add(
+        *operands,
+        multiplier_a=whole(node.attrs, "multiplier_a"),
+        multiplier_b=whole(node.attrs, "multiplier_b"),
+        bounds=bounds_of(node),
+        accumulator=accumulator_dtype(variant),
+    )
+
+
+def _mul(operands: list[te.Tensor], node: Node, variant: Variant) -> te.Tensor:
+    return mul(
+        *operands,
+        zero_point_a=whole(node.attrs, "zero_point_a"),
+        zero_point_b=whole(node.attrs, "zero_point_b"),
+        bounds=bounds_of(node),
+        accumulator=accumulator_dtype(variant),
+    )
+
+
+def _leaky_relu(operands: list[te.Tensor], node: Node, variant: Variant) -> te.Tensor:
+    return leaky_relu(
+        *operands,
+        zero_point=whole(node.attrs, "zero_point_x"),
+        multiplier_positive=whole(node.attrs, "multiplier_positive"),
+        multiplier_negative=whole(node.attrs, "multiplier_negative"),
+        bounds=bounds_of(node),
+        accumulator=accumulator_dtype(variant),
+    )
+
+
+def _requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> te.Tensor:
+    return requantize(*operands, bounds=bounds_of(node), accumulator=accumulator_dtype(variant))
+
+
+ELEMENTWISE: Mapping[str, TensorBuilder] = {
+    "q_add": _add,
+    "q_leaky_relu": _leaky_relu,
+    "q_mul": _mul,
+    "q_requantize": _requantize,
+}
+"""Also behind a convolution (`daedal.compiler.graph.ops.fused`): then its result is the first
+operand."""

@@ -1,0 +1,53 @@
+"""The stages of elementwise operators (`daedal.compiler.ops.elementwise`), and their intrinsics."""
+
+from daedal.compiler.schedule.handles import BlockRef
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.tir.sites import collect
+from daedal.compiler.tir.stmt import PrimFunc
+
+__all__ = ["MAP_RANK", "OWN_ROWS", "stages_of", "tensorize_rows", "tensorize_stages"]
+
+MAP_RANK = 7
+"""Dimensions of a blocked map: (NB, CB, H, W, U, batch, lanes)."""
+
+_STAGES = {
+    "total": "alu_add",
+    "product": "alu_mul",
+    "larger": "alu_max",
+    "smaller": "alu_min",
+    "positive": "alu_mul_immediate",
+    "negative": "alu_mul_immediate",
+    "scaled_a": "alu_mul_immediate",
+    "scaled_b": "alu_mul_immediate",
+    "centred": "alu_sub_immediate",
+    "centred_a": "alu_sub_immediate",
+    "centred_b": "alu_sub_immediate",
+    "wide": "load_widen",
+    "wide_a": "load_widen",
+    "wide_b": "load_widen",
+}
+"""Intrinsic of every stage, consumers first."""
+
+OWN_ROWS = ("positive", "negative")
+"""Stages that cannot work in place: both read the same operand."""
+
+
+def stages_of(func: PrimFunc) -> dict[str, str]:
+    """The stages that a function has (a factor of 1 takes none), and the intrinsic of each."""
+    present = {site.block.name for site in collect(func.body)[0]}
+    return {name: intrin for name, intrin in _STAGES.items() if name in present}
+
+
+def tensorize_stages(sch: Schedule, stages: dict[str, str]) -> None:
+    """Every stage becomes operations on rows, or one LOAD."""
+    for name, intrin in stages.items():
+        block = sch.get_block(name)
+        if intrin == "load_widen":
+            sch.tensorize(sch.get_loops(block)[-MAP_RANK], intrin)
+        else:
+            tensorize_rows(sch, block, intrin)
+
+
+def tensorize_rows(sch: Schedule, block: BlockRef, intrin: str) -> None:
+    """The two innermost loops, over one row, become an operation."""
+    sch.tensorize(sch.get_loops(block)[-2], intrin)

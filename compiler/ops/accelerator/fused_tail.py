@@ -1,0 +1,102 @@
+"""An elementwise operator that is fused behind a convolution: its place in the schedule, its cost.
+
+The products of a tile are requantized within the accumulators, the stages of the operator follow
+there, and its own requantization gives the result. Meanwhile the multipliers are at the next tile.
+"""
+
+from dataclasses import dataclass
+
+from daedal.compiler.ops.accelerator.elementwise_stages import (
+    MAP_RANK,
+    OWN_ROWS,
+    stages_of,
+    tensorize_stages,
+)
+from daedal.compiler.schedule.handles import BlockRef, LoopRef
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.variant import Variant
+
+__all__ = ["CONV", "NO_TAIL", "FusedTail", "cache_params", "place_tail", "tensorize_tail"]
+
+CONV = "conv"
+"""Name of the convolution's result, where that is not the function's."""
+
+
+@dataclass(frozen=True)
+class FusedTail:
+    """What the operator takes for each output vector; nothing where there is none.
+
+    Parameters
+    ----------
+    requantizes : whether there is one: then vectors are requantized twice, the second time by a
+        parameter row of its own.
+    operations : of the ALU between the two.
+    loads : vectors of another map.
+    rows : accumulator rows beside the one of the product.
+    """
+
+    requantizes: int = 0
+    operations: int = 0
+    loads: int = 0
+    rows: int = 0
+
+    @classmethod
+    def of(cls, func: PrimFunc) -> "FusedTail":
+        """From a function of a convolution, with an operator behind it or without."""
+        stages = stages_of(func)
+        if not stages:
+            return cls()
+        skips = [buf for buf in func.inputs if len(buf.shape) == MAP_RANK and buf.name == "skip"]
+        # Maps of one pixel stay on chip, about.
+        loads = sum(skip.shape == func.outputs[0].shape for skip in skips)
+        own = sum(name in OWN_ROWS for name in stages)
+        operations = len(stages) - 1 - len(skips)
+        return cls(requantizes=1, operations=operations, loads=loads, rows=len(skips) + own)
+
+    def vector_cycles(self, variant: Variant) -> int:
+        """Cycles of the ALU for a vector, those of the convolution's requantization included."""
+        lanes = variant.array.batch * variant.array.block_out
+        requantize = -(-lanes // variant.units.requantize_lanes)
+        others = -(-lanes // variant.units.alu_lanes)
+        return requantize * (1 + self.requantizes) + self.operations * others
+
+
+NO_TAIL = FusedTail()
+"""Nothing is fused behind the convolution."""
+
+
+def place_tail(sch: Schedule, loop: LoopRef) -> BlockRef:
+    """Compute an operator behind a convolution in the accumulators of a tile, under `loop`.
+
+    Returns the block that requantizes the products: ``y`` where there is no such operator.
+    """
+    stages = stages_of(sch.func)
+    if not stages:
+        return sch.get_block("y")
+    sch.compute_inline(sch.get_block(CONV))
+    for name in stages:
+        sch.set_scope(sch.get_block(name), 0, "acc")
+        sch.compute_at(sch.get_block(name), loop)
+    return sch.get_block(_requantizing(stages))
+
+
+def cache_params(sch: Schedule, y: BlockRef, requantized: BlockRef) -> list[BlockRef]:
+    """Bring on chip what `y` requantizes by, and what `place_tail`'s block does, if that is
+    another one."""
+    params = [sch.cache_read(y, "params", "par")]
+    if requantized != y:
+        params.append(sch.cache_read(requantized, "conv_params", "par"))
+    return params
+
+
+def tensorize_tail(sch: Schedule) -> None:
+    """Its stages become instructions."""
+    stages = stages_of(sch.func)
+    if stages:
+        tensorize_stages(sch, {**stages, _requantizing(stages): "requantize_widen"})
+
+
+def _requantizing(stages: dict[str, str]) -> str:
+    """The stage that takes the convolution's result."""
+    return next(name for name in ("wide_a", "wide") if name in stages)
