@@ -133,11 +133,11 @@ def test_on_the_machine(rng, variant):
 def test_without_fusion_every_operator_is_a_layer(rng):
     graph = network(rng, conv_skip=True)
     apart = compile_graph(graph, TINY, fuse=False)
-    assert [layer.op for layer in apart.layers] == ["q_conv2d", "q_conv2d", "q_add"]
+    assert [layer.op for layer in apart.launch.layers] == ["q_conv2d", "q_conv2d", "q_add"]
     check_compiled(apart, rng)
     together = compile_graph(graph, TINY)
     stored = [
-        sum(item.opcode.name == "STORE" for item in compiled.program.instructions)
+        sum(item.opcode.name == "STORE" for item in compiled.launch.program.instructions)
         for compiled in (apart, together)
     ]
     assert stored[1] < stored[0]
