@@ -97,7 +97,7 @@ class NetworkBench:
     ) -> tuple[int, int]:
         """Bytes that left the accelerator, and those that differ from the integer reference."""
         found = daedal.simulate(artifact, feeds, device="functional").tensors
-        expected = run_all(integer_graph(model, self.variant), feeds)
+        expected = run_all(integer_graph(model, self.variant, artifact.host_quantized), feeds)
         wrong = sum(
             int(np.count_nonzero(array != expected[name].reshape(array.shape)))
             for name, array in found.items()

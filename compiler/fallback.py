@@ -23,19 +23,20 @@ class Fallback:
     Attributes
     ----------
     reasons : why, by the quantized tensor that the host has to compute.
+    quantized : all tensors that can be left to it.
     """
 
     def __init__(self, imported: Graph) -> None:
         self.reasons: dict[str, str] = {}
         self.first: UserError | None = None
-        self._quantized = {node.output for node in imported.nodes if node.op == "quantize"}
+        self.quantized = {node.output for node in imported.nodes if node.op == "quantize"}
 
     def add(self, unfit: UnfitLayers) -> None:
         """Leave what `unfit` names to the host. Raises its error where that changes nothing."""
         self.first = self.first or next(iter(unfit.errors.values()))
         known = len(self.reasons)
         for tensor, error in unfit.errors.items():
-            for name in _quantized_from(unfit.graph, tensor, self._quantized):
+            for name in _quantized_from(unfit.graph, tensor, self.quantized):
                 self.reasons.setdefault(name, str(error))
         if len(self.reasons) == known:
             raise next(iter(unfit.errors.values()))

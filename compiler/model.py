@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from daedal.compiler.artifact.build import build_artifact
+from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.pipeline import compile_graph
@@ -23,6 +24,7 @@ def compile_model(
     from_tensors: Sequence[str] = (),
     to_tensors: Sequence[str] = (),
     fuse: bool = True,
+    host: HostRates | None = DEFAULT_HOST,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Artifact:
@@ -40,6 +42,7 @@ def compile_model(
         from_tensors=from_tensors,
         to_tensors=to_tensors,
         fuse=fuse,
+        host=host,
         dump_dir=dump_dir,
         report=report,
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.collection import without_collection
+from daedal.compiler.crossings import DEFAULT_HOST, HostRates, dear_islands
 from daedal.compiler.dump import Dump
 from daedal.compiler.fallback import Fallback, UnfitLayers
 from daedal.compiler.graph.aliases import aliases_of
@@ -170,6 +171,7 @@ def compile_graph(
     from_tensors: Sequence[str] = (),
     to_tensors: Sequence[str] = (),
     fuse: bool = True,
+    host: HostRates | None = DEFAULT_HOST,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> CompiledGraph:
@@ -181,6 +183,9 @@ def compile_graph(
     ----------
     from_tensors, to_tensors : compile only the part between these quantized tensors.
     fuse : whether operators are joined into layers; without it, every one is a layer of its own.
+    host : rates by which small parts are left to the host, where the way to the accelerator takes
+        longer than it saves; None: all that can runs on the accelerator, as does a part that the
+        user cut out.
     dump_dir : folder for the graph after every pass, and the loop IR and segment of every layer.
     report : called with a sentence before each long step.
 
@@ -193,6 +198,7 @@ def compile_graph(
     """
     say = report or (lambda _sentence: None)
     fallback = Fallback(graph)
+    cut = bool(from_tensors or to_tensors)
     while True:
         passes = graph_passes(
             variant, from_tensors, to_tensors, on_host=fallback.reasons, fuse=fuse
@@ -201,6 +207,10 @@ def compile_graph(
         try:
             final = _run_passes(graph, passes, dump, say)
             parts = _partition(final, fallback)
+            dear = {} if cut else _dear(parts, variant, host, fallback)
+            if dear:
+                fallback.reasons.update(dear)
+                continue
             compiled = tuple(
                 _compile_launch(part.graph, variant, dump, say)
                 if part.on_accelerator
@@ -232,6 +242,13 @@ def _partition(graph: Graph, fallback: Fallback) -> tuple[Part, ...]:
         return partition(graph)
     except ModelError as error:
         raise (fallback.first or error) from None
+
+
+def _dear(
+    parts: Sequence[Part], variant: Variant, host: HostRates | None, fallback: Fallback
+) -> Mapping[str, str]:
+    graphs = [part.graph for part in parts if part.on_accelerator]
+    return {} if host is None else dear_islands(graphs, variant, host, fallback.quantized)
 
 
 def _compile_launch(

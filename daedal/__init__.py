@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from daedal.api import compile, simulate
     from daedal.checking import check_layers
+    from daedal.compiler.crossings import HostRates
     from daedal.inspection import inspect
     from daedal.isa.variant import Variant, load_variant
     from daedal.operator import build_operator
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from daedal.quantization import quantize
 
 __all__ = [
+    "HostRates",
     "Variant",
     "build_operator",
     "check_layers",
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "HostRates": "daedal.compiler.crossings",
     "Variant": "daedal.isa.variant",
     "build_operator": "daedal.operator",
     "check_layers": "daedal.checking",

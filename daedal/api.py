@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.model import compile_model
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact
@@ -60,14 +61,17 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     from_tensors: Sequence[str] = (),
     to_tensors: Sequence[str] = (),
     fuse: bool = True,
+    host: HostRates | None = DEFAULT_HOST,
     dump_dir: str | Path | None = None,
     report: Report | None = None,
 ) -> Artifact:
-    """Compile an int8 QDQ ONNX model for a variant into one program.
+    """Compile an int8 ONNX model for a variant: one program, where the host interrupts nothing.
 
     `from_tensors` and `to_tensors` cut out the part between quantized tensors. Without `fuse`,
-    every operator is a layer of its own: to see what fusion is worth. `dump_dir` receives
-    the intermediate forms after each step, `report` one sentence before each long one.
+    every operator is a layer of its own: to see what fusion is worth. `host` tells when the way to
+    the accelerator and back is too dear for a few operators between those of the host; with None
+    all runs on the accelerator that can. `dump_dir` receives the intermediate forms after each
+    step, `report` one sentence before each long one.
 
     Raises ModelError for a model that cannot be read or compiled, VariantError for an unknown
     variant, ScheduleError for a layer that does not fit the scratchpads.
@@ -79,6 +83,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
         from_tensors=tuple(from_tensors),
         to_tensors=tuple(to_tensors),
         fuse=fuse,
+        host=host,
         dump_dir=Path(dump_dir) if dump_dir is not None else None,
         report=report,
     )

@@ -5,7 +5,7 @@ onnxruntime, with its graph optimization off, is the reference for the integer g
 operator, fed the same inputs, is at most one unit of its output's last place apart.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,14 +48,18 @@ class OperatorDifference:
     largest: int
 
 
-def integer_graph(model: str | Path | bytes, variant: Variant) -> Graph:
+def integer_graph(
+    model: str | Path | bytes, variant: Variant, on_host: Collection[str] = ()
+) -> Graph:
     """The graph that `variant` has to compute, with all quantized tensors of the model: the
     reference. Later passes choose layouts, and views that move nothing.
+
+    `on_host` are quantized tensors that the host computes, in float: `Artifact.host_quantized`.
 
     Raises ModelError for a model that cannot be read or lowered.
     """
     graph = load_onnx(model)
-    for name, run_pass in graph_passes(variant, (), ()):
+    for name, run_pass in graph_passes(variant, (), (), on_host=on_host):
         if name == "simplify_transposes":
             break
         graph = run_pass(graph)

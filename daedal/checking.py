@@ -107,7 +107,9 @@ def check_layers(
     DeviceError
         Where the machine fails.
     """
-    reference = _Reference(integer_graph(model, artifact.variant), artifact)
+    reference = _Reference(
+        integer_graph(model, artifact.variant, artifact.host_quantized), artifact
+    )
     kept_parts = [keep_layers(x) if isinstance(x, Launch) else x for x in artifact.parts]
     kept = replace(artifact, parts=tuple(kept_parts))
     opened = open_device(device, artifact.variant, **options) if isinstance(device, str) else device

@@ -216,6 +216,15 @@ class Artifact:
         parts = (part for part in self.parts if isinstance(part, HostPart))
         return tuple(node for part in parts for node in part.nodes)
 
+    @property
+    def host_quantized(self) -> frozenset[str]:
+        """Quantized tensors of the model that the host computes."""
+        return frozenset(
+            item.output
+            for item in self.placements
+            if item.where == "host" and item.op == "QuantizeLinear"
+        )
+
     def to_bytes(self) -> bytes:
         """The artifact as the bytes of its file; equal artifacts give equal bytes."""
         contents = [_part_bytes(part) for part in self.parts]

@@ -95,13 +95,15 @@ def leaky_relu(
 
     Returns
     -------
-    The shape of `x`; on the way are ``wide``, ``centred``, ``positive``, ``negative``, and
-    ``larger`` or ``smaller``.
+    The shape of `x`; on the way are ``wide``, ``centred``, ``positive``, and where the multipliers
+    differ ``negative``, and ``larger`` or ``smaller``.
     """
     centred = _centred(_wide(x, "wide", accumulator), zero_point, "centred")
     positive = _scaled(centred, multiplier_positive, "positive")
+    if multiplier_positive == multiplier_negative:
+        return requantized(positive, params, bounds, x.dtype)
     negative = _scaled(centred, multiplier_negative, "negative")
-    larger = multiplier_positive >= multiplier_negative
+    larger = multiplier_positive > multiplier_negative
     choose, name = (maximum, "larger") if larger else (minimum, "smaller")
     total = te.compute(
         x.shape,

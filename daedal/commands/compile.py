@@ -26,6 +26,13 @@ def compile_command(
     to_tensors: Annotated[
         list[str] | None, typer.Option("--to", help="End at this quantized tensor.")
     ] = None,
+    all_on_accelerator: Annotated[
+        bool,
+        typer.Option(
+            "--all-on-accelerator",
+            help="Leave nothing to the host for the way to the accelerator being too long.",
+        ),
+    ] = False,
     dump_dir: Annotated[
         Path | None, typer.Option(help="Write the intermediate forms into this folder.")
     ] = None,
@@ -33,6 +40,7 @@ def compile_command(
 ) -> None:
     """Compile MODEL for a variant into one program."""
     from daedal.api import compile as compile_model
+    from daedal.compiler.crossings import DEFAULT_HOST
     from daedal.reports.artifact import (
         artifact_json,
         host_table,
@@ -49,6 +57,7 @@ def compile_command(
             variant,
             from_tensors=from_tensors or (),
             to_tensors=to_tensors or (),
+            host=None if all_on_accelerator else DEFAULT_HOST,
             dump_dir=dump_dir,
             report=report,
         )

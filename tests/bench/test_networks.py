@@ -117,7 +117,7 @@ def test_bars(row: NetworkRow, what: str, changes: dict[str, Any], passes: bool)
 
 def test_wrong_bytes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     other = integer_graph(chain(3, 8, seed=5), TINY)
-    monkeypatch.setattr(bench.network_run, "integer_graph", lambda _model, _variant: other)
+    monkeypatch.setattr(bench.network_run, "integer_graph", lambda *_arguments: other)
     tested = make_bench({"chain": chain(3, 8)})
     found = tested.measure(network("chain"), compilations=1, on_rtl=True)
     assert found.bytes_wrong > 0.5 * found.bytes_checked and not found.passed

@@ -7,7 +7,7 @@ import pytest
 from onnx import helper
 
 import daedal
-from daedal.check import run_onnxruntime
+from daedal.check import integer_graph, run_onnxruntime
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
 from daedal.compiler.pipeline import graph_passes
@@ -31,7 +31,7 @@ def conv(maker: QdqModel, rng: np.random.Generator, x: str, inner: int = 5) -> s
 
 def check(model: onnx.ModelProto, rng: np.random.Generator, num_launches: int) -> Artifact:
     """The parts in turn give the bytes of the integer graph."""
-    artifact = daedal.compile(model.SerializeToString(), "tiny")
+    artifact = daedal.compile(model.SerializeToString(), "tiny", host=None)
     assert len(artifact.launches) == num_launches
     assert Artifact.from_bytes(artifact.to_bytes()) == artifact
     graph = load_onnx(model.SerializeToString())
@@ -95,7 +95,7 @@ def test_shapes_that_only_a_run_tells(rng: np.random.Generator) -> None:
     model = maker.model("places")
     out = helper.make_tensor_value_info("places", onnx.TensorProto.INT64, ["number", 4])
     model.graph.output[0].CopyFrom(out)
-    artifact = daedal.compile(model.SerializeToString(), "tiny")
+    artifact = daedal.compile(model.SerializeToString(), "tiny", host=None)
     inputs = {"x": rng.normal(size=SHAPE).astype(np.float32)}
     (found,) = daedal.simulate(artifact, inputs).outputs.values()
     (expected,) = run_onnxruntime(model, inputs)
@@ -125,7 +125,7 @@ def test_a_layer_that_does_not_fit_is_left_to_the_host(rng: np.random.Generator)
     y = maker.requantized(maker.op("Conv", x, w, pads=[3, 3, 2, 2]), 0.08, 3)
     small = load_variant("tiny").replace("small", inp_bytes=128)
     model = maker.model(conv(maker, rng, y))
-    artifact = daedal.compile(model.SerializeToString(), small)
+    artifact = daedal.compile(model.SerializeToString(), small, host=None)
     places = [item for item in artifact.placements if item.op == "Conv"]
     assert [item.where for item in places] == ["accelerator", "host", "accelerator"]
     assert "must fit scratchpad 'inp'" in places[1].why
@@ -156,4 +156,30 @@ def test_what_nobody_can_run_is_refused(rng: np.random.Generator) -> None:
     relu.domain = "com.example"
     model.opset_import.append(helper.make_opsetid("com.example", 1))
     with pytest.raises(ModelError, match="neither accelerator nor host can run it"):
-        daedal.compile(model.SerializeToString(), "tiny")
+        daedal.compile(model.SerializeToString(), "tiny", host=None)
+
+
+def test_an_island_that_is_not_worth_the_way_is_left_to_the_host(rng: np.random.Generator) -> None:
+    """Of two convolutions around a Softmax the larger stays; the launch of the other costs more
+    cycles than the host takes for it, unless that is much slower."""
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", SHAPE), 0.05, 3)
+    first = maker.requantized(maker.op("Conv", x, weights(maker, rng, 64, 5, 3, 3)), 0.08, 3)
+    soft = maker.requantized(maker.op("Softmax", first, axis=1), 0.004, -128)
+    w = weights(maker, rng, 2, 64, 1, 1)
+    model = maker.model(maker.requantized(maker.op("Conv", soft, w), 0.01, 0, output="small"))
+    data = model.SerializeToString()
+    artifact = daedal.compile(data, "tiny")
+    assert len(artifact.launches) == 1
+    places = [item for item in artifact.placements if item.op == "Conv"]
+    assert [item.where for item in places] == ["accelerator", "host"]
+    assert places[1].why.startswith("to bring 1,152 bytes to the accelerator and back takes")
+    assert len(daedal.compile(data, "tiny", host=None).launches) == 2
+    slow = daedal.HostRates(launch_cycles=500, macs_per_cycle=1)
+    assert len(daedal.compile(data, "tiny", host=slow).launches) == 2
+    # The reference knows what the host computes.
+    graph = integer_graph(data, load_variant("tiny"), artifact.host_quantized)
+    inputs = {"x": rng.normal(size=SHAPE).astype(np.float32)}
+    (found,) = daedal.simulate(artifact, inputs).outputs.values()
+    (expected,) = run(graph, inputs).values()
+    np.testing.assert_array_equal(found, expected)
