@@ -68,11 +68,14 @@ def _invert_constant(network: Network, node: onnx.NodeProto) -> None:
     if value is None or value.dtype.kind != "f" or node.input[0] in network.constants:
         return
     if node.op_type == "Div":
-        if not np.all(value):
+        with np.errstate(divide="ignore"):
+            inverse = np.reciprocal(value)
+        if not np.isfinite(inverse).all():
             return
-        node.op_type, inverse = "Mul", np.reciprocal(value)
+        node.op_type = "Mul"
     else:
-        node.op_type, inverse = "Add", np.negative(value)
+        inverse = np.negative(value)
+        node.op_type = "Add"
     node.input[1] = network.add_constant(f"{node.input[1]}_inverse", np.asarray(inverse))
 
 

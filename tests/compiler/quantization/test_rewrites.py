@@ -60,12 +60,15 @@ def test_normalize_inverts_constants_and_splits_sums(rng: np.random.Generator) -
     b = net.op("Sub", x, net.normal(1))
     c = net.op("Sub", net.normal(1), x)
     d = net.op("Div", x, net.constant(np.zeros(1, np.float32)))
+    e = net.op("Div", x, net.constant(np.float32([1e-42])))
     net.op("Sum", a, b, c, x, output="y")
     net.op("Sum", a, output="z")
-    net.op("Sign", d, output="d")
-    with np.errstate(divide="ignore"):
+    net.op("Sign", net.op("Min", d, e), output="d")
+    with np.errstate(divide="ignore", over="ignore"):
         nodes = rewritten(net, normalize, "y", "z")
-    assert ops(nodes) == ["Mul", "Add", "Sub", "Div", "Add", "Add", "Add", "Sum", "Sign"]
+    assert ops(nodes) == [
+        *("Mul", "Add", "Sub", "Div", "Div", "Add", "Add", "Add", "Sum", "Min", "Sign"),
+    ]
     assert len({node.name for node in nodes}) == len(nodes)
 
 
