@@ -11,6 +11,8 @@ from daedal.compiler.quantization.network import Network
 
 __all__ = ["normalize"]
 
+_Shapes = Mapping[str, tuple[int, ...]]
+
 
 def normalize(network: Network) -> None:
     """Replace operators by simpler ones.
@@ -18,19 +20,30 @@ def normalize(network: Network) -> None:
     Before -> after::
 
         Gemm(x, W, b) alpha beta    ->  Gemm(x, alpha * W, beta * b)
-        Add(MatMul(x, W), b)        ->  Gemm(x, W, b)           x of rank 2, b per output
+        Add(MatMul(x, W), b)        ->  Gemm(x, W, b)                   b per output
+        MatMul(x, W)                ->  Reshape(Gemm(Reshape(x), W))    x of rank 3 and up
         Div(x, c)                   ->  Mul(x, 1 / c)
         Sub(x, c)                   ->  Add(x, -c)
         Sum(a, b, c)                ->  Add(Add(a, b), c)
+        HardSigmoid(x) alpha beta   ->  Clip(Add(Mul(x, alpha), beta), 0, 1)
+        HardSwish(x)                ->  Mul(x, Clip(Add(Mul(x, 1 / 6), 0.5), 0, 1))
     """
-    types = network.types()
+    shapes = {name: shape for name, (_, shape) in network.types().items()}
     for node in network.nodes:
         if node.op_type == "Gemm":
             _absorb_factors(network, node)
         elif node.op_type in ("Div", "Sub"):
             _invert_constant(network, node)
-    network.nodes = [part for node in network.nodes for part in _split_sum(network, node)]
-    _join_bias(network, {name: len(shape) for name, (_, shape) in types.items()})
+    _join_bias(network, shapes)
+    expand = {"Sum": _split_sum, "MatMul": _flatten, "Gemm": _flatten}
+    expand |= dict.fromkeys(("HardSigmoid", "HardSwish"), _gate)
+    network.nodes = [
+        part
+        for node in network.nodes
+        for part in (
+            expand[node.op_type](network, node, shapes) if node.op_type in expand else [node]
+        )
+    ]
 
 
 def _absorb_factors(network: Network, node: onnx.NodeProto) -> None:
@@ -55,16 +68,19 @@ def _invert_constant(network: Network, node: onnx.NodeProto) -> None:
     if value is None or value.dtype.kind != "f" or node.input[0] in network.constants:
         return
     if node.op_type == "Div":
-        if not np.all(value):
+        with np.errstate(divide="ignore"):
+            inverse = np.reciprocal(value)
+        if not np.isfinite(inverse).all():
             return
-        node.op_type, inverse = "Mul", np.reciprocal(value)
+        node.op_type = "Mul"
     else:
-        node.op_type, inverse = "Add", np.negative(value)
+        inverse = np.negative(value)
+        node.op_type = "Add"
     node.input[1] = network.add_constant(f"{node.input[1]}_inverse", np.asarray(inverse))
 
 
-def _split_sum(network: Network, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    if node.op_type != "Sum" or len(node.input) < 2:
+def _split_sum(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.NodeProto]:
+    if len(node.input) < 2:
         return [node]
     parts, total = [], node.input[0]
     for number, name in enumerate(node.input[1:], start=2):
@@ -76,7 +92,56 @@ def _split_sum(network: Network, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     return parts
 
 
-def _join_bias(network: Network, ranks: Mapping[str, int]) -> None:
+def _gate(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.NodeProto]:
+    """Sigmoids of straight lines; factors are per channel, so that one layer does both."""
+    x, y = node.input[0], node.output[0]
+    swish = node.op_type == "HardSwish"
+    slope = 1 / 6 if swish else attribute(node, "alpha", 0.2)
+    offset = 0.5 if swish else attribute(node, "beta", 0.5)
+    shape = shapes.get(x, ())
+    channels = (shape[1], *(1,) * (len(shape) - 2)) if len(shape) > 2 else (1,)
+    scaled, line = (network.fresh(f"{y}_{role}") for role in ("scaled", "line"))
+    gate = network.fresh(f"{y}_gate") if swish else y
+    constants = [
+        network.add_constant(f"{y}_{role}", np.full(shape, value, dtype=np.float32))
+        for role, shape, value in (
+            ("slope", channels, slope),
+            ("offset", channels, offset),
+            ("low", (), 0),
+            ("high", (), 1),
+        )
+    ]
+    parts = [
+        helper.make_node("Mul", [x, constants[0]], [scaled], name=scaled),
+        helper.make_node("Add", [scaled, constants[1]], [line], name=line),
+        helper.make_node("Clip", [line, *constants[2:]], [gate], name=gate if swish else node.name),
+    ]
+    if swish:
+        parts.append(helper.make_node("Mul", [x, gate], [y], name=node.name))
+    return parts
+
+
+def _flatten(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.NodeProto]:
+    """A product of a tensor with a matrix as one of two matrices."""
+    shape = shapes.get(node.input[0], ())
+    weights = network.constants.get(node.input[1])
+    if len(shape) < 3 or weights is None or weights.ndim != 2:
+        return [node]
+    output = node.output[0]
+    rows, product = (network.fresh(f"{output}_{role}") for role in ("rows", "product"))
+    sizes = [
+        network.add_constant(f"{output}_{role}", np.array(size, dtype=np.int64))
+        for role, size in (("flat", (-1, shape[-1])), ("full", (*shape[:-1], weights.shape[1])))
+    ]
+    operands = [rows, *node.input[1:]]
+    return [
+        helper.make_node("Reshape", [node.input[0], sizes[0]], [rows], name=rows),
+        helper.make_node("Gemm", operands, [product], name=node.name),
+        helper.make_node("Reshape", [product, sizes[1]], [output], name=network.fresh(output)),
+    ]
+
+
+def _join_bias(network: Network, shapes: _Shapes) -> None:
     """A constant added to a product of matrices becomes its bias."""
     producers, users = network.producers(), network.users()
     joined = set()
@@ -84,7 +149,7 @@ def _join_bias(network: Network, ranks: Mapping[str, int]) -> None:
         found = (
             _product_and_bias(network, producers, users, node) if node.op_type == "Add" else None
         )
-        if found is None or ranks.get(found[0].input[0]) != 2:
+        if found is None or len(shapes.get(found[0].input[0], ())) < 2:
             continue
         product, bias = found
         product.op_type = "Gemm"

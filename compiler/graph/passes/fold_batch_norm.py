@@ -155,8 +155,7 @@ def _add_layer(builder: GraphBuilder, fold: _Fold) -> None:
     def define(role: str, value: Array) -> str:
         return builder.constant(builder.fresh_name(f"{name}.{role}"), value)
 
-    others = tuple(range(1, fold.weights.ndim))
-    zeros = np.where(fold.weights.max(axis=others, keepdims=True) > _LARGEST, -1, 0)
+    zeros = _zero_points(fold.weights)
     quantized = [
         define("weights", np.moveaxis(fold.weights + zeros, 0, axis).astype(np.int8)),
         define("scales", fold.scales.astype(np.float32)),
@@ -166,6 +165,14 @@ def _add_layer(builder: GraphBuilder, fold: _Fold) -> None:
     builder.add("dequantize", quantized, {"axis": axis}, output=weights)
     operands = [source.inputs[0], weights, define("bias", fold.bias.astype(np.float32))]
     builder.add(op, operands, attrs, output=name, name=source.name)
+
+
+def _zero_points(weights: Array) -> Array:
+    """The smallest with which each channel, (C, ...) of at most 9 bits, fits into int8."""
+    others = tuple(range(1, weights.ndim))
+    lows, highs = (pick(weights, axis=others, keepdims=True) for pick in (np.min, np.max))
+    zeros: Array = np.maximum(-128 - lows, 0) + np.minimum(_LARGEST - highs, 0)
+    return zeros
 
 
 def _channel_axis(layer: Node) -> int:

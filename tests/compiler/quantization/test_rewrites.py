@@ -60,12 +60,15 @@ def test_normalize_inverts_constants_and_splits_sums(rng: np.random.Generator) -
     b = net.op("Sub", x, net.normal(1))
     c = net.op("Sub", net.normal(1), x)
     d = net.op("Div", x, net.constant(np.zeros(1, np.float32)))
+    e = net.op("Div", x, net.constant(np.float32([1e-42])))
     net.op("Sum", a, b, c, x, output="y")
     net.op("Sum", a, output="z")
-    net.op("Sign", d, output="d")
-    with np.errstate(divide="ignore"):
+    net.op("Sign", net.op("Min", d, e), output="d")
+    with np.errstate(divide="ignore", over="ignore"):
         nodes = rewritten(net, normalize, "y", "z")
-    assert ops(nodes) == ["Mul", "Add", "Sub", "Div", "Add", "Add", "Add", "Sum", "Sign"]
+    assert ops(nodes) == [
+        *("Mul", "Add", "Sub", "Div", "Div", "Add", "Add", "Add", "Sum", "Min", "Sign"),
+    ]
     assert len({node.name for node in nodes}) == len(nodes)
 
 
@@ -84,10 +87,42 @@ def test_normalize_leaves_other_sums_of_products(rng: np.random.Generator) -> No
     net.op("Add", shared, net.normal(7), output="a")
     net.op("Abs", shared, output="b")
     net.op("Add", net.op("MatMul", x, net.normal(5, 7)), net.normal(3, 7), output="c")
-    batched = net.op("Reshape", x, net.constant(np.array([1, 3, 5], np.int64)))
-    net.op("Add", net.op("MatMul", batched, net.normal(5, 7)), net.normal(7), output="d")
+    net.op("MatMul", x, net.op("Abs", net.normal(5, 7)), output="d")
     nodes = rewritten(net, normalize, "a", "b", "c", "d")
     assert ops(nodes).count("MatMul") == 3 and "Gemm" not in ops(nodes)
+
+
+def test_normalize_flattens_products_of_tensors_with_matrices(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.input("x", (2, 3, 4, 5))
+    net.op("MatMul", x, net.normal(5, 7), output="y")
+    net.op("Add", net.normal(6), net.op("MatMul", x, net.normal(5, 6)), output="z")
+    net.op("MatMul", x, net.normal(2, 3, 5, 4), output="w")
+    nodes = rewritten(net, normalize, "y", "z", "w")
+    assert ops(nodes) == [*(["Reshape", "Gemm", "Reshape"] * 2), "MatMul"]
+
+
+@pytest.mark.parametrize("shape", [SHAPE, (3, 5)])
+def test_normalize_writes_out_hard_gates(rng: np.random.Generator, shape: tuple[int, ...]) -> None:
+    net = FloatNetwork(rng)
+    x = net.input("x", shape)
+    net.op("HardSigmoid", x, output="y")
+    net.op("HardSigmoid", x, alpha=0.3, beta=0.1, output="z")
+    net.op("HardSwish", x, output="w")
+    nodes = rewritten(net, normalize, "y", "z", "w")
+    assert ops(nodes) == [*(["Mul", "Add", "Clip"] * 3), "Mul"]
+
+
+def test_hard_gates_are_one_layer_and_a_product(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.conv(net.input("x", SHAPE), 4, 4)
+    net.op("HardSwish", x, output="y")
+
+    def both(network: Network) -> None:
+        normalize(network)
+        fold_affine(network)
+
+    assert ops(rewritten(net, both, "y")) == ["Conv", "Conv", "Clip", "Mul"]
 
 
 def layer(net: FloatNetwork, kind: str) -> str:
