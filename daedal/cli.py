@@ -14,6 +14,7 @@ from daedal.commands.diff import diff_command
 from daedal.commands.disasm import disasm_command
 from daedal.commands.doctor import doctor_command
 from daedal.commands.inspect import inspect_command
+from daedal.commands.ops import ops_command
 from daedal.commands.profile import profile_command
 from daedal.commands.quantize import quantize_command
 from daedal.commands.run import run_command
@@ -36,6 +37,7 @@ app.command("inspect")(inspect_command)
 app.command("profile")(profile_command)
 app.command("diff")(diff_command)
 app.command("quantize")(quantize_command)
+app.command("ops")(ops_command)
 app.command("trace")(trace_command)
 app.command("verilog")(verilog_command)
 app.command("disasm")(disasm_command)

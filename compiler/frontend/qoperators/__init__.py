@@ -6,13 +6,14 @@ all quantized tensors.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import onnx
 
 from daedal.compiler.frontend.qoperators import elementwise, integers, layers
 from daedal.compiler.frontend.qoperators.expansion import Expansion
 
-__all__ = ["expand_qoperators", "expanded_operators"]
+__all__ = ["EXPANSIONS", "QOperator", "expand_qoperators"]
 
 _Expand = Callable[[Expansion, onnx.NodeProto], bool]
 
@@ -29,25 +30,46 @@ def _rename(model: Expansion, node: onnx.NodeProto) -> bool:
     return True
 
 
-_EXPANSIONS: Mapping[tuple[str, str], tuple[int, _Expand]] = {
-    ("", "QLinearConv"): (8, layers.expand_qlinear_conv),
-    ("", "QLinearMatMul"): (8, layers.expand_qlinear_matmul),
-    (_MICROSOFT, "DequantizeLinear"): (2, _rename),
-    (_MICROSOFT, "QGemm"): (6, layers.expand_qgemm),
-    (_MICROSOFT, "QLinearAdd"): (7, elementwise.expand_binary),
-    (_MICROSOFT, "QLinearAveragePool"): (4, elementwise.expand_pool),
-    (_MICROSOFT, "QLinearConcat"): (5, elementwise.expand_concat),
-    (_MICROSOFT, "QLinearGlobalAveragePool"): (4, elementwise.expand_pool),
-    (_MICROSOFT, "QLinearLeakyRelu"): (4, elementwise.expand_unary),
-    (_MICROSOFT, "QLinearMul"): (7, elementwise.expand_binary),
-    (_MICROSOFT, "QLinearSigmoid"): (4, elementwise.expand_unary),
-    (_MICROSOFT, "QLinearSoftmax"): (4, elementwise.expand_softmax),
-    (_MICROSOFT, "QLinearWhere"): (8, elementwise.expand_where),
-    (_MICROSOFT, "QuantizeLinear"): (2, _rename),
-    **{("", name): (1, integers.expand_selection) for name in integers.SELECTIONS},
+@dataclass(frozen=True)
+class QOperator:
+    """An operator on quantized tensors.
+
+    Parameters
+    ----------
+    becomes : the operator on reals that takes its place.
+    num_operands : that must be given.
+    expand : adds what it becomes to the model; returns whether it did.
+    """
+
+    becomes: str
+    num_operands: int
+    expand: _Expand
+
+    def fits(self, node: onnx.NodeProto) -> bool:
+        """Whether a node has the operands that must be given, and a result."""
+        return bool(node.output) and len(node.input) >= self.num_operands and bool(node.input[0])
+
+
+EXPANSIONS: Mapping[tuple[str, str], QOperator] = {
+    ("", "QLinearConv"): QOperator("Conv", 8, layers.expand_qlinear_conv),
+    ("", "QLinearMatMul"): QOperator("MatMul", 8, layers.expand_qlinear_matmul),
+    (_MICROSOFT, "DequantizeLinear"): QOperator("DequantizeLinear", 2, _rename),
+    (_MICROSOFT, "QGemm"): QOperator("Gemm", 6, layers.expand_qgemm),
+    (_MICROSOFT, "QLinearAdd"): QOperator("Add", 7, elementwise.expand_binary),
+    (_MICROSOFT, "QLinearAveragePool"): QOperator("AveragePool", 4, elementwise.expand_pool),
+    (_MICROSOFT, "QLinearConcat"): QOperator("Concat", 5, elementwise.expand_concat),
+    (_MICROSOFT, "QLinearGlobalAveragePool"): QOperator(
+        "GlobalAveragePool", 4, elementwise.expand_pool
+    ),
+    (_MICROSOFT, "QLinearLeakyRelu"): QOperator("LeakyRelu", 4, elementwise.expand_unary),
+    (_MICROSOFT, "QLinearMul"): QOperator("Mul", 7, elementwise.expand_binary),
+    (_MICROSOFT, "QLinearSigmoid"): QOperator("Sigmoid", 4, elementwise.expand_unary),
+    (_MICROSOFT, "QLinearSoftmax"): QOperator("Softmax", 4, elementwise.expand_softmax),
+    (_MICROSOFT, "QLinearWhere"): QOperator("Where", 8, elementwise.expand_where),
+    (_MICROSOFT, "QuantizeLinear"): QOperator("QuantizeLinear", 2, _rename),
+    **{("", name): QOperator(name, 1, integers.expand_selection) for name in integers.SELECTIONS},
 }
-"""By domain and operator: the number of operands that must be given, and the expansion, which
-returns whether it was done."""
+"""By domain and operator."""
 
 
 def expand_qoperators(model: onnx.ModelProto) -> None:
@@ -75,20 +97,10 @@ def expand_qoperators(model: onnx.ModelProto) -> None:
     model.graph.initializer.extend(expansion.initializers)
 
 
-def expanded_operators() -> tuple[str, ...]:
-    """The operators on quantized tensors, with their domain where it is not ONNX's."""
-    return tuple(
-        f"{domain}.{name}" if domain else name
-        for domain, name in _EXPANSIONS
-        if domain or name not in integers.SELECTIONS
-    )
-
-
 def _expand(expansion: Expansion, node: onnx.NodeProto) -> bool:
-    domain = "" if node.domain == "ai.onnx" else node.domain
-    needed, expand = _EXPANSIONS.get((domain, node.op_type), (0, None))
-    given = len(node.input) >= needed and all(node.input[:1]) and len(node.output) >= 1
-    if expand is not None and given and expand(expansion, node):
+    """Add what a node becomes, or the node itself; whether it became something."""
+    found = EXPANSIONS.get(("" if node.domain == "ai.onnx" else node.domain, node.op_type))
+    if found is not None and found.fits(node) and found.expand(expansion, node):
         return True
     expansion.keep(node)
     return False

@@ -1,0 +1,148 @@
+"""The table of ONNX operators with an importer: where each runs, and under which limits."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from daedal.compiler.frontend.context import ImportContext
+from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.frontend.operators import (
+    convolution,
+    elementwise,
+    movement,
+    normalization,
+    pooling,
+    quantization,
+    reduction,
+    resize,
+    shape,
+)
+from daedal.isa.artifact import PLACES
+
+__all__ = ["OPERATORS", "ImportedOperator", "Importer"]
+
+Importer = Callable[[ImportContext, OnnxNode], None]
+
+
+@dataclass(frozen=True)
+class ImportedOperator:
+    """An operator of ONNX's standard domain.
+
+    Parameters
+    ----------
+    importer : takes its nodes into the graph, or refuses them.
+    where : one of `isa.artifact.PLACES`, where a node runs between quantized tensors.
+    limits : what a node must keep to for that; others run on the host.
+    """
+
+    importer: Importer
+    where: str
+    limits: str = ""
+
+    def __post_init__(self) -> None:
+        assert self.where in PLACES, self.where
+
+
+_ACCELERATOR, _HOST, _FOLDED = PLACES
+_PAIR = "both operands quantized, or one of them a number; one has the shape of the result"
+_WINDOW = "two-dimensional, without dilation"
+_REDUCED = "over height, width or both; over both where channels come last"
+_TABLE = "the ALU of no variant has a table"
+_FLOAT = "in floating point"
+_VIEW = "as part of the layers around it, where the order of the elements stays"
+_BOUND = "of a tensor and one constant number"
+
+OPERATORS: Mapping[str, ImportedOperator] = {
+    "Add": ImportedOperator(elementwise.import_add, _ACCELERATOR, _PAIR),
+    "AveragePool": ImportedOperator(pooling.import_average_pool, _ACCELERATOR, _WINDOW),
+    "BatchNormalization": ImportedOperator(
+        normalization.import_batch_norm, _ACCELERATOR, "after a layer, as part of it, or alone"
+    ),
+    "Clip": ImportedOperator(elementwise.import_clip, _ACCELERATOR, "constant bounds"),
+    "Concat": ImportedOperator(
+        movement.import_concat, _ACCELERATOR, "of up to four dimensions, not along the first"
+    ),
+    "Constant": ImportedOperator(shape.import_constant, _FOLDED),
+    "Conv": ImportedOperator(
+        convolution.import_conv, _ACCELERATOR, "two-dimensional; constant quantized weights"
+    ),
+    "ConvTranspose": ImportedOperator(
+        convolution.import_conv_transpose,
+        _ACCELERATOR,
+        "two-dimensional, one group, pads given; constant weights that fit into int8",
+    ),
+    "DequantizeLinear": ImportedOperator(
+        quantization.import_dequantize, _FOLDED, "constant scales, without blocks"
+    ),
+    "Div": ImportedOperator(elementwise.import_div, _ACCELERATOR, "by one positive number"),
+    "Dropout": ImportedOperator(shape.import_dropout, _FOLDED, "without its mask"),
+    "Flatten": ImportedOperator(shape.import_flatten, _FOLDED, _VIEW),
+    "Gelu": ImportedOperator(elementwise.import_activation, _HOST, _TABLE),
+    "Gemm": ImportedOperator(
+        convolution.import_gemm,
+        _ACCELERATOR,
+        "alpha and beta 1, A not transposed; constant quantized weights",
+    ),
+    "GlobalAveragePool": ImportedOperator(
+        pooling.import_global_average_pool, _ACCELERATOR, "two-dimensional"
+    ),
+    "GlobalMaxPool": ImportedOperator(
+        pooling.import_global_max_pool, _ACCELERATOR, "two-dimensional"
+    ),
+    "HardSigmoid": ImportedOperator(
+        elementwise.import_hard_sigmoid, _ACCELERATOR, "a positive alpha"
+    ),
+    "HardSwish": ImportedOperator(elementwise.import_activation, _HOST, _TABLE),
+    "Identity": ImportedOperator(shape.import_identity, _FOLDED),
+    "LeakyRelu": ImportedOperator(elementwise.import_leaky_relu, _ACCELERATOR),
+    "LogSoftmax": ImportedOperator(elementwise.import_log_softmax, _HOST, _FLOAT),
+    "MatMul": ImportedOperator(
+        convolution.import_matmul,
+        _ACCELERATOR,
+        "by constant quantized weights, or of two quantized tensors with equal batches",
+    ),
+    "Max": ImportedOperator(elementwise.import_bound, _ACCELERATOR, _BOUND),
+    "MaxPool": ImportedOperator(
+        pooling.import_max_pool, _ACCELERATOR, f"{_WINDOW} and without indices"
+    ),
+    "Min": ImportedOperator(elementwise.import_bound, _ACCELERATOR, _BOUND),
+    "Mul": ImportedOperator(elementwise.import_mul, _ACCELERATOR, _PAIR),
+    "Pad": ImportedOperator(
+        movement.import_pad,
+        _ACCELERATOR,
+        "with a constant, none negative; of up to four dimensions, not along the first",
+    ),
+    "QuantizeLinear": ImportedOperator(
+        quantization.import_quantize, _FOLDED, "constant scales, without blocks"
+    ),
+    "ReduceMax": ImportedOperator(reduction.import_reduce_max, _ACCELERATOR, _REDUCED),
+    "ReduceMean": ImportedOperator(reduction.import_reduce_mean, _ACCELERATOR, _REDUCED),
+    "Relu": ImportedOperator(elementwise.import_relu, _ACCELERATOR),
+    "Reshape": ImportedOperator(shape.import_reshape, _FOLDED, _VIEW),
+    "Resize": ImportedOperator(
+        resize.import_resize, _ACCELERATOR, "nearest, rows and columns by whole factors"
+    ),
+    "Sigmoid": ImportedOperator(elementwise.import_activation, _HOST, _TABLE),
+    "Slice": ImportedOperator(
+        movement.import_slice,
+        _ACCELERATOR,
+        "positive steps; of up to four dimensions, not along the first",
+    ),
+    "Softmax": ImportedOperator(elementwise.import_softmax, _HOST, _FLOAT),
+    "Split": ImportedOperator(
+        movement.import_split, _ACCELERATOR, "of up to four dimensions, not along the first"
+    ),
+    "Squeeze": ImportedOperator(shape.import_squeeze, _FOLDED, _VIEW),
+    "Sub": ImportedOperator(elementwise.import_sub, _ACCELERATOR, _PAIR),
+    "Sum": ImportedOperator(elementwise.import_sum, _ACCELERATOR, "of two operands, as Add"),
+    "Tanh": ImportedOperator(elementwise.import_activation, _HOST, _TABLE),
+    "Transpose": ImportedOperator(
+        shape.import_transpose,
+        _ACCELERATOR,
+        "that permutes channels, or exchanges them with pixels",
+    ),
+    "Unsqueeze": ImportedOperator(shape.import_unsqueeze, _FOLDED, _VIEW),
+    "Upsample": ImportedOperator(
+        resize.import_upsample, _HOST, f"{_FLOAT}: older than quantization"
+    ),
+}
+"""The operators by name. All others of the standard domain run on the host."""

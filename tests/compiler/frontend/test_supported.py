@@ -1,0 +1,149 @@
+"""The table of operators says what the compiler does."""
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from daedal.compiler.frontend import load_onnx, supported_operators
+from daedal.compiler.frontend.operators.table import OPERATORS
+from daedal.compiler.frontend.qoperators import EXPANSIONS
+from daedal.compiler.graph import get_op
+from daedal.compiler.pipeline import graph_passes
+from daedal.isa.variant import load_variant
+from tests.compiler.graph.qdq_models import Array, QdqModel
+
+VTA = load_variant("vta")
+Maker = Callable[[QdqModel, str], str]
+
+
+def whole(*values: int) -> Array:
+    return np.array(values, dtype=np.int64)
+
+
+def real(*values: float) -> Array:
+    return np.array(values, dtype=np.float32)
+
+
+def with_constants(op_type: str, *operands: Array | None, **attrs: object) -> Maker:
+    def make(maker: QdqModel, x: str) -> str:
+        names = ["" if value is None else maker.constant(value) for value in operands]
+        return maker.op(op_type, x, *names, **attrs)
+
+    return make
+
+
+def with_weights(op_type: str, *shape: int) -> Maker:
+    def make(maker: QdqModel, x: str) -> str:
+        return maker.op(op_type, x, maker.weights(np.ones(shape, dtype=np.int8), 0.01))
+
+    return make
+
+
+def of_two(op_type: str) -> Maker:
+    return lambda maker, x: maker.op(op_type, x, maker.requantized(x, 0.2, 1))
+
+
+def batch_norm(maker: QdqModel, x: str) -> str:
+    names = [maker.constant(np.full(8, value, dtype=np.float32)) for value in (2, 1, 0, 1)]
+    return maker.op("BatchNormalization", x, *names)
+
+
+def gemm(maker: QdqModel, x: str) -> str:
+    return with_weights("Gemm", 96, 5)(maker, maker.op("Flatten", x))
+
+
+def split(maker: QdqModel, x: str) -> str:
+    maker.nodes.append(helper.make_node("Split", [x], ["first", "second"], axis=1))
+    return "second"
+
+
+def shuffle(maker: QdqModel, x: str) -> str:
+    parts = maker.op("Reshape", x, maker.constant(whole(1, 2, 4, 3, 4)))
+    turned = maker.op("Transpose", parts, perm=[0, 2, 1, 3, 4])
+    return maker.op("Reshape", turned, maker.constant(whole(1, 8, 3, 4)))
+
+
+def constant(maker: QdqModel, x: str) -> str:
+    value = onnx.numpy_helper.from_array(real(0.5))
+    return maker.op("Mul", x, maker.op("Constant", value=value))
+
+
+SAMPLES: dict[str, Maker] = {
+    "Add": of_two("Add"),
+    "AveragePool": with_constants("AveragePool", kernel_shape=[2, 2]),
+    "BatchNormalization": batch_norm,
+    "Clip": with_constants("Clip", np.float32(0), np.float32(2)),
+    "Concat": lambda maker, x: maker.op("Concat", x, x, axis=1),
+    "Constant": constant,
+    "Conv": with_weights("Conv", 5, 8, 1, 1),
+    "ConvTranspose": with_weights("ConvTranspose", 8, 5, 2, 2),
+    "Div": with_constants("Div", np.float32(3)),
+    "Gemm": gemm,
+    "MatMul": lambda maker, x: with_weights("MatMul", 96, 5)(maker, maker.op("Flatten", x)),
+    "Max": with_constants("Max", np.float32(0)),
+    "MaxPool": with_constants("MaxPool", kernel_shape=[2, 2]),
+    "Min": with_constants("Min", np.float32(2)),
+    "Mul": of_two("Mul"),
+    "Pad": with_constants("Pad", whole(0, 0, 1, 1, 0, 0, 1, 1)),
+    "ReduceMax": with_constants("ReduceMax", axes=[2, 3]),
+    "ReduceMean": with_constants("ReduceMean", axes=[2, 3]),
+    "Reshape": with_constants("Reshape", whole(1, 4, 6, 4)),
+    "Resize": with_constants("Resize", None, real(1, 1, 2, 2), mode="nearest"),
+    "Slice": with_constants("Slice", whole(0), whole(4), whole(1)),
+    "Split": split,
+    "Squeeze": with_constants("Squeeze", whole(0)),
+    "Sub": of_two("Sub"),
+    "Sum": of_two("Sum"),
+    "Transpose": shuffle,
+    "Unsqueeze": with_constants("Unsqueeze", whole(0)),
+}
+"""How operators are used that need more than one operand; DequantizeLinear and QuantizeLinear are
+in all of them."""
+
+OPSETS = {"Gelu": 20, "HardSwish": 14}
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name != "Upsample"])
+def test_an_operator_runs_where_the_table_says(name: str) -> None:
+    """Between two layers of the accelerator."""
+    maker = QdqModel(OPSETS.get(name, 13))
+    x = maker.requantized(maker.input("x", (1, 8, 3, 4)), 0.1, 3)
+    x = maker.requantized(maker.op("LeakyRelu", x, alpha=0.5), 0.1, 3)
+    if name not in ("DequantizeLinear", "QuantizeLinear"):
+        make = SAMPLES.get(name, lambda maker, x: maker.op(name, x))
+        x = maker.requantized(make(maker, x), 0.05, -4)
+    x = maker.requantized(maker.op("LeakyRelu", x, alpha=0.25), 0.1, 3)
+    model = maker.model(x)
+    model.graph.output[0].type.tensor_type.shape.SetInParent()
+    graph = load_onnx(model.SerializeToString())
+    for step, run_pass in graph_passes(VTA, (), ()):
+        if step == "to_blocked":
+            break
+        graph = run_pass(graph)
+    first, *between, last = [node.op for node in graph.nodes if node.op != "reshape"][1:-1]
+    assert (first, last) == ("q_leaky_relu", "q_leaky_relu")
+    left = [op for op in between if not get_op(op).on_accelerator]
+    match OPERATORS[name].where:
+        case "host":
+            assert left
+        case "accelerator":
+            assert between and not left
+        case "folded":
+            assert not left and set(between) <= {"q_requantize"}
+
+
+def test_every_operator_is_listed_once() -> None:
+    rows = supported_operators()
+    names = [row.name for row in rows]
+    assert len(set(names)) == len(names)
+    assert set(OPERATORS) <= set(names)
+    assert {f"{domain}.{name}" for domain, name in EXPANSIONS if domain} <= set(names)
+    by_name = {row.name: row for row in rows}
+    upsample = by_name["Upsample"]
+    assert (upsample.first_opset, upsample.last_opset) == (7, 9)
+    assert (by_name["Gelu"].first_opset, by_name["Gelu"].last_opset) == (20, None)
+    assert by_name["QLinearConv"].where == by_name["com.microsoft.QGemm"].where == "accelerator"
+    assert by_name["com.microsoft.QLinearWhere"].where == "host"
