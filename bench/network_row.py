@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NetworkRow", "Verdict"]
+__all__ = ["Effort", "NetworkRow", "Verdict"]
 
 CYCLE_BARS = {"resnet18": ("Y3", 8_000_000), "mobilenet_v1": ("Y4", 4_000_000)}
 """Yardstick and cycles, in one launch."""
@@ -28,6 +28,15 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Effort:
+    """What a network takes: layers, cycles on the cycle model, bytes that cross the bus."""
+
+    layers: int = 0
+    cycles: int = 0
+    bytes_moved: int = 0
+
+
+@dataclass(frozen=True)
 class NetworkRow:
     """What was measured of one network.
 
@@ -35,7 +44,8 @@ class NetworkRow:
     ----------
     error : why it was not measured; then nothing else is.
     macs, accelerator_macs : multiply-accumulates of the model, and those that are not the host's.
-    cycles, rtl_cycles : of all launches together, on the cycle model and on the native RTL.
+    fused, unfused : all launches together, as they are and with every operator a layer of its own.
+    rtl_cycles : of all launches together, on the native RTL.
     bytes_checked, bytes_wrong : of the tensors that left the accelerator, against the integer
         reference.
     compile_seconds, calibration_seconds : processor time of each compilation, and what the
@@ -53,7 +63,8 @@ class NetworkRow:
     accelerator_macs: int = 0
     launches: int = 0
     instructions: int = 0
-    cycles: int = 0
+    fused: Effort = Effort()
+    unfused: Effort = Effort()
     rtl_cycles: int | None = None
     bytes_checked: int = 0
     bytes_wrong: int = 0
@@ -64,6 +75,11 @@ class NetworkRow:
     macs_per_cycle: int = 1
     layers: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     host: tuple[dict[str, str], ...] = ()
+
+    @property
+    def cycles(self) -> int:
+        """On the cycle model, fused."""
+        return self.fused.cycles
 
     @property
     def accelerator_share(self) -> float:
@@ -148,7 +164,14 @@ class NetworkRow:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with what follows from it."""
-        derived = ("accelerator_share", "peak_share", "roofline_share", "seconds", "memory_ratio")
+        derived = (
+            "cycles",
+            "accelerator_share",
+            "peak_share",
+            "roofline_share",
+            "seconds",
+            "memory_ratio",
+        )
         return {
             **asdict(self),
             **{name: getattr(self, name) for name in derived},

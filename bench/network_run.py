@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import daedal
 from bench.network_memory import largest_live_set, workspace_bytes
-from bench.network_row import NetworkRow
+from bench.network_row import Effort, NetworkRow
 from bench.speed import calibrate
 from bench.zoo.builder import IMAGE
 from bench.zoo.networks import Network
@@ -75,6 +75,9 @@ class NetworkBench:
         feeds = {IMAGE: self.image}
         self.say(f"{network.title}: cycle model")
         timed = daedal.simulate(artifact, feeds, device="timing")
+        self.say(f"{network.title}: without fusion")
+        alone = daedal.compile(model, self.variant, fuse=False)
+        unfused = _effort(alone, daedal.simulate(alone, feeds, device="timing"))
         self.say(f"{network.title}: functional simulator and reference")
         checked, wrong = self._compare(model, artifact, feeds)
         rtl_cycles = None
@@ -85,6 +88,7 @@ class NetworkBench:
             network,
             artifact,
             timed,
+            unfused=unfused,
             rtl_cycles=rtl_cycles,
             bytes_checked=checked,
             bytes_wrong=wrong,
@@ -110,8 +114,7 @@ def _row(
 ) -> NetworkRow:
     programs = [launch.program for launch in artifact.launches]
     on_accelerator = [item for item in artifact.placements if item.where == "accelerator"]
-    (profile,), (layers,) = timed.profiles, timed.layers
-    assert profile.cycles is not None
+    (layers,) = timed.layers
     return NetworkRow(
         network.name,
         network.title,
@@ -120,7 +123,7 @@ def _row(
         accelerator_macs=sum(item.macs for item in on_accelerator),
         launches=len(programs),
         instructions=sum(len(program.instructions) for program in programs),
-        cycles=profile.cycles,
+        fused=_effort(artifact, timed),
         peak_bytes=sum(workspace_bytes(program) for program in programs),
         bound_bytes=sum(largest_live_set(program) for program in programs),
         macs_per_cycle=artifact.variant.macs_per_cycle,
@@ -132,6 +135,13 @@ def _row(
         ),
         **measured,
     )
+
+
+def _effort(artifact: Artifact, timed: SimulationResult) -> Effort:
+    (profile,) = timed.profiles
+    assert profile.cycles is not None
+    beats = profile.beats_read + profile.beats_written
+    return Effort(len(artifact.layers), profile.cycles, beats * artifact.variant.bus_bytes)
 
 
 def _figures(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

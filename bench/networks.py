@@ -4,7 +4,8 @@ The ten networks of `bench.zoo`, quantized, on one variant with memory preset `d
 of the multiply-accumulates on the accelerator, launches, instructions, cycles on the cycle model
 and with `--rtl` on the native RTL, every byte that leaves the accelerator against the integer
 reference, processor time to compile beside a calibration kernel, peak memory of the plan against
-the largest live set, and each layer's share of its roofline.
+the largest live set, each layer's share of its roofline, and layers, cycles and bytes moved without
+fusion.
 
 Exit status 1 when a bar is missed or a network fails; 2 for a mistake on the command line.
 """
@@ -61,11 +62,17 @@ def run_networks(
 
 
 def show(console: Console, rows: Sequence[NetworkRow]) -> None:
-    """A table of the networks, one of the layers that lose most, and the bars."""
+    """Tables: networks, with and without fusion, the layers that lose most, and the bars."""
     heads = "network MACs,M on,acc. launches instructions cycles peak roofline RTL memory bound s"
     table = Table(*(head.replace(",", " ") for head in heads.split()))
     for row in rows:
         table.add_row(*_cells(row))
+    console.print(table)
+    heads = ("network", "layers unfused", "fused", "cycles unfused", "fused", "", "bytes unfused")
+    table = Table(*heads, "fused", "")
+    for row in rows:
+        if not row.error:
+            table.add_row(*_fusion(row))
     console.print(table)
     table = Table("network", "layer", "operator", "cycles", "roofline", "share", "bound")
     for row in rows:
@@ -105,6 +112,22 @@ def _cells(row: NetworkRow) -> list[str]:
         f"{row.peak_bytes:,}",
         f"{row.bound_bytes:,}",
         f"{row.seconds:.1f}",
+    ]
+
+
+def _fusion(row: NetworkRow) -> list[str]:
+    """What operators take alone and fused, and the share that is left."""
+    before, after = row.unfused, row.fused
+    return [
+        row.title,
+        f"{before.layers}",
+        f"{after.layers}",
+        f"{before.cycles:,}",
+        f"{after.cycles:,}",
+        f"{after.cycles / before.cycles:.1%}",
+        f"{before.bytes_moved:,}",
+        f"{after.bytes_moved:,}",
+        f"{after.bytes_moved / before.bytes_moved:.1%}",
     ]
 
 

@@ -16,6 +16,7 @@ from daedal.compiler.codegen.instances import MEMORIES, LiveBuffer, live_buffer
 from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.codegen.operations import OperationBuilder
 from daedal.compiler.codegen.padding import interiors
+from daedal.compiler.codegen.repeats import Repeats
 from daedal.compiler.codegen.segment import Segment, SegmentInstruction
 from daedal.compiler.codegen.transfers import TransferBuilder
 from daedal.compiler.tir.expr import Buffer, Var
@@ -87,7 +88,7 @@ class _Emitter:
     def __init__(self, func: PrimFunc, variant: Variant, transfers: TransferBuilder) -> None:
         self.variant = variant
         self.transfers = transfers
-        self.operations = OperationBuilder(variant, interiors(func))
+        self.operations = Repeats(OperationBuilder(variant, interiors(func)))
         self.owners = shared_rows(func)
         self.name = func.name
         self.instructions: list[SegmentInstruction] = []
@@ -172,4 +173,4 @@ class _Emitter:
         else:
             copies = int(item.annotations.get("double_buffer", 1))
             instance = replace(held.instance, thread=thread.number, copies=copies)
-        thread.live[buffer] = replace(held, instance=instance)
+        thread.live[buffer] = replace(held, instance=instance, window=tuple(item.window))

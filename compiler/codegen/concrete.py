@@ -165,7 +165,7 @@ def _nest(
         factors = dict.fromkeys(ranges, 0)
         for minimum, stride, origin in zip(operand.minima, held.strides, held.origin, strict=False):
             at = minimum.at(env)
-            row += (at.at(start).constant - origin) * stride
+            row += (minimum.value(start) - origin) * stride
             for var, factor in at.terms:
                 factors[var] += factor * stride
         bases[name] = row
@@ -177,5 +177,5 @@ def _nest(
         steps,
         tuple(loop.var in accumulating for loop in loops),
         form.realize.block.init is not None
-        and all(reduce.at(start).constant == 0 for reduce in form.reduces),
+        and all(reduce.value(start) == 0 for reduce in form.reduces),
     )

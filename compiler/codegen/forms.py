@@ -7,12 +7,14 @@ it speaks of are enumerated.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from daedal.compiler.codegen.instances import ROW_DIMS
 from daedal.compiler.tir.condition import conjuncts
 from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Cast, Compare, Expr, IntImm, Load, Select, Var
 from daedal.compiler.tir.linear import linear, simplify
+from daedal.compiler.tir.memo import Memo
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, Region, Seq, Stmt
 from daedal.compiler.tir.visit import free_vars, loads, substitute
 
@@ -23,13 +25,13 @@ __all__ = [
     "RegionForm",
     "block_form",
     "constant_of",
+    "form_of",
     "leaf_form",
     "pure_nest",
 ]
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """``sum(coefficient * variable) + constant``, or `expr` where it is not affine."""
 
     terms: tuple[tuple[Var, int], ...]
@@ -43,7 +45,7 @@ class Form:
                 var: IntImm(env[var]) for var in free_vars(self.expr) if var in env
             }
             if len(used) == len(free_vars(self.expr)):
-                return Form((), constant_of(self.expr, env))
+                return Form((), self.value(env))
             return form_of(simplify(substitute(self.expr, used)))
         constant = self.constant
         rest = []
@@ -53,6 +55,15 @@ class Form:
             else:
                 rest.append((var, factor))
         return Form(tuple(rest), constant)
+
+    def value(self, env: Mapping[Var, int]) -> int:
+        """The value where `env` binds every variable."""
+        if self.expr is not None:
+            return int(evaluate(self.expr, env, _no_loads))
+        constant = self.constant
+        for var, factor in self.terms:
+            constant += factor * env[var]
+        return constant
 
     @property
     def variables(self) -> tuple[Var, ...]:
@@ -104,18 +115,16 @@ class BlockForm:
         return self.reads[names.index(operand)]
 
 
+def _no_loads(load: object, _indices: object) -> int:
+    raise AssertionError(f"an index depends on data: {load!r}")
+
+
 def constant_of(expr: Expr, env: Mapping[Var, int]) -> int:
     """The value of an index expression all of whose variables `env` binds."""
-    form = form_of(expr)
-    if form.expr is None:
-        return form.constant + sum(factor * env[var] for var, factor in form.terms)
-
-    def no_loads(load: object, indices: object) -> int:
-        raise AssertionError(f"an index depends on data: {load!r}")
-
-    return int(evaluate(expr, dict(env), no_loads))
+    return form_of(expr).value(env)
 
 
+@Memo
 def form_of(expr: Expr) -> Form:
     """The form of an index expression."""
     affine = linear(expr)

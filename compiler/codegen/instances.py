@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from daedal.compiler.codegen.segment import Instance
 from daedal.compiler.codegen.vectors import group_pitch, num_rows, run_of_groups
 from daedal.compiler.tir.expr import Buffer
+from daedal.compiler.tir.stmt import Range
 from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import GemmMode
@@ -50,6 +51,7 @@ class LiveBuffer:
     vectors : how many channel vectors a weight row has, where places within the instance count
         vectors (weights of the depthwise modes); 0 where they count rows.
     start : place of the first element.
+    window : the expressions behind `origin`, where a function allocates the buffer.
     """
 
     instance: Instance
@@ -57,6 +59,7 @@ class LiveBuffer:
     shape: tuple[int, ...]
     vectors: int = 0
     start: int = 0
+    window: tuple[Range, ...] = ()
 
     @property
     def strides(self) -> tuple[int, ...]:

@@ -62,14 +62,19 @@ class OperationBuilder:
                 f"accelerator, not {name!r}"
             )
 
+    def keeps_off(self, form: BlockForm) -> RegionForm | None:
+        """The operand whose products with padding zeros are left out, if there is one."""
+        if str(form.annotations["intrin"]) not in GEMM or form.annotations.get(KEEP_PADDING):
+            return None
+        factor = form.read("a")
+        return factor if factor.region.buffer in self._interiors else None
+
     def _gemm(
         self, form: BlockForm, env: Env, live: Live, mode: GemmMode
     ) -> Iterator[SegmentInstruction]:
         operands = {"acc": form.writes[0], "inp": form.read("a"), "wgt": form.read("w")}
-        interior = self._interiors.get(operands["inp"].region.buffer)
-        if form.annotations.get(KEEP_PADDING):
-            interior = None
-        factor = None if interior is None else ("inp", interior)
+        padded = self.keeps_off(form)
+        factor = None if padded is None else ("inp", self._interiors[padded.region.buffer])
         for nest in concrete_nests(form, env, live, operands, factor):
             _check_accumulation(form, nest, "acc")
             for folded in self._folded(Opcode.GEMM, nest):

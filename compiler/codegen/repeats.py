@@ -1,0 +1,107 @@
+"""`Repeats`: the instructions of a nest that is executed again, from those of its first execution.
+
+The outer loops of a schedule meet a nest thousands of times, with rows that are the same relative
+to their instances whenever the loops that tell them apart are where they were. Only the instances
+are others then.
+
+Input and output: as of `daedal.compiler.codegen.operations.OperationBuilder.build`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from daedal.compiler.codegen.concrete import Env
+from daedal.compiler.codegen.forms import BlockForm, Form, RegionForm, form_of
+from daedal.compiler.codegen.instances import ROW_DIMS, Live
+from daedal.compiler.codegen.operations import OperationBuilder
+from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
+from daedal.compiler.tir.expr import Buffer, Var
+
+__all__ = ["Repeats"]
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """What the instructions of a form depend on, besides which instances they touch.
+
+    `form` is kept so that its identity stays its own.
+    """
+
+    form: BlockForm
+    buffers: tuple[Buffer, ...]
+    variables: tuple[Var, ...]
+
+
+class Repeats:
+    """Builds instructions with `builder`, and remembers them."""
+
+    def __init__(self, builder: OperationBuilder) -> None:
+        self._builder = builder
+        self._needs: dict[int, _Needs] = {}
+        self._known: dict[object, tuple[tuple[Instance, ...], list[SegmentInstruction]]] = {}
+
+    def build(self, form: BlockForm, env: Env, live: Live) -> Iterable[SegmentInstruction]:
+        """Instructions for one execution of a tensorized block and the loops directly around it."""
+        needs = self._needs.get(id(form))
+        if needs is None:
+            needs = self._needs[id(form)] = _needs(form, live, self._builder.keeps_off(form))
+        held = [live[buffer] for buffer in needs.buffers]
+        key = (
+            id(form),
+            *[env[var] for var in needs.variables],
+            *[item.start for item in held],
+        )
+        instances = tuple(item.instance for item in held)
+        if key not in self._known:
+            self._known[key] = instances, list(self._builder.build(form, env, live))
+            return self._known[key][1]
+        before, instructions = self._known[key]
+        return _moved(instructions, dict(zip(before, instances, strict=True)))
+
+
+def _moved(
+    instructions: Iterable[SegmentInstruction], instances: dict[Instance, Instance]
+) -> Iterator[SegmentInstruction]:
+    for item in instructions:
+        rows = tuple(
+            RowAccess(
+                instances[access.instance],
+                access.field,
+                access.begin,
+                access.end,
+                access.reads,
+                access.writes,
+                access.scale,
+            )
+            for access in item.rows
+        )
+        yield SegmentInstruction(item.template, rows, item.tensor, item.uops)
+
+
+def _needs(form: BlockForm, live: Live, padded: RegionForm | None) -> _Needs:
+    """Loops that rows depend on: what cancels between an index and its window's origin does not.
+
+    Of an operand whose products with padding are left out, the place in the map matters, too.
+    """
+    found: dict[Var, None] = {}
+    for operand in (*form.reads, *form.writes):
+        window = live[operand.region.buffer].window
+        for minimum, part in zip(operand.minima[:-ROW_DIMS], window, strict=False):
+            found |= dict.fromkeys(_difference(minimum, form_of(part.min)))
+    others = [*(clip.form for clip in form.clips), *form.reduces]
+    others += padded.minima if padded is not None else ()
+    for other in others:
+        found |= dict.fromkeys(other.variables)
+    inside = {loop.var for loop in form.loops}
+    buffers = dict.fromkeys(operand.region.buffer for operand in (*form.reads, *form.writes))
+    return _Needs(form, tuple(buffers), tuple(var for var in found if var not in inside))
+
+
+def _difference(a: Form, b: Form) -> tuple[Var, ...]:
+    """The variables that ``a - b`` depends on."""
+    if a.expr is not None or b.expr is not None:
+        return (*a.variables, *b.variables)
+    factors = dict(a.terms)
+    for var, factor in b.terms:
+        factors[var] = factors.get(var, 0) - factor
+    return tuple(var for var, factor in factors.items() if factor)

@@ -1,0 +1,62 @@
+"""Nests that are executed again: the same instructions as without remembering any."""
+
+from collections import Counter
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from daedal.compiler.codegen import accelerator
+from daedal.compiler.codegen.accelerator import emit_segment
+from daedal.compiler.codegen.operations import OperationBuilder
+from daedal.compiler.codegen.printer import segment_text
+from daedal.isa.variant import load_variant
+from tests.support.accelerator import micro_variant
+from tests.support.accelerator_operators import conv_case
+from tests.support.levels import Compiled
+from tests.support.operator_graphs import OPERATORS
+from tests.support.pick import Pick
+
+TINY = load_variant("tiny")
+MICRO = micro_variant(inp_bytes=1024)
+"""Scratchpads so small that most maps take several tiles."""
+SEEDS = range(2)
+
+
+def without_memory(builder: OperationBuilder) -> OperationBuilder:
+    return builder
+
+
+@pytest.mark.parametrize("name", [name for name, item in OPERATORS.items() if item.runs_on(MICRO)])
+def test_segments_are_the_same(name: str) -> None:
+    for seed in SEEDS:
+        graph = OPERATORS[name].graph(Pick.seeded([seed]), MICRO)
+        for layer in Compiled.of(graph, MICRO).layers:
+            part = layer.lowered
+            arguments = part.schedule.func, MICRO, part.tensors
+            found = emit_segment(*arguments, views=part.views)
+            with mock.patch.object(accelerator, "Repeats", without_memory):
+                expected = emit_segment(*arguments, views=part.views)
+            assert segment_text(found) == segment_text(expected), f"seed {seed}"
+
+
+@pytest.mark.parametrize("pad_value", [0, 5])
+def test_each_nest_is_built_once_where_its_rows_are_the_same(
+    rng: np.random.Generator, pad_value: int
+) -> None:
+    """With pads of 0 products are left out at the borders: other instructions than inside."""
+    case = conv_case(TINY, rng, (1, 4, 16, 15), 4, (3, 3), pads=(1, 1, 1, 1), pad_value=pad_value)
+    built: Counter[str] = Counter()
+    build = OperationBuilder.build
+
+    def counted(self, form, env, live):
+        built[str(form.annotations["intrin"])] += 1
+        return build(self, form, env, live)
+
+    with mock.patch.object(OperationBuilder, "build", counted):
+        segment = emit_segment(case.schedule.func, TINY)
+        fewer = built.total()
+        with mock.patch.object(accelerator, "Repeats", without_memory):
+            expected = emit_segment(case.schedule.func, TINY)
+    assert segment_text(segment) == segment_text(expected)
+    assert fewer < 0.5 * (built.total() - fewer), built
