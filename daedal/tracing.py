@@ -10,6 +10,7 @@ import numpy.typing as npt
 from daedal.api import simulate
 from daedal.isa.artifact import Artifact, Layer
 from daedal.isa.assembly import format_instruction
+from daedal.isa.program import Program
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.trace.device import TraceDevice
 from daedal.sim.trace.difference import Difference
@@ -29,7 +30,9 @@ class TraceReport:
     Attributes
     ----------
     traces
-        One per run, the last one with the difference if there is any.
+        One per launch of each run, the last one with the difference if there is any.
+    launch
+        Number of the artifact's launch that the last one is of.
     layer
         Of the instruction that differs.
     place
@@ -39,6 +42,7 @@ class TraceReport:
     """
 
     traces: tuple[Trace, ...]
+    launch: int = 0
     layer: Layer | None = None
     place: Place | None = None
     lines: tuple[tuple[int, str], ...] = ()
@@ -65,14 +69,15 @@ def trace(
     Raises ModelError for inputs that do not fit, DeviceError where the functional simulator cannot
     run the program, ToolError where a simulator is missing.
     """
-    device = TraceDevice(artifact.program.variant, **options)
+    device = TraceDevice(artifact.variant, **options)
     if inputs is None:
         rng = np.random.default_rng(seed)
-        drawn = {}
-        for spec in artifact.program.inputs:
-            limit = 1 << (spec.element_bits - 1)
-            drawn[spec.name] = rng.integers(-limit, limit, spec.shape)
-        LoadedProgram.place(artifact.program, device).run(drawn)
+        for launch in artifact.launches:
+            drawn = {}
+            for spec in launch.program.inputs:
+                limit = 1 << (spec.element_bits - 1)
+                drawn[spec.name] = rng.integers(-limit, limit, spec.shape)
+            LoadedProgram.place(launch.program, device).run(drawn)
     else:
         simulate(artifact, inputs, device=device, progress=progress)
     return _explained(artifact, device)
@@ -80,23 +85,25 @@ def trace(
 
 def _explained(artifact: Artifact, device: TraceDevice) -> TraceReport:
     traces = tuple(device.traces)
+    which = (len(traces) - 1) % len(artifact.launches)
     difference = traces[-1].difference
     if difference is None:
-        return TraceReport(traces)
-    program = artifact.program
+        return TraceReport(traces, which)
+    launch = artifact.launches[which]
+    program = launch.program
     number = difference.instruction
     first = max(0, number - CONTEXT_INSTRUCTIONS)
     around = program.instructions[first : number + CONTEXT_INSTRUCTIONS + 1]
     lines = tuple((first + k, format_instruction(item)) for k, item in enumerate(around))
-    return TraceReport(traces, layer_of(artifact, number), _place(artifact, traces[-1]), lines)
+    place = _place(program, traces[-1])
+    return TraceReport(traces, which, layer_of(launch, number), place, lines)
 
 
-def _place(artifact: Artifact, found: Trace) -> Place | None:
+def _place(program: Program, found: Trace) -> Place | None:
     difference = found.difference
     assert difference is not None, "there is something to place"
     if difference.row is None:
         return None
-    program = artifact.program
     wrong = [
         k
         for k, (want, got) in enumerate(zip(difference.expected, difference.found, strict=True))

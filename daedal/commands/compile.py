@@ -41,12 +41,7 @@ def compile_command(
     """Compile MODEL for a variant into one program."""
     from daedal.api import compile as compile_model
     from daedal.compiler.crossings import DEFAULT_HOST
-    from daedal.reports.artifact import (
-        artifact_json,
-        host_table,
-        program_tables,
-        summary_lines,
-    )
+    from daedal.reports.artifact import artifact_json, program_tables, summary_lines
 
     check_outputs(output)
     if dump_dir is not None:
@@ -66,7 +61,7 @@ def compile_command(
     if as_json:
         print_json(summary)
         return
-    print_tables(_out, *program_tables(artifact), host_table(artifact))
+    print_tables(_out, *program_tables(artifact))
     for line in summary_lines(artifact):
         _out.print(escape(line))
     _out.print(

@@ -45,7 +45,7 @@ def trace_command(
             progress=lambda done, total: report(f"trace: {done} of {total} done"),
         )
     if as_json:
-        print_json(trace_json(found, seed))
+        print_json(trace_json(found, loaded, seed))
     else:
         print_trace(make_console(), found, loaded)
     if found.difference is not None:

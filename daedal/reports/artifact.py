@@ -11,12 +11,14 @@ from daedal.reports.tables import plain_table
 
 __all__ = [
     "artifact_json",
-    "host_table",
     "placement_json",
     "program_tables",
     "share_of_macs",
     "summary_lines",
 ]
+
+_NUM_NAMED = 3
+"""Nodes that are named one by one; of more, only the operators are."""
 
 
 def artifact_json(artifact: Artifact) -> dict[str, Any]:
@@ -89,9 +91,12 @@ def summary_lines(artifact: Artifact) -> list[str]:
         if item.where == "host":
             by_reason.setdefault(item.why, []).append(item)
     for why, items in by_reason.items():
-        operators = ", ".join(dict.fromkeys(item.op for item in items))
-        nodes = "1 node" if len(items) == 1 else f"{len(items)} nodes"
-        lines.append(f"on the host: {operators} ({nodes}): {why}")
+        if len(items) <= _NUM_NAMED:
+            nodes = ", ".join(f"{item.op} {item.node!r}" for item in items)
+        else:
+            operators = ", ".join(dict.fromkeys(item.op for item in items))
+            nodes = f"{len(items)} nodes ({operators})"
+        lines.append(f"on the host: {nodes}: {why}")
     return lines
 
 
@@ -106,12 +111,3 @@ def program_tables(artifact: Artifact) -> list[Table]:
             table.add_row(escape(layer.name), layer.op, escape(layer.output), f"{layer.macs:,}")
         tables.append(table)
     return tables
-
-
-def host_table(artifact: Artifact) -> Table:
-    """What the host runs, and why."""
-    table = plain_table("On the host", ("operator", "node", "why", "MACs"), 3)
-    for item in artifact.placements:
-        if item.where == "host":
-            table.add_row(item.op, escape(item.node), escape(item.why), f"{item.macs:,}")
-    return table

@@ -13,15 +13,21 @@ from daedal.tracing import TraceReport
 __all__ = ["print_trace", "trace_json"]
 
 
-def trace_json(found: TraceReport, seed: int) -> dict[str, Any]:
+def trace_json(found: TraceReport, artifact: Artifact, seed: int) -> dict[str, Any]:
     """What a trace found, as plain data."""
     difference, layer, place = found.difference, found.layer, found.place
-    report: dict[str, Any] = {"seed": seed, "compared": _compared(found), "difference": None}
+    num_launches = len(artifact.launches)
+    report: dict[str, Any] = {
+        "seed": seed,
+        "compared": _compared(found, num_launches),
+        "difference": None,
+    }
     if difference is None:
         return report
     report["difference"] = {
         "kind": difference.kind.value,
-        "run": len(found.traces) - 1,
+        "run": (len(found.traces) - 1) // num_launches,
+        "launch": found.launch,
         "instruction": difference.instruction,
         "unit": difference.unit.name,
         "sentence": difference.sentence,
@@ -62,7 +68,7 @@ def trace_json(found: TraceReport, seed: int) -> dict[str, Any]:
 
 def print_trace(console: Console, found: TraceReport, artifact: Artifact) -> None:
     """What a trace found, for people."""
-    difference, compared = found.difference, _compared(found)
+    difference, compared = found.difference, _compared(found, len(artifact.launches))
     amount = (
         f"{compared['instructions']:,} instructions, {compared['scratchpad_writes']:,} writes into "
         f"scratchpads and {compared['memory_words']:,} words of memory"
@@ -70,10 +76,11 @@ def print_trace(console: Console, found: TraceReport, artifact: Artifact) -> Non
     if difference is None:
         console.print(f"no difference: {amount} are the same, over {compared['cycles']:,} cycles")
         return
-    number = difference.instruction
+    number, launches = difference.instruction, artifact.launches
+    which = f" of launch {found.launch}" if len(launches) > 1 else ""
     console.print(
-        f"instruction {number} of {len(artifact.program.instructions)} ({difference.unit.name}) "
-        f"{escape(difference.sentence)}"
+        f"instruction {number} of {len(launches[found.launch].program.instructions)}{which} "
+        f"({difference.unit.name}) {escape(difference.sentence)}"
     )
     if found.layer is not None:
         layer = found.layer
@@ -93,10 +100,10 @@ def print_trace(console: Console, found: TraceReport, artifact: Artifact) -> Non
     console.print(f"before it: {amount} were compared")
 
 
-def _compared(found: TraceReport) -> dict[str, int]:
+def _compared(found: TraceReport, num_launches: int) -> dict[str, int]:
     """How much was found equal, over all runs."""
     return {
-        "runs": len(found.traces),
+        "runs": -(-len(found.traces) // num_launches),
         "instructions": sum(item.num_instructions for item in found.traces),
         "scratchpad_writes": sum(item.num_writes for item in found.traces),
         "memory_words": sum(item.num_beats for item in found.traces),

@@ -1,6 +1,6 @@
 """Where something of a program belongs: the layer of an instruction, the tensor behind a row.
 
-Input: a program or an artifact, and numbers. Output: layers, and places in external memory by
+Input: a program or a launch, and numbers. Output: layers, and places in external memory by
 region, tensor and coordinates.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from daedal.isa.artifact import Artifact, Layer
+from daedal.isa.artifact import Launch, Layer
 from daedal.isa.program import Program
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import BASES, LoadMemory, Opcode, OutMemory, Unit
@@ -38,14 +38,14 @@ class Place:
         return text
 
 
-def layer_of(artifact: Artifact, number: int) -> Layer | None:
+def layer_of(launch: Launch, number: int) -> Layer | None:
     """The layer of an instruction: of the next marked one of its unit.
 
     The last instruction of each unit in a layer carries the layer's mark.
     """
-    instructions = artifact.program.instructions
+    instructions = launch.program.instructions
     unit = instructions[number].unit
-    layers = {layer.tag: layer for layer in artifact.layers}
+    layers = {layer.tag: layer for layer in launch.layers}
     for instruction in instructions[number:]:
         if instruction.unit is unit and unit is not Unit.FETCH and instruction.mark:
             return layers.get(instruction.tag)

@@ -46,3 +46,51 @@ def run_line(command: str, folder: Path) -> str:
     )
     assert done.returncode == 0, f"{command}\n{done.stderr}"
     return done.stdout
+
+
+def shown_again(shown: str, found: str) -> str:
+    """What a page shows of an output, as the output now is.
+
+    Lines must be the same but for their numbers and the width of columns; a line ``...`` stands for
+    any number of lines. Fails with the first line that is not there.
+    """
+    lines = found.splitlines()
+    at, result, skipping = 0, [], False
+    for line in shown.splitlines():
+        if line == "...":
+            skipping = True
+            result.append(line)
+            continue
+        reach = range(at, len(lines)) if skipping else range(at, min(at + 1, len(lines)))
+        number = next((k for k in reach if _masked(lines[k]) == _masked(line)), None)
+        assert number is not None, f"not in the output, or not there: {line!r}\n{found}"
+        result.append(lines[number].rstrip())
+        at, skipping = number + 1, False
+    assert skipping or at == len(lines), f"the page leaves out {lines[at:]}"
+    return "\n".join(result) + "\n"
+
+
+def numbers_differ(shown: str, found: str, tolerance: float) -> list[tuple[str, str]]:
+    """Numbers of two such texts that are farther apart; times and shares may be anything."""
+    old_numbers, new_numbers = (_NUMBER.findall(_HASH.sub("", text)) for text in (shown, found))
+    pairs = zip(old_numbers, new_numbers, strict=True)
+    return [
+        (old, new)
+        for old, new in pairs
+        if not old.endswith(("%", "ms"))
+        and abs(_value(old) - _value(new)) > tolerance * _value(old)
+    ]
+
+
+_NUMBER = re.compile(r"\d[\d,.]*(?: %| ms)?")
+_HASH = re.compile(r"[0-9a-f]{16}")
+
+
+def _masked(line: str) -> str:
+    """Words, with # for numbers, whether they have a sign or not, and one dash for a rule."""
+    words = re.sub(r"─+", "─", _HASH.sub("#", line)).split()
+    return " ".join(re.sub(r"-?\d[\d,.]*", "#", word) for word in words)
+
+
+def _value(number: str) -> float:
+    return float(number.split()[0].replace(",", "").rstrip("."))

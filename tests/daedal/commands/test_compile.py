@@ -1,7 +1,6 @@
 """``daedal compile``: what it writes and lists, and one sentence for every model it refuses."""
 
 import json
-import re
 from pathlib import Path
 
 import onnx
@@ -21,13 +20,12 @@ def test_compile_lists_layers_and_host_steps(run: Run, tmp_path: Path) -> None:
     status, out, err = run("compile", DIGITS, "-v", "tiny", "-o", target)
     assert status == 0, err
     assert "conv3_linear" in out and "147,456" in out
-    assert re.search(r"Softmax +probabilities +the accelerator has no such operator", out)
     lines = out.splitlines()
     assert (
         "100.0 % of 379,136 multiply-accumulates on the accelerator, 7 layers in one launch"
         in lines
     )
-    assert "on the host: Softmax (1 node): the accelerator has no such operator" in lines
+    assert "on the host: Softmax 'probabilities': the accelerator has no such operator" in lines
     assert load_variant("tiny").fingerprint in lines[-1]
     assert target.is_file() and list(tmp_path.iterdir()) == [target]
 
