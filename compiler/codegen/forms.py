@@ -23,6 +23,7 @@ __all__ = [
     "RegionForm",
     "block_form",
     "constant_of",
+    "form_of",
     "leaf_form",
     "pure_nest",
 ]
