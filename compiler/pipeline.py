@@ -29,6 +29,7 @@ from daedal.compiler.graph.passes import (
     fold_batch_norm,
     fold_bias,
     fold_constants,
+    fold_padding,
     fold_selections,
     fuse_operators,
     lower_qdq,
@@ -158,6 +159,7 @@ def graph_passes(
         )),
         ("rewrite_first_layer", lambda graph: rewrite_first_layer(graph, variant)),
         ("rescale_before_concat", rescale_before_concat),
+        ("fold_padding", lambda graph: fold_padding(graph, variant)),
         ("eliminate_common_subexpressions", eliminate_common_subexpressions),
         *([("fuse_operators", fuse_operators)] if fuse else []),
     ]  # fmt: skip

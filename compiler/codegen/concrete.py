@@ -1,13 +1,15 @@
 """Nests with row numbers: a block's forms, with the outer loops constant and buffers on chip.
 
-Loops that a condition or a non-affine index mixes with others are enumerated, outermost first, so
-that what remains is affine and its ranges are constant.
+Where a select in an index depends on one loop, the loop is cut. Loops that a condition or another
+non-affine index mixes with others are enumerated, outermost first, so that what remains is affine
+and its ranges are constant.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from daedal.compiler.codegen.forms import BlockForm, Form, RegionForm
+from daedal.compiler.codegen.cuts import decided, first_cut
+from daedal.compiler.codegen.forms import BlockForm, Form, RegionForm, form_of
 from daedal.compiler.codegen.instances import ROW_DIMS, Live
 from daedal.compiler.codegen.nest import Nest
 from daedal.compiler.codegen.padding import Interior, without_padding
@@ -33,8 +35,8 @@ def concrete_nests(
     """
     nests = (
         nest
-        for inner, ranges in _settled(form, env, operands)
-        for nest in _pieces(form, inner, ranges, live, operands, factor)
+        for inner, ranges, settled in _settled(form, env, operands, {})
+        for nest in _pieces(form, inner, ranges, live, settled, factor)
     )
     yield from rolled(nests)
 
@@ -101,14 +103,19 @@ def _joined(run: list[Nest]) -> Nest:
 
 def loop_ranges(form: BlockForm, env: Env) -> Iterator[tuple[Env, dict[Var, range]]]:
     """Constant ranges of the loops that remain, for every way to bind the others."""
-    yield from _settled(form, env, {})
+    for inner, ranges, _ in _settled(form, env, {}, {}):
+        yield inner, ranges
+
+
+_Operands = Mapping[str, RegionForm]
 
 
 def _settled(
-    form: BlockForm, env: Env, operands: Mapping[str, RegionForm]
-) -> Iterator[tuple[Env, dict[Var, range]]]:
+    form: BlockForm, env: Env, operands: _Operands, limits: Mapping[Var, range]
+) -> Iterator[tuple[Env, dict[Var, range], _Operands]]:
+    """Every way to bind loops or to cut them within `limits`, with what the operands are there."""
     open_loops = [loop for loop in form.loops if loop.var not in env]
-    ranges = {loop.var: range(loop.extent) for loop in open_loops}
+    ranges = {loop.var: limits.get(loop.var, range(loop.extent)) for loop in open_loops}
     mixed: set[Var] = set()
     for clip in form.clips:
         at = clip.form.at(env)
@@ -121,17 +128,35 @@ def _settled(
             _narrow(ranges, at, clip.at_least)
     if any(not values for values in ranges.values()):
         return
+    operands = {name: _decided(operand, env, ranges) for name, operand in operands.items()}
     for operand in operands.values():
         for minimum in operand.minima[:-ROW_DIMS]:
-            at = minimum.at(env)
-            if at.expr is not None:
-                mixed.update(at.variables)
+            if minimum.expr is None:
+                continue
+            cut = first_cut(minimum.expr, ranges)
+            if cut is not None:
+                var, value = cut
+                for part in (range(ranges[var].start, value), range(value, ranges[var].stop)):
+                    yield from _settled(form, env, operands, {**limits, var: part})
+                return
+            mixed.update(minimum.variables)
     if not mixed:
-        yield env, ranges
+        yield env, ranges, operands
         return
     outermost = next(loop for loop in open_loops if loop.var in mixed)
     for value in ranges[outermost.var]:
-        yield from _settled(form, {**env, outermost.var: value}, operands)
+        yield from _settled(form, {**env, outermost.var: value}, operands, limits)
+
+
+def _decided(operand: RegionForm, env: Env, ranges: Mapping[Var, range]) -> RegionForm:
+    """`operand` without the selects that are the same for all of `ranges`."""
+    if all(minimum.expr is None for minimum in operand.minima):
+        return operand
+    minima = []
+    for minimum in operand.minima:
+        at = minimum if minimum.expr is None else minimum.at(env)
+        minima.append(at if at.expr is None else form_of(decided(at.expr, ranges)))
+    return replace(operand, minima=tuple(minima))
 
 
 def _narrow(ranges: dict[Var, range], at: Form, at_least: bool) -> None:

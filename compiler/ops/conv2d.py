@@ -28,6 +28,7 @@ def conv2d(
     pad_value: int,
     bounds: Bounds,
     groups: int = 1,
+    classes: Sequence[Sequence[int]] = (),
     accumulator: str = "int32",
     name: str = "y",
 ) -> te.Tensor:
@@ -38,8 +39,10 @@ def conv2d(
     x : (NB, CB, H, W, U, batch, block_in); with groups NB counts images times groups, and CB the
         blocks of one group, which lie in memory as a map of all groups does.
     w : (OB, CB * U, KH, KW, block_out, block_in), OB of all groups.
-    params : (OB, block_out, 3) int64: bias, multiplier, shift of each output channel.
+    params : (OB, block_out, 3) int64: bias, multiplier, shift of each output channel; or
+        (OB, C, block_out, 3) with C classes of outputs.
     pads : top, left, bottom, right; filled with `pad_value`.
+    classes : (OH, OW) the class of each output, where there are several.
 
     Returns
     -------
@@ -94,6 +97,7 @@ def conv2d(
         bounds,
         x.dtype,
         row=lambda n, c, h, w, u: out_row(n, c, u),
+        classes=classes,
         name=name,
     )
 

@@ -81,4 +81,4 @@ def conv2d_stream(
         ),
         "acc",
     )
-    return requantized(acc, params, bounds, x.dtype, name)
+    return requantized(acc, params, bounds, x.dtype, name=name)

@@ -65,4 +65,4 @@ def depthwise_conv2d(
         ),
         "acc",
     )
-    return requantized(acc, params, bounds, x.dtype, name)
+    return requantized(acc, params, bounds, x.dtype, name=name)

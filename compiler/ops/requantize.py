@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler import te
+from daedal.compiler.ops.piecewise import piecewise
 from daedal.compiler.tir.expr import Expr, IntImm
 
 __all__ = ["Bounds", "requantize", "requantized", "requantized_at"]
@@ -19,7 +20,11 @@ class Bounds:
 
 
 def requantized(
-    acc: te.Tensor, params: te.Tensor, bounds: Bounds, dtype: str, name: str = "y"
+    acc: te.Tensor,
+    params: te.Tensor,
+    bounds: Bounds,
+    dtype: str,
+    name: str = "y",
 ) -> te.Tensor:
     """Tensor `name`: `acc` (NB, CB, H, W, U, batch, lanes) by `params` (CB * U or 1, lanes, 3)."""
     parts = acc.shape[4]
@@ -43,6 +48,7 @@ def requantized_at(
     dtype: str,
     *,
     row: Callable[..., Expr] = lambda n, c, h, w, u: IntImm(0),
+    classes: Sequence[Sequence[int]] = (),
     name: str = "y",
 ) -> te.Tensor:
     """Tensor `name` of `shape` (NB, CB, H, W, U, batch, lanes).
@@ -51,15 +57,19 @@ def requantized_at(
     ----------
     value : the accumulator of the element at (n, c, h, w, u, b, o).
     row : the row of `params` (rows, lanes, 3) that the vector at (n, c, h, w, u) takes.
+    classes : (H, W), where `params` are (rows, classes, lanes, 3): the class of each pixel.
     """
+    lines = [[IntImm(number) for number in line] for line in classes]
 
     def element(n: Expr, c: Expr, h: Expr, w: Expr, u: Expr, b: Expr, o: Expr) -> Expr:
-        at = row(n, c, h, w, u)
+        at = [row(n, c, h, w, u)]
+        if lines:
+            at.append(piecewise(h, [piecewise(w, line) for line in lines]))
         return te.requantize(
             value(n, c, h, w, u, b, o),
-            params[at, o, 0],
-            params[at, o, 1],
-            params[at, o, 2],
+            params[*at, o, 0],
+            params[*at, o, 1],
+            params[*at, o, 2],
             bounds.zero_point,
             bounds.low,
             bounds.high,

@@ -4,7 +4,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from daedal.compiler.tir.dtype import INDEX_DTYPE
-from daedal.compiler.tir.expr import Binary, Cast, Expr, IntImm, Var
+from daedal.compiler.tir.expr import Binary, Cast, Expr, IntImm, Select, Var
 from daedal.compiler.tir.memo import Memo
 from daedal.compiler.tir.visit import free_vars, rewrite
 
@@ -153,6 +153,11 @@ def _node(op: str, a: Expr, b: Expr | int) -> Expr:
 def _term_bounds(term: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | None:
     if isinstance(term, Var):
         return (0, extents[term] - 1) if term in extents else None
+    if isinstance(term, Select):
+        true, false = bounds(term.true, extents), bounds(term.false, extents)
+        if true is None or false is None:
+            return None
+        return min(true[0], false[0]), max(true[1], false[1])
     if isinstance(term, Binary) and term.op in ("//", "%", "min", "max"):
         a, b = bounds(term.a, extents), bounds(term.b, extents)
         if a is None or b is None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from daedal.compiler.tir.condition import Condition, bounds_where, conjuncts, normal_condition
-from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Var
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Select, Var
 from daedal.compiler.tir.linear import Linear, bounds, linear, simplify
 from daedal.compiler.tir.memo import Memo
 from daedal.compiler.tir.outline import outline
@@ -81,7 +81,9 @@ def relax(
         # A loop of one iteration must not mix with others in f: it is always 0.
         still: dict[Var, Expr] = {var: IntImm(0) for var, extent in inner.items() if extent == 1}
         form = linear(simplify(substitute(part.min, still), {**extents, **inner}))
-    parts = form.split(inner)
+    # Which value a select has is not followed: all that it may have count.
+    selects = any(isinstance(term, Select) for term, _ in form.terms)
+    parts = None if selects else form.split(inner)
     if parts is not None:
         if not parts[0].terms:
             return Range(form.expr(), part.extent)

@@ -44,14 +44,17 @@ def check_activation(x: TensorType) -> None:
 
 
 def check_params(params: TensorType, rows: int, x: TensorType, channels: bool) -> None:
-    """Assert the parameter shape: (rows, 3) plain, (rows / block_out, block_out, 3) blocked."""
+    """Assert the parameter shape: (rows, 3) plain, (rows / block_out, block_out, 3) blocked.
+
+    Those of channels may have several rows each: (rows / block_out, classes, block_out, 3).
+    """
     assert params.dtype == PARAMETER_DTYPE and params.shape[-1] == 3, f"params are {params}"
     if x.is_plain:
         assert params.shape == (rows, 3), f"params are {params} for {rows} rows"
     elif not channels:
         assert params.rank == 3 and params.shape[0] == rows, f"params are {params}"
     else:
-        assert params.rank == 3 and params.shape[0] * params.shape[1] >= rows, f"{params}"
+        assert params.rank in (3, 4) and params.shape[0] * params.shape[-2] >= rows, f"{params}"
 
 
 def result_type(shape: tuple[int, ...], x: TensorType) -> TensorType:

@@ -14,6 +14,7 @@ from daedal.compiler.graph.ops.integer import (
     requantize,
     result_type,
 )
+from daedal.compiler.graph.ops.padding_classes import PaddingClasses
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, whole
 from daedal.compiler.graph.ops.windows import convolve
 from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
@@ -46,7 +47,7 @@ def _result_layout(x: TensorType, w: TensorType) -> ActivationLayout:
 def _evaluate_q_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
     x, kernel, params = arrays
     weights = types[1].layout.unpack(kernel).astype(np.float64)
-    per_channel = params.reshape(-1, 3)[:, None, None, :]
+    per_output = _per_output(params, types, attrs)
     groups = whole(attrs, "groups")
 
     def evaluate(maps: Sequence[Array]) -> Array:
@@ -66,9 +67,9 @@ def _evaluate_q_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], att
             whole(attrs, "pad_value"),
         )
         # Channels that only fill a block sum up nothing.
-        missing = len(per_channel) - acc.shape[1]
+        missing = len(per_output) - acc.shape[1]
         acc = np.pad(acc, ((0, 0), (0, missing), (0, 0), (0, 0)))
-        return requantize(acc.astype(np.int64), per_channel, attrs)
+        return requantize(acc.astype(np.int64), per_output, attrs)
 
     if not isinstance(types[0].layout, RowStreamLayout):
         return on_padded_maps(evaluate, [x], types[0])
@@ -78,6 +79,17 @@ def _evaluate_q_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], att
     shape = (x.shape[0] * x.shape[3], channels, h, w)
     result = evaluate([types[0].layout.stream.unpack(x, shape)])
     return _result_layout(types[0], types[1]).pack(result)
+
+
+def _per_output(params: Array, types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """(channels, OH, OW, 3), or with 1 for OH and OW where a channel has one row of parameters."""
+    if params.ndim < 4:
+        return params.reshape(-1, 3)[:, None, None, :]
+    x, w, _ = types
+    outputs = infer_conv2d_shape(x, w, attrs)[2:]
+    classes = PaddingClasses.of(x.shape[2:], w.shape[2:], outputs, attrs)
+    per_class = params.swapaxes(1, 2).reshape(-1, params.shape[1], 3)
+    return np.asarray(per_class[:, classes.table])
 
 
 def _infer_q_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -111,7 +123,8 @@ Q_CONV2D = register(
         _evaluate_q_conv2d,
         on_accelerator=True,
         op_class=OpClass.COMPLEX,
-        doc="integer convolution of the map padded with pad_value",
+        doc="integer convolution of the map padded with pad_value; blocked params may have a row "
+        "for each class of outputs by the padding under their windows",
     )
 )
 Q_DENSE = register(

@@ -9,7 +9,12 @@ from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.ops.accelerator.conv_cost import ConvTile
 from daedal.compiler.ops.accelerator.conv_shape import ConvShape
 from daedal.compiler.ops.accelerator.conv_tile import choose_tile
-from daedal.compiler.ops.accelerator.fused_tail import cache_params, place_tail, tensorize_tail
+from daedal.compiler.ops.accelerator.fused_tail import (
+    cache_params,
+    load_params,
+    place_tail,
+    tensorize_tail,
+)
 from daedal.compiler.schedule.handles import BlockRef, LoopRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
@@ -64,7 +69,7 @@ def schedule_conv2d(
     sch.tensorize(product, "gemm")
     sch.tensorize(sch.get_loops(y)[-2], "requantize")
     for params in all_params:
-        sch.tensorize(sch.get_loops(params)[-3], "load")
+        load_params(sch, params)
     tensorize_tail(sch)
     sch.tensorize(sch.get_loops(store)[-6], "store")
     _load_steps(sch, weights, 6, tile.in_blocks if tile.group else 0)

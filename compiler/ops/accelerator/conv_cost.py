@@ -49,8 +49,9 @@ class ConvCost:
         pads = scratchpads(variant)
         self._shape = shape
         self._overlap = overlap
-        self._inp, self._wgt, self._out = (
-            pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
+        self._inp, self._wgt, self._out, self._par = (
+            pads[memory].row_beats(variant)
+            for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
         )
         self._vector_cycles = shape.tail.vector_cycles(variant)
         self._instruction_beats = instruction_bytes(variant) // variant.bus_bytes
@@ -112,7 +113,9 @@ class ConvCost:
                     # Weights that stay come in behind all the tiles of the map before them.
                     weights = joins * self._wgt / (maps if tile.group else 1)
                     moved = self._out + shape.tail.loads * self._inp
-                    others = vectors * moved + tiles * (3 * steps + 3) * self._instruction_beats
+                    params = blocks * shape.out_parts * shape.classes * self._par
+                    instructions = tiles * (3 * steps + 3) * self._instruction_beats
+                    others = params + vectors * moved + instructions
                     yield _Pass(
                         maps * groups,
                         tiles,

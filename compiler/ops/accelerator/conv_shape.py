@@ -19,7 +19,7 @@ class ConvShape:
     A block of channels is `in_parts` input rows and `out_parts` accumulator rows per pixel. With
     `groups` the batches are images times groups, and the blocks those of one group. `needed` is the
     share of the products that are made: those with padding zeros are not. `tail` is what is fused
-    behind it.
+    behind it. A channel has parameters for each of the `classes` of outputs.
     """
 
     batches: int
@@ -35,6 +35,7 @@ class ConvShape:
     groups: int = 1
     needed: float = 1.0
     tail: FusedTail = NO_TAIL
+    classes: int = 1
 
     @property
     def accumulators(self) -> int:
@@ -52,6 +53,7 @@ class ConvShape:
         pads: Sequence[int] = (0, 0, 0, 0),
         pad_value: int = 0,
         tail: FusedTail = NO_TAIL,
+        classes: int = 1,
     ) -> "ConvShape":
         """From the operands and the result of `daedal.compiler.ops.conv2d`.
 
@@ -76,6 +78,7 @@ class ConvShape:
             w.shape[0] // (out_blocks * out_parts),
             needed,
             tail,
+            classes,
         )
 
     @property

@@ -69,7 +69,8 @@ def _fitting(shape: ConvShape, capacity: Capacity, copies: int) -> Iterator[Conv
             rows = out_blocks * shape.out_parts * height * width * copies
             if rows > min(capacity.acc // shape.accumulators, capacity.out):
                 continue
-            if (out_blocks * shape.out_parts + shape.tail.requantizes) * copies > capacity.par:
+            params = out_blocks * shape.out_parts * shape.classes + shape.tail.requantizes
+            if params * copies > capacity.par:
                 continue
             for in_blocks in tile_sizes(shape.in_blocks):
                 for group, keep_inputs in _residents(shape, height, width, out_blocks):

@@ -1,10 +1,14 @@
 """Builders of convolutions on maps, alone or with an elementwise operator fused behind them."""
 
+from collections.abc import Sequence
+
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.fused import CONV_PREFIX, tail_of
+from daedal.compiler.graph.ops.padding_classes import PaddingClasses
 from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.ops.windows import output_extents
 from daedal.compiler.ops.accelerator.builders import bounds_of, pair
 from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv_shape import ConvShape
@@ -22,6 +26,9 @@ __all__ = ["build_conv2d", "build_depthwise", "result_of", "with_tail"]
 
 _NUM_OPERANDS = 3
 """Map, weights and parameters; what follows is the tail's."""
+
+_CLASS_RANK = 4
+"""Of parameters for classes of outputs: (OB, classes, block_out, 3)."""
 
 
 def result_of(node: Node) -> tuple[str, Bounds]:
@@ -42,6 +49,22 @@ def with_tail(
     return ELEMENTWISE[tail]([result, *operands[_NUM_OPERANDS:]], node, variant)
 
 
+def _count(params: te.Tensor) -> int:
+    """Classes of outputs with parameters of their own."""
+    return params.shape[1] if len(params.shape) == _CLASS_RANK else 1
+
+
+def _classes(
+    x: te.Tensor, kernel: Sequence[int], params: te.Tensor, node: Node
+) -> Sequence[Sequence[int]]:
+    """The class of each output, where the parameters tell such."""
+    if len(params.shape) < _CLASS_RANK:
+        return ()
+    window = (ints(node.attrs, name) for name in ("strides", "pads", "dilations"))
+    outputs = output_extents(x.shape[2:4], kernel, *window)
+    return PaddingClasses.of(x.shape[2:4], kernel, outputs, node.attrs).table
+
+
 def build_conv2d(
     operands: list[te.Tensor], node: Node, variant: Variant, *, groups: int = 1
 ) -> Schedule:
@@ -60,13 +83,14 @@ def build_conv2d(
         pad_value=pad_value,
         bounds=bounds,
         groups=groups,
+        classes=_classes(x, w.shape[2:4], params, node),
         accumulator=accumulator_dtype(variant),
         name=name,
     )
     y = with_tail(conv, operands, node, variant)
     func = te.create_prim_func(operands, [y], node.output)
     tail = FusedTail.of(func)
-    shape = ConvShape.of(x, w, y, strides, dilations, pads, pad_value, tail)
+    shape = ConvShape.of(x, w, y, strides, dilations, pads, pad_value, tail, _count(params))
     return schedule_conv2d(func, shape, variant)
 
 
@@ -94,6 +118,12 @@ def build_depthwise(
     y = with_tail(conv, operands, node, variant)
     func = te.create_prim_func(operands, [y], node.output)
     shape = DepthwiseShape.of(
-        x, w, y, strides=strides, dilations=dilations, pads=(top, left), tail=FusedTail.of(func)
+        x,
+        w,
+        y,
+        strides=strides,
+        dilations=dilations,
+        pads=(top, left),
+        tail=FusedTail.of(func),
     )
     return schedule_depthwise(func, shape, variant)

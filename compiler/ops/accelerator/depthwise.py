@@ -13,7 +13,12 @@ from daedal.compiler.codegen.vectors import num_rows
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.depthwise_cost import DepthwiseCost
 from daedal.compiler.ops.accelerator.depthwise_shape import DepthwiseShape, DepthwiseTile
-from daedal.compiler.ops.accelerator.fused_tail import cache_params, place_tail, tensorize_tail
+from daedal.compiler.ops.accelerator.fused_tail import (
+    cache_params,
+    load_params,
+    place_tail,
+    tensorize_tail,
+)
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.errors import ScheduleError
@@ -113,10 +118,11 @@ def schedule_depthwise(
     sch.tensorize(b, "gemm_depthwise" if shape.taps == 1 else "gemm_depthwise3")
     sch.tensorize(sch.get_loops(y)[-2], "requantize")
     tensorize_tail(sch)
+    for params in all_params:
+        load_params(sch, params)
     for block, dims, intrin in (
         (weights, 5, "load"),
         (inputs, 7, "load"),
-        *((params, 3, "load") for params in all_params),
         (store, 6, "store"),
     ):
         sch.tensorize(sch.get_loops(block)[-dims], intrin)

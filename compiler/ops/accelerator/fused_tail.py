@@ -12,12 +12,21 @@ from daedal.compiler.ops.accelerator.elementwise_stages import (
     stages_of,
     tensorize_stages,
 )
+from daedal.compiler.schedule.edit import find_site
 from daedal.compiler.schedule.handles import BlockRef, LoopRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.variant import Variant
 
-__all__ = ["CONV", "NO_TAIL", "FusedTail", "cache_params", "place_tail", "tensorize_tail"]
+__all__ = [
+    "CONV",
+    "NO_TAIL",
+    "FusedTail",
+    "cache_params",
+    "load_params",
+    "place_tail",
+    "tensorize_tail",
+]
 
 CONV = "conv"
 """Name of the convolution's result, where that is not the function's."""
@@ -88,6 +97,12 @@ def cache_params(sch: Schedule, y: BlockRef, requantized: BlockRef) -> list[Bloc
     if requantized != y:
         params.append(sch.cache_read(requantized, "conv_params", "par"))
     return params
+
+
+def load_params(sch: Schedule, params: BlockRef) -> None:
+    """Bring on chip by one LOAD what `cache_params` made."""
+    (written,) = find_site(sch.func, params.name).block.writes
+    sch.tensorize(sch.get_loops(params)[-len(written.buffer.shape)], "load")
 
 
 def tensorize_tail(sch: Schedule) -> None:
