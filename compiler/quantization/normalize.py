@@ -25,6 +25,7 @@ def normalize(network: Network) -> None:
         Div(x, c)                   ->  Mul(x, 1 / c)
         Sub(x, c)                   ->  Add(x, -c)
         Sum(a, b, c)                ->  Add(Add(a, b), c)
+        a, b = Split(x)             ->  a = Slice(x);  b = Slice(x)
         HardSigmoid(x) alpha beta   ->  Clip(Add(Mul(x, alpha), beta), 0, 1)
         HardSwish(x)                ->  Mul(x, Clip(Add(Mul(x, 1 / 6), 0.5), 0, 1))
     """
@@ -35,7 +36,7 @@ def normalize(network: Network) -> None:
         elif node.op_type in ("Div", "Sub"):
             _invert_constant(network, node)
     _join_bias(network, shapes)
-    expand = {"Sum": _split_sum, "MatMul": _flatten, "Gemm": _flatten}
+    expand = {"Sum": _split_sum, "Split": _slice, "MatMul": _flatten, "Gemm": _flatten}
     expand |= dict.fromkeys(("HardSigmoid", "HardSwish"), _gate)
     network.nodes = [
         part
@@ -89,6 +90,25 @@ def _split_sum(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[
         part_name = node.name if last else output
         parts.append(helper.make_node("Add", [total, name], [output], name=part_name))
         total = output
+    return parts
+
+
+def _slice(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.NodeProto]:
+    """A part for each output. Source: ONNX Split-13 and -18, whose results have known shapes."""
+    axis = attribute(node, "axis", 0)
+    outputs = [name for name in node.output if name]
+    if len(outputs) < len(node.output) or not all(name in shapes for name in outputs):
+        return [node]
+    parts, begin = [], 0
+    for output in outputs:
+        end = begin + shapes[output][axis]
+        operands = [
+            network.add_constant(f"{output}_{role}", np.array([value], dtype=np.int64))
+            for role, value in (("begin", begin), ("end", end), ("axis", axis))
+        ]
+        name = network.fresh(f"{output}_slice")
+        parts.append(helper.make_node("Slice", [node.input[0], *operands], [output], name=name))
+        begin = end
     return parts
 
 

@@ -102,6 +102,16 @@ def test_normalize_flattens_products_of_tensors_with_matrices(rng: np.random.Gen
     assert ops(nodes) == [*(["Reshape", "Gemm", "Reshape"] * 2), "MatMul"]
 
 
+def test_normalize_slices_what_is_split(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.input("x", SHAPE)
+    sizes = net.constant(np.array([1, 3], np.int64))
+    for operands, axis, outputs in (((x, sizes), 1, "ab"), ((x,), -2, "cde")):
+        node = onnx.helper.make_node("Split", operands, list(outputs), name=outputs, axis=axis)
+        net.nodes.append(node)
+    assert ops(rewritten(net, normalize, *"abcde")) == ["Slice"] * 5
+
+
 @pytest.mark.parametrize("shape", [SHAPE, (3, 5)])
 def test_normalize_writes_out_hard_gates(rng: np.random.Generator, shape: tuple[int, ...]) -> None:
     net = FloatNetwork(rng)
