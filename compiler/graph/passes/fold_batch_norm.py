@@ -108,14 +108,15 @@ def _match_layer(
 ) -> _Fold | None:
     """The layer with the batch norm in it; None where its integers cannot be found."""
     try:
-        found = find_weights(graph, layer, _channel_axis(layer))
+        wide = layer.op != "conv_transpose2d"
+        found = find_weights(graph, layer, _channel_axis(layer), wide=wide)
         bias = np.zeros(len(gain))
         if len(layer.inputs) == 3:
             bias = real_constant(graph, layer, layer.inputs[2]).astype(np.float64)
     except ModelError:
         return None
     sign = np.sign(gain).astype(np.int64).reshape(-1, *(1,) * (found.values.ndim - 1))
-    weights = found.values * sign
+    weights = found.values.astype(np.int64) * sign
     scales = found.scales * np.abs(gain)
     clipped = np.count_nonzero(weights.reshape(len(weights), -1) > _LARGEST, axis=1)
     result = _result_step(graph, norm)

@@ -131,7 +131,7 @@ def test_gains_of_zero_and_almost_zero_keep_their_offsets(rng: np.random.Generat
     check(maker.model("y", dtype="int8"), rng)
 
 
-@pytest.mark.parametrize(("step", "zero_point"), [(4.0, 0), (0.0001, -1)])
+@pytest.mark.parametrize(("step", "zero_point"), [(4.0, 0), (0.2, -1)])
 def test_a_weight_of_minus_128_is_negated(
     rng: np.random.Generator, step: float, zero_point: int
 ) -> None:
@@ -140,6 +140,7 @@ def test_a_weight_of_minus_128_is_negated(
     values = rng.integers(-128, 128, (CHANNELS, 3, 3, 3)).astype(np.int8)
     values[1, 0, 0, 0] = -128
     scale, bias, mean, variance = drawn(rng)
+    scale[1], variance[1] = -2, 1
     y = add_norm(maker, add_layer(maker, "conv", values), scale, bias, mean, variance)
     maker.quantize(y, step, 0, output="y")
     model = maker.model("y", dtype="int8")
@@ -155,8 +156,20 @@ def test_a_weight_of_minus_128_is_negated(
     ((expected,), (found,)) = before.values(), after.values()
     tolerance = 1e-4 if zero_point else step / 2
     assert np.abs(found - expected).max() <= tolerance
-    if zero_point == 0:
-        check(model, rng)
+    check(model, rng)
+
+
+def test_weights_of_9_bits_fold_too(rng: np.random.Generator) -> None:
+    """uint8 weights less their zero point, of both signs of the gain."""
+    maker = QdqModel()
+    x = maker.dequantize(maker.input("x", (1, 3, 7, 5), "int8"), STEP, 5)
+    values = rng.integers(0, 256, (CHANNELS, 3, 3, 3)).astype(np.uint8)
+    scale = maker.constant(np.float32(0.01))
+    zero = maker.constant(np.array(7, np.uint8))
+    weights = maker.op("DequantizeLinear", maker.constant(values), scale, zero)
+    y = add_norm(maker, maker.op("Conv", x, weights), *drawn(rng))
+    maker.quantize(y, 0.5, 0, output="y")
+    check(maker.model("y", dtype="int8"), rng)
 
 
 def test_float_ones_and_shared_layers_stay(rng: np.random.Generator) -> None:
