@@ -206,7 +206,7 @@ def test_branches_that_are_joined(
 ) -> None:
     """Whole blocks of channels are joined where they lie, and stay there together."""
     model = branches(rng, *channels).SerializeToString()
-    artifact = daedal.compile(model, variant, host=None)
+    artifact = daedal.compile(model, variant)
     inputs = {"x": rng.normal(size=(2, 16, 8, 8)).astype(np.float32) * 3}
     check = check_layers(artifact, model, inputs)
     assert check.passed
