@@ -91,7 +91,9 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "HardSigmoid": ImportedOperator(
         elementwise.import_hard_sigmoid, _ACCELERATOR, "a positive alpha"
     ),
-    "HardSwish": ImportedOperator(elementwise.import_activation, _HOST, _TABLE),
+    "HardSwish": ImportedOperator(
+        elementwise.import_activation, _ACCELERATOR, "where 8 bits are enough for its gate"
+    ),
     "Identity": ImportedOperator(shape.import_identity, _FOLDED),
     "LeakyRelu": ImportedOperator(elementwise.import_leaky_relu, _ACCELERATOR),
     "LogSoftmax": ImportedOperator(elementwise.import_log_softmax, _HOST, _FLOAT),

@@ -4,6 +4,7 @@ import numpy as np
 
 from daedal.compiler.graph.graph import Array, Node
 from daedal.compiler.graph.ops.lookup import ACTIVATIONS, TABLE_SIZE
+from daedal.compiler.graph.passes.hard_swish_rule import add_hard_swish
 from daedal.compiler.graph.passes.lowering_context import LoweringContext
 from daedal.compiler.graph.passes.requantization import (
     Quantization,
@@ -121,10 +122,14 @@ def lower_leaky_relu(
 def lower_activation(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
-    """A table of the activation of all values, computed in float64."""
+    """A table of the activation of all values, computed in float64; HardSwish without one."""
     x = context.resolve(node.inputs[0])
     if x is None:
         return None
+    if node.attrs["function"] == "hard_swish":
+        lowered = add_hard_swish(context, node, x, q, output)
+        if lowered is not None:
+            return lowered
     values = np.arange(TABLE_SIZE) - TABLE_SIZE // 2
     function = node.attrs["function"]
     assert isinstance(function, str)

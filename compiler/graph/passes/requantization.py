@@ -9,7 +9,7 @@ from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.isa import numerics
 from daedal.isa.errors import UnsupportedError
 
-__all__ = ["Quantization", "QuantizedTensor", "make_params", "shared_factors"]
+__all__ = ["FACTOR_BITS", "Quantization", "QuantizedTensor", "make_params", "shared_factors"]
 
 FACTOR_BITS = 15
 """Magnitude bits of the factors of an addition: signed 16-bit immediates of the ALU's multiply."""

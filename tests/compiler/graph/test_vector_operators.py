@@ -59,7 +59,10 @@ def test_constants(data: st.DataObject, seed: int) -> None:
         b = maker.dequantize(values, data.draw(scales), zero_point, dtype)
     operands = (b, a) if data.draw(st.booleans()) else (a, b)
     model = result(data.draw, maker, maker.op(op, *operands))
-    compare(model, feed(model, rng), "q_mul" if op == "Mul" else "q_add")
+    lowered = ["q_mul"] if op == "Mul" else ["q_add"]
+    if op == "Mul" and form == "number" and value > 0:
+        lowered = ["q_requantize", "reshape"]  # no other integers, perhaps of another scale
+    compare(model, feed(model, rng), *lowered)
 
 
 @EXAMPLES
@@ -75,14 +78,15 @@ def test_leaky_relu(data: st.DataObject, seed: int, slope: float) -> None:
 @EXAMPLES
 @given(st.data(), seeds, st.sampled_from(["Sigmoid", "Tanh", "HardSwish", "Gelu"]))
 def test_activations_by_table(data: st.DataObject, seed: int, op: str) -> None:
-    """Of every value there is."""
+    """Of every value there is; HardSwish needs none where a product is exact enough."""
     maker = QdqModel(opset=20)
     x = activation(data.draw, maker, "x", (1, 1, 16, 16))
     model = result(data.draw, maker, maker.op(op, x))
     values = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
     kind = model.graph.input[0].type.tensor_type.elem_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
-    compare(model, {"x": values.view(dtype)}, "q_lookup")
+    lowered = ["q_lookup", "q_mul"] if op == "HardSwish" else ["q_lookup"]
+    compare(model, {"x": values.view(dtype)}, *lowered)
 
 
 @EXAMPLES
