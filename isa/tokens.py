@@ -125,14 +125,15 @@ def _reduce(
             done.append((number,) * len(_QUEUES))
             continue
         clock = known[unit]
-        wanted = {source for source in conflicts[number] if source != NO_INSTRUCTION}
+        wanted = [source for source in conflicts[number] if source != NO_INSTRUCTION]
         num_hazards += len(wanted)
+        if number in extra:
+            wanted = [*{*wanted, *extra[number]}]
         kept = []
-        for source in sorted(wanted | extra.get(number, set()), reverse=True):
+        for source in sorted(wanted, reverse=True):
             if source > clock[units[source]]:
                 kept.append(source)
-                for other, implied in enumerate(done[source]):
-                    clock[other] = max(clock[other], implied)
+                clock[:] = map(max, clock, done[source])
         clock[unit] = number
         waits.append(tuple(kept))
         done.append(tuple(clock))

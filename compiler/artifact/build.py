@@ -141,7 +141,7 @@ class _Build:
                 continue
             known = left | {binding.name for binding in part.inputs}
             ends = [binding.name for binding in part.outputs]
-            steps = [*((layer.output, layer.output) for layer in part.layers)]
+            steps = [(self._tensor_of(layer), layer.output) for layer in part.layers]
             steps += [(name, "") for name in ends]
             for name, layer in steps:
                 if name in self._cutter.producers:
@@ -150,6 +150,10 @@ class _Build:
                     known.add(name)
             left |= set(ends)
         return found
+
+    def _tensor_of(self, layer: Layer) -> str:
+        """The model's tensor that a layer computes; it has its name where it goes on from there."""
+        return layer.output if layer.output in self._cutter.producers else layer.name
 
     def _on_host(self, parts: Sequence[HostPart | Launch]) -> dict[int, int]:
         """The first part of the host that runs each of the model's nodes, by its number."""

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+import daedal
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run
 from daedal.compiler.graph.graph import AttrValue
@@ -218,3 +219,14 @@ def test_concats_of_networks_store_no_byte_twice(
         if item.opcode is Opcode.STORE
     )
     assert stored * 16 == sum(kinds[layer.output].size_bytes for layer in launch.layers)
+
+
+def test_a_layer_that_rescales_its_result_does_the_work_of_its_convolution(
+    rng: np.random.Generator,
+) -> None:
+    """The model's tensor in between is nowhere, but its nodes are."""
+    artifact = daedal.compile(Layers(rng).network(Layers.inception), "vta")
+    (rescaling,) = [layer for layer in artifact.layers if layer.op == "q_conv2d_requantize"]
+    assert rescaling.output == f"{rescaling.name}.rescaled"
+    ops = [item.op for item in artifact.placements if item.layer == rescaling.output]
+    assert ops == ["Conv", "Relu"]

@@ -15,7 +15,8 @@ def rescale_before_concat(graph: Graph) -> Graph:
 
     Then `fuse_operators` joins the change of scale with what makes the operand, and
     `moves_to_views` lets that be stored where the result lies: the concat is no work. Concats of
-    several blocks of images, which have to copy, stay.
+    several blocks of images, which have to copy, stay. The new nodes are named for the operands,
+    as it is those that they may end up computing.
 
     Before::
 
@@ -51,8 +52,7 @@ def _rescale(graph: Graph, builder: GraphBuilder, node: Node) -> None:
             continue
         rescaled = builder.fresh_name(f"{name}.rescaled")
         own = builder.constant(builder.fresh_name(f"{rescaled}.params"), rows[number : number + 1])
-        producer = graph.producers.get(name, node)
-        builder.add("q_requantize", [name, own], finish, output=rescaled, name=producer.name)
+        builder.add("q_requantize", [name, own], finish, output=rescaled, name=name)
         operands.append(rescaled)
     identity = np.zeros_like(rows)
     identity[..., 1] = 1
