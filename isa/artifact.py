@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from daedal.isa.errors import ArtifactError, ProgramError
+from daedal.isa.fields import flag, text, whole, wholes
 from daedal.isa.files import write_atomically
 from daedal.isa.program import MAX_FILE_BYTES, READ_FAILURES, Program, tensor_specs
 from daedal.isa.tensor import TensorSpec
@@ -311,7 +312,7 @@ def _read(archive: zipfile.ZipFile, source: str) -> tuple[dict[str, Any], list[b
     manifest = json.loads(archive.read(_MANIFEST))
     if manifest["format"] != FORMAT:
         raise ArtifactError(
-            f"{source} must be of format {FORMAT!r}, not {manifest['format']!r}; "
+            f"{source} must be of format {FORMAT!r}, not {str(manifest['format'])[:40]!r}; "
             "compile the model again"
         )
     names = _member_names(manifest["parts"])
@@ -342,7 +343,7 @@ def _part_json(part: Part) -> dict[str, Any]:
 
 def _part(item: dict[str, Any], content: bytes, source: str) -> Part:
     if item["kind"] == "host":
-        nodes = tuple(HostNode(str(node["op"]), str(node["name"])) for node in item["nodes"])
+        nodes = tuple(HostNode(text(node["op"]), text(node["name"])) for node in item["nodes"])
         return HostPart(content, nodes)
     return Launch(
         program=Program.from_bytes(content, source=source),
@@ -352,33 +353,29 @@ def _part(item: dict[str, Any], content: bytes, source: str) -> Part:
     )
 
 
-def _sizes(values: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)
-
-
 def _value(item: dict[str, Any]) -> Value:
-    return Value(str(item["name"]), _sizes(item["shape"]))
+    return Value(text(item["name"]), wholes(item["shape"]))
 
 
 def _binding(item: dict[str, Any]) -> Binding:
     return Binding(
-        name=str(item["name"]),
-        tensor=str(item["tensor"]),
-        shape=_sizes(item["shape"]),
-        flip_sign=bool(item["flip_sign"]),
-        view=_sizes(item["view"]),
-        order=_sizes(item["order"]),
+        name=text(item["name"]),
+        tensor=text(item["tensor"]),
+        shape=wholes(item["shape"]),
+        flip_sign=flag(item["flip_sign"]),
+        view=wholes(item["view"]),
+        order=wholes(item["order"]),
     )
 
 
 def _layer(item: dict[str, Any]) -> Layer:
     return Layer(
-        tag=int(item["tag"]),
-        name=str(item["name"]),
-        op=str(item["op"]),
-        macs=int(item["macs"]),
-        output=str(item["output"]),
-        bytes_once=int(item["bytes_once"]),
+        tag=whole(item["tag"]),
+        name=text(item["name"]),
+        op=text(item["op"]),
+        macs=whole(item["macs"]),
+        output=text(item["output"]),
+        bytes_once=whole(item["bytes_once"]),
         result=None if item["result"] is None else _result(item["result"]),
     )
 
@@ -389,16 +386,16 @@ def _result(item: dict[str, Any]) -> Result:
 
 
 def _placement(item: dict[str, Any]) -> Placement:
-    where = str(item["where"])
+    where = text(item["where"])
     if where not in PLACES:
         raise ValueError(f"{where!r} is no place")
     return Placement(
-        node=str(item["node"]),
-        op=str(item["op"]),
-        output=str(item["output"]),
+        node=text(item["node"]),
+        op=text(item["op"]),
+        output=text(item["output"]),
         where=where,
-        why=str(item["why"]),
-        macs=int(item["macs"]),
-        part=None if item["part"] is None else int(item["part"]),
-        layer=str(item["layer"]),
+        why=text(item["why"]),
+        macs=whole(item["macs"]),
+        part=None if item["part"] is None else whole(item["part"]),
+        layer=text(item["layer"]),
     )

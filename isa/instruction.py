@@ -3,6 +3,7 @@
 `encode` and `decode` are inverse to each other for every legal instruction (a property test).
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from daedal.isa.errors import ProgramError
 from daedal.isa.table import (
     HEADER,
     INSTRUCTIONS,
+    LOOPS,
     AluOp,
     BitField,
     Opcode,
@@ -75,6 +77,14 @@ class Instruction:
     def unit(self) -> Unit:
         """The unit that executes it."""
         return INSTRUCTIONS[self.opcode].unit
+
+    @property
+    def steps(self) -> int:
+        """Rows that a GEMM or ALU instruction computes; 0 for the others."""
+        if self.unit not in (Unit.GEMM, Unit.ALU):
+            return 0
+        extents = (self.values.get(f"extent{level}", 0) for level in range(LOOPS))
+        return math.prod(extents) * max(0, self.uop_end - self.uop_begin)
 
     def replace(self, **values: int) -> "Instruction":
         """Copy with some fields changed."""

@@ -18,17 +18,25 @@ from pathlib import Path
 from typing import Any
 
 from daedal.isa.errors import ArtifactError, ProgramError
+from daedal.isa.fields import text, whole, wholes
 from daedal.isa.files import write_atomically
 from daedal.isa.instruction import Instruction, decode_all, encode_all
 from daedal.isa.row_stream import RowStream
-from daedal.isa.table import BASES
+from daedal.isa.table import BASES, instruction_bytes
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant
 
-__all__ = ["MAX_FILE_BYTES", "READ_FAILURES", "Program", "tensor_specs"]
+__all__ = ["MAX_FILE_BYTES", "MAX_INSTRUCTIONS", "READ_FAILURES", "Program", "tensor_specs"]
 
 FORMAT = "daedal program 2"
 MAX_FILE_BYTES = 1 << 30
+MAX_MEMORY_BYTES = 1 << 30
+MAX_INSTRUCTIONS = 1 << 20
+MAX_STEPS = 1 << 32
+"""Rows that all instructions multiply or compute: minutes on a machine, and in a simulator."""
+
+_MAX_ELEMENT_BITS = 64
+_MAX_LANES = 1 << 16
 READ_FAILURES = (
     zipfile.BadZipFile,
     zlib.error,
@@ -82,10 +90,10 @@ class Program:
             "marks": {str(tag): name for tag, name in sorted(self.marks.items())},
             "sha256": hashlib.sha256(code + self.constants).hexdigest(),
         }
-        text = json.dumps(manifest, indent=1).encode()
+        head = json.dumps(manifest, indent=1).encode()
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, data in zip(_MEMBERS, (text, code, self.constants), strict=True):
+            for name, data in zip(_MEMBERS, (head, code, self.constants), strict=True):
                 archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
         return buffer.getvalue()
 
@@ -97,11 +105,11 @@ class Program:
                 sizes = {item.filename: item.file_size for item in archive.infolist()}
                 if set(sizes) != set(_MEMBERS) or sum(sizes.values()) > MAX_FILE_BYTES:
                     raise ArtifactError(f"{source} must hold {', '.join(_MEMBERS)}")
-                text, code, constants = (archive.read(name) for name in _MEMBERS)
-            manifest = json.loads(text)
+                head, code, constants = (archive.read(name) for name in _MEMBERS)
+            manifest = json.loads(head)
             if manifest["format"] != FORMAT:
                 raise ArtifactError(
-                    f"{source} must be of format {FORMAT!r}, not {manifest['format']!r}"
+                    f"{source} must be of format {FORMAT!r}, not {str(manifest['format'])[:40]!r}"
                 )
             if manifest["sha256"] != hashlib.sha256(code + constants).hexdigest():
                 raise ArtifactError(
@@ -113,15 +121,17 @@ class Program:
                     f"{source} must carry the fingerprint of its variant; it was made by another "
                     "version of Daedal, compile it again"
                 )
-            return cls(
+            program = cls(
                 variant=variant,
-                instructions=tuple(decode_all(variant, code)),
+                instructions=_instructions(variant, code),
                 constants=constants,
                 region_bytes=_regions(manifest["region_bytes"]),
                 inputs=tensor_specs(manifest["inputs"]),
                 outputs=tensor_specs(manifest["outputs"]),
-                marks={int(tag): str(name) for tag, name in manifest["marks"].items()},
+                marks={int(tag): text(name) for tag, name in manifest["marks"].items()},
             )
+            program.check_bounds()
+            return program
         except (*READ_FAILURES, ProgramError) as error:
             raise ArtifactError(
                 f"{source} must be a file that Daedal wrote; it is damaged or something else "
@@ -143,6 +153,27 @@ class Program:
             ) from error
         return cls.from_bytes(data, source=repr(str(path)))
 
+    def check_bounds(self) -> None:
+        """Raise ProgramError for what no machine of ours has memory or time for."""
+        total = sum(self.region_bytes)
+        if total > MAX_MEMORY_BYTES:
+            raise ProgramError(
+                f"a program must use at most {MAX_MEMORY_BYTES} bytes of memory, not {total}; use "
+                "a smaller network"
+            )
+        for spec in (*self.inputs, *self.outputs):
+            end = spec.offset_bytes + spec.size_bytes
+            if end > self.region_bytes[spec.base]:
+                raise ProgramError(
+                    f"tensors must lie within their region of {self.region_bytes[spec.base]} "
+                    f"bytes, and {spec.name!r} ends at {end}; compile the model again"
+                )
+        steps = sum(item.steps for item in self.instructions)
+        if steps > MAX_STEPS:
+            raise ProgramError(
+                f"a program must take at most {MAX_STEPS} steps, not {steps}; use a smaller network"
+            )
+
     def check_variant(self, variant: Variant, device: str) -> None:
         """Raise ArtifactError unless it was made for `variant`."""
         if self.variant.fingerprint != variant.fingerprint:
@@ -155,17 +186,25 @@ class Program:
 
 def variant_from_json(data: Mapping[str, Any]) -> Variant:
     """Rebuild a variant from `dataclasses.asdict`, with all its checks."""
-    lines = [f"name = {json.dumps(data['name'])}"]
+    lines = [f"name = {json.dumps(text(data['name']))}"]
     for section in ("array", "memory", "bus", "units"):
         lines.append(f"[{section}]")
         lines += [f"{key} = {json.dumps(value)}" for key, value in data[section].items()]
     return Variant.from_toml("\n".join(lines), source="the program's variant")
 
 
-def _regions(data: Mapping[str, int]) -> tuple[int, int, int, int]:
-    sizes = [int(data[name]) for name in BASES]
-    if any(not 0 <= size <= MAX_FILE_BYTES * 4 for size in sizes):
-        raise ValueError("a region's size is out of range")
+def _instructions(variant: Variant, code: bytes) -> tuple[Instruction, ...]:
+    count = len(code) // instruction_bytes(variant)
+    if count > MAX_INSTRUCTIONS:
+        raise ProgramError(
+            f"a program must have at most {MAX_INSTRUCTIONS} instructions, not {count}; use a "
+            "smaller network"
+        )
+    return tuple(decode_all(variant, code))
+
+
+def _regions(data: Mapping[str, Any]) -> tuple[int, int, int, int]:
+    sizes = [whole(data[name], 0, MAX_MEMORY_BYTES) for name in BASES]
     return (sizes[0], sizes[1], sizes[2], sizes[3])
 
 
@@ -173,21 +212,27 @@ def tensor_specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
     """Tensors from `dataclasses.asdict`. Raises one of `READ_FAILURES` for anything else."""
     result = []
     for item in items:
-        n, c, h, w = (int(size) for size in item["shape"])
-        names = ("base", "offset_bytes", "element_bits", "batch", "block")
-        numbers = {key: int(item[key]) for key in names}
+        n, c, h, w = wholes(item["shape"], 1, MAX_MEMORY_BYTES)
+        numbers = {
+            "base": whole(item["base"], 0, len(BASES) - 1),
+            "offset_bytes": whole(item["offset_bytes"], 0, MAX_MEMORY_BYTES),
+            "element_bits": whole(item["element_bits"], 1, _MAX_ELEMENT_BITS),
+            "batch": whole(item["batch"], 1, _MAX_LANES),
+            "block": whole(item["block"], 1, _MAX_LANES),
+        }
         stream = None if item["stream"] is None else _stream(item["stream"], numbers)
-        result.append(
-            TensorSpec(name=str(item["name"]), shape=(n, c, h, w), stream=stream, **numbers)
-        )
+        spec = TensorSpec(name=text(item["name"]), shape=(n, c, h, w), stream=stream, **numbers)
+        if spec.size_bytes > MAX_MEMORY_BYTES or spec.batch * spec.block * spec.element_bits % 8:
+            raise ValueError("a tensor's size is out of range")
+        result.append(spec)
     return tuple(result)
 
 
 def _stream(item: Mapping[str, Any], spec: Mapping[str, int]) -> RowStream:
-    stream = RowStream(**{key: int(value) for key, value in item.items()})
+    low = {"channels": 1, "group_rows": 1, "num_rows": 1, "pad_value": -MAX_MEMORY_BYTES}
+    stream = RowStream(
+        **{key: whole(value, low.get(key, 0), MAX_MEMORY_BYTES) for key, value in item.items()}
+    )
     if (stream.batch, stream.lanes) != (spec["batch"], spec["block"]):
         raise ValueError("a stream must have the batch and the lanes of its tensor")
-    sizes = (stream.channels, stream.group_rows, stream.num_rows)
-    if min(sizes) < 1 or max(sizes) > MAX_FILE_BYTES or min(stream.pad_top, stream.pad_left) < 0:
-        raise ValueError("a stream's sizes are out of range")
     return stream

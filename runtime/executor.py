@@ -1,5 +1,6 @@
 """`Executor`: runs an artifact on a device: its parts in order, on the host and on the device."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,6 +90,8 @@ class _LoadedLaunch:
             (launch.outputs, launch.program.outputs),
         ):
             _check_names(group, [spec.name for spec in known])
+        for binding in (*launch.inputs, *launch.outputs):
+            _check_shape(binding, specs[binding.tensor].shape)
         self._shapes = {name: spec.shape for name, spec in specs.items()}
         self._launch = launch
         self._loaded = LoadedProgram.place(launch.program, device)
@@ -113,6 +116,16 @@ def _check_names(bindings: Sequence[Binding], names: Sequence[str]) -> None:
         raise ArtifactError(
             f"an artifact must bind exactly the tensors of its program ({', '.join(names)}), not "
             f"{', '.join(found) or 'none'}; compile the model again"
+        )
+
+
+def _check_shape(binding: Binding, shape: tuple[int, ...]) -> None:
+    shapes = (shape, binding.shape, binding.view) if binding.order else (shape, binding.shape)
+    same_size = len({math.prod(item) for item in shapes}) == 1
+    if not same_size or sorted(binding.order) != list(range(len(binding.view))):
+        raise ArtifactError(
+            f"an artifact must bind tensors to others of their size, and {binding.name!r} of shape "
+            f"{binding.shape} is bound to {shape}; compile the model again"
         )
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
 from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.reference import ReferenceEvaluator
 
-from daedal.isa.errors import ArtifactError, ModelError
+from daedal.isa.errors import ArtifactError, ModelError, first_line
 
 __all__ = ["HostModel"]
 
@@ -31,17 +31,23 @@ class HostModel:
         if serialized:
             try:
                 model = ModelProto.FromString(serialized)
+                _check_bounds(model.graph)
+                if model.functions:
+                    raise ValueError("functions of its own")
                 self._evaluator = ReferenceEvaluator(model)
+                for item in model.graph.input:
+                    self._add_input(item)
             except Exception as error:  # protobuf and the evaluator raise many kinds
                 raise ArtifactError(
                     f"{what} of an artifact must be a valid ONNX model; it is damaged, compile "
                     f"it again ({type(error).__name__})"
                 ) from error
-            for item in model.graph.input:
-                dims = item.type.tensor_type.shape.dim
-                self.inputs[item.name] = tuple(int(dim.dim_value or 1) for dim in dims)
-                kind = item.type.tensor_type.elem_type
-                self._dtypes[item.name] = np.dtype(tensor_dtype_to_np_dtype(kind))
+
+    def _add_input(self, item: ValueInfoProto) -> None:
+        dims = item.type.tensor_type.shape.dim
+        self.inputs[item.name] = tuple(int(dim.dim_value or 1) for dim in dims)
+        kind = item.type.tensor_type.elem_type
+        self._dtypes[item.name] = np.dtype(tensor_dtype_to_np_dtype(kind))
 
     def zeros(self) -> Arrays:
         """Inputs that fit, for measurements."""
@@ -68,13 +74,31 @@ class HostModel:
         try:
             results = self._evaluator.run(None, feeds)
         except Exception as error:  # whatever an operator of any model may meet
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise ModelError(
-                f"the host must be able to run its operators, and {self._what} failed: {reason}; "
-                "give other inputs, or export the model again"
+                f"the host must be able to run its operators, and {self._what} failed: "
+                f"{first_line(error)}; give other inputs, or export the model again"
             ) from error
         names = self._evaluator.output_names
         return {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
+
+
+def _check_bounds(graph: GraphProto) -> None:
+    """Raise ValueError for what may run for ever or reads other files: the compiler lets neither
+    through (`compiler.frontend.bounds`), but the file is untrusted."""
+    tensors = list(graph.initializer)
+    for node in graph.node:
+        if node.op_type == "Loop":
+            raise ValueError("a Loop")
+        for attribute in node.attribute:
+            sparse = (attribute.sparse_tensor, *attribute.sparse_tensors)
+            tensors += (attribute.t, *attribute.tensors)
+            tensors += (part for item in sparse for part in (item.values, item.indices))
+            for inner in (attribute.g, *attribute.graphs):
+                if inner.node:
+                    _check_bounds(inner)
+    tensors += (part for item in graph.sparse_initializer for part in (item.values, item.indices))
+    if any(tensor.data_location == TensorProto.EXTERNAL for tensor in tensors):
+        raise ValueError("data in other files")
 
 
 def _converted(name: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -13,8 +13,9 @@ from daedal.compiler.link.place import Placement, table_name
 from daedal.compiler.link.placed import PlacedInstruction
 from daedal.compiler.link.resolve import Resolver
 from daedal.compiler.link.tokens import insert_tokens
+from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
-from daedal.isa.program import Program
+from daedal.isa.program import MAX_INSTRUCTIONS, Program
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.tensor import TensorSpec
@@ -81,8 +82,17 @@ def link(
     Raises
     ------
     ScheduleError
-        A scratchpad, a micro-op memory or a token counter is too small.
+        A scratchpad, a micro-op memory or a token counter is too small, or there are too many
+        instructions.
+    ProgramError
+        As `Program.check_bounds`.
     """
+    count = sum(len(segment.instructions) for segment in segments) + 1
+    if count > MAX_INSTRUCTIONS:
+        raise ScheduleError(
+            f"a program must have at most {MAX_INSTRUCTIONS} instructions, not {count}; compile "
+            "parts of the model with --from and --to, or use a larger variant"
+        )
     placement = Placement(variant, renaming)
     items = placement.run(segments, constants)
     tables = {table_name(unit): uops.table_bytes() for unit, uops in placement.micro_ops.items()}
@@ -105,6 +115,7 @@ def link(
         tuple(_placed_spec(spec, plan) for spec in outputs),
         {number: segment.name for number, segment in enumerate(segments)},
     )
+    program.check_bounds()
     report = LinkReport(
         num_instructions=len(program.instructions),
         num_tokens=waits.num_tokens,

@@ -80,5 +80,6 @@ def test_a_tensor_may_be_a_stream(bits, rng):
     data = pack_tensor(spec, values)
     assert len(data) == spec.size_bytes == 4 * 4 * 16 * bits // 8
     np.testing.assert_array_equal(unpack_tensor(spec, data), values)
-    program = Program(load_variant("vta"), (), inputs=(spec,))
+    regions = (0, 64 + spec.size_bytes, 0, 0)
+    program = Program(load_variant("vta"), (), region_bytes=regions, inputs=(spec,))
     assert Program.from_bytes(program.to_bytes()).inputs == (spec,)

@@ -1,10 +1,13 @@
 """Cases by number: which file comes out of which mutations. The same number, the same bytes."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import onnx
 
+import daedal
+from tests.robustness.artifact_mutations import ARTIFACT_MUTATIONS
 from tests.robustness.byte_mutations import BYTE_MUTATIONS
 from tests.robustness.gentle_mutations import GENTLE_MUTATIONS
 from tests.robustness.graph_mutations import GRAPH_MUTATIONS
@@ -13,7 +16,9 @@ from tests.robustness.nasty import pick
 from tests.robustness.nesting_mutations import NESTING_MUTATIONS
 from tests.robustness.value_mutations import VALUE_MUTATIONS
 
-__all__ = ["Case", "model_case"]
+__all__ = ["VARIANT", "Case", "artifact_case", "model_case"]
+
+VARIANT = "tiny"
 
 _MODEL_MUTATIONS = (
     *GENTLE_MUTATIONS,
@@ -55,3 +60,17 @@ def model_case(number: int) -> Case:
         data = last(rng, data)
         steps.append(last.__name__)
     return Case(", ".join(steps), data)
+
+
+def artifact_case(number: int) -> Case:
+    """A mutated artifact. Numbers in a row take every mutation in turn, then the next artifact."""
+    rng = np.random.default_rng([2, number])
+    mutations = (*ARTIFACT_MUTATIONS, *BYTE_MUTATIONS)
+    name = MODEL_NAMES[(number // len(mutations) + number) % len(MODEL_NAMES)]
+    mutation = mutations[number % len(mutations)]
+    return Case(f"{name}, {mutation.__name__}", mutation(rng, _artifact(name)))
+
+
+@cache
+def _artifact(name: str) -> bytes:
+    return daedal.compile(small_model(name), VARIANT).to_bytes()

@@ -9,14 +9,14 @@ import daedal
 from daedal.check import integer_graph
 from daedal.compiler.graph import run
 from daedal.isa.artifact import Artifact
-from daedal.isa.variant import load_variant
+from daedal.isa.assembly import disassemble
 from daedal.runtime.executor import Executor
 from daedal.sim.functional.device import FunctionalDevice
-from tests.robustness.cases import Case, model_case
+from daedal.sim.timing.device import timing_with_values
+from tests.robustness.cases import VARIANT, Case, artifact_case, model_case
 
 __all__ = ["CHECKS", "Check"]
 
-VARIANT = load_variant("tiny")
 MAX_INPUT_ELEMENTS = 1 << 16
 
 Check = Callable[[Case], None]
@@ -34,16 +34,32 @@ def _inputs(executor: Executor) -> dict[str, npt.NDArray[np.float32]] | None:
 def check_model(case: Case) -> None:
     """The model compiles, its artifact reads back, runs, and computes what the graph means."""
     artifact = Artifact.from_bytes(daedal.compile(case.data, VARIANT).to_bytes())
-    executor = Executor(artifact, FunctionalDevice(VARIANT))
+    executor = Executor(artifact, FunctionalDevice(artifact.variant))
     inputs = _inputs(executor)
     if inputs is None:
         return
     found = executor.run(inputs).outputs
-    expected = run(integer_graph(case.data, VARIANT), inputs)
+    expected = run(integer_graph(case.data, artifact.variant), inputs)
     assert list(found) == list(dict.fromkeys(value.name for value in artifact.outputs))
     for name in found.keys() & expected.keys():  # some are outside the graph, some inside it only
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-5)
 
 
-CHECKS: dict[str, tuple[Callable[[int], Case], Check]] = {"model": (model_case, check_model)}
+def check_artifact(case: Case) -> None:
+    """The artifact reads, says what it holds, and runs on the functional and the timing device."""
+    artifact = Artifact.from_bytes(case.data)
+    assert Artifact.from_bytes(artifact.to_bytes()) == artifact
+    for launch in artifact.launches:
+        disassemble(launch.program.instructions)
+    for open_device in (FunctionalDevice, timing_with_values):
+        executor = Executor(artifact, open_device(artifact.variant))
+        inputs = _inputs(executor)
+        if inputs is not None:
+            executor.run(inputs)
+
+
+CHECKS: dict[str, tuple[Callable[[int], Case], Check]] = {
+    "artifact": (artifact_case, check_artifact),
+    "model": (model_case, check_model),
+}
 """By kind of file: the case of a number, and what is asked of it."""

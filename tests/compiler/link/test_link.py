@@ -1,5 +1,7 @@
 """Linking several layers: tokens under random interleavings, memory reuse, determinism, marks."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from daedal.compiler import te
 from daedal.compiler.codegen.accelerator import emit_segment
-from daedal.compiler.link import LinkedProgram, link
+from daedal.compiler.link import LinkedProgram, link, linker
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.isa.errors import ScheduleError, VerificationError
 from daedal.isa.table import Opcode, Unit
@@ -170,3 +172,17 @@ def test_a_tile_that_is_too_large_names_the_buffer(rng):
             inputs=[spec_of("x", case.arrays["x"].shape)],
             outputs=[spec_of("y", case.y.shape)],
         )
+
+
+def test_a_program_has_a_bound(monkeypatch):
+    network = Network(micro_variant(), 0)
+    monkeypatch.setattr(linker, "MAX_INSTRUCTIONS", len(network.link().program.instructions))
+    network.link()
+    monkeypatch.setattr(linker, "MAX_INSTRUCTIONS", 9)
+    with pytest.raises(ScheduleError) as error:
+        network.link()
+    assert re.fullmatch(
+        r"a program must have at most 9 instructions, not \d+; compile parts of the model with "
+        "--from and --to, or use a larger variant",
+        str(error.value),
+    )

@@ -1,0 +1,67 @@
+"""What a program's file may not ask of a machine: memory, instructions, steps, stray tensors."""
+
+import dataclasses
+
+import pytest
+
+from daedal.isa import program as program_module
+from daedal.isa.errors import ArtifactError, ProgramError
+from daedal.isa.instruction import Instruction
+from daedal.isa.program import MAX_INSTRUCTIONS, Program
+from daedal.isa.table import Opcode
+from daedal.isa.tensor import TensorSpec
+from daedal.isa.variant import load_variant
+
+TINY = load_variant("tiny")
+FINISH = Instruction.of(Opcode.FINISH)
+
+
+def refusal(program: Program) -> str:
+    """The sentence; the file of such a program is refused too."""
+    with pytest.raises(ProgramError) as error:
+        program.check_bounds()
+    with pytest.raises(ArtifactError, match="a file that Daedal wrote"):
+        Program.from_bytes(program.to_bytes())
+    return str(error.value)
+
+
+def test_memory_has_a_bound() -> None:
+    half = 1 << 29
+    Program(TINY, (FINISH,), region_bytes=(half, half, 0, 0)).check_bounds()
+    assert refusal(Program(TINY, (FINISH,), region_bytes=(half, half, 1, 0))) == (
+        "a program must use at most 1073741824 bytes of memory, not 1073741825; use a smaller "
+        "network"
+    )
+
+
+def test_tensors_lie_in_their_regions() -> None:
+    spec = TensorSpec("x", 1, 64, (1, 8, 2, 2), 8, 1, 8)
+    program = Program(TINY, (FINISH,), region_bytes=(0, 96, 0, 0), inputs=(spec,))
+    program.check_bounds()
+    assert Program.from_bytes(program.to_bytes()).inputs == (spec,)
+    short = dataclasses.replace(program, region_bytes=(0, 95, 0, 0))
+    assert refusal(short) == (
+        "tensors must lie within their region of 95 bytes, and 'x' ends at 96; compile the model "
+        "again"
+    )
+
+
+def test_steps_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    gemm = Instruction.of(Opcode.GEMM, uop_begin=2, uop_end=5, extent0=7, extent1=2, extent2=1)
+    assert gemm.steps == 3 * 7 * 2
+    assert gemm.replace(uop_begin=6).steps == FINISH.steps == 0
+    program = Program(TINY, (gemm, gemm, FINISH))
+    monkeypatch.setattr(program_module, "MAX_STEPS", 84)
+    program.check_bounds()
+    monkeypatch.setattr(program_module, "MAX_STEPS", 83)
+    assert refusal(program) == (
+        "a program must take at most 83 steps, not 84; use a smaller network"
+    )
+
+
+def test_instructions_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Program(TINY, (FINISH, FINISH, FINISH))
+    assert Program.from_bytes(program.to_bytes()) == program and MAX_INSTRUCTIONS > 3
+    monkeypatch.setattr(program_module, "MAX_INSTRUCTIONS", 2)
+    with pytest.raises(ArtifactError, match="a file that Daedal wrote"):
+        Program.from_bytes(program.to_bytes())
