@@ -5,6 +5,7 @@ Input: shape, tile and variant. Output: estimated cycles, by which `conv_tile` r
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from daedal.compiler.ops.accelerator.conv_shape import ConvShape
 from daedal.isa.scratchpad import Memory, scratchpads
@@ -67,10 +68,10 @@ class ConvCost:
         last = tile.out_blocks * self._shape.out_parts * tile.height * tile.width
         end = last * (self._vector_cycles + self._out)
         if not self._overlap:
-            tiles = sum(item.count * item.tiles for item in passes)
+            tiles = sum(item.times * item.tiles for item in passes)
             steps = -(-self._shape.in_blocks // tile.in_blocks)
             busy = sum(
-                item.count * (item.products + item.vector_cycles + item.beats) for item in passes
+                item.times * (item.products + item.vector_cycles + item.beats) for item in passes
             )
             return busy + tiles * (steps + 2) * TRANSFER_CYCLES
         first = passes[0]
@@ -78,7 +79,7 @@ class ConvCost:
         tile_beats = first.tile_beats + kept * tile.out_blocks / max(tile.group, 1)
         turns = first.tiles - 1
         products, beats = first.computing / first.tiles, first.beats + kept - tile_beats
-        total = sum(item.count * max(item.computing, item.beats) for item in passes)
+        total = sum(item.times * max(item.computing, item.beats) for item in passes)
         return (
             total
             - max(first.computing, first.beats)
@@ -92,7 +93,7 @@ class ConvCost:
     def instructions(self, tile: ConvTile) -> int:
         """About how many the program has: one per load, product and result of a tile."""
         steps = -(-self._shape.in_blocks // tile.in_blocks)
-        return sum(item.count * item.tiles for item in self._passes(tile)) * (3 * steps + 3)
+        return sum(item.times * item.tiles for item in self._passes(tile)) * (3 * steps + 3)
 
     def _kept_weights(self, tile: ConvTile) -> int:
         """Beats of the weights that stay; 0 where they pass."""
@@ -126,15 +127,14 @@ class ConvCost:
                     )
 
 
-@dataclass(frozen=True)
-class _Pass:
-    """What `count` passes of a kind do, each: accumulated tiles, cycles of the ALU, products,
+class _Pass(NamedTuple):
+    """What `times` passes of a kind do, each: accumulated tiles, cycles of the ALU, products,
     beats.
 
     `tile_beats` are those that the first tile has to wait for.
     """
 
-    count: int
+    times: int
     tiles: int
     vector_cycles: int
     products: float

@@ -6,6 +6,7 @@ Input: the shape of a convolution and a variant. Output: `ConvTile`, which
 
 import itertools
 from collections.abc import Iterator
+from functools import lru_cache
 
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.conv_cost import ConvCost, ConvTile
@@ -20,6 +21,7 @@ NEARLY = 0.003
 """Estimates that differ by less than this share count as equal."""
 
 
+@lru_cache(maxsize=1024)
 def choose_tile(shape: ConvShape, variant: Variant) -> ConvTile:
     """Of the tiles that cost nearly the least, the one with the fewest instructions.
 
@@ -72,8 +74,9 @@ def _fitting(shape: ConvShape, capacity: Capacity, copies: int) -> Iterator[Conv
             params = out_blocks * shape.out_parts * shape.classes + shape.tail.requantizes
             if params * copies > capacity.par:
                 continue
+            residents = list(_residents(shape, height, width, out_blocks))
             for in_blocks in tile_sizes(shape.in_blocks):
-                for group, keep_inputs in _residents(shape, height, width, out_blocks):
+                for group, keep_inputs in residents:
                     tile = ConvTile(height, width, out_blocks, in_blocks, group, keep_inputs)
                     if _fits(shape, tile, capacity, copies):
                         yield tile
