@@ -43,7 +43,7 @@ def test_a_difference_belongs_to_a_launch(
 ) -> None:
     monkeypatch.setattr(tracing, "TraceDevice", Differing)
     artifact = daedal.compile(island(rng).SerializeToString(), "tiny")
-    images = rng.normal(size=(3, 5, 6, 6)).astype(np.float32)
+    images = rng.normal(size=(3, 16, 12, 12)).astype(np.float32)
     found = tracing.trace(artifact, {"x": images})
     second = artifact.launches[1]
     assert found.launch == 1 and found.layer == second.layers[0]
