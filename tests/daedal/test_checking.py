@@ -188,7 +188,7 @@ def test_launches_with_the_host_between_them(rng: np.random.Generator, dtype: st
     model = island(rng, dtype).SerializeToString()
     artifact = compile_model(model, load_variant("tiny"))
     assert len(artifact.launches) == 2
-    inputs = {"x": rng.normal(size=(3, 5, 6, 6)).astype(np.float32) * 3}
+    inputs = {"x": rng.normal(size=(3, 16, 12, 12)).astype(np.float32) * 3}
     check = check_layers(artifact, model, inputs)
     assert check.passed
     assert [(item.launch, item.tensor) for item in check.tensors if item.layer is None] == [

@@ -42,8 +42,8 @@ def test_a_difference_belongs_to_a_launch(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracing, "TraceDevice", Differing)
-    artifact = daedal.compile(island(rng).SerializeToString(), "tiny", host=None)
-    images = rng.normal(size=(3, 5, 6, 6)).astype(np.float32)
+    artifact = daedal.compile(island(rng).SerializeToString(), "tiny")
+    images = rng.normal(size=(3, 16, 12, 12)).astype(np.float32)
     found = tracing.trace(artifact, {"x": images})
     second = artifact.launches[1]
     assert found.launch == 1 and found.layer == second.layers[0]
@@ -62,7 +62,7 @@ def test_without_inputs_every_launch_gets_random_tensors(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracing, "TraceDevice", Differing)
-    artifact = daedal.compile(island(rng).SerializeToString(), "tiny", host=None)
+    artifact = daedal.compile(island(rng).SerializeToString(), "tiny")
     found = tracing.trace(artifact, seed=7)
     counts = [len(launch.program.instructions) for launch in artifact.launches]
     assert [item.num_instructions for item in found.traces] == counts

@@ -10,12 +10,15 @@ __all__ = ["branches", "island"]
 
 
 def island(rng: np.random.Generator, dtype: str = "int8") -> onnx.ModelProto:
-    """Two convolutions with a sigmoid between them, which the host computes: two launches."""
+    """Two convolutions with a sigmoid between them, which the host computes: two launches.
+
+    They have work enough for the way to the accelerator to pay.
+    """
     maker = QdqModel()
-    x = maker.requantized(maker.input("x", (1, 5, 6, 6)), 0.05, 3, dtype, output="x_q")
+    x = maker.requantized(maker.input("x", (1, 16, 12, 12)), 0.05, 3, dtype, output="x_q")
     for name, op in (("first", "Sigmoid"), ("second", "Relu")):
-        weights = maker.weights(rng.integers(-128, 128, (5, 5, 1, 1)).astype(np.int8), 0.01)
-        y = maker.op("Conv", x, weights, kernel_shape=[1, 1])
+        weights = maker.weights(rng.integers(-128, 128, (16, 16, 3, 3)).astype(np.int8), 0.01)
+        y = maker.op("Conv", x, weights, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
         y = maker.requantized(y, 0.08, 4, dtype, output=f"{name}_q")
         x = maker.requantized(maker.op(op, y), 1 / 256, 7, dtype, output=f"{name}_{op}_q")
     return maker.model(x)
