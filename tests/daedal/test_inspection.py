@@ -83,7 +83,7 @@ def test_every_node_has_its_place(digits: Artifact) -> None:
 
 
 def test_an_island_of_the_host(rng: np.random.Generator) -> None:
-    artifact = daedal.compile(island(rng).SerializeToString(), "tiny", host=None)
+    artifact = daedal.compile(island(rng).SerializeToString(), "tiny")
     report = inspect(artifact)
     check_shares(report)
     assert len(report.launches) == 2

@@ -24,7 +24,7 @@ def test_disasm_reads_back(run: Run, built: Path, tmp_path: Path) -> None:
 
 
 def test_launches(run: Run, tmp_path: Path, rng: np.random.Generator) -> None:
-    artifact = daedal.compile(island(rng).SerializeToString(), "tiny", host=None)
+    artifact = daedal.compile(island(rng).SerializeToString(), "tiny")
     artifact.save(tmp_path / "island.daedal")
     for number, launch in enumerate(artifact.launches):
         status, out, _ = run("disasm", tmp_path / "island.daedal", "--launch", number)

@@ -28,7 +28,7 @@ def test_tables(run: Run, built: Path) -> None:
 
 
 def test_json(run: Run, tmp_path: Path, rng: np.random.Generator) -> None:
-    artifact = daedal.compile(island(rng).SerializeToString(), "tiny", host=None)
+    artifact = daedal.compile(island(rng).SerializeToString(), "tiny")
     artifact.save(tmp_path / "island.daedal")
     status, out, err = run("inspect", tmp_path / "island.daedal", "--json", "--memory", "ideal")
     assert status == 0, err

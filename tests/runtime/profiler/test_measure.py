@@ -15,7 +15,7 @@ from tests.support.small_networks import island
 
 def test_launches_follow_each_other(rng: np.random.Generator) -> None:
     model = island(rng).SerializeToString()
-    artifact = daedal.compile(model, "tiny", host=None)
+    artifact = daedal.compile(model, "tiny")
     assert len(artifact.launches) == 2
     whole = daedal.profile(artifact, device="timing", timeline=True, name="two")
     alone = [
