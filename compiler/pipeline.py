@@ -5,20 +5,15 @@ Graph -> passes -> blocked graph -> parts of host and accelerator in turn; for e
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.collection import without_collection
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates, dear_islands
 from daedal.compiler.dump import Dump
 from daedal.compiler.fallback import Fallback, UnfitLayers
-from daedal.compiler.graph.aliases import aliases_of
 from daedal.compiler.graph.extract import extract
-from daedal.compiler.graph.graph import Array, Graph, Node
-from daedal.compiler.graph.layout import ActivationLayout
-from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
-from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.passes import (
     align_channels,
     align_matmul,
@@ -33,7 +28,6 @@ from daedal.compiler.graph.passes import (
     fold_selections,
     fuse_operators,
     lower_qdq,
-    moves_to_views,
     partition,
     rescale_before_concat,
     rewrite_first_layer,
@@ -45,36 +39,13 @@ from daedal.compiler.graph.passes import (
     transposes_to_products,
 )
 from daedal.compiler.graph.passes.partition import Part
-from daedal.compiler.graph.stream_layout import RowStreamLayout
-from daedal.compiler.graph.types import TensorType
-from daedal.compiler.layer_code import LayerCode
-from daedal.compiler.link import Alias, LinkedProgram, LinkReport, link
-from daedal.compiler.link.constants import map_bytes, parameter_bytes, weight_bytes
-from daedal.compiler.ops.accelerator.lowering import multiplications
-from daedal.compiler.ops.accelerator.traffic import bytes_once
-from daedal.isa.artifact import Layer
-from daedal.isa.errors import ModelError, ScheduleError, UnsupportedError, UserError
-from daedal.isa.program import Program
-from daedal.isa.tensor import TensorSpec
+from daedal.compiler.launch import CompiledLaunch, compile_launch
+from daedal.isa.errors import ModelError, UnsupportedError
 from daedal.isa.variant import Variant
 
-__all__ = ["CompiledGraph", "CompiledLaunch", "compile_graph"]
+__all__ = ["CompiledGraph", "compile_graph", "graph_passes"]
 
 GraphPass = tuple[str, Callable[[Graph], Graph]]
-
-
-@dataclass(frozen=True)
-class CompiledLaunch:
-    """A part for the accelerator: its graph, and the program that computes it.
-
-    `results` are the layers' outputs where the program leaves them.
-    """
-
-    graph: Graph
-    program: Program
-    layers: tuple[Layer, ...]
-    results: tuple[TensorSpec, ...]
-    report: LinkReport
 
 
 @dataclass(frozen=True)
@@ -214,7 +185,7 @@ def compile_graph(
                 fallback.reasons.update(dear)
                 continue
             compiled = tuple(
-                _compile_launch(part.graph, variant, dump, say)
+                compile_launch(part.graph, variant, dump, say)
                 if part.on_accelerator
                 else part.graph
                 for part in parts
@@ -251,97 +222,3 @@ def _dear(
 ) -> Mapping[str, str]:
     graphs = [part.graph for part in parts if part.on_accelerator]
     return {} if host is None else dear_islands(graphs, variant, host, fallback.quantized)
-
-
-def _compile_launch(
-    graph: Graph, variant: Variant, dump: Dump, say: Callable[[str], None]
-) -> CompiledLaunch:
-    """Code for every layer, and the program of all of them. Raises UnfitLayers."""
-    graph = moves_to_views(graph)
-    dump("moves_to_views", graph)
-    nodes = [node for node in graph.nodes if not get_op(node.op).is_view]
-    code = LayerCode(graph, variant)
-    segments = []
-    failed: dict[str, UserError] = {}
-    for number, node in enumerate(nodes):
-        say(f"layer {number + 1} of {len(nodes)}: {node.op} {node.output!r}")
-        try:
-            lowered, segment = code.of(node)
-        except ScheduleError as error:
-            failed[node.output] = error
-            continue
-        segments.append(segment)
-        for item in lowered:
-            dump(f"{node.output}.tir", item.schedule)
-        dump(f"{node.output}.segment", segment)
-    if failed:
-        raise UnfitLayers(graph, failed)
-    say("linking")
-    linked = _link(graph, segments, variant)
-    layers = [
-        Layer(
-            tag=tag,
-            name=node.name or node.output,
-            op=node.op,
-            macs=multiplications(graph, node),
-            output=node.output,
-            bytes_once=bytes_once(graph, node, variant),
-        )
-        for tag, node in enumerate(nodes)
-    ]
-    results = tuple(_placed(graph, node.output, linked, variant) for node in nodes)
-    return CompiledLaunch(graph, linked.program, tuple(layers), results, linked.report)
-
-
-def _link(graph: Graph, segments: Sequence[Segment], variant: Variant) -> LinkedProgram:
-    for name in graph.outputs:
-        if name in graph.inputs:
-            raise ModelError(f"a compiled part must compute its outputs; {name!r} is also an input")
-    return link(
-        segments,
-        variant,
-        constants={
-            name: data for node in graph.nodes for name, data in _constants(graph, node, variant)
-        },
-        inputs=[_spec(graph, name, variant) for name in graph.inputs],
-        outputs=[_spec(graph, name, variant) for name in graph.outputs],
-        aliases={
-            name: Alias(group, begin * variant.array.input_bits // 8)
-            for name, (group, begin) in aliases_of(graph).items()
-        },
-    )
-
-
-def _placed(graph: Graph, name: str, linked: LinkedProgram, variant: Variant) -> TensorSpec:
-    """A tensor where the linker put it."""
-    place = linked.places[name]
-    return replace(_spec(graph, name, variant), base=place.base, offset_bytes=place.offset_bytes)
-
-
-def _constants(graph: Graph, node: Node, variant: Variant) -> list[tuple[str, bytes]]:
-    """Bytes of a node's parameters, constant maps and weights."""
-    return [
-        (name, _constant_bytes(graph.types[name], graph.constant(name), variant))
-        for name in node.inputs
-        if graph.is_constant(name)
-    ]
-
-
-def _constant_bytes(kind: TensorType, array: Array, variant: Variant) -> bytes:
-    if kind.dtype == PARAMETER_DTYPE:
-        return parameter_bytes(variant, array)
-    if isinstance(kind.layout, ActivationLayout):
-        return map_bytes(variant, array)
-    return weight_bytes(variant, array)
-
-
-def _spec(graph: Graph, name: str, variant: Variant) -> TensorSpec:
-    """The tensor as the driver sees it; its place is the linker's to choose."""
-    kind = graph.types[name]
-    n, c, h, w = kind.shape
-    bits = variant.array.input_bits
-    if isinstance(kind.layout, RowStreamLayout):
-        stream = kind.layout.stream
-        return TensorSpec(name, 0, 0, (n, c, h, w), bits, stream.batch, stream.lanes, stream)
-    assert isinstance(kind.layout, ActivationLayout), f"{name!r} is {kind}"
-    return TensorSpec(name, 0, 0, (n, c, h, w), bits, kind.layout.batch, kind.layout.block)

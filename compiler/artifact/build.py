@@ -12,7 +12,8 @@ from daedal.compiler.artifact.placements import place_nodes
 from daedal.compiler.frontend.cut import ModelCutter, is_static
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.graph.graph import Graph
-from daedal.compiler.pipeline import CompiledGraph, CompiledLaunch
+from daedal.compiler.launch import CompiledLaunch
+from daedal.compiler.pipeline import CompiledGraph
 from daedal.isa.artifact import Artifact, HostNode, HostPart, Launch, Layer, Result, Value
 from daedal.isa.tensor import TensorSpec
 

@@ -45,12 +45,15 @@ def _zip(members: Mapping[str, bytes]) -> bytes:
 
 
 def _sealed(members: Members) -> bytes:
-    """An artifact with the hash that its parts have."""
+    """An artifact with the hash that its manifest and its parts have."""
     manifest = json.loads(members[_MANIFEST])
+    said = manifest
+    if isinstance(manifest, dict):
+        said = {name: item for name, item in manifest.items() if name != "sha256"}
+    parts = [content for name, content in members.items() if name != _MANIFEST]
     digest = hashlib.sha256()
-    for name, content in members.items():
-        if name != _MANIFEST:
-            digest.update(len(content).to_bytes(8, "little") + content)
+    for content in (json.dumps(said, sort_keys=True).encode(), *parts):
+        digest.update(len(content).to_bytes(8, "little") + content)
     if isinstance(manifest, dict) and "sha256" in manifest:
         manifest["sha256"] = digest.hexdigest()
     return _zip({**members, _MANIFEST: json.dumps(manifest).encode()})

@@ -16,7 +16,7 @@ from daedal.compiler.frontend.operators import (
     resize,
     shape,
 )
-from daedal.isa.artifact import PLACES
+from daedal.isa.artifact_parts import PLACES
 
 __all__ = ["OPERATORS", "ImportedOperator", "Importer"]
 

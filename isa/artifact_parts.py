@@ -1,0 +1,228 @@
+"""What an artifact consists of: its parts, the tensors between them, and where each node went.
+
+Each kind has its form in the manifest of the file; what is read there is checked.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from daedal.isa.fields import flag, text, whole, wholes
+from daedal.isa.program import Program, tensor_specs
+from daedal.isa.tensor import TensorSpec
+
+__all__ = [
+    "PLACES",
+    "Binding",
+    "HostNode",
+    "HostPart",
+    "Launch",
+    "Layer",
+    "Part",
+    "Placement",
+    "Result",
+    "Value",
+    "part_bytes",
+    "part_from_json",
+    "part_json",
+    "placement_from_json",
+    "value_from_json",
+]
+
+PLACES = ("accelerator", "host", "folded")
+"""Where a node of a model can run; a folded one has no work left."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """An input or output of the model."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A tensor where host and accelerator meet: the model's `name` and `shape` of it.
+
+    `tensor` is its name in the program. `flip_sign`: the model holds uint8, the program int8 that
+    is 128 less. With an `order`, where the tensor comes from is reshaped to `view` and has its axes
+    permuted before it gets the shape that it has where it goes.
+    """
+
+    name: str
+    tensor: str
+    shape: tuple[int, ...]
+    flip_sign: bool
+    view: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class HostNode:
+    """A step that the host runs: operator and name."""
+
+    op: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a layer computes: where the program has it, until its bytes are used again, and what it
+    is in the model."""
+
+    spec: TensorSpec
+    binding: Binding
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A fused layer of a program.
+
+    Attributes
+    ----------
+    tag : of its marks.
+    macs : multiply-accumulates, by logical shapes.
+    output : its output tensor.
+    bytes_once : what it would move if every byte of input rows it touches, of weights, parameters
+        and outputs crossed the bus once.
+    result : where its output lies; None where that is not known.
+    """
+
+    tag: int
+    name: str
+    op: str
+    macs: int
+    output: str
+    bytes_once: int
+    result: Result | None = None
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a node of the model runs, one of `PLACES`, and why not on the accelerator.
+
+    Attributes
+    ----------
+    op : ONNX's operator.
+    output : its first output.
+    macs : its multiply-accumulates.
+    part : number of the artifact's part that does its work; None for a folded one.
+    layer : output of the layer that does it, on the accelerator.
+    """
+
+    node: str
+    op: str
+    output: str
+    where: str
+    why: str
+    macs: int
+    part: int | None = None
+    layer: str = ""
+
+
+@dataclass(frozen=True)
+class HostPart:
+    """A part of the model that the host runs: a serialized ONNX model, whose inputs and outputs
+    are tensors of the model by their names; and its steps, layout changes included.
+
+    Empty where all that the host does is to permute and pad."""
+
+    model: bytes
+    nodes: tuple[HostNode, ...] = ()
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A part of the model that the accelerator runs: one program, with one launch."""
+
+    program: Program
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+    layers: tuple[Layer, ...]
+
+
+Part = HostPart | Launch
+
+
+def part_bytes(part: Part) -> bytes:
+    """A part's member of the file."""
+    return part.program.to_bytes() if isinstance(part, Launch) else part.model
+
+
+def part_json(part: Part) -> dict[str, Any]:
+    """What the manifest says of a part."""
+    if isinstance(part, HostPart):
+        return {"kind": "host", "nodes": [dataclasses.asdict(item) for item in part.nodes]}
+    return {
+        "kind": "launch",
+        "inputs": [dataclasses.asdict(item) for item in part.inputs],
+        "outputs": [dataclasses.asdict(item) for item in part.outputs],
+        "layers": [dataclasses.asdict(item) for item in part.layers],
+    }
+
+
+def part_from_json(item: dict[str, Any], content: bytes, source: str) -> Part:
+    """A part from the manifest and its member; `source` names the latter in errors.
+
+    Raises what `daedal.isa.program.READ_FAILURES` lists, ArtifactError and ProgramError.
+    """
+    if item["kind"] == "host":
+        nodes = tuple(HostNode(text(node["op"]), text(node["name"])) for node in item["nodes"])
+        return HostPart(content, nodes)
+    return Launch(
+        program=Program.from_bytes(content, source=source),
+        inputs=tuple(_binding(binding) for binding in item["inputs"]),
+        outputs=tuple(_binding(binding) for binding in item["outputs"]),
+        layers=tuple(_layer(layer) for layer in item["layers"]),
+    )
+
+
+def value_from_json(item: dict[str, Any]) -> Value:
+    """An input or output from the manifest; raises as `part_from_json`."""
+    return Value(text(item["name"]), wholes(item["shape"]))
+
+
+def _binding(item: dict[str, Any]) -> Binding:
+    return Binding(
+        name=text(item["name"]),
+        tensor=text(item["tensor"]),
+        shape=wholes(item["shape"]),
+        flip_sign=flag(item["flip_sign"]),
+        view=wholes(item["view"]),
+        order=wholes(item["order"]),
+    )
+
+
+def _layer(item: dict[str, Any]) -> Layer:
+    return Layer(
+        tag=whole(item["tag"]),
+        name=text(item["name"]),
+        op=text(item["op"]),
+        macs=whole(item["macs"]),
+        output=text(item["output"]),
+        bytes_once=whole(item["bytes_once"]),
+        result=None if item["result"] is None else _result(item["result"]),
+    )
+
+
+def _result(item: dict[str, Any]) -> Result:
+    (spec,) = tensor_specs([item["spec"]])
+    return Result(spec, _binding(item["binding"]))
+
+
+def placement_from_json(item: dict[str, Any]) -> Placement:
+    """A placement from the manifest; raises as `part_from_json`."""
+    where = text(item["where"])
+    if where not in PLACES:
+        raise ValueError(f"{where!r} is no place")
+    return Placement(
+        node=text(item["node"]),
+        op=text(item["op"]),
+        output=text(item["output"]),
+        where=where,
+        why=text(item["why"]),
+        macs=whole(item["macs"]),
+        part=None if item["part"] is None else whole(item["part"]),
+        layer=text(item["layer"]),
+    )
