@@ -13,7 +13,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import get_op, ints
 from daedal.compiler.graph.ops.views import run_of_blocks
 
-__all__ = ["Aliases", "Operand", "aliases_of"]
+__all__ = ["Aliases", "Operand", "add_view", "aliases_of", "joined"]
 
 Run = tuple[int, int]
 """Elements ``[begin, end)`` of a group."""
@@ -103,7 +103,7 @@ class Aliases:
     def places(self) -> dict[str, tuple[str, int]]:
         """For every tensor that shares bytes, the name of its group and its first element."""
         found = {}
-        for group in self._groups.values():
+        for group in {id(group): group for group in self._groups.values()}.values():
             if len(group.begins) > 1:
                 low = min(group.begins.values())
                 root = next(iter(group.begins))
