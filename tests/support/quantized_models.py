@@ -1,5 +1,6 @@
 """Float models that onnxruntime quantizes for the tests, as people do."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,17 @@ import pytest
 
 from tests.compiler.graph.qdq_models import QdqModel
 
-__all__ = ["INPUT_SHAPE", "mixed_network", "quantize_with_onnxruntime", "random_image"]
+__all__ = ["mixed_network", "quantize_with_onnxruntime", "random_feeds"]
 
 Array = npt.NDArray[Any]
+Feeds = dict[str, Array]
 
 INPUT_SHAPE = (1, 3, 17, 15)
 
 
-def random_image(rng: np.random.Generator) -> Array:
-    """An input of `mixed_network`."""
-    return rng.normal(size=INPUT_SHAPE).astype(np.float32)
+def random_feeds(rng: np.random.Generator, count: int) -> list[Feeds]:
+    """Inputs of `mixed_network`."""
+    return [{"x": rng.normal(size=INPUT_SHAPE).astype(np.float32)} for _ in range(count)]
 
 
 def mixed_network(rng: np.random.Generator, opset: int = 13, head: bool = True) -> onnx.ModelProto:
@@ -52,29 +54,28 @@ def mixed_network(rng: np.random.Generator, opset: int = 13, head: bool = True) 
 
 
 def quantize_with_onnxruntime(
-    model: onnx.ModelProto, folder: Path, rng: np.random.Generator, form: str, **options: Any
+    model: onnx.ModelProto, folder: Path, feeds: Sequence[Feeds], form: str, **options: Any
 ) -> onnx.ModelProto:
-    """`model` quantized on random images; `form` is "QDQ" or "QOperator".
+    """`model` quantized on `feeds`; `form` is "QDQ" or "QOperator".
 
-    Equal seeds of `rng` give equal scales in both forms.
+    Equal feeds give equal scales in both forms.
     """
     tools = pytest.importorskip(
         "onnxruntime.quantization", reason="needs the quantizer of onnxruntime"
     )
 
-    class Images(tools.CalibrationDataReader):  # type: ignore[misc, name-defined]
+    class Samples(tools.CalibrationDataReader):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
-            self._images = iter([random_image(rng) for _ in range(4)])
+            self._feeds = iter(feeds)
 
-        def get_next(self) -> dict[str, Array] | None:
-            image = next(self._images, None)
-            return None if image is None else {"x": image}
+        def get_next(self) -> Feeds | None:
+            return next(self._feeds, None)
 
     onnx.save(model, folder / "float.onnx")
     tools.quantize_static(
         folder / "float.onnx",
         folder / f"{form}.onnx",
-        Images(),
+        Samples(),
         quant_format=tools.QuantFormat[form],
         **{
             name: tools.QuantType[value] if isinstance(value, str) else value

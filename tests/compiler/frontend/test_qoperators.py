@@ -23,7 +23,7 @@ from tests.compiler.graph.qdq_models import Array
 from tests.support.quantized_models import (
     mixed_network,
     quantize_with_onnxruntime,
-    random_image,
+    random_feeds,
 )
 
 MICROSOFT = "com.microsoft"
@@ -265,7 +265,7 @@ def test_an_attribute_of_the_wrong_type_is_refused() -> None:
 
 
 QUANTIZERS: dict[str, tuple[int, dict[str, Any]]] = {
-    "uint8": (18, {}),
+    "uint8": (18, {"activation_type": "QUInt8"}),
     "int8 per channel": (13, {"activation_type": "QInt8", "per_channel": True}),
     "symmetric": (11, {"activation_type": "QInt8", "extra_options": {"ActivationSymmetric": True}}),
 }
@@ -278,9 +278,10 @@ def test_networks_of_onnxruntimes_quantizer(
     """Every operator within one of onnxruntime; the machine's bytes are the reference's."""
     opset, options = QUANTIZERS[name]
     network = mixed_network(rng, opset)
-    model = quantize_with_onnxruntime(network, tmp_path, rng, "QOperator", **options)
+    *samples, feeds = random_feeds(rng, 5)
+    model = quantize_with_onnxruntime(network, tmp_path, samples, "QOperator", **options)
     assert {node.op_type for node in model.graph.node} >= {"QLinearConv", "QLinearAdd", "QGemm"}
-    data, feeds = model.SerializeToString(), {"x": random_image(rng)}
+    data = model.SerializeToString()
     graph = integer_graph(data, VTA)
     differences = compare_operators(model, graph, feeds)
     assert len(differences) >= 11
@@ -294,12 +295,35 @@ def test_networks_of_onnxruntimes_quantizer(
 
 def test_both_formats_give_one_result(rng: np.random.Generator, tmp_path: Path) -> None:
     """The QDQ twin of a model, quantized with the same images, computes the same numbers."""
-    network, seed = mixed_network(rng, head=False), int(rng.integers(1 << 30))
+    network = mixed_network(rng, head=False)
     options = {"activation_type": "QInt8", "per_channel": True}
-    feeds, results = {"x": random_image(rng)}, []
+    *samples, feeds = random_feeds(rng, 5)
+    results = []
     for form in ("QOperator", "QDQ"):
-        images = np.random.default_rng(seed)
-        model = quantize_with_onnxruntime(network, tmp_path, images, form, **options)
+        model = quantize_with_onnxruntime(network, tmp_path, samples, form, **options)
         (result,) = run(integer_graph(model.SerializeToString(), VTA), feeds).values()
         results.append(result)
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("kind", ["QInt8", "QUInt8"])
+def test_a_trained_network(kind: str, shared: Path, tmp_path: Path) -> None:
+    """ResNet-8 in QOperator format: one launch, and the predictions of onnxruntime."""
+    folder = shared / "models" / "mlperf_tiny_resnet8"
+    data = np.load(folder / "inputs.npz")
+    reals = (data["x_q"][:40].astype(np.float32) - data["zero_point"]) * data["scale"]
+    feeds = [{"input": image[None].astype(np.float32)} for image in reals]
+    network = onnx.load(folder / "model.onnx")
+    assert network.graph.input[0].name == "input"
+    model = quantize_with_onnxruntime(
+        network, tmp_path, feeds[:20], "QOperator", activation_type=kind, weight_type=kind
+    )
+    artifact = daedal.compile(model.SerializeToString(), "vta")
+    assert len(artifact.launches) == 1
+    graph = integer_graph(model.SerializeToString(), VTA)
+    assert max(item.largest for item in compare_operators(model, graph, feeds[0])) <= 1
+    agree = 0
+    for feed in feeds[20:]:
+        (found,) = daedal.simulate(artifact, feed).outputs.values()
+        agree += int(found.argmax() == run_onnxruntime(model, feed)[0].argmax())
+    assert agree >= 19
