@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from daedal.isa.errors import ArtifactError, ProgramError
-from daedal.isa.fields import flag, text, whole, wholes
+from daedal.isa.fields import flag, text, whole, wholes, word
 from daedal.isa.files import write_atomically
 from daedal.isa.program import MAX_FILE_BYTES, READ_FAILURES, Program, tensor_specs
 from daedal.isa.tensor import TensorSpec
@@ -343,7 +343,7 @@ def _part_json(part: Part) -> dict[str, Any]:
 
 def _part(item: dict[str, Any], content: bytes, source: str) -> Part:
     if item["kind"] == "host":
-        nodes = tuple(HostNode(text(node["op"]), text(node["name"])) for node in item["nodes"])
+        nodes = tuple(HostNode(word(node["op"]), text(node["name"])) for node in item["nodes"])
         return HostPart(content, nodes)
     return Launch(
         program=Program.from_bytes(content, source=source),
@@ -372,7 +372,7 @@ def _layer(item: dict[str, Any]) -> Layer:
     return Layer(
         tag=whole(item["tag"]),
         name=text(item["name"]),
-        op=text(item["op"]),
+        op=word(item["op"]),
         macs=whole(item["macs"]),
         output=text(item["output"]),
         bytes_once=whole(item["bytes_once"]),
@@ -391,7 +391,7 @@ def _placement(item: dict[str, Any]) -> Placement:
         raise ValueError(f"{where!r} is no place")
     return Placement(
         node=text(item["node"]),
-        op=text(item["op"]),
+        op=word(item["op"]),
         output=text(item["output"]),
         where=where,
         why=text(item["why"]),
