@@ -7,7 +7,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from daedal.isa.fields import flag, text, whole, wholes
+from daedal.isa.fields import flag, text, whole, wholes, word
 from daedal.isa.program import Program, tensor_specs
 from daedal.isa.tensor import TensorSpec
 
@@ -168,7 +168,7 @@ def part_from_json(item: dict[str, Any], content: bytes, source: str) -> Part:
     Raises what `daedal.isa.program.READ_FAILURES` lists, ArtifactError and ProgramError.
     """
     if item["kind"] == "host":
-        nodes = tuple(HostNode(text(node["op"]), text(node["name"])) for node in item["nodes"])
+        nodes = tuple(HostNode(word(node["op"]), text(node["name"])) for node in item["nodes"])
         return HostPart(content, nodes)
     return Launch(
         program=Program.from_bytes(content, source=source),
@@ -198,7 +198,7 @@ def _layer(item: dict[str, Any]) -> Layer:
     return Layer(
         tag=whole(item["tag"]),
         name=text(item["name"]),
-        op=text(item["op"]),
+        op=word(item["op"]),
         macs=whole(item["macs"]),
         output=text(item["output"]),
         bytes_once=whole(item["bytes_once"]),
@@ -218,7 +218,7 @@ def placement_from_json(item: dict[str, Any]) -> Placement:
         raise ValueError(f"{where!r} is no place")
     return Placement(
         node=text(item["node"]),
-        op=text(item["op"]),
+        op=word(item["op"]),
         output=text(item["output"]),
         where=where,
         why=text(item["why"]),

@@ -3,10 +3,11 @@
 Input: whatever `json.loads` gave. Output: the value; ValueError for any other.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["MAX_NUMBER", "flag", "text", "whole", "wholes"]
+__all__ = ["MAX_NUMBER", "flag", "text", "whole", "wholes", "word"]
 
 MAX_NUMBER = 1 << 53
 """Every whole number up to here is one in any JSON reader."""
@@ -34,6 +35,13 @@ def text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > _MAX_LENGTH or not value.isprintable():
         raise ValueError(f"a printable text of at most {_MAX_LENGTH} characters must stand there")
     return value
+
+
+def word(value: Any) -> str:
+    """The name of an operator: letters, digits and spaces."""
+    if not re.fullmatch(r"[A-Za-z0-9_. -]{0,100}", text(value)):
+        raise ValueError("a short name of letters and digits must stand there")
+    return text(value)
 
 
 def flag(value: Any) -> bool:

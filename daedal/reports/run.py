@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from daedal.isa.registers import CycleClass
@@ -26,7 +27,7 @@ def layers_table(layers: Sequence[LayerProfile]) -> Table:
             for unit in (Unit.GEMM, Unit.ALU, Unit.LOAD)
         ]
         table.add_row(
-            item.layer.name,
+            escape(item.layer.name),
             item.layer.op,
             f"{item.layer.macs:,}",
             f"{item.cycles:,}",

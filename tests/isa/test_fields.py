@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daedal.isa.fields import MAX_NUMBER, flag, text, whole, wholes
+from daedal.isa.fields import MAX_NUMBER, flag, text, whole, wholes, word
 
 NO_NUMBERS = (None, True, 1.0, "1", [], {}, math.nan, math.inf, -1, MAX_NUMBER + 1)
 
@@ -15,6 +15,7 @@ def test_what_is_right_stays() -> None:
     assert [whole(0), whole(-3, -3, 0), whole(MAX_NUMBER)] == [0, -3, MAX_NUMBER]
     assert wholes([]) == () and wholes([3, 1, 2], 1, 3) == (3, 1, 2)
     assert text("../层/ü [x]") == "../层/ü [x]" and text("") == ""
+    assert word("permute and pad") == "permute and pad" and word("q_conv2d") == "q_conv2d"
     assert flag(True) is True and flag(False) is False
 
 
@@ -24,6 +25,7 @@ def test_what_is_right_stays() -> None:
         *((whole, value) for value in NO_NUMBERS),
         *((wholes, value) for value in (None, 3, {}, [None], ["1"], "12", [1] * 33, [-1], [[1]])),
         *((text, value) for value in (None, 3, [], b"x", "a\nb", "\x1b[31m", "x" * 4_001)),
+        *((word, value) for value in (None, "[/red]", "a\n", "x" * 101)),
         *((flag, value) for value in (None, 0, 1, "true", [])),
     ],
 )
