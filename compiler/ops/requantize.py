@@ -59,12 +59,13 @@ def requantized_at(
     row : the row of `params` (rows, lanes, 3) that the vector at (n, c, h, w, u) takes.
     classes : (H, W), where `params` are (rows, classes, lanes, 3): the class of each pixel.
     """
-    lines = [[IntImm(number) for number in line] for line in classes]
+    kinds = {tuple(line): [IntImm(number) for number in line] for line in classes}
 
     def element(n: Expr, c: Expr, h: Expr, w: Expr, u: Expr, b: Expr, o: Expr) -> Expr:
         at = [row(n, c, h, w, u)]
-        if lines:
-            at.append(piecewise(h, [piecewise(w, line) for line in lines]))
+        if kinds:
+            lines = {line: piecewise(w, numbers) for line, numbers in kinds.items()}
+            at.append(piecewise(h, [lines[tuple(line)] for line in classes]))
         return te.requantize(
             value(n, c, h, w, u, b, o),
             params[*at, o, 0],

@@ -95,7 +95,9 @@ def schedule_pool(
         return TileWork(wide, (wide, c * h * width, c * h * w), -(-steps // parts))
 
     reduced = ("acc", "columns") if by_columns else ("acc",)
-    sch = tiled(func, variant, VectorTiles(func, variant, work).best(), (*reduced, "wide"))
+    overlapping = kernel[0] > strides[0] or kernel[1] > strides[1]
+    tile = VectorTiles(func, variant, work, overlapping=overlapping).best()
+    sch = tiled(func, variant, tile, (*reduced, "wide"))
     sch.tensorize(sch.get_loops(sch.get_block("wide"))[-MAP_RANK], "load_widen")
     for name in reduced:
         loops = sch.get_loops(sch.get_block(name))

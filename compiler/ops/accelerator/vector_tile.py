@@ -60,6 +60,8 @@ class VectorTiles:
     work : what a tile takes.
     grain : rows and columns are multiples of these.
     blocks : channel blocks of every tile; free where None.
+    overlapping : whether tiles share operands with their neighbours: then those of several rows
+        and of parts of them are tried too, which share less.
     """
 
     def __init__(
@@ -70,12 +72,14 @@ class VectorTiles:
         *,
         grain: tuple[int, int] = (1, 1),
         blocks: int | None = None,
+        overlapping: bool = False,
     ) -> None:
         self._func = func
         self._variant = variant
         self._work = work
         self._grain = grain
         self._blocks = blocks
+        self._overlapping = overlapping
         self._parts = func.outputs[0].shape[4]
 
     def best(self) -> Tile:
@@ -103,7 +107,7 @@ class VectorTiles:
         capacity = Capacity(self._variant, share)
         _, channels, height, width, parts, _, _ = self._func.outputs[0].shape
         for c in tile_sizes(channels) if self._blocks is None else [self._blocks]:
-            for h, w in map_sizes(height, width, self._grain):
+            for h, w in map_sizes(height, width, self._grain, self._overlapping):
                 if parts * c * h * w > capacity.out:
                     continue
                 held = self._work((c, h, w)).held
@@ -130,10 +134,13 @@ class VectorTiles:
         return count * (max(bus, alu) + TILE_CYCLES) + min(bus, alu)
 
 
-def map_sizes(height: int, width: int, grain: tuple[int, int]) -> list[tuple[int, int]]:
-    """Whole rows, from all to `grain`, and then parts of as many rows."""
+def map_sizes(
+    height: int, width: int, grain: tuple[int, int], overlapping: bool = False
+) -> list[tuple[int, int]]:
+    """Whole rows, from all to `grain`, and then parts of as many rows, or of any number."""
     heights, widths = (
         [count * step for count in tile_sizes(size // step)]
         for size, step in zip((height, width), grain, strict=True)
     )
-    return [(h, width) for h in heights] + [(grain[0], w) for w in widths[1:]]
+    cut = heights if overlapping else [grain[0]]
+    return [(h, width) for h in heights] + [(h, w) for h in cut for w in widths[1:]]

@@ -7,6 +7,7 @@ import pytest
 
 from daedal.compiler.ops.accelerator.vector_tile import Tile, VectorTiles, accumulation, map_sizes
 from daedal.isa.latencies import alu_latency_cycles
+from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.timing.device import TimingDevice
@@ -87,3 +88,19 @@ def test_operations_on_one_row_wait_for_each_other() -> None:
 def test_sizes_of_maps_are_whole_grains() -> None:
     assert map_sizes(4, 6, (1, 1)) == [(4, 6), (2, 6), (1, 6), (1, 3), (1, 2), (1, 1)]
     assert map_sizes(4, 6, (2, 3)) == [(4, 6), (2, 6), (2, 3)]
+    both = map_sizes(4, 6, (2, 3), overlapping=True)
+    assert both == [(4, 6), (2, 6), (4, 3), (2, 3)]
+
+
+def test_windows_that_overlap_load_few_pixels_twice(rng: np.random.Generator) -> None:
+    """ResNet-18's pool: with whole rows, one at a time, every second one came twice."""
+    variant, size = load_variant("vta"), 112
+    case = pool_case(variant, rng, (1, 1, size, size), (3, 3), (2, 2), (1, 1, 1, 1), None, True)
+    _, linked = link_operator(variant, case.schedule.func, case.arrays)
+    loads = [item for item in linked.program.instructions if item.opcode is Opcode.LOAD]
+    pixels = sum(
+        item.blocks * item.rows * item.cols
+        for item in loads
+        if item.memory == LoadMemory.ACC_NARROW
+    )
+    assert size * size <= pixels <= 1.2 * size * size
