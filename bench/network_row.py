@@ -1,5 +1,6 @@
 """`NetworkRow`: one whole network on one variant, measured, and the bars that it has to meet."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -111,8 +112,13 @@ class NetworkRow:
         """Every bar of this network."""
         if self.error:
             return [Verdict("compiles and runs", self.error, "", False)]
-        found = [
-            _at_least("MACs on the accelerator", self.accelerator_share, SHARE_BAR),
+        return [
+            Verdict(
+                "MACs on the accelerator",
+                f"{self.accelerator_share:.2%}",
+                f"{SHARE_BAR:.0%}",
+                self.accelerator_share >= SHARE_BAR,
+            ),
             Verdict(
                 "bytes unlike the reference",
                 f"{self.bytes_wrong:,} of {self.bytes_checked:,}",
@@ -125,37 +131,27 @@ class NetworkRow:
                 f"{MEMORY_BAR}",
                 self.memory_ratio <= MEMORY_BAR,
             ),
+            *self._yardsticks(),
         ]
+
+    def _yardsticks(self) -> Iterator[Verdict]:
+        """Those that some networks have, and the RTL's where it ran."""
         if self.name in CYCLE_BARS:
             yardstick, bar = CYCLE_BARS[self.name]
-            found.append(
-                Verdict(
-                    f"{yardstick}, cycles in one launch",
-                    f"{self.cycles:,} in {self.launches}",
-                    f"{bar:,}",
-                    self.cycles <= bar and self.launches == 1,
-                )
-            )
+            found = f"{self.cycles:,} in {self.launches}"
+            passed = self.cycles <= bar and self.launches == 1
+            yield Verdict(f"{yardstick}, cycles in one launch", found, f"{bar:,}", passed)
         if self.name in COMPILE_BARS:
             yardstick, seconds = COMPILE_BARS[self.name]
-            found.append(
-                Verdict(
-                    f"{yardstick}, seconds to compile",
-                    f"{self.seconds:.1f}",
-                    f"{seconds:.0f}",
-                    self.seconds <= seconds,
-                )
-            )
+            found, passed = f"{self.seconds:.1f}", self.seconds <= seconds
+            yield Verdict(f"{yardstick}, seconds to compile", found, f"{seconds:.0f}", passed)
         if self.rtl_cycles is not None:
-            found.append(
-                Verdict(
-                    "cycles on the RTL, as the model says",
-                    f"{self.rtl_cycles:,}",
-                    f"{self.cycles:,}",
-                    self.rtl_cycles == self.cycles,
-                )
+            yield Verdict(
+                "cycles on the RTL, as the model says",
+                f"{self.rtl_cycles:,}",
+                f"{self.cycles:,}",
+                self.rtl_cycles == self.cycles,
             )
-        return found
 
     @property
     def passed(self) -> bool:
@@ -178,7 +174,3 @@ class NetworkRow:
             "verdicts": [asdict(verdict) for verdict in self.verdicts()],
             "passed": self.passed,
         }
-
-
-def _at_least(what: str, found: float, bar: float) -> Verdict:
-    return Verdict(what, f"{found:.2%}", f"{bar:.0%}", found >= bar)
