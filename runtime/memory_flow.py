@@ -9,6 +9,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from daedal.isa.errors import ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.numerics import IntArray
 from daedal.isa.program import Program
@@ -27,7 +28,7 @@ _CONSTANTS, _WORKSPACE = BASES.index("constants"), BASES.index("workspace")
 
 
 class MemoryFlow:
-    """One walk over a program in its order.
+    """One walk over a program in its order. Raises ProgramError for one that leaves its memory.
 
     Words of memory are numbered through all regions, the workspace last. Layers whose words one
     LOAD reads together (a concatenation that nobody copies) are a *group*, as are the host and
@@ -51,8 +52,9 @@ class MemoryFlow:
         self.num_words = sum(sizes)
         self._parents: dict[int, int] = {}
         self._windows: dict[int, tuple[int, int]] = {}
-        self._owners = np.full(self.num_words, _NOBODY, dtype=np.int64)
-        self._lives = _Lives(sizes[_WORKSPACE], len(program.marks))
+        self._owners = np.full(self.num_words, _NOBODY, dtype=np.int32)
+        self._num_layers = len(program.marks)
+        self._lives = _Lives(sizes[_WORKSPACE], self._num_layers)
         for spec in program.inputs:
             self._owners[self._words_of(spec)] = HOST
         self.layers: Sequence[int | None] = [
@@ -85,7 +87,13 @@ class MemoryFlow:
         words = self._words_moved(item)
         if not words.size:
             return None
-        assert tag is not None, "the last instruction of each unit in a layer bears its mark"
+        low, high = int(words.min()), int(words.max()) + 1
+        begin, end = self._region(item.base)
+        if tag is None or not 0 <= tag < self._num_layers or low < begin or high > end:
+            raise ProgramError(
+                f"a {item.opcode.name} must stay in region {BASES[item.base]!r} of its program and "
+                "belong to a marked layer, and this one does not; compile the model again"
+            )
         writes = item.opcode is Opcode.STORE
         if item.base == _WORKSPACE:
             self._lives.touch(words - self.first_words[_WORKSPACE], tag, writes)
@@ -96,7 +104,7 @@ class MemoryFlow:
             return None
         for other in owners[1:]:
             self._join(owners[0], other)
-        self._widen(self.group(owners[0]), int(words.min()), int(words.max()) + 1)
+        self._widen(self.group(owners[0]), low, high)
         return owners[0]
 
     def _join(self, first: int, second: int) -> None:
@@ -111,6 +119,11 @@ class MemoryFlow:
     def _widen(self, group: int, low: int, high: int) -> None:
         known = self._windows.get(group, (low, high))
         self._windows[group] = min(low, known[0]), max(high, known[1])
+
+    def _region(self, base: int) -> tuple[int, int]:
+        """First word of a region and one past its last."""
+        ends = [*self.first_words[1:], self.num_words]
+        return self.first_words[base], ends[base]
 
     def _words_of(self, spec: TensorSpec) -> slice:
         first = self.first_words[spec.base] + spec.offset_bytes // self._bus_bytes
@@ -128,8 +141,8 @@ class _Lives:
     """From which layer to which each word holds something."""
 
     def __init__(self, num_words: int, num_layers: int) -> None:
-        self._begins = np.full(num_words, -1, dtype=np.int64)
-        self._ends = np.full(num_words, -1, dtype=np.int64)
+        self._begins = np.full(num_words, -1, dtype=np.int32)
+        self._ends = np.full(num_words, -1, dtype=np.int32)
         self._changes = np.zeros(num_layers + 2, dtype=np.int64)
 
     def touch(self, words: IntArray, tag: int, writes: bool) -> None:

@@ -1,5 +1,6 @@
 """What was compiled, as tables, in a few lines, and as plain data."""
 
+import re
 from typing import Any
 
 from rich.markup import escape
@@ -80,23 +81,24 @@ def _macs(artifact: Artifact, *places: str) -> int:
 def summary_lines(artifact: Artifact) -> list[str]:
     """How much of the model runs on the accelerator, in how many launches, and why not all."""
     every = _macs(artifact, "accelerator", "host")
-    launches = len(artifact.launches)
+    layers, launches = len(artifact.layers), len(artifact.launches)
     lines = [
         f"{100 * share_of_macs(artifact):.1f} % of {every:,} multiply-accumulates on the "
-        f"accelerator, {len(artifact.layers)} layers in "
+        f"accelerator, {'one layer' if layers == 1 else f'{layers} layers'} in "
         f"{'one launch' if launches == 1 else f'{launches} launches'}"
     ]
     by_reason: dict[str, list[Placement]] = {}
     for item in artifact.placements:
         if item.where == "host":
-            by_reason.setdefault(item.why, []).append(item)
-    for why, items in by_reason.items():
+            # Reasons with figures in them are one reason, and the first one's figures are shown.
+            by_reason.setdefault(re.sub(r"\d[\d,.]*", "", item.why), []).append(item)
+    for items in by_reason.values():
         if len(items) <= _NUM_NAMED:
             nodes = ", ".join(f"{item.op} {item.node!r}" for item in items)
         else:
             operators = ", ".join(dict.fromkeys(item.op for item in items))
             nodes = f"{len(items)} nodes ({operators})"
-        lines.append(f"on the host: {nodes}: {why}")
+        lines.append(f"on the host: {nodes}: {items[0].why}")
     return lines
 
 

@@ -9,14 +9,12 @@ import pytest
 
 import daedal
 from daedal.checking import LayerCheck, check_layers
-from daedal.compiler.model import compile_model
 from daedal.isa.artifact import Artifact, Launch
 from daedal.isa.errors import ModelError
 from daedal.isa.instruction import Instruction
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.table import AluOp, LoadMemory, Opcode
-from daedal.isa.variant import load_variant
 from daedal.runtime.layers import layer_tags
 from daedal.sim.functional.device import FunctionalDevice
 from examples.digits.data import demo_images
@@ -186,7 +184,7 @@ def test_a_part_of_the_model() -> None:
 def test_launches_with_the_host_between_them(rng: np.random.Generator, dtype: str) -> None:
     """The second launch is judged by what it was given; the host may be 1 from the reference."""
     model = island(rng, dtype).SerializeToString()
-    artifact = compile_model(model, load_variant("tiny"))
+    artifact = daedal.compile(model, "tiny", host=None)
     assert len(artifact.launches) == 2
     inputs = {"x": rng.normal(size=(3, 16, 12, 12)).astype(np.float32) * 3}
     check = check_layers(artifact, model, inputs)

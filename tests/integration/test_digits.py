@@ -81,6 +81,18 @@ def test_rtl_equals_functional(vta_rtl: RtlDevice, keep_layers: bool) -> None:
 
 @pytest.mark.rtl
 @pytest.mark.xdist_group("vta-rtl")
+def test_every_layer_of_the_program_as_it_is(vta_rtl: RtlDevice) -> None:
+    """On the RTL too, without a program of which every layer is an output."""
+    artifact = compiled(vta_rtl.variant, False)
+    images, _ = demo_images(1)
+    check = daedal.check_layers(artifact, MODEL, {"input": images}, device=vta_rtl)
+    assert check.passed
+    assert [item.layer for item in check.tensors if item.layer] == list(artifact.layers)
+    assert all(item.difference is not None for item in check.tensors)
+
+
+@pytest.mark.rtl
+@pytest.mark.xdist_group("vta-rtl")
 def test_layer_profiles_add_up(vta_rtl: RtlDevice) -> None:
     """Layers' cycles reach to the last STORE; each unit's classes cover every cycle of the run."""
     artifact = compiled(vta_rtl.variant, False)

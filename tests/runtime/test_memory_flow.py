@@ -1,5 +1,7 @@
 """Who wrote what each LOAD reads, and how much memory holds something at once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,8 @@ from hypothesis import strategies as st
 
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.pipeline import compile_graph
+from daedal.isa.errors import ProgramError
+from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.table import BASES, Opcode
 from daedal.isa.variant import load_variant
@@ -83,6 +87,22 @@ def test_what_outlives_other_layers_is_counted_with_them() -> None:
         )
     )
     assert flow.workspace_needed_bytes == (4 + 3 + 5) * WORD_BYTES
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [load(WORKSPACE, 15, 2), store(OUTPUTS, 1, 2), load(INPUTS, 1 << 20, 1)],
+    ids=["beyond the end", "into the next region", "far away"],
+)
+def test_a_program_that_leaves_its_memory(wrong: Instruction) -> None:
+    with pytest.raises(ProgramError, match=r"must stay in region '\w+' of its program"):
+        MemoryFlow(program([wrong, store(OUTPUTS, 0, 1), load(INPUTS, 0, 1)]))
+
+
+def test_a_program_without_marks() -> None:
+    bare = replace(program(), instructions=(store(OUTPUTS, 0, 1),))
+    with pytest.raises(ProgramError, match="belong to a marked layer, and this one does not"):
+        MemoryFlow(bare)
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -1,0 +1,38 @@
+"""The short report of a compile: shares, launches and reasons."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import daedal
+from daedal.isa.artifact import Artifact, Placement
+from daedal.reports.artifact import share_of_macs, summary_lines
+
+DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_qdq.onnx"
+
+
+@pytest.fixture(scope="module")
+def artifact() -> Artifact:
+    return daedal.compile(DIGITS, "tiny", to_tensors=["conv0_q"])
+
+
+def placed(number: int, where: str, why: str, macs: int = 0) -> Placement:
+    return Placement(f"n{number}", "Conv", f"t{number}", where, why, macs, part=number)
+
+
+def test_reasons_that_differ_in_figures_are_one(artifact: Artifact) -> None:
+    reasons = ["far: 1,200 bytes"] * 2 + ["far: 7 bytes"] * 2 + ["foreign"]
+    host = [placed(number, "host", why, 10) for number, why in enumerate(reasons)]
+    everything = (placed(9, "accelerator", "", 150), *host, placed(10, "folded", "", 99))
+    report = replace(artifact, placements=everything)
+    assert share_of_macs(report) == 0.75
+    assert summary_lines(report) == [
+        "75.0 % of 200 multiply-accumulates on the accelerator, one layer in one launch",
+        "on the host: 4 nodes (Conv): far: 1,200 bytes",
+        "on the host: Conv 'n4': foreign",
+    ]
+
+
+def test_nothing_to_multiply(artifact: Artifact) -> None:
+    assert share_of_macs(replace(artifact, placements=())) == 1
