@@ -157,12 +157,20 @@ class _Build:
         return layer.output if layer.output in self._cutter.producers else layer.name
 
     def _on_host(self, parts: Sequence[HostPart | Launch]) -> dict[int, int]:
-        """The first part of the host that runs each of the model's nodes, by its number."""
+        """The first part of the host that runs each of the model's nodes, by its number.
+
+        Transposes are in no model of it: the driver does them as it packs and unpacks.
+        """
         found: dict[int, int] = {}
-        places = (number for number, part in enumerate(parts) if isinstance(part, HostPart))
+        places = [number for number, part in enumerate(parts) if isinstance(part, HostPart)]
         for place, numbers in zip(places, self._host.numbers, strict=True):
             for node in numbers:
                 found.setdefault(node, place)
+        names = {node.name: number for number, node in enumerate(self._cutter.nodes) if node.name}
+        for place, part in zip(places, self._compiled.host_parts, strict=False):
+            for step in part.nodes:
+                if step.op == "transpose" and step.name in names:
+                    found.setdefault(names[step.name], place)
         return found
 
     def _value(self, name: str) -> Value:

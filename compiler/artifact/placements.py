@@ -28,6 +28,7 @@ _REASONS = {
     "mul": _SHAPES,
     "pad": _MOVES,
     "q_lookup": "the ALU of no variant has a table",
+    "reshape": "it only tells in which order the host reads the elements",
     "resize": _MOVES,
     "slice": _MOVES,
     "sub": _SHAPES,
@@ -112,10 +113,12 @@ def _why(
         return reasons[output]
     if output not in imported.types:
         return _DYNAMIC
-    made = graph.producers.get(output)
-    if made is not None and (made.note or made.op in _REASONS):
+    made = graph.producers.get(output, imported.producers.get(output))
+    if made is None:
+        return _UNQUANTIZED
+    if made.note or made.op in _REASONS:
         return made.note or _REASONS[made.op]
-    return _FOREIGN if made is not None and made.op not in RULES else _UNQUANTIZED
+    return _UNQUANTIZED if made.op in RULES else _FOREIGN
 
 
 def _reasons_by_tensor(cutter: ModelCutter, reasons: Mapping[str, str]) -> dict[str, str]:
