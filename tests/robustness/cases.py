@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 
 import daedal
+from daedal.isa.variant import load_variant
 from tests.robustness.artifact_mutations import ARTIFACT_MUTATIONS
 from tests.robustness.byte_mutations import BYTE_MUTATIONS
 from tests.robustness.gentle_mutations import GENTLE_MUTATIONS
@@ -18,7 +19,7 @@ from tests.robustness.value_mutations import VALUE_MUTATIONS
 
 __all__ = ["VARIANT", "Case", "artifact_case", "model_case"]
 
-VARIANT = "tiny"
+VARIANT = load_variant("tiny")
 
 _MODEL_MUTATIONS = (
     *GENTLE_MUTATIONS,

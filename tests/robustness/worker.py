@@ -37,8 +37,15 @@ class _Watch:
     def __init__(self) -> None:
         self.events: list[str] = []
 
+    @staticmethod
+    def _is_own(path: str) -> bool:
+        """Whether it is code that is loaded: in the repository nothing else may be read."""
+        if path.startswith(str(_ROOT)) and not path.startswith(sys.prefix):
+            return path.endswith((".py", ".pyc")) or "__pycache__" in path
+        return path.startswith(_OWN)
+
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open" and not str(arguments[0]).startswith(_OWN):
+        if event == "open" and not self._is_own(str(arguments[0])):
             self.events.append(f"open {arguments[0]!r}")
         elif event in _EVENTS or event in ("os.rename", "os.remove", "os.mkdir", "os.symlink"):
             self.events.append(f"{event} {arguments!r}")

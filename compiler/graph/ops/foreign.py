@@ -6,7 +6,16 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, register, text, whole
+from daedal.compiler.graph.ops.registry import (
+    Array,
+    Attrs,
+    OpDef,
+    ints,
+    register,
+    require,
+    text,
+    whole,
+)
 from daedal.compiler.graph.types import TensorType
 
 __all__ = ["FOREIGN", "evaluate_onnx", "names_read"]
@@ -54,7 +63,14 @@ def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
     assert isinstance(proto, bytes)
     node = onnx.NodeProto.FromString(proto)
     feeds = dict(zip(names_read(node), arrays, strict=True))
-    return evaluate_onnx(node, whole(attrs, "opset"), feeds)[whole(attrs, "output")]
+    result = evaluate_onnx(node, whole(attrs, "opset"), feeds)[whole(attrs, "output")]
+    found, inferred = TensorType(result.shape, result.dtype.name), _infer(types, attrs)
+    require(
+        found == inferred,
+        f"a node must give what ONNX infers for it, {inferred}, and {node.op_type} gives {found} "
+        f"({node.name or node.output[0]!r}); repair the model",
+    )
+    return result
 
 
 FOREIGN = register(

@@ -299,3 +299,16 @@ def test_refuses_other_element_types() -> None:
 )
 def test_refuses_what_it_cannot_represent(maker: QdqModel, message: str) -> None:
     assert refused(maker) == message
+
+
+def test_refuses_to_compute_what_is_not_as_inferred() -> None:
+    """ONNX's inference takes a pool over a matrix for one that keeps its rank."""
+    maker = single("GlobalMaxPool", (6, 8))
+    graph = import_model(maker, "y")
+    assert graph.nodes[0].op == "onnx"
+    with pytest.raises(ModelError) as error:
+        run(graph, {"x": np.zeros((6, 8), np.float32)})
+    assert str(error.value) == (
+        "a node must give what ONNX infers for it, float32[6,8], and GlobalMaxPool gives "
+        "float32[] ('y/GlobalMaxPool'); repair the model"
+    )
