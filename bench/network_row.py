@@ -47,8 +47,8 @@ class NetworkRow:
     macs, accelerator_macs : multiply-accumulates of the model, and those that are not the host's.
     fused, unfused : all launches together, as they are and with every operator a layer of its own.
     rtl_cycles : of all launches together, on the native RTL.
-    bytes_checked, bytes_wrong : of the tensors that left the accelerator, against the integer
-        reference.
+    bytes_checked, bytes_wrong : of the results of all layers on the functional simulator, against
+        the integer reference.
     compile_seconds, calibration_seconds : processor time of each compilation, and what the
         calibration kernel took before it.
     peak_bytes, bound_bytes : memory of the plan for activations, and the largest live set.

@@ -2,10 +2,9 @@
 
 The ten networks of `bench.zoo`, quantized, on one variant with memory preset `ddr`. For each: share
 of the multiply-accumulates on the accelerator, launches, instructions, cycles on the cycle model
-and with `--rtl` on the native RTL, every byte that leaves the accelerator against the integer
-reference, processor time to compile beside a calibration kernel, peak memory of the plan against
-the largest live set, each layer's share of its roofline, and layers, cycles and bytes moved without
-fusion.
+and with `--rtl` on the native RTL, every byte of every layer against the integer reference,
+processor time to compile beside a calibration kernel, peak memory of the plan against the largest
+live set, each layer's share of its roofline, and layers, cycles and bytes moved without fusion.
 
 Exit status 1 when a bar is missed or a network fails; 2 for a mistake on the command line.
 """

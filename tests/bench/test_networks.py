@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import bench.network_run
 from bench.network_memory import largest_live_set, workspace_bytes
 from bench.network_row import Effort, NetworkRow
 from bench.network_run import NetworkBench
@@ -90,7 +89,7 @@ def test_a_network_is_measured(row: NetworkRow) -> None:
     macs = SIZE * SIZE * 9 * (3 * 8 + 8 * 16 + 16 * 4)
     assert not row.error and row.launches == 1
     assert row.macs == row.accelerator_macs == macs
-    assert row.bytes_checked == 4 * SIZE * SIZE and row.bytes_wrong == 0
+    assert row.bytes_checked == (8 + 16 + 4) * SIZE * SIZE and row.bytes_wrong == 0
     assert len(row.compile_seconds) == len(row.calibration_seconds) == 2
     assert row.seconds == pytest.approx(sum(row.compile_seconds) / 2)
     assert row.cycles > macs / TINY.macs_per_cycle
@@ -148,7 +147,7 @@ def test_bars(row: NetworkRow, what: str, changes: dict[str, Any], passes: bool)
 
 def test_wrong_bytes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     other = integer_graph(chain(3, 8, seed=5), TINY)
-    monkeypatch.setattr(bench.network_run, "integer_graph", lambda *_arguments: other)
+    monkeypatch.setattr("daedal.checking.integer_graph", lambda *_arguments: other)
     tested = make_bench({"chain": chain(3, 8)})
     found = tested.measure(network("chain"), compilations=1, on_rtl=True)
     assert found.bytes_wrong > 0.5 * found.bytes_checked and not found.passed
