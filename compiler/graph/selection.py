@@ -23,7 +23,7 @@ PIXELWISE: dict[str, AttrValue] = {
     "groups": 1,
     "pad_value": 0,
 }
-"""Attributes of a 1x1 convolution's window."""
+"""Attributes of a window that takes every pixel by itself, or the whole map at once."""
 
 
 def add_selection(builder: GraphBuilder, x: str, channels: Array, output: str, name: str) -> str:

@@ -4,6 +4,7 @@ import math
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
+from daedal.compiler.graph.selection import PIXELWISE
 
 __all__ = ["flatten_dense_to_conv"]
 
@@ -69,14 +70,7 @@ class _Rewrite:
         kernel = self._builder.constant(
             self._builder.fresh_name(f"{w}.map"), weights.reshape(weights.shape[0], *extents)
         )
-        attrs: dict[str, AttrValue] = {
-            "strides": (1, 1),
-            "pads": (0, 0, 0, 0),
-            "dilations": (1, 1),
-            "groups": 1,
-            "pad_value": 0,
-            **node.attrs,
-        }
+        attrs: dict[str, AttrValue] = {**PIXELWISE, **node.attrs}
         self._define_map(node, "q_conv2d", [maps, kernel, params], attrs)
 
     def _flattened_map(self, name: str) -> str | None:
