@@ -19,8 +19,9 @@ _SHOWN_LENGTH = 100
 def check_bounds(model: onnx.ModelProto) -> None:
     """Refuse what would make later steps read other files, run for ever or grow without limit.
 
-    Functions of the model's own may double at every level, and a Loop need not end. Names end up in
-    messages, tables and artifacts, so they are short and printable. All data lies in the file.
+    A Loop need not end. Names end up in messages, tables and artifacts, so they are short and
+    printable. All data lies in the file. Functions of the model's own are looked into, not counted:
+    `check_functions` does.
 
     Raises
     ------
@@ -37,17 +38,21 @@ def check_bounds(model: onnx.ModelProto) -> None:
         raise ModelError(
             f"a model must have at most {MAX_NODES} nodes, not {len(graph.node)}; split it"
         )
-    if model.functions:
-        raise ModelError(
-            f"a model must have no functions of its own, not {len(model.functions)}; inline them "
-            "with onnx.inliner.inline_local_functions"
-        )
-    for part in _graphs(graph):
-        for name in _names(part):
-            _check_name(name)
-        _check_data(part)
-        for node in part.node:
-            _check_node(node)
+    for part in (graph, *map(_body, model.functions)):
+        for inner in _graphs(part):
+            _check_graph(inner)
+
+
+def _body(function: onnx.FunctionProto) -> onnx.GraphProto:
+    return onnx.GraphProto(name=function.name, node=function.node)
+
+
+def _check_graph(graph: onnx.GraphProto) -> None:
+    for name in _names(graph):
+        _check_name(name)
+    _check_data(graph)
+    for node in graph.node:
+        _check_node(node)
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

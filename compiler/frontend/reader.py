@@ -1,8 +1,8 @@
 """Reads an ONNX file into a checked ModelProto. The file is untrusted.
 
 Input: a path or the bytes of a file. Output: a ModelProto that passed onnx's own checker, holds all
-its data itself and stays within our bounds, with operators on quantized tensors (`qoperators`)
-expanded.
+its data itself and stays within our bounds, with its own functions inlined and operators on
+quantized tensors (`qoperators`) expanded.
 """
 
 from pathlib import Path
@@ -11,6 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from daedal.compiler.frontend.bounds import check_bounds
+from daedal.compiler.frontend.functions import check_functions, inline_functions
 from daedal.compiler.frontend.qoperators import expand_qoperators
 from daedal.isa.errors import ModelError, first_line
 
@@ -42,7 +43,17 @@ def read_model(source: str | Path | bytes) -> onnx.ModelProto:
             f"a model must be a complete ONNX file, and these {len(data)} bytes are not one "
             "(damaged or truncated); export or download it again"
         ) from error
+    _check(model)
+    if model.functions:
+        model = inline_functions(model)
+        _check(model)
+    expand_qoperators(model)
+    return model
+
+
+def _check(model: onnx.ModelProto) -> None:
     check_bounds(model)
+    check_functions(model)
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
@@ -50,8 +61,6 @@ def read_model(source: str | Path | bytes) -> onnx.ModelProto:
         raise ModelError(
             f"a model must be valid ONNX, and this one is not: {reason}; export it again"
         ) from error
-    expand_qoperators(model)
-    return model
 
 
 def opset_of(model: onnx.ModelProto) -> int:
