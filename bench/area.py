@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.area_alternatives import ALTERNATIVES, cycles_of_work
 from daedal.hw.synth.cache import AreaCache, yosys_version
 from daedal.hw.synth.families import DEVICES, CellReport, Family
-from daedal.hw.synth.page import alternatives_table, variants_table
+from daedal.hw.synth.page import PAGE_FAMILIES, alternatives_table, variants_table
 from daedal.isa.errors import UserError
 from daedal.isa.files import write_atomically
 from daedal.isa.variant import Variant, load_variant, shipped_variants
@@ -47,7 +47,7 @@ def main() -> int:
     """Estimate, print the tables and write the files."""
     parser = argparse.ArgumentParser(description="Area of variants, estimated by Yosys.")
     parser.add_argument("--variant", nargs="+", default=shipped_variants(), metavar="NAME")
-    names = [family.value for family in Family]
+    names = [family.value for family in PAGE_FAMILIES]
     parser.add_argument("--family", nargs="+", default=names, choices=names)
     parser.add_argument("--no-alternatives", action="store_true", help="variants alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")

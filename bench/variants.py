@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.area import area_of
-from daedal.hw.synth.families import Family
+from daedal.hw.synth.page import PAGE_FAMILIES
 from daedal.isa.errors import UserError
 from daedal.isa.table import instruction_bits
 from daedal.isa.variant import Variant
@@ -85,7 +85,7 @@ def show_run(run: RandomRun) -> None:
 
 def areas(variant: Variant) -> dict[str, Any]:
     """Cells by family, as Yosys counts them; kept where `bench/area.py` keeps them."""
-    rows = [area_of(variant, family) for family in Family]
+    rows = [area_of(variant, family) for family in PAGE_FAMILIES]
     return {row["family"]: {"cells": row["cells"], "fits": row["fits"]} for row in rows}
 
 

@@ -48,9 +48,10 @@ class AreaCache:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.is_file():
                 report = synthesize(verilog, family, progress=progress)
-                write_atomically(path, json.dumps({"cells": report.cells}, indent=1) + "\n")
-            cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        return CellReport.of(family, cells)
+                kept = {"cells": report.cells, "units": report.units}
+                write_atomically(path, json.dumps(kept, indent=1) + "\n")
+            kept = json.loads(path.read_text(encoding="utf-8"))
+        return CellReport.of(family, kept["cells"], kept["units"])
 
     def key(self, verilog: str, family: Family) -> str:
         """Name of an answer: the family, and a hash of all that it depends on."""

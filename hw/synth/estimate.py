@@ -26,12 +26,15 @@ _MERGE_READ_REGISTERS = "memory_dff -no-rw-check"
 # Steps are the labels of the scripts that `help synth_xilinx` and `help synth_ecp5` print. Pins
 # stay bare: an accelerator sits inside a larger design.
 _SYNTHESIS = {
-    Family.XC7: (
-        f"synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {TOP_MODULE}",
-        ("begin", "prepare", "map_dsp", "coarse", "map_memory", "map_ffram", "fine", "map_cells",
-         "map_ffs", "map_luts", "finalize"),
-        {"map_dsp": _MERGE_READ_REGISTERS},
-    ),
+    **{
+        family: (
+            f"synth_xilinx -family {family.value} -flatten -noiopad -noclkbuf -top {TOP_MODULE}",
+            ("begin", "prepare", "map_dsp", "coarse", "map_memory", "map_ffram", "fine",
+             "map_cells", "map_ffs", "map_luts", "finalize"),
+            {"map_dsp": _MERGE_READ_REGISTERS},
+        )
+        for family in (Family.XC7, Family.XCUP)
+    },
     Family.ECP5: (
         f"synth_ecp5 -no-rw-check -top {TOP_MODULE}",
         ("begin", "coarse", "map_ram", "map_ffram", "map_gates", "map_ffs", "map_luts",
@@ -44,7 +47,10 @@ _STEP = "daedal step: "
 
 
 def synthesis_script(family: Family) -> str:
-    """Yosys commands that read ``design.v`` and write ``cells.json``; each step is announced."""
+    """Yosys commands that read ``design.v`` and write what was counted; each step is announced.
+
+    ``cells.json`` has the counts, a text for each type of hard block the names of its cells.
+    """
     command, steps, before = _SYNTHESIS[family]
     # Amaranth names views of arrays `x[0]` beside `x`. Yosys 0.70 takes that for a bit of `x` when
     # it calls ABC, and stops without a message; inner names are of no use here.
@@ -55,7 +61,12 @@ def synthesis_script(family: Family) -> str:
         lines.append(f"log -stderr {_STEP}{step} ({number + 1} of {len(steps)})")
         lines += [before[step]] if step in before else []
         lines.append(f"{command} -run {step}:{end}")
-    return "\n".join([*lines, "tee -q -o cells.json stat -json", ""])
+    lines.append("tee -q -o cells.json stat -json")
+    # The design is flat by now, but hard blocks keep the path of the memory or multiplication.
+    lines += [
+        f"tee -q -o {cell}.txt select -list t:{cell}" for cell in CellReport.hard_cells(family)
+    ]
+    return "\n".join([*lines, ""])
 
 
 def synthesize(
@@ -105,8 +116,21 @@ def synthesize(
                 f"{last or 'no message'}"
             )
         report = json.loads((folder / "cells.json").read_text(encoding="utf-8"))
+        units = _units(folder, family)
     counts = report["design"]["num_cells_by_type"]
-    return CellReport.of(family, {name: int(count) for name, count in counts.items()})
+    return CellReport.of(family, {name: int(count) for name, count in counts.items()}, units)
+
+
+def _units(folder: Path, family: Family) -> dict[str, dict[str, int]]:
+    """Hard blocks by unit: ``daedal_top/wgt.rows...`` or ``daedal_top/$flatten\\gemm.\\...``."""
+    units: dict[str, dict[str, int]] = {}
+    for cell in CellReport.hard_cells(family):
+        for line in (folder / f"{cell}.txt").read_text(encoding="utf-8").splitlines():
+            path = line.partition("/")[2].removeprefix("$flatten").replace("\\", "")
+            unit, dot, _ = path.partition(".")
+            counts = units.setdefault(unit if dot else TOP_MODULE, {})
+            counts[cell] = counts.get(cell, 0) + 1
+    return units
 
 
 def _follow(

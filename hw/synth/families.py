@@ -4,9 +4,11 @@ Input: counts of cells by type, as Yosys names them. Output: the resources they 
 """
 
 import enum
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-__all__ = ["DEVICES", "CellReport", "Device", "Family"]
+__all__ = ["DEVICES", "HARD_LIMIT", "TARGETS", "CellReport", "Device", "Family"]
 
 
 class Family(enum.Enum):
@@ -14,11 +16,12 @@ class Family(enum.Enum):
 
     XC7 = "xc7"
     ECP5 = "ecp5"
+    XCUP = "xcup"
 
 
 @dataclass(frozen=True)
 class Device:
-    """Resources of one part. `block_ram` counts RAMB36E1, or DP16KD; `dsp` counts multipliers."""
+    """Resources of one part. `dsp` counts multipliers; `block_ram` RAMB36E1, RAMB36E2 or DP16KD."""
 
     name: str
     family: Family
@@ -34,46 +37,79 @@ DEVICES = {
     # Source: Lattice FPGA-DS-02012, ECP5 and ECP5-5G Family, table 1.1, LFE5UM-85. A slice has two
     # look-up tables and two flip-flops.
     Family.ECP5: Device("LFE5UM-85F", Family.ECP5, dsp=156, block_ram=208, lut=83_640, ff=83_640),
+    # Source: AMD DS891, Zynq UltraScale+ MPSoC Data Sheet: Overview, EG devices, ZU3EG.
+    Family.XCUP: Device("xczu3eg", Family.XCUP, dsp=360, block_ram=216, lut=70_560, ff=141_120),
 }
 
-_DSP = {Family.XC7: {"DSP48E1": 1}, Family.ECP5: {"MULT18X18D": 1}}
+TARGETS = {"xc7z020": Family.XC7, "xczu3eg": Family.XCUP, "ecp5-85f": Family.ECP5}
+"""What `daedal synth` calls the devices."""
 
-_BLOCK_RAM_HALVES = {Family.XC7: {"RAMB36E1": 2, "RAMB18E1": 1}, Family.ECP5: {"DP16KD": 2}}
+HARD_LIMIT = 0.95
+"""Part of the hard blocks that may be taken: they lie in fixed columns, the last few far away."""
+
+_DSP = {
+    Family.XC7: {"DSP48E1": 1},
+    Family.ECP5: {"MULT18X18D": 1},
+    Family.XCUP: {"DSP48E2": 1},
+}
+
+_BLOCK_RAM_HALVES = {
+    Family.XC7: {"RAMB36E1": 2, "RAMB18E1": 1},
+    Family.ECP5: {"DP16KD": 2},
+    Family.XCUP: {"RAMB36E2": 2, "RAMB18E2": 1},
+}
+
+_XILINX_LUT = {
+    **{f"LUT{inputs}": 1 for inputs in range(1, 7)},
+    "INV": 1,
+    "RAM32X1D": 2,
+    "RAM64X1D": 2,
+    "RAM128X1D": 4,
+    "RAM32X1S": 1,
+    "RAM64X1S": 1,
+    "RAM128X1S": 2,
+    "RAM256X1S": 4,
+    "RAM32M": 4,
+    "RAM64M": 4,
+    "SRL16E": 1,
+    "SRLC32E": 1,
+}
 
 _LUT = {
     # Look-up tables, and those that work as memory or shift register. Two small functions may share
     # a table later, which is not counted on. Source: AMD UG474, chapter 2.
-    Family.XC7: {
-        **{f"LUT{inputs}": 1 for inputs in range(1, 7)},
-        "INV": 1,
-        "RAM32X1D": 2,
-        "RAM64X1D": 2,
-        "RAM128X1D": 4,
-        "RAM32X1S": 1,
-        "RAM64X1S": 1,
-        "RAM128X1S": 2,
-        "RAM256X1S": 4,
-        "RAM32M": 4,
-        "RAM64M": 4,
-        "SRL16E": 1,
-        "SRLC32E": 1,
+    Family.XC7: _XILINX_LUT,
+    # A slice has eight tables there, all of them one memory at most. Source: AMD UG574, chapter 2.
+    Family.XCUP: {
+        **_XILINX_LUT,
+        "RAM32M16": 8,
+        "RAM64M8": 8,
+        "RAM32X16DR8": 8,
+        "RAM64X8SW": 8,
+        "RAM256X1D": 8,
+        "RAM512X1S": 8,
     },
     # A carry cell uses both tables of its slice. A 16x4 memory takes two slices, and the tables of
     # a third for its write port. Source: Lattice FPGA-TN-02204, FPGA-TN-02205.
     Family.ECP5: {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6},
 }
 
-_FF = {
-    Family.XC7: {"FDRE": 1, "FDSE": 1, "FDCE": 1, "FDPE": 1},
-    Family.ECP5: {"TRELLIS_FF": 1},
-}
+_XILINX_FF = {"FDRE": 1, "FDSE": 1, "FDCE": 1, "FDPE": 1}
 
-_CARRY = {Family.XC7: {"CARRY4": 1}, Family.ECP5: {"CCU2C": 1}}
+_FF = {Family.XC7: _XILINX_FF, Family.ECP5: {"TRELLIS_FF": 1}, Family.XCUP: _XILINX_FF}
+
+# Yosys builds carries of four bits for UltraScale+ too, whose cell has eight.
+_CARRY = {
+    Family.XC7: {"CARRY4": 1},
+    Family.ECP5: {"CCU2C": 1},
+    Family.XCUP: {"CARRY4": 1, "CARRY8": 1},
+}
 
 # Take none of the counted resources: wide multiplexers between tables, pins, clock buffers.
 _FREE = {
     Family.XC7: {"MUXF7", "MUXF8", "BUFG", "IBUF", "OBUF"},
     Family.ECP5: {"PFUMX", "L6MUX21", "IB", "OB"},
+    Family.XCUP: {"MUXF7", "MUXF8", "MUXF9", "BUFG", "IBUF", "OBUF"},
 }
 
 
@@ -81,8 +117,9 @@ _FREE = {
 class CellReport:
     """Resources of a synthesized design before place and route.
 
-    `block_ram` is in RAMB36E1 (an RAMB18E1 is half of one), or DP16KD. `lut` includes tables that
-    serve as memory, shift register or carry. `cells` are the counts they were made from.
+    `block_ram` is in blocks of the device (an RAMB18E1 or RAMB18E2 is half of one). `lut` includes
+    tables that serve as memory, shift register or carry. `cells` are the counts they were made
+    from; `units` are the same of hard blocks alone, for each unit that has any.
     """
 
     family: Family
@@ -92,19 +129,39 @@ class CellReport:
     ff: int
     carry: int
     cells: dict[str, int]
+    units: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, family: Family, cells: dict[str, int]) -> "CellReport":
+    def of(
+        cls,
+        family: Family,
+        cells: Mapping[str, int],
+        units: Mapping[str, dict[str, int]] | None = None,
+    ) -> "CellReport":
         """Count the resources of `cells`; a type that is not known is a mistake of this table."""
         tables = (_DSP, _BLOCK_RAM_HALVES, _LUT, _FF, _CARRY)
         known = _FREE[family].union(*(table[family] for table in tables))
         strange = {name for name in cells if not name.startswith("$")} - known
         assert not strange, f"cells of unknown size: {sorted(strange)}"
-        dsp, halves, lut, ff, carry = (
-            sum(cells.get(name, 0) * size for name, size in table[family].items())
-            for table in tables
-        )
-        return cls(family, dsp, halves / 2, lut, ff, carry, dict(sorted(cells.items())))
+        dsp, halves, lut, ff, carry = (_sum(table[family], cells) for table in tables)
+        sorted_cells = dict(sorted(cells.items()))
+        return cls(family, dsp, halves / 2, lut, ff, carry, sorted_cells, dict(units or {}))
+
+    @staticmethod
+    def hard_cells(family: Family) -> list[str]:
+        """Types of hard blocks: multipliers, then block RAM."""
+        return [*_DSP[family], *_BLOCK_RAM_HALVES[family]]
+
+    @property
+    def hard_blocks(self) -> dict[str, tuple[int, float]]:
+        """Multipliers and block RAM of each unit that has any, by its name."""
+        return {
+            unit: (
+                _sum(_DSP[self.family], cells),
+                _sum(_BLOCK_RAM_HALVES[self.family], cells) / 2,
+            )
+            for unit, cells in sorted(self.units.items())
+        }
 
     @property
     def shares(self) -> dict[str, float]:
@@ -115,12 +172,23 @@ class CellReport:
             for name in ("dsp", "block_ram", "lut", "ff")
         }
 
-    def fits(self, limit: float = 0.95) -> bool:
-        """Whether the reference device holds it: `limit` of the hard blocks, all of the fabric.
+    def usable(self, limit: float = HARD_LIMIT) -> dict[str, int]:
+        """What may be taken of the reference device: `limit` of the hard blocks, all of the fabric.
 
-        Hard blocks lie in fixed columns, and the last few are hard to reach; look-up tables pack
-        better in place and route than they are counted here.
+        Look-up tables pack better in place and route than they are counted here.
         """
-        shares = self.shares
-        hard = max(shares["dsp"], shares["block_ram"])
-        return hard <= limit and max(shares["lut"], shares["ff"]) <= 1
+        device = DEVICES[self.family]
+        return {
+            "dsp": math.floor(limit * device.dsp),
+            "block_ram": math.floor(limit * device.block_ram),
+            "lut": device.lut,
+            "ff": device.ff,
+        }
+
+    def fits(self, limit: float = HARD_LIMIT) -> bool:
+        """Whether the reference device holds it, by what is `usable`."""
+        return all(getattr(self, name) <= most for name, most in self.usable(limit).items())
+
+
+def _sum(sizes: Mapping[str, int], cells: Mapping[str, int]) -> int:
+    return sum(cells.get(name, 0) * size for name, size in sizes.items())

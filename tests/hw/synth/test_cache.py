@@ -55,7 +55,14 @@ def test_resources_are_counted_by_the_table_of_today(
     area = AreaCache(tmp_path)
     area.synthesize("module", Family.XC7)
     (path,) = tmp_path.glob("*.json")
-    assert json.loads(path.read_text()) == {"cells": dict(sorted(CELLS.items()))}
+    assert json.loads(path.read_text()) == {"cells": dict(sorted(CELLS.items())), "units": {}}
+
+
+def test_units_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = CellReport.of(Family.XC7, {"DSP48E1": 3}, {"alu": {"DSP48E1": 3}})
+    monkeypatch.setattr(cache, "synthesize", lambda *_arguments, **_options: made)
+    for _ in range(2):
+        assert AreaCache(tmp_path).synthesize("module", Family.XC7) == made
 
 
 def test_a_failure_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,12 +30,16 @@ needs_yosys = pytest.mark.skipif(
 def test_multipliers_by_style(style: str, multipliers: int, family: Family) -> None:
     array = ArrayConfig(block_in=4, block_out=4, multiplier_style=style)
     text = verilog.convert(DotProducts(array=array), name=TOP_MODULE, emit_src=False)
-    assert synthesize(text, family).dsp == multipliers
+    report = synthesize(text, family)
+    assert report.dsp == multipliers
+    assert sum(dsp for dsp, _ in report.hard_blocks.values()) == multipliers
 
 
 @pytest.mark.fpga
 @needs_yosys
-@pytest.mark.parametrize(("family", "blocks"), [(Family.XC7, 2), (Family.ECP5, 4)])
+@pytest.mark.parametrize(
+    ("family", "blocks"), [(Family.XC7, 2), (Family.XCUP, 2), (Family.ECP5, 4)]
+)
 def test_rows_become_block_ram_alone(family: Family, blocks: int) -> None:
     """No logic for colliding reads: nothing but RAM, and the output register."""
     rows = RowMemory(depth=512, columns=2, column_bits=64)
@@ -43,6 +47,7 @@ def test_rows_become_block_ram_alone(family: Family, blocks: int) -> None:
     steps: list[str] = []
     report = synthesize(text, family, progress=steps.append)
     assert report.block_ram == blocks
+    assert report.hard_blocks == {"column0": (0, blocks / 2), "column1": (0, blocks / 2)}
     assert report.ff <= 128
     assert report.lut <= 4
     assert len(steps) >= 7

@@ -23,6 +23,21 @@ def test_cells_of_an_ecp5() -> None:
     assert (report.ff, report.carry) == (5, 4)
 
 
+def test_cells_of_an_ultrascale_plus_device() -> None:
+    cells = {"DSP48E2": 3, "RAMB36E2": 2, "RAMB18E2": 1, "LUT6": 5, "RAM32M16": 2, "RAM64M8": 1,
+             "FDRE": 7, "CARRY4": 6, "MUXF9": 9}  # fmt: skip
+    report = CellReport.of(Family.XCUP, cells)
+    assert (report.dsp, report.block_ram, report.lut) == (3, 2.5, 5 + 16 + 8)
+    assert (report.ff, report.carry) == (7, 6)
+
+
+def test_hard_blocks_by_unit() -> None:
+    units = {"wgt": {"RAMB36E1": 2, "RAMB18E1": 1}, "alu": {"DSP48E1": 4, "RAMB18E1": 1}}
+    report = CellReport.of(Family.XC7, {}, units)
+    assert report.hard_blocks == {"alu": (4, 0.5), "wgt": (0, 2.5)}
+    assert CellReport.of(Family.XC7, {}).hard_blocks == {}
+
+
 def test_an_unknown_cell_is_not_ignored() -> None:
     with pytest.raises(AssertionError, match=r"cells of unknown size: .*DSP58"):
         CellReport.of(Family.XC7, {"DSP58": 1})

@@ -1,0 +1,50 @@
+"""Scratchpads as block RAM: which unit holds them, and when fewer bytes take fewer blocks.
+
+Input: a variant and a scratchpad's name. Source of the RAMs' forms: `hw.scratchpad`,
+`hw.accumulators`.
+"""
+
+from daedal.hw.accumulators import acc_grain
+from daedal.hw.scratchpad import out_group, read_shape
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.variant import Variant
+
+__all__ = ["UNITS_OF_SCRATCHPADS", "halving_frees"]
+
+UNITS_OF_SCRATCHPADS = {
+    "wgt": "wgt",
+    "acc": "accumulators",
+    "inp": "inp",
+    "out": "out",
+    "par": "par",
+    "gemm_uop": "gemm",
+    "alu_uop": "alu",
+}
+"""Units of the machine by the scratchpad, as `MemoryConfig` names it without ``_bytes``."""
+
+_MEMORIES = {"gemm_uop": Memory.UOP_GEMM, "alu_uop": Memory.UOP_ALU}
+
+# Rows of one block by the widest column that it has room for; 18 Kbit on all families.
+# Source: AMD UG473 and UG573, chapter 1 (RAMB18); Lattice FPGA-TN-02204, table of DP16KD.
+_BLOCK_ROWS = ((36, 512), (18, 1024), (9, 2048), (4, 4096))
+
+
+def halving_frees(variant: Variant, memory: str) -> bool:
+    """Whether half the bytes of a scratchpad take half its blocks: while its RAMs are deeper."""
+    depth, column_bits = _form(variant, _MEMORIES.get(memory) or Memory(memory))
+    rows = max([512, *(rows for bits, rows in _BLOCK_ROWS if column_bits <= bits)])
+    return depth > rows
+
+
+def _form(variant: Variant, memory: Memory) -> tuple[int, int]:
+    """Rows and bits of one of the RAMs of a scratchpad."""
+    pad = scratchpad(variant, memory)
+    if memory is Memory.ACC:
+        return pad.depth_rows // variant.memory.acc_banks, acc_grain(variant) * pad.element_bits
+    if memory is Memory.OUT:
+        return pad.depth_rows, out_group(variant) * pad.element_bits
+    if memory in (Memory.UOP_GEMM, Memory.UOP_ALU):
+        return pad.depth_rows, pad.row_bits
+    slices = pad.row_bits // read_shape(variant, memory)[1]
+    banks = 4 if memory is Memory.INP and variant.array.depthwise_taps > 1 else 1
+    return pad.depth_rows * slices // banks, variant.bus.data_bits
