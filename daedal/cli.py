@@ -18,6 +18,7 @@ from daedal.commands.ops import ops_command
 from daedal.commands.profile import profile_command
 from daedal.commands.quantize import quantize_command
 from daedal.commands.run import run_command
+from daedal.commands.synth import synth_command
 from daedal.commands.trace import trace_command
 from daedal.commands.verilog import verilog_command
 from daedal.isa.errors import DaedalError, UserError
@@ -40,6 +41,7 @@ app.command("quantize")(quantize_command)
 app.command("ops")(ops_command)
 app.command("trace")(trace_command)
 app.command("verilog")(verilog_command)
+app.command("synth")(synth_command)
 app.command("disasm")(disasm_command)
 app.command("doctor")(doctor_command)
 
