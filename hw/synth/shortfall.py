@@ -7,6 +7,7 @@ counts; only another estimate tells the rest.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from daedal.hw.synth.families import DEVICES, CellReport
 from daedal.hw.synth.scratchpad_rams import UNITS_OF_SCRATCHPADS, halving_frees
@@ -16,6 +17,7 @@ from daedal.isa.variant import MultiplierStyle, Variant
 __all__ = ["Shortfall", "shortfalls"]
 
 _NAMES = {"dsp": "DSP", "block_ram": "block RAM", "lut": "LUT", "ff": "FF"}
+_LANES = ("alu_lanes", "requantize_lanes")
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,9 @@ def _fewer_multipliers(variant: Variant, needed: int, usable: int) -> str:
     for smaller in _smaller_arrays(variant):
         left = others + _array_multipliers(smaller)
         if left <= usable:
-            choices.append(f"{_blocks(smaller)} leaves about {left:,}")
+            choices.append(f"{_array_of(smaller, variant)} leaves about {left:,}")
             break
-    return ", ".join(choices) or "a larger device has more"
+    return ", or ".join(choices) or "a larger device has more"
 
 
 def _less_memory(variant: Variant, report: CellReport, usable: int) -> str:
@@ -99,7 +101,7 @@ def _less_memory(variant: Variant, report: CellReport, usable: int) -> str:
     if left > usable:
         text += (
             "; fewer bytes alone are not enough: a smaller array has narrower rows "
-            f"({_blocks(variant)} now)"
+            f"({_array_of(variant, variant)} now)"
         )
     return text
 
@@ -111,14 +113,14 @@ def _less_logic(variant: Variant, report: CellReport) -> str:
     multipliers = report.dsp - _array_multipliers(variant) + variant.macs_per_cycle
     if variant.array.style is not MultiplierStyle.DSP and multipliers <= report.usable()["dsp"]:
         choices.append(f'multiplier_style = "dsp" (takes {multipliers:,} DSP)')
-    choices += [_blocks(smaller) for smaller in list(_smaller_arrays(variant))[:1]]
-    for key in ("alu_lanes", "requantize_lanes"):
+    choices += [_array_of(smaller, variant) for smaller in islice(_smaller_arrays(variant), 1)]
+    for key in _LANES:
         lanes = getattr(units, key) // 2
         if _changed(variant, **{key: lanes}) is not None:
             choices.append(f"{key} = {lanes}")
     if not choices:
         return f"{DEVICES[report.family].name} is too small for any machine like it"
-    return f"what takes less, by an estimate of its own: {', '.join(choices)}"
+    return f"what takes less, by an estimate of its own: {', or '.join(choices)}"
 
 
 def _array_multipliers(variant: Variant) -> int:
@@ -134,16 +136,22 @@ def _smaller_arrays(variant: Variant) -> Iterator[Variant]:
     while block_in > 1 and block_out > 1:
         block_in, block_out = block_in // 2, block_out // 2
         lanes = {
-            key: min(getattr(variant.units, key), variant.array.batch * block_out)
-            for key in ("alu_lanes", "requantize_lanes")
+            key: min(getattr(variant.units, key), variant.array.batch * block_out) for key in _LANES
         }
         smaller = _changed(variant, block_in=block_in, block_out=block_out, **lanes)
         if smaller is not None:
             yield smaller
 
 
-def _blocks(variant: Variant) -> str:
-    return f"block_in = {variant.array.block_in} with block_out = {variant.array.block_out}"
+def _array_of(variant: Variant, before: Variant) -> str:
+    """Sides of the array, and the lanes where they had to become fewer than `before`."""
+    sides = [f"{key} = {getattr(variant.array, key)}" for key in ("block_in", "block_out")]
+    lanes = [
+        f"{key} = {getattr(variant.units, key)}"
+        for key in _LANES
+        if getattr(variant.units, key) != getattr(before.units, key)
+    ]
+    return " and ".join([*sides, *lanes])
 
 
 def _changed(variant: Variant, **changes: int | str) -> Variant | None:

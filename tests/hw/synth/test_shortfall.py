@@ -37,13 +37,14 @@ def test_too_many_multipliers() -> None:
     plain = load_variant("vta").replace(None, multiplier_style="dsp")
     assert sentences(plain, Family.XC7, {"DSP48E1": 288}) == [
         'DSP must be at most 209, not 288 (79 too many); multiplier_style = "packed" leaves about '
-        '160, multiplier_style = "lut" leaves about 32 and takes LUTs instead, '
-        "block_in = 8 with block_out = 8 leaves about 96"
+        '160, or multiplier_style = "lut" leaves about 32 and takes LUTs instead, or '
+        "block_in = 8 and block_out = 8 and alu_lanes = 8 leaves about 96"
     ]
     packed = load_variant("vta")
     assert sentences(packed, Family.ECP5, {"MULT18X18D": 160}) == [
         'DSP must be at most 148, not 160 (12 too many); multiplier_style = "lut" leaves about 32 '
-        "and takes LUTs instead, block_in = 8 with block_out = 8 leaves about 64"
+        "and takes LUTs instead, or block_in = 8 and block_out = 8 and alu_lanes = 8 leaves about "
+        "64"
     ]
 
 
@@ -74,7 +75,7 @@ def test_a_scratchpad_that_is_as_deep_as_a_block_is_not_halved() -> None:
     assert sentences(small, Family.ECP5, {"DP16KD": 205}, wgt={"DP16KD": 64}) == [
         "block RAM must be at most 197, not 205 (8 too many); the largest scratchpad is wgt with "
         "64; fewer bytes alone are not enough: a smaller array has narrower rows "
-        "(block_in = 16 with block_out = 16 now)"
+        "(block_in = 16 and block_out = 16 now)"
     ]
 
 
@@ -88,7 +89,8 @@ def test_half_a_block_too_many() -> None:
 def test_too_much_logic() -> None:
     assert sentences(load_variant("vta"), Family.XC7, {"LUT6": 60_000, "DSP48E1": 160}) == [
         "LUT must be at most 53,200, not 60,000 (6,800 too many); what takes less, by an estimate "
-        "of its own: block_in = 8 with block_out = 8, alu_lanes = 8, requantize_lanes = 4"
+        "of its own: block_in = 8 and block_out = 8 and alu_lanes = 8, or alu_lanes = 8, or "
+        "requantize_lanes = 4"
     ]
     lut = load_variant("tiny").replace(None, multiplier_style="lut")
     (sentence,) = sentences(lut, Family.XC7, {"FDRE": 106_401, "DSP48E1": 8})
