@@ -220,5 +220,8 @@ def _partition(graph: Graph, fallback: Fallback) -> tuple[Part, ...]:
 def _dear(
     parts: Sequence[Part], variant: Variant, host: HostRates | None, fallback: Fallback
 ) -> Mapping[str, str]:
+    """What is to be left to the host for the way being too long, beside what is already."""
+    if host is None:
+        return {}
     graphs = [part.graph for part in parts if part.on_accelerator]
-    return {} if host is None else dear_islands(graphs, variant, host, fallback.quantized)
+    return dear_islands(graphs, variant, host, fallback.quantized - fallback.reasons.keys())
