@@ -5,11 +5,13 @@ Input: a variant and a scratchpad's name. Source of the RAMs' forms: `hw.scratch
 """
 
 from daedal.hw.accumulators import acc_grain
+from daedal.hw.layouts import micro_op_struct
 from daedal.hw.scratchpad import out_group, read_shape
 from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["UNITS_OF_SCRATCHPADS", "halving_frees"]
+__all__ = ["UNITS_OF_SCRATCHPADS", "halving_frees", "ram_form"]
 
 UNITS_OF_SCRATCHPADS = {
     "wgt": "wgt",
@@ -23,6 +25,7 @@ UNITS_OF_SCRATCHPADS = {
 """Units of the machine by the scratchpad, as `MemoryConfig` names it without ``_bytes``."""
 
 _MEMORIES = {"gemm_uop": Memory.UOP_GEMM, "alu_uop": Memory.UOP_ALU}
+_UNITS = {Memory.UOP_GEMM: Unit.GEMM, Memory.UOP_ALU: Unit.ALU}
 
 # Rows of one block by the widest column that it has room for; 18 Kbit on all families.
 # Source: AMD UG473 and UG573, chapter 1 (RAMB18); Lattice FPGA-TN-02204, table of DP16KD.
@@ -31,20 +34,21 @@ _BLOCK_ROWS = ((36, 512), (18, 1024), (9, 2048), (4, 4096))
 
 def halving_frees(variant: Variant, memory: str) -> bool:
     """Whether half the bytes of a scratchpad take half its blocks: while its RAMs are deeper."""
-    depth, column_bits = _form(variant, _MEMORIES.get(memory) or Memory(memory))
+    depth, column_bits = ram_form(variant, memory)
     rows = max([512, *(rows for bits, rows in _BLOCK_ROWS if column_bits <= bits)])
     return depth > rows
 
 
-def _form(variant: Variant, memory: Memory) -> tuple[int, int]:
-    """Rows and bits of one of the RAMs of a scratchpad."""
+def ram_form(variant: Variant, name: str) -> tuple[int, int]:
+    """Rows, and bits of a row, of each of the RAMs that make a scratchpad."""
+    memory = _MEMORIES.get(name) or Memory(name)
     pad = scratchpad(variant, memory)
     if memory is Memory.ACC:
         return pad.depth_rows // variant.memory.acc_banks, acc_grain(variant) * pad.element_bits
     if memory is Memory.OUT:
         return pad.depth_rows, out_group(variant) * pad.element_bits
-    if memory in (Memory.UOP_GEMM, Memory.UOP_ALU):
-        return pad.depth_rows, pad.row_bits
+    if memory in _UNITS:
+        return pad.depth_rows, micro_op_struct(variant, _UNITS[memory]).size * pad.elements
     slices = pad.row_bits // read_shape(variant, memory)[1]
     banks = 4 if memory is Memory.INP and variant.array.depthwise_taps > 1 else 1
     return pad.depth_rows * slices // banks, variant.bus.data_bits
