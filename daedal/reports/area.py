@@ -4,6 +4,7 @@ from typing import Any
 
 from rich.table import Table
 
+from daedal.hw.synth.cache import yosys_version
 from daedal.hw.synth.families import DEVICES, CellReport
 from daedal.hw.synth.shortfall import shortfalls
 from daedal.isa.variant import Variant
@@ -42,6 +43,7 @@ def area_record(variant: Variant, target: str, report: CellReport) -> dict[str, 
         "target": target,
         "device": device.name,
         "method": "estimate by Yosys, neither placed nor routed",
+        "yosys": yosys_version(),
         "resources": {
             name: {
                 "used": getattr(report, name),

@@ -16,7 +16,7 @@ from daedal.hw.synth.estimate import synthesis_script, synthesize
 from daedal.hw.synth.families import CellReport, Family
 from daedal.isa.files import make_folder, write_atomically
 
-__all__ = ["AreaCache"]
+__all__ = ["AreaCache", "yosys_version"]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from daedal.commands.synth import Target
-from daedal.hw.synth.cache import AreaCache
+from daedal.hw.synth.cache import AreaCache, yosys_version
 from daedal.hw.synth.families import TARGETS, CellReport, Family
 from daedal.isa.variant import load_variant
 from tests.support.command_line import Run, refuses
@@ -63,6 +63,7 @@ def test_record(run: Run, estimate: Callable[[dict[str, int]], None]) -> None:
     record: dict[str, Any] = json.loads(out)
     assert status == 0
     assert record["fingerprint"] == load_variant("tiny").fingerprint
+    assert record["yosys"] == yosys_version()
     assert record["resources"]["dsp"] == {"used": 110, "available": 220, "share": 0.5}
     assert record["units"] == {
         "gemm": {"dsp": 110, "block_ram": 0},
