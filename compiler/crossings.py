@@ -15,8 +15,8 @@ __all__ = ["DEFAULT_HOST", "HostRates", "dear_islands"]
 class HostRates:
     """What the host does in a cycle of the accelerator's clock.
 
-    The defaults are a core that runs ONNX's reference evaluator beside a machine at 100 MHz: a
-    gigabyte and a few gigaoperations a second.
+    The defaults are assumed, not measured: a core with numpy beside a machine at 100 MHz, where a
+    gigabyte and a gigaoperation a second are the order of magnitude.
 
     Attributes
     ----------

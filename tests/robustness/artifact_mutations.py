@@ -86,7 +86,7 @@ def change_members(rng: Rng, data: bytes) -> bytes:
     elif kind == 1:
         members[nasty_name(rng)[:1_000] or "more"] = rng.bytes(20)
     elif kind == 2:
-        members[pick(rng, ("../../escaped", "/tmp/escaped", "a/../b"))] = members.pop(name)
+        members[pick(rng, ("../../escaped", "/escaped", "a/../b"))] = members.pop(name)
     else:
         members[name] = members[other]
     return _zip(members)

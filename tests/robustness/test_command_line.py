@@ -16,7 +16,7 @@ from tests.robustness.models import MODEL_NAMES, small_model
 
 Run = Callable[..., tuple[int, str]]
 
-NAMES = ("../../up", "/tmp/x", "[/red]", "[bold]b[/bold]", "a/b\\c", "层 ü", "n" * 1_000, "{0}%s")
+NAMES = ("../../up", "/x/y", "[/red]", "[bold]b[/bold]", "a/b\\c", "层 ü", "n" * 1_000, "{0}%s")
 
 
 @pytest.fixture
