@@ -49,7 +49,8 @@ _BUS_SIZES = {
     **dict.fromkeys(("granted", "popped", "piece_in", "piece_out", "piece_word", "wanted"), 2),
     **dict.fromkeys(
         ("loaded", "shown", "burst", "burst_last", "free", "left", "where", "begin", "ready",
-         "offered", "offer_at", "offer_where", "offer_beats", "offer_last", "request_last"), 4,
+         "offered", "offer_at", "offer_where", "offer_beats", "offer_last", "request_last",
+         "queued", "queued_at", "queued_where", "queued_beats", "queued_last", "room"), 4,
     ),
 }  # fmt: skip
 _MOVER_SIZES = {

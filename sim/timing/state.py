@@ -191,7 +191,15 @@ class Bus:
     begin: Array[i64]
     """From when on the rest of a request can be split."""
     ready: Array[i64]
-    """When a splitter could take its next request."""
+    """When a splitter could go on to its next request."""
+    queued: Array[i64]
+    """Whether a request waits behind the one at hand; then when it came, and what it is."""
+    queued_at: Array[i64]
+    queued_where: Array[i64]
+    queued_beats: Array[i64]
+    queued_last: Array[i64]
+    room: Array[i64]
+    """From when on a splitter takes a request."""
     offered: Array[i64]
     offer_at: Array[i64]
     offer_where: Array[i64]
