@@ -157,13 +157,17 @@ class Front:
     saved: Array[i64]
 
     fetch_waits: Array[i64]
+    fetch_complete: Array[i64]
+    """Of FETCH's two places: when the last word of its instruction came, and from when on it takes
+    the words of another."""
+    fetch_free: Array[i64]
     fetch_index: i64 = 0
     fetch_word: i64 = 0
     fetch_last: i64 = 0
     fetch_taken: i64 = 0
     """When the last instruction was dispatched: its place is free."""
-    fetch_ready: i64 = 0
-    """When the instruction at hand was complete; 0 where it is not."""
+    fetch_collected: i64 = 0
+    """Instructions all of whose words are there."""
     fetch_stall: i64 = 0
     finish: i64 = NEVER
     still: i64 = 0
