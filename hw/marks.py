@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.counters import COUNTS, counts_layout
 from daedal.hw.interfaces import error_signature, read_request, write_response
 from daedal.hw.layouts import INDEX_BITS
+from daedal.hw.token_count import TokenCount
 from daedal.hw.tokens import QUEUED_UNITS, retire_signature
 from daedal.isa.registers import MARK_BYTES, ErrorCode
 from daedal.isa.table import Unit
@@ -33,15 +34,15 @@ def _snapshot_layout() -> data.StructLayout:
 class MarkRecorder(wiring.Component):
     """Takes a snapshot at every marked retirement and writes it to the ring.
 
-    Retirement never waits: a gate admits a marked instruction only against `credit{u}`, which
-    counts the free places of unit u. Records of one unit stay in order; the ring holds `capacity`
-    records and starts over, so the newest ones survive.
+    Retirement never waits: a gate admits a marked instruction only against a free place of its
+    unit, which it takes as it takes tokens. Records of one unit stay in order; the ring holds
+    `capacity` records and starts over, so the newest ones survive.
 
     Members
     -------
     enabled : `capacity` is not 0; without it nothing is recorded.
     retire{u}, counts{u}, cycle : what is recorded.
-    credit{u}, taken{u} : see `tokens.IssueGate`.
+    available{u}, plenty{u}, coming{u}, taken{u} : free places, see `gate.IssueGate`.
     base_address : bus word address of the ring. capacity : its records.
     restart : pulse at the start of a run: begin at the ring's first record.
     request, data, response : writer of the write master.
@@ -70,7 +71,9 @@ class MarkRecorder(wiring.Component):
         for unit in QUEUED_UNITS:
             members[f"retire{unit:d}"] = In(retire_signature())
             members[f"counts{unit:d}"] = In(counts_layout())
-            members[f"credit{unit:d}"] = Out(1)
+            members[f"available{unit:d}"] = Out(1)
+            members[f"plenty{unit:d}"] = Out(1)
+            members[f"coming{unit:d}"] = Out(1)
             members[f"taken{unit:d}"] = In(1)
         super().__init__(members)
 
@@ -99,10 +102,15 @@ class MarkRecorder(wiring.Component):
             queue.w_en.eq(retire.valid & retire.payload.mark & self.enabled),
         ]
         # A place is taken when the gate admits the instruction, long before the record comes.
-        places = Signal(range(MARKS_PER_UNIT + 1), init=MARKS_PER_UNIT, name=f"places{unit:d}")
-        taken = getattr(self, f"taken{unit:d}")
-        m.d.comb += getattr(self, f"credit{unit:d}").eq(places.any())
-        m.d.sync += places.eq(places - taken + (queue.r_en & queue.r_rdy))
+        most = (1 << MARKS_PER_UNIT.bit_length()) - 1
+        m.submodules[f"places{unit:d}"] = places = TokenCount(most=most, init=MARKS_PER_UNIT)
+        m.d.comb += [
+            places.give.eq(queue.r_en & queue.r_rdy),
+            places.take.eq(getattr(self, f"taken{unit:d}")),
+            getattr(self, f"available{unit:d}").eq(places.some),
+            getattr(self, f"plenty{unit:d}").eq(places.many),
+            getattr(self, f"coming{unit:d}").eq(places.give),
+        ]
         return queue
 
     def _send(self, m: Module, queues: list[fifo.SyncFIFO], in_flight: fifo.SyncFIFO) -> None:
