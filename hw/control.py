@@ -44,7 +44,8 @@ class Control(wiring.Component):
     Members
     -------
     axi pins : as `axi.axi4_lite_pins` names them, without prefix.
-    start, abort : pulses. program, marks : bus word addresses; base{n} in `base_address`.
+    start, abort : pulses, in the cycle after the write.
+    program, marks : bus word addresses; base{n} in `base_address`.
     running : a run is on (or wanted). finished : pulse, the run ended.
     error_code, error_unit, error_index : why, latched by the supervisor.
     cycles, beats_read, beats_written, counts{u}, marks_written : what `counters` and `marks` count.
@@ -98,7 +99,7 @@ class Control(wiring.Component):
             item.name: write & (address == item.offset // 4) for item in REGISTERS if item.writable
         }
         bit0 = word[0] & strobes[0]
-        m.d.comb += [
+        m.d.sync += [
             self.start.eq(hits["control"] & bit0 & ~self.running),
             self.abort.eq(hits["abort"] & bit0),
         ]
