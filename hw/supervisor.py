@@ -33,11 +33,11 @@ class Supervisor(wiring.Component):
     """Sequences a run.
 
     RUN ends by FETCH's `done`, by the first error (of several in one cycle, the lowest unit's), by
-    `abort`, by the watchdog or by a deadlock; by an error a cycle or two after it is noticed. Then
-    `stop` drains the bus masters, `clear` resets every unit for a cycle and `finished` pulses. Where
-    the bus does not drain within `DRAIN_LIMIT_CYCLES` (a slave stopped answering), `finished` pulses
-    all the same and draining goes on behind it: the next start waits for it, and ends in WATCHDOG
-    if the slave stays silent.
+    `abort`, by the watchdog or by a deadlock; errors are heard a cycle or two after they come up.
+    Then `stop` drains the bus masters, `clear` resets every unit for a cycle and `finished` pulses.
+    Where the bus does not drain within `DRAIN_LIMIT_CYCLES` (a slave stopped answering), `finished`
+    pulses all the same and draining goes on behind it: the next start waits for it, and ends in
+    WATCHDOG if the slave stays silent.
 
     Members
     -------
