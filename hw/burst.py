@@ -4,7 +4,7 @@ Input: a stream of `read_request`s (word address, beats). Output: a stream of bu
 beats that never cross 4 KiB.
 """
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -33,9 +33,9 @@ class BurstSplitter(wiring.Component):
     A burst is as long as it can be: up to 32 beats, the rest of the request, or the rest of the
     4 KiB page. A request of 0 beats breaks the contract of `read_request` and is never given.
 
-    `i.ready` comes straight from a register: a request that arrives while the one at hand has
-    bursts left waits in a second register. What a burst's length hangs on is compared in the cycle
-    before it is needed.
+    Nothing hangs on both sides within a cycle: a request that arrives while the one at hand has
+    bursts left waits in a second register, and so does a burst behind one that is not taken. What
+    a burst's length hangs on is compared in the cycle before it is needed.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class BurstSplitter(wiring.Component):
 
     Members
     -------
-    i : ``In(read_request(variant))``
+    i : ``In(read_request(variant))``, `i.ready` straight from a register.
     o : ``Out(stream.Signature(burst_layout(variant)))``, straight from registers.
     """
 
@@ -71,26 +71,40 @@ class BurstSplitter(wiring.Component):
         limit = Mux(rest.near_end, MAX_BURST_BEATS - low, MAX_BURST_BEATS)
 
         active, waits = Signal(), Signal()
-        advance = ~self.o.valid | self.o.ready
+        burst = Signal.like(self.o.payload)
+        m.d.comb += [
+            burst.address.eq(rest.request.address),
+            burst.beats.eq(Mux(last, rest.request.beats[: _BLOCK_BITS + 1], limit)),
+            burst.last.eq(last),
+            self.i.ready.eq(~waits),
+        ]
+        advance = self._offer(m, active, burst)
         take = ~active | (advance & last)
-        m.d.comb += self.i.ready.eq(~waits)
-        with m.If(advance):
-            m.d.sync += [
-                self.o.valid.eq(active),
-                self.o.payload.address.eq(rest.request.address),
-                self.o.payload.beats.eq(Mux(last, rest.request.beats[: _BLOCK_BITS + 1], limit)),
-                self.o.payload.last.eq(last),
-            ]
         with m.If(take):
             m.d.sync += [active.eq(waits | self.i.valid), waits.eq(0)]
         with m.Elif(self.i.valid):
             m.d.sync += waits.eq(1)
         with m.If(~waits):
             m.d.sync += waiting.eq(arriving)
-        # Which of the three comes next does not hang on `advance`, which comes late.
         with m.If(advance | ~active):
             m.d.sync += rest.eq(Mux(active & ~last, following, Mux(waits, waiting, arriving)))
         return m
+
+    def _offer(self, m: Module, valid: Signal, burst: data.View) -> Value:
+        """Put bursts into the output register, or one behind it; returns whether there is room."""
+        spare = Signal.like(burst, name="spare", reset_less=True)
+        spared = Signal()
+        with m.If(~spared):
+            m.d.sync += spare.eq(burst)
+        with m.If(~self.o.valid | self.o.ready):
+            m.d.sync += [
+                self.o.valid.eq(spared | valid),
+                Value.cast(self.o.payload).eq(Mux(spared, spare, burst)),
+                spared.eq(0),
+            ]
+        with m.Elif(valid):
+            m.d.sync += spared.eq(1)
+        return ~spared
 
     def _classify(self, m: Module, arriving: data.View) -> None:
         """A request as it comes in."""

@@ -4,7 +4,7 @@ Input: the class of every unit in every cycle. Output: the counts that the contr
 and that marks record.
 """
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -68,12 +68,14 @@ class Counters(wiring.Component):
             self._count(m, total, running, event)
         if self._full:
             for unit in Unit:
-                classes = Signal(len(CLASSES), name=f"classes{unit:d}")
-                kind = getattr(self, f"cycle_class{unit:d}")
-                m.d.sync += classes.eq(Cat(kind == number for number in CLASSES))
-                counts = getattr(self, f"counts{unit:d}")
+                kind = Signal(CLASS_BITS, name=f"class{unit:d}")
                 work = Signal(name=f"worked{unit:d}")
-                m.d.sync += work.eq(getattr(self, f"work{unit:d}"))
+                m.d.sync += [
+                    kind.eq(getattr(self, f"cycle_class{unit:d}")),
+                    work.eq(getattr(self, f"work{unit:d}")),
+                ]
+                counts = getattr(self, f"counts{unit:d}")
+                classes = [kind == number for number in CLASSES]
                 for number, event in enumerate((*classes, work)):
                     with m.If(self.clear):
                         m.d.sync += counts[number].eq(0)

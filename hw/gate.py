@@ -80,19 +80,17 @@ class IssueGate(wiring.Component):
         m = Module()
         m.submodules.memory = memory = SmallFifo(width=self._entry.size, depth=self._depth)
         held, illegal, passes = Signal(), Signal(), Signal()
-        word = Signal(self._entry.size, reset_less=True)
         wants = Signal(5)  # tokens and the room for a mark; 0 where nothing is held
+        lacking = Signal(5)  # what of that is not there
         last = Signal(INDEX_BITS, reset_less=True)
-        lacking = Signal(4)
         m.d.comb += [
             memory.w_data.eq(self.queue.p),
             memory.w_en.eq(self.queue.valid),
+            memory.r_en.eq(~held | passes),
             self.queue.ready.eq(memory.w_rdy),
-            data.View(self._entry, self.issue.p.as_value()).eq(word),
             passes.eq(self.issue.valid & self.issue.ready),
             Cat(self.take, self.mark_taken).eq(Mux(passes, wants, 0)),
-            lacking.eq(wants & ~self.available),
-            self.waiting.eq(lacking.any() & ~illegal),
+            self.waiting.eq(lacking[:4].any() & ~illegal),
             self.vacant.eq(~held & ~memory.r_rdy),
             self.index.eq(Mux(held, self.issue.p.index, last)),
             self.error.valid.eq(illegal),
@@ -101,29 +99,45 @@ class IssueGate(wiring.Component):
         ]
         with m.If(passes):
             m.d.sync += last.eq(self.issue.p.index)
+        self._look_ahead(m, memory, held, illegal, wants, lacking)
+        self._classify(m, held, lacking, passes)
+        return m
 
+    def _look_ahead(
+        self,
+        m: Module,
+        memory: SmallFifo,
+        held: Signal,
+        illegal: Signal,
+        wants: Signal,
+        lacking: Signal,
+    ) -> None:
+        """What the next cycle's instruction wants, and whether it is there then."""
         some = Cat(self.available, self.mark_available)
         many = Cat(self.plenty, self.mark_plenty)
         coming = Cat(self.coming, self.mark_coming)
         left = (many & wants) | (some & ~wants)  # behind the instruction that passes
-        following = data.View(self._issue, memory.r_data)
-        pop, push = following.instruction.pop, following.instruction.push
-        needs = Cat(pop, following.instruction.mark & self.marks_enabled)
-        refused = (pop | push)[self._unit]
-        move = ~held | passes
-        m.d.comb += memory.r_en.eq(move)
-        with m.If(move):
+        following = data.View(self._issue, memory.r_data).instruction
+        needs = Cat(following.pop, following.mark & self.marks_enabled)
+        refused = (following.pop | following.push)[self._unit]
+        misses = needs & ~(left | coming)
+        still = wants & ~(some | coming)
+        valid = Mux(memory.r_en, memory.r_rdy & ~refused & (misses == 0), ~illegal & (still == 0))
+        # The many bits of an instruction have a copy of `issue.valid` of their own.
+        word, closed = Signal(self._entry.size, reset_less=True), Signal(init=1)
+        m.d.comb += data.View(self._entry, self.issue.p.as_value()).eq(word)
+        m.d.sync += [self.issue.valid.eq(valid), closed.eq(~valid)]
+        with m.If(~held | (~closed & self.issue.ready)):
+            m.d.sync += word.eq(memory.r_data)
+        with m.If(memory.r_en):
             m.d.sync += [
-                word.eq(memory.r_data),
                 held.eq(memory.r_rdy),
-                wants.eq(Mux(memory.r_rdy, needs, 0)),
                 illegal.eq(memory.r_rdy & refused),
-                self.issue.valid.eq(memory.r_rdy & ~refused & ((needs & ~(left | coming)) == 0)),
+                wants.eq(Mux(memory.r_rdy, needs, 0)),
+                lacking.eq(Mux(memory.r_rdy, misses, 0)),
             ]
         with m.Else():
-            m.d.sync += self.issue.valid.eq(~illegal & ((wants & ~(some | coming)) == 0))
-        self._classify(m, held, lacking, passes)
-        return m
+            m.d.sync += lacking.eq(still)
 
     def _classify(self, m: Module, held: Signal, lacking: Signal, passes: Signal) -> None:
         with m.If((self.activity == Activity.BUSY) | passes):

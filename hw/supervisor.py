@@ -113,14 +113,20 @@ class Supervisor(wiring.Component):
         exhausted = patience[-1]
         wanted = Signal()  # a start came while an earlier run's bursts were still draining
         m.d.comb += self.flush.eq(self.clear)
-        m.d.sync += [self.clear.eq(0), settled.eq(patience >= QUIET_CYCLES)]
+        m.d.sync += [
+            self.begin.eq(0),
+            self.clear.eq(0),
+            settled.eq(patience >= QUIET_CYCLES),
+        ]
         with m.FSM():
             with m.State("IDLE"):
                 with m.If(self.start | wanted):
-                    m.d.comb += self.begin.eq(1)
-                    m.d.sync += [wanted.eq(0), running.eq(1)]
-                    self._explain(m, ErrorCode.NONE)
-                    m.next = "RUN"
+                    m.d.sync += [wanted.eq(0), self.begin.eq(1)]
+                    m.next = "BEGIN"
+            with m.State("BEGIN"):
+                m.d.sync += running.eq(1)
+                self._explain(m, ErrorCode.NONE)
+                m.next = "RUN"
             with m.State("RUN"):
                 with m.If(failing | self.fetch_done):
                     m.d.sync += [patience.eq(0), settled.eq(0), running.eq(0), self.stop.eq(1)]
@@ -174,7 +180,9 @@ class Supervisor(wiring.Component):
                 (self.mark_error, self.mark_error_unit),
             ],
         )
-        found = [self._choose(m, number, kind, running) for number, kind in enumerate(kinds)]
+        reports = [
+            [(error.valid, error.code, unit, error.index) for error, unit in kind] for kind in kinds
+        ]
         waiting, vacant, active = (
             Signal(len(QUEUED_UNITS), name=name) for name in ("waiting", "vacant", "active")
         )
@@ -185,14 +193,20 @@ class Supervisor(wiring.Component):
         ]
         deadlock, timeout = self._watch(m, running, waiting, vacant)
         stuck_unit, stuck_index = self._stuck(m, waiting, active)
-        left = Signal()
-        m.d.sync += left.eq(self.fetch_done & self.tokens_left & running)
-        found += [
-            (left, ErrorCode.TOKENS_LEFT, Unit.FETCH, self.fetch_index),
-            (deadlock, ErrorCode.DEADLOCK, stuck_unit, stuck_index),
-            (self.abort & running, ErrorCode.ABORTED, Unit.FETCH, self.fetch_index),
-            (timeout, ErrorCode.WATCHDOG, stuck_unit, stuck_index),
-        ]
+        reports.append(
+            [
+                (
+                    self.fetch_done & self.tokens_left,
+                    ErrorCode.TOKENS_LEFT,
+                    Unit.FETCH,
+                    self.fetch_index,
+                ),
+                (deadlock, ErrorCode.DEADLOCK, stuck_unit, stuck_index),
+                (self.abort, ErrorCode.ABORTED, Unit.FETCH, self.fetch_index),
+                (timeout, ErrorCode.WATCHDOG, stuck_unit, stuck_index),
+            ]
+        )
+        found = [self._choose(m, number, kind, running) for number, kind in enumerate(reports)]
         failing, blamed = Signal(), Signal()
         m.d.comb += failing.eq(Cat(valid for valid, *_ in found).any())
         m.d.sync += blamed.eq(~self.begin & (blamed | failing))
@@ -204,7 +218,7 @@ class Supervisor(wiring.Component):
         return failing
 
     def _choose(
-        self, m: Module, number: int, reports: list[tuple[Any, Any]], running: Signal
+        self, m: Module, number: int, reports: list[tuple[Any, Any, Any, Any]], running: Signal
     ) -> tuple[Signal, Signal, Signal, Signal]:
         """The first report of a kind in this cycle, in registers."""
         valid = Signal(name=f"found{number}")
@@ -212,10 +226,10 @@ class Supervisor(wiring.Component):
             Signal(width, name=f"found_{name}{number}", reset_less=True)
             for name, width in (("code", 8), ("unit", 3), ("index", INDEX_BITS))
         )
-        m.d.sync += valid.eq(Cat(error.valid for error, _ in reports).any() & running)
-        for error, who in reversed(reports):
-            with m.If(error.valid):
-                m.d.sync += [code.eq(error.code), unit.eq(who), index.eq(error.index)]
+        m.d.sync += valid.eq(Cat(reported for reported, *_ in reports).any() & running)
+        for reported, what, who, where in reversed(reports):
+            with m.If(reported):
+                m.d.sync += [code.eq(what), unit.eq(who), index.eq(where)]
         return valid, code, unit, index
 
     def _watch(
@@ -249,22 +263,19 @@ class Supervisor(wiring.Component):
         blocked = Signal(range(BLOCKED_CYCLES))
         deadlock = Signal()
         stuck = still & waiting.any() & (vacant | waiting).all() & fetch_waits & ran
-        m.d.sync += deadlock.eq(stuck & running & (blocked == BLOCKED_CYCLES - 1))
+        m.d.comb += deadlock.eq(stuck & (blocked == BLOCKED_CYCLES - 1))
         with m.If(~stuck):
             m.d.sync += blocked.eq(0)
         with m.Elif(blocked != BLOCKED_CYCLES - 1):
             m.d.sync += blocked.eq(blocked + 1)
-        return deadlock, self._watchdog(m, running, moved | ~ran)
+        return deadlock, self._watchdog(m, moved | ~ran)
 
-    def _watchdog(self, m: Module, running: Signal, moved: Value) -> Signal:
+    def _watchdog(self, m: Module, moved: Value) -> Signal:
         """Count cycles without progress; returns that there were as many as are allowed."""
         enabled, allowed = Signal(), Signal(32)  # one fewer, to be compared a cycle ahead
         unproductive, timeout = Signal(32), Signal()
-        m.d.sync += [
-            enabled.eq(self.watchdog.any()),
-            allowed.eq(self.watchdog - 1),
-            timeout.eq(~moved & running & enabled & (unproductive == allowed)),
-        ]
+        m.d.sync += [enabled.eq(self.watchdog.any()), allowed.eq(self.watchdog - 1)]
+        m.d.comb += timeout.eq(~moved & enabled & (unproductive == allowed))
         with m.If(moved):
             m.d.sync += unproductive.eq(0)
         with m.Else():

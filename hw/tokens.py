@@ -5,12 +5,12 @@ A retiring instruction gives one token to every unit named in its `push` field. 
 there, and takes them all in the cycle in which the unit accepts the instruction.
 """
 
-from amaranth.hdl import Cat, Module, Value
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.interfaces import error_signature
-from daedal.hw.layouts import retire_layout
+from daedal.hw.layouts import INDEX_BITS, retire_layout
 from daedal.hw.token_count import TokenCount
 from daedal.isa.registers import ErrorCode
 from daedal.isa.table import Unit
@@ -61,19 +61,22 @@ class TokenFile(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.d.sync += self.error.valid.eq(0)
         m.d.comb += [
             self.left.eq(Cat(getattr(self, f"available{u:d}") for u in QUEUED_UNITS).any()),
             self.error.code.eq(ErrorCode.TOKEN_OVERFLOW),
         ]
         for giver in QUEUED_UNITS:
-            overflows = [
-                self._counter(m, giver, taker) for taker in QUEUED_UNITS if taker is not giver
+            overflow = Signal(3, name=f"overflow{giver:d}")
+            index = Signal(INDEX_BITS, name=f"index{giver:d}", reset_less=True)
+            takers = [unit for unit in QUEUED_UNITS if unit is not giver]
+            m.d.sync += [
+                overflow.eq(Cat(self._counter(m, giver, taker) for taker in takers)),
+                index.eq(getattr(self, f"retire{giver:d}").payload.index),
             ]
-            with m.If(Cat(*overflows).any()):
-                m.d.sync += [
+            with m.If(overflow.any()):
+                m.d.comb += [
                     self.error.valid.eq(1),
-                    self.error.index.eq(getattr(self, f"retire{giver:d}").payload.index),
+                    self.error.index.eq(index),
                     self.error_unit.eq(giver),
                 ]
         return m

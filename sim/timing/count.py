@@ -51,7 +51,8 @@ _BUS_SIZES = {
     **dict.fromkeys(
         ("loaded", "shown", "burst", "burst_last", "free", "left", "where", "begin", "ready",
          "offered", "offer_at", "offer_where", "offer_beats", "offer_last", "request_last",
-         "queued", "queued_at", "queued_where", "queued_beats", "queued_last", "room"), 4,
+         "spare_shown", "spare", "spare_last", "queued", "queued_at", "queued_where",
+         "queued_beats", "queued_last", "room"), 4,
     ),
 }  # fmt: skip
 _MOVER_SIZES = {

@@ -13,6 +13,7 @@ __all__ = [
     "offer",
     "pop_word",
     "split",
+    "take_burst",
     "word_at",
 ]
 
@@ -29,21 +30,37 @@ def offer(b: Bus, r: i64, at: i64, where: i64, beats: i64, last: i64) -> None:
 
 @kernel
 def _load(p: Plan, b: Bus, r: i64) -> None:
-    """Put the next burst of the request at hand into the register, if that is free."""
-    if b.left[r] == 0 or b.loaded[r] > 0:
-        return
-    at = max(b.begin[r], b.free[r])
-    size = min(b.left[r], MAX_BURST_BEATS, p.page_words - b.where[r] % p.page_words)
-    b.where[r] += size
-    b.left[r] -= size
-    b.loaded[r] = 1
-    b.shown[r] = at + 1
-    b.burst[r] = size
-    # 1: ends its request; 2: ends its instruction too.
-    b.burst_last[r] = (1 + b.request_last[r]) if b.left[r] == 0 else 0
-    b.begin[r] = at + 1
-    if b.left[r] == 0:
-        b.ready[r] = at
+    """Put the next bursts of the request at hand where they are offered, while there is room."""
+    while b.left[r] > 0 and b.loaded[r] < 2:
+        at = max(b.begin[r], b.free[r])
+        size = min(b.left[r], MAX_BURST_BEATS, p.page_words - b.where[r] % p.page_words)
+        b.where[r] += size
+        b.left[r] -= size
+        # 1: ends its request; 2: ends its instruction too.
+        last = (1 + b.request_last[r]) if b.left[r] == 0 else 0
+        if b.loaded[r] == 0:
+            b.shown[r] = at + 1
+            b.burst[r] = size
+            b.burst_last[r] = last
+        else:
+            b.spare_shown[r] = at + 1
+            b.spare[r] = size
+            b.spare_last[r] = last
+        b.loaded[r] += 1
+        b.begin[r] = at + 1
+        if b.left[r] == 0:
+            b.ready[r] = at
+
+
+@kernel
+def take_burst(b: Bus, r: i64, t: i64) -> None:
+    """The burst that splitter r offers starts in cycle t; the one behind it follows."""
+    b.loaded[r] -= 1
+    if b.loaded[r] > 0:
+        b.shown[r] = max(b.spare_shown[r], t + 1)
+        b.burst[r] = b.spare[r]
+        b.burst_last[r] = b.spare_last[r]
+        b.free[r] = t + 1
 
 
 @kernel
@@ -115,8 +132,7 @@ def grant_read(p: Plan, f: Front, b: Bus, t: i64) -> None:
     b.read_grant[place] = t
     b.reads += 1
     b.granted[r] += b.burst[r]
-    b.loaded[r] = 0
-    b.free[r] = t
+    take_burst(b, r, t)
     f.todo |= TODO_LOADS if r else TODO_FETCH
     b.ar_free = NEVER
     ask_read(p, f, b)

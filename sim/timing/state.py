@@ -188,8 +188,12 @@ class Bus:
     shown: Array[i64]
     burst: Array[i64]
     burst_last: Array[i64]
+    spare_shown: Array[i64]
+    """Of the burst behind the one on offer, where two are `loaded`."""
+    spare: Array[i64]
+    spare_last: Array[i64]
     free: Array[i64]
-    """When the register behind a splitter was last emptied."""
+    """From when on there is room for a burst behind a splitter."""
     left: Array[i64]
     where: Array[i64]
     begin: Array[i64]

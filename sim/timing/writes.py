@@ -4,7 +4,7 @@ from daedal.isa.latencies import MARKS_IN_FLIGHT
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.timing.gates import SNAPS, gate_time
-from daedal.sim.timing.reads import offer, split
+from daedal.sim.timing.reads import offer, split, take_burst
 from daedal.sim.timing.state import (
     MARK,
     NEVER,
@@ -58,8 +58,7 @@ def grant_write(p: Plan, f: Front, b: Bus, t: i64) -> None:
     b.write_last[place] = b.burst_last[s]
     b.write_grant[place] = t
     b.writes += 1
-    b.loaded[s] = 0
-    b.free[s] = t
+    take_burst(b, s, t)
     f.todo |= TODO_STORES if s == 2 else TODO_STORES | TODO_MARKS
     b.aw_free = NEVER
     ask_write(p, b)

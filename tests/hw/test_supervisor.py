@@ -29,9 +29,15 @@ def run(drive) -> None:
 
 
 async def start(ctx, dut) -> None:
+    """Start; returns in the cycle before the first of RUN."""
     ctx.set(dut.start, 1)
     await ctx.tick()
     ctx.set(dut.start, 0)
+
+
+async def start_and_run(ctx, dut) -> None:
+    await start(ctx, dut)
+    await ctx.tick()
 
 
 async def end(ctx, dut, limit: int = 100) -> tuple[int, int, int]:
@@ -49,10 +55,9 @@ def test_a_run_begins_once_and_ends_clean() -> None:
     async def drive(ctx, dut) -> None:
         for _ in range(2):
             assert ctx.get(dut.running) == 0
-            ctx.set(dut.start, 1)
-            assert ctx.get(dut.begin) == 1
+            await start(ctx, dut)
+            assert (ctx.get(dut.begin), ctx.get(dut.running), ctx.get(dut.counting)) == (1, 1, 0)
             await ctx.tick()
-            ctx.set(dut.start, 0)
             assert (ctx.get(dut.begin), ctx.get(dut.running), ctx.get(dut.counting)) == (0, 1, 1)
             await ctx.tick().repeat(10)
             ctx.set(dut.fetch_done, 1)
@@ -69,7 +74,7 @@ def test_a_run_begins_once_and_ends_clean() -> None:
 
 def test_the_first_error_wins_and_the_next_run_is_clean() -> None:
     async def drive(ctx, dut) -> None:
-        await start(ctx, dut)
+        await start_and_run(ctx, dut)
         for unit, code in ((3, ErrorCode.WRITE_SLVERR), (1, ErrorCode.ROW_RANGE)):
             error = getattr(dut, f"error{unit}")
             ctx.set(error.valid, 1)
@@ -83,7 +88,7 @@ def test_the_first_error_wins_and_the_next_run_is_clean() -> None:
         assert await end(ctx, dut) == (ErrorCode.ROW_RANGE, Unit.GEMM, 41)
         ctx.set(dut.error0.valid, 0)
         await ctx.tick()
-        await start(ctx, dut)
+        await start_and_run(ctx, dut)
         ctx.set(dut.fetch_done, 1)
         await ctx.tick()
         ctx.set(dut.fetch_done, 0)
@@ -103,7 +108,7 @@ def test_the_first_error_wins_and_the_next_run_is_clean() -> None:
 )
 def test_every_source_is_heard(source: str, code: ErrorCode, unit: Unit) -> None:
     async def drive(ctx, dut) -> None:
-        await start(ctx, dut)
+        await start_and_run(ctx, dut)
         ctx.set(getattr(dut, source).valid, 1)
         ctx.set(getattr(dut, source).code, code)
         ctx.set(getattr(dut, source).index, 5)
@@ -119,13 +124,13 @@ def test_every_source_is_heard(source: str, code: ErrorCode, unit: Unit) -> None
 def test_abort_and_tokens_left() -> None:
     async def drive(ctx, dut) -> None:
         ctx.set(dut.fetch_index, 8)
-        await start(ctx, dut)
+        await start_and_run(ctx, dut)
         ctx.set(dut.abort, 1)
         await ctx.tick()
         ctx.set(dut.abort, 0)
         assert await end(ctx, dut) == (ErrorCode.ABORTED, Unit.FETCH, 8)
         await ctx.tick()
-        await start(ctx, dut)
+        await start_and_run(ctx, dut)
         ctx.set(dut.tokens_left, 1)
         ctx.set(dut.fetch_done, 1)
         await ctx.tick()
@@ -137,7 +142,7 @@ def test_abort_and_tokens_left() -> None:
 
 def test_a_deadlock_names_a_waiting_unit() -> None:
     async def drive(ctx, dut) -> None:
-        await start(ctx, dut)
+        await start_and_run(ctx, dut)
         ctx.set(dut.fetch_class, CycleClass.WAIT_ALU)
         for unit, index in ((2, 30), (3, 31)):
             ctx.set(getattr(dut, f"vacant{unit}"), 0)
@@ -163,7 +168,7 @@ def test_a_deadlock_names_a_waiting_unit() -> None:
 )
 def test_no_deadlock_is_seen_while_something_can_still_move(alive: dict[str, int]) -> None:
     async def drive(ctx, dut) -> None:
-        await start(ctx, dut)
+        await start_and_run(ctx, dut)
         ctx.set(dut.vacant2, 0)
         ctx.set(dut.waiting2, 1)
         for name, value in alive.items():
@@ -180,7 +185,7 @@ def test_the_watchdog_counts_cycles_without_progress() -> None:
         ctx.set(dut.activity3, Activity.STALL)
         ctx.set(dut.index3, 12)
         ctx.set(dut.drained, 0)
-        await start(ctx, dut)
+        await start_and_run(ctx, dut)
         for _ in range(5):
             await ctx.tick().repeat(40)
             ctx.set(dut.beat, 1)
@@ -197,7 +202,7 @@ def test_the_watchdog_counts_cycles_without_progress() -> None:
 
 def test_quiet_means_quiet_for_some_cycles() -> None:
     async def drive(ctx, dut) -> None:
-        await start(ctx, dut)
+        await start_and_run(ctx, dut)
         ctx.set(dut.activity0, Activity.BUSY)
         await ctx.tick().repeat(10)
         assert ctx.get(dut.all_quiet) == 0
@@ -216,18 +221,18 @@ def test_quiet_means_quiet_for_some_cycles() -> None:
 def test_a_silent_bus_bounds_the_end_and_the_next_start() -> None:
     async def drive(ctx, dut) -> None:
         ctx.set(dut.drained, 0)
-        await start(ctx, dut)
+        await start_and_run(ctx, dut)
         ctx.set(dut.abort, 1)
         await ctx.tick()
         ctx.set(dut.abort, 0)
         limit = DRAIN_LIMIT_CYCLES + 10
         assert (await end(ctx, dut, limit))[0] == ErrorCode.ABORTED
         assert (ctx.get(dut.running), ctx.get(dut.stop), ctx.get(dut.clear)) == (0, 1, 0)
-        await start(ctx, dut)
+        await start_and_run(ctx, dut)
         assert ctx.get(dut.counting) == 0
         assert await end(ctx, dut, limit) == (ErrorCode.WATCHDOG, Unit.FETCH, 0)
         # The slave wakes up: the bus drains, and the machine works again.
-        await start(ctx, dut)
+        await start_and_run(ctx, dut)
         await ctx.tick().repeat(5)
         ctx.set(dut.drained, 1)
         await ctx.tick().repeat(4)
