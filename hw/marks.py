@@ -116,66 +116,76 @@ class MarkRecorder(wiring.Component):
         return queue
 
     def _send(self, m: Module, queues: list[SmallFifo], in_flight: SmallFifo) -> None:
+        """Choose a record, ask for its burst, give its words, and only then look for the next."""
         unit, chosen = Signal(2), Signal(len(queues))  # `chosen` has a bit per unit
         slot, last_slot, capacity_less_one = Signal(32), Signal(), Signal(32)
         address = Signal.like(self.request.p.address)
-        # The word on offer is a register; `ahead` is the beat that it takes next, `final` says
-        # that it is the last.
-        word, final = Signal(self._width, reset_less=True), Signal()
-        ahead = Signal(range(max(2, self._beats)))
-        advance, done = Signal(), Signal()
+        choosing, choose = Signal(init=1), Signal()
+        asking, asked, over = Signal(), Signal(), Signal()
         records = [data.View(_snapshot_layout(), queue.r_data) for queue in queues]
         m.d.comb += [
+            choose.eq(choosing & Cat(queue.r_rdy for queue in queues).any()),
             self.request.p.address.eq(address),
             self.request.p.beats.eq(self._beats),
-            self.data.p.eq(word),
-            in_flight.w_data.eq(
-                Cat(unit, select_one(chosen, [record.index for record in records]))
-            ),
-            Cat(queue.r_en for queue in queues).eq(Mux(done, chosen, 0)),
+            self.request.valid.eq(asking & in_flight.w_rdy),
+            asked.eq(self.request.valid & self.request.ready),
+            in_flight.w_en.eq(asked),
+            in_flight.w_data.eq(Cat(unit, select_one(chosen, [r.index for r in records]))),
+            Cat(queue.r_en for queue in queues).eq(Mux(over, chosen, 0)),
         ]
         m.d.sync += [
             capacity_less_one.eq(self.capacity - 1),
             last_slot.eq(slot == capacity_less_one),
+            over.eq(self._give(m, records, choose, chosen)),
         ]
-        with m.If(advance):
-            m.d.sync += [
-                word.eq(
-                    select_one(
-                        chosen,
-                        [
-                            _words(record, number).word_select(ahead, self._width)
-                            for number, record in enumerate(records)
-                        ],
-                    )
-                ),
-                ahead.eq(Mux(ahead == self._beats - 1, 0, ahead + 1)),
-                final.eq(ahead == self._beats - 1),
-            ]
+        with m.If(asked):
+            m.d.sync += [asking.eq(0), slot.eq(slot + 1), address.eq(address + self._beats)]
+            with m.If(last_slot):
+                m.d.sync += [slot.eq(0), address.eq(self.base_address)]
         with m.If(self.restart):
             m.d.sync += [slot.eq(0), address.eq(self.base_address)]
-        with m.FSM():
-            with m.State("CHOOSE"):
-                for number, queue in reversed(list(enumerate(queues))):
-                    with m.If(queue.r_rdy):
-                        m.d.sync += [unit.eq(number), chosen.eq(1 << number)]
-                        m.next = "REQUEST"
-            with m.State("REQUEST"):
-                m.d.comb += self.request.valid.eq(in_flight.w_rdy)
-                with m.If(self.request.valid & self.request.ready):
-                    m.d.comb += [in_flight.w_en.eq(1), advance.eq(1)]
-                    m.d.sync += [slot.eq(slot + 1), address.eq(address + self._beats)]
-                    with m.If(last_slot):
-                        m.d.sync += [slot.eq(0), address.eq(self.base_address)]
-                    m.next = "DATA"
-            with m.State("DATA"):
-                m.d.comb += self.data.valid.eq(1)
-                with m.If(self.data.ready):
-                    with m.If(final):
-                        m.d.comb += done.eq(1)
-                        m.next = "CHOOSE"
-                    with m.Else():
-                        m.d.comb += advance.eq(1)
+        with m.If(choose):
+            m.d.sync += [choosing.eq(0), asking.eq(1)]
+            for number, queue in reversed(list(enumerate(queues))):
+                with m.If(queue.r_rdy):
+                    m.d.sync += [unit.eq(number), chosen.eq(1 << number)]
+        with m.If(over):
+            m.d.sync += choosing.eq(1)
+
+    def _give(self, m: Module, records: list[data.View], choose: Signal, chosen: Signal) -> Value:
+        """Put the words of the chosen record before the bus; returns that the last one leaves.
+
+        They take two steps to get there, the same beat of every unit's record and then that of the
+        chosen one, and are there long before the bus asks for them.
+        """
+        m.submodules.words = words = SmallFifo(width=self._width, depth=max(2, self._beats))
+        last = self._beats - 1
+        ahead, fills = Signal(range(max(2, self._beats))), Signal()
+        given, final = Signal(range(max(2, self._beats))), Signal(init=int(last == 0))
+        beats = [Signal(self._width, name=f"beat{n}", reset_less=True) for n in range(len(records))]
+        chosen_beat = Signal(self._width, reset_less=True)
+        m.d.sync += [
+            beat.eq(_words(record, number).word_select(ahead, self._width))
+            for number, (record, beat) in enumerate(zip(records, beats, strict=True))
+        ]
+        m.d.sync += [chosen_beat.eq(select_one(chosen, beats)), words.w_en.eq(fills)]
+        m.d.comb += words.w_data.eq(chosen_beat)
+        # `ahead` is 0 again when the last beat is on its way.
+        with m.If(choose | (fills & (ahead != 0))):
+            m.d.sync += ahead.eq(Mux(ahead == last, 0, ahead + 1))
+        with m.If(choose):
+            m.d.sync += fills.eq(1)
+        with m.Elif(ahead == 0):
+            m.d.sync += fills.eq(0)
+        m.d.comb += [self.data.p.eq(words.r_data), self.data.valid.eq(words.r_rdy)]
+        leaves = self.data.valid & self.data.ready
+        m.d.comb += words.r_en.eq(self.data.ready)
+        with m.If(leaves):
+            m.d.sync += [
+                given.eq(Mux(final, 0, given + 1)),
+                final.eq((given == last - 1) | (last == 0)),
+            ]
+        return leaves & final
 
     def _acknowledge(self, m: Module, in_flight: SmallFifo) -> None:
         failed = self.response.response[1]

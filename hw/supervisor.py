@@ -227,7 +227,9 @@ class Supervisor(wiring.Component):
             for name, width in (("code", 8), ("unit", 3), ("index", INDEX_BITS))
         )
         m.d.sync += valid.eq(Cat(reported for reported, *_ in reports).any() & running)
-        for reported, what, who, where in reversed(reports):
+        *others, (_, what, who, where) = reports
+        m.d.sync += [code.eq(what), unit.eq(who), index.eq(where)]
+        for reported, what, who, where in reversed(others):
             with m.If(reported):
                 m.d.sync += [code.eq(what), unit.eq(who), index.eq(where)]
         return valid, code, unit, index
@@ -241,14 +243,16 @@ class Supervisor(wiring.Component):
         """
         idle = Cat(getattr(self, f"activity{u:d}") == Activity.NONE for u in QUEUED_UNITS).all()
         busy = Cat(getattr(self, f"activity{u:d}") == Activity.BUSY for u in QUEUED_UNITS).any()
-        fetch_moves = self.fetch_class == CycleClass.BUSY
-        still, moved, fetch_waits, ran = Signal(), Signal(), Signal(), Signal()
+        units_still, units_moved, ran = Signal(), Signal(), Signal()
+        fetch_class = Signal(CLASS_BITS)
         m.d.sync += [
-            still.eq(idle & self.drained & self.marks_idle & ~self.beat & ~fetch_moves),
-            moved.eq(busy | fetch_moves | self.beat),
-            fetch_waits.eq(self.fetch_class != CycleClass.STALL),
+            units_still.eq(idle & self.drained & self.marks_idle & ~self.beat),
+            units_moved.eq(busy | self.beat),
+            fetch_class.eq(self.fetch_class),
             ran.eq(running),
         ]
+        fetch_moves = fetch_class == CycleClass.BUSY
+        still = units_still & ~fetch_moves
 
         # The cycle at hand is the last of those that must be quiet.
         quiet_before = Signal(range(QUIET_CYCLES))
@@ -262,13 +266,14 @@ class Supervisor(wiring.Component):
 
         blocked = Signal(range(BLOCKED_CYCLES))
         deadlock = Signal()
-        stuck = still & waiting.any() & (vacant | waiting).all() & fetch_waits & ran
+        stuck = still & waiting.any() & (vacant | waiting).all() & ran
+        stuck &= fetch_class != CycleClass.STALL
         m.d.comb += deadlock.eq(stuck & (blocked == BLOCKED_CYCLES - 1))
         with m.If(~stuck):
             m.d.sync += blocked.eq(0)
         with m.Elif(blocked != BLOCKED_CYCLES - 1):
             m.d.sync += blocked.eq(blocked + 1)
-        return deadlock, self._watchdog(m, moved | ~ran)
+        return deadlock, self._watchdog(m, units_moved | fetch_moves | ~ran)
 
     def _watchdog(self, m: Module, moved: Value) -> Signal:
         """Count cycles without progress; returns that there were as many as are allowed."""

@@ -3,7 +3,7 @@
 Input: pulses of things that come and go. Output: whether there are none, or as many as may be.
 """
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -44,12 +44,11 @@ class Tally(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         count = Signal(range(self._most + 1))
-        with m.If(self.up & ~self.down):
+        # `down`, which tends to come late, only enables the registers.
+        with m.If(self.up != self.down):
             m.d.sync += [
-                count.eq(count + 1),
-                self.none.eq(0),
-                self.full.eq(count == self._most - 1),
+                count.eq(Mux(self.up, count + 1, count - 1)),
+                self.none.eq(~self.up & (count == 1)),
+                self.full.eq(self.up & (count == self._most - 1)),
             ]
-        with m.Elif(self.down & ~self.up):
-            m.d.sync += [count.eq(count - 1), self.none.eq(count == 1), self.full.eq(0)]
         return m

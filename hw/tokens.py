@@ -44,8 +44,8 @@ class TokenFile(wiring.Component):
     coming{u} : bit x is set while unit x gives unit u a token.
     take{u} : one bit per unit x, takes a token; only where `available{u}` is set.
     left : any counter is not zero.
-    error : a cycle before, a counter would have exceeded its largest value; `unit` and `index` name
-    who gave.
+    error : two cycles before, a counter would have exceeded its largest value; `unit` and `index`
+    name who gave.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -65,6 +65,7 @@ class TokenFile(wiring.Component):
             self.left.eq(Cat(getattr(self, f"available{u:d}") for u in QUEUED_UNITS).any()),
             self.error.code.eq(ErrorCode.TOKEN_OVERFLOW),
         ]
+        m.d.sync += self.error.valid.eq(0)
         for giver in QUEUED_UNITS:
             overflow = Signal(3, name=f"overflow{giver:d}")
             index = Signal(INDEX_BITS, name=f"index{giver:d}", reset_less=True)
@@ -74,7 +75,7 @@ class TokenFile(wiring.Component):
                 index.eq(getattr(self, f"retire{giver:d}").payload.index),
             ]
             with m.If(overflow.any()):
-                m.d.comb += [
+                m.d.sync += [
                     self.error.valid.eq(1),
                     self.error.index.eq(index),
                     self.error_unit.eq(giver),

@@ -1,6 +1,6 @@
 """The write side of the AXI4 master: STORE and the marks give words, bursts go out."""
 
-from amaranth.hdl import Array, Fragment, Module, Mux, ResetInserter, Signal, Value
+from amaranth.hdl import Array, Cat, Fragment, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -163,39 +163,40 @@ class WriteMaster(wiring.Component):
 
     def _send_words(self, m: Module, order: SmallFifo, layout: data.StructLayout) -> None:
         """Move the words of the oldest burst to W."""
-        # The burst at hand, taken from the queue while its predecessor's last word goes out.
-        active = Signal()
+        # The burst at hand, taken from the queue while its predecessor's last word goes out. A bit
+        # for each writer says whose it is; the many bits of a word have a selector of their own.
+        serves = Signal(self._writers)
         writer = Signal(ID_BITS)
-        remaining = Signal(range(MAX_BURST_BEATS))
-        last = remaining == 0
+        remaining, last = Signal(range(MAX_BURST_BEATS)), Signal()
 
         sources = [getattr(self, f"data{number}") for number in range(self._writers)]
-        source_valid = Array(source.valid for source in sources)[writer]
-        source_data = Array(source.payload for source in sources)[writer]
         free = ~self.w.valid | self.w.ready
+        there = (serves & Cat(source.valid for source in sources)).any()
+        active = serves.any()
         move = Signal()
         m.d.comb += [
-            move.eq(active & free & (source_valid | self.stop)),
+            move.eq(free & (there | (active & self.stop))),
             self.beat.eq(self.w.valid & self.w.ready),
         ]
         for number, source in enumerate(sources):
-            m.d.comb += source.ready.eq(active & free & ~self.stop & (writer == number))
+            m.d.comb += source.ready.eq(serves[number] & free & ~self.stop)
         with m.If(free):
             m.d.sync += [
                 self.w.valid.eq(move),
-                self.w.payload.data.eq(source_data),
+                self.w.payload.data.eq(Array(source.payload for source in sources)[writer]),
                 self.w.payload.strb.eq(Mux(self.stop, 0, ~0)),
                 self.w.payload.last.eq(last),
             ]
         with m.If(move):
-            m.d.sync += remaining.eq(remaining - 1)
+            m.d.sync += [remaining.eq(remaining - 1), last.eq(remaining == 1)]
 
         take = ~active | (move & last)
         head = layout(order.r_data)
         m.d.comb += order.r_en.eq(take)
         with m.If(take):
             m.d.sync += [
-                active.eq(order.r_rdy),
+                serves.eq(Mux(order.r_rdy, 1 << head.writer, 0)),
                 writer.eq(head.writer),
                 remaining.eq(head.len),
+                last.eq(head.len == 0),
             ]

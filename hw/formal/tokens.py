@@ -67,13 +67,13 @@ class Tokens(Claims):
             waiting += found[1]
         others = [u for u in QUEUED_UNITS if u not in self._takers]
         overflow = Cat(*overflows).any()
-        # An overflow is reported in the cycle behind it; from there on claims are void.
-        overflowed = Signal()
+        # An overflow is reported two cycles behind it; from it on, claims are void.
+        overflowed = Signal(2)
         m.d.sync += [
-            overflowed.eq(overflow & ~failed),
+            overflowed.eq(Cat(overflow & ~failed, overflowed[0])),
             failed.eq(failed | overflow | tokens.error.valid),
         ]
-        self.require(m, "overflow_reported", ~overflowed | tokens.error.valid)
+        self.require(m, "overflow_reported", ~overflowed[1] | tokens.error.valid)
         self.reach(m, "overflow", overflow & ~failed)
         self.require(m, "left", failed | ~Cat(*waiting).any() | tokens.left)
         if not others:

@@ -96,10 +96,10 @@ def _move_word(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
         if m.mark_word == p.mark_words:
             m.mark_word = 0
             m.mark_state = _CHOOSES
-            m.mark_from = at + 1
+            m.mark_from = at + 2
             u = m.mark_unit
             m.mark_out[u] += 1
-            f.place_times[u * RING + (f.places_freed[u] & (RING - 1))] = at
+            f.place_times[u * RING + (f.places_freed[u] & (RING - 1))] = at + 1
             f.places_freed[u] += 1
             f.gate[u] = gate_time(p, f, u)
     else:

@@ -78,14 +78,18 @@ def test_one_token_too_many_names_the_giver() -> None:
         # Taken in the same cycle, the count stays and nothing overflows.
         ctx.set(file.take0, 1 << Unit.STORE)
         await ctx.tick()
-        assert ctx.get(file.error.valid) == 0
+        ctx.set(file.retire3.valid, 0)
         ctx.set(file.take0, 0)
+        await ctx.tick()
+        assert ctx.get(file.error.valid) == 0
+        ctx.set(file.retire3.valid, 1)
         ctx.set(file.retire3.payload.index, 77)
+        await ctx.tick()
+        ctx.set(file.retire3.valid, 0)
         await ctx.tick()
         assert ctx.get(file.error.valid) == 1
         assert ctx.get(file.error.code) == ErrorCode.TOKEN_OVERFLOW
         assert (ctx.get(file.error_unit), ctx.get(file.error.index)) == (Unit.STORE, 77)
-        ctx.set(file.retire3.valid, 0)
         await ctx.tick()
         assert ctx.get(file.error.valid) == 0
 
