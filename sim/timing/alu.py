@@ -24,8 +24,8 @@ __all__ = [
 READS_SOURCE, READS_TARGET, WRITES_ACC = 1, 2, 4
 """Bits of `Plan.form`."""
 
-_STEP_TICKS = 4
-"""From acceptance to the first step at the issue point."""
+_STEP_TICKS = 6
+"""From acceptance by the loops to the first step at the issue point."""
 
 _SPARE = 2
 """Groups that find room between issue and write beyond those of the pipeline and the queue."""
@@ -33,7 +33,7 @@ _SPARE = 2
 
 @kernel
 def accept_alu(p: Plan, c: Core, i: i64, t: i64) -> None:
-    """The ALU takes instruction i in cycle t, the end of a tick."""
+    """The ALU's loops take instruction i in cycle t, the end of a tick."""
     tick = c.alu_tick + t - c.alu_end
     place = c.alu_in & (RING - 1)
     c.alu_index[place] = i
@@ -48,7 +48,7 @@ def accept_alu(p: Plan, c: Core, i: i64, t: i64) -> None:
 
 @kernel
 def alu_ready_time(c: Core, at: i64) -> i64:
-    """First cycle from `at` on in which the ALU takes an instruction, as far as it is known."""
+    """First cycle from `at` on in which the loops take an instruction, as far as it is known."""
     at = max(at, c.alu_end, c.alu_end + c.alu_need - c.alu_tick)
     if c.alu_out < c.alu_in and at >= c.alu_arrival:
         return NEVER
@@ -56,8 +56,14 @@ def alu_ready_time(c: Core, at: i64) -> i64:
 
 
 @kernel
-def alu_waits(p: Plan, c: Core) -> bool:
-    """Whether the group at the issue point may not start now: no room, or a row in flight."""
+def _in_flight(c: Core, row: i64, t: i64) -> bool:
+    """Whether a step sees a result for `row` in flight in cycle t."""
+    return c.flight[row] > 0 or (c.left_row == row and c.left_at == t - 1)
+
+
+@kernel
+def alu_waits(p: Plan, c: Core, t: i64) -> bool:
+    """Whether the group at the issue point may not start: no room, or a row in flight."""
     if c.write_in - c.write_out >= p.alu_latency + QUEUE_CYCLES + _SPARE:
         return True
     if c.alu_group > 0:
@@ -66,9 +72,9 @@ def alu_waits(p: Plan, c: Core) -> bool:
     if p.steps[i] == 0:
         return False
     k = p.step_at[i] + c.alu_step
-    if p.form[i] & READS_SOURCE > 0 and c.flight[p.sources[k]] > 0:
+    if p.form[i] & READS_SOURCE > 0 and _in_flight(c, p.sources[k], t):
         return True
-    return p.form[i] & READS_TARGET > 0 and c.flight[p.targets[k]] > 0
+    return p.form[i] & READS_TARGET > 0 and _in_flight(c, p.targets[k], t)
 
 
 @kernel
@@ -80,7 +86,6 @@ def _end_step(p: Plan, f: Front, c: Core, t: i64) -> None:
     c.alu_source = 0
     c.alu_target = 0
     c.alu_group = 0
-    c.alu_worked = i64(p.steps[i] > 0)
     c.alu_step += 1
     c.alu_arrival = t + 1
     if c.alu_step >= p.steps[i]:
@@ -147,6 +152,8 @@ def leave_alu(p: Plan, f: Front, c: Core, t: i64) -> None:
     c.write_end = t
     if c.write_kind[place] & 1:
         c.flight[c.write_row[place]] -= 1
+        c.left_row = c.write_row[place]
+        c.left_at = t
     if c.write_kind[place] & 2:
         retire(p, f, c.write_index[place], t + 1, 0, 0)
     if c.alu_blocked:

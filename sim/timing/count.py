@@ -155,7 +155,19 @@ def _state(plan: Plan, program: Program) -> tuple[Front, Bus, Mover, Core]:
     mover = _zeros(Mover, _MOVER_SIZES)
     rows = scratchpad(program.variant, Memory.ACC).depth_rows
     ports = np.full(PORTS, -2, dtype=np.int64)
-    core = _zeros(Core, {"flight": rows, "spans": 2 * RING}, lost=ports)
+    core = _zeros(
+        Core,
+        {
+            "flight": rows,
+            "spans": 2 * RING,
+            "wait_index": 8,
+            "wait_at": 8,
+            **dict.fromkeys(("waits_in", "waits_out", "room_at"), 4),
+            "hold": 2,
+        },
+        lost=ports,
+        hold_at=np.full(2, -1, dtype=np.int64),
+    )
     return front, bus, mover, core
 
 

@@ -342,6 +342,17 @@ class Core:
     """1 writes accumulators, 2 ends its instruction."""
     write_index: Array[i64]
 
+    wait_index: Array[i64]
+    """Instructions of GEMM and ALU that wait for the loops, two places for each unit."""
+    wait_at: Array[i64]
+    waits_in: Array[i64]
+    waits_out: Array[i64]
+    room_at: Array[i64]
+    """From when on there is room for one more of them."""
+
+    hold: Array[i64]
+    """Banks to withhold from GEMM, and when; by the cycle's lowest bit."""
+    hold_at: Array[i64]
     age: Array[i64]
     urgent: Array[i64]
     lost: Array[i64]
@@ -386,8 +397,8 @@ class Core:
     leaves_in: i64 = 0
     leaves_out: i64 = 0
     stalled: i64 = -1
-    hold: i64 = 0
-    hold_at: i64 = -1
+    hold_due: i64 = NEVER
+    """Next cycle that withholds banks from GEMM."""
 
     alu_need: i64 = 0
     """Tick from which on the ALU's loops take the next instruction."""
@@ -402,11 +413,14 @@ class Core:
     alu_busy: i64 = 0
     """The ALU worked from `alu_begin` to here."""
     alu_vector: i64 = 0
-    alu_worked: i64 = 0
     alu_try: i64 = NEVER
     alu_source: i64 = 0
     alu_target: i64 = 0
     alu_blocked: i64 = 0
+    left_row: i64 = -1
+    """Accumulator row of the last result that was written, in cycle `left_at`; until two cycles
+    after it no step sees that."""
+    left_at: i64 = -2
     write_in: i64 = 0
     write_out: i64 = 0
     write_try: i64 = NEVER
