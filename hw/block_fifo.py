@@ -4,9 +4,11 @@ from typing import Any
 
 from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import stream, wiring
-from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+
+from daedal.hw.small_fifo import SmallFifo
+from daedal.hw.tally import Tally
 
 __all__ = ["BlockFifo"]
 
@@ -45,27 +47,28 @@ class BlockFifo(wiring.Component):
         m.submodules.memory = memory = Memory(shape=self._shape, depth=self._depth, init=[])
         write, read = memory.write_port(), memory.read_port()
         width = len(Value.cast(self.o.payload))
-        m.submodules.skid = skid = SyncFIFO(width=width, depth=_SKID)
+        m.submodules.skid = skid = SmallFifo(width=width, depth=_SKID)
 
-        level = Signal(range(self._depth + 1))  # items in the RAM
-        credits = Signal(range(_SKID + 1), init=_SKID)  # places in the skid not spoken for
+        m.submodules.level = level = Tally(most=self._depth)  # items in the RAM
+        m.submodules.spoken = spoken = Tally(most=_SKID)  # places of the skid that are spoken for
         fetch = Signal()
         m.d.comb += [
-            self.i.ready.eq(level != self._depth),
+            self.i.ready.eq(~level.full),
             write.en.eq(self.i.valid & self.i.ready),
             write.data.eq(self.i.payload),
-            fetch.eq((level != 0) & (credits != 0)),
+            fetch.eq(~level.none & ~spoken.full),
             read.en.eq(fetch),
             self.o.valid.eq(skid.r_rdy),
             Value.cast(self.o.payload).eq(skid.r_data),
             skid.r_en.eq(self.o.ready),
+            level.up.eq(write.en),
+            level.down.eq(fetch),
+            spoken.up.eq(fetch),
+            spoken.down.eq(self.o.valid & self.o.ready),
         ]
-        pop = self.o.valid & self.o.ready
         m.d.sync += [
             write.addr.eq(write.addr + write.en),
             read.addr.eq(read.addr + fetch),
-            level.eq(level + write.en - fetch),
-            credits.eq(credits + pop - fetch),
         ]
 
         reading, landing = Signal(), Signal()

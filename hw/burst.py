@@ -4,7 +4,7 @@ Input: a stream of `read_request`s (word address, beats). Output: a stream of bu
 beats that never cross 4 KiB.
 """
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -33,6 +33,10 @@ class BurstSplitter(wiring.Component):
     A burst is as long as it can be: up to 32 beats, the rest of the request, or the rest of the
     4 KiB page. A request of 0 beats breaks the contract of `read_request` and is never given.
 
+    `i.ready` comes straight from a register: a request that arrives while the one at hand has
+    bursts left waits in a second register. What a burst's length hangs on is compared in the cycle
+    before it is needed.
+
     Parameters
     ----------
     variant
@@ -52,35 +56,95 @@ class BurstSplitter(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        low_bits = MAX_BURST_BEATS.bit_length() - 1
+        layout = _rest_layout(self.i.payload.shape())
+        arriving, rest, waiting = (
+            Signal(layout, name=name, reset_less=True) for name in ("arriving", "rest", "waiting")
+        )
+        following = Signal(layout)
+        self._classify(m, arriving)
+        self._follow(m, rest, following)
 
-        # The rest of the request at hand.
-        active = Signal()
-        address = Signal.like(self.i.payload.address, reset_less=True)
-        beats = Signal.like(self.i.payload.beats, reset_less=True)
+        over = Mux(rest.request.beats[_BLOCK_BITS], rest.offset, rest.carries)
+        last = Signal()
+        m.d.comb += last.eq(~rest.long & ~(rest.near_end & over))
+        low = rest.request.address[:_BLOCK_BITS]
+        limit = Mux(rest.near_end, MAX_BURST_BEATS - low, MAX_BURST_BEATS)
 
-        # Only in the last 32 words of a page is its end nearer than 32 beats.
-        near_end = address[low_bits : self._page_bits].all()
-        limit = Signal(range(MAX_BURST_BEATS + 1))
-        m.d.comb += limit.eq(Mux(near_end, MAX_BURST_BEATS - address[:low_bits], MAX_BURST_BEATS))
-        last = beats <= limit
-        length = Mux(last, beats[: len(limit)], limit)
-
+        active, waits = Signal(), Signal()
         advance = ~self.o.valid | self.o.ready
-        m.d.comb += self.i.ready.eq(~active | (advance & last))
+        take = ~active | (advance & last)
+        m.d.comb += self.i.ready.eq(~waits)
         with m.If(advance):
             m.d.sync += [
                 self.o.valid.eq(active),
-                self.o.payload.address.eq(address),
-                self.o.payload.beats.eq(length),
+                self.o.payload.address.eq(rest.request.address),
+                self.o.payload.beats.eq(Mux(last, rest.request.beats[: _BLOCK_BITS + 1], limit)),
                 self.o.payload.last.eq(last),
-                address.eq(address + length),
-                beats.eq(beats - length),
             ]
-        with m.If(self.i.ready):
-            m.d.sync += [
-                active.eq(self.i.valid),
-                address.eq(self.i.payload.address),
-                beats.eq(self.i.payload.beats),
-            ]
+        with m.If(take):
+            m.d.sync += [active.eq(waits | self.i.valid), waits.eq(0)]
+        with m.Elif(self.i.valid):
+            m.d.sync += waits.eq(1)
+        with m.If(~waits):
+            m.d.sync += waiting.eq(arriving)
+        # Which of the three comes next does not hang on `advance`, which comes late.
+        with m.If(advance | ~active):
+            m.d.sync += rest.eq(Mux(active & ~last, following, Mux(waits, waiting, arriving)))
         return m
+
+    def _classify(self, m: Module, arriving: data.View) -> None:
+        """A request as it comes in."""
+        address, beats = self.i.payload.address, self.i.payload.beats
+        within = address[:_BLOCK_BITS] + beats[:_BLOCK_BITS]
+        m.d.comb += [
+            arriving.request.eq(self.i.payload),
+            arriving.near_end.eq(address[_BLOCK_BITS : self._page_bits].all()),
+            arriving.long.eq(beats > MAX_BURST_BEATS),
+            arriving.offset.eq(address[:_BLOCK_BITS].any() | beats[:_BLOCK_BITS].any()),
+            arriving.carries.eq(within > MAX_BURST_BEATS),
+        ]
+
+    def _follow(self, m: Module, rest: data.View, following: data.View) -> None:
+        """What is left of `rest` behind a burst that is not its last."""
+        address, beats = rest.request.address, rest.request.beats
+        low, few = address[:_BLOCK_BITS], beats[:_BLOCK_BITS]
+        blocks, block = beats[_BLOCK_BITS:], address[_BLOCK_BITS : self._page_bits]
+        within = Signal(_BLOCK_BITS + 1)
+        # A page whose blocks are counted by no bit is a single block.
+        before_end = (block == (1 << len(block)) - 2) if len(block) else Const(1)
+        m.d.comb += [
+            within.eq(low + few),
+            following.request.address.eq(
+                Cat(Mux(rest.near_end, 0, low), address[_BLOCK_BITS:] + 1)
+            ),
+            following.request.beats.eq(
+                Cat(
+                    Mux(rest.near_end, within[:_BLOCK_BITS], few),
+                    Mux(rest.near_end & within[_BLOCK_BITS], blocks, blocks - 1),
+                )
+            ),
+            following.near_end.eq(before_end & (~rest.near_end | (len(block) == 0))),
+            following.long.eq(
+                (blocks > 2)
+                | ((blocks == 2) & Mux(rest.near_end, rest.offset, few.any()))
+                | ((blocks == 1) & rest.near_end & rest.carries)
+            ),
+            following.offset.eq(Mux(rest.near_end, within[:_BLOCK_BITS].any(), rest.offset)),
+            following.carries.eq(~rest.near_end & rest.carries),
+        ]
+
+
+_BLOCK_BITS = (MAX_BURST_BEATS - 1).bit_length()
+
+
+def _rest_layout(request: data.StructLayout) -> data.StructLayout:
+    """What is left of a request, and what its next burst hangs on.
+
+    `near_end`: it begins in the last 32 words of a page, the only place where the page's end is
+    nearer than 32 beats. `long`: more than 32 beats are left. The low five bits of address and
+    beats: `offset`, their sum is not 0; `carries`, it is more than 32. So a sum of 32 or fewer
+    beats passes the end of its 32 words by `offset` where they are 32, else by `carries`.
+    """
+    return data.StructLayout(
+        {"request": request, "near_end": 1, "long": 1, "offset": 1, "carries": 1}
+    )

@@ -4,20 +4,21 @@ Input: words of the program from the read master. Output: one stream of raw inst
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
 
+from daedal.hw.assembler import LENGTH_BITS, Assembler
 from daedal.hw.axi import MAX_BURST_BEATS
 from daedal.hw.interfaces import error_signature, read_request, read_word
 from daedal.hw.layouts import INDEX_BITS, entry_layout
 from daedal.hw.strided import word_address_bits
 from daedal.isa.registers import CycleClass, ErrorCode
-from daedal.isa.table import INSTRUCTIONS, Opcode, Unit, instruction_bits, instruction_layout
+from daedal.isa.table import Unit, instruction_bits
 from daedal.isa.variant import Variant
 
 __all__ = ["Fetch"]
 
-_LENGTH_BITS = 32
+_PIECE_BITS = (MAX_BURST_BEATS - 1).bit_length()
 
 _WAITS = {
     Unit.LOAD: CycleClass.WAIT_LOAD,
@@ -75,7 +76,7 @@ class Fetch(wiring.Component):
             {
                 "start": In(1),
                 "program_word_address": In(word_address_bits(variant)),
-                "length": In(_LENGTH_BITS),
+                "length": In(LENGTH_BITS),
                 "request": Out(read_request(variant)),
                 "data": In(read_word(variant)),
                 **{f"queue{unit}": Out(queue) for unit in _WAITS},
@@ -93,153 +94,106 @@ class Fetch(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         running = Signal()
-        outstanding = self._ask(m, running)
-        entry_valid, entry, response, left, take = self._assemble(m, running)
-
-        opcode = entry.instruction[
-            : instruction_layout(self._variant, Opcode.FINISH)["opcode"].width
-        ]
-        good = entry_valid & running & ~response[1]
-        m.d.comb += self.index.eq(entry.index)
-
-        ready = Signal()
-        known = Signal()
-        finish = Signal()
-        waits_for = Signal(CycleClass)
-        for form in INSTRUCTIONS.values():
-            with m.If(opcode == form.opcode):
-                m.d.comb += known.eq(1)
-                if form.unit is Unit.FETCH:
-                    m.d.comb += finish.eq(good)
-                else:
-                    queue = getattr(self, f"queue{form.unit.value}")
-                    m.d.comb += [
-                        queue.valid.eq(good),
-                        ready.eq(queue.ready),
-                        waits_for.eq(_WAITS[form.unit]),
-                    ]
-        for unit in _WAITS:
-            m.d.comb += getattr(self, f"queue{unit.value}").payload.eq(entry)
-
-        dispatch = good & ready
+        received_all = self._ask(m, running)
+        m.submodules.assembler = assembler = Assembler(variant=self._variant)
+        connect(m, flipped(self.data), assembler.data)
+        dispatch = Signal()
         m.d.comb += [
-            take.eq(dispatch),
+            assembler.start.eq(self.start),
+            assembler.length.eq(self.length),
+            assembler.running.eq(running),
+            assembler.discard.eq(self.finishing),
+            assembler.take.eq(dispatch),
+            dispatch.eq((assembler.target & Cat(self._queue(u).ready for u in _WAITS)).any()),
+            self.index.eq(assembler.entry.index),
             self.work.eq(dispatch),
-            self.done.eq(self.finishing & (outstanding == 0) & self.all_quiet),
+            self.done.eq(self.finishing & received_all & self.all_quiet),
         ]
+        for unit in _WAITS:
+            m.d.comb += [
+                self._queue(unit).valid.eq(assembler.target[unit]),
+                self._queue(unit).payload.eq(assembler.entry),
+            ]
         with m.If(self.start):
             m.d.sync += running.eq(1)
-        with m.If(finish):
+        with m.If(assembler.finish & running):
             m.d.sync += [running.eq(0), self.finishing.eq(1)]
         with m.If(self.done):
-            m.d.sync += [self.finishing.eq(0), entry_valid.eq(0)]
+            m.d.sync += self.finishing.eq(0)
 
-        self._report(m, running, entry_valid, response, known, left)
+        self._report(m, running, assembler)
         with m.If(dispatch):
             m.d.comb += self.cycle_class.eq(CycleClass.BUSY)
-        with m.Elif(good & known & ~finish):
-            m.d.comb += self.cycle_class.eq(waits_for)
-        with m.Elif(running & ~entry_valid):
+        for unit, kind in _WAITS.items():
+            with m.Elif(assembler.target[unit]):
+                m.d.comb += self.cycle_class.eq(kind)
+        with m.Elif(running & ~assembler.valid):
             m.d.comb += self.cycle_class.eq(CycleClass.STALL)
         return m
 
+    def _queue(self, unit: Unit) -> stream.Interface:
+        return getattr(self, f"queue{unit:d}")
+
     def _ask(self, m: Module, running: Signal) -> Signal:
-        """Request the program piece by piece; return the number of words not yet received."""
-        beats = self._beats
-        left = Signal(range((1 << _LENGTH_BITS) * beats))
+        """Request the program piece by piece; return whether all words asked for have come."""
+        total = Signal(range((1 << LENGTH_BITS) * self._beats))
+        m.d.comb += total.eq(self.length * self._beats)
+        # Short pieces, so that little is thrown away after a FINISH in the middle: whole ones of
+        # as many words as a burst may have, then the rest.
+        pieces, rest = Signal(len(total) - _PIECE_BITS), Signal(_PIECE_BITS)
+        no_pieces, more = Signal(), Signal()
         address = Signal.like(self.program_word_address, reset_less=True)
-        outstanding = Signal(left.shape())
-        # Short pieces, so that little is thrown away after a FINISH in the middle.
-        piece = Signal(range(MAX_BURST_BEATS + 1))
-        m.d.comb += piece.eq(Mux(left < MAX_BURST_BEATS, left, MAX_BURST_BEATS))
         free = ~self.request.valid | self.request.ready
-        asks = free & running & (left != 0)
-        received = self.data.valid & self.data.ready
-        m.d.sync += outstanding.eq(outstanding + Mux(asks, piece, 0) - received)
+        asks = Signal()
+        m.d.comb += asks.eq(free & running & more)
         with m.If(free):
             m.d.sync += [
                 self.request.valid.eq(asks),
                 self.request.payload.address.eq(address),
-                self.request.payload.beats.eq(piece),
+                self.request.payload.beats.eq(Mux(no_pieces, rest, MAX_BURST_BEATS)),
             ]
         with m.If(asks):
-            m.d.sync += [left.eq(left - piece), address.eq(address + piece)]
-        with m.If(self.start):
-            m.d.sync += [left.eq(self.length * beats), address.eq(self.program_word_address)]
-        return outstanding
-
-    def _assemble(
-        self, m: Module, running: Signal
-    ) -> tuple[Signal, data.View, Signal, Signal, Signal]:
-        """Collect the words of an instruction.
-
-        Returns whether there is one, it, its worst response, how many are still to come, and the
-        signal that takes it.
-        """
-        beats, width = self._beats, self._variant.bus.data_bits
-        entry = Signal(entry_layout(self._variant), reset_less=True)
-        entry_valid = Signal()
-        response, worst = Signal(2), Signal(2)
-        left = Signal(_LENGTH_BITS)  # instructions not yet assembled
-        index = Signal(INDEX_BITS)
-        count = Signal(range(max(2, beats)))
-        parts = Signal(data.ArrayLayout(width, beats), reset_less=True)
-        take = Signal()
-
-        word = self.data.payload
-        last = count == beats - 1
-        move = self.data.valid & self.data.ready
-        so_far = Mux(word.response > worst, word.response, worst)
-        # Whatever comes in after FINISH is thrown away.
-        m.d.comb += self.data.ready.eq(self.finishing | ~last | ~entry_valid | take)
-        with m.If(take):
-            m.d.sync += entry_valid.eq(0)
-        with m.If(move):
             m.d.sync += [
-                parts[count].eq(word.data),
-                count.eq(Mux(last, 0, count + 1)),
-                worst.eq(Mux(last, 0, so_far)),
-            ]
-        with m.If(move & last & running):
-            m.d.sync += [
-                entry_valid.eq(1),
-                entry.instruction.eq(Cat(*(parts[k] for k in range(beats - 1)), word.data)),
-                entry.index.eq(index),
-                response.eq(so_far),
-                index.eq(index + 1),
-                left.eq(left - 1),
+                pieces.eq(pieces - 1),
+                no_pieces.eq(pieces == 1),
+                more.eq(~no_pieces & ((pieces != 1) | rest.any())),
+                address.eq(address + MAX_BURST_BEATS),
             ]
         with m.If(self.start):
             m.d.sync += [
-                left.eq(self.length),
-                index.eq(0),
-                count.eq(0),
-                worst.eq(0),
-                entry.index.eq(0),
+                Cat(rest, pieces).eq(total),
+                no_pieces.eq(total[_PIECE_BITS:] == 0),
+                more.eq(total != 0),
+                address.eq(self.program_word_address),
             ]
-        return entry_valid, entry, response, left, take
+        return self._count_words(m, asks)
 
-    def _report(
-        self,
-        m: Module,
-        running: Signal,
-        entry_valid: Signal,
-        response: Signal,
-        known: Signal,
-        left: Signal,
-    ) -> None:
+    def _count_words(self, m: Module, asks: Signal) -> Signal:
+        """Whether all words asked for have come; the count itself is a cycle behind."""
+        asked = Signal()
+        outstanding = Signal(range((1 << LENGTH_BITS) * self._beats))
+        received = self.data.valid & self.data.ready
+        received_all = Signal(init=1)
+        m.d.sync += [
+            asked.eq(asks),
+            outstanding.eq(outstanding + Mux(asked, self.request.payload.beats, 0) - received),
+            received_all.eq(~asks & ~asked & (received_all | (received & (outstanding == 1)))),
+        ]
+        return received_all
+
+    def _report(self, m: Module, running: Signal, assembler: Assembler) -> None:
         """Raise the error pulse, and stop for good."""
         m.d.sync += self.error.valid.eq(0)
-        with m.If(running & (Mux(entry_valid, response[1] | ~known, left == 0))):
+        with m.If(running & (assembler.missing | assembler.wrong)):
             m.d.sync += [
                 running.eq(0),
                 self.error.valid.eq(1),
                 self.error.index.eq(self.index),
                 self.error.code.eq(ErrorCode.ILLEGAL_INSTRUCTION),
             ]
-            with m.If(~entry_valid):
+            with m.If(assembler.missing):
                 m.d.sync += self.error.code.eq(ErrorCode.NO_FINISH)
-            with m.Elif(response[1]):
+            with m.Elif(assembler.response[1]):
                 m.d.sync += self.error.code.eq(
-                    Mux(response[0], ErrorCode.READ_DECERR, ErrorCode.READ_SLVERR)
+                    Mux(assembler.response[0], ErrorCode.READ_DECERR, ErrorCode.READ_SLVERR)
                 )

@@ -4,8 +4,10 @@ Input: a stream from FETCH. Output: the same stream, to a unit's gate.
 """
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import fifo, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
+from daedal.hw.small_fifo import SmallFifo
 
 __all__ = ["Queue"]
 
@@ -14,7 +16,8 @@ class Queue(wiring.Component):
     """Keep up to `depth` words, plus the one at the output, in order.
 
     The memory is read asynchronously (a few words deep, it maps to distributed RAM) and its output
-    is registered, so nothing behind a queue sees the memory's delay. A word takes two cycles from
+    is registered, so nothing behind a queue sees the memory's delay; nor does anything before it:
+    `i.ready` is a register, too. A word takes two cycles from
     `i` to `o`; one word per cycle passes.
 
     Parameters
@@ -40,7 +43,7 @@ class Queue(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         width = len(self.i.p.as_value()) if hasattr(self.i.p, "as_value") else len(self.i.p)
-        m.submodules.memory = memory = fifo.SyncFIFO(width=width, depth=self._depth)
+        m.submodules.memory = memory = SmallFifo(width=width, depth=self._depth)
         word = Signal(width, reset_less=True)
         take = Signal()
         m.d.comb += [

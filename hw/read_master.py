@@ -8,6 +8,7 @@ from daedal.hw.axi import ID_BITS, MAX_BURST_BEATS, address_channel, read_channe
 from daedal.hw.block_fifo import BlockFifo
 from daedal.hw.burst import BurstSplitter
 from daedal.hw.interfaces import read_request, read_word
+from daedal.hw.tally import Tally
 from daedal.isa.table import instruction_bits
 from daedal.isa.variant import Variant
 
@@ -95,12 +96,13 @@ class ReadMaster(wiring.Component):
         m.d.sync += [word_valid.eq(self.r.valid), word.eq(self.r.payload)]
         closes = word_valid & word.last
 
-        open_bursts = Signal(range(most + 1))
-        may_start = Signal()
-        advance = ~self.ar.valid | self.ar.ready
+        may_start, starts = Signal(), Signal()
+        m.submodules.open = count = Tally(most=most)
         m.d.comb += [
-            may_start.eq(advance & (open_bursts != most) & ~self.stop),
-            self.drained.eq((open_bursts == 0) & ~word_valid),
+            may_start.eq((~self.ar.valid | self.ar.ready) & ~count.full & ~self.stop),
+            count.up.eq(starts),
+            count.down.eq(closes),
+            self.drained.eq(count.none & ~word_valid),
         ]
         with m.If(self.ar.ready):
             m.d.sync += self.ar.valid.eq(0)
@@ -116,9 +118,12 @@ class ReadMaster(wiring.Component):
             connect(m, flipped(request), splitter.i)
             connect(m, flipped(words), fifo.o)
 
-            # Free words of the FIFO that no open burst will fill.
-            space = Signal(range(depth + 1), init=depth, name=f"space{reader}")
-            wanted = splitter.o.valid & (space >= MAX_BURST_BEATS)
+            # Free words of the FIFO that no open burst will fill, beyond those of one burst: its
+            # sign says whether there is room for one.
+            spare = Signal(
+                range(-MAX_BURST_BEATS, depth), init=depth - MAX_BURST_BEATS, name=f"spare{reader}"
+            )
+            wanted = splitter.o.valid & ~spare[-1]
             grant = Signal(name=f"grant{reader}")
             m.d.comb += [
                 grant.eq(may_start & wanted & ~granted),
@@ -133,11 +138,11 @@ class ReadMaster(wiring.Component):
                     self.ar.payload.addr.eq(burst.address << (variant.bus_bytes - 1).bit_length()),
                     self.ar.payload.len.eq(burst.beats - 1),
                 ]
-            m.d.sync += space.eq(space + (words.valid & words.ready) - Mux(grant, burst.beats, 0))
+            m.d.sync += spare.eq(spare + (words.valid & words.ready) - Mux(grant, burst.beats, 0))
             m.d.comb += [
                 fifo.i.valid.eq(word_valid & (word.id == reader)),
                 fifo.i.payload.data.eq(word.data),
                 fifo.i.payload.response.eq(word.resp),
             ]
-        m.d.sync += open_bursts.eq(open_bursts + (may_start & granted) - closes)
+        m.d.comb += starts.eq(may_start & granted)
         return ResetInserter(self.flush)(m)

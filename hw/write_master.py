@@ -2,7 +2,6 @@
 
 from amaranth.hdl import Array, Fragment, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.axi import (
@@ -14,6 +13,8 @@ from daedal.hw.axi import (
 )
 from daedal.hw.burst import BurstSplitter
 from daedal.hw.interfaces import read_request, write_response
+from daedal.hw.small_fifo import SmallFifo
+from daedal.hw.tally import Tally
 from daedal.isa.variant import Variant
 
 __all__ = ["WriteMaster"]
@@ -86,7 +87,7 @@ class WriteMaster(wiring.Component):
 
         # Bursts whose AW has gone out and whose words have not.
         order_layout = data.StructLayout({"writer": ID_BITS, "len": range(MAX_BURST_BEATS)})
-        m.submodules.order = order = SyncFIFO(width=order_layout.size, depth=most)
+        m.submodules.order = order = SmallFifo(width=order_layout.size, depth=most)
         entry = Signal(order_layout)
         m.d.comb += order.w_data.eq(entry)
 
@@ -95,11 +96,12 @@ class WriteMaster(wiring.Component):
         m.d.comb += self.b.ready.eq(1)
         m.d.sync += [answer_valid.eq(self.b.valid), answer.eq(self.b.payload)]
 
-        open_bursts = Signal(range(most + 1))
         may_start = Signal()
+        m.submodules.open = count = Tally(most=most)
         m.d.comb += [
-            may_start.eq((~self.aw.valid | self.aw.ready) & (open_bursts != most) & ~self.stop),
-            self.drained.eq((open_bursts == 0) & ~answer_valid),
+            may_start.eq((~self.aw.valid | self.aw.ready) & ~count.full & ~self.stop),
+            count.down.eq(answer_valid),
+            self.drained.eq(count.none & ~answer_valid),
         ]
         with m.If(self.aw.ready):
             m.d.sync += self.aw.valid.eq(0)
@@ -128,7 +130,7 @@ class WriteMaster(wiring.Component):
                     self.aw.payload.len.eq(burst.beats - 1),
                 ]
             self._respond(m, writer, grant, burst.last, answer_valid, answer)
-        m.d.sync += open_bursts.eq(open_bursts + (may_start & granted) - answer_valid)
+        m.d.comb += count.up.eq(may_start & granted)
 
         self._send_words(m, order, order_layout)
         return ResetInserter(self.flush)(m)
@@ -143,7 +145,7 @@ class WriteMaster(wiring.Component):
         answer: data.View,
     ) -> None:
         """Turn the B of each burst into one response per request."""
-        m.submodules[f"lasts{writer}"] = lasts = SyncFIFO(
+        m.submodules[f"lasts{writer}"] = lasts = SmallFifo(
             width=1, depth=self._variant.bus.write_bursts
         )
         response = getattr(self, f"response{writer}")
@@ -159,7 +161,7 @@ class WriteMaster(wiring.Component):
         with m.If(mine):
             m.d.sync += worst.eq(Mux(lasts.r_data, 0, so_far))
 
-    def _send_words(self, m: Module, order: SyncFIFO, layout: data.StructLayout) -> None:
+    def _send_words(self, m: Module, order: SmallFifo, layout: data.StructLayout) -> None:
         """Move the words of the oldest burst to W."""
         # The burst at hand, taken from the queue while its predecessor's last word goes out.
         active = Signal()

@@ -43,13 +43,15 @@ _FRONT_SIZES = {
     "retired_at": 4, "busy": 4, "alone": 4, "idle": 4, "waits": 16, "work": 4, "snap_in": 4,
     "snap_out": 4, "snap_index": 4 * SNAPS, "snap_time": 4 * SNAPS, "snap_busy": 4 * SNAPS,
     "snap_work": 4 * SNAPS, "saved": 4, "fetch_waits": 4,
+    "fetch_complete": 2, "fetch_free": 2,
 }  # fmt: skip
 _BUS_SIZES = {
     **dict.fromkeys(("pop_time", "piece_size", "piece_at"), 2 * WORD_RING),
     **dict.fromkeys(("granted", "popped", "piece_in", "piece_out", "piece_word", "wanted"), 2),
     **dict.fromkeys(
         ("loaded", "shown", "burst", "burst_last", "free", "left", "where", "begin", "ready",
-         "offered", "offer_at", "offer_where", "offer_beats", "offer_last", "request_last"), 4,
+         "offered", "offer_at", "offer_where", "offer_beats", "offer_last", "request_last",
+         "queued", "queued_at", "queued_where", "queued_beats", "queued_last", "room"), 4,
     ),
 }  # fmt: skip
 _MOVER_SIZES = {

@@ -14,11 +14,12 @@ def _dispatch(p: Plan, f: Front) -> bool:
     """Hand the complete instruction at hand to its queue, if the time is known."""
     i = f.fetch_index
     u = p.unit[i]
-    at = f.fetch_ready + 1
+    shows = max(f.fetch_complete[i & 1], f.fetch_taken)
     if u == FETCH:
-        f.finish = f.fetch_ready + 2
-        f.fetch_ready = 0
+        f.fetch_stall += shows - f.fetch_taken
+        f.finish = shows + 2
         return True
+    at = shows + 1
     slot = p.slot[i]
     at_least = at
     if slot >= p.queue_depth:
@@ -31,11 +32,12 @@ def _dispatch(p: Plan, f: Front) -> bool:
         if old > 0:
             shown = max(shown, f.passed[first + old - 1] + 1)
         at_least = max(at, shown)
+    f.fetch_stall += shows - f.fetch_taken
     f.fetch_waits[u] += at_least - at
     f.dispatched[i] = at_least
+    f.fetch_free[i & 1] = at_least + 1
     f.fetch_taken = at_least
     f.still = max(f.still, at_least + 1)
-    f.fetch_ready = 0
     f.fetch_index = i + 1
     if slot == f.head[u]:
         f.gate[u] = gate_time(p, f, u)
@@ -43,27 +45,35 @@ def _dispatch(p: Plan, f: Front) -> bool:
 
 
 @kernel
+def _collect(p: Plan, f: Front, b: Bus) -> bool:
+    """Take the next word, if it is there; after FINISH all are taken, whatever they are."""
+    at = word_at(p, b, 0)
+    if at == NEVER:
+        return False
+    at = max(at, f.fetch_last + 1)
+    free = f.fetch_collected < f.fetch_index + 2
+    if free:
+        at = max(at, f.fetch_free[f.fetch_collected & 1])
+    elif f.finish < NEVER:
+        at = max(at, f.finish)
+    else:
+        return False
+    f.fetch_last = at
+    pop_word(b, 0, at)
+    f.fetch_word += 1
+    if f.fetch_word == p.instruction_words:
+        f.fetch_word = 0
+        f.fetch_complete[f.fetch_collected & 1] = at
+        f.fetch_collected += 1
+    return True
+
+
+@kernel
 def run_fetch(p: Plan, f: Front, b: Bus) -> None:
-    """Take words and dispatch until something is missing. After FINISH all words are taken."""
+    """Take words and dispatch until something is missing."""
     while True:
-        if f.fetch_ready > 0 and not _dispatch(p, f):
+        some = False
+        if f.fetch_index < f.fetch_collected and f.finish == NEVER:
+            some = _dispatch(p, f)
+        if not _collect(p, f, b) and not some:
             return
-        at = word_at(p, b, 0)
-        if at == NEVER:
-            return
-        at = max(at, f.fetch_last + 1)
-        if f.finish < NEVER:
-            f.fetch_last = at
-            pop_word(b, 0, at)
-            continue
-        last = f.fetch_word == p.instruction_words - 1
-        if last:
-            at = max(at, f.fetch_taken)
-        f.fetch_last = at
-        pop_word(b, 0, at)
-        if last:
-            f.fetch_word = 0
-            f.fetch_stall += at - f.fetch_taken
-            f.fetch_ready = at
-        else:
-            f.fetch_word += 1

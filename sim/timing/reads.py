@@ -47,18 +47,35 @@ def _load(p: Plan, b: Bus, r: i64) -> None:
 
 
 @kernel
+def _advance(p: Plan, b: Bus, r: i64) -> None:
+    """Let the request at hand go on, and after its last burst the one that waits behind it."""
+    _load(p, b, r)
+    if b.left[r] > 0 or b.queued[r] == 0:
+        return
+    at = max(b.queued_at[r], b.ready[r])
+    b.queued[r] = 0
+    b.where[r] = b.queued_where[r]
+    b.left[r] = b.queued_beats[r]
+    b.request_last[r] = b.queued_last[r]
+    b.begin[r] = at + 1
+    b.room[r] = at + 1
+    _load(p, b, r)
+
+
+@kernel
 def split(p: Plan, b: Bus, r: i64) -> i64:
     """Let splitter r go on: returns when it took the offered request, or -1 where it did not."""
-    _load(p, b, r)
-    if b.left[r] > 0 or b.offered[r] == 0:
+    _advance(p, b, r)
+    if b.queued[r] > 0 or b.offered[r] == 0:
         return -1
-    taken = max(b.offer_at[r], b.ready[r])
+    taken = max(b.offer_at[r], b.room[r])
     b.offered[r] = 0
-    b.where[r] = b.offer_where[r]
-    b.left[r] = b.offer_beats[r]
-    b.request_last[r] = b.offer_last[r]
-    b.begin[r] = taken + 1
-    _load(p, b, r)
+    b.queued[r] = 1
+    b.queued_at[r] = taken
+    b.queued_where[r] = b.offer_where[r]
+    b.queued_beats[r] = b.offer_beats[r]
+    b.queued_last[r] = b.offer_last[r]
+    _advance(p, b, r)
     return taken
 
 

@@ -157,13 +157,17 @@ class Front:
     saved: Array[i64]
 
     fetch_waits: Array[i64]
+    fetch_complete: Array[i64]
+    """Of FETCH's two places: when the last word of its instruction came, and from when on it takes
+    the words of another."""
+    fetch_free: Array[i64]
     fetch_index: i64 = 0
     fetch_word: i64 = 0
     fetch_last: i64 = 0
     fetch_taken: i64 = 0
     """When the last instruction was dispatched: its place is free."""
-    fetch_ready: i64 = 0
-    """When the instruction at hand was complete; 0 where it is not."""
+    fetch_collected: i64 = 0
+    """Instructions all of whose words are there."""
     fetch_stall: i64 = 0
     finish: i64 = NEVER
     still: i64 = 0
@@ -191,7 +195,15 @@ class Bus:
     begin: Array[i64]
     """From when on the rest of a request can be split."""
     ready: Array[i64]
-    """When a splitter could take its next request."""
+    """When a splitter could go on to its next request."""
+    queued: Array[i64]
+    """Whether a request waits behind the one at hand; then when it came, and what it is."""
+    queued_at: Array[i64]
+    queued_where: Array[i64]
+    queued_beats: Array[i64]
+    queued_last: Array[i64]
+    room: Array[i64]
+    """From when on a splitter takes a request."""
     offered: Array[i64]
     offer_at: Array[i64]
     offer_where: Array[i64]

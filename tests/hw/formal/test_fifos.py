@@ -62,14 +62,14 @@ def test_a_broken_queue_fails(right: str, wrong: str, claim: str | None, tmp_pat
         {
             "too few credits": ("_SKID = 4", "_SKID = 3"),
             "lands too early": ("skid.w_en.eq(landing)", "skid.w_en.eq(reading)"),
-            "overfills": ("self.i.ready.eq(level != self._depth)", "self.i.ready.eq(1)"),
+            "overfills": ("self.i.ready.eq(~level.full)", "self.i.ready.eq(1)"),
             "skips a place": (
                 "write.addr.eq(write.addr + write.en)",
                 "write.addr.eq(write.addr + 1)",
             ),
             "doubles a word": (
                 "read.addr.eq(read.addr + fetch)",
-                "read.addr.eq(read.addr + (fetch & ~pop))",
+                "read.addr.eq(read.addr + (fetch & ~spoken.down))",
             ),
         }
     ),

@@ -1,0 +1,176 @@
+"""Bus words of the program -> instructions, each with where it goes.
+
+Input: the words that FETCH asked for. Output: the instruction at hand, decoded as far as FETCH
+needs it.
+"""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.interfaces import read_word
+from daedal.hw.layouts import INDEX_BITS, entry_layout
+from daedal.isa.table import INSTRUCTIONS, Opcode, Unit, instruction_bits, instruction_layout
+from daedal.isa.variant import Variant
+
+__all__ = ["LENGTH_BITS", "Assembler"]
+
+LENGTH_BITS = 32
+"""Width of the number of instructions of a program."""
+
+
+class Assembler(wiring.Component):
+    """Collect the words of instructions, one per cycle, and show one instruction at a time.
+
+    There are two places: while one shows its instruction, the other takes the words of the next.
+    So whether a word is taken hangs on registers alone, and the instruction after one that had to
+    wait is there in the next cycle. An instruction shows in the cycle after its last word came.
+
+    Parameters
+    ----------
+    variant
+        The machine.
+
+    Members
+    -------
+    start : ``In(1)``
+        Pulse: forget everything, and expect the program of `length` instructions.
+    running : ``In(1)``
+        While 0, words are dropped.
+    discard : ``In(1)``
+        While 1, words are taken whatever is there.
+    data : ``In(read_word(variant))``
+    take : ``In(1)``
+        The instruction at hand is done with; only where there is one.
+    valid, entry : ``Out(1)``, ``Out(entry_layout(variant))``
+        Whether there is one, and it. Without one, `entry.index` is the last one's.
+    target : ``Out(4)``
+        A bit per unit with a queue: it goes there. `finish`: it is FINISH. `wrong`: it is neither,
+        by its opcode or because a word came with an error; `response` is the worst of its words.
+    missing : ``Out(1)``
+        There is none, and all instructions of the program were shown.
+    """
+
+    def __init__(self, *, variant: Variant) -> None:
+        self._beats = instruction_bits(variant) // variant.bus.data_bits
+        self._opcode_bits = instruction_layout(variant, Opcode.FINISH)["opcode"].width
+        super().__init__(
+            {
+                "start": In(1),
+                "length": In(LENGTH_BITS),
+                "running": In(1),
+                "discard": In(1),
+                "data": In(read_word(variant)),
+                "take": In(1),
+                "valid": Out(1),
+                "entry": Out(entry_layout(variant)),
+                "target": Out(_QUEUES),
+                "finish": Out(1),
+                "wrong": Out(1),
+                "response": Out(2),
+                "missing": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        word = self.data.payload
+        words = data.ArrayLayout(len(word.data), self._beats)
+        places = [
+            (Signal(_verdict_layout(), name=f"verdict{n}"), Signal(words, name=f"words{n}"))
+            for n in range(2)
+        ]
+        filled, shown = Signal(), Signal()  # the place that takes words, the one that shows
+        count = Signal(range(max(2, self._beats)))
+        last = count == self._beats - 1
+        worst = Signal(2)
+        so_far = Mux(word.response > worst, word.response, worst)
+
+        open_place = ~Array(verdict.valid for verdict, _ in places)[filled]
+        complete = self.data.valid & open_place & last & self.running
+        m.d.comb += self.data.ready.eq(self.discard | open_place)
+        with m.If(self.data.valid & self.data.ready):
+            m.d.sync += [count.eq(Mux(last, 0, count + 1)), worst.eq(Mux(last, 0, so_far))]
+        for number, (verdict, held) in enumerate(places):
+            # What stands in a place that is not valid does not matter: no need to wait for a word.
+            for beat in range(self._beats):
+                with m.If((filled == number) & ~verdict.valid & (count == beat)):
+                    m.d.sync += held[beat].eq(word.data)
+            with m.If(self.take & (shown == number)):
+                m.d.sync += [verdict.valid.eq(0), verdict.target.eq(0)]
+            with m.If(complete & (filled == number)):
+                first = held[0] if self._beats > 1 else word.data
+                m.d.sync += [
+                    verdict.eq(self._judge(first, word.response[1] | worst[1])),
+                    verdict.valid.eq(1),
+                    verdict.response.eq(so_far),
+                ]
+            with m.If(self.start):
+                m.d.sync += verdict.eq(0)
+        m.d.sync += [filled.eq(filled ^ complete), shown.eq(shown ^ self.take)]
+        # The instruction's many bits have a selector of their own.
+        hidden = Signal(init=1)
+        m.d.sync += hidden.eq(hidden ^ self.take)
+        with m.If(self.start):
+            m.d.sync += [
+                count.eq(0),
+                worst.eq(0),
+                filled.eq(0),
+                shown.eq(0),
+                hidden.eq(1),
+            ]
+        self._show(m, places, shown)
+        m.d.comb += self.entry.instruction.eq(Mux(hidden, places[0][1], places[1][1]))
+        self._count(m, complete)
+        return m
+
+    def _judge(self, first_word: Value, failed: Value) -> Value:
+        """What an instruction's first word says: the first members of `_verdict_layout`."""
+        opcode = first_word[: self._opcode_bits]
+        forms = INSTRUCTIONS.values()
+        targets = [
+            Cat(opcode == form.opcode for form in forms if form.unit is unit).any() & ~failed
+            for unit in tuple(Unit)[:_QUEUES]
+        ]
+        finish = (opcode == Opcode.FINISH) & ~failed
+        return Cat(*targets, finish, ~(Cat(*targets).any() | finish))
+
+    def _show(self, m: Module, places: list[tuple[data.View, data.View]], shown: Signal) -> None:
+        verdicts = [verdict for verdict, _ in places]
+        verdict = data.View(_verdict_layout(), Array(map(Value.cast, verdicts))[shown])
+        m.d.comb += [
+            self.valid.eq(verdict.valid),
+            self.target.eq(verdict.target),
+            self.finish.eq(verdict.finish),
+            self.wrong.eq(verdict.valid & verdict.wrong),
+            self.response.eq(verdict.response),
+        ]
+
+    def _count(self, m: Module, complete: Value) -> None:
+        """Numbers of instructions: of the one at hand, and of those still to come."""
+        left, none_left = Signal(LENGTH_BITS), Signal()
+        index, before = Signal(INDEX_BITS), Signal(INDEX_BITS)
+        m.d.comb += [
+            self.missing.eq(none_left & ~self.valid),
+            self.entry.index.eq(Mux(self.valid, index, before)),
+        ]
+        with m.If(complete):
+            m.d.sync += [left.eq(left - 1), none_left.eq(left == 1)]
+        with m.If(self.take):
+            m.d.sync += [index.eq(index + 1), before.eq(index)]
+        with m.If(self.start):
+            m.d.sync += [
+                left.eq(self.length),
+                none_left.eq(self.length == 0),
+                index.eq(0),
+                before.eq(0),
+            ]
+
+
+_QUEUES = 4
+
+
+def _verdict_layout() -> data.StructLayout:
+    return data.StructLayout(
+        {"target": _QUEUES, "finish": 1, "wrong": 1, "response": 2, "valid": 1}
+    )

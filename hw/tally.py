@@ -1,0 +1,55 @@
+"""A count whose two usual questions, none and full, are answered by registers.
+
+Input: pulses of things that come and go. Output: whether there are none, or as many as may be.
+"""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["Tally"]
+
+
+class Tally(wiring.Component):
+    """Count from 0 to `most`.
+
+    The flags are set as the count moves, so what hangs on them waits for no comparison.
+
+    Parameters
+    ----------
+    most
+        The largest count, at least 1.
+
+    Members
+    -------
+    up : ``In(1)``
+        One more; with `down`, or while not `full`.
+    down : ``In(1)``
+        One fewer; with `up`, or while not `none`.
+    none, full : ``Out(1)``
+        The count is 0; it is `most`. Straight from registers.
+
+    Raises
+    ------
+    ValueError
+        `most` is less than 1.
+    """
+
+    def __init__(self, *, most: int) -> None:
+        if most < 1:
+            raise ValueError(f"most must be at least 1, not {most!r}")
+        self._most = most
+        super().__init__({"up": In(1), "down": In(1), "none": Out(1, init=1), "full": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        count = Signal(range(self._most + 1))
+        with m.If(self.up & ~self.down):
+            m.d.sync += [
+                count.eq(count + 1),
+                self.none.eq(0),
+                self.full.eq(count == self._most - 1),
+            ]
+        with m.Elif(self.down & ~self.up):
+            m.d.sync += [count.eq(count - 1), self.none.eq(count == 1), self.full.eq(0)]
+        return m
