@@ -45,8 +45,9 @@ class Accumulators(wiring.Component):
 
     GEMM always goes first. Of the others the ALU goes before STORE (reads) and before LOAD
     (writes), until one has waited `PATIENCE_CYCLES`: then it precedes the ALU, and two cycles after
-    the last of them `gemm_hold` withholds one product of that bank. GEMM's reads and writes follow its issue after fixed times,
-    so the freed slot comes that much later; with repeated holds every wait is bounded.
+    the last of them `gemm_hold` withholds one product of that bank. GEMM's reads and writes follow
+    its issue after fixed times, so the freed slot comes that much later; with repeated holds every
+    wait is bounded.
 
     Reads return what was written up to the cycle before. No unit may depend on a row that is
     written in the cycle in which it is read (GEMM forwards, tokens and the ALU's interlock order

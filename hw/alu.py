@@ -53,10 +53,10 @@ class Alu(wiring.Component):
     """A sequencer, an issue point, one fixed-latency pipeline for every operation, a write queue.
 
     A vector is processed in groups: alu_lanes elements per cycle, or requantize_lanes. A step is
-    decoded and compared with the interlock's rows on the way to the issue point, and all of that
-    way moves or stands together with it. At the issue point the first group of a vector waits for its rows (both in one cycle when their banks
-    differ), for the interlock (no row may be read while a result for it is in flight) and for room
-    in the write queue; the other groups follow one per cycle. Results are written in order.
+    decoded and compared with the interlock's rows before it comes to the issue point. There the
+    first group of a vector waits for its rows (both in one cycle when their banks differ), for the
+    interlock (no row may be read while a result for it is in flight) and for room in the write
+    queue; the other groups follow one per cycle. Results are written in order.
 
     Members
     -------
@@ -154,19 +154,24 @@ class Alu(wiring.Component):
             name="start",
         )
         group = Signal(self._meta_layout()["group"].width)
-        advance, first = Signal(), Signal()
-        valids, before = self._decode(m, sequencer, interlock, advance)
+        # A step goes from `before` to the issue point, or parks where that is taken: what moves
+        # the sequencer is a register.
+        is_step, is_parked = Signal(), Signal()
+        is_before, before = self._decode(m, sequencer, interlock, ~is_parked)
         step = Signal.like(before, name="step", reset_less=True)
+        parked = Signal.like(before, name="parked", reset_less=True)
+        following = Signal.like(before, name="following")
+        follows, take, first = Signal(), Signal(), Signal()
         # Rows that the step at the issue point has still to read.
         needs_src, needs_dst = Signal(), Signal()
         may_start, src_there, dst_there, last_group = Signal(), Signal(), Signal(), Signal()
         groups = Signal.like(group, reset_less=True)
         m.d.comb += [
-            start.waits.eq(valids.any()),
+            start.waits.eq(is_before | is_parked | is_step),
             start.work.eq(step.work),
             start.requantize.eq(step.requantize),
             start.final.eq(last_group),
-            may_start.eq(valids[1] & ~interlock.full & ~interlock.blocked),
+            may_start.eq(is_step & ~interlock.full & ~interlock.blocked),
             self.alu_read.p.eq(step.src),
             self.alu_read.valid.eq(may_start & needs_src),
             self.alu_read2.p.eq(step.dst),
@@ -174,9 +179,12 @@ class Alu(wiring.Component):
             src_there.eq(~needs_src | self.alu_read.ready),
             dst_there.eq(~needs_dst | self.alu_read2.ready),
             start.fire.eq(may_start & src_there & dst_there),
-            advance.eq(~valids[1] | (start.fire & start.final)),
-            sequencer.steps.ready.eq(advance),
-            interlock.arrive.eq(advance),
+            take.eq(~is_step | (start.fire & start.final)),
+            following.eq(Mux(is_parked, parked, before)),
+            follows.eq(is_parked | is_before),
+            sequencer.steps.ready.eq(~is_parked),
+            interlock.parked.eq(is_parked),
+            interlock.next.eq(take),
             interlock.enter.eq(start.fire),
             self.work.eq(start.fire & step.work & first),
             first.eq(group == 0),
@@ -187,18 +195,21 @@ class Alu(wiring.Component):
             m.d.sync += needs_dst.eq(0)
         with m.If(start.fire):
             m.d.sync += [group.eq(group + 1), last_group.eq(group + 1 == groups)]
-        with m.If(advance):
+        with m.If(~is_parked):
+            m.d.sync += [parked.eq(before), is_parked.eq(is_before)]
+        with m.If(take):
             ordinary = self._vector // variant.units.alu_lanes - 1
             requantize = self._vector // variant.units.requantize_lanes - 1
-            last = Mux(before.work, Mux(before.requantize, requantize, ordinary), 0)
+            last = Mux(following.work, Mux(following.requantize, requantize, ordinary), 0)
             m.d.sync += [
-                valids[1].eq(valids[0]),
-                step.eq(before),
+                is_parked.eq(0),
+                is_step.eq(follows),
+                step.eq(following),
                 group.eq(0),
                 groups.eq(last),
                 last_group.eq(last == 0),
-                needs_src.eq(valids[0] & before.reads_src),
-                needs_dst.eq(valids[0] & before.reads_dst),
+                needs_src.eq(follows & following.reads_src),
+                needs_dst.eq(follows & following.reads_dst),
             ]
         m.d.sync += [
             self.error.valid.eq(start.fire & (step.illegal | step.beyond)),
@@ -212,7 +223,7 @@ class Alu(wiring.Component):
     def _decode(
         self, m: Module, sequencer: Sequencer, interlock: Interlock, advance: Value
     ) -> tuple[Signal, Any]:
-        """(Steps before and at the issue point, the one before it): what it reads, and errors."""
+        """(A step stands before the issue point, it is this one): what it reads, and errors."""
         variant = self._variant
         taken = sequencer.steps.p
         control, dst = taken.control, taken.index.dst
@@ -269,10 +280,10 @@ class Alu(wiring.Component):
                 sequencer.steps.valid & step.work & (control.destination == OutMemory.ACC)
             ),
         ]
-        valids, before = Signal(2), Signal.like(step, name="before", reset_less=True)
+        some, before = Signal(), Signal.like(step, name="before", reset_less=True)
         with m.If(advance):
-            m.d.sync += [valids[0].eq(sequencer.steps.valid), before.eq(step)]
-        return valids, before
+            m.d.sync += [some.eq(sequencer.steps.valid), before.eq(step)]
+        return some, before
 
     def _lanes(self, m: Module, start: Any, group: Value, step: Any, latency: int) -> Value:
         """From the start of a group to its results, as wide as the widest group."""

@@ -7,7 +7,7 @@ Output: whether the step at the issue point must wait.
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 __all__ = ["Interlock"]
@@ -16,14 +16,16 @@ __all__ = ["Interlock"]
 class Interlock(wiring.Component):
     """A ring of the groups between issue and write, and which of them a step waits for.
 
-    A step is compared with all rows at once two stages before the issue point. From there on it
-    carries one bit per place of the ring, which is cleared when that group leaves, so only an OR
-    stands before the issue. A row is free for a step two cycles after its group left.
+    A step is compared with all rows at once when it arrives, two moves before the issue point. From
+    there on it carries one bit per place of the ring, which is cleared when that group leaves, so
+    only an OR stands before the issue. A row is free for a step two cycles after its group left.
 
     Members
     -------
-    arrive : a step moves to the stage before the issue point, and the one there to that point.
-    src, dst : its rows; reads_src, reads_dst, writes : what it does with them.
+    src, dst : rows of the step that arrives; reads_src, reads_dst, writes : what it does with them.
+    parked : a step waits directly before the issue point; none arrives meanwhile. Otherwise one
+        does in every cycle, and the one before it goes on to the issue point or parks.
+    next : the issue point takes its next step.
     enter : a group of the step at the issue point starts. Not while `full`.
     leave : the oldest group is written (or needed no write).
     blocked : the step at the issue point reads a row that a group in flight writes.
@@ -34,12 +36,13 @@ class Interlock(wiring.Component):
         self._depth = depth
         super().__init__(
             {
-                "arrive": In(1),
                 "src": In(row_bits),
                 "dst": In(row_bits),
                 "reads_src": In(1),
                 "reads_dst": In(1),
                 "writes": In(1),
+                "parked": In(1),
+                "next": In(1),
                 "enter": In(1),
                 "leave": In(1),
                 "blocked": Out(1),
@@ -54,32 +57,52 @@ class Interlock(wiring.Component):
         entering, leaving = self._ring(m)
         busy = Signal(depth)
         rows = [Signal(len(self.dst), name=f"row{k}", reset_less=True) for k in range(depth)]
-        # Of the steps at the issue point and before it; `behind` compares the two.
-        row, writes = Signal.like(self.dst, reset_less=True), Signal()
-        next_row, next_writes = Signal.like(self.dst, reset_less=True), Signal()
-        waits, next_waits = Signal(depth), Signal(depth)
-        behind = Signal()
+        # A step's row, whether it writes that, the groups that it waits for; whether it reads the
+        # row of the step at the issue point, of the parked one.
+        layout = data.StructLayout(
+            {"row": len(self.dst), "writes": 1, "waits": depth, "first": 1, "second": 1}
+        )
+        issued, parked, arrived = (
+            Signal(layout, name=name) for name in ("issued", "parked_step", "arrived")
+        )
+
+        def waits(step: Any) -> Value:
+            return (step.waits & ~(leaving | entering)) | Mux(step.first, entering, 0)
+
         m.d.sync += [
-            busy.eq(Mux(writes, entering, 0) | (busy & ~(leaving | entering))),
-            self.blocked.eq(waits.any()),
-            waits.eq(waits & ~leaving),
-            next_waits.eq((next_waits & ~(leaving | entering)) | Mux(behind, entering, 0)),
+            busy.eq(Mux(issued.writes, entering, 0) | (busy & ~(leaving | entering))),
+            self.blocked.eq(issued.waits.any()),
+            issued.waits.eq(issued.waits & ~leaving),
+            parked.waits.eq(waits(parked)),
+            arrived.waits.eq(waits(arrived)),
         ]
         for number, entry in enumerate(rows):
             with m.If(entering[number]):
-                m.d.sync += entry.eq(row)
-        with m.If(self.arrive):
-            compared = Cat(self._reads(entry) for entry in rows) & busy
-            same = writes & self._reads(row)
+                m.d.sync += entry.eq(issued.row)
+        with m.If(self.next):
+            following = Signal(layout)
+            m.d.comb += following.eq(Mux(self.parked, parked, arrived))
             m.d.sync += [
-                row.eq(next_row),
-                writes.eq(next_writes),
-                next_row.eq(self.dst),
-                next_writes.eq(self.writes),
-                behind.eq(next_writes & self._reads(next_row)),
-                self.blocked.eq(behind | next_waits.any()),
-                waits.eq((next_waits & ~(leaving | entering)) | Mux(behind, entering, 0)),
-                next_waits.eq((compared & ~(leaving | entering)) | Mux(same, entering, 0)),
+                issued.eq(following),
+                issued.waits.eq(waits(following)),
+                self.blocked.eq(following.first | following.waits.any()),
+                arrived.first.eq(arrived.second),
+                arrived.second.eq(0),
+            ]
+        with m.If(~self.parked):
+            compared = Cat(self._reads(entry) for entry in rows) & busy
+            reads_issued = issued.writes & self._reads(issued.row)
+            reads_arrived = arrived.writes & self._reads(arrived.row)
+            m.d.sync += [
+                parked.eq(arrived),
+                parked.waits.eq(waits(arrived)),
+                arrived.row.eq(self.dst),
+                arrived.writes.eq(self.writes),
+                arrived.waits.eq(
+                    (compared & ~(leaving | entering)) | Mux(reads_issued, entering, 0)
+                ),
+                arrived.first.eq(Mux(self.next, reads_arrived, reads_issued)),
+                arrived.second.eq(Mux(self.next, 0, reads_arrived)),
             ]
         return m
 

@@ -6,7 +6,7 @@ other without a bubble. Latency from instruction to first step: five cycles.
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -135,34 +135,34 @@ class Sequencer(wiring.Component):
                 "once": LOOPS,
             }
         )
-        some, waiting = Signal(), Signal(layout, reset_less=True)
-        accept = Signal()
-        # The second place is what lets `ready` be a register without costing a cycle.
-        second, spare = Signal(), Signal.like(self.issue.p, reset_less=True)
-        given = Signal.like(self.issue.p)
-        m.d.comb += given.eq(self.issue.p)
-        with m.If(second):
-            m.d.comb += given.eq(spare)
-        instruction = given.instruction
-        extents = [instruction[f"extent{k}"] for k in range(LOOPS)]
-        m.d.comb += self.issue.ready.eq(~second)
-        with m.If(~some | accept):
-            m.d.sync += [
-                some.eq(second | self.issue.valid),
-                second.eq(0),
-                waiting.issue.eq(given),
-                waiting.last_uop.eq(instruction.uop_end - 1),
-                waiting.beyond.eq(instruction.uop_end > (1 << uop_bits)),
-                waiting.skip.eq(
-                    (instruction.uop_begin >= instruction.uop_end)
-                    | Cat(extent == 0 for extent in extents).any()
-                ),
-                waiting.once.eq(Cat(extent == 1 for extent in extents)),
-            ]
-        with m.Elif(~second):
-            m.d.sync += second.eq(self.issue.valid)
-        with m.If(~second):
-            m.d.sync += spare.eq(self.issue.p)
+        # Two places in turn, so that `ready` comes from registers and no instruction moves twice.
+        places = [Signal(layout, name=f"waiting{k}", reset_less=True) for k in range(2)]
+        full = Signal(2)
+        into, out, accept = Signal(), Signal(), Signal()
+        m.d.comb += self.issue.ready.eq(~full.all())
+        with m.If(self.issue.valid & self.issue.ready):
+            m.d.sync += into.eq(~into)
+        with m.If(accept):
+            m.d.sync += out.eq(~out)
+        given = self.issue.p.instruction
+        extents = [given[f"extent{k}"] for k in range(LOOPS)]
+        for number, place in enumerate(places):
+            with m.If((into == number) & ~full[number]):
+                m.d.sync += [
+                    full[number].eq(self.issue.valid),
+                    place.issue.eq(self.issue.p),
+                    place.last_uop.eq(given.uop_end - 1),
+                    place.beyond.eq(given.uop_end > (1 << uop_bits)),
+                    place.skip.eq(
+                        (given.uop_begin >= given.uop_end)
+                        | Cat(extent == 0 for extent in extents).any()
+                    ),
+                    place.once.eq(Cat(extent == 1 for extent in extents)),
+                ]
+            with m.If(accept & (out == number)):
+                m.d.sync += full[number].eq(0)
+        some, waiting = Signal(), Signal(layout)
+        m.d.comb += [some.eq(full.bit_select(out, 1)), waiting.eq(Mux(out, *reversed(places)))]
         return some, waiting, accept
 
     def _tag_layout(self) -> data.StructLayout:

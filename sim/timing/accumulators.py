@@ -7,6 +7,7 @@ from daedal.sim.timing.alu import (
     READS_SOURCE,
     READS_TARGET,
     alu_waits,
+    enter_alu,
     fire_alu,
     leave_alu,
 )
@@ -67,6 +68,8 @@ def _alu_reads(
     p: Plan, f: Front, c: Core, t: i64, taken: i64, store_bank: i64, store_first: bool
 ) -> i64:
     """The ALU's part of a cycle; returns the banks that it asks for reads of, as a mask."""
+    if not c.alu_entered:
+        enter_alu(p, c)
     if alu_waits(p, c, t):
         again = c.left_at == t - 1
         c.alu_blocked = i64(not again)

@@ -129,7 +129,7 @@ def _pass_time(f: Front, c: Core, u: i64) -> i64:
     at = f.gate[u]
     if at == NEVER:
         return NEVER
-    if u == GEMM or u == ALU:
+    if GEMM <= u <= ALU:
         return max(at, c.room_at[u]) if c.waits_in[u] - c.waits_out[u] < 2 else NEVER
     return max(at, f.ready[u])
 
@@ -145,7 +145,7 @@ def _wait(c: Core, u: i64, i: i64, t: i64) -> None:
 
 @kernel
 def _start_time(c: Core, u: i64) -> i64:
-    """First cycle in which the loops of u take the instruction that waits, as far as it is known."""
+    """First cycle in which the loops of u take what waits for them, as far as it is known."""
     if c.waits_in[u] == c.waits_out[u]:
         return NEVER
     at = c.wait_at[2 * u + (c.waits_out[u] & 1)] + 1
@@ -180,7 +180,7 @@ def _pass(p: Plan, f: Front, m: Mover, c: Core, t: i64) -> bool:
                 _wait(c, u, take(p, f, u, t, i64(gemm_bank(p, c, t) >= 0)), t)
             else:
                 _wait(c, u, take(p, f, u, t, i64(c.alu_begin <= t and t <= c.alu_busy)), t)
-        if (u == GEMM or u == ALU) and _start_time(c, u) <= t:
+        if GEMM <= u <= ALU and _start_time(c, u) <= t:
             some = True
             _start(p, c, u, t)
     return some

@@ -421,6 +421,13 @@ class Core:
     alu_arrival: i64 = 0
     alu_tick: i64 = 0
     alu_end: i64 = 0
+    """Tick `alu_tick` fell on this cycle; one per cycle follows, up to `alu_exit`."""
+    alu_exit: i64 = NEVER
+    """When the next step leaves the sequencer; then it stands until that is at the issue point."""
+    alu_over: i64 = 0
+    """When the last step was over."""
+    alu_entered: i64 = 0
+    """The step whose turn it is stands at the issue point."""
     alu_begin: i64 = 0
     alu_busy: i64 = 0
     """The ALU worked from `alu_begin` to here."""
