@@ -4,7 +4,7 @@ Input: the pins, and what the machine reports. Output: run settings, start and a
 interrupt.
 """
 
-from amaranth.hdl import Array, Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,6 +12,7 @@ from daedal.hw.axi import axi4_lite_pins
 from daedal.hw.counters import counts_layout
 from daedal.hw.interfaces import read_request
 from daedal.hw.layouts import INDEX_BITS
+from daedal.hw.select import select_one
 from daedal.isa.registers import (
     CLASSES,
     CONTROL_ADDRESS_BITS,
@@ -28,7 +29,8 @@ __all__ = ["WATCHDOG_DEFAULT_CYCLES", "Control"]
 WATCHDOG_DEFAULT_CYCLES = 1 << 20
 """The watchdog after reset: a machine that nobody configured does not hang either."""
 
-_GROUP_WORDS = 8
+_WORD_BITS = 3
+_GROUP_WORDS = 1 << _WORD_BITS
 
 
 class Control(wiring.Component):
@@ -44,7 +46,8 @@ class Control(wiring.Component):
     Members
     -------
     axi pins : as `axi.axi4_lite_pins` names them, without prefix.
-    start, abort : pulses. program, marks : bus word addresses; base{n} in `base_address`.
+    start, abort : pulses, in the cycle after the write.
+    program, marks : bus word addresses; base{n} in `base_address`.
     running : a run is on (or wanted). finished : pulse, the run ended.
     error_code, error_unit, error_index : why, latched by the supervisor.
     cycles, beats_read, beats_written, counts{u}, marks_written : what `counters` and `marks` count.
@@ -98,7 +101,7 @@ class Control(wiring.Component):
             item.name: write & (address == item.offset // 4) for item in REGISTERS if item.writable
         }
         bit0 = word[0] & strobes[0]
-        m.d.comb += [
+        m.d.sync += [
             self.start.eq(hits["control"] & bit0 & ~self.running),
             self.abort.eq(hits["abort"] & bit0),
         ]
@@ -193,32 +196,34 @@ class Control(wiring.Component):
         """Serve AR and R; returns the pulse of a read of `control`.
 
         The value is chosen in two registered steps, first within groups of words, then among
-        groups: seventy words in one step would be the longest path of the machine.
+        groups: seventy words in one step would be the longest path of the machine. What chooses is
+        a bit for each, decoded as the address comes in.
         """
-        address = Signal(CONTROL_ADDRESS_BITS - 2)
-        busy, chosen = Signal(), Signal()
+        numbers = sorted({word // _GROUP_WORDS for word in values})
+        which_word, which_group = Signal(_GROUP_WORDS), Signal(len(numbers))
+        busy, chosen, status = Signal(), Signal(), Signal()
         m.d.comb += self.arready.eq(~busy)
+        address = self.araddr[2:]
         with m.If(self.arvalid & self.arready):
-            m.d.sync += [busy.eq(1), address.eq(self.araddr[2:])]
-        groups = {}
-        for number in sorted({word // _GROUP_WORDS for word in values}):
+            m.d.sync += [
+                busy.eq(1),
+                which_word.eq(Cat(address[:_WORD_BITS] == word for word in range(_GROUP_WORDS))),
+                which_group.eq(Cat(address[_WORD_BITS:] == number for number in numbers)),
+                status.eq(address == register("control").offset // 4),
+            ]
+        groups = []
+        for number in numbers:
             first = number * _GROUP_WORDS
             group = Signal(32, name=f"group{number}", reset_less=True)
             members = [values.get(first + word, Const(0, 32)) for word in range(_GROUP_WORDS)]
-            m.d.sync += group.eq(Array(members)[address[:3]])
-            groups[number] = group
+            m.d.sync += group.eq(select_one(which_word, members))
+            groups.append(group)
         with m.If(busy & ~chosen):
             m.d.sync += chosen.eq(1)
         with m.If(chosen & ~self.rvalid):
-            m.d.sync += self.rvalid.eq(1)
-            with m.Switch(address[3:]):
-                for number, group in groups.items():
-                    with m.Case(number):
-                        m.d.sync += self.rdata.eq(group)
-                with m.Default():
-                    m.d.sync += self.rdata.eq(0)
+            m.d.sync += [self.rvalid.eq(1), self.rdata.eq(select_one(which_group, groups))]
         with m.If(self.rvalid & self.rready):
             m.d.sync += [self.rvalid.eq(0), busy.eq(0), chosen.eq(0)]
         # Done is cleared in the cycle in which the group holding it is sampled, so that a run that
         # ends a cycle later is not lost.
-        return busy & ~chosen & (address == register("control").offset // 4)
+        return busy & ~chosen & status

@@ -14,17 +14,16 @@ from daedal.hw.axi import axi4_lite_pins, axi4_pins, connect_axi4_pins
 from daedal.hw.control import Control
 from daedal.hw.counters import Counters
 from daedal.hw.fetch import Fetch
+from daedal.hw.gate import IssueGate
 from daedal.hw.gemm import Gemm
-from daedal.hw.layouts import entry_layout
 from daedal.hw.load import Load
 from daedal.hw.marks import MarkRecorder
 from daedal.hw.observe import connect_observation, observation_layout
-from daedal.hw.queue import Queue
 from daedal.hw.read_master import ReadMaster
 from daedal.hw.scratchpad import OutScratchpad, Scratchpad
 from daedal.hw.store import Store
 from daedal.hw.supervisor import Supervisor
-from daedal.hw.tokens import QUEUED_UNITS, IssueGate, TokenFile
+from daedal.hw.tokens import QUEUED_UNITS, TokenFile
 from daedal.hw.write_master import WriteMaster
 from daedal.isa.registers import CONTROL_ADDRESS_BITS
 from daedal.isa.scratchpad import Memory
@@ -100,13 +99,12 @@ class _Blocks:
         self.marks = None
         if self.has_marks:
             self.marks = place("mark_recorder", MarkRecorder(variant=variant))
-        self.queues, self.gates = {}, {}
-        for unit in QUEUED_UNITS:
-            name = unit.name.lower()
-            queue = Queue(entry_layout(variant), depth=variant.units.queue_depth)
-            gate = IssueGate(variant=variant, opcode=_opcode(unit))
-            self.queues[unit] = place(f"{name}_queue", queue)
-            self.gates[unit] = place(f"{name}_gate", gate)
+        self.gates = {
+            unit: place(
+                f"{unit.name.lower()}_gate", IssueGate(variant=variant, opcode=_opcode(unit))
+            )
+            for unit in QUEUED_UNITS
+        }
         self.load = place("load", Load(variant=variant))
         self.gemm = place("gemm", Gemm(variant=variant))
         self.alu = place("alu", Alu(variant=variant))
@@ -126,15 +124,16 @@ class _Blocks:
         return self.variant.units.counters
 
     def connect_instructions(self, m: Module) -> None:
-        """FETCH -> queues -> gates -> units -> tokens."""
+        """FETCH -> queues and gates -> units -> tokens."""
         for unit in QUEUED_UNITS:
-            queue, gate, executor = self.queues[unit], self.gates[unit], self.units[unit]
-            connect(m, getattr(self.fetch, f"queue{unit:d}"), queue.i)
-            connect(m, queue.o, gate.queue)
+            gate, executor = self.gates[unit], self.units[unit]
+            connect(m, getattr(self.fetch, f"queue{unit:d}"), gate.queue)
             connect(m, gate.issue, executor.issue)
             connect(m, executor.retire, getattr(self.tokens, f"retire{unit:d}"))
             m.d.comb += [
                 gate.available.eq(getattr(self.tokens, f"available{unit:d}")),
+                gate.plenty.eq(getattr(self.tokens, f"plenty{unit:d}")),
+                gate.coming.eq(getattr(self.tokens, f"coming{unit:d}")),
                 getattr(self.tokens, f"take{unit:d}").eq(gate.take),
                 gate.activity.eq(executor.activity),
             ]
@@ -195,7 +194,7 @@ class _Blocks:
             m.d.comb += [
                 getattr(supervisor, f"activity{unit:d}").eq(self.units[unit].activity),
                 getattr(supervisor, f"waiting{unit:d}").eq(gate.waiting),
-                getattr(supervisor, f"vacant{unit:d}").eq(self.queues[unit].empty),
+                getattr(supervisor, f"vacant{unit:d}").eq(gate.vacant),
                 getattr(supervisor, f"index{unit:d}").eq(gate.index),
             ]
         connect(m, fetch.error, getattr(supervisor, f"error{Unit.FETCH:d}"))
@@ -238,7 +237,9 @@ class _Blocks:
                 retire.payload.eq(self.units[unit].retire.payload),
                 getattr(marks, f"counts{unit:d}").eq(getattr(self.counters, f"counts{unit:d}")),
                 getattr(marks, f"taken{unit:d}").eq(gate.mark_taken),
-                gate.mark_credit.eq(getattr(marks, f"credit{unit:d}")),
+                gate.mark_available.eq(getattr(marks, f"available{unit:d}")),
+                gate.mark_plenty.eq(getattr(marks, f"plenty{unit:d}")),
+                gate.mark_coming.eq(getattr(marks, f"coming{unit:d}")),
                 gate.marks_enabled.eq(marks.enabled),
             ]
 

@@ -3,13 +3,16 @@
 Input: retirements and counters. Output: write requests and bus words for the write master.
 """
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, fifo, stream, wiring
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.counters import COUNTS, counts_layout
 from daedal.hw.interfaces import error_signature, read_request, write_response
 from daedal.hw.layouts import INDEX_BITS
+from daedal.hw.select import select_one
+from daedal.hw.small_fifo import SmallFifo
+from daedal.hw.token_count import TokenCount
 from daedal.hw.tokens import QUEUED_UNITS, retire_signature
 from daedal.isa.registers import MARK_BYTES, ErrorCode
 from daedal.isa.table import Unit
@@ -33,15 +36,15 @@ def _snapshot_layout() -> data.StructLayout:
 class MarkRecorder(wiring.Component):
     """Takes a snapshot at every marked retirement and writes it to the ring.
 
-    Retirement never waits: a gate admits a marked instruction only against `credit{u}`, which
-    counts the free places of unit u. Records of one unit stay in order; the ring holds `capacity`
-    records and starts over, so the newest ones survive.
+    Retirement never waits: a gate admits a marked instruction only against a free place of its
+    unit, which it takes as it takes tokens. Records of one unit stay in order; the ring holds
+    `capacity` records and starts over, so the newest ones survive.
 
     Members
     -------
     enabled : `capacity` is not 0; without it nothing is recorded.
     retire{u}, counts{u}, cycle : what is recorded.
-    credit{u}, taken{u} : see `tokens.IssueGate`.
+    available{u}, plenty{u}, coming{u}, taken{u} : free places, see `gate.IssueGate`.
     base_address : bus word address of the ring. capacity : its records.
     restart : pulse at the start of a run: begin at the ring's first record.
     request, data, response : writer of the write master.
@@ -70,24 +73,26 @@ class MarkRecorder(wiring.Component):
         for unit in QUEUED_UNITS:
             members[f"retire{unit:d}"] = In(retire_signature())
             members[f"counts{unit:d}"] = In(counts_layout())
-            members[f"credit{unit:d}"] = Out(1)
+            members[f"available{unit:d}"] = Out(1)
+            members[f"plenty{unit:d}"] = Out(1)
+            members[f"coming{unit:d}"] = Out(1)
             members[f"taken{unit:d}"] = In(1)
         super().__init__(members)
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.d.comb += self.enabled.eq(self.capacity.any())
+        m.d.sync += self.enabled.eq(self.capacity.any())
         queues = [self._collect(m, unit) for unit in QUEUED_UNITS]
-        m.submodules.in_flight = in_flight = fifo.SyncFIFO(width=2 + INDEX_BITS, depth=_IN_FLIGHT)
+        m.submodules.in_flight = in_flight = SmallFifo(width=2 + INDEX_BITS, depth=_IN_FLIGHT)
         self._send(m, queues, in_flight)
         self._acknowledge(m, in_flight)
         m.d.comb += self.idle.eq(~in_flight.r_rdy & ~Cat(queue.r_rdy for queue in queues).any())
         return m
 
-    def _collect(self, m: Module, unit: Unit) -> fifo.SyncFIFO:
+    def _collect(self, m: Module, unit: Unit) -> SmallFifo:
         retire = getattr(self, f"retire{unit:d}")
         layout = _snapshot_layout()
-        queue = fifo.SyncFIFO(width=layout.size, depth=MARKS_PER_UNIT)
+        queue = SmallFifo(width=layout.size, depth=MARKS_PER_UNIT)
         m.submodules[f"queue{unit:d}"] = queue
         snapshot = Signal(layout, name=f"snapshot{unit:d}")
         m.d.comb += [
@@ -99,59 +104,80 @@ class MarkRecorder(wiring.Component):
             queue.w_en.eq(retire.valid & retire.payload.mark & self.enabled),
         ]
         # A place is taken when the gate admits the instruction, long before the record comes.
-        places = Signal(range(MARKS_PER_UNIT + 1), init=MARKS_PER_UNIT, name=f"places{unit:d}")
-        taken = getattr(self, f"taken{unit:d}")
-        m.d.comb += getattr(self, f"credit{unit:d}").eq(places.any())
-        m.d.sync += places.eq(places - taken + (queue.r_en & queue.r_rdy))
+        most = (1 << MARKS_PER_UNIT.bit_length()) - 1
+        m.submodules[f"places{unit:d}"] = places = TokenCount(most=most, init=MARKS_PER_UNIT)
+        m.d.comb += [
+            places.give.eq(queue.r_en & queue.r_rdy),
+            places.take.eq(getattr(self, f"taken{unit:d}")),
+            getattr(self, f"available{unit:d}").eq(places.some),
+            getattr(self, f"plenty{unit:d}").eq(places.many),
+            getattr(self, f"coming{unit:d}").eq(places.give),
+        ]
         return queue
 
-    def _send(self, m: Module, queues: list[fifo.SyncFIFO], in_flight: fifo.SyncFIFO) -> None:
-        unit = Signal(2)
-        beat = Signal(range(max(2, self._beats)))
-        slot = Signal(32)
+    def _send(self, m: Module, queues: list[SmallFifo], in_flight: SmallFifo) -> None:
+        unit, chosen = Signal(2), Signal(len(queues))  # `chosen` has a bit per unit
+        slot, last_slot, capacity_less_one = Signal(32), Signal(), Signal(32)
         address = Signal.like(self.request.p.address)
-        records = Array([queue.r_data for queue in queues])
-        record = data.View(_snapshot_layout(), records[unit])
-        words = [
-            Cat(record.tag, unit),
-            record.index,
-            record.cycle[:32],
-            record.cycle[32:],
-            *(record.counts[number] for number in range(COUNTS)),
-        ]
-        padded = Cat(*(Cat(word, Const(0, 32))[:32] for word in words)) | Const(0, 8 * MARK_BYTES)
+        # The word on offer is a register; `ahead` is the beat that it takes next, `final` says
+        # that it is the last.
+        word, final = Signal(self._width, reset_less=True), Signal()
+        ahead = Signal(range(max(2, self._beats)))
+        advance, done = Signal(), Signal()
+        records = [data.View(_snapshot_layout(), queue.r_data) for queue in queues]
         m.d.comb += [
             self.request.p.address.eq(address),
             self.request.p.beats.eq(self._beats),
-            self.data.p.eq(padded.word_select(beat, self._width)),
-            in_flight.w_data.eq(Cat(unit, record.index)),
+            self.data.p.eq(word),
+            in_flight.w_data.eq(
+                Cat(unit, select_one(chosen, [record.index for record in records]))
+            ),
+            Cat(queue.r_en for queue in queues).eq(Mux(done, chosen, 0)),
         ]
+        m.d.sync += [
+            capacity_less_one.eq(self.capacity - 1),
+            last_slot.eq(slot == capacity_less_one),
+        ]
+        with m.If(advance):
+            m.d.sync += [
+                word.eq(
+                    select_one(
+                        chosen,
+                        [
+                            _words(record, number).word_select(ahead, self._width)
+                            for number, record in enumerate(records)
+                        ],
+                    )
+                ),
+                ahead.eq(Mux(ahead == self._beats - 1, 0, ahead + 1)),
+                final.eq(ahead == self._beats - 1),
+            ]
         with m.If(self.restart):
             m.d.sync += [slot.eq(0), address.eq(self.base_address)]
         with m.FSM():
             with m.State("CHOOSE"):
                 for number, queue in reversed(list(enumerate(queues))):
                     with m.If(queue.r_rdy):
-                        m.d.sync += unit.eq(number)
+                        m.d.sync += [unit.eq(number), chosen.eq(1 << number)]
                         m.next = "REQUEST"
             with m.State("REQUEST"):
                 m.d.comb += self.request.valid.eq(in_flight.w_rdy)
                 with m.If(self.request.valid & self.request.ready):
-                    m.d.comb += in_flight.w_en.eq(1)
+                    m.d.comb += [in_flight.w_en.eq(1), advance.eq(1)]
                     m.d.sync += [slot.eq(slot + 1), address.eq(address + self._beats)]
-                    with m.If(slot + 1 == self.capacity):
+                    with m.If(last_slot):
                         m.d.sync += [slot.eq(0), address.eq(self.base_address)]
                     m.next = "DATA"
             with m.State("DATA"):
                 m.d.comb += self.data.valid.eq(1)
                 with m.If(self.data.ready):
-                    m.d.sync += beat.eq(beat + 1)
-                    with m.If(beat == self._beats - 1):
-                        m.d.sync += beat.eq(0)
-                        m.d.comb += Array([queue.r_en for queue in queues])[unit].eq(1)
+                    with m.If(final):
+                        m.d.comb += done.eq(1)
                         m.next = "CHOOSE"
+                    with m.Else():
+                        m.d.comb += advance.eq(1)
 
-    def _acknowledge(self, m: Module, in_flight: fifo.SyncFIFO) -> None:
+    def _acknowledge(self, m: Module, in_flight: SmallFifo) -> None:
         failed = self.response.response[1]
         m.d.comb += [
             in_flight.r_en.eq(self.response.valid),
@@ -170,3 +196,15 @@ class MarkRecorder(wiring.Component):
             m.d.sync += written.eq(0)
         with m.Elif(self.response.valid & ~failed):
             m.d.sync += written.eq(written + 1)
+
+
+def _words(record: data.View, unit: int) -> Value:
+    """A record as it lies in memory."""
+    words = [
+        Cat(record.tag, Const(unit, 2)),
+        record.index,
+        record.cycle[:32],
+        record.cycle[32:],
+        *(record.counts[number] for number in range(COUNTS)),
+    ]
+    return Cat(*(Cat(word, Const(0, 32))[:32] for word in words)) | Const(0, 8 * MARK_BYTES)

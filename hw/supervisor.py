@@ -3,7 +3,9 @@
 Input: what every unit reports. Output: the phases of a run, and its error status.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -31,10 +33,11 @@ class Supervisor(wiring.Component):
     """Sequences a run.
 
     RUN ends by FETCH's `done`, by the first error (of several in one cycle, the lowest unit's), by
-    `abort`, by the watchdog or by a deadlock. Then `stop` drains the bus masters, `clear` resets
-    every unit for a cycle and `finished` pulses. Where the bus does not drain within
-    `DRAIN_LIMIT_CYCLES` (a slave stopped answering), `finished` pulses all the same and draining
-    goes on behind it: the next start waits for it, and ends in WATCHDOG if the slave stays silent.
+    `abort`, by the watchdog or by a deadlock; errors are heard a cycle or two after they come up.
+    Then `stop` drains the bus masters, `clear` resets every unit for a cycle and `finished` pulses.
+    Where the bus does not drain within `DRAIN_LIMIT_CYCLES` (a slave stopped answering), `finished`
+    pulses all the same and draining goes on behind it: the next start waits for it, and ends in
+    WATCHDOG if the slave stays silent.
 
     Members
     -------
@@ -95,139 +98,185 @@ class Supervisor(wiring.Component):
         m = Module()
         running = Signal()
         failing = self._find_error(m, running)
-        patience = Signal(range(DRAIN_LIMIT_CYCLES + 1))
-        wanted = Signal()  # a start came while an earlier run's bursts were still draining
         m.d.comb += self.counting.eq(running)
         with m.If(self.start):
             m.d.sync += self.running.eq(1)
         with m.If(self.finished):
             m.d.sync += self.running.eq(0)
+        self._sequence(m, running, failing)
+        return m
+
+    def _sequence(self, m: Module, running: Signal, failing: Signal) -> None:
+        """The phases; what goes to many places is a register of its own beside the state."""
+        patience = Signal(range(DRAIN_LIMIT_CYCLES + 1))
+        settled = Signal()  # `patience` is more than `QUIET_CYCLES`
+        exhausted = patience[-1]
+        wanted = Signal()  # a start came while an earlier run's bursts were still draining
+        m.d.comb += self.flush.eq(self.clear)
+        m.d.sync += [self.clear.eq(0), settled.eq(patience >= QUIET_CYCLES)]
         with m.FSM():
             with m.State("IDLE"):
                 with m.If(self.start | wanted):
                     m.d.comb += self.begin.eq(1)
-                    m.d.sync += [
-                        wanted.eq(0),
-                        self.error_code.eq(ErrorCode.NONE),
-                        self.error_unit.eq(0),
-                        self.error_index.eq(0),
-                    ]
+                    m.d.sync += [wanted.eq(0), running.eq(1)]
+                    self._explain(m, ErrorCode.NONE)
                     m.next = "RUN"
             with m.State("RUN"):
-                m.d.comb += running.eq(1)
                 with m.If(failing | self.fetch_done):
-                    m.d.sync += patience.eq(0)
+                    m.d.sync += [patience.eq(0), settled.eq(0), running.eq(0), self.stop.eq(1)]
                     m.next = "DRAIN"
             with m.State("DRAIN"):
-                m.d.comb += self.stop.eq(1)
                 m.d.sync += patience.eq(patience + 1)
                 # A master takes a cycle to see `stop`, and may accept a last burst in it.
-                with m.If(self.drained & (patience > QUIET_CYCLES)):
+                with m.If(self.drained & settled):
                     m.d.comb += self.finished.eq(1)
+                    m.d.sync += self.clear.eq(1)
                     m.next = "CLEAR"
-                with m.Elif(patience == DRAIN_LIMIT_CYCLES):
+                with m.Elif(exhausted):
                     m.d.comb += self.finished.eq(1)
                     m.next = "LINGER"
             with m.State("LINGER"):
-                m.d.comb += self.stop.eq(1)
                 with m.If(self.start):
-                    m.d.sync += [
-                        patience.eq(0),
-                        wanted.eq(1),
-                        self.error_code.eq(ErrorCode.WATCHDOG),
-                        self.error_unit.eq(Unit.FETCH),
-                        self.error_index.eq(0),
-                    ]
+                    m.d.sync += [patience.eq(0), wanted.eq(1)]
+                    self._explain(m, ErrorCode.WATCHDOG, Unit.FETCH)
                 with m.Elif(wanted):
                     m.d.sync += patience.eq(patience + 1)
-                    with m.If(patience == DRAIN_LIMIT_CYCLES):
+                    with m.If(exhausted):
                         m.d.comb += self.finished.eq(1)
                         m.d.sync += wanted.eq(0)
                 with m.If(self.drained):
+                    m.d.sync += self.clear.eq(1)
                     m.next = "CLEAR"
             with m.State("CLEAR"):
-                m.d.comb += [self.stop.eq(1), self.clear.eq(1), self.flush.eq(1)]
+                m.d.sync += self.stop.eq(0)
                 with m.If(self.start):
                     m.d.sync += wanted.eq(1)
                 m.next = "IDLE"
-        return m
+
+    def _explain(self, m: Module, code: object, unit: object = 0, index: object = 0) -> None:
+        m.d.sync += [
+            self.error_code.eq(code),
+            self.error_unit.eq(unit),
+            self.error_index.eq(index),
+        ]
 
     def _find_error(self, m: Module, running: Signal) -> Signal:
-        """Latch the first error of a run; returns the signal that there is one in this cycle."""
-        waiting = Cat(getattr(self, f"waiting{unit:d}") for unit in QUEUED_UNITS)
-        deadlock, timeout = self._watch(m, running, waiting)
-        sources = []
-        for unit in Unit:
-            error = getattr(self, f"error{unit:d}")
-            sources.append((error.valid, error.code, unit, error.index))
-        for unit in QUEUED_UNITS:
-            error = getattr(self, f"gate_error{unit:d}")
-            sources.append((error.valid, error.code, unit, error.index))
-        for name in ("token", "mark"):
-            error, unit = getattr(self, f"{name}_error"), getattr(self, f"{name}_error_unit")
-            sources.append((error.valid, error.code, unit, error.index))
-        stuck_unit, stuck_index = self._stuck(m, waiting)
-        left = self.fetch_done & self.tokens_left
-        sources += [
+        """Latch the first error of a run; returns the signal that it is there in this cycle.
+
+        What units report is chosen from in two steps, first among those of a kind, then among the
+        kinds and what the supervisor finds itself: one step would be too long for a cycle.
+        """
+        kinds = (
+            [(getattr(self, f"error{unit:d}"), unit) for unit in Unit],
+            [(getattr(self, f"gate_error{unit:d}"), unit) for unit in QUEUED_UNITS],
+            [
+                (self.token_error, self.token_error_unit),
+                (self.mark_error, self.mark_error_unit),
+            ],
+        )
+        found = [self._choose(m, number, kind, running) for number, kind in enumerate(kinds)]
+        waiting, vacant, active = (
+            Signal(len(QUEUED_UNITS), name=name) for name in ("waiting", "vacant", "active")
+        )
+        m.d.sync += [
+            waiting.eq(Cat(getattr(self, f"waiting{unit:d}") for unit in QUEUED_UNITS)),
+            vacant.eq(Cat(getattr(self, f"vacant{unit:d}") for unit in QUEUED_UNITS)),
+            active.eq(Cat(getattr(self, f"activity{u:d}") != Activity.NONE for u in QUEUED_UNITS)),
+        ]
+        deadlock, timeout = self._watch(m, running, waiting, vacant)
+        stuck_unit, stuck_index = self._stuck(m, waiting, active)
+        left = Signal()
+        m.d.sync += left.eq(self.fetch_done & self.tokens_left & running)
+        found += [
             (left, ErrorCode.TOKENS_LEFT, Unit.FETCH, self.fetch_index),
             (deadlock, ErrorCode.DEADLOCK, stuck_unit, stuck_index),
-            (self.abort, ErrorCode.ABORTED, Unit.FETCH, self.fetch_index),
+            (self.abort & running, ErrorCode.ABORTED, Unit.FETCH, self.fetch_index),
             (timeout, ErrorCode.WATCHDOG, stuck_unit, stuck_index),
         ]
-        failing = Signal()
-        m.d.comb += failing.eq(Cat(source[0] for source in sources).any())
-        with m.If(running):
+        failing, blamed = Signal(), Signal()
+        m.d.comb += failing.eq(Cat(valid for valid, *_ in found).any())
+        m.d.sync += blamed.eq(~self.begin & (blamed | failing))
+        with m.If(~blamed):
             # Written from the last to the first, so that the first source wins.
-            for valid, code, unit, index in reversed(sources):
+            for valid, *reason in reversed(found):
                 with m.If(valid):
-                    m.d.sync += [
-                        self.error_code.eq(code),
-                        self.error_unit.eq(unit),
-                        self.error_index.eq(index),
-                    ]
+                    self._explain(m, *reason)
         return failing
 
-    def _watch(self, m: Module, running: Signal, waiting) -> tuple[Signal, Signal]:
-        """Quiet, blocked and unproductive cycles; returns deadlock and watchdog."""
+    def _choose(
+        self, m: Module, number: int, reports: list[tuple[Any, Any]], running: Signal
+    ) -> tuple[Signal, Signal, Signal, Signal]:
+        """The first report of a kind in this cycle, in registers."""
+        valid = Signal(name=f"found{number}")
+        code, unit, index = (
+            Signal(width, name=f"found_{name}{number}", reset_less=True)
+            for name, width in (("code", 8), ("unit", 3), ("index", INDEX_BITS))
+        )
+        m.d.sync += valid.eq(Cat(error.valid for error, _ in reports).any() & running)
+        for error, who in reversed(reports):
+            with m.If(error.valid):
+                m.d.sync += [code.eq(error.code), unit.eq(who), index.eq(error.index)]
+        return valid, code, unit, index
+
+    def _watch(
+        self, m: Module, running: Signal, waiting: Signal, vacant: Signal
+    ) -> tuple[Signal, Signal]:
+        """Quiet, blocked and unproductive cycles; returns deadlock and watchdog.
+
+        All of it looks at the cycle before, which it has in registers.
+        """
         idle = Cat(getattr(self, f"activity{u:d}") == Activity.NONE for u in QUEUED_UNITS).all()
-        vacant = Cat(getattr(self, f"vacant{unit:d}") for unit in QUEUED_UNITS)
         busy = Cat(getattr(self, f"activity{u:d}") == Activity.BUSY for u in QUEUED_UNITS).any()
         fetch_moves = self.fetch_class == CycleClass.BUSY
-        still = idle & self.drained & self.marks_idle & ~self.beat & ~fetch_moves
+        still, moved, fetch_waits, ran = Signal(), Signal(), Signal(), Signal()
+        m.d.sync += [
+            still.eq(idle & self.drained & self.marks_idle & ~self.beat & ~fetch_moves),
+            moved.eq(busy | fetch_moves | self.beat),
+            fetch_waits.eq(self.fetch_class != CycleClass.STALL),
+            ran.eq(running),
+        ]
 
-        quiet = Signal(range(QUIET_CYCLES + 1))
-        m.d.comb += self.all_quiet.eq(quiet == QUIET_CYCLES)
-        with m.If(~(still & vacant.all() & running)):
-            m.d.sync += quiet.eq(0)
-        with m.Elif(~self.all_quiet):
-            m.d.sync += quiet.eq(quiet + 1)
+        # The cycle at hand is the last of those that must be quiet.
+        quiet_before = Signal(range(QUIET_CYCLES))
+        quiet = still & vacant.all() & ran
+        enough = quiet_before == QUIET_CYCLES - 1
+        m.d.comb += self.all_quiet.eq(quiet & enough)
+        with m.If(~quiet):
+            m.d.sync += quiet_before.eq(0)
+        with m.Elif(~enough):
+            m.d.sync += quiet_before.eq(quiet_before + 1)
 
-        blocked = Signal(range(BLOCKED_CYCLES + 1))
+        blocked = Signal(range(BLOCKED_CYCLES))
         deadlock = Signal()
-        fetch_waits = self.fetch_class != CycleClass.STALL
-        stuck = still & waiting.any() & (vacant | waiting).all() & fetch_waits
-        m.d.comb += deadlock.eq(blocked == BLOCKED_CYCLES)
-        with m.If(~(stuck & running)):
+        stuck = still & waiting.any() & (vacant | waiting).all() & fetch_waits & ran
+        m.d.sync += deadlock.eq(stuck & running & (blocked == BLOCKED_CYCLES - 1))
+        with m.If(~stuck):
             m.d.sync += blocked.eq(0)
-        with m.Elif(~deadlock):
+        with m.Elif(blocked != BLOCKED_CYCLES - 1):
             m.d.sync += blocked.eq(blocked + 1)
+        return deadlock, self._watchdog(m, running, moved | ~ran)
 
-        unproductive = Signal(32)
-        timeout = Signal()
-        m.d.comb += timeout.eq(self.watchdog.any() & (unproductive == self.watchdog))
-        with m.If(~running | busy | fetch_moves | self.beat):
+    def _watchdog(self, m: Module, running: Signal, moved: Value) -> Signal:
+        """Count cycles without progress; returns that there were as many as are allowed."""
+        enabled, allowed = Signal(), Signal(32)  # one fewer, to be compared a cycle ahead
+        unproductive, timeout = Signal(32), Signal()
+        m.d.sync += [
+            enabled.eq(self.watchdog.any()),
+            allowed.eq(self.watchdog - 1),
+            timeout.eq(~moved & running & enabled & (unproductive == allowed)),
+        ]
+        with m.If(moved):
             m.d.sync += unproductive.eq(0)
-        with m.Elif(~timeout):
+        with m.Else():
             m.d.sync += unproductive.eq(unproductive + 1)
-        return deadlock, timeout
+        return timeout
 
-    def _stuck(self, m: Module, waiting) -> tuple[Signal, Signal]:
+    def _stuck(self, m: Module, waiting: Signal, active: Signal) -> tuple[Signal, Signal]:
         """Unit and instruction to blame: one that waits for a token, else one that is not empty."""
         unit, index = Signal(3), Signal(INDEX_BITS)
-        m.d.comb += [unit.eq(Unit.FETCH), index.eq(self.fetch_index)]
-        active = Cat(getattr(self, f"activity{u:d}") != Activity.NONE for u in QUEUED_UNITS)
+        m.d.sync += [unit.eq(Unit.FETCH), index.eq(self.fetch_index)]
         chosen = Mux(active.any(), active, waiting)
         for number in reversed(QUEUED_UNITS):
             with m.If(chosen[number]):
-                m.d.comb += [unit.eq(number), index.eq(getattr(self, f"index{number:d}"))]
+                m.d.sync += [unit.eq(number), index.eq(getattr(self, f"index{number:d}"))]
         return unit, index

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 
 from daedal.hw.formal.claims import Claims
-from daedal.hw.tokens import QUEUED_UNITS, IssueGate, TokenFile
+from daedal.hw.gate import IssueGate
+from daedal.hw.tokens import QUEUED_UNITS, TokenFile
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import Variant
 
@@ -27,7 +28,7 @@ class Tokens(Claims):
 
     Parameters
     ----------
-    variant : its `token_bits` matter, and the widths of instructions.
+    variant : its `token_bits` and `queue_depth` matter, and the widths of instructions.
     token_file, issue_gate : the classes; tests put broken ones here.
     takers : units whose gates and counters are modelled.
     """
@@ -49,7 +50,6 @@ class Tokens(Claims):
     def state(self, m: Module) -> None:
         m.submodules.tokens = tokens = self._token_file(variant=self._variant)
         failed = Signal()
-        m.d.sync += failed.eq(failed | tokens.error.valid)
         gives = {}
         for unit in QUEUED_UNITS:
             retire = getattr(tokens, f"retire{unit:d}")
@@ -67,11 +67,17 @@ class Tokens(Claims):
             waiting += found[1]
         others = [u for u in QUEUED_UNITS if u not in self._takers]
         overflow = Cat(*overflows).any()
-        self.require(m, "overflow_reported", failed | ~overflow | tokens.error.valid)
+        # An overflow is reported in the cycle behind it; from there on claims are void.
+        overflowed = Signal()
+        m.d.sync += [
+            overflowed.eq(overflow & ~failed),
+            failed.eq(failed | overflow | tokens.error.valid),
+        ]
+        self.require(m, "overflow_reported", ~overflowed | tokens.error.valid)
         self.reach(m, "overflow", overflow & ~failed)
         self.require(m, "left", failed | ~Cat(*waiting).any() | tokens.left)
         if not others:
-            self.require(m, "no_false_error", failed | overflow | ~tokens.error.valid)
+            self.require(m, "no_false_error", failed | ~tokens.error.valid)
             self.require(m, "none_left", failed | Cat(*waiting).any() | ~tokens.left)
 
     def _gate(
@@ -81,21 +87,8 @@ class Tokens(Claims):
         gate = self._issue_gate(variant=self._variant, opcode=_OPCODES[unit])
         m.submodules[name] = gate
         instruction = gate.issue.p.instruction
-        pop, push = self.free(4, f"{name}_pop"), self.free(4, f"{name}_next_push")
-        # The queue's word is laid out as the instruction is: only these fields matter here.
-        image = Signal.like(instruction)
-        m.d.comb += [
-            image.pop.eq(pop),
-            image.push.eq(push),
-            image.mark.eq(self.free(1, f"{name}_mark")),
-            gate.queue.p.instruction.eq(image),
-            gate.queue.valid.eq(self.free(1, f"{name}_valid")),
-            gate.issue.ready.eq(self.free(1, f"{name}_ready")),
-            gate.mark_credit.eq(self.free(1, f"{name}_credit")),
-            gate.marks_enabled.eq(self.free(1, f"{name}_marks")),
-            gate.available.eq(getattr(tokens, f"available{unit:d}")),
-            getattr(tokens, f"take{unit:d}").eq(gate.take),
-        ]
+        stands = self._drive(m, name, gate, tokens, unit)
+        pop, push = instruction.pop, instruction.push
         issued = Signal(name=f"{name}_issued")
         m.d.comb += issued.eq(gate.issue.valid & gate.issue.ready)
         largest = (1 << self._variant.units.token_bits) - 1
@@ -115,15 +108,55 @@ class Tokens(Claims):
             self.require(m, f"{name}_pops_what_was_given_{giver:d}", failed | ~take | (count != 0))
         legal = ~(pop | push)[unit]
         marked = instruction.mark & gate.marks_enabled
-        granted = legal & ((pop & ~Cat(*there)) == 0) & (~marked | gate.mark_credit)
-        self.require(
-            m,
-            f"{name}_never_starves",
-            failed | ~(gate.queue.valid & granted) | gate.issue.valid,
-        )
-        self.require(m, f"{name}_takes_once", gate.queue.ready == issued)
-        self.require(m, f"{name}_only_legal", ~gate.issue.valid | (gate.queue.valid & legal))
-        self.require(m, f"{name}_reports", gate.error.valid == (gate.queue.valid & ~legal))
+        granted = legal & ((pop & ~Cat(*there)) == 0) & (~marked | gate.mark_available)
+        self.require(m, f"{name}_never_starves", failed | ~(stands & granted) | gate.issue.valid)
+        self.require(m, f"{name}_takes_once", gate.take == Mux(issued, pop, 0))
+        self.require(m, f"{name}_only_legal", ~gate.issue.valid | (stands & legal))
+        self.require(m, f"{name}_reports", gate.error.valid == (stands & ~legal))
         self.require(m, f"{name}_marks", gate.mark_taken == (issued & marked))
+        self.require(m, f"{name}_has_room", ~gate.mark_taken | gate.mark_available)
         self.reach(m, f"{name}_pops_three", issued & (pop == (15 ^ (1 << unit))))
         return overflows, waiting
+
+    def _drive(self, m: Module, name: str, gate: Any, tokens: Any, unit: Unit) -> Signal:
+        """Everything around a gate; returns whether an instruction stands at its output."""
+        # The queue's word is laid out as the instruction is: only these fields matter here.
+        image = Signal.like(gate.issue.p.instruction)
+        marks = self.free(1, f"{name}_marks")
+        before = Signal(name=f"{name}_marks_before")
+        begun = Signal(name=f"{name}_begun")
+        m.d.sync += [before.eq(marks), begun.eq(1)]
+        self.assume(m, f"{name}_marks_stay", ~begun | (marks == before))
+        m.d.comb += [
+            image.pop.eq(self.free(4, f"{name}_pop")),
+            image.push.eq(self.free(4, f"{name}_next_push")),
+            image.mark.eq(self.free(1, f"{name}_mark")),
+            gate.queue.p.instruction.eq(image),
+            gate.queue.valid.eq(self.free(1, f"{name}_valid")),
+            gate.issue.ready.eq(self.free(1, f"{name}_ready")),
+            gate.marks_enabled.eq(marks),
+            gate.available.eq(getattr(tokens, f"available{unit:d}")),
+            gate.plenty.eq(getattr(tokens, f"plenty{unit:d}")),
+            gate.coming.eq(getattr(tokens, f"coming{unit:d}")),
+            getattr(tokens, f"take{unit:d}").eq(gate.take),
+        ]
+        room = Signal(2, name=f"{name}_room")
+        freed = self.free(1, f"{name}_freed")
+        m.d.comb += [
+            gate.mark_available.eq(room != 0),
+            gate.mark_plenty.eq(room > 1),
+            gate.mark_coming.eq(freed & (room != 3)),
+        ]
+        m.d.sync += room.eq(room + gate.mark_coming - gate.mark_taken)
+
+        # An instruction stands at the output two cycles after it came, behind those before it.
+        queued = Signal(range(self._variant.units.queue_depth + 1), name=f"{name}_queued")
+        stands = Signal(name=f"{name}_stands")
+        moves = Signal(name=f"{name}_moves")
+        m.d.comb += moves.eq(~stands | (gate.issue.valid & gate.issue.ready))
+        push = gate.queue.valid & gate.queue.ready
+        m.d.sync += queued.eq(queued + push - (moves & (queued != 0)))
+        with m.If(moves):
+            m.d.sync += stands.eq(queued != 0)
+        self.require(m, f"{name}_vacant", gate.vacant == (~stands & (queued == 0)))
+        return stands

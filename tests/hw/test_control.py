@@ -167,6 +167,7 @@ def test_a_run_from_start_to_interrupt(rng: np.random.Generator) -> None:
         await write(ctx, dut, rng, "ier", 1)
         await write(ctx, dut, rng, "program_length", 5)
         await write(ctx, dut, rng, "control", 1)
+        await ctx.tick()
         assert starts == 1
         assert await read(ctx, dut, rng, "control") == 0b0001
         await write(ctx, dut, rng, "control", 1)  # ignored: a run is on
@@ -232,8 +233,10 @@ def test_abort_is_a_pulse(rng: np.random.Generator) -> None:
 
     async def drive(ctx) -> None:
         await write(ctx, dut, rng, "abort", 0)
+        await ctx.tick().repeat(5)
         assert pulses == 0
         await write(ctx, dut, rng, "abort", 1)
+        await ctx.tick().repeat(5)
         assert pulses == 1
 
     simulator = Simulator(dut)

@@ -97,7 +97,7 @@ def test_records_land_in_the_ring(variant, capacity: int, rng: np.random.Generat
         await begin(ctx, r, 0x1000, capacity)
         for number in range(total):
             unit = int(rng.integers(UNITS))
-            await ctx.tick().until(getattr(r, f"credit{unit}"))
+            await ctx.tick().until(getattr(r, f"available{unit}"))
             ctx.set(getattr(r, f"taken{unit}"), 1)
             await ctx.tick()
             ctx.set(getattr(r, f"taken{unit}"), 0)
@@ -126,20 +126,20 @@ def test_room_is_counted_from_admission_to_memory(rng: np.random.Generator) -> N
         await begin(ctx, recorder, 0, 8)
         ctx.set(recorder.taken2, 1)
         for _ in range(MARKS_PER_UNIT):
-            assert ctx.get(recorder.credit2) == 1
+            assert ctx.get(recorder.available2) == 1
             await ctx.tick()
         ctx.set(recorder.taken2, 0)
-        assert ctx.get(recorder.credit2) == 0
-        assert ctx.get(recorder.credit1) == 1
+        assert ctx.get(recorder.available2) == 0
+        assert ctx.get(recorder.available1) == 1
         present(ctx, recorder, 2, 1)
         await ctx.tick()
         ctx.set(recorder.retire2.valid, 0)
         await ctx.tick().repeat(20)
-        assert ctx.get(recorder.credit2) == 0
+        assert ctx.get(recorder.available2) == 0
         ctx.set(recorder.request.ready, 1)
         ctx.set(recorder.data.ready, 1)
         await ctx.tick().repeat(20)
-        assert ctx.get(recorder.credit2) == 1
+        assert ctx.get(recorder.available2) == 1
         assert ctx.get(recorder.idle) == 0  # not acknowledged yet
 
     simulator = Simulator(recorder)

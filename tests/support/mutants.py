@@ -44,8 +44,8 @@ MUTANTS = {
     "does not wait": Mutant(
         TokenFile,
         "_counter",
-        "following.any())",
-        "following.any() | int((giver, taker) == (Unit.LOAD, Unit.GEMM)))",
+        "[giver].eq(count.some)",
+        "[giver].eq(count.some | int((giver, taker) == (Unit.LOAD, Unit.GEMM)))",
     ),
     "pads with zero": Mutant(
         LoadFiller, "_pad_word", "element.eq(value.as_signed())", "element.eq(0)"

@@ -1,0 +1,68 @@
+"""A count of tokens that says in registers what its takers ask: is there one, is there another.
+
+Input: tokens given and taken. Output: what is there.
+"""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["TokenCount"]
+
+
+class TokenCount(wiring.Component):
+    """Count tokens, up to `most`.
+
+    Giving and taking one in a cycle leave the count as it is, so giving alone to a full count is
+    what wraps it.
+
+    Parameters
+    ----------
+    most
+        The largest count; one less than a power of two, at least 3.
+    init
+        Tokens after reset.
+
+    Members
+    -------
+    give, take : ``In(1)``
+        A token comes, and can be taken in the next cycle; one is taken (only while `some`).
+    some, many : ``Out(1)``
+        At least one is there, at least two are.
+    full : ``Out(1)``
+        `most` are there. All three straight from registers.
+    """
+
+    def __init__(self, *, most: int, init: int = 0) -> None:
+        if most < 3 or most & (most + 1):
+            raise ValueError(f"most must be one less than a power of two, at least 3, not {most!r}")
+        self._most = most
+        self._init = init
+        super().__init__(
+            {
+                "give": In(1),
+                "take": In(1),
+                "some": Out(1, init=int(init > 0)),
+                "many": Out(1, init=int(init > 1)),
+                "full": Out(1, init=int(init == most)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        count = Signal(range(self._most + 1), init=self._init)
+        with m.If(self.give & ~self.take):
+            m.d.sync += [
+                count.eq(count + 1),
+                self.some.eq(~self.full),
+                self.many.eq(self.some & ~self.full),
+                self.full.eq(count == self._most - 1),
+            ]
+        with m.Elif(self.take & ~self.give):
+            m.d.sync += [
+                count.eq(count - 1),
+                self.some.eq(self.many),
+                self.many.eq(count > 2),
+                self.full.eq(0),
+            ]
+        return m
