@@ -57,7 +57,8 @@ _BUS_SIZES = {
 _MOVER_SIZES = {
     **dict.fromkeys(("job_push", "job_pop", "job_index"), 2 * RING),
     **dict.fromkeys(
-        ("held", "held_at", "job_in", "job_out", "walking", "walk_index", "walk_at", "walk_free",
+        ("held", "held_from", "left_at", "job_due", "walk_due", "job_in", "job_out", "walking",
+         "walk_index", "walk_at", "walk_free",
          "walk_rows", "walk_blocks", "row_address", "block_address"), 2,
     ),
     "mark_out": 4,

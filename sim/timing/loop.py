@@ -173,9 +173,9 @@ def _pass(p: Plan, f: Front, m: Mover, c: Core, t: i64) -> bool:
         if _pass_time(f, c, u) <= t:
             some = True
             if u == LOAD:
-                accept_move(m, f, 0, take(p, f, u, t, i64(filler_busy(c, t))), t)
+                accept_move(p, m, f, 0, take(p, f, u, t, i64(filler_busy(c, t))), t)
             elif u == STORE:
-                accept_move(m, f, 1, take(p, f, u, t, i64(m.store_move == t)), t)
+                accept_move(p, m, f, 1, take(p, f, u, t, i64(m.store_move == t)), t)
             elif u == GEMM:
                 _wait(c, u, take(p, f, u, t, i64(gemm_bank(p, c, t) >= 0)), t)
             else:

@@ -268,7 +268,12 @@ class Mover:
     """LOAD's and STORE's fronts (index 0, 1), STORE's reader, and the recorder of marks."""
 
     held: Array[i64]
-    held_at: Array[i64]
+    held_from: Array[i64]
+    """When the instruction at hand can go on to its job and its requests."""
+    left_at: Array[i64]
+    """When the last of its parts did."""
+    job_due: Array[i64]
+    walk_due: Array[i64]
     job_in: Array[i64]
     job_out: Array[i64]
     job_push: Array[i64]
@@ -297,6 +302,7 @@ class Mover:
     mark_response: Array[i64]
     mark_out: Array[i64]
 
+    slot_due: i64 = 0
     slot_in: i64 = 0
     slot_out: i64 = 0
     slot_acked: i64 = 0
@@ -312,6 +318,8 @@ class Mover:
     read_done: i64 = 0
     rows_read: i64 = 0
     rows_cut: i64 = 0
+    rows_popped: i64 = 0
+    """Rows of which a word was cut: their places are free."""
     cut_word: i64 = 0
     word_ready: i64 = 0
     word_cut: i64 = 0
