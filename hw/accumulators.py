@@ -44,8 +44,8 @@ class Accumulators(wiring.Component):
     """Accumulator rows in banks; arbitration per bank and cycle.
 
     GEMM always goes first. Of the others the ALU goes before STORE (reads) and before LOAD
-    (writes), until one has waited `PATIENCE_CYCLES`: then it precedes the ALU, and two cycles after
-    the last of them `gemm_hold` withholds one product of that bank. GEMM's reads and writes follow
+    (writes), until one has waited `PATIENCE_CYCLES`: then it precedes the ALU, and in the next cycle
+    `gemm_hold` withholds a product of that bank from the one after it. GEMM's reads and writes follow
     its issue after fixed times, so the freed slot comes that much later; with repeated holds every
     wait is bounded.
 
@@ -202,12 +202,11 @@ class Accumulators(wiring.Component):
             self._patience(m, name, refused[name], bank, urgent[name])
             for name, (_, bank) in asks.items()
         ]
-        # Two registers: one for the decision of each, one for all.
-        m.d.sync += self.gemm_hold.eq(holds[0] | holds[1] | holds[2] | holds[3] | holds[4])
+        m.d.comb += self.gemm_hold.eq(holds[0] | holds[1] | holds[2] | holds[3] | holds[4])
         return {name: ~value for name, value in refused.items()}, urgent
 
     def _patience(self, m: Module, name: str, lost: Value, bank: Value, urgent: Signal) -> Signal:
-        """Count lost cycles of one requester; one-hot, the bank to hold in two cycles."""
+        """Count lost cycles of one requester; one-hot, the bank to name in `gemm_hold`."""
         banks = self._variant.memory.acc_banks
         age = Signal(range(PATIENCE_CYCLES), name=f"{name}_age")
         expires = Signal(name=f"{name}_expires")

@@ -71,13 +71,11 @@ class Gemm(wiring.Component):
         wiring.connect(m, wiring.flipped(self.issue), sequencer.issue)
         wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
 
-        issue, leave, advance = Signal(), Signal(), Signal()
-        valid, product, step = self._decode(m, sequencer, advance)
-        held = self.gemm_hold.bit_select(bank_of(variant, step.acc), 1)
+        issue, leave = Signal(), Signal()
+        valid, product, advance, step = self._decode(m, sequencer)
         m.d.comb += [
-            advance.eq(~(product & held)),
             sequencer.steps.ready.eq(advance),
-            issue.eq(product & ~held),
+            issue.eq(product & advance),
             leave.eq(valid & advance & step.last),
             self.work.eq(issue),
             self.inp_read.enable.eq(product),
@@ -115,12 +113,11 @@ class Gemm(wiring.Component):
             m.d.comb += self.activity.eq(Activity.DRAIN)
         return m
 
-    def _decode(
-        self, m: Module, sequencer: Sequencer, advance: Value
-    ) -> tuple[Signal, Signal, Any]:
-        """(There is a step at the issue point, it is a product, what it is), from registers.
+    def _decode(self, m: Module, sequencer: Sequencer) -> tuple[Signal, Signal, Value, Any]:
+        """(A step is at the issue point, it is a product, the step moves on, it is this one).
 
-        `wgt` is a row of weights and `lane` the number of a vector in it.
+        All come from registers: whether a product is held is decided the cycle before, for the
+        step that will be there. `wgt` is a row of weights and `lane` the number of a vector in it.
         """
         variant = self._variant
         taken = sequencer.steps.p
@@ -153,11 +150,19 @@ class Gemm(wiring.Component):
             beyond.eq(taken.out_of_range | (outside & ~taken.skip)),
         ]
         valid, step = Signal(), Signal(layout, reset_less=True)
-        product = Signal()
+        product, held, next_product = Signal(), Signal(), Signal()
+        next_acc = Mux(held, step.acc, taken.index.acc)
+        m.d.comb += next_product.eq(
+            Mux(held, product, sequencer.steps.valid & ~(taken.skip | illegal | beyond))
+        )
+        m.d.sync += [
+            product.eq(next_product),
+            held.eq(next_product & self.gemm_hold.bit_select(bank_of(variant, next_acc), 1)),
+        ]
+        advance = ~held
         with m.If(advance):
             m.d.sync += [
                 valid.eq(sequencer.steps.valid),
-                product.eq(sequencer.steps.valid & ~(taken.skip | illegal | beyond)),
                 step.acc.eq(taken.index.acc),
                 step.inp.eq(taken.index.inp),
                 step.wgt.eq(Mux(depthwise, wgt[lane_bits:], wgt[:row_bits])),
@@ -170,7 +175,7 @@ class Gemm(wiring.Component):
                 step.last.eq(taken.last),
                 step.retire.eq(taken.retire),
             ]
-        return valid, product, step
+        return valid, product, advance, step
 
     def _multiply(
         self, m: Module, lane: Value, depthwise: Value, three: Value
