@@ -44,9 +44,10 @@ class Accumulators(wiring.Component):
     """Accumulator rows in banks; arbitration per bank and cycle.
 
     GEMM always goes first. Of the others the ALU goes before STORE (reads) and before LOAD
-    (writes), until one has waited `PATIENCE_CYCLES`: then it precedes the ALU and `gemm_hold`
-    withholds one product of that bank. GEMM's reads and writes follow its issue after fixed times,
-    so the freed slot comes that much later; with repeated holds every wait is bounded.
+    (writes), until one has waited `PATIENCE_CYCLES`: then it precedes the ALU, and in the next cycle
+    `gemm_hold` withholds a product of that bank from the one after it. GEMM's reads and writes follow
+    its issue after fixed times, so the freed slot comes that much later; with repeated holds every
+    wait is bounded.
 
     Reads return what was written up to the cycle before. No unit may depend on a row that is
     written in the cycle in which it is read (GEMM forwards, tokens and the ALU's interlock order
@@ -89,22 +90,20 @@ class Accumulators(wiring.Component):
         alu_bank = bank_of(variant, self.alu_write.p.row)
         alu_mask = Cat(self.alu_write.p.mask[number * grain] for number in range(grains))
 
-        urgent, holds = {}, []
-        for name, valid, ready, bank in (
-            *((n, p.valid, p.ready, read_bank[n]) for n, p in readers.items()),
-            ("alu_write", self.alu_write.valid, self.alu_write.ready, alu_bank),
-            ("fill", fill_valid, self.fill.ready, fill_bank),
-        ):
-            urgent[name], hold = self._patience(m, name, valid & ~ready, bank)
-            holds.append(hold)
-        held = Signal(banks)
-        m.d.sync += held.eq(holds[0] | holds[1] | holds[2] | holds[3] | holds[4])
-        m.d.comb += self.gemm_hold.eq(held)
-
         gemm_read_bank = bank_of(variant, self.gemm_read.row)
         gemm_write_bank = bank_of(variant, self.gemm_write.row)
+        asks = {
+            **{name: (port.valid, read_bank[name]) for name, port in readers.items()},
+            "alu_write": (self.alu_write.valid, alu_bank),
+            "fill": (fill_valid, fill_bank),
+        }
+        ready, urgent = self._arbitrate(
+            m,
+            asks,
+            (self.gemm_read.enable, gemm_read_bank),
+            (self.gemm_write.enable, gemm_write_bank),
+        )
         outputs = []
-        granted: dict[str, list[Value]] = {name: [] for name in (*readers, "alu_write", "fill")}
         for number in range(banks):
             m.submodules[f"bank{number}"] = ram = self.banks[number]
             read, write = ram.read, ram.write
@@ -112,69 +111,55 @@ class Accumulators(wiring.Component):
             def inner(row: Value) -> Value:
                 return row[low_bits : pad.index_bits - 1]
 
+            # Where nobody gets the bank, any row may be read or stand at the write port: what
+            # chooses it need not wait for the decision, whose outcome is the same.
+            here = {name: valid & (bank == number) for name, (valid, bank) in asks.items()}
             gemm_reads = self.gemm_read.enable & (gemm_read_bank == number)
-            wants = {
-                name: port.valid & (read_bank[name] == number) for name, port in readers.items()
-            }
-            store_first = urgent["store"] & wants["store"]
-            grant = {
-                "alu": ~gemm_reads & wants["alu"] & ~store_first,
-                "alu2": ~gemm_reads & wants["alu2"] & ~wants["alu"] & ~store_first,
-                "store": ~gemm_reads
-                & wants["store"]
-                & (store_first | ~(wants["alu"] | wants["alu2"])),
-            }
             m.d.comb += [
-                read.enable.eq(gemm_reads | wants["alu"] | wants["alu2"] | wants["store"]),
+                read.enable.eq(1),
                 read.row.eq(inner(self.store_read.p)),
             ]
             with m.If(gemm_reads):
                 m.d.comb += read.row.eq(inner(self.gemm_read.row))
-            with m.Elif(grant["alu"]):
+            with m.Elif(here["alu"] & ~(urgent["store"] & here["store"])):
                 m.d.comb += read.row.eq(inner(self.alu_read.p))
-            with m.Elif(grant["alu2"]):
+            with m.Elif(here["alu2"] & ~(urgent["store"] & here["store"])):
                 m.d.comb += read.row.eq(inner(self.alu_read2.p))
 
             write_row = Signal(pad.index_bits - 1 - low_bits, name=f"write_row_{number}")
             m.d.comb += [write.row[column].eq(write_row) for column in range(grains)]
             gemm_writes = self.gemm_write.enable & (gemm_write_bank == number)
-            alu_wants = self.alu_write.valid & (alu_bank == number)
-            fill_wants = fill_valid & (fill_bank == number)
-            fill_first = urgent["fill"] & fill_wants
-            grant["alu_write"] = ~gemm_writes & alu_wants & ~fill_first
-            grant["fill"] = ~gemm_writes & fill_wants & (fill_first | ~alu_wants)
             with m.If(gemm_writes):
                 m.d.comb += [
                     write_row.eq(inner(self.gemm_write.row)),
                     write.data.eq(self.gemm_write.data),
                     write.enable.eq(~0),
                 ]
-            with m.Elif(grant["alu_write"]):
+            with m.Elif(here["alu_write"] & ~(urgent["fill"] & here["fill"])):
                 m.d.comb += [
                     write_row.eq(inner(self.alu_write.p.row)),
                     write.data.eq(self.alu_write.p.data),
                     write.enable.eq(alu_mask),
                 ]
-            with m.Elif(grant["fill"]):
+            with m.Else():
                 m.d.comb += [
                     write_row.eq(inner(fill.row)),
                     write.data.eq(fill_data),
-                    write.enable.eq(fill_mask),
+                    write.enable.eq(Mux(here["fill"], fill_mask, 0)),
                 ]
-            for name, value in grant.items():
-                bit = Signal(name=f"grant_{name}_{number}")
-                m.d.comb += bit.eq(value)
-                granted[name].append(bit)
             outputs.append(read.data)
 
         # Fills for other memories are none of ours: ready says only "would be taken".
         m.d.comb += [
-            self.alu_write.ready.eq(Cat(granted["alu_write"]).any()),
-            self.fill.ready.eq(Cat(granted["fill"]).any() | (self.fill.valid & ~for_acc)),
+            self.alu_write.ready.eq(ready["alu_write"]),
+            self.fill.ready.eq(ready["fill"] | ~for_acc),
         ]
         for name, port in readers.items():
-            m.d.comb += port.ready.eq(Cat(granted[name]).any())
-            self._answer(m, name, Cat(granted[name]), outputs, answers[name])
+            m.d.comb += port.ready.eq(ready[name])
+            granted = Cat(
+                port.valid & ready[name] & (read_bank[name] == number) for number in range(banks)
+            )
+            self._answer(m, name, granted, outputs, answers[name])
         gemm_bank = Signal.like(gemm_read_bank)
         gemm_bank_out = Signal.like(gemm_read_bank)
         m.d.sync += [gemm_bank.eq(gemm_read_bank), gemm_bank_out.eq(gemm_bank)]
@@ -184,17 +169,58 @@ class Accumulators(wiring.Component):
                     m.d.comb += self.gemm_read.data.eq(output)
         return m
 
-    def _patience(self, m: Module, name: str, lost: Value, bank: Value) -> tuple[Signal, Value]:
-        """Count lost cycles of one requester: (it is urgent, one-hot bank to hold now)."""
+    def _arbitrate(
+        self,
+        m: Module,
+        asks: dict[str, tuple[Value, Value]],
+        gemm_read: tuple[Value, Value],
+        gemm_write: tuple[Value, Value],
+    ) -> tuple[dict[str, Value], dict[str, Signal]]:
+        """Who is taken if it asks, and who goes before the ALU.
+
+        Requests are compared in pairs, not bank by bank: every decision is two levels of logic
+        from the requests.
+        """
+        urgent = {name: Signal(name=f"{name}_urgent") for name in asks}
+
+        def meets(one: tuple[Value, Value], other: tuple[Value, Value]) -> Value:
+            return one[0] & other[0] & (one[1] == other[1])
+
+        alu, alu2, store = asks["alu"], asks["alu2"], asks["store"]
+        write, fill = asks["alu_write"], asks["fill"]
+        refused = {
+            "alu": meets(alu, gemm_read) | (urgent["store"] & meets(alu, store)),
+            "alu2": meets(alu2, gemm_read)
+            | meets(alu2, alu)
+            | (urgent["store"] & meets(alu2, store)),
+            "store": meets(store, gemm_read)
+            | (~urgent["store"] & (meets(store, alu) | meets(store, alu2))),
+            "alu_write": meets(write, gemm_write) | (urgent["fill"] & meets(write, fill)),
+            "fill": meets(fill, gemm_write) | (~urgent["fill"] & meets(fill, write)),
+        }
+        holds = [
+            self._patience(m, name, refused[name], bank, urgent[name])
+            for name, (_, bank) in asks.items()
+        ]
+        m.d.comb += self.gemm_hold.eq(holds[0] | holds[1] | holds[2] | holds[3] | holds[4])
+        return {name: ~value for name, value in refused.items()}, urgent
+
+    def _patience(self, m: Module, name: str, lost: Value, bank: Value, urgent: Signal) -> Signal:
+        """Count lost cycles of one requester; one-hot, the bank to name in `gemm_hold`."""
+        banks = self._variant.memory.acc_banks
         age = Signal(range(PATIENCE_CYCLES), name=f"{name}_age")
-        urgent = Signal(name=f"{name}_urgent")
-        expired = Signal(name=f"{name}_expired")
-        m.d.comb += expired.eq(lost & (age == PATIENCE_CYCLES - 1))
+        expires = Signal(name=f"{name}_expires")
+        hold = Signal(banks, name=f"{name}_hold")
         with m.If(lost):
-            m.d.sync += [age.eq(age + 1), urgent.eq(urgent | expired)]
+            m.d.sync += [
+                age.eq(age + 1),
+                expires.eq(age == PATIENCE_CYCLES - 2),
+                urgent.eq(urgent | expires),
+                hold.eq(Mux(expires, 1 << bank, 0)),
+            ]
         with m.Else():
-            m.d.sync += [age.eq(0), urgent.eq(0)]
-        return urgent, Mux(expired, 1 << bank, 0)
+            m.d.sync += [age.eq(0), expires.eq(0), urgent.eq(0), hold.eq(0)]
+        return hold
 
     def _answer(
         self, m: Module, name: str, granted: Value, outputs: list[Value], answer: Any

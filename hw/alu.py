@@ -52,10 +52,11 @@ _QUEUE_CYCLES = 2
 class Alu(wiring.Component):
     """A sequencer, an issue point, one fixed-latency pipeline for every operation, a write queue.
 
-    A vector is processed in groups: alu_lanes elements per cycle, or requantize_lanes. At the issue
-    point the first group of a vector waits for its rows (both in one cycle when their banks
-    differ), for the interlock (no row may be read while a result for it is in flight) and for room
-    in the write queue; the other groups follow one per cycle. Results are written in order.
+    A vector is processed in groups: alu_lanes elements per cycle, or requantize_lanes. A step is
+    decoded and compared with the interlock's rows before it comes to the issue point. There the
+    first group of a vector waits for its rows (both in one cycle when their banks differ), for the
+    interlock (no row may be read while a result for it is in flight) and for room in the write
+    queue; the other groups follow one per cycle. Results are written in order.
 
     Members
     -------
@@ -92,16 +93,15 @@ class Alu(wiring.Component):
         # Room for everything between issue and write, so that one group per cycle can pass.
         depth = latency + _QUEUE_CYCLES + 2
         m.submodules.interlock = interlock = Interlock(row_bits=len(self.alu_read.p), depth=depth)
-        start, group = self._issue(m, sequencer, interlock)
+        start, group, step = self._issue(m, sequencer, interlock)
 
-        step = sequencer.steps.p
         lanes = self._lanes(m, start, group, step, latency)
         meta = Signal(self._meta_layout())
         m.d.comb += [
             meta.write.eq(start.work),
             meta.requantize.eq(start.requantize),
             meta.to_acc.eq(step.control.destination == OutMemory.ACC),
-            meta.row.eq(step.index.dst),
+            meta.row.eq(step.dst),
             meta.group.eq(group),
             meta.last.eq(start.final & step.last),
             meta.retire.eq(step.retire),
@@ -118,7 +118,7 @@ class Alu(wiring.Component):
 
         with m.If(start.fire & start.work):
             m.d.comb += self.activity.eq(Activity.BUSY)
-        with m.Elif(~sequencer.idle | self.issue.valid):
+        with m.Elif(~sequencer.idle | start.waits | self.issue.valid):
             m.d.comb += self.activity.eq(Activity.STALL)
         with m.Elif(~interlock.empty | self.retire.valid):
             m.d.comb += self.activity.eq(Activity.DRAIN)
@@ -141,83 +141,119 @@ class Alu(wiring.Component):
             }
         )
 
-    def _issue(self, m: Module, sequencer: Sequencer, interlock: Interlock) -> tuple[Any, Signal]:
-        """The issue point: reads rows and starts one group per cycle; (start flags, group)."""
+    def _issue(
+        self, m: Module, sequencer: Sequencer, interlock: Interlock
+    ) -> tuple[Any, Signal, Any]:
+        """The issue point: reads rows and starts one group per cycle; (start flags, group, step).
+
+        `waits` of the flags: there is a step at the issue point or before it.
+        """
         variant = self._variant
-        step = sequencer.steps.p
-        control = step.control
         start = Signal(
-            data.StructLayout({"fire": 1, "work": 1, "final": 1, "requantize": 1}), name="start"
+            data.StructLayout(dict.fromkeys(("waits", "fire", "work", "final", "requantize"), 1)),
+            name="start",
         )
         group = Signal(self._meta_layout()["group"].width)
-        reads_src, reads_dst = self._check(m, sequencer, start)
-
-        last_group = Signal.like(group)
-        ordinary = self._vector // variant.units.alu_lanes - 1
-        requantize = self._vector // variant.units.requantize_lanes - 1
-        has_src, has_dst, first, free = Signal(), Signal(), Signal(), Signal()
-        acc_bits = scratchpad(variant, Memory.ACC).index_bits
-        src, dst = step.index.src, step.index.dst[:acc_bits]
-        src_there, dst_there = Signal(), Signal()
+        # A step goes from `before` to the issue point, or parks where that is taken: what moves
+        # the sequencer is a register.
+        is_step, is_parked = Signal(), Signal()
+        is_before, before = self._decode(m, sequencer, interlock, ~is_parked)
+        step = Signal.like(before, name="step", reset_less=True)
+        parked = Signal.like(before, name="parked", reset_less=True)
+        following = Signal.like(before, name="following")
+        follows, take, first = Signal(), Signal(), Signal()
+        # Rows that the step at the issue point has still to read.
+        needs_src, needs_dst = Signal(), Signal()
+        may_start, src_there, dst_there, last_group = Signal(), Signal(), Signal(), Signal()
+        groups = Signal.like(group, reset_less=True)
         m.d.comb += [
-            last_group.eq(Mux(start.requantize, requantize, ordinary)),
-            start.final.eq((group == last_group) | ~start.work),
-            first.eq(group == 0),
-            interlock.src.eq(src),
-            interlock.dst.eq(dst),
-            free.eq(
-                sequencer.steps.valid
-                & ~interlock.full
-                & ~(reads_src & interlock.src_busy)
-                & ~(reads_dst & interlock.dst_busy)
-            ),
-            self.alu_read.p.eq(src),
-            self.alu_read.valid.eq(free & first & reads_src & ~has_src),
-            self.alu_read2.p.eq(dst),
-            self.alu_read2.valid.eq(free & first & reads_dst & ~has_dst),
-            src_there.eq(~reads_src | has_src | self.alu_read.ready),
-            dst_there.eq(~reads_dst | has_dst | self.alu_read2.ready),
-        ]
-        with m.If(first):
-            m.d.comb += start.fire.eq(free & src_there & dst_there)
-        with m.Else():
-            m.d.comb += start.fire.eq(sequencer.steps.valid & ~interlock.full)
-        m.d.comb += [
-            sequencer.steps.ready.eq(start.fire & start.final),
+            start.waits.eq(is_before | is_parked | is_step),
+            start.work.eq(step.work),
+            start.requantize.eq(step.requantize),
+            start.final.eq(last_group),
+            may_start.eq(is_step & ~interlock.full & ~interlock.blocked),
+            self.alu_read.p.eq(step.src),
+            self.alu_read.valid.eq(may_start & needs_src),
+            self.alu_read2.p.eq(step.dst),
+            self.alu_read2.valid.eq(may_start & needs_dst),
+            src_there.eq(~needs_src | self.alu_read.ready),
+            dst_there.eq(~needs_dst | self.alu_read2.ready),
+            start.fire.eq(may_start & src_there & dst_there),
+            take.eq(~is_step | (start.fire & start.final)),
+            following.eq(Mux(is_parked, parked, before)),
+            follows.eq(is_parked | is_before),
+            sequencer.steps.ready.eq(~is_parked),
+            interlock.parked.eq(is_parked),
+            interlock.next.eq(take),
             interlock.enter.eq(start.fire),
-            interlock.row.eq(dst),
-            interlock.writes.eq(start.work & (control.destination == OutMemory.ACC)),
-            self.work.eq(start.fire & start.work & first),
+            self.work.eq(start.fire & step.work & first),
+            first.eq(group == 0),
         ]
+        with m.If(self.alu_read.valid & self.alu_read.ready):
+            m.d.sync += needs_src.eq(0)
+        with m.If(self.alu_read2.valid & self.alu_read2.ready):
+            m.d.sync += needs_dst.eq(0)
         with m.If(start.fire):
-            m.d.sync += [has_src.eq(0), has_dst.eq(0)]
-            m.d.sync += group.eq(Mux(start.final, 0, group + 1))
-        with m.Else():
-            with m.If(self.alu_read.valid & self.alu_read.ready):
-                m.d.sync += has_src.eq(1)
-            with m.If(self.alu_read2.valid & self.alu_read2.ready):
-                m.d.sync += has_dst.eq(1)
-        return start, group
+            m.d.sync += [group.eq(group + 1), last_group.eq(group + 1 == groups)]
+        with m.If(~is_parked):
+            m.d.sync += [parked.eq(before), is_parked.eq(is_before)]
+        with m.If(take):
+            ordinary = self._vector // variant.units.alu_lanes - 1
+            requantize = self._vector // variant.units.requantize_lanes - 1
+            last = Mux(following.work, Mux(following.requantize, requantize, ordinary), 0)
+            m.d.sync += [
+                is_parked.eq(0),
+                is_step.eq(follows),
+                step.eq(following),
+                group.eq(0),
+                groups.eq(last),
+                last_group.eq(last == 0),
+                needs_src.eq(follows & following.reads_src),
+                needs_dst.eq(follows & following.reads_dst),
+            ]
+        m.d.sync += [
+            self.error.valid.eq(start.fire & (step.illegal | step.beyond)),
+            self.error.code.eq(
+                Mux(step.illegal, ErrorCode.ILLEGAL_INSTRUCTION, ErrorCode.ROW_RANGE)
+            ),
+            self.error.index.eq(step.retire.index),
+        ]
+        return start, group, step
 
-    def _check(self, m: Module, sequencer: Sequencer, start: Any) -> tuple[Value, Value]:
-        """Decode the step at the issue point: which accumulator rows it reads, and errors."""
+    def _decode(
+        self, m: Module, sequencer: Sequencer, interlock: Interlock, advance: Value
+    ) -> tuple[Signal, Any]:
+        """(A step stands before the issue point, it is this one): what it reads, and errors."""
         variant = self._variant
-        step = sequencer.steps.p
-        control, dst = step.control, step.index.dst
+        taken = sequencer.steps.p
+        control, dst = taken.control, taken.index.dst
         acc_bits = scratchpad(variant, Memory.ACC).index_bits
         out_bits = scratchpad(variant, Memory.OUT).index_bits
-        illegal, beyond = Signal(), Signal()
-        reads_src, reads_dst, unary = Signal(), Signal(), Signal()
+        step = Signal(
+            data.StructLayout(
+                {
+                    "src": len(taken.index.src),
+                    "dst": len(dst),
+                    "par": len(taken.index.par),
+                    **dict.fromkeys(("work", "requantize", "reads_src", "reads_dst"), 1),
+                    **dict.fromkeys(("illegal", "beyond", "last"), 1),
+                    "control": control.shape(),
+                    "retire": retire_layout(),
+                }
+            ),
+            name="decoded",
+        )
+        unary = Signal()
         m.d.comb += [
             unary.eq(matches(control.operation, lambda op: not op.takes_x)),
-            start.requantize.eq(control.operation == AluOp.REQUANTIZE),
-            reads_src.eq(start.work & ~(unary & control.use_immediate & ~start.requantize)),
-            reads_dst.eq(start.work & ~(unary | control.use_immediate)),
-            illegal.eq(~step.skip & ~matches(control.operation, lambda op: True)),
-            beyond.eq(
-                step.out_of_range
+            step.requantize.eq(control.operation == AluOp.REQUANTIZE),
+            step.reads_src.eq(step.work & ~(unary & control.use_immediate & ~step.requantize)),
+            step.reads_dst.eq(step.work & ~(unary | control.use_immediate)),
+            step.illegal.eq(~taken.skip & ~matches(control.operation, lambda op: True)),
+            step.beyond.eq(
+                taken.out_of_range
                 | (
-                    ~step.skip
+                    ~taken.skip
                     & (
                         Mux(
                             control.destination == OutMemory.ACC,
@@ -229,14 +265,25 @@ class Alu(wiring.Component):
                     )
                 )
             ),
-            start.work.eq(~(step.skip | illegal | beyond)),
+            step.work.eq(~(taken.skip | step.illegal | step.beyond)),
+            step.src.eq(taken.index.src),
+            step.dst.eq(dst),
+            step.par.eq(taken.index.par),
+            step.last.eq(taken.last),
+            step.control.eq(control),
+            step.retire.eq(taken.retire),
+            interlock.src.eq(step.src),
+            interlock.dst.eq(dst),
+            interlock.reads_src.eq(step.reads_src),
+            interlock.reads_dst.eq(step.reads_dst),
+            interlock.writes.eq(
+                sequencer.steps.valid & step.work & (control.destination == OutMemory.ACC)
+            ),
         ]
-        m.d.sync += [
-            self.error.valid.eq(start.fire & (illegal | beyond)),
-            self.error.code.eq(Mux(illegal, ErrorCode.ILLEGAL_INSTRUCTION, ErrorCode.ROW_RANGE)),
-            self.error.index.eq(step.retire.index),
-        ]
-        return reads_src, reads_dst
+        some, before = Signal(), Signal.like(step, name="before", reset_less=True)
+        with m.If(advance):
+            m.d.sync += [some.eq(sequencer.steps.valid), before.eq(step)]
+        return some, before
 
     def _lanes(self, m: Module, start: Any, group: Value, step: Any, latency: int) -> Value:
         """From the start of a group to its results, as wide as the widest group."""
@@ -278,7 +325,7 @@ class Alu(wiring.Component):
             requantizer.low.eq(control.low),
             requantizer.high.eq(control.high),
         ]
-        self._parameters(m, requantizer, start, group, number, step.index.par)
+        self._parameters(m, requantizer, step, group, number)
 
         common = latency - _TO_OPERANDS
         ordinary = delay(m, lanes.result, common - AluLanes.latency(), name="ordinary")
@@ -302,10 +349,9 @@ class Alu(wiring.Component):
         self,
         m: Module,
         requantizer: Requantizer,
-        start: Any,
+        step: Any,
         group: Value,
         number: Value,
-        par: Value,
     ) -> None:
         """Read the slice of the parameter row that holds a group's channels, and pick them."""
         variant = self._variant
@@ -316,8 +362,8 @@ class Alu(wiring.Component):
         groups_bits, slice_bits = _bits(pad.elements // lanes), _bits(pad.elements // entries)
         inside_bits = groups_bits - slice_bits
         m.d.comb += [
-            self.par_read.enable.eq(start.fire & start.requantize),
-            self.par_read.row.eq(Cat(group[inside_bits:groups_bits], par)),
+            self.par_read.enable.eq(step.requantize),
+            self.par_read.row.eq(Cat(group[inside_bits:groups_bits], step.par)),
         ]
         held = register(m, self.par_read.data, name="par_slice")
         chosen = held.word_select(number[:inside_bits], lanes * pad.element_bits)

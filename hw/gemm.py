@@ -8,7 +8,7 @@ from operator import or_
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.accumulators import bank_of
@@ -18,6 +18,7 @@ from daedal.hw.interfaces import (
     fill_signature,
     unit_signature,
 )
+from daedal.hw.layouts import retire_layout
 from daedal.hw.pipeline import delay, register
 from daedal.hw.product import DotProducts, tap_element
 from daedal.hw.scratchpad import read_signature
@@ -35,7 +36,7 @@ _READ_TO_WRITE = 5
 
 
 class Gemm(wiring.Component):
-    """Rigid pipeline behind a sequencer: a product that is issued never stops.
+    """Rigid pipeline behind a sequencer and an issue point: a product that is issued never stops.
 
     One product per cycle for any order of accumulator rows: rows whose sums are still in flight
     are forwarded at every distance. Cycles after the issue of a product: operands 2, (depthwise
@@ -70,26 +71,32 @@ class Gemm(wiring.Component):
         wiring.connect(m, wiring.flipped(self.issue), sequencer.issue)
         wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
 
-        step = sequencer.steps.p
-        product, lane, depthwise, three = self._check(m, sequencer)
         issue, leave = Signal(), Signal()
-        held = self.gemm_hold.bit_select(bank_of(variant, step.index.acc), 1)
+        valid, product, advance, step = self._decode(m, sequencer)
         m.d.comb += [
-            sequencer.steps.ready.eq(~(product & held)),
-            issue.eq(sequencer.steps.valid & product & ~held),
-            leave.eq(sequencer.steps.valid & sequencer.steps.ready & step.last),
+            sequencer.steps.ready.eq(advance),
+            issue.eq(product & advance),
+            leave.eq(valid & advance & step.last),
             self.work.eq(issue),
-            self.inp_read.enable.eq(issue),
-            self.inp_read.row.eq(step.index.inp),
-            self.wgt_read.enable.eq(issue),
+            self.inp_read.enable.eq(product),
+            self.inp_read.row.eq(step.inp),
+            self.wgt_read.enable.eq(product),
+            self.wgt_read.row.eq(step.wgt),
         ]
-        totals, latency = self._multiply(m, lane, depthwise, three)
+        m.d.sync += [
+            self.error.valid.eq(valid & advance & (step.illegal | step.beyond)),
+            self.error.code.eq(
+                Mux(step.illegal, ErrorCode.ILLEGAL_INSTRUCTION, ErrorCode.ROW_RANGE)
+            ),
+            self.error.index.eq(step.retire.index),
+        ]
+        totals, latency = self._multiply(m, step.lane, step.depthwise, step.three)
 
         lead = latency - _READ_TO_SUM
-        valid = delay(m, issue, lead, name="valid", reset_less=False)
-        row = delay(m, step.index.acc, lead, name="row")
+        reads = delay(m, issue, lead, name="valid", reset_less=False)
+        row = delay(m, step.acc, lead, name="row")
         restart = delay(m, step.restart, lead, name="restart")
-        self._accumulate(m, valid, row, restart, totals)
+        self._accumulate(m, reads, row, restart, totals)
 
         leaving = [leave]
         for age in range(lead + _READ_TO_WRITE + 1):
@@ -100,46 +107,75 @@ class Gemm(wiring.Component):
         ]
         with m.If(issue):
             m.d.comb += self.activity.eq(Activity.BUSY)
-        with m.Elif(~sequencer.idle | self.issue.valid):
+        with m.Elif(~sequencer.idle | valid | self.issue.valid):
             m.d.comb += self.activity.eq(Activity.STALL)
         with m.Elif(Cat(leaving).any()):
             m.d.comb += self.activity.eq(Activity.DRAIN)
         return m
 
-    def _check(self, m: Module, sequencer: Sequencer) -> tuple[Value, Value, Value, Value]:
-        """Decode the step at the issue point.
+    def _decode(self, m: Module, sequencer: Sequencer) -> tuple[Signal, Signal, Value, Any]:
+        """(A step is at the issue point, it is a product, the step moves on, it is this one).
 
-        (It is a product, number of the weight vector, it is depthwise, and of three taps.)
+        All come from registers: whether a product is held is decided the cycle before, for the
+        step that will be there. `wgt` is a row of weights and `lane` the number of a vector in it.
         """
         variant = self._variant
-        step = sequencer.steps.p
+        taken = sequencer.steps.p
         row_bits = scratchpad(variant, Memory.WGT).index_bits
-        wgt = step.index.wgt
+        wgt = taken.index.wgt
         lane_bits = len(wgt) - row_bits
-        depthwise, illegal, beyond, product = Signal(), Signal(), Signal(), Signal()
-        three = Signal()
+        layout = data.StructLayout(
+            {
+                "acc": len(taken.index.acc),
+                "inp": len(taken.index.inp),
+                "wgt": row_bits,
+                "lane": lane_bits,
+                **dict.fromkeys(("restart", "last", "depthwise", "three"), 1),
+                **dict.fromkeys(("illegal", "beyond"), 1),
+                "retire": retire_layout(),
+            }
+        )
+        depthwise, illegal, beyond, three = Signal(), Signal(), Signal(), Signal()
         if variant.array.depthwise_taps:
-            is_mode = [step.control.mode == mode for mode in GemmMode.of(variant) if mode.taps]
+            is_mode = [taken.control.mode == mode for mode in GemmMode.of(variant) if mode.taps]
             m.d.comb += depthwise.eq(reduce(or_, is_mode))
         outside = ~depthwise & wgt[row_bits:].any()
         if variant.array.depthwise_taps > 1:
-            m.d.comb += three.eq(step.control.mode == GemmMode.DEPTHWISE3)
+            m.d.comb += three.eq(taken.control.mode == GemmMode.DEPTHWISE3)
             # Of three rows or vectors from one of the last two on, some are not there.
-            last_two = wgt[1:lane_bits].all() | step.index.inp[1:].all()
+            last_two = wgt[1:lane_bits].all() | taken.index.inp[1:].all()
             outside = outside | (three & last_two)
         m.d.comb += [
-            illegal.eq((step.control.mode != GemmMode.DENSE) & ~depthwise & ~step.skip),
-            beyond.eq(step.out_of_range | (outside & ~step.skip)),
-            product.eq(~(step.skip | illegal | beyond)),
-            self.wgt_read.row.eq(Mux(depthwise, wgt[lane_bits:], wgt[:row_bits])),
+            illegal.eq((taken.control.mode != GemmMode.DENSE) & ~depthwise & ~taken.skip),
+            beyond.eq(taken.out_of_range | (outside & ~taken.skip)),
         ]
-        taken = sequencer.steps.valid & sequencer.steps.ready
+        valid, step = Signal(), Signal(layout, reset_less=True)
+        product, held, next_product = Signal(), Signal(), Signal()
+        next_acc = Mux(held, step.acc, taken.index.acc)
+        m.d.comb += next_product.eq(
+            Mux(held, product, sequencer.steps.valid & ~(taken.skip | illegal | beyond))
+        )
         m.d.sync += [
-            self.error.valid.eq(taken & (illegal | beyond)),
-            self.error.code.eq(Mux(illegal, ErrorCode.ILLEGAL_INSTRUCTION, ErrorCode.ROW_RANGE)),
-            self.error.index.eq(step.retire.index),
+            product.eq(next_product),
+            held.eq(next_product & self.gemm_hold.bit_select(bank_of(variant, next_acc), 1)),
         ]
-        return product, wgt[:lane_bits], depthwise, three
+        advance = ~held
+        with m.If(advance):
+            m.d.sync += [
+                valid.eq(sequencer.steps.valid),
+                step.acc.eq(taken.index.acc),
+                step.inp.eq(taken.index.inp),
+                step.wgt.eq(Mux(depthwise, wgt[lane_bits:], wgt[:row_bits])),
+                step.lane.eq(wgt[:lane_bits]),
+                step.depthwise.eq(depthwise),
+                step.three.eq(three),
+                step.illegal.eq(illegal),
+                step.beyond.eq(beyond),
+                step.restart.eq(taken.restart),
+                step.last.eq(taken.last),
+                step.retire.eq(taken.retire),
+            ]
+        return valid, product, advance, step
 
     def _multiply(
         self, m: Module, lane: Value, depthwise: Value, three: Value

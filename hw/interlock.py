@@ -1,25 +1,34 @@
-"""The ALU's interlock: which accumulator rows have results in flight.
+"""The ALU's interlock: which steps read a row whose result is in flight.
 
-Input: groups that enter and leave in order. Output: whether a row must not be read yet.
+Input: steps on their way to the issue point, groups that enter the pipeline and leave it in order.
+Output: whether the step at the issue point must wait.
 """
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 __all__ = ["Interlock"]
 
 
 class Interlock(wiring.Component):
-    """A ring of the groups between issue and write, searched by row.
+    """A ring of the groups between issue and write, and which of them a step waits for.
+
+    A step is compared with all rows at once when it arrives, two moves before the issue point. From
+    there on it carries one bit per place of the ring, which is cleared when that group leaves, so
+    only an OR stands before the issue. A row is free for a step two cycles after its group left.
 
     Members
     -------
-    enter : a group starts; `writes`: it will write accumulator `row`. Not while `full`.
+    src, dst : rows of the step that arrives; reads_src, reads_dst, writes : what it does with them.
+    parked : a step waits directly before the issue point; none arrives meanwhile. Otherwise one
+        does in every cycle, and the one before it goes on to the issue point or parks.
+    next : the issue point takes its next step.
+    enter : a group of the step at the issue point starts. Not while `full`.
     leave : the oldest group is written (or needed no write).
-    src, dst : rows to look up; src_busy, dst_busy : a group in flight writes them.
+    blocked : the step at the issue point reads a row that a group in flight writes.
     full, empty : of the ring.
     """
 
@@ -27,45 +36,95 @@ class Interlock(wiring.Component):
         self._depth = depth
         super().__init__(
             {
-                "enter": In(1),
-                "writes": In(1),
-                "row": In(row_bits),
-                "leave": In(1),
                 "src": In(row_bits),
                 "dst": In(row_bits),
-                "src_busy": Out(1),
-                "dst_busy": Out(1),
+                "reads_src": In(1),
+                "reads_dst": In(1),
+                "writes": In(1),
+                "parked": In(1),
+                "next": In(1),
+                "enter": In(1),
+                "leave": In(1),
+                "blocked": Out(1),
                 "full": Out(1),
-                "empty": Out(1),
+                "empty": Out(1, init=1),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         depth = self._depth
-        head, tail = Signal(range(depth)), Signal(range(depth))
-        count = Signal(range(depth + 1))
+        entering, leaving = self._ring(m)
         busy = Signal(depth)
-        rows = [Signal(len(self.row), name=f"row{k}", reset_less=True) for k in range(depth)]
-        m.d.comb += [
-            self.full.eq(count == depth),
-            self.empty.eq(count == 0),
-            self.src_busy.eq((busy & Cat(row == self.src for row in rows)).any()),
-            self.dst_busy.eq((busy & Cat(row == self.dst for row in rows)).any()),
+        rows = [Signal(len(self.dst), name=f"row{k}", reset_less=True) for k in range(depth)]
+        # A step's row, whether it writes that, the groups that it waits for; whether it reads the
+        # row of the step at the issue point, of the parked one.
+        layout = data.StructLayout(
+            {"row": len(self.dst), "writes": 1, "waits": depth, "first": 1, "second": 1}
+        )
+        issued, parked, arrived = (
+            Signal(layout, name=name) for name in ("issued", "parked_step", "arrived")
+        )
+
+        def waits(step: Any) -> Value:
+            return (step.waits & ~(leaving | entering)) | Mux(step.first, entering, 0)
+
+        m.d.sync += [
+            busy.eq(Mux(issued.writes, entering, 0) | (busy & ~(leaving | entering))),
+            self.blocked.eq(issued.waits.any()),
+            issued.waits.eq(issued.waits & ~leaving),
+            parked.waits.eq(waits(parked)),
+            arrived.waits.eq(waits(arrived)),
         ]
-        m.d.sync += count.eq(count + self.enter - self.leave)
-        with m.If(self.leave):
+        for number, entry in enumerate(rows):
+            with m.If(entering[number]):
+                m.d.sync += entry.eq(issued.row)
+        with m.If(self.next):
+            following = Signal(layout)
+            m.d.comb += following.eq(Mux(self.parked, parked, arrived))
             m.d.sync += [
-                tail.eq(Mux(tail == depth - 1, 0, tail + 1)),
-                busy.bit_select(tail, 1).eq(0),
+                issued.eq(following),
+                issued.waits.eq(waits(following)),
+                self.blocked.eq(following.first | following.waits.any()),
+                arrived.first.eq(arrived.second),
+                arrived.second.eq(0),
             ]
-        with m.If(self.enter):
+        with m.If(~self.parked):
+            compared = Cat(self._reads(entry) for entry in rows) & busy
+            reads_issued = issued.writes & self._reads(issued.row)
+            reads_arrived = arrived.writes & self._reads(arrived.row)
             m.d.sync += [
-                head.eq(Mux(head == depth - 1, 0, head + 1)),
-                busy.bit_select(head, 1).eq(self.writes),
+                parked.eq(arrived),
+                parked.waits.eq(waits(arrived)),
+                arrived.row.eq(self.dst),
+                arrived.writes.eq(self.writes),
+                arrived.waits.eq(
+                    (compared & ~(leaving | entering)) | Mux(reads_issued, entering, 0)
+                ),
+                arrived.first.eq(Mux(self.next, reads_arrived, reads_issued)),
+                arrived.second.eq(Mux(self.next, 0, reads_arrived)),
             ]
-            with m.Switch(head):
-                for number, row in enumerate(rows):
-                    with m.Case(number):
-                        m.d.sync += row.eq(self.row)
         return m
+
+    def _reads(self, row: Value) -> Value:
+        """The step that arrives reads this row."""
+        return (self.reads_src & (self.src == row)) | (self.reads_dst & (self.dst == row))
+
+    def _ring(self, m: Module) -> tuple[Value, Value]:
+        """Places of the ring, one-hot: (that the group entering now takes, that one leaves)."""
+        depth = self._depth
+        head, tail = Signal(depth, init=1), Signal(depth, init=1)
+        count = Signal(range(depth + 1))
+        with m.If(self.enter):
+            m.d.sync += head.eq(head.rotate_left(1))
+        with m.If(self.leave):
+            m.d.sync += tail.eq(tail.rotate_left(1))
+        with m.If(self.enter & ~self.leave):
+            m.d.sync += [
+                count.eq(count + 1),
+                self.full.eq(count == depth - 1),
+                self.empty.eq(0),
+            ]
+        with m.Elif(self.leave & ~self.enter):
+            m.d.sync += [count.eq(count - 1), self.full.eq(0), self.empty.eq(count == 1)]
+        return Mux(self.enter, head, 0), Mux(self.leave, tail, 0)

@@ -5,8 +5,8 @@ port. A front runs ahead and asks for the words of later instructions while `Loa
 writes those of earlier ones, so queued loads hide their latencies.
 """
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib import data, wiring
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.filler import LoadFiller, memory_beats
@@ -77,39 +77,12 @@ class Load(wiring.Component):
         m.submodules.jobs = jobs = Queue(load_job_layout(variant), depth=variant.bus.read_bursts)
         m.submodules.filler = filler = LoadFiller(variant=variant)
 
-        # The instruction at hand, with its start address.
-        held = Signal()
-        leave = Signal()
-        head = Signal.like(self.issue.payload, reset_less=True)
-        address = Signal(word_address_bits(variant), reset_less=True)
-        incoming = self.issue.payload.instruction
-        m.d.comb += self.issue.ready.eq(~held | leave)
-        with m.If(self.issue.ready):
-            m.d.sync += [
-                held.eq(self.issue.valid),
-                head.eq(self.issue.payload),
-                address.eq(self.base_address[incoming.base] + incoming.offset_beats),
-            ]
-
-        illegal = self._prepare_job(m, head, jobs.i.payload)
-        fields = head.instruction
-        moves = (fields.blocks != 0) & (fields.rows != 0) & (fields.cols != 0) & ~illegal
+        held = self._take(m, jobs.i, requests.i)
         m.d.comb += [
-            # Both sides at once, so that neither gets ahead of the other by more than the queue.
-            leave.eq(held & jobs.i.ready & (requests.i.ready | ~moves)),
-            jobs.i.valid.eq(leave),
-            requests.i.valid.eq(leave & moves),
-            requests.i.payload.address.eq(address),
-            requests.i.payload.beats.eq(self._row_beats(m, fields)),
-            requests.i.payload.blocks.eq(fields.blocks),
-            requests.i.payload.rows.eq(fields.rows),
-            requests.i.payload.row_stride.eq(fields.row_stride_beats),
-            requests.i.payload.block_stride.eq(fields.block_stride_beats),
             self.request.valid.eq(requests.o.valid),
             self.request.payload.eq(requests.o.payload.request),
             requests.o.ready.eq(self.request.ready),
         ]
-
         connect(m, jobs.o, filler.job)
         connect(m, flipped(self.data), filler.data)
         connect(m, filler.fill, flipped(self.fill))
@@ -125,6 +98,56 @@ class Load(wiring.Component):
             m.d.comb += self.activity.eq(Activity.DRAIN)
         return m
 
+    def _take(self, m: Module, jobs: stream.Interface, requests: stream.Interface) -> Value:
+        """The instruction at hand goes on to the filler and to its requests.
+
+        Each of them takes it by itself. Returns whether there is one.
+        """
+        head = Signal.like(self.issue.payload, reset_less=True)
+        fields = head.instruction
+        address = Signal(word_address_bits(self._variant), reset_less=True)
+        illegal = Signal(reset_less=True)
+        job_due, request_due = Signal(), Signal()
+        incoming = self.issue.payload.instruction
+        bad = self._is_illegal(m, incoming)
+        some = (incoming.blocks != 0) & (incoming.rows != 0) & (incoming.cols != 0)
+        m.d.comb += self.issue.ready.eq(~(job_due | request_due))
+        with m.If(jobs.ready):
+            m.d.sync += job_due.eq(0)
+        with m.If(requests.ready):
+            m.d.sync += request_due.eq(0)
+        with m.If(self.issue.ready):
+            m.d.sync += [
+                job_due.eq(self.issue.valid),
+                request_due.eq(self.issue.valid & some & ~bad),
+                illegal.eq(bad),
+                head.eq(self.issue.payload),
+                address.eq(self.base_address[incoming.base] + incoming.offset_beats),
+            ]
+        self._prepare_job(m, head, illegal, jobs.payload)
+        m.d.comb += [
+            jobs.valid.eq(job_due),
+            requests.valid.eq(request_due),
+            requests.payload.address.eq(address),
+            requests.payload.beats.eq(self._row_beats(m, fields)),
+            requests.payload.blocks.eq(fields.blocks),
+            requests.payload.rows.eq(fields.rows),
+            requests.payload.row_stride.eq(fields.row_stride_beats),
+            requests.payload.block_stride.eq(fields.block_stride_beats),
+        ]
+        return job_due | request_due
+
+    def _is_illegal(self, m: Module, fields: data.View) -> Value:
+        """Whether an instruction has a memory or pads that the table does not allow."""
+        result = Signal(name="is_illegal")
+        with m.Switch(fields.memory):
+            for memory in LoadMemory:
+                with m.Case(memory):
+                    m.d.comb += result.eq(0 if memory in PADDABLE else _pads(fields).any())
+            with m.Default():
+                m.d.comb += result.eq(1)
+        return result
+
     def _row_beats(self, m: Module, fields: data.View) -> Signal:
         """Bus words of one row of memory: a shift, for all row sizes are powers of two."""
         beats = Signal.like(self.request.payload.beats, name="row_beats")
@@ -135,20 +158,13 @@ class Load(wiring.Component):
                     m.d.comb += beats.eq(fields.cols << shift)
         return beats
 
-    def _prepare_job(self, m: Module, head: data.View, job: data.View) -> Signal:
-        """Derive what the filler needs; return whether the instruction is illegal."""
+    def _prepare_job(self, m: Module, head: data.View, illegal: Value, job: data.View) -> None:
+        """Derive what the filler needs."""
         fields = head.instruction
         height = fields.pad_top + fields.rows + fields.pad_bottom
         width = fields.pad_left + fields.cols + fields.pad_right
-        pads = (fields.pad_top | fields.pad_bottom | fields.pad_left | fields.pad_right) != 0
+        pads = _pads(fields).any()
         has_data = (fields.rows != 0) & (fields.cols != 0)
-        illegal = Signal()
-        with m.Switch(fields.memory):
-            for memory in LoadMemory:
-                with m.Case(memory):
-                    m.d.comb += illegal.eq(0 if memory in PADDABLE else pads)
-            with m.Default():
-                m.d.comb += illegal.eq(1)
         m.d.comb += [
             job.memory.eq(fields.memory),
             job.first_row.eq(fields.row),
@@ -175,4 +191,8 @@ class Load(wiring.Component):
             job.retire.tag.eq(fields.tag),
             job.retire.index.eq(head.index),
         ]
-        return illegal
+
+
+def _pads(fields: data.View) -> Value:
+    """All pads of an instruction, side by side."""
+    return Cat(fields.pad_top, fields.pad_bottom, fields.pad_left, fields.pad_right)

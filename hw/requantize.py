@@ -5,7 +5,7 @@ Input: accumulators, their channels' parameters, zero point and bounds. Output: 
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -94,20 +94,19 @@ class Requantizer(wiring.Component):
         multiplier = register(m, parameters.multiplier, name=f"{name}_multiplier")
         product = multiply_wide(m, total, multiplier, name=name)
         shift = delay(
-            m, parameters.shift, 1 + self._multiply_latency(self._variant), name=f"{name}_shift"
+            m, parameters.shift, self._multiply_latency(self._variant), name=f"{name}_shift"
         )
 
-        # One more bit below the point keeps the guard bit; sticky collects what falls beyond.
+        # One more bit below the point keeps the guard bit; sticky collects what falls beyond. Which
+        # bits those are is known a cycle before the product.
         value = Cat(0, product).as_signed()
-        coarse = Cat(0, 0, 0, shift[3:])
-        sticky = register(
-            m, _dropped(m, value, shift[3:], 8, f"{name}_coarse"), name=f"{name}_sticky_coarse"
-        )
-        value = register(m, value >> coarse, name=f"{name}_shifted_coarse")
+        falls = register(m, _fallen(shift[3:]), name=f"{name}_falls_coarse")
+        shift = register(m, shift, name=f"{name}_shift_last")
+        sticky = register(m, _dropped(value, falls, 8), name=f"{name}_sticky_coarse")
+        value = register(m, value >> Cat(0, 0, 0, shift[3:]), name=f"{name}_shifted_coarse")
+        falls = register(m, _fallen(shift[:3]), name=f"{name}_falls_fine")
         fine = register(m, shift[:3], name=f"{name}_fine")
-        sticky = register(
-            m, sticky | _dropped(m, value, fine, 1, f"{name}_fine"), name=f"{name}_sticky"
-        )
+        sticky = register(m, sticky | _dropped(value, falls, 1), name=f"{name}_sticky")
         value = register(m, value >> fine, name=f"{name}_shifted")
 
         floor, guard = value[1:].as_signed(), value[0]
@@ -119,11 +118,12 @@ class Requantizer(wiring.Component):
         return register(m, clamp(moved, low, high), name=f"{name}_result")
 
 
-def _dropped(m: Module, value: Value, steps: Value, step_bits: int, name: str) -> Signal:
-    """Whether any bit falls off when `value` shifts right by `steps` times `step_bits`."""
-    result = Signal(name=f"{name}_dropped")
-    with m.Switch(steps):
-        for count in range(1, 1 << len(steps)):
-            with m.Case(count):
-                m.d.comb += result.eq(value[: count * step_bits].any())
-    return result
+def _fallen(steps: Value) -> Value:
+    """One bit per step of a shift: whether a shift by `steps` goes that far."""
+    return Cat(steps > number for number in range((1 << len(steps)) - 1))
+
+
+def _dropped(value: Value, falls: Value, step_bits: int) -> Value:
+    """Whether any bit falls off when `value` shifts right by steps of `step_bits` (`_fallen`)."""
+    pieces = [value[k * step_bits : (k + 1) * step_bits] for k in range(len(falls))]
+    return Cat(piece.any() & fallen for piece, fallen in zip(pieces, falls, strict=True)).any()

@@ -1,10 +1,11 @@
 """The half of STORE that reads: scratchpad rows in their order, cut into bus words."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.countdown import Countdown
 from daedal.hw.interfaces import scratchpad_read_signature
 from daedal.hw.layouts import INDEX_BITS, row_bits
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -18,15 +19,19 @@ _ROWS = 8
 
 
 def store_job_layout(variant: Variant) -> data.StructLayout:
-    """One STORE of at least one row: (last_block + 1) x (last_row + 1) x (last_col + 1) rows."""
+    """One STORE of at least one row: blocks x rows x cols of them, from `row` on.
+
+    `beyond`: row `row` does not exist already.
+    """
     fields = instruction_layout(variant, Opcode.STORE)
     return data.StructLayout(
         {
             "memory": fields["memory"].width,
             "row": fields["row"].width,
-            "last_block": fields["blocks"].width,
-            "last_row": fields["rows"].width,
-            "last_col": fields["cols"].width,
+            "beyond": 1,
+            "blocks": fields["blocks"].width,
+            "rows": fields["rows"].width,
+            "cols": fields["cols"].width,
             "index": INDEX_BITS,
         }
     )
@@ -35,7 +40,9 @@ def store_job_layout(variant: Variant) -> data.StructLayout:
 class RowReader(wiring.Component):
     """Read the rows of jobs and give them out as bus words in memory form.
 
-    A row is read only when there is room for it, so what a scratchpad answers is always taken.
+    A row is read only when there is room for it, so what a scratchpad answers is always taken. Of
+    OUT one row is read per cycle, of the accumulators one in two: their grant comes from afar and
+    moves nothing before the next cycle.
     Accumulators are sign-extended to their memory form here.
 
     Parameters
@@ -79,7 +86,7 @@ class RowReader(wiring.Component):
         landed = Signal(row_layout)
         m.d.comb += rows.w_data.eq(landed)
 
-        out_step, acc_step, reading = self._walk(m, rows)
+        out_step = self._walk(m, rows)
 
         # Both memories answer exactly two cycles after the read.
         out_pending, out_lands = Signal(), Signal()
@@ -89,86 +96,104 @@ class RowReader(wiring.Component):
             landed.from_acc.eq(self.acc_data.valid),
             landed.bits.eq(Mux(self.acc_data.valid, self.acc_data.data, self.out_read.data)),
         ]
-        cutting = self._cut(m, rows, row_layout(rows.r_data))
-        acc_pending = Signal(2)
-        m.d.sync += acc_pending.eq(Cat(acc_step, acc_pending[0]))
-        m.d.comb += self.active.eq(reading | out_pending | out_lands | acc_pending.any() | cutting)
+        self._cut(m, rows, row_layout(rows.r_data))
         return m
 
-    def _walk(self, m: Module, rows: SyncFIFO) -> tuple[Value, Value, Value]:
-        """Go through the rows of jobs; return: reads OUT, reads ACC, has a job."""
-        acc = scratchpad(self._variant, Memory.ACC)
-        out = scratchpad(self._variant, Memory.OUT)
+    def _walk(self, m: Module, rows: SyncFIFO) -> Value:
+        """Go through the rows of jobs, as far as there is room; return whether OUT is read."""
         active = Signal()
         job = Signal.like(self.job.payload, reset_less=True)
-        row = Signal(len(job.row) + 1, reset_less=True)
-        col = Signal.like(job.last_col, reset_less=True)
-        line = Signal.like(job.last_row, reset_less=True)
-        block = Signal.like(job.last_block, reset_less=True)
+        row = Signal(len(job.row), reset_less=True)
+        cols = Countdown(len(job.cols), name="cols")
+        lines = Countdown(len(job.rows), name="lines")
+        blocks = Countdown(len(job.blocks), name="blocks")
         room = Signal(range(_ROWS + 1), init=_ROWS)
+        next_room = Signal.like(room)
+        has_room, some_rows = Signal(init=1), Signal()
+        beyond = Signal(reset_less=True)
+        # A row of the accumulators was granted in the cycle before; OUT needs no grant.
+        granted = Signal()
 
         from_acc = job.memory == OutMemory.ACC
-        beyond = Mux(from_acc, row >= acc.depth_rows, row >= out.depth_rows)
-        may_read = active & (room != 0) & ~beyond
+        may_read = active & has_room & ~beyond
         step = Signal()
         m.d.comb += [
             self.out_read.row.eq(row),
             self.out_read.enable.eq(may_read & ~from_acc),
             self.acc_read.payload.eq(row),
-            self.acc_read.valid.eq(may_read & from_acc),
-            step.eq(may_read & (~from_acc | self.acc_read.ready)),
+            self.acc_read.valid.eq(may_read & from_acc & ~granted),
+            step.eq(may_read & (~from_acc | granted)),
+            next_room.eq(room + (rows.r_rdy & rows.r_en) - step),
             self.beyond.eq(active & beyond),
             self.index.eq(job.index),
+            self.active.eq(active | some_rows | self.data.valid),
         ]
-        m.d.sync += room.eq(room + (rows.r_rdy & rows.r_en) - step)
+        m.d.sync += [
+            room.eq(next_room),
+            has_room.eq(next_room != 0),
+            some_rows.eq(next_room != _ROWS),
+            granted.eq(self.acc_read.valid & self.acc_read.ready),
+        ]
 
-        col_end, line_end = col == job.last_col, line == job.last_row
-        last = col_end & line_end & (block == job.last_block)
+        last = cols.last & lines.last & blocks.last
         with m.If(step):
-            m.d.sync += [row.eq(row + 1), col.eq(col + 1)]
-            with m.If(col_end):
-                m.d.sync += [col.eq(0), line.eq(line + 1)]
-                with m.If(line_end):
-                    m.d.sync += [line.eq(0), block.eq(block + 1)]
-        m.d.comb += self.job.ready.eq(~active | (step & last))
-        with m.If(self.job.ready):
+            m.d.sync += [row.eq(row + 1), beyond.eq(self._is_last(m, job.memory, row))]
+            cols.step(m)
+            with m.If(cols.last):
+                cols.load(m, job.cols)
+                lines.step(m)
+                with m.If(lines.last):
+                    lines.load(m, job.rows)
+                    blocks.step(m)
+        # The queue of jobs goes on in the cycle after, so that nothing here reaches into it.
+        taken, taking = Signal(), Signal()
+        free = ~active | (step & last)
+        m.d.comb += [taking.eq(free & self.job.valid & ~taken), self.job.ready.eq(taken)]
+        m.d.sync += taken.eq(taking)
+        with m.If(free):
             m.d.sync += [
-                active.eq(self.job.valid),
+                active.eq(taking),
                 job.eq(self.job.payload),
                 row.eq(self.job.payload.row),
-                col.eq(0),
-                line.eq(0),
-                block.eq(0),
+                beyond.eq(self.job.payload.beyond),
             ]
-        return self.out_read.enable, step & from_acc, active
+            for counter, total in ((cols, "cols"), (lines, "rows"), (blocks, "blocks")):
+                counter.load(m, self.job.payload[total])
+        return self.out_read.enable
 
-    def _cut(self, m: Module, rows: SyncFIFO, head: data.View) -> Value:
-        """Give out the words of the oldest row; return whether there are any."""
+    def _is_last(self, m: Module, memory: Value, row: Value) -> Value:
+        """Whether a row is the last one of its scratchpad."""
+        result = Signal(name="last_of_scratchpad")
+        with m.Switch(memory):
+            for kind in OutMemory:
+                with m.Case(kind):
+                    depth = scratchpad(self._variant, kind.memory).depth_rows
+                    m.d.comb += result.eq(row == depth - 1)
+        return result
+
+    def _cut(self, m: Module, rows: SyncFIFO, head: data.View) -> None:
+        """Give out the words of the oldest row: it moves past the output, a word at a time."""
         acc = scratchpad(self._variant, Memory.ACC)
         out = scratchpad(self._variant, Memory.OUT)
         width = self._variant.bus.data_bits
-        acc_beats, out_beats = acc.row_beats(self._variant), out.row_beats(self._variant)
-        beat = Signal(range(max(acc_beats, out_beats)))
+        acc_words, out_words = acc.row_beats(self._variant), out.row_beats(self._variant)
 
-        extended = Signal(acc.elements * acc.memory_bits)
-        elements = [
-            head.bits[k * acc.element_bits : (k + 1) * acc.element_bits].as_signed()
-            for k in range(acc.elements)
+        in_memory = Signal(data.ArrayLayout(acc.memory_bits, acc.elements))
+        for number in range(acc.elements):
+            element = head.bits.word_select(number, acc.element_bits)
+            m.d.comb += in_memory[number].eq(element.as_signed())
+        row = Signal(max(acc_words, out_words) * width, reset_less=True)
+        words = Countdown(max(acc_words, out_words).bit_length(), name="words")
+        m.d.comb += [
+            self.data.payload.eq(row[:width]),
+            rows.r_en.eq(~self.data.valid | (self.data.ready & words.last)),
         ]
-        wide = Signal(data.ArrayLayout(acc.memory_bits, acc.elements))
-        m.d.comb += [wide[k].eq(element) for k, element in enumerate(elements)]
-        m.d.comb += extended.eq(wide)
-
-        word = Mux(
-            head.from_acc,
-            extended.word_select(beat[: (acc_beats - 1).bit_length()], width),
-            head.bits[: out.row_bits].word_select(beat[: (out_beats - 1).bit_length()], width),
-        )
-        free = ~self.data.valid | self.data.ready
-        last = beat == Mux(head.from_acc, acc_beats - 1, out_beats - 1)
-        m.d.comb += rows.r_en.eq(free & last)
-        with m.If(free):
-            m.d.sync += [self.data.valid.eq(rows.r_rdy), self.data.payload.eq(word)]
-            with m.If(rows.r_rdy):
-                m.d.sync += beat.eq(Mux(last, 0, beat + 1))
-        return rows.r_rdy | self.data.valid
+        with m.If(rows.r_en):
+            m.d.sync += [
+                self.data.valid.eq(rows.r_rdy),
+                row.eq(Mux(head.from_acc, in_memory, head.bits[: out.row_bits])),
+            ]
+            words.load(m, Mux(head.from_acc, acc_words, out_words))
+        with m.Elif(self.data.ready):
+            m.d.sync += row.eq(row >> width)
+            words.step(m)

@@ -1,12 +1,12 @@
 """The sequencer: hardware loops around a range of micro-ops, one set of row numbers per cycle.
 
 Input: GEMM or ALU instructions. Output: a stream of steps; consecutive instructions follow each
-other without a bubble. Latency from instruction to first step: four cycles.
+other without a bubble. Latency from instruction to first step: five cycles.
 """
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -59,8 +59,11 @@ class Sequencer(wiring.Component):
     """Expand instructions into steps: for i0, for i1, for i2, for uop in [uop_begin, uop_end).
 
     index = base + i0 * factor0 + i1 * factor1 + i2 * factor2 + micro-op field. The loop sums are
-    kept as running sums, with one bit more that remembers an overflow. Pipeline: loop state and
-    micro-op address; RAM; RAM output register; sum. All of it moves or stands together.
+    kept as running sums, with one bit more that remembers an overflow. Pipeline: two waiting
+    instructions; loop state and micro-op address; RAM; RAM output register; sum. All but the first
+    moves while `steps.ready`, whether there is a step or not, and else stands: that flag comes late
+    and moves hundreds of registers, so nothing else is asked. `issue.ready` is a register, and what
+    depends on the loops' end is compared one step ahead.
 
     Parameters
     ----------
@@ -93,15 +96,15 @@ class Sequencer(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.micro_ops = micro_ops = MicroOpMemory(variant=self._variant, unit=self._unit)
-        advance = Signal()
+        advance = self.steps.ready
         m.d.comb += [
             micro_ops.fill.p.eq(self.fill.p),
             micro_ops.fill.valid.eq(self.fill.valid),
             self.fill.ready.eq(1),
-            advance.eq(~self.steps.valid | self.steps.ready),
             micro_ops.advance.eq(advance),
         ]
-        active, tag, offsets = self._loops(m, advance, micro_ops.index)
+        some, waiting, accept = self._wait(m, len(micro_ops.index))
+        active, tag, offsets = self._loops(m, some, waiting, accept, micro_ops.index)
         valids = [active]
         with m.If(advance):
             for stage in ("address", "read"):
@@ -114,8 +117,53 @@ class Sequencer(wiring.Component):
         with m.If(advance):
             m.d.sync += self.steps.valid.eq(valids[-1])
             self._sum(m, tag, offsets, micro_ops.data)
-        m.d.comb += self.idle.eq(~(Cat(valids).any() | self.steps.valid))
+        m.d.comb += self.idle.eq(~(some | Cat(valids).any() | self.steps.valid))
         return m
+
+    def _wait(self, m: Module, uop_bits: int) -> tuple[Signal, Any, Signal]:
+        """(An instruction waits for the loops, it is this one partly decoded, they take it).
+
+        `last_uop` is the last micro-op's number, `skip` says that there is nothing to do,
+        `beyond` that micro-ops are missing, `once` which loops run once.
+        """
+        layout = data.StructLayout(
+            {
+                "issue": self.issue.p.shape(),
+                "last_uop": uop_bits,
+                "skip": 1,
+                "beyond": 1,
+                "once": LOOPS,
+            }
+        )
+        # Two places in turn, so that `ready` comes from registers and no instruction moves twice.
+        places = [Signal(layout, name=f"waiting{k}", reset_less=True) for k in range(2)]
+        full = Signal(2)
+        into, out, accept = Signal(), Signal(), Signal()
+        m.d.comb += self.issue.ready.eq(~full.all())
+        with m.If(self.issue.valid & self.issue.ready):
+            m.d.sync += into.eq(~into)
+        with m.If(accept):
+            m.d.sync += out.eq(~out)
+        given = self.issue.p.instruction
+        extents = [given[f"extent{k}"] for k in range(LOOPS)]
+        for number, place in enumerate(places):
+            with m.If((into == number) & ~full[number]):
+                m.d.sync += [
+                    full[number].eq(self.issue.valid),
+                    place.issue.eq(self.issue.p),
+                    place.last_uop.eq(given.uop_end - 1),
+                    place.beyond.eq(given.uop_end > (1 << uop_bits)),
+                    place.skip.eq(
+                        (given.uop_begin >= given.uop_end)
+                        | Cat(extent == 0 for extent in extents).any()
+                    ),
+                    place.once.eq(Cat(extent == 1 for extent in extents)),
+                ]
+            with m.If(accept & (out == number)):
+                m.d.sync += full[number].eq(0)
+        some, waiting = Signal(), Signal(layout)
+        m.d.comb += [some.eq(full.bit_select(out, 1)), waiting.eq(Mux(out, *reversed(places)))]
+        return some, waiting, accept
 
     def _tag_layout(self) -> data.StructLayout:
         """What travels beside the row numbers; `fresh`: every loop allows an overwrite now."""
@@ -124,15 +172,15 @@ class Sequencer(wiring.Component):
         return data.StructLayout({"fresh": 1, **{n: steps[n].shape for n in names}})
 
     def _loops(
-        self, m: Module, advance: Value, index: Value
+        self, m: Module, some: Signal, waiting: Any, accept: Signal, index: Value
     ) -> tuple[Value, Value, dict[str, Value]]:
         """State of the loops: (an instruction is active, tag of its current step, running sums)."""
         names = _index_names(self._unit)
         held = Signal(self.issue.p.shape(), reset_less=True)
-        current, following = held.instruction, self.issue.p.instruction
+        current, following = held.instruction, waiting.issue.instruction
         active, skip, beyond = Signal(), Signal(), Signal()
         uop = Signal(len(index), reset_less=True)
-        uop_final = Signal(len(index), reset_less=True)
+        before_last = Signal(len(index), reset_less=True)
         left = [Signal(len(current[f"extent{k}"]), name=f"left{k}") for k in range(LOOPS)]
         first = [Signal(name=f"first{k}") for k in range(LOOPS)]
         sums = {
@@ -143,49 +191,55 @@ class Sequencer(wiring.Component):
             for name in names
         }
 
-        uop_last, finish, accept = Signal(), Signal(), Signal()
+        # Flags of the step at hand, each compared when the step before it moved.
+        uop_last, single, once = Signal(), Signal(), Signal(LOOPS)
         done = [Signal(name=f"done{k}") for k in range(LOOPS)]
+        finish, advance = Signal(), self.steps.ready
         m.d.comb += [
-            *(flag.eq(count == 0) for flag, count in zip(done, left, strict=True)),
-            uop_last.eq(uop == uop_final),
             finish.eq(skip | (uop_last & Cat(done).all())),
             index.eq(uop),
-            self.issue.ready.eq(advance & (~active | finish)),
-            accept.eq(self.issue.valid & self.issue.ready),
+            accept.eq(some & advance & (~active | finish)),
         ]
         with m.If(advance & active):
-            m.d.sync += uop.eq(uop + 1)
+            m.d.sync += [uop.eq(uop + 1), uop_last.eq(uop == before_last)]
             with m.If(uop_last):
-                m.d.sync += uop.eq(current.uop_begin)
+                m.d.sync += [uop.eq(current.uop_begin), uop_last.eq(single)]
                 inner_done = Value.cast(1)
                 for level in reversed(range(LOOPS)):
                     with m.If(inner_done & ~done[level]):
-                        m.d.sync += [left[level].eq(left[level] - 1), first[level].eq(0)]
+                        m.d.sync += [
+                            left[level].eq(left[level] - 1),
+                            done[level].eq(left[level] == 1),
+                            first[level].eq(0),
+                        ]
                         for name in names:
                             moved = _sticky_sum(sums[name][level], current[f"{name}_factor{level}"])
                             m.d.sync += [sums[name][k].eq(moved) for k in range(level, LOOPS)]
                     with m.Elif(inner_done):
                         m.d.sync += [
                             left[level].eq(current[f"extent{level}"] - 1),
+                            done[level].eq(once[level]),
                             first[level].eq(1),
                         ]
                     inner_done = inner_done & done[level]
             m.d.sync += active.eq(~finish)
         with m.If(accept):
+            alone = following.uop_begin == waiting.last_uop
             m.d.sync += [
                 active.eq(1),
-                held.eq(self.issue.p),
+                held.eq(waiting.issue),
                 uop.eq(following.uop_begin),
-                uop_final.eq(following.uop_end - 1),
-                beyond.eq(following.uop_end > (1 << len(index))),
-                skip.eq(
-                    (following.uop_begin >= following.uop_end)
-                    | Cat(following[f"extent{k}"] == 0 for k in range(LOOPS)).any()
-                ),
+                before_last.eq(waiting.last_uop - 1),
+                uop_last.eq(alone),
+                single.eq(alone),
+                beyond.eq(waiting.beyond),
+                skip.eq(waiting.skip),
+                once.eq(waiting.once),
             ]
             for level in range(LOOPS):
                 m.d.sync += [
                     left[level].eq(following[f"extent{level}"] - 1),
+                    done[level].eq(waiting.once[level]),
                     first[level].eq(1),
                 ]
                 m.d.sync += [sums[name][level].eq(following[f"{name}_base"]) for name in names]

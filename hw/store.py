@@ -5,11 +5,11 @@ each on its own instruction: requests go ahead, rows are read and cut into words
 the oldest instruction waits for its acknowledgements.
 """
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from daedal.hw.acknowledgements import Acknowledgements
 from daedal.hw.interfaces import (
     Activity,
     read_request,
@@ -27,9 +27,6 @@ from daedal.isa.table import BASES, Opcode, OutMemory
 from daedal.isa.variant import Variant
 
 __all__ = ["Store"]
-
-_IN_MASTER = 4
-"""Requests that may sit in the write master beyond its open bursts."""
 
 _AHEAD = 4
 """Instructions between the front and the one whose rows are read."""
@@ -86,65 +83,19 @@ class Store(wiring.Component):
         m.submodules.jobs = jobs = Queue(store_job_layout(variant), depth=_AHEAD)
         m.submodules.reader = reader = RowReader(variant=variant)
         waiting_layout = data.StructLayout({"retire": retire_layout(), "empty": 1})
+        m.submodules.acknowledged = acknowledged = Acknowledgements(variant=variant)
         m.submodules.waiting = waiting = Queue(waiting_layout, depth=variant.bus.write_bursts)
 
-        # The instruction at hand, with its start address.
-        held = Signal()
-        leave = Signal()
-        head = Signal.like(self.issue.payload, reset_less=True)
-        fields = head.instruction
-        address = Signal(word_address_bits(variant), reset_less=True)
-        incoming = self.issue.payload.instruction
-        empty = (fields.blocks == 0) | (fields.rows == 0) | (fields.cols == 0)
-        m.d.comb += self.issue.ready.eq(~held | leave)
-        with m.If(self.issue.ready):
-            m.d.sync += [
-                held.eq(self.issue.valid),
-                head.eq(self.issue.payload),
-                address.eq(self.base_address[incoming.base] + incoming.offset_beats),
-            ]
-
-        shifts = [
-            (scratchpad(variant, memory.memory).row_beats(variant) - 1).bit_length()
-            for memory in OutMemory
-        ]
-        job, slot = jobs.i.payload, waiting.i.payload
-        m.d.comb += [
-            leave.eq(held & waiting.i.ready & (empty | (jobs.i.ready & requests.i.ready))),
-            jobs.i.valid.eq(leave & ~empty),
-            job.memory.eq(fields.memory),
-            job.row.eq(fields.row),
-            job.last_block.eq(fields.blocks - 1),
-            job.last_row.eq(fields.rows - 1),
-            job.last_col.eq(fields.cols - 1),
-            job.index.eq(head.index),
-            requests.i.valid.eq(leave & ~empty),
-            requests.i.payload.address.eq(address),
-            requests.i.payload.beats.eq(
-                Mux(
-                    fields.memory == OutMemory.ACC,
-                    fields.cols << shifts[OutMemory.ACC],
-                    fields.cols << shifts[OutMemory.OUT],
-                )
-            ),
-            requests.i.payload.blocks.eq(fields.blocks),
-            requests.i.payload.rows.eq(fields.rows),
-            requests.i.payload.row_stride.eq(fields.row_stride_beats),
-            requests.i.payload.block_stride.eq(fields.block_stride_beats),
-            waiting.i.valid.eq(leave),
-            slot.empty.eq(empty),
-            slot.retire.push.eq(fields.push),
-            slot.retire.mark.eq(fields.mark),
-            slot.retire.tag.eq(fields.tag),
-            slot.retire.index.eq(head.index),
-        ]
+        held = self._take(m, jobs.i, requests.i, waiting.i)
 
         connect(m, jobs.o, reader.job)
         connect(m, reader.out_read, flipped(self.out_read))
         connect(m, reader.acc_read, flipped(self.acc_read))
         connect(m, flipped(self.acc_data), reader.acc_data)
         connect(m, reader.data, flipped(self.data))
-        acknowledged = self._acknowledge(m, requests.o)
+        connect(m, requests.o, acknowledged.i)
+        connect(m, acknowledged.request, flipped(self.request))
+        connect(m, flipped(self.response), acknowledged.response)
         self._retire(m, waiting.o, acknowledged, reader)
 
         m.d.comb += self.work.eq(self.data.valid & self.data.ready)
@@ -156,65 +107,110 @@ class Store(wiring.Component):
             m.d.comb += self.activity.eq(Activity.DRAIN)
         return m
 
-    def _acknowledge(self, m: Module, requests: stream.Interface) -> SyncFIFO:
-        """Send requests on, and turn their responses into the worst one of each instruction."""
-        m.submodules.lasts = lasts = SyncFIFO(
-            width=1, depth=self._variant.bus.write_bursts + _IN_MASTER
-        )
-        # As deep as the queue of waiting instructions with its output register.
-        m.submodules.acknowledged = acknowledged = SyncFIFO(
-            width=2, depth=self._variant.bus.write_bursts + 1
-        )
-        worst = Signal(2)
-        so_far = Mux(self.response.response > worst, self.response.response, worst)
-        instruction_end = self.response.valid & lasts.r_data
+    def _take(
+        self, m: Module, jobs: stream.Interface, requests: stream.Interface, slots: stream.Interface
+    ) -> Value:
+        """The instruction at hand goes on to its slot, then to its rows and its requests.
+
+        Each of them takes it by itself. Returns whether there is one.
+        """
+        variant = self._variant
+        head = Signal.like(self.issue.payload, reset_less=True)
+        fields = head.instruction
+        address = Signal(word_address_bits(variant), reset_less=True)
+        empty = Signal(reset_less=True)
+        beyond = Signal(reset_less=True)
+        slot_due, job_due, request_due = Signal(), Signal(), Signal()
+        incoming = self.issue.payload.instruction
+        some = (incoming.blocks != 0) & (incoming.rows != 0) & (incoming.cols != 0)
+        m.d.comb += self.issue.ready.eq(~(slot_due | job_due | request_due))
+        with m.If(slots.ready):
+            m.d.sync += slot_due.eq(0)
+        with m.If(jobs.valid & jobs.ready):
+            m.d.sync += job_due.eq(0)
+        with m.If(requests.valid & requests.ready):
+            m.d.sync += request_due.eq(0)
+        with m.If(self.issue.ready):
+            m.d.sync += [
+                slot_due.eq(self.issue.valid),
+                job_due.eq(self.issue.valid & some),
+                request_due.eq(self.issue.valid & some),
+                empty.eq(~some),
+                beyond.eq(self._is_beyond(m, incoming)),
+                head.eq(self.issue.payload),
+                address.eq(self.base_address[incoming.base] + incoming.offset_beats),
+            ]
+
+        beats = Signal.like(requests.payload.beats)
+        with m.Switch(fields.memory):
+            for memory in OutMemory:
+                with m.Case(memory):
+                    words = scratchpad(variant, memory.memory).row_beats(variant)
+                    m.d.comb += beats.eq(fields.cols << (words - 1).bit_length())
+        # Nothing moves before there is a slot to wait in.
+        may_move = slots.ready | ~slot_due
         m.d.comb += [
-            self.request.valid.eq(requests.valid & lasts.w_rdy),
-            self.request.payload.eq(requests.payload.request),
-            requests.ready.eq(self.request.ready & lasts.w_rdy),
-            lasts.w_en.eq(requests.valid & requests.ready),
-            lasts.w_data.eq(requests.payload.last),
-            lasts.r_en.eq(self.response.valid),
-            acknowledged.w_en.eq(instruction_end),
-            acknowledged.w_data.eq(so_far),
+            slots.valid.eq(slot_due),
+            slots.payload.empty.eq(empty),
+            slots.payload.retire.push.eq(fields.push),
+            slots.payload.retire.mark.eq(fields.mark),
+            slots.payload.retire.tag.eq(fields.tag),
+            slots.payload.retire.index.eq(head.index),
+            jobs.valid.eq(job_due & may_move),
+            jobs.payload.memory.eq(fields.memory),
+            jobs.payload.row.eq(fields.row),
+            jobs.payload.beyond.eq(beyond),
+            jobs.payload.blocks.eq(fields.blocks),
+            jobs.payload.rows.eq(fields.rows),
+            jobs.payload.cols.eq(fields.cols),
+            jobs.payload.index.eq(head.index),
+            requests.valid.eq(request_due & may_move),
+            requests.payload.address.eq(address),
+            requests.payload.beats.eq(beats),
+            requests.payload.blocks.eq(fields.blocks),
+            requests.payload.rows.eq(fields.rows),
+            requests.payload.row_stride.eq(fields.row_stride_beats),
+            requests.payload.block_stride.eq(fields.block_stride_beats),
         ]
-        with m.If(self.response.valid):
-            m.d.sync += worst.eq(Mux(lasts.r_data, 0, so_far))
-        return acknowledged
+        return slot_due | job_due | request_due
+
+    def _is_beyond(self, m: Module, fields: data.View) -> Value:
+        """Whether the first row of an instruction lies past its scratchpad."""
+        result = Signal(name="first_beyond")
+        with m.Switch(fields.memory):
+            for memory in OutMemory:
+                with m.Case(memory):
+                    depth = scratchpad(self._variant, memory.memory).depth_rows
+                    m.d.comb += result.eq(fields.row[depth.bit_length() - 1 :].any())
+        return result
 
     def _retire(
         self,
         m: Module,
         waiting: stream.Interface,
-        acknowledged: SyncFIFO,
+        acknowledged: Acknowledgements,
         reader: RowReader,
     ) -> None:
         """Let the oldest instruction go, or report what went wrong."""
         halted = Signal()
-        bad = ~waiting.payload.empty & acknowledged.r_data[1]
+        empty = waiting.payload.empty
+        fails = waiting.valid & ~empty & ~acknowledged.some & acknowledged.bad
         m.d.comb += [
-            waiting.ready.eq((waiting.payload.empty | acknowledged.r_rdy) & ~halted),
-            acknowledged.r_en.eq(waiting.valid & waiting.ready & ~waiting.payload.empty),
+            waiting.ready.eq((empty | acknowledged.some) & ~halted),
+            acknowledged.take.eq(waiting.valid & waiting.ready & ~empty),
         ]
-        leaves = waiting.valid & waiting.ready
         m.d.sync += [
-            self.retire.valid.eq(leaves & ~bad),
+            self.retire.valid.eq(waiting.valid & waiting.ready),
             self.retire.payload.eq(waiting.payload.retire),
-            self.error.valid.eq(0),
+            self.error.valid.eq((fails | reader.beyond) & ~halted),
+            self.error.index.eq(Mux(fails, waiting.payload.retire.index, reader.index)),
+            self.error.code.eq(
+                Mux(
+                    fails,
+                    Mux(acknowledged.code[0], ErrorCode.WRITE_DECERR, ErrorCode.WRITE_SLVERR),
+                    ErrorCode.ROW_RANGE,
+                )
+            ),
         ]
-        with m.If(leaves & bad):
-            m.d.sync += [
-                halted.eq(1),
-                self.error.valid.eq(1),
-                self.error.index.eq(waiting.payload.retire.index),
-                self.error.code.eq(
-                    Mux(acknowledged.r_data[0], ErrorCode.WRITE_DECERR, ErrorCode.WRITE_SLVERR)
-                ),
-            ]
-        with m.Elif(reader.beyond & ~halted):
-            m.d.sync += [
-                halted.eq(1),
-                self.error.valid.eq(1),
-                self.error.index.eq(reader.index),
-                self.error.code.eq(ErrorCode.ROW_RANGE),
-            ]
+        with m.If(fails | reader.beyond):
+            m.d.sync += halted.eq(1)

@@ -4,10 +4,11 @@ Input: a stream of transfers (start address, planes, rows, strides). Output: a s
 for the masters, each marked when it is the last of its transfer.
 """
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.countdown import Countdown
 from daedal.hw.interfaces import read_request
 from daedal.isa.table import BitField, Opcode, instruction_layout
 from daedal.isa.variant import Variant
@@ -82,17 +83,15 @@ class StridedRequests(wiring.Component):
         transfer = Signal.like(self.i.payload, reset_less=True)
         row_address = Signal.like(transfer.address, reset_less=True)
         block_address = Signal.like(transfer.address, reset_less=True)
-        rows_left = Signal.like(transfer.rows, reset_less=True)
-        blocks_left = Signal.like(transfer.blocks, reset_less=True)
+        rows = Countdown(len(transfer.rows), name="rows")
+        blocks = Countdown(len(transfer.blocks), name="blocks")
 
-        row_end = rows_left == 1
-        last = row_end & (blocks_left == 1)
-        next_address = Signal.like(row_address)
+        last = rows.last & blocks.last
+        # Both sums from registers: the choice between them comes after the carries.
+        next_row, next_block = Signal.like(row_address), Signal.like(block_address)
         m.d.comb += [
-            next_address.eq(
-                Mux(row_end, block_address, row_address)
-                + Mux(row_end, transfer.block_stride, transfer.row_stride)
-            ),
+            next_row.eq(row_address + transfer.row_stride),
+            next_block.eq(block_address + transfer.block_stride),
             self.o.valid.eq(active),
             self.o.payload.request.address.eq(row_address),
             self.o.payload.request.beats.eq(transfer.beats),
@@ -100,20 +99,19 @@ class StridedRequests(wiring.Component):
             self.i.ready.eq(~active | (self.o.ready & last)),
         ]
         with m.If(self.o.ready):
-            m.d.sync += [row_address.eq(next_address), rows_left.eq(rows_left - 1)]
-            with m.If(row_end):
-                m.d.sync += [
-                    block_address.eq(next_address),
-                    rows_left.eq(transfer.rows),
-                    blocks_left.eq(blocks_left - 1),
-                ]
+            m.d.sync += row_address.eq(next_row)
+            rows.step(m)
+            with m.If(rows.last):
+                m.d.sync += [row_address.eq(next_block), block_address.eq(next_block)]
+                rows.load(m, transfer.rows)
+                blocks.step(m)
         with m.If(self.i.ready):
             m.d.sync += [
                 active.eq(self.i.valid),
                 transfer.eq(self.i.payload),
                 row_address.eq(self.i.payload.address),
                 block_address.eq(self.i.payload.address),
-                rows_left.eq(self.i.payload.rows),
-                blocks_left.eq(self.i.payload.blocks),
             ]
+            rows.load(m, self.i.payload.rows)
+            blocks.load(m, self.i.payload.blocks)
         return m

@@ -96,7 +96,9 @@ class BankArbiter(Claims):
         width = len(block.gemm_read.row)
         row = self.free(width, "product_row")
         start = Signal()
-        held = block.gemm_hold.bit_select(bank_of(self._variant, row), 1)
+        hold = Signal.like(block.gemm_hold)
+        m.d.sync += hold.eq(block.gemm_hold)
+        held = hold.bit_select(bank_of(self._variant, row), 1)
         m.d.comb += start.eq(self.free(1, "product") & ~held)
         valids, rows = [start], [row]
         for age in range(_WRITE_AFTER):

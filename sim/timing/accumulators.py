@@ -7,6 +7,7 @@ from daedal.sim.timing.alu import (
     READS_SOURCE,
     READS_TARGET,
     alu_waits,
+    enter_alu,
     fire_alu,
     leave_alu,
 )
@@ -34,8 +35,8 @@ _SOURCE, _TARGET, _STORE, _WRITE, _FILL = 0, 1, 2, 3, 4
 
 @kernel
 def accumulators_next(c: Core) -> i64:
-    """Next cycle in which something asks for a bank, or the ALU starts a group."""
-    return min(c.alu_try, c.write_try, c.store_try, c.fill_try)
+    """Next cycle in which something asks for a bank or takes one away, or a group starts."""
+    return min(c.alu_try, c.write_try, c.store_try, c.fill_try, c.hold_due)
 
 
 @kernel
@@ -51,10 +52,12 @@ def _lose(c: Core, port: i64, bank: i64, t: i64) -> None:
         age, urgent = c.age[port], c.urgent[port]
     if age == PATIENCE_CYCLES - 1:
         urgent = 1
-        if c.hold_at != t + 1:
-            c.hold = 0
-            c.hold_at = t + 1
-        c.hold |= 1 << bank
+        at = t + 2
+        if c.hold_at[at & 1] != at:
+            c.hold[at & 1] = 0
+            c.hold_at[at & 1] = at
+        c.hold[at & 1] |= 1 << bank
+        c.hold_due = min(c.hold_due, at)
     c.age[port] = (age + 1) % PATIENCE_CYCLES
     c.urgent[port] = urgent
     c.lost[port] = t
@@ -65,9 +68,12 @@ def _alu_reads(
     p: Plan, f: Front, c: Core, t: i64, taken: i64, store_bank: i64, store_first: bool
 ) -> i64:
     """The ALU's part of a cycle; returns the banks that it asks for reads of, as a mask."""
-    if alu_waits(p, c):
-        c.alu_blocked = 1
-        c.alu_try = NEVER
+    if not c.alu_entered:
+        enter_alu(p, c)
+    if alu_waits(p, c, t):
+        again = c.left_at == t - 1
+        c.alu_blocked = i64(not again)
+        c.alu_try = t + 1 if again else NEVER
         return 0
     if c.alu_group > 0:
         fire_alu(p, f, c, t)

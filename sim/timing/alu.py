@@ -1,7 +1,7 @@
 """The ALU: an issue point behind a rigid sequencer, and a queue of results before the memories.
 
-The sequencer moves in ticks: one cycle each while no step stands at the issue point, else until
-the step's last group has started.
+The sequencer moves in ticks, one per cycle. A step that leaves it goes to the issue point or, where
+another one is there still, parks before it, and until it is at the issue point there is no tick.
 """
 
 from daedal.isa.latencies import QUEUE_CYCLES
@@ -17,6 +17,7 @@ __all__ = [
     "accept_alu",
     "alu_ready_time",
     "alu_waits",
+    "enter_alu",
     "fire_alu",
     "leave_alu",
 ]
@@ -24,8 +25,8 @@ __all__ = [
 READS_SOURCE, READS_TARGET, WRITES_ACC = 1, 2, 4
 """Bits of `Plan.form`."""
 
-_STEP_TICKS = 4
-"""From acceptance to the first step at the issue point."""
+_EXIT_TICKS = 5
+"""From acceptance by the loops to the tick in which the first step leaves the sequencer."""
 
 _SPARE = 2
 """Groups that find room between issue and write beyond those of the pipeline and the queue."""
@@ -33,31 +34,51 @@ _SPARE = 2
 
 @kernel
 def accept_alu(p: Plan, c: Core, i: i64, t: i64) -> None:
-    """The ALU takes instruction i in cycle t, the end of a tick."""
+    """The ALU's loops take instruction i in cycle t, which is a tick."""
     tick = c.alu_tick + t - c.alu_end
     place = c.alu_in & (RING - 1)
     c.alu_index[place] = i
-    c.alu_first[place] = tick + _STEP_TICKS
+    c.alu_first[place] = tick + _EXIT_TICKS
     c.alu_need = tick + max(1, p.steps[i])
     c.alu_in += 1
-    if c.alu_in == c.alu_out + 1:
-        c.alu_arrival = t + _STEP_TICKS
-        c.alu_step = 0
-        c.alu_try = c.alu_arrival
+    if c.alu_exit == NEVER:
+        c.alu_exit = t + _EXIT_TICKS
+        if c.alu_in == c.alu_out + 1:
+            c.alu_step = 0
+            c.alu_arrival = max(c.alu_exit, c.alu_over) + 1
+            c.alu_try = c.alu_arrival
 
 
 @kernel
 def alu_ready_time(c: Core, at: i64) -> i64:
-    """First cycle from `at` on in which the ALU takes an instruction, as far as it is known."""
-    at = max(at, c.alu_end, c.alu_end + c.alu_need - c.alu_tick)
-    if c.alu_out < c.alu_in and at >= c.alu_arrival:
-        return NEVER
-    return at
+    """First cycle from `at` on in which the loops take an instruction, as far as it is known."""
+    at = max(at, c.alu_end + c.alu_need - c.alu_tick)
+    return at if at <= c.alu_exit else NEVER
 
 
 @kernel
-def alu_waits(p: Plan, c: Core) -> bool:
-    """Whether the group at the issue point may not start now: no room, or a row in flight."""
+def enter_alu(p: Plan, c: Core) -> None:
+    """The next step comes to the issue point; the sequencer goes on, up to the one after it."""
+    place = c.alu_out & (RING - 1)
+    c.alu_entered = 1
+    c.alu_tick = c.alu_first[place] + c.alu_step
+    c.alu_end = c.alu_arrival - 1
+    c.alu_exit = NEVER
+    if c.alu_step + 1 < p.steps[c.alu_index[place]]:
+        c.alu_exit = c.alu_arrival
+    elif c.alu_out + 1 < c.alu_in:
+        c.alu_exit = c.alu_end + c.alu_first[c.alu_out + 1 & (RING - 1)] - c.alu_tick
+
+
+@kernel
+def _in_flight(c: Core, row: i64, t: i64) -> bool:
+    """Whether a step sees a result for `row` in flight in cycle t."""
+    return c.flight[row] > 0 or (c.left_row == row and c.left_at == t - 1)
+
+
+@kernel
+def alu_waits(p: Plan, c: Core, t: i64) -> bool:
+    """Whether the group at the issue point may not start: no room, or a row in flight."""
     if c.write_in - c.write_out >= p.alu_latency + QUEUE_CYCLES + _SPARE:
         return True
     if c.alu_group > 0:
@@ -66,31 +87,27 @@ def alu_waits(p: Plan, c: Core) -> bool:
     if p.steps[i] == 0:
         return False
     k = p.step_at[i] + c.alu_step
-    if p.form[i] & READS_SOURCE > 0 and c.flight[p.sources[k]] > 0:
+    if p.form[i] & READS_SOURCE > 0 and _in_flight(c, p.sources[k], t):
         return True
-    return p.form[i] & READS_TARGET > 0 and c.flight[p.targets[k]] > 0
+    return p.form[i] & READS_TARGET > 0 and _in_flight(c, p.targets[k], t)
 
 
 @kernel
 def _end_step(p: Plan, f: Front, c: Core, t: i64) -> None:
     """The last group of the step at the issue point starts in cycle t."""
     i = c.alu_index[c.alu_out & (RING - 1)]
-    c.alu_tick += c.alu_arrival - c.alu_end
-    c.alu_end = t
     c.alu_source = 0
     c.alu_target = 0
     c.alu_group = 0
-    c.alu_worked = i64(p.steps[i] > 0)
+    c.alu_entered = 0
+    c.alu_over = t
     c.alu_step += 1
-    c.alu_arrival = t + 1
     if c.alu_step >= p.steps[i]:
         f.done[ALU] += 1
         f.done_at[ALU] = t
         c.alu_out += 1
         c.alu_step = 0
-        c.alu_arrival = NEVER
-        if c.alu_out < c.alu_in:
-            c.alu_arrival = t + c.alu_first[c.alu_out & (RING - 1)] - c.alu_tick
+    c.alu_arrival = NEVER if c.alu_exit == NEVER else max(c.alu_exit, t) + 1
     c.alu_try = c.alu_arrival
 
 
@@ -147,6 +164,8 @@ def leave_alu(p: Plan, f: Front, c: Core, t: i64) -> None:
     c.write_end = t
     if c.write_kind[place] & 1:
         c.flight[c.write_row[place]] -= 1
+        c.left_row = c.write_row[place]
+        c.left_at = t
     if c.write_kind[place] & 2:
         retire(p, f, c.write_index[place], t + 1, 0, 0)
     if c.alu_blocked:

@@ -58,7 +58,8 @@ _BUS_SIZES = {
 _MOVER_SIZES = {
     **dict.fromkeys(("job_push", "job_pop", "job_index"), 2 * RING),
     **dict.fromkeys(
-        ("held", "held_at", "job_in", "job_out", "walking", "walk_index", "walk_at", "walk_free",
+        ("held", "held_from", "left_at", "job_due", "walk_due", "job_in", "job_out", "walking",
+         "walk_index", "walk_at", "walk_free",
          "walk_rows", "walk_blocks", "row_address", "block_address"), 2,
     ),
     "mark_out": 4,
@@ -158,7 +159,19 @@ def _state(plan: Plan, program: Program) -> tuple[Front, Bus, Mover, Core]:
     mover = _zeros(Mover, _MOVER_SIZES)
     rows = scratchpad(program.variant, Memory.ACC).depth_rows
     ports = np.full(PORTS, -2, dtype=np.int64)
-    core = _zeros(Core, {"flight": rows, "spans": 2 * RING}, lost=ports)
+    core = _zeros(
+        Core,
+        {
+            "flight": rows,
+            "spans": 2 * RING,
+            "wait_index": 8,
+            "wait_at": 8,
+            **dict.fromkeys(("waits_in", "waits_out", "room_at"), 4),
+            "hold": 2,
+        },
+        lost=ports,
+        hold_at=np.full(2, -1, dtype=np.int64),
+    )
     return front, bus, mover, core
 
 

@@ -26,10 +26,15 @@ __all__ = ["accept_move", "run_front", "run_requests"]
 
 
 @kernel
-def accept_move(m: Mover, f: Front, d: i64, i: i64, t: i64) -> None:
+def accept_move(p: Plan, m: Mover, f: Front, d: i64, i: i64, t: i64) -> None:
     """LOAD (d = 0) or STORE (1) takes instruction i in cycle t."""
+    moves = i64(p.blocks[i] * p.rows[i] * p.cols[i] > 0)
     m.held[d] = i + 1
-    m.held_at[d] = t
+    m.held_from[d] = t + 1
+    m.left_at[d] = t + 1
+    m.slot_due = d if d else m.slot_due
+    m.job_due[d] = moves if d else 1
+    m.walk_due[d] = moves
     f.ready[STORE if d else LOAD] = NEVER
     f.todo |= TODO_STORES if d else TODO_LOADS
 
@@ -64,38 +69,48 @@ def _slot_room(p: Plan, m: Mover) -> i64:
 
 
 @kernel
-def _leave(p: Plan, f: Front, m: Mover, d: i64) -> bool:
-    """The instruction at hand goes on to its job, its requests and its slot."""
-    if not m.held[d]:
-        return False
-    i = m.held[d] - 1
-    moves = p.blocks[i] * p.rows[i] * p.cols[i] > 0
-    at = m.held_at[d] + 1
-    if d == 0 or moves:
-        at = max(at, _room(m, d, STORE_AHEAD if d else p.read_bursts))
-    if d == 1:
-        at = max(at, _slot_room(p, m))
-    if moves:
-        at = max(at, NEVER if m.walking[d] else m.walk_free[d])
+def _take_slot(p: Plan, f: Front, m: Mover) -> bool:
+    """STORE's instruction at hand gets its place among those that wait for acknowledgements."""
+    at = max(m.held_from[1], _slot_room(p, m))
     if at >= NEVER:
         return False
-    m.held[d] = 0
-    f.ready[STORE if d else LOAD] = at
-    if d == 0 or moves:
+    i = m.held[1] - 1
+    place = m.slot_in & (RING - 1)
+    m.slot_push[place] = at
+    m.slot_index[place] = i
+    m.slot_ack[place] = NEVER if m.walk_due[1] else 0
+    m.slot_in += 1
+    m.slot_due = 0
+    # Rows and requests go on in the same cycle at the earliest.
+    m.held_from[1] = at
+    m.left_at[1] = at
+    if not m.walk_due[1]:
+        f.done[STORE] += 1
+        f.done_at[STORE] = max(f.done_at[STORE], at)
+    return True
+
+
+@kernel
+def _leave(p: Plan, f: Front, m: Mover, d: i64) -> bool:
+    """The instruction at hand goes on to its job and its requests; returns whether it did."""
+    if not m.held[d]:
+        return False
+    if d == 1 and m.slot_due > 0 and not _take_slot(p, f, m):
+        return False
+    i = m.held[d] - 1
+    some = False
+    room = _room(m, d, STORE_AHEAD if d else p.read_bursts)
+    if m.job_due[d] > 0 and room < NEVER:
+        at = max(m.held_from[d], room)
         place = d * RING + (m.job_in[d] & (RING - 1))
         m.job_push[place] = at
         m.job_index[place] = i
         m.job_in[d] += 1
-    if d == 1:
-        place = m.slot_in & (RING - 1)
-        m.slot_push[place] = at
-        m.slot_index[place] = i
-        m.slot_ack[place] = NEVER if moves else 0
-        m.slot_in += 1
-        if not moves:
-            f.done[STORE] += 1
-            f.done_at[STORE] = max(f.done_at[STORE], at)
-    if moves:
+        m.job_due[d] = 0
+        m.left_at[d] = max(m.left_at[d], at)
+        some = True
+    if m.walk_due[d] > 0 and m.walking[d] == 0:
+        at = max(m.held_from[d], m.walk_free[d])
         m.walking[d] = 1
         m.walk_index[d] = i
         m.walk_at[d] = at + 1
@@ -103,7 +118,14 @@ def _leave(p: Plan, f: Front, m: Mover, d: i64) -> bool:
         m.walk_blocks[d] = p.blocks[i]
         m.row_address[d] = p.address[i]
         m.block_address[d] = p.address[i]
-    return True
+        m.walk_due[d] = 0
+        m.left_at[d] = max(m.left_at[d], at)
+        some = True
+    if m.job_due[d] == 0 and m.walk_due[d] == 0:
+        m.held[d] = 0
+        f.ready[STORE if d else LOAD] = m.left_at[d] + 1
+        some = True
+    return some
 
 
 @kernel

@@ -8,17 +8,24 @@ from daedal.isa.latencies import ACC_READ_TO_WRITE_CYCLES
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.timing.gates import retire
-from daedal.sim.timing.state import GEMM, NO_BANK, RING, Core, Front, Plan
+from daedal.sim.timing.state import GEMM, NEVER, NO_BANK, RING, Core, Front, Plan
 
-__all__ = ["accept_gemm", "gemm_bank", "gemm_issues", "hold_gemm", "leave_gemm"]
+__all__ = [
+    "accept_gemm",
+    "gemm_bank",
+    "gemm_issues",
+    "gemm_ready_time",
+    "hold_gemm",
+    "leave_gemm",
+]
 
-_ISSUE_CYCLES = 4
-"""From acceptance to the first step at the issue point."""
+_ISSUE_CYCLES = 5
+"""From acceptance by the loops to the first step at the issue point."""
 
 
 @kernel
 def accept_gemm(p: Plan, c: Core, i: i64, t: i64) -> None:
-    """GEMM takes instruction i in cycle t."""
+    """GEMM's loops take instruction i in cycle t."""
     size = max(1, p.steps[i])
     place = c.runs & (RING - 1)
     c.run_at[place] = t + _ISSUE_CYCLES
@@ -31,6 +38,15 @@ def accept_gemm(p: Plan, c: Core, i: i64, t: i64) -> None:
     c.leave_index[place] = i
     c.leaves_in += 1
     c.issues += p.steps[i]
+
+
+@kernel
+def gemm_ready_time(c: Core, at: i64) -> i64:
+    """First cycle from `at` on in which the loops take an instruction, as far as it is known.
+
+    They hold the last step `_ISSUE_CYCLES` - 1 cycles before it issues; a stall stops them too.
+    """
+    return max(at, c.last_issue - _ISSUE_CYCLES + 1, c.stalled + 1)
 
 
 @kernel
@@ -77,8 +93,10 @@ def gemm_issues(p: Plan, c: Core, upto: i64) -> i64:
 @kernel
 def hold_gemm(p: Plan, c: Core, t: i64) -> None:
     """Cycle t withholds the banks of `hold`: a product for one of them waits, and all behind it."""
+    hold = c.hold[t & 1]
+    c.hold_due = t + 1 if c.hold_at[t + 1 & 1] == t + 1 else NEVER
     bank = gemm_bank(p, c, t)
-    if bank < 0 or c.hold >> bank & 1 == 0:
+    if bank < 0 or hold >> bank & 1 == 0:
         return
     number = _run_of(c, t)
     place = number & (RING - 1)

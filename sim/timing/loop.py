@@ -10,7 +10,14 @@ from daedal.sim.timing.fetch import run_fetch
 from daedal.sim.timing.filler import filler_busy, run_filler
 from daedal.sim.timing.fronts import accept_move, run_front, run_requests
 from daedal.sim.timing.gates import SNAPS, record, take, waiting
-from daedal.sim.timing.gemm import accept_gemm, gemm_bank, gemm_issues, hold_gemm, leave_gemm
+from daedal.sim.timing.gemm import (
+    accept_gemm,
+    gemm_bank,
+    gemm_issues,
+    gemm_ready_time,
+    hold_gemm,
+    leave_gemm,
+)
 from daedal.sim.timing.reads import grant_read, grant_read_time
 from daedal.sim.timing.state import (
     ALU,
@@ -122,29 +129,60 @@ def _pass_time(f: Front, c: Core, u: i64) -> i64:
     at = f.gate[u]
     if at == NEVER:
         return NEVER
-    if u == GEMM:
-        # The loops hold the last step three cycles before it issues; a stall stops them too.
-        return max(at, c.last_issue - 3, c.stalled + 1)
-    if u == ALU:
-        return alu_ready_time(c, at)
+    if GEMM <= u <= ALU:
+        return max(at, c.room_at[u]) if c.waits_in[u] - c.waits_out[u] < 2 else NEVER
     return max(at, f.ready[u])
 
 
 @kernel
+def _wait(c: Core, u: i64, i: i64, t: i64) -> None:
+    """GEMM or the ALU takes instruction i in cycle t; it waits for the loops."""
+    place = 2 * u + (c.waits_in[u] & 1)
+    c.wait_index[place] = i
+    c.wait_at[place] = t
+    c.waits_in[u] += 1
+
+
+@kernel
+def _start_time(c: Core, u: i64) -> i64:
+    """First cycle in which the loops of u take what waits for them, as far as it is known."""
+    if c.waits_in[u] == c.waits_out[u]:
+        return NEVER
+    at = c.wait_at[2 * u + (c.waits_out[u] & 1)] + 1
+    return gemm_ready_time(c, at) if u == GEMM else alu_ready_time(c, at)
+
+
+@kernel
+def _start(p: Plan, c: Core, u: i64, t: i64) -> None:
+    """The loops of u take the instruction that waits."""
+    i = c.wait_index[2 * u + (c.waits_out[u] & 1)]
+    if c.waits_in[u] - c.waits_out[u] == 2:
+        c.room_at[u] = t + 1
+    c.waits_out[u] += 1
+    if u == GEMM:
+        accept_gemm(p, c, i, t)
+    else:
+        accept_alu(p, c, i, t)
+
+
+@kernel
 def _pass(p: Plan, f: Front, m: Mover, c: Core, t: i64) -> bool:
-    """Let instructions through the gates in cycle t; returns whether there were any."""
+    """Let instructions through the gates and into the loops; returns whether there were any."""
     some = False
     for u in range(4):
         if _pass_time(f, c, u) <= t:
             some = True
             if u == LOAD:
-                accept_move(m, f, 0, take(p, f, u, t, i64(filler_busy(c, t))), t)
+                accept_move(p, m, f, 0, take(p, f, u, t, i64(filler_busy(c, t))), t)
             elif u == STORE:
-                accept_move(m, f, 1, take(p, f, u, t, i64(m.store_move == t)), t)
+                accept_move(p, m, f, 1, take(p, f, u, t, i64(m.store_move == t)), t)
             elif u == GEMM:
-                accept_gemm(p, c, take(p, f, u, t, i64(gemm_bank(p, c, t) >= 0)), t)
+                _wait(c, u, take(p, f, u, t, i64(gemm_bank(p, c, t) >= 0)), t)
             else:
-                accept_alu(p, c, take(p, f, u, t, c.alu_worked & i64(c.alu_end == t)), t)
+                _wait(c, u, take(p, f, u, t, i64(c.alu_begin <= t and t <= c.alu_busy)), t)
+        if GEMM <= u <= ALU and _start_time(c, u) <= t:
+            some = True
+            _start(p, c, u, t)
     return some
 
 
@@ -162,6 +200,7 @@ def _others_next(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> i64:
     at = min(at, _leave_time(c), _record_time(f), choose_mark_time(f, m))
     for u in range(4):
         at = min(at, _pass_time(f, c, u))
+    at = min(at, _start_time(c, GEMM), _start_time(c, ALU))
     return at
 
 
@@ -185,10 +224,10 @@ def _only_accumulators(
         if t >= others or t > limit:
             return
         f.ticks += 1
-        if c.hold_at == t:
+        if c.hold_due == t:
             hold_gemm(p, c, t)
         accumulate(p, f, b, m, c, t)
-        ready = alu_ready_time(c, f.gate[ALU])
+        ready = _start_time(c, ALU)
         if f.todo > 0 or f.changed > 0 or c.stalled == t or ready <= t:
             _follow(p, f, b, m, c, t)
             return
@@ -201,7 +240,7 @@ def _cycle(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
     """Cycle t, from what others wait for in it to those who wait."""
     f.ticks += 1
     _take_records(p, f, m, c, t)
-    if c.hold_at == t:
+    if c.hold_due == t:
         hold_gemm(p, c, t)
     while _leave_time(c) <= t:
         leave_gemm(p, f, c, t)

@@ -272,7 +272,12 @@ class Mover:
     """LOAD's and STORE's fronts (index 0, 1), STORE's reader, and the recorder of marks."""
 
     held: Array[i64]
-    held_at: Array[i64]
+    held_from: Array[i64]
+    """When the instruction at hand can go on to its job and its requests."""
+    left_at: Array[i64]
+    """When the last of its parts did."""
+    job_due: Array[i64]
+    walk_due: Array[i64]
     job_in: Array[i64]
     job_out: Array[i64]
     job_push: Array[i64]
@@ -301,6 +306,7 @@ class Mover:
     mark_response: Array[i64]
     mark_out: Array[i64]
 
+    slot_due: i64 = 0
     slot_in: i64 = 0
     slot_out: i64 = 0
     slot_acked: i64 = 0
@@ -316,6 +322,8 @@ class Mover:
     read_done: i64 = 0
     rows_read: i64 = 0
     rows_cut: i64 = 0
+    rows_popped: i64 = 0
+    """Rows of which a word was cut: their places are free."""
     cut_word: i64 = 0
     word_ready: i64 = 0
     word_cut: i64 = 0
@@ -358,6 +366,17 @@ class Core:
     """1 writes accumulators, 2 ends its instruction."""
     write_index: Array[i64]
 
+    wait_index: Array[i64]
+    """Instructions of GEMM and ALU that wait for the loops, two places for each unit."""
+    wait_at: Array[i64]
+    waits_in: Array[i64]
+    waits_out: Array[i64]
+    room_at: Array[i64]
+    """From when on there is room for one more of them."""
+
+    hold: Array[i64]
+    """Banks to withhold from GEMM, and when; by the cycle's lowest bit."""
+    hold_at: Array[i64]
     age: Array[i64]
     urgent: Array[i64]
     lost: Array[i64]
@@ -402,8 +421,8 @@ class Core:
     leaves_in: i64 = 0
     leaves_out: i64 = 0
     stalled: i64 = -1
-    hold: i64 = 0
-    hold_at: i64 = -1
+    hold_due: i64 = NEVER
+    """Next cycle that withholds banks from GEMM."""
 
     alu_need: i64 = 0
     """Tick from which on the ALU's loops take the next instruction."""
@@ -414,15 +433,25 @@ class Core:
     alu_arrival: i64 = 0
     alu_tick: i64 = 0
     alu_end: i64 = 0
+    """Tick `alu_tick` fell on this cycle; one per cycle follows, up to `alu_exit`."""
+    alu_exit: i64 = NEVER
+    """When the next step leaves the sequencer; then it stands until that is at the issue point."""
+    alu_over: i64 = 0
+    """When the last step was over."""
+    alu_entered: i64 = 0
+    """The step whose turn it is stands at the issue point."""
     alu_begin: i64 = 0
     alu_busy: i64 = 0
     """The ALU worked from `alu_begin` to here."""
     alu_vector: i64 = 0
-    alu_worked: i64 = 0
     alu_try: i64 = NEVER
     alu_source: i64 = 0
     alu_target: i64 = 0
     alu_blocked: i64 = 0
+    left_row: i64 = -1
+    """Accumulator row of the last result that was written, in cycle `left_at`; until two cycles
+    after it no step sees that."""
+    left_at: i64 = -2
     write_in: i64 = 0
     write_out: i64 = 0
     write_try: i64 = NEVER

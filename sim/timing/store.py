@@ -13,19 +13,23 @@ ACC = 2
 
 @kernel
 def read_row(p: Plan, m: Mover, t: i64) -> None:
-    """The next row is read in cycle t."""
+    """The next row is read in cycle t.
+
+    One of the accumulators was granted only then, and the reader goes on a cycle later.
+    """
     place = m.rows_read & (RING - 1)
     i = m.read_index
+    late = i64(p.target[i] == ACC)
     m.row_ready[place] = t + STORE_ROW_CYCLES
     m.row_size[place] = p.row_words[i]
     m.rows_read += 1
     m.read_row += 1
-    m.read_from = t + 1
+    m.read_from = t + 1 + late
     m.read_left -= 1
     m.row_ends[place] = i64(m.read_left == 0)
     if m.read_left == 0:
         m.reading = 0
-        m.read_done = t
+        m.read_done = t + late
 
 
 @kernel
@@ -41,7 +45,8 @@ def read_rows(p: Plan, m: Mover, c: Core) -> None:
             at = max(m.job_push[place] + QUEUE_CYCLES, m.read_done)
             if number > 0:
                 at = max(at, m.job_pop[RING + ((number - 1) & (RING - 1))] + 1)
-            m.job_pop[place] = at
+            # The queue goes on a cycle later.
+            m.job_pop[place] = at + 1
             m.job_out[1] = number + 1
             i = m.job_index[place]
             m.reading = 1
@@ -52,7 +57,7 @@ def read_rows(p: Plan, m: Mover, c: Core) -> None:
         at = m.read_from
         old = m.rows_read - STORE_ROWS
         if old >= 0:
-            if m.rows_cut <= old:
+            if m.rows_popped <= old:
                 return
             at = max(at, m.row_pop[old & (RING - 1)] + 1)
         if p.target[m.read_index] == ACC:
@@ -71,10 +76,12 @@ def cut_word(m: Mover) -> bool:
     m.word_ready = 1
     m.word_cut = at
     m.word_ends = 0
+    if m.cut_word == 0:
+        m.row_pop[place] = at
+        m.rows_popped += 1
     m.cut_word += 1
     if m.cut_word == m.row_size[place]:
         m.cut_word = 0
-        m.row_pop[place] = at
         m.rows_cut += 1
         m.word_ends = m.row_ends[place]
     return True

@@ -169,11 +169,13 @@ def test_waiting_is_bounded(name: str) -> None:
     async def gemm(ctx) -> None:
         nonlocal issued
         pipeline = [False] * GEMM_LATENCY
+        hold = 0
         ctx.set(dut.gemm_read.row, row)
         ctx.set(dut.gemm_write.row, row)
         for _ in range(600):
-            held = ctx.get(dut.gemm_hold) >> bank(variant, row) & 1
-            assert ctx.get(dut.gemm_hold) in (0, 1 << bank(variant, row))
+            held = hold >> bank(variant, row) & 1
+            hold = ctx.get(dut.gemm_hold)
+            assert hold in (0, 1 << bank(variant, row))
             pipeline = [not held, *pipeline[:-1]]
             issued += not held
             ctx.set(dut.gemm_read.enable, pipeline[-1])

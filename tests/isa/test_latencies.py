@@ -4,6 +4,7 @@ import pytest
 
 from daedal.hw import (
     accumulators,
+    acknowledgements,
     alu,
     axi,
     block_fifo,
@@ -31,7 +32,7 @@ def test_fixed_numbers() -> None:
     assert latencies.MARKS_IN_FLIGHT == marks._IN_FLIGHT
     assert latencies.STORE_ROWS == row_reader._ROWS
     assert latencies.STORE_AHEAD == hw_store._AHEAD
-    assert latencies.STORE_REQUESTS_IN_MASTER == hw_store._IN_MASTER
+    assert latencies.STORE_REQUESTS_IN_MASTER == acknowledgements._IN_MASTER
     assert latencies.ACC_READ_TO_WRITE_CYCLES == gemm._READ_TO_WRITE
     assert latencies.QUEUE_CYCLES == alu._QUEUE_CYCLES
     # The register before the FIFO, and the FIFO's own four cycles.

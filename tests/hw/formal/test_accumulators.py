@@ -50,25 +50,29 @@ def test_the_arbiter_holds() -> None:
     ("right", "wrong", "claim"),
     first_quick(
         {
-            "no ageing": ("lost & (age == PATIENCE_CYCLES - 1)", "0", "never_starves"),
+            "no ageing": (
+                "expires.eq(age == PATIENCE_CYCLES - 2)",
+                "expires.eq(0)",
+                "never_starves",
+            ),
             "STORE is never urgent": (
-                'store_first = urgent["store"] & wants["store"]',
-                "store_first = wants['store'] & 0",
+                '(~urgent["store"] & (meets(store, alu) | meets(store, alu2)))',
+                "meets(store, alu) | meets(store, alu2)",
                 "store_never",
             ),
             "LOAD is never urgent": (
-                'fill_first = urgent["fill"] & fill_wants',
-                "fill_first = fill_wants & 0",
+                '(~urgent["fill"] & meets(fill, write))',
+                "meets(fill, write)",
                 "fill_never",
             ),
             "a read beside GEMM's": (
-                '~gemm_reads & wants["alu"] & ~store_first',
-                'wants["alu"]',
+                '"alu": meets(alu, gemm_read) | (',
+                '"alu": (',
                 "one_per_bank",
             ),
             "a write beside GEMM's": (
-                "~gemm_writes & alu_wants & ~fill_first",
-                "alu_wants & ~fill_first",
+                '"alu_write": meets(write, gemm_write) | (',
+                '"alu_write": (',
                 "one_per_bank",
             ),
             "answers too early": (
