@@ -188,8 +188,8 @@ def _step_pads(p: Plan, c: Core) -> bool:
 def fill_cycle(p: Plan, f: Front, b: Bus, c: Core, t: i64, may_end: bool) -> bool:
     """Cycle t of a job, with room before the scratchpads; returns whether the job is over.
 
-    What it sends to the scratchpads is left in `moved` and `moved_bank`. A job is not over in its first
-    cycle, nor while another one's end is at the scratchpads (not `may_end`).
+    What it sends to the scratchpads is left in `moved` and `moved_bank`. A job is not over in its
+    first cycle, nor while another one's end is at the scratchpads (not `may_end`).
     """
     work = False
     data_over = bool(c.data_done)
