@@ -25,11 +25,14 @@ class Countdown:
     ----------
     last
         Register: the item at hand is the last one.
+    last_but_one
+        Comparison: the one after it is.
     """
 
     def __init__(self, bits: int, *, name: str) -> None:
         self._left = Signal(bits, name=f"{name}_left", reset_less=True)
         self.last = Signal(name=f"{name}_last", reset_less=True)
+        self.last_but_one = self._left == 2
 
     def load(self, m: Module, total: Value) -> None:
         """Begin with `total` items, at least 1."""
@@ -37,4 +40,4 @@ class Countdown:
 
     def step(self, m: Module) -> None:
         """Go to the next item."""
-        m.d.sync += [self._left.eq(self._left - 1), self.last.eq(self._left == 2)]
+        m.d.sync += [self._left.eq(self._left - 1), self.last.eq(self.last_but_one)]

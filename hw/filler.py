@@ -1,18 +1,20 @@
 """The half of LOAD that writes: words in, rows of data and of pad out, side by side."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
+from daedal.hw.countdown import Countdown
+from daedal.hw.fill_buffer import FillBuffer
 from daedal.hw.interfaces import error_signature, fill_signature, pad_signature, read_word
 from daedal.hw.layouts import retire_layout
-from daedal.hw.plane_walk import DataWalk, PadWalk, load_job_layout
+from daedal.hw.plane_walk import DataWalk, PadWalk, data_walk_layout, pad_walk_layout
 from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import LoadMemory
+from daedal.isa.table import LoadMemory, Opcode, instruction_layout
 from daedal.isa.variant import Variant
 
-__all__ = ["LoadFiller", "memory_beats"]
+__all__ = ["LoadFiller", "load_job_layout", "memory_beats"]
 
 
 def memory_beats(variant: Variant, memory: LoadMemory) -> int:
@@ -23,13 +25,30 @@ def memory_beats(variant: Variant, memory: LoadMemory) -> int:
     return pad.row_beats(variant)
 
 
+def load_job_layout(variant: Variant) -> data.StructLayout:
+    """One LOAD, but for where its rows are."""
+    fields = instruction_layout(variant, Opcode.LOAD)
+    return data.StructLayout(
+        {
+            "memory": fields["memory"].width,
+            "illegal": 1,
+            "pad_value": fields["pad_value"].width,
+            "retire": retire_layout(),
+        }
+    )
+
+
 class LoadFiller(wiring.Component):
     """Walk over jobs, one bus word per cycle, and their pads beside the words.
 
     Pads of INP are written in the columns (bus words of a row) that the data of this cycle leaves
     free, so a row of pad takes one cycle while no data moves, two while it does, and none from the
     data unless a row is a single bus word. Pads of the accumulators take the cycles in which no
-    data moves. Data and pads of one instruction are in no order; instructions are.
+    data moves. Data and pads of one instruction are in no order; instructions are, and each takes
+    two cycles at least.
+
+    What a cycle can do is known from registers, those of the walks and of the buffer behind them;
+    only the words of the bus come when they come.
 
     Parameters
     ----------
@@ -38,7 +57,8 @@ class LoadFiller(wiring.Component):
 
     Members
     -------
-    job : ``In(stream.Signature(load_job_layout(variant)))``
+    job, data_job, pad_job : ``In(stream.Signature(...))``
+        An instruction, its data and its pads; all three come in the same cycle.
     data : ``In(read_word(variant))``
     fill : ``Out(fill_signature(variant))``, straight from registers.
     pads : ``Out(pad_signature(variant))``, straight from registers.
@@ -56,6 +76,8 @@ class LoadFiller(wiring.Component):
         super().__init__(
             {
                 "job": In(stream.Signature(load_job_layout(variant))),
+                "data_job": In(stream.Signature(data_walk_layout(variant))),
+                "pad_job": In(stream.Signature(pad_walk_layout(variant))),
                 "data": In(read_word(variant)),
                 "fill": Out(fill_signature(variant)),
                 "pads": Out(pad_signature(variant)),
@@ -70,145 +92,178 @@ class LoadFiller(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        variant = self._variant
+        m.submodules.rows = rows = DataWalk(variant=variant)
+        m.submodules.pad_rows = pad_rows = PadWalk(variant=variant)
+        m.submodules.buffer = buffer = FillBuffer(variant=variant)
+        connect(m, flipped(self.data_job), rows.job)
+        connect(m, flipped(self.pad_job), pad_rows.job)
+        connect(m, buffer.fill, flipped(self.fill))
+        connect(m, buffer.retire, flipped(self.retire))
+
         job = Signal.like(self.job.payload, reset_less=True)
-        halted = Signal()
-        m.submodules.data_walk = data_walk = DataWalk(variant=self._variant)
-        m.submodules.pad_walk = pad_walk = PadWalk(variant=self._variant)
-        for walk in (data_walk, pad_walk):
-            m.d.comb += [
-                walk.incoming.eq(self.job.payload),
-                walk.start.eq(self.job.ready),
-                walk.job.eq(job),
+        # A legal job is at hand, and nothing has failed; it may move; a word moves if it may.
+        moving, may_move, comes = Signal(), Signal(), Signal()
+        starts, over = Signal(), Signal()
+        m.d.comb += [
+            may_move.eq(moving & buffer.ready),
+            comes.eq(rows.writes & self.data.valid),
+            self.data.ready.eq(may_move & rows.writes),
+            self.work.eq(may_move & comes),
+            self.draining.eq(buffer.active),
+            starts.eq(~self.active | over),
+        ]
+        beat, data_over = self._step_data(m, rows, may_move, comes, starts)
+        pads_over, covers = self._step_pads(m, pad_rows, may_move, comes, beat, starts)
+
+        first = Signal()
+        m.d.comb += [
+            # Not in a job's first cycle: the walks look one job ahead, the buffer keeps one end.
+            over.eq(may_move & data_over & pads_over & ~first & ~buffer.ending),
+            rows.over.eq(over),
+            pad_rows.over.eq(over),
+            buffer.over.eq(over & ~(comes & self.data.payload.response[1])),
+            buffer.over_as.eq(job.retire),
+        ]
+        self._write(
+            m, job, buffer, may_move & (comes | covers), rows, pad_rows, comes, beat, starts
+        )
+        with m.If(starts):
+            m.d.sync += first.eq(1)
+        with m.Elif(rows.valid & pad_rows.valid):
+            m.d.sync += first.eq(0)
+
+        # The queue of jobs goes on in the cycle after, so that nothing here reaches into it.
+        m.d.sync += self.job.ready.eq(starts & self.job.valid)
+        with m.If(starts):
+            m.d.sync += [
+                self.active.eq(self.job.valid),
+                moving.eq(self.job.valid & ~self.job.payload.illegal),
+                job.eq(self.job.payload),
             ]
-
-        free = ~self.fill.valid | self.fill.ready
-        ready = self.active & ~halted & free
-        may_move = Signal()
-        m.d.comb += may_move.eq(ready & ~job.illegal)
-
-        busy, data_over, no_data_row = self._step_data(m, job, may_move, data_walk)
-        pads_over, no_pad_row = self._step_pads(m, job, may_move, pad_walk, busy)
-        over = may_move & data_over & pads_over
-        self._write(m, job, free, data_walk, pad_walk)
-        self._retire(m, job, free, over)
-        self._report(m, job, ready, no_data_row | no_pad_row, halted)
-
-        m.d.comb += self.job.ready.eq(~self.active | over)
-        with m.If(self.job.ready):
-            m.d.sync += [self.active.eq(self.job.valid), job.eq(self.job.payload)]
+        beyond = moving & (rows.beyond | pad_rows.beyond)
+        self._report(m, job, beyond, moving)
         return m
 
     def _step_data(
-        self, m: Module, job: data.View, may_move: Signal, walk: DataWalk
-    ) -> tuple[Signal, Value, Value]:
+        self,
+        m: Module,
+        walk: DataWalk,
+        may_move: Value,
+        comes: Value,
+        starts: Value,
+    ) -> tuple[Signal, Value]:
         """Take a word if the position asks for one.
 
-        Returns the columns that the word occupies (of the accumulators: all), whether all data is
-        written with this cycle, and whether the next word has no row to go to.
+        Returns its place in its row, and whether it completes the data if it moves.
         """
-        done = Signal(reset_less=True)
-        beat = Signal.like(self.fill.payload.beat, reset_less=True)
-        last_beat = Signal.like(beat, reset_less=True)
-        at_data = ~done & walk.at_data
-        row_end = self.work & (beat == last_beat)
-        bad = self.data.payload.response[1]
-        last = row_end & walk.last & ~bad
-        m.d.comb += [
-            self.data.ready.eq(may_move & at_data & ~walk.beyond),
-            self.work.eq(self.data.ready & self.data.valid),
-            walk.step.eq(row_end | (may_move & ~done & ~walk.at_data)),
-        ]
-        with m.If(self.fill.ready | ~self.fill.valid):
-            m.d.sync += self.fill.payload.beat.eq(beat)
+        most = max(memory_beats(self._variant, memory) for memory in LoadMemory)
+        beat = Signal(range(most), reset_less=True)
+        beats = Signal(range(most + 1), reset_less=True)
+        left = Countdown(len(beats), name="beats")
+        row_end = comes & left.last
+        m.d.comb += walk.step.eq(may_move & (walk.skips | row_end))
         with m.If(self.work):
-            m.d.sync += beat.eq(Mux(row_end, 0, beat + 1))
-        with m.If(last):
-            m.d.sync += done.eq(1)
-        with m.If(self.job.ready):
-            m.d.sync += [beat.eq(0), done.eq(~self.job.payload.has_data)]
+            m.d.sync += beat.eq(beat + 1)
+            left.step(m)
+            with m.If(left.last):
+                m.d.sync += beat.eq(0)
+                left.load(m, beats)
+        with m.If(starts):
+            m.d.sync += beat.eq(0)
             with m.Switch(self.job.payload.memory):
                 for memory in LoadMemory:
                     with m.Case(memory):
-                        m.d.sync += last_beat.eq(memory_beats(self._variant, memory) - 1)
-        busy = Signal.like(self.pads.enable, name="busy_columns")
-        with m.If(self.work):
-            m.d.comb += busy.eq(Mux(job.memory == LoadMemory.INP, 1 << beat, ~0))
-        return busy, done | last, at_data & walk.beyond
+                        number = Const(memory_beats(self._variant, memory), len(beats))
+                        m.d.sync += beats.eq(number)
+                        left.load(m, number)
+        return beat, walk.done | (row_end & walk.last)
 
     def _step_pads(
-        self, m: Module, job: data.View, may_move: Signal, walk: PadWalk, busy: Signal
+        self,
+        m: Module,
+        walk: PadWalk,
+        may_move: Value,
+        comes: Value,
+        beat: Value,
+        starts: Value,
     ) -> tuple[Value, Value]:
         """Write what the data leaves free of a row of pad; the row is left when it is complete.
 
-        Returns whether all pads are written with this cycle, and whether the next has no row.
+        Data of INP leaves all columns but one free. That one is written in the next cycle in which
+        anything moves, for by then data is in another column, unless a row is just one. Returns
+        whether all pads are complete if anything moves, and whether a pad goes through `fill`.
         """
-        done = Signal(reset_less=True)
-        missing = Signal.like(busy, name="missing_columns", reset_less=True)
-        at_pad = ~done & ~walk.at_data
-        writes = Signal()
-        now = Signal.like(busy, name="pad_columns")
-        complete = (missing & busy) == 0
+        columns = len(self.pads.enable)
+        # Of the accumulators and of rows of one column, data leaves nothing.
+        into_inp, narrow = Signal(reset_less=True), Signal(reset_less=True)
+        untouched = Signal(reset_less=True)
+        missing = Signal.like(beat, name="missing_column", reset_less=True)
+        blocked = comes & untouched
+        complete = walk.skips | (walk.writes & ~blocked)
         m.d.comb += [
-            writes.eq(may_move & at_pad & ~walk.beyond),
-            now.eq(Mux(writes, missing & ~busy, 0)),
-            self.padding.eq(now.any()),
-            walk.step.eq((writes & complete) | (may_move & ~done & walk.at_data)),
+            walk.step.eq(may_move & complete),
+            self.padding.eq(may_move & walk.writes & ~(comes & narrow)),
         ]
-        last = walk.step & walk.last
-        m.d.sync += self.pads.enable.eq(Mux(job.memory == LoadMemory.INP, now, 0))
-        with m.If(writes):
-            m.d.sync += missing.eq(Mux(complete, ~0, missing & busy))
-        with m.If(last):
-            m.d.sync += done.eq(1)
-        with m.If(self.job.ready):
-            m.d.sync += [missing.eq(~0), done.eq(~self.job.payload.has_pads)]
-        return done | last, at_pad & walk.beyond
+        for number in range(columns):
+            free = Mux(untouched, ~(comes & (beat == number)), missing == number)
+            enable = may_move & walk.writes & into_inp & free
+            m.d.sync += self.pads.enable[number].eq(enable)
+        with m.If(may_move & walk.writes):
+            m.d.sync += [untouched.eq(~blocked | narrow), missing.eq(beat)]
+        with m.If(starts):
+            is_inp = self.job.payload.memory == LoadMemory.INP
+            m.d.sync += [
+                untouched.eq(1),
+                into_inp.eq(is_inp),
+                narrow.eq(~is_inp if columns > 1 else 1),
+            ]
+        return walk.done | (walk.last & complete), walk.writes & ~into_inp
 
     def _write(
-        self, m: Module, job: data.View, free: Value, data_walk: DataWalk, pad_walk: PadWalk
+        self,
+        m: Module,
+        job: data.View,
+        buffer: FillBuffer,
+        moves: Value,
+        rows: DataWalk,
+        pad_rows: PadWalk,
+        comes: Value,
+        beat: Value,
+        starts: Value,
     ) -> None:
-        """Registers in front of the scratchpads."""
+        """What goes into the scratchpads: to the buffer, and to the register of INP's pads."""
         pad_word = Signal.like(self.pads.data, name="pad_word", reset_less=True)
-        with m.If(self.job.ready):
+        with m.If(starts):
             m.d.sync += pad_word.eq(self._pad_word(m))
-        fill = self.fill.payload
-        whole_row = self.padding & (job.memory != LoadMemory.INP)
-        m.d.sync += [self.pads.row.eq(pad_walk.row), self.pads.data.eq(pad_word)]
-        with m.If(free):
-            m.d.sync += [
-                self.fill.valid.eq(self.work | whole_row),
-                fill.memory.eq(Mux(self.work, job.memory, LoadMemory.ACC)),
-                fill.row.eq(Mux(self.work, data_walk.row, pad_walk.row)),
-                fill.pad.eq(~self.work),
-                fill.data.eq(Mux(self.work, self.data.payload.data, pad_word)),
-            ]
+        fill = buffer.move.fill
+        m.d.comb += [
+            buffer.move.valid.eq(moves),
+            fill.memory.eq(Mux(comes, job.memory, LoadMemory.ACC)),
+            fill.row.eq(Mux(comes, rows.row, pad_rows.row)),
+            fill.beat.eq(beat),
+            fill.pad.eq(~comes),
+            fill.data.eq(Mux(comes, self.data.payload.data, pad_word)),
+        ]
+        m.d.sync += [self.pads.row.eq(pad_rows.row), self.pads.data.eq(pad_word)]
 
-    def _retire(self, m: Module, job: data.View, free: Value, over: Value) -> None:
-        """An instruction retires when the last of what it writes is accepted."""
-        ending = Signal()
-        ending_as = Signal(retire_layout(), reset_less=True)
-        with m.If(free):
-            m.d.sync += [ending.eq(over), ending_as.eq(job.retire)]
-        m.d.sync += [self.retire.valid.eq(ending & free), self.retire.payload.eq(ending_as)]
-        m.d.comb += self.draining.eq(self.fill.valid | ending | self.retire.valid)
-
-    def _report(
-        self, m: Module, job: data.View, ready: Value, beyond: Value, halted: Signal
-    ) -> None:
+    def _report(self, m: Module, job: data.View, beyond: Value, moving: Signal) -> None:
         """Raise the error pulse, and stop for good."""
         response = self.data.payload.response
-        m.d.sync += self.error.valid.eq(0)
-        with m.If(ready & (job.illegal | beyond | (self.work & response[1]))):
-            m.d.sync += [
-                halted.eq(1),
-                self.error.valid.eq(1),
-                self.error.index.eq(job.retire.index),
-                self.error.code.eq(Mux(response[0], ErrorCode.READ_DECERR, ErrorCode.READ_SLVERR)),
-            ]
-            with m.If(job.illegal):
-                m.d.sync += self.error.code.eq(ErrorCode.ILLEGAL_INSTRUCTION)
-            with m.Elif(beyond):
-                m.d.sync += self.error.code.eq(ErrorCode.ROW_RANGE)
+        refused = self.active & job.illegal
+        halted, fails = Signal(), Signal()
+        m.d.comb += fails.eq(refused | beyond | (self.work & response[1]))
+        m.d.sync += [
+            self.error.valid.eq(fails & ~halted),
+            self.error.index.eq(job.retire.index),
+            self.error.code.eq(Mux(response[0], ErrorCode.READ_DECERR, ErrorCode.READ_SLVERR)),
+        ]
+        with m.If(refused):
+            m.d.sync += self.error.code.eq(ErrorCode.ILLEGAL_INSTRUCTION)
+        with m.Elif(beyond):
+            m.d.sync += self.error.code.eq(ErrorCode.ROW_RANGE)
+        with m.If(fails | halted):
+            m.d.sync += [halted.eq(1), moving.eq(0)]
 
     def _pad_word(self, m: Module) -> Signal:
         """A bus word full of the incoming job's pad value in the memory form of its elements."""

@@ -5,11 +5,11 @@ port. A front runs ahead and asks for the words of later instructions while `Loa
 writes those of earlier ones, so queued loads hide their latencies.
 """
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from daedal.hw.filler import LoadFiller, memory_beats
+from daedal.hw.filler import LoadFiller, load_job_layout, memory_beats
 from daedal.hw.interfaces import (
     Activity,
     fill_signature,
@@ -18,7 +18,7 @@ from daedal.hw.interfaces import (
     read_word,
     unit_signature,
 )
-from daedal.hw.plane_walk import load_job_layout
+from daedal.hw.plane_walk import data_walk_layout, pad_walk_layout
 from daedal.hw.queue import Queue
 from daedal.hw.strided import StridedRequests, word_address_bits
 from daedal.isa.table import BASES, LoadMemory, Opcode
@@ -26,6 +26,9 @@ from daedal.isa.transfer import PADDABLE
 from daedal.isa.variant import Variant
 
 __all__ = ["Load"]
+
+_COUNTS = ("blocks", "rows", "cols", "pad_top", "pad_bottom", "pad_left", "pad_right")
+"""Fields that may be 0, which is worth knowing early."""
 
 
 class Load(wiring.Component):
@@ -74,16 +77,21 @@ class Load(wiring.Component):
         m = Module()
         variant = self._variant
         m.submodules.requests = requests = StridedRequests(variant=variant)
-        m.submodules.jobs = jobs = Queue(load_job_layout(variant), depth=variant.bus.read_bursts)
+        depth = variant.bus.read_bursts
+        m.submodules.jobs = jobs = Queue(load_job_layout(variant), depth=depth)
+        m.submodules.data_jobs = data_jobs = Queue(data_walk_layout(variant), depth=depth)
+        m.submodules.pad_jobs = pad_jobs = Queue(pad_walk_layout(variant), depth=depth)
         m.submodules.filler = filler = LoadFiller(variant=variant)
 
-        held = self._take(m, jobs.i, requests.i)
+        held = self._take(m, jobs.i, (data_jobs, pad_jobs), requests.i)
         m.d.comb += [
             self.request.valid.eq(requests.o.valid),
             self.request.payload.eq(requests.o.payload.request),
             requests.o.ready.eq(self.request.ready),
         ]
         connect(m, jobs.o, filler.job)
+        connect(m, data_jobs.o, filler.data_job)
+        connect(m, pad_jobs.o, filler.pad_job)
         connect(m, flipped(self.data), filler.data)
         connect(m, filler.fill, flipped(self.fill))
         connect(m, filler.pads, flipped(self.pads))
@@ -98,7 +106,13 @@ class Load(wiring.Component):
             m.d.comb += self.activity.eq(Activity.DRAIN)
         return m
 
-    def _take(self, m: Module, jobs: stream.Interface, requests: stream.Interface) -> Value:
+    def _take(
+        self,
+        m: Module,
+        jobs: stream.Interface,
+        walk_jobs: tuple[Queue, Queue],
+        requests: stream.Interface,
+    ) -> Value:
         """The instruction at hand goes on to the filler and to its requests.
 
         Each of them takes it by itself. Returns whether there is one.
@@ -124,9 +138,13 @@ class Load(wiring.Component):
                 head.eq(self.issue.payload),
                 address.eq(self.base_address[incoming.base] + incoming.offset_beats),
             ]
-        self._prepare_job(m, head, illegal, jobs.payload)
+        self._prepare(m, fields, jobs.payload, *(queue.i.payload for queue in walk_jobs))
         m.d.comb += [
             jobs.valid.eq(job_due),
+            jobs.payload.illegal.eq(illegal),
+            jobs.payload.retire.index.eq(head.index),
+            # The walks are never behind the filler, so there is room for theirs, too.
+            *(queue.i.valid.eq(job_due & jobs.ready) for queue in walk_jobs),
             requests.valid.eq(request_due),
             requests.payload.address.eq(address),
             requests.payload.beats.eq(self._row_beats(m, fields)),
@@ -158,38 +176,58 @@ class Load(wiring.Component):
                     m.d.comb += beats.eq(fields.cols << shift)
         return beats
 
-    def _prepare_job(self, m: Module, head: data.View, illegal: Value, job: data.View) -> None:
-        """Derive what the filler needs."""
-        fields = head.instruction
-        height = fields.pad_top + fields.rows + fields.pad_bottom
-        width = fields.pad_left + fields.cols + fields.pad_right
-        pads = _pads(fields).any()
-        has_data = (fields.rows != 0) & (fields.cols != 0)
+    def _prepare(
+        self,
+        m: Module,
+        fields: data.View,
+        job: data.View,
+        data_job: data.View,
+        pad_job: data.View,
+    ) -> None:
+        """Derive what the filler and its walks need."""
+        some = {name: Signal(name=f"some_{name}", reset_less=True) for name in _COUNTS}
+        above_and_below = Signal(len(fields.pad_top) + 1, reset_less=True)
+        beside = Signal(len(fields.pad_left) + 1, reset_less=True)
+        incoming = self.issue.payload.instruction
+        with m.If(self.issue.ready):
+            m.d.sync += [
+                *(flag.eq(incoming[name].any()) for name, flag in some.items()),
+                above_and_below.eq(incoming.pad_top + incoming.pad_bottom),
+                beside.eq(incoming.pad_left + incoming.pad_right),
+            ]
+        in_line = some["rows"] & some["cols"]
+        has_data = in_line & some["blocks"]
+        high = some["rows"] | some["pad_top"] | some["pad_bottom"]
+        wide = some["cols"] | some["pad_left"] | some["pad_right"]
+        pads = some["pad_top"] | some["pad_bottom"] | some["pad_left"] | some["pad_right"]
+        width = fields.cols + beside
+        for walk in (data_job, pad_job):
+            m.d.comb += [
+                walk.memory.eq(fields.memory),
+                walk.cols.eq(fields.cols),
+                walk.width.eq(width),
+                walk.lines.blocks.eq(fields.blocks),
+                walk.lines.top.eq(Mux(in_line, fields.pad_top, fields.rows + above_and_below)),
+                walk.lines.rows.eq(fields.rows),
+                walk.lines.bottom.eq(fields.pad_bottom),
+                walk.lines.has_data.eq(has_data),
+                walk.lines.has_top.eq(some["pad_top"] | ~in_line),
+                walk.lines.has_bottom.eq(some["pad_bottom"]),
+            ]
         m.d.comb += [
+            data_job.first.eq(fields.row + fields.pad_left),
+            data_job.to_next.eq(beside + 1),
+            pad_job.first.eq(fields.row),
+            pad_job.has_pads.eq(some["blocks"] & high & wide & (pads | ~in_line)),
+            pad_job.left.eq(fields.pad_left),
+            pad_job.right.eq(fields.pad_right),
+            pad_job.has_left.eq(some["pad_left"]),
+            pad_job.has_right.eq(some["pad_right"]),
             job.memory.eq(fields.memory),
-            job.first_row.eq(fields.row),
-            job.first_column.eq(fields.row + fields.pad_left),
-            job.illegal.eq(illegal),
-            job.has_data.eq(has_data & (fields.blocks != 0)),
-            job.has_pads.eq(
-                (pads | ~has_data) & (fields.blocks != 0) & (height != 0) & (width != 0)
-            ),
-            job.has_right.eq(fields.pad_right != 0),
-            job.last_block.eq(fields.blocks - 1),
-            job.last_y.eq(height - 1),
-            job.last_x.eq(width - 1),
-            job.begin_y.eq(fields.pad_top),
-            job.begin_x.eq(fields.pad_left),
-            job.end_y.eq(fields.pad_top + fields.rows),
-            job.end_x.eq(fields.pad_left + fields.cols),
-            job.cols.eq(fields.cols),
-            job.width.eq(width),
-            job.to_next.eq(fields.pad_left + fields.pad_right + 1),
             job.pad_value.eq(fields.pad_value),
             job.retire.push.eq(fields.push),
             job.retire.mark.eq(fields.mark),
             job.retire.tag.eq(fields.tag),
-            job.retire.index.eq(head.index),
         ]
 
 

@@ -1,225 +1,312 @@
 """Where LOAD is in its padded planes: one walk over the rows of data, one over the rows of pad.
 
-Input: a LOAD as `load_job_layout`. Output: row numbers, straight from registers. The two walks
-share nothing, so pads may be written ahead of or beside the data of their instruction.
+Input: a LOAD as `data_walk_layout` or `pad_walk_layout`. Output: positions, straight from
+registers. The two walks share nothing, so pads may be written ahead of or beside the data of their
+instruction. Each is a position or two ahead of what it shows, so that nothing has to be compared on
+the way from a position to what it steers.
 """
 
 from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.layouts import retire_layout
+from daedal.hw.countdown import Countdown
 from daedal.isa.scratchpad import scratchpad
 from daedal.isa.table import LoadMemory, Opcode, instruction_layout
 from daedal.isa.variant import Variant
 
-__all__ = ["DataWalk", "PadWalk", "load_job_layout"]
+__all__ = ["DataWalk", "PadWalk", "data_walk_layout", "pad_walk_layout"]
 
 
-def load_job_layout(variant: Variant) -> data.StructLayout:
-    """One LOAD, ready to be walked: positions run over planes of (last_y + 1) x (last_x + 1) rows.
+def _lines_layout(variant: Variant) -> dict[str, int]:
+    """Lines of `blocks` planes: `top` without data, `rows` with it, `bottom` without.
 
-    Data lies at ``begin_y <= y < end_y`` and ``begin_x <= x < end_x``, if there is any
-    (`has_data`); the rest is pad (`has_pads`). `first_row` is the scratchpad row of position
-    (0, 0), `first_column` that of (0, begin_x); `width` is last_x + 1 and `to_next` the distance
-    from the last data of a line to the first of the next.
+    `has_top` and `has_bottom`: there are any. Without `has_data` all lines of a plane are `top`.
     """
     fields = instruction_layout(variant, Opcode.LOAD)
-    count = fields["cols"].width
-    pad = fields["pad_top"].width
-    # Two pads and a count: one bit more than the longer of them, and one for the sum's carry.
-    position = max(count, pad + 1) + 1
+    return {
+        "blocks": fields["blocks"].width,
+        "top": _position_bits(variant),
+        "rows": fields["rows"].width,
+        "bottom": fields["pad_bottom"].width,
+        "has_data": 1,
+        "has_top": 1,
+        "has_bottom": 1,
+    }
+
+
+def _position_bits(variant: Variant) -> int:
+    """Width of a plane's height or width: two pads and a count, and the carry of their sum."""
+    fields = instruction_layout(variant, Opcode.LOAD)
+    return max(fields["cols"].width, fields["pad_top"].width + 1) + 1
+
+
+def data_walk_layout(variant: Variant) -> data.StructLayout:
+    """The data of a LOAD: `lines`, of which those with data have `cols` rows of a scratchpad.
+
+    `first` is the scratchpad row of the first line's first column of data; `width` the distance
+    from line to line, `to_next` that from the last data of a line to the first of the next.
+    """
+    fields = instruction_layout(variant, Opcode.LOAD)
     return data.StructLayout(
         {
             "memory": fields["memory"].width,
-            "first_row": fields["row"].width,
-            "first_column": max(fields["row"].width, pad) + 1,
-            "illegal": 1,
-            "has_data": 1,
-            "has_pads": 1,
-            "has_right": 1,
-            "last_block": fields["blocks"].width,
-            "last_y": position,
-            "last_x": position,
-            "begin_y": pad,
-            "begin_x": pad,
-            "end_y": position,
-            "end_x": position,
-            "cols": count,
-            "width": position,
-            "to_next": pad + 1,
-            "pad_value": fields["pad_value"].width,
-            "retire": retire_layout(),
+            "lines": data.StructLayout(_lines_layout(variant)),
+            "first": max(fields["row"].width, fields["pad_left"].width) + 1,
+            "cols": fields["cols"].width,
+            "width": _position_bits(variant),
+            "to_next": fields["pad_left"].width + 2,
         }
     )
 
 
-def _walk_members(variant: Variant) -> dict[str, wiring.Member]:
-    job = load_job_layout(variant)
-    return {
-        "incoming": In(job),
-        "start": In(1),
-        "job": In(job),
-        "step": In(1),
-        "row": Out(job["first_row"].shape),
-        "beyond": Out(1),
-        "last": Out(1),
-    }
+def pad_walk_layout(variant: Variant) -> data.StructLayout:
+    """The pads of a LOAD, if it `has_pads`: lines without data have `width` of them.
+
+    Those with data have `left` before it and `right` behind it. `first` is the scratchpad row of
+    the first line's first column.
+    """
+    fields = instruction_layout(variant, Opcode.LOAD)
+    return data.StructLayout(
+        {
+            "memory": fields["memory"].width,
+            "lines": data.StructLayout(_lines_layout(variant)),
+            "first": fields["row"].width,
+            "has_pads": 1,
+            "cols": fields["cols"].width,
+            "width": _position_bits(variant),
+            "left": fields["pad_left"].width,
+            "right": fields["pad_right"].width,
+            "has_left": 1,
+            "has_right": 1,
+        }
+    )
 
 
-class DataWalk(wiring.Component):
-    """Rows of data, in order; a line of pads above or below them costs one step.
+class _Walk(wiring.Component):
+    """What both walks have: a job at hand, the position ahead of the one that is shown.
 
     Members
     -------
-    incoming, start : the LOAD that becomes `job` with the next cycle.
-    job : the LOAD at hand. step : leave the position.
-    at_data : the position is data; otherwise it is a line that has none.
-    row : scratchpad row of the data. beyond : it is none of the memory's rows.
-    last : this is the last data of the instruction.
+    job : ``In(stream of LOADs)``
+    step : ``In(1)``
+        What the position asks for is done. The last one stays until `over`.
+    over : ``In(1)``
+        The instruction is over: go to the first position of the next.
+    valid : there is a position.
+    writes : it is a row to be written. skips : it is nothing, and costs a step.
+    done : all of the instruction is done. beyond : the position is no row of its memory.
+    last : it is the last one of the instruction.
+    row : scratchpad row. All of them are registers.
     """
 
-    def __init__(self, *, variant: Variant) -> None:
+    _POSITION = dict.fromkeys(("valid", "writes", "skips", "done", "beyond", "last"), 1)
+
+    def __init__(self, variant: Variant, layout: data.StructLayout) -> None:
         self._variant = variant
-        super().__init__({**_walk_members(variant), "at_data": Out(1)})
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        m.submodules.lines = lines = _Lines(variant=self._variant)
-        left = Signal.like(self.job.cols, reset_less=True)
-        line_end = ~lines.in_y | (left == 1)
-        m.d.comb += [
-            lines.incoming.eq(self.incoming),
-            lines.start.eq(self.start),
-            lines.job.eq(self.job),
-            lines.step.eq(self.step & line_end),
-            self.at_data.eq(lines.in_y),
-            self.last.eq(lines.last_data & (left == 1)),
-        ]
-        with m.If(self.step):
-            m.d.sync += left.eq(Mux(line_end, self.job.cols, left - 1))
-        with m.If(self.start):
-            m.d.sync += left.eq(self.incoming.cols)
-        along = Mux(left == 1, self.job.to_next, 1)
-        _count_rows(m, self, self.incoming.first_column, Mux(lines.in_y, along, self.job.width))
-        return m
-
-
-class PadWalk(wiring.Component):
-    """Rows of pad, in order; the data of a line costs one step.
-
-    Members
-    -------
-    incoming, start, job, step : as in `DataWalk`.
-    at_data : the position is the first data of a line, to be skipped; otherwise it is pad.
-    row : scratchpad row of the pad. beyond : it is none of the memory's rows.
-    last : with this step the walk is over.
-    """
-
-    def __init__(self, *, variant: Variant) -> None:
-        self._variant = variant
-        super().__init__({**_walk_members(variant), "at_data": Out(1)})
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        job = self.job
-        m.submodules.lines = lines = _Lines(variant=self._variant)
-        x = Signal.like(job.last_x, reset_less=True)
-        # Whether x is in the range of data, kept as a flag: no magnitude comparison.
-        in_x = Signal(reset_less=True)
-        next_x = x + 1
-        line_end = Mux(self.at_data, ~job.has_right, x == job.last_x)
-        m.d.comb += [
-            lines.incoming.eq(self.incoming),
-            lines.start.eq(self.start),
-            lines.job.eq(job),
-            lines.step.eq(self.step & line_end),
-            self.at_data.eq(in_x & lines.in_y),
-            self.last.eq(line_end & lines.last),
-        ]
-        with m.If(self.step):
-            m.d.sync += [
-                x.eq(next_x),
-                in_x.eq((in_x | (next_x == job.begin_x)) & (next_x != job.end_x)),
-            ]
-            with m.If(self.at_data):
-                m.d.sync += [x.eq(job.end_x), in_x.eq(0)]
-            with m.If(line_end):
-                m.d.sync += [x.eq(0), in_x.eq(job.begin_x == 0)]
-        with m.If(self.start):
-            m.d.sync += [x.eq(0), in_x.eq(self.incoming.begin_x == 0)]
-        _count_rows(m, self, self.incoming.first_row, Mux(self.at_data, job.cols, 1))
-        return m
-
-
-class _Lines(wiring.Component):
-    """The lines of all planes: whether this one has data, and whether it is the last."""
-
-    def __init__(self, *, variant: Variant) -> None:
-        job = load_job_layout(variant)
+        rows = instruction_layout(variant, Opcode.LOAD)["row"].width
         super().__init__(
             {
-                "incoming": In(job),
-                "start": In(1),
-                "job": In(job),
+                "job": In(stream.Signature(layout)),
                 "step": In(1),
-                "in_y": Out(1),
-                "last": Out(1),
-                "last_data": Out(1),
+                "over": In(1),
+                **{name: Out(width) for name, width in self._POSITION.items()},
+                "row": Out(rows),
             }
         )
+        self._active = Signal()
+        self._held = Signal(layout, reset_less=True)
+        # Wide enough for a step out of the memory from anywhere in it.
+        self._row = Signal(max(rows, _position_bits(variant)) + 1, reset_less=True)
+        self._left = Signal(reset_less=True)
+
+    def _show(self, m: Module, nothing: Value, is_row: Value, last: Value) -> tuple[Value, Value]:
+        """Show the position at hand, when its turn comes; returns whether to load and to advance.
+
+        A spare place lets the walk go on, so that whether it does is known from registers.
+        """
+        outside = self._left | self._is_outside(m)
+        position = Signal(data.StructLayout(self._POSITION | {"row": len(self.row)}))
+        spare = Signal.like(position, reset_less=True)
+        full = Signal()
+        m.d.comb += [
+            position.valid.eq(self._active),
+            position.writes.eq(self._active & ~nothing & is_row & ~outside),
+            position.skips.eq(self._active & ~nothing & ~is_row),
+            position.done.eq(self._active & nothing),
+            position.beyond.eq(self._active & ~nothing & is_row & outside),
+            position.last.eq(last),
+            position.row.eq(self._row),
+        ]
+        leaves = ~self.valid | (self.step & ~self.last) | self.over
+        m.d.sync += full.eq(~leaves & (full | self._active))
+        with m.If(~full):
+            m.d.sync += spare.eq(position)
+        with m.If(leaves):
+            for name in position.shape().members:
+                m.d.sync += getattr(self, name).eq(Mux(full, spare[name], position[name]))
+        with m.Elif(self.step):
+            m.d.sync += [self.writes.eq(0), self.skips.eq(0), self.done.eq(1)]
+
+        # The queue of jobs goes on in the cycle after, so that nothing here reaches into it.
+        taken, loads = Signal(), Signal()
+        m.d.comb += [loads.eq(~self._active | (~full & last)), self.job.ready.eq(taken)]
+        m.d.sync += taken.eq(loads & self.job.valid & ~taken)
+        with m.If(loads):
+            m.d.sync += [
+                self._active.eq(self.job.valid & ~taken),
+                self._held.eq(self.job.payload),
+            ]
+        return loads, ~full
+
+    def _count_rows(self, m: Module, distance: Value) -> None:
+        """Go on to the row of the next position; once out of the memory, stay out."""
+        m.d.sync += [
+            self._row.eq(self._row + distance),
+            self._left.eq(self._left | self._is_outside(m)),
+        ]
+
+    def _is_outside(self, m: Module) -> Value:
+        """Whether the row ahead lies past its scratchpad."""
+        outside = Signal(name="row_outside")
+        with m.Switch(self._held.memory):
+            for memory in LoadMemory:
+                depth = scratchpad(self._variant, memory.memory).depth_rows
+                with m.Case(memory):
+                    m.d.comb += outside.eq(self._row[depth.bit_length() - 1 :].any())
+        return outside
+
+
+class DataWalk(_Walk):
+    """Rows of data, in order; a line of pads above or below them costs one step."""
+
+    def __init__(self, *, variant: Variant) -> None:
+        super().__init__(variant, data_walk_layout(variant))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        job = self.job
-        y = Signal.like(job.last_y, reset_less=True)
-        block = Signal.like(job.last_block, reset_less=True)
-        in_y = Signal(reset_less=True)
-        y_end, last_block = y == job.last_y, block == job.last_block
-        next_y = y + 1
-        m.d.comb += [
-            self.in_y.eq(in_y),
-            self.last.eq(y_end & last_block),
-            self.last_data.eq((next_y == job.end_y) & last_block),
-        ]
-        with m.If(self.step):
-            m.d.sync += [
-                y.eq(next_y),
-                in_y.eq(job.has_data & (in_y | (next_y == job.begin_y)) & (next_y != job.end_y)),
-            ]
-            with m.If(y_end):
-                m.d.sync += [
-                    y.eq(0),
-                    in_y.eq(job.has_data & (job.begin_y == 0)),
-                    block.eq(block + 1),
-                ]
-        with m.If(self.start):
-            m.d.sync += [
-                y.eq(0),
-                block.eq(0),
-                in_y.eq(self.incoming.has_data & (self.incoming.begin_y == 0)),
-            ]
+        job, incoming = self._held, self.job.payload
+        lines = _Lines(m, job.lines)
+        cols = Countdown(len(job.cols), name="cols")
+        nothing = ~job.lines.has_data
+        last = nothing | (lines.last_data & cols.last)
+        loads, advances = self._show(m, nothing, lines.has_data, last)
+        with m.If(loads):
+            m.d.sync += [self._row.eq(incoming.first), self._left.eq(0)]
+            lines.load(m, incoming.lines)
+            cols.load(m, incoming.cols)
+        with m.Elif(advances):
+            along = Mux(cols.last, job.to_next, 1)
+            self._count_rows(m, Mux(lines.has_data, along, job.width))
+            with m.If(~lines.has_data | cols.last):
+                cols.load(m, job.cols)
+                lines.step(m)
+            with m.Else():
+                cols.step(m)
         return m
 
 
-def _count_rows(m: Module, walk: DataWalk | PadWalk, first: Value, distance: Value) -> None:
-    """Drive `row` and `beyond`: a walk that has left the memory never comes back by wrapping."""
-    row = Signal.like(walk.row, reset_less=True)
-    beyond = Signal(reset_less=True)
-    following = row + distance
-    m.d.comb += [walk.row.eq(row), walk.beyond.eq(beyond)]
-    outside = Signal(name="following_outside")
-    first_outside = Signal()
-    for target, number, job in (
-        (outside, following, walk.job),
-        (first_outside, first, walk.incoming),
-    ):
-        with m.Switch(job.memory):
-            for memory in LoadMemory:
-                depth = scratchpad(walk._variant, memory.memory).depth_rows
-                with m.Case(memory):
-                    m.d.comb += target.eq(number[depth.bit_length() - 1 :].any())
-    with m.If(walk.step):
-        m.d.sync += [row.eq(following), beyond.eq(beyond | outside)]
-    with m.If(walk.start):
-        m.d.sync += [row.eq(first), beyond.eq(first_outside)]
+class PadWalk(_Walk):
+    """Rows of pad, in order; the data of a line costs one step."""
+
+    def __init__(self, *, variant: Variant) -> None:
+        super().__init__(variant, pad_walk_layout(variant))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        job, incoming = self._held, self.job.payload
+        lines = _Lines(m, job.lines)
+        left = Countdown(len(job.width), name="pads")
+        # The position is the data of a line, lies behind it, is the last one of its line.
+        at_data, behind, line_end = (Signal(reset_less=True) for _ in range(3))
+        nothing = ~job.has_pads
+        loads, advances = self._show(m, nothing, ~at_data, nothing | (line_end & lines.last))
+
+        def begin_line(fields: data.View, has_data: Value) -> None:
+            m.d.sync += [at_data.eq(has_data & ~fields.has_left), behind.eq(0)]
+            with m.If(has_data):
+                left.load(m, fields.left)
+                m.d.sync += line_end.eq(~fields.has_left & ~fields.has_right)
+            with m.Else():
+                left.load(m, fields.width)
+                m.d.sync += line_end.eq(fields.width == 1)
+
+        with m.If(loads):
+            m.d.sync += [self._row.eq(incoming.first), self._left.eq(0)]
+            lines.load(m, incoming.lines)
+            begin_line(incoming, incoming.lines.has_data & ~incoming.lines.has_top)
+        with m.Elif(advances):
+            self._count_rows(m, Mux(at_data, job.cols, 1))
+            before = lines.has_data & ~behind
+            with m.If(line_end):
+                begin_line(job, lines.next_has_data)
+                lines.step(m)
+            with m.Elif(at_data):
+                m.d.sync += [at_data.eq(0), behind.eq(1), line_end.eq(job.right == 1)]
+                left.load(m, job.right)
+            with m.Else():
+                m.d.sync += [
+                    at_data.eq(before & left.last),
+                    line_end.eq(Mux(before, left.last & ~job.has_right, left.last_but_one)),
+                ]
+                left.step(m)
+        return m
+
+
+class _Lines:
+    """The lines of all planes of a job, as `_lines_layout` has them.
+
+    Attributes
+    ----------
+    has_data : register: the line has data.
+    last, last_data : the line is the last one, the last one with data.
+    next_has_data : the line after it has data.
+    """
+
+    def __init__(self, m: Module, job: data.View) -> None:
+        self._job = job
+        self._lines = Countdown(max(len(job.top), len(job.rows)), name="lines")
+        self._blocks = Countdown(len(job.blocks), name="blocks")
+        self._below = Signal(name="below_data", reset_less=True)
+        self._plane_end = Signal(name="plane_end", reset_less=True)
+        self.has_data = Signal(name="line_has_data", reset_less=True)
+        self.last = self._plane_end & self._blocks.last
+        self.last_data = self.has_data & self._lines.last & self._blocks.last
+        # Where a part of the plane ends, data comes behind pads, and pads come behind data.
+        self.next_has_data = Mux(
+            self._plane_end, job.has_data & ~job.has_top, self.has_data ^ self._lines.last
+        )
+
+    def load(self, m: Module, job: data.View) -> None:
+        """Begin with the first line of a job."""
+        self._begin_plane(m, job)
+        self._blocks.load(m, job.blocks)
+
+    def step(self, m: Module) -> None:
+        """Go to the next line."""
+        job = self._job
+        m.d.sync += self.has_data.eq(self.next_has_data)
+        with m.If(self._plane_end):
+            self._begin_plane(m, job)
+            self._blocks.step(m)
+        with m.Elif(~self._lines.last):
+            last_part = self._below | ~job.has_data | (self.has_data & ~job.has_bottom)
+            m.d.sync += self._plane_end.eq(self._lines.last_but_one & last_part)
+            self._lines.step(m)
+        with m.Elif(self.has_data):
+            m.d.sync += [self._below.eq(1), self._plane_end.eq(job.bottom == 1)]
+            self._lines.load(m, job.bottom)
+        with m.Else():
+            self._begin_data(m, job)
+
+    def _begin_plane(self, m: Module, job: data.View) -> None:
+        m.d.sync += [self._below.eq(0), self.has_data.eq(job.has_data & ~job.has_top)]
+        with m.If(job.has_top):
+            self._lines.load(m, job.top)
+            m.d.sync += self._plane_end.eq((job.top == 1) & ~job.has_data)
+        with m.Else():
+            self._begin_data(m, job)
+
+    def _begin_data(self, m: Module, job: data.View) -> None:
+        self._lines.load(m, job.rows)
+        m.d.sync += self._plane_end.eq((job.rows == 1) & ~job.has_bottom)

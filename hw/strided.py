@@ -86,7 +86,7 @@ class StridedRequests(wiring.Component):
         rows = Countdown(len(transfer.rows), name="rows")
         blocks = Countdown(len(transfer.blocks), name="blocks")
 
-        last = rows.last & blocks.last
+        last = Signal(reset_less=True)
         # Both sums from registers: the choice between them comes after the carries.
         next_row, next_block = Signal.like(row_address), Signal.like(block_address)
         m.d.comb += [
@@ -99,10 +99,14 @@ class StridedRequests(wiring.Component):
             self.i.ready.eq(~active | (self.o.ready & last)),
         ]
         with m.If(self.o.ready):
-            m.d.sync += row_address.eq(next_row)
+            m.d.sync += [row_address.eq(next_row), last.eq(rows.last_but_one & blocks.last)]
             rows.step(m)
             with m.If(rows.last):
-                m.d.sync += [row_address.eq(next_block), block_address.eq(next_block)]
+                m.d.sync += [
+                    row_address.eq(next_block),
+                    block_address.eq(next_block),
+                    last.eq((transfer.rows == 1) & blocks.last_but_one),
+                ]
                 rows.load(m, transfer.rows)
                 blocks.step(m)
         with m.If(self.i.ready):
@@ -111,6 +115,7 @@ class StridedRequests(wiring.Component):
                 transfer.eq(self.i.payload),
                 row_address.eq(self.i.payload.address),
                 block_address.eq(self.i.payload.address),
+                last.eq((self.i.payload.rows == 1) & (self.i.payload.blocks == 1)),
             ]
             rows.load(m, self.i.payload.rows)
             blocks.load(m, self.i.payload.blocks)

@@ -113,21 +113,33 @@ def _alu_reads(
 @kernel
 def _fill(p: Plan, f: Front, b: Bus, c: Core, t: i64, granted: bool) -> None:
     """A cycle of LOAD's filler while the accumulators have to do with it."""
-    c.now = t
+    c.now = t + 1
     f.todo |= TODO_LOADS
-    if c.fill_bank >= 0 and not granted:
-        c.now = t + 1
+    free = c.fill_bank < 0 or granted
+    may_end = c.ending == 0
+    if free:
+        c.fill_bank = -1
+        if c.ending:
+            c.ending = 0
+            retire(p, f, c.ending_index, t + 1, f.busy[LOAD], f.work[LOAD])
+    if c.spare:
+        if free:
+            c.spare = 0
+            c.fill_bank = c.spare_bank
+            c.ending = c.spare_ends
         return
-    c.fill_bank = -1
-    if c.ending:
-        c.ending = 0
-        retire(p, f, c.ending_index, t + 1, f.busy[LOAD], f.work[LOAD])
-    if c.on > 0 and t >= c.begin:
-        if fill_cycle(p, f, b, c, t):
-            c.ending = 1
-            c.ending_index = c.index
-    else:
-        c.now = t + 1
+    if c.on == 0 or t < c.begin:
+        return
+    over = fill_cycle(p, f, b, c, t, may_end)
+    if over:
+        c.ending_index = c.index
+    if free:
+        c.fill_bank = c.moved_bank
+        c.ending = i64(over)
+    elif over or c.moved > 0:
+        c.spare = 1
+        c.spare_bank = c.moved_bank
+        c.spare_ends = i64(over)
 
 
 @kernel

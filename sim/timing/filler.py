@@ -80,15 +80,15 @@ def _start(p: Plan, m: Mover, c: Core) -> bool:
     if number == m.job_in[0]:
         return False
     place = number & (RING - 1)
-    at = max(m.job_push[place] + QUEUE_CYCLES, c.over)
-    if number > 0:
-        at = max(at, m.job_pop[(number - 1) & (RING - 1)] + 1)
-    m.job_pop[place] = at
+    shown = m.job_push[place] + QUEUE_CYCLES
+    at = max(shown, c.over)
+    # The queue goes on a cycle later, and an idle filler needs another cycle for its walks.
+    m.job_pop[place] = at + 1
     m.job_out[0] = number + 1
     i = m.job_index[place]
     c.on = 1
     c.index = i
-    c.begin = at + 1
+    c.begin = max(at + 1, shown + 2)
     c.target = p.target[i]
     c.words = p.row_words[i]
     c.beat = 0
@@ -185,8 +185,12 @@ def _step_pads(p: Plan, c: Core) -> bool:
 
 
 @kernel
-def fill_cycle(p: Plan, f: Front, b: Bus, c: Core, t: i64) -> bool:
-    """Cycle t of a job, with room before the scratchpads; returns whether the job is over."""
+def fill_cycle(p: Plan, f: Front, b: Bus, c: Core, t: i64, may_end: bool) -> bool:
+    """Cycle t of a job, with room before the scratchpads; returns whether the job is over.
+
+    What it sends to the scratchpads is left in `moved` and `moved_bank`. A job is not over in its
+    first cycle, nor while another one's end is at the scratchpads (not `may_end`).
+    """
     work = False
     data_over = bool(c.data_done)
     row = c.data_row
@@ -219,17 +223,27 @@ def fill_cycle(p: Plan, f: Front, b: Bus, c: Core, t: i64) -> bool:
                 pads_over = _step_pads(p, c)
     c.data_done = i64(data_over)
     c.pad_done = i64(pads_over)
+    c.moved = i64(work or (padding and c.target == ACC))
+    c.moved_bank = -1
     if work or padding:
         _busy(f, c, t, t)
         if c.target == ACC:
-            c.fill_bank = bank_of(p, row)
+            c.moved_bank = bank_of(p, row)
     c.now = t + 1
-    if data_over and pads_over:
-        c.on = 0
-        c.over = t
-        f.done[LOAD] += 1
-        f.done_at[LOAD] = t
-    return data_over and pads_over
+    over = data_over and pads_over and may_end and t > c.begin
+    if over:
+        _end(f, c, t)
+    return over
+
+
+@kernel
+def _end(f: Front, c: Core, t: i64) -> None:
+    """The job is over in cycle t."""
+    c.on = 0
+    c.over = t
+    c.now = t + 1
+    f.done[LOAD] += 1
+    f.done_at[LOAD] = t
 
 
 @kernel
@@ -260,10 +274,7 @@ def _burst(p: Plan, f: Front, b: Bus, c: Core) -> None:
     c.words_left -= size
     c.now = at
     if c.words_left == 0:
-        c.on = 0
-        c.over = at - 1
-        f.done[LOAD] += 1
-        f.done_at[LOAD] = at - 1
+        _end(f, c, max(at - 1, c.begin + 1))
 
 
 @kernel
@@ -271,11 +282,11 @@ def run_filler(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> None:
     """Go on as far as is known, or to the next cycle that needs the accumulators' arbitration."""
     while True:
         if c.on == 0 and not _start(p, m, c):
-            c.fill_try = c.now if c.fill_bank >= 0 or c.ending > 0 else NEVER
+            c.fill_try = c.now if c.fill_bank >= 0 or c.ending > 0 or c.spare > 0 else NEVER
             return
-        if c.target == ACC or c.fill_bank >= 0 or c.ending > 0:
+        if c.target == ACC or c.fill_bank >= 0 or c.ending > 0 or c.spare > 0:
             at = c.now
-            if c.fill_bank < 0 and c.ending == 0:
+            if c.fill_bank < 0 and c.ending == 0 and c.spare == 0:
                 at = max(at, c.begin)
                 if c.pad_done > 0 and c.data_done == 0 and c.data_in > 0:
                     at = max(at, word_at(p, b, 1))
@@ -283,7 +294,7 @@ def run_filler(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> None:
             return
         c.fill_try = NEVER
         c.now = max(c.now, c.begin)
-        if c.bare > 0 and c.has_data > 0:
+        if c.bare > 0 and c.data_done == 0:
             if word_at(p, b, 1) == NEVER:
                 return
             _burst(p, f, b, c)
@@ -294,7 +305,7 @@ def run_filler(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> None:
                     return
                 if c.pad_done:
                     c.now = max(c.now, at)
-            fill_cycle(p, f, b, c, c.now)
+            fill_cycle(p, f, b, c, c.now, True)
         if not c.on:
             # Nothing holds the last word up: it is written in the next cycle.
             retire(p, f, c.index, c.over + 2, f.busy[LOAD], f.work[LOAD])

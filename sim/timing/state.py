@@ -408,6 +408,13 @@ class Core:
     missing: i64 = 0
     fill_bank: i64 = -1
     """Bank that the word before the accumulators waits for, or -1."""
+    moved: i64 = 0
+    """Whether the filler sent something on in its last cycle, and to which bank, or -1."""
+    moved_bank: i64 = -1
+    spare: i64 = 0
+    """What it sent waits behind that word: for its bank or -1, and whether it ends its job."""
+    spare_bank: i64 = 0
+    spare_ends: i64 = 0
     ending: i64 = 0
     ending_index: i64 = 0
     fill_try: i64 = NEVER

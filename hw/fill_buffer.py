@@ -1,0 +1,93 @@
+"""The last register of LOAD before the scratchpads, and a spare one behind it.
+
+The accumulators refuse a fill late in a cycle. With a place for the one fill that is on its way by
+then, LOAD needs to know it only in the next cycle.
+"""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.interfaces import fill_signature
+from daedal.hw.layouts import retire_layout
+from daedal.isa.variant import Variant
+
+__all__ = ["FillBuffer", "fill_move_layout"]
+
+
+def fill_move_layout(variant: Variant) -> data.StructLayout:
+    """A fill, if there is one."""
+    return data.StructLayout({"valid": 1, "fill": fill_signature(variant).members["payload"].shape})
+
+
+class FillBuffer(wiring.Component):
+    """Fills, and the ends of instructions between them, in order and without a gap.
+
+    Latency: one cycle.
+
+    Parameters
+    ----------
+    variant
+        The machine.
+
+    Members
+    -------
+    ready : ``Out(1)``
+        Register: a fill or an end may come in this cycle.
+    move : ``In(fill_move_layout(variant))``
+    over, over_as : ``In(1)``, ``In(retire_layout())``
+        With this move an instruction ends. Not while there is an `ending`.
+    ending : ``Out(1)``
+        Register: the move at `fill` is the end of an instruction.
+    fill : ``Out(fill_signature(variant))``, straight from registers.
+    retire : as in `interfaces.unit_signature`, one cycle after the instruction's last fill was
+        accepted.
+    active : ``Out(1)``
+        Something is on its way.
+    """
+
+    def __init__(self, *, variant: Variant) -> None:
+        self._variant = variant
+        super().__init__(
+            {
+                "ready": Out(1, init=1),
+                "move": In(fill_move_layout(variant)),
+                "over": In(1),
+                "over_as": In(retire_layout()),
+                "ending": Out(1),
+                "fill": Out(fill_signature(variant)),
+                "retire": Out(wiring.Signature({"valid": Out(1), "payload": Out(retire_layout())})),
+                "active": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spare = Signal.like(self.move, reset_less=True)
+        spare_over = Signal(reset_less=True)
+        ending_as = Signal(retire_layout(), reset_less=True)
+        # The opposite of `ready`, kept beside it: one steers this buffer, the other what is before.
+        held = Signal()
+        free, keeps = Signal(), Signal()
+        m.d.comb += [
+            free.eq(~self.fill.valid | self.fill.ready),
+            keeps.eq(~free & (held | self.move.valid | self.over)),
+            self.active.eq(self.fill.valid | self.ending | held | self.retire.valid),
+        ]
+        m.d.sync += [
+            held.eq(keeps),
+            self.ready.eq(~keeps),
+            self.retire.valid.eq(self.ending & free),
+            self.retire.payload.eq(ending_as),
+        ]
+        with m.If(~held):
+            m.d.sync += [spare.eq(self.move), spare_over.eq(self.over)]
+        with m.If(self.over):
+            m.d.sync += ending_as.eq(self.over_as)
+        with m.If(free):
+            m.d.sync += [
+                self.fill.valid.eq(Mux(held, spare.valid, self.move.valid)),
+                self.fill.payload.eq(Mux(held, spare.fill, self.move.fill)),
+                self.ending.eq(Mux(held, spare_over, self.over)),
+            ]
+        return m
