@@ -44,10 +44,10 @@ class Accumulators(wiring.Component):
     """Accumulator rows in banks; arbitration per bank and cycle.
 
     GEMM always goes first. Of the others the ALU goes before STORE (reads) and before LOAD
-    (writes), until one has waited `PATIENCE_CYCLES`: then it precedes the ALU, and in the next cycle
-    `gemm_hold` withholds a product of that bank from the one after it. GEMM's reads and writes follow
-    its issue after fixed times, so the freed slot comes that much later; with repeated holds every
-    wait is bounded.
+    (writes), until one has waited `PATIENCE_CYCLES`: then it precedes the ALU, and in the next
+    cycle `gemm_hold` withholds a product of that bank from the one after it. GEMM's reads and
+    writes follow its issue after fixed times, so the freed slot comes that much later; with
+    repeated holds every wait is bounded.
 
     Reads return what was written up to the cycle before. No unit may depend on a row that is
     written in the cycle in which it is read (GEMM forwards, tokens and the ALU's interlock order

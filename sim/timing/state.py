@@ -378,7 +378,7 @@ class Core:
     """Banks to withhold from GEMM, and when; by the cycle's lowest bit."""
     hold_at: Array[i64]
     left_row: Array[i64]
-    """Accumulator rows (or -1) of results that were written, and when; by the cycle's lowest bit."""
+    """Rows (or -1) of the last results that were written, and when; by the cycle's lowest bit."""
     left_at: Array[i64]
     age: Array[i64]
     urgent: Array[i64]
