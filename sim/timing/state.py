@@ -258,8 +258,11 @@ class Bus:
     burst_move: i64 = 0
     """Of the last word of the burst before."""
     word_held: i64 = 0
+    """Words before W, two at most; then from when on the first and the second are on offer, and
+    from when on there is room for another."""
     word_from: i64 = 0
-    word_taken: i64 = 0
+    spare_from: i64 = 0
+    word_room: i64 = 0
     beats_written: i64 = 0
     write_turn: i64 = 0
     fetch_asked: i64 = 0

@@ -84,10 +84,10 @@ def ask_write(p: Plan, b: Bus) -> None:
 @kernel
 def _move_word(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
     """The next word of the oldest burst goes to the register before W, if both are there."""
-    if b.word_held > 0 or b.bursts_moved == b.writes:
+    if b.word_held > 1 or b.bursts_moved == b.writes:
         return False
     place = b.bursts_moved & (RING - 1)
-    at = max(b.write_grant[place] + 2, b.burst_move + 1, b.word_taken)
+    at = max(b.write_grant[place] + 2, b.burst_move + 1, b.word_room)
     if b.write_writer[place] == MARK:
         if m.mark_state != _GIVES:
             return False
@@ -113,8 +113,12 @@ def _move_word(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
         if m.word_ends:
             f.done[STORE] += 1
             f.done_at[STORE] = max(f.done_at[STORE], at)
-    b.word_held = 1
-    b.word_from = at + 1
+    if b.word_held == 0:
+        b.word_from = at + 1
+    else:
+        b.spare_from = at + 1
+    b.word_held += 1
+    b.word_room = max(b.word_room, at + 1)
     b.move_beat += 1
     if b.move_beat == b.write_beats[place]:
         b.move_beat = 0
