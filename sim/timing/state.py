@@ -306,6 +306,7 @@ class Mover:
     row_size: Array[i64]
     row_ends: Array[i64]
 
+    moved_at: Array[i64]
     mark_response: Array[i64]
     mark_out: Array[i64]
 
@@ -332,6 +333,8 @@ class Mover:
     word_cut: i64 = 0
     word_ends: i64 = 0
     store_move: i64 = 0
+    store_moves: i64 = 0
+    """When STORE moved its last word, and how many it has moved; when each, in `moved_at`."""
 
     mark_unit: i64 = -1
     mark_state: i64 = 0
