@@ -91,7 +91,7 @@ class Alu(wiring.Component):
         wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
         latency = _TO_OPERANDS + max(AluLanes.latency(), Requantizer.latency(variant))
         # Room for everything between issue and write, so that one group per cycle can pass.
-        depth = latency + _QUEUE_CYCLES + 2
+        depth = latency + _QUEUE_CYCLES + 3
         m.submodules.interlock = interlock = Interlock(row_bits=len(self.alu_read.p), depth=depth)
         start, group, step = self._issue(m, sequencer, interlock)
 

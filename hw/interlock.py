@@ -10,6 +10,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.pipeline import register
+
 __all__ = ["Interlock"]
 
 
@@ -18,7 +20,7 @@ class Interlock(wiring.Component):
 
     A step is compared with all rows at once when it arrives, two moves before the issue point. From
     there on it carries one bit per place of the ring, which is cleared when that group leaves, so
-    only an OR stands before the issue. A row is free for a step two cycles after its group left.
+    only an OR stands before the issue. A row is free for a step three cycles after its group left.
 
     Members
     -------
@@ -27,7 +29,8 @@ class Interlock(wiring.Component):
         does in every cycle, and the one before it goes on to the issue point or parks.
     next : the issue point takes its next step.
     enter : a group of the step at the issue point starts. Not while `full`.
-    leave : the oldest group is written (or needed no write).
+    leave : the oldest group is written (or needed no write); seen a cycle later, like `full`,
+        since it comes late.
     blocked : the step at the issue point reads a row that a group in flight writes.
     full, empty : of the ring.
     """
@@ -115,16 +118,17 @@ class Interlock(wiring.Component):
         depth = self._depth
         head, tail = Signal(depth, init=1), Signal(depth, init=1)
         count = Signal(range(depth + 1))
+        leaves = register(m, self.leave, name="leaves", reset_less=False)
         with m.If(self.enter):
             m.d.sync += head.eq(head.rotate_left(1))
-        with m.If(self.leave):
+        with m.If(leaves):
             m.d.sync += tail.eq(tail.rotate_left(1))
-        with m.If(self.enter & ~self.leave):
+        with m.If(self.enter & ~leaves):
             m.d.sync += [
                 count.eq(count + 1),
                 self.full.eq(count == depth - 1),
                 self.empty.eq(0),
             ]
-        with m.Elif(self.leave & ~self.enter):
+        with m.Elif(leaves & ~self.enter):
             m.d.sync += [count.eq(count - 1), self.full.eq(0), self.empty.eq(count == 1)]
-        return Mux(self.enter, head, 0), Mux(self.leave, tail, 0)
+        return Mux(self.enter, head, 0), Mux(leaves, tail, 0)

@@ -194,13 +194,36 @@ class Sequencer(wiring.Component):
         # Flags of the step at hand, each compared when the step before it moved.
         uop_last, single, once = Signal(), Signal(), Signal(LOOPS)
         done = [Signal(name=f"done{k}") for k in range(LOOPS)]
-        finish, advance = Signal(), self.steps.ready
+        finish, ends, advance = Signal(), Signal(), self.steps.ready
         m.d.comb += [
             finish.eq(skip | (uop_last & Cat(done).all())),
             index.eq(uop),
-            accept.eq(some & advance & (~active | finish)),
+            ends.eq(~active | finish),
+            accept.eq(some & advance & ends),
         ]
-        with m.If(advance & active):
+        # What is loaded where nothing waits is never looked at: `advance` enables registers and
+        # chooses nothing.
+        with m.If(advance & ends):
+            alone = following.uop_begin == waiting.last_uop
+            m.d.sync += [
+                active.eq(some),
+                held.eq(waiting.issue),
+                uop.eq(following.uop_begin),
+                before_last.eq(waiting.last_uop - 1),
+                uop_last.eq(alone),
+                single.eq(alone),
+                beyond.eq(waiting.beyond),
+                skip.eq(waiting.skip),
+                once.eq(waiting.once),
+            ]
+            for level in range(LOOPS):
+                m.d.sync += [
+                    left[level].eq(following[f"extent{level}"] - 1),
+                    done[level].eq(waiting.once[level]),
+                    first[level].eq(1),
+                ]
+                m.d.sync += [sums[name][level].eq(following[f"{name}_base"]) for name in names]
+        with m.Elif(advance):
             m.d.sync += [uop.eq(uop + 1), uop_last.eq(uop == before_last)]
             with m.If(uop_last):
                 m.d.sync += [uop.eq(current.uop_begin), uop_last.eq(single)]
@@ -222,27 +245,6 @@ class Sequencer(wiring.Component):
                             first[level].eq(1),
                         ]
                     inner_done = inner_done & done[level]
-            m.d.sync += active.eq(~finish)
-        with m.If(accept):
-            alone = following.uop_begin == waiting.last_uop
-            m.d.sync += [
-                active.eq(1),
-                held.eq(waiting.issue),
-                uop.eq(following.uop_begin),
-                before_last.eq(waiting.last_uop - 1),
-                uop_last.eq(alone),
-                single.eq(alone),
-                beyond.eq(waiting.beyond),
-                skip.eq(waiting.skip),
-                once.eq(waiting.once),
-            ]
-            for level in range(LOOPS):
-                m.d.sync += [
-                    left[level].eq(following[f"extent{level}"] - 1),
-                    done[level].eq(waiting.once[level]),
-                    first[level].eq(1),
-                ]
-                m.d.sync += [sums[name][level].eq(following[f"{name}_base"]) for name in names]
 
         tag = Signal(self._tag_layout())
         m.d.comb += [

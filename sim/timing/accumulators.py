@@ -71,7 +71,7 @@ def _alu_reads(
     if not c.alu_entered:
         enter_alu(p, c)
     if alu_waits(p, c, t):
-        again = c.left_at == t - 1
+        again = c.left_at[0] >= t - 2 or c.left_at[1] >= t - 2
         c.alu_blocked = i64(not again)
         c.alu_try = t + 1 if again else NEVER
         return 0

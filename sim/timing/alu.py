@@ -28,7 +28,10 @@ READS_SOURCE, READS_TARGET, WRITES_ACC = 1, 2, 4
 _EXIT_TICKS = 5
 """From acceptance by the loops to the tick in which the first step leaves the sequencer."""
 
-_SPARE = 2
+_SEEN_CYCLES = 3
+"""From a result's write to the first step that may read its row."""
+
+_SPARE = 3
 """Groups that find room between issue and write beyond those of the pipeline and the queue."""
 
 
@@ -72,14 +75,21 @@ def enter_alu(p: Plan, c: Core) -> None:
 
 @kernel
 def _in_flight(c: Core, row: i64, t: i64) -> bool:
-    """Whether a step sees a result for `row` in flight in cycle t."""
-    return c.flight[row] > 0 or (c.left_row == row and c.left_at == t - 1)
+    """Whether a step sees a result for `row` in flight in cycle t; it sees the end of one late."""
+    if c.flight[row] > 0:
+        return True
+    for before in range(1, _SEEN_CYCLES):
+        place = t - before & 1
+        if c.left_at[place] == t - before and c.left_row[place] == row:
+            return True
+    return False
 
 
 @kernel
 def alu_waits(p: Plan, c: Core, t: i64) -> bool:
     """Whether the group at the issue point may not start: no room, or a row in flight."""
-    if c.write_in - c.write_out >= p.alu_latency + QUEUE_CYCLES + _SPARE:
+    left = i64(c.left_at[t - 1 & 1] == t - 1)
+    if c.write_in - c.write_out + left >= p.alu_latency + QUEUE_CYCLES + _SPARE:
         return True
     if c.alu_group > 0:
         return False
@@ -162,10 +172,11 @@ def leave_alu(p: Plan, f: Front, c: Core, t: i64) -> None:
     place = c.write_out & (RING - 1)
     c.write_out += 1
     c.write_end = t
+    c.left_row[t & 1] = -1
+    c.left_at[t & 1] = t
     if c.write_kind[place] & 1:
         c.flight[c.write_row[place]] -= 1
-        c.left_row = c.write_row[place]
-        c.left_at = t
+        c.left_row[t & 1] = c.write_row[place]
     if c.write_kind[place] & 2:
         retire(p, f, c.write_index[place], t + 1, 0, 0)
     if c.alu_blocked:

@@ -167,10 +167,11 @@ def _state(plan: Plan, program: Program) -> tuple[Front, Bus, Mover, Core]:
             "wait_index": 8,
             "wait_at": 8,
             **dict.fromkeys(("waits_in", "waits_out", "room_at"), 4),
-            "hold": 2,
+            **dict.fromkeys(("hold", "left_row"), 2),
         },
         lost=ports,
         hold_at=np.full(2, -1, dtype=np.int64),
+        left_at=np.full(2, -3, dtype=np.int64),
     )
     return front, bus, mover, core
 

@@ -383,6 +383,9 @@ class Core:
     hold: Array[i64]
     """Banks to withhold from GEMM, and when; by the cycle's lowest bit."""
     hold_at: Array[i64]
+    left_row: Array[i64]
+    """Accumulator rows (or -1) of results that were written, and when; by the cycle's lowest bit."""
+    left_at: Array[i64]
     age: Array[i64]
     urgent: Array[i64]
     lost: Array[i64]
@@ -461,10 +464,6 @@ class Core:
     alu_source: i64 = 0
     alu_target: i64 = 0
     alu_blocked: i64 = 0
-    left_row: i64 = -1
-    """Accumulator row of the last result that was written, in cycle `left_at`; until two cycles
-    after it no step sees that."""
-    left_at: i64 = -2
     write_in: i64 = 0
     write_out: i64 = 0
     write_try: i64 = NEVER
