@@ -4,12 +4,13 @@ Input: a stream of `read_request`s (word address, beats). Output: a stream of bu
 beats that never cross 4 KiB.
 """
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.axi import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.hw.interfaces import read_request
+from daedal.hw.skid import SkidBuffer
 from daedal.isa.variant import Variant
 
 __all__ = ["BurstSplitter", "burst_layout"]
@@ -71,40 +72,29 @@ class BurstSplitter(wiring.Component):
         limit = Mux(rest.near_end, MAX_BURST_BEATS - low, MAX_BURST_BEATS)
 
         active, waits = Signal(), Signal()
-        burst = Signal.like(self.o.payload)
+        m.submodules.offer = offer = SkidBuffer(self.o.payload.shape())
+        connect(m, offer.o, flipped(self.o))
+        burst = offer.i.payload
+        # The same bit twice: one chooses among many bits, one is asked from outside.
+        room = Signal(init=1)
         m.d.comb += [
+            offer.i.valid.eq(active),
             burst.address.eq(rest.request.address),
             burst.beats.eq(Mux(last, rest.request.beats[: _BLOCK_BITS + 1], limit)),
             burst.last.eq(last),
-            self.i.ready.eq(~waits),
+            self.i.ready.eq(room),
         ]
-        advance = self._offer(m, active, burst)
+        advance = offer.i.ready
         take = ~active | (advance & last)
         with m.If(take):
-            m.d.sync += [active.eq(waits | self.i.valid), waits.eq(0)]
+            m.d.sync += [active.eq(waits | self.i.valid), waits.eq(0), room.eq(1)]
         with m.Elif(self.i.valid):
-            m.d.sync += waits.eq(1)
+            m.d.sync += [waits.eq(1), room.eq(0)]
         with m.If(~waits):
             m.d.sync += waiting.eq(arriving)
         with m.If(advance | ~active):
             m.d.sync += rest.eq(Mux(active & ~last, following, Mux(waits, waiting, arriving)))
         return m
-
-    def _offer(self, m: Module, valid: Signal, burst: data.View) -> Value:
-        """Put bursts into the output register, or one behind it; returns whether there is room."""
-        spare = Signal.like(burst, name="spare", reset_less=True)
-        spared = Signal()
-        with m.If(~spared):
-            m.d.sync += spare.eq(burst)
-        with m.If(~self.o.valid | self.o.ready):
-            m.d.sync += [
-                self.o.valid.eq(spared | valid),
-                Value.cast(self.o.payload).eq(Mux(spared, spare, burst)),
-                spared.eq(0),
-            ]
-        with m.Elif(valid):
-            m.d.sync += spared.eq(1)
-        return ~spared
 
     def _classify(self, m: Module, arriving: data.View) -> None:
         """A request as it comes in."""

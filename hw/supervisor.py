@@ -268,7 +268,7 @@ class Supervisor(wiring.Component):
         deadlock = Signal()
         stuck = still & waiting.any() & (vacant | waiting).all() & ran
         stuck &= fetch_class != CycleClass.STALL
-        m.d.comb += deadlock.eq(stuck & (blocked == BLOCKED_CYCLES - 1))
+        m.d.sync += deadlock.eq(stuck & (blocked == BLOCKED_CYCLES - 1))
         with m.If(~stuck):
             m.d.sync += blocked.eq(0)
         with m.Elif(blocked != BLOCKED_CYCLES - 1):
@@ -277,10 +277,18 @@ class Supervisor(wiring.Component):
 
     def _watchdog(self, m: Module, moved: Value) -> Signal:
         """Count cycles without progress; returns that there were as many as are allowed."""
-        enabled, allowed = Signal(), Signal(32)  # one fewer, to be compared a cycle ahead
+        # What `unproductive` is compared with is one fewer, and another one as that is done a cycle
+        # ahead.
+        enabled, allowed, at_once = Signal(), Signal(32), Signal()
         unproductive, timeout = Signal(32), Signal()
-        m.d.sync += [enabled.eq(self.watchdog.any()), allowed.eq(self.watchdog - 1)]
-        m.d.comb += timeout.eq(~moved & enabled & (unproductive == allowed))
+        m.d.sync += [
+            enabled.eq(self.watchdog.any()),
+            allowed.eq(self.watchdog - 2),
+            at_once.eq(self.watchdog == 1),
+        ]
+        near = Signal()
+        m.d.sync += near.eq(Mux(moved, at_once, unproductive == allowed))
+        m.d.comb += timeout.eq(~moved & enabled & near)
         with m.If(moved):
             m.d.sync += unproductive.eq(0)
         with m.Else():

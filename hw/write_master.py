@@ -13,6 +13,7 @@ from daedal.hw.axi import (
 )
 from daedal.hw.burst import BurstSplitter
 from daedal.hw.interfaces import read_request, write_response
+from daedal.hw.skid import SkidBuffer
 from daedal.hw.small_fifo import SmallFifo
 from daedal.hw.tally import Tally
 from daedal.isa.variant import Variant
@@ -170,7 +171,9 @@ class WriteMaster(wiring.Component):
         remaining, last = Signal(range(MAX_BURST_BEATS)), Signal()
 
         sources = [getattr(self, f"data{number}") for number in range(self._writers)]
-        free = ~self.w.valid | self.w.ready
+        m.submodules.words = words = SkidBuffer(write_channel(self._variant))
+        connect(m, words.o, flipped(self.w))
+        free = words.i.ready
         there = (serves & Cat(source.valid for source in sources)).any()
         active = serves.any()
         move = Signal()
@@ -180,13 +183,12 @@ class WriteMaster(wiring.Component):
         ]
         for number, source in enumerate(sources):
             m.d.comb += source.ready.eq(serves[number] & free & ~self.stop)
-        with m.If(free):
-            m.d.sync += [
-                self.w.valid.eq(move),
-                self.w.payload.data.eq(Array(source.payload for source in sources)[writer]),
-                self.w.payload.strb.eq(Mux(self.stop, 0, ~0)),
-                self.w.payload.last.eq(last),
-            ]
+        m.d.comb += [
+            words.i.valid.eq(move),
+            words.i.payload.data.eq(Array(source.payload for source in sources)[writer]),
+            words.i.payload.strb.eq(Mux(self.stop, 0, ~0)),
+            words.i.payload.last.eq(last),
+        ]
         with m.If(move):
             m.d.sync += [remaining.eq(remaining - 1), last.eq(remaining == 1)]
 

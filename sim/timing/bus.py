@@ -53,8 +53,10 @@ def _read(p: Plan, f: Front, b: Bus, t: i64) -> None:
 @kernel
 def _write(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
     """A beat of W."""
-    b.word_held = 0
-    b.word_taken = t
+    b.word_held -= 1
+    if b.word_held > 0:
+        b.word_from = max(b.spare_from, t + 1)
+        b.word_room = t + 1
     b.write_beat += 1
     b.beats_written += 1
     b.write_free = t + p.beat

@@ -44,6 +44,7 @@ from daedal.sim.timing.writes import (
     grant_write_time,
     move_words,
     run_marks,
+    words_moved,
 )
 
 __all__ = ["run"]
@@ -118,7 +119,7 @@ def _take_records(p: Plan, f: Front, m: Mover, c: Core, t: i64) -> None:
                 busy = f.busy[ALU] - max(0, c.alu_busy - max(c.alu_begin - 1, upto))
                 work = f.work[ALU] - i64(c.alu_vector > upto)
             elif u == STORE:
-                busy = f.busy[STORE] - i64(m.store_move > upto)
+                busy = f.busy[STORE] - words_moved(m, upto + 1, NEVER)
                 work = busy
             record(p, f, u, busy, work)
 
@@ -175,7 +176,7 @@ def _pass(p: Plan, f: Front, m: Mover, c: Core, t: i64) -> bool:
             if u == LOAD:
                 accept_move(p, m, f, 0, take(p, f, u, t, i64(filler_busy(c, t))), t)
             elif u == STORE:
-                accept_move(p, m, f, 1, take(p, f, u, t, i64(m.store_move == t)), t)
+                accept_move(p, m, f, 1, take(p, f, u, t, words_moved(m, t, t)), t)
             elif u == GEMM:
                 _wait(c, u, take(p, f, u, t, i64(gemm_bank(p, c, t) >= 0)), t)
             else:

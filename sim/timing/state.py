@@ -258,8 +258,11 @@ class Bus:
     burst_move: i64 = 0
     """Of the last word of the burst before."""
     word_held: i64 = 0
+    """Words before W, two at most; then from when on the first and the second are on offer, and
+    from when on there is room for another."""
     word_from: i64 = 0
-    word_taken: i64 = 0
+    spare_from: i64 = 0
+    word_room: i64 = 0
     beats_written: i64 = 0
     write_turn: i64 = 0
     fetch_asked: i64 = 0
@@ -303,6 +306,7 @@ class Mover:
     row_size: Array[i64]
     row_ends: Array[i64]
 
+    moved_at: Array[i64]
     mark_response: Array[i64]
     mark_out: Array[i64]
 
@@ -329,6 +333,8 @@ class Mover:
     word_cut: i64 = 0
     word_ends: i64 = 0
     store_move: i64 = 0
+    store_moves: i64 = 0
+    """When STORE moved its last word, and how many it has moved; when each, in `moved_at`."""
 
     mark_unit: i64 = -1
     mark_state: i64 = 0

@@ -27,9 +27,13 @@ __all__ = [
     "grant_write_time",
     "move_words",
     "run_marks",
+    "words_moved",
 ]
 
 _CHOOSES, _ASKS, _GIVES = 0, 1, 2
+
+_MOVES_AHEAD = 4
+"""Words of STORE whose moves may be known before their cycle, and one."""
 
 
 @kernel
@@ -82,12 +86,23 @@ def ask_write(p: Plan, b: Bus) -> None:
 
 
 @kernel
+def words_moved(m: Mover, first: i64, last: i64) -> i64:
+    """Words that STORE moves in cycles `first` to `last`; few of the last ones are looked at."""
+    some = 0
+    for back in range(1, _MOVES_AHEAD + 1):
+        if m.store_moves >= back:
+            at = m.moved_at[(m.store_moves - back) & (RING - 1)]
+            some += i64(first <= at) & i64(at <= last)
+    return some
+
+
+@kernel
 def _move_word(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
     """The next word of the oldest burst goes to the register before W, if both are there."""
-    if b.word_held > 0 or b.bursts_moved == b.writes:
+    if b.word_held > 1 or b.bursts_moved == b.writes:
         return False
     place = b.bursts_moved & (RING - 1)
-    at = max(b.write_grant[place] + 2, b.burst_move + 1, b.word_taken)
+    at = max(b.write_grant[place] + 2, b.burst_move + 1, b.word_room)
     if b.write_writer[place] == MARK:
         if m.mark_state != _GIVES:
             return False
@@ -108,13 +123,19 @@ def _move_word(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
         at = max(at, m.word_cut + 1)
         m.word_ready = 0
         m.store_move = at
+        m.moved_at[m.store_moves & (RING - 1)] = at
+        m.store_moves += 1
         f.busy[STORE] += 1
         f.work[STORE] += 1
         if m.word_ends:
             f.done[STORE] += 1
             f.done_at[STORE] = max(f.done_at[STORE], at)
-    b.word_held = 1
-    b.word_from = at + 1
+    if b.word_held == 0:
+        b.word_from = at + 1
+    else:
+        b.spare_from = at + 1
+    b.word_held += 1
+    b.word_room = max(b.word_room, at + 1)
     b.move_beat += 1
     if b.move_beat == b.write_beats[place]:
         b.move_beat = 0

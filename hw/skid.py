@@ -1,0 +1,52 @@
+"""A place between two streams in which nothing hangs on both sides within a cycle.
+
+Input: a stream. Output: the same stream, a cycle later.
+"""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["SkidBuffer"]
+
+
+class SkidBuffer(wiring.Component):
+    """Keep up to two words: one on offer, and one that came before it was known to be in the way.
+
+    Valid, payload and ready are registers on both sides. Latency 1; one word per cycle passes.
+
+    Parameters
+    ----------
+    shape
+        Shape of the payload.
+
+    Members
+    -------
+    i : ``In(stream.Signature(shape))``
+    o : ``Out(stream.Signature(shape))``
+    """
+
+    def __init__(self, shape: Any) -> None:
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        given, shown = Value.cast(self.i.payload), Value.cast(self.o.payload)
+        spare, word = Signal(len(given), reset_less=True), Signal(len(given), reset_less=True)
+        # The same bit twice: one chooses among the payload's many bits, one is asked from outside.
+        spared, room = Signal(), Signal(init=1)
+        m.d.comb += [shown.eq(word), self.i.ready.eq(room)]
+        with m.If(~spared):
+            m.d.sync += spare.eq(given)
+        with m.If(~self.o.valid | self.o.ready):
+            m.d.sync += [
+                self.o.valid.eq(spared | self.i.valid),
+                word.eq(Mux(spared, spare, given)),
+                spared.eq(0),
+                room.eq(1),
+            ]
+        with m.Elif(self.i.valid):
+            m.d.sync += [spared.eq(1), room.eq(0)]
+        return m
