@@ -9,7 +9,6 @@ from daedal.sim.timing.state import (
     MARK,
     NEVER,
     RING,
-    STORE,
     TODO_MARKS,
     TODO_STORES,
     Bus,
@@ -103,16 +102,12 @@ def _move_word(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
             f.places_freed[u] += 1
             f.gate[u] = gate_time(p, f, u)
     else:
-        if not m.word_ready:
+        if m.words_cut == m.words_moved:
             return False
-        at = max(at, m.word_cut + 1)
-        m.word_ready = 0
-        m.store_move = at
-        f.busy[STORE] += 1
-        f.work[STORE] += 1
-        if m.word_ends:
-            f.done[STORE] += 1
-            f.done_at[STORE] = max(f.done_at[STORE], at)
+        number = m.words_moved & (RING - 1)
+        at = max(at, m.word_at[number] + 1)
+        m.word_left[number] = at
+        m.words_moved += 1
     b.word_held = 1
     b.word_from = at + 1
     b.move_beat += 1
@@ -128,7 +123,7 @@ def move_words(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
     """Cut and move words until something is missing; returns whether a word was cut."""
     cut = False
     while True:
-        if cut_word(m):
+        if cut_word(f, m):
             cut = True
         elif not _move_word(p, f, b, m):
             return cut
