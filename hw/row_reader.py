@@ -1,6 +1,6 @@
 """The half of STORE that reads: scratchpad rows in their order, cut into bus words."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -89,7 +89,7 @@ class RowReader(wiring.Component):
         m = Module()
         acc = scratchpad(self._variant, Memory.ACC)
         out = scratchpad(self._variant, Memory.OUT)
-        row_layout = data.StructLayout({"from_acc": 1, "bits": max(acc.row_bits, out.row_bits)})
+        row_layout = data.StructLayout({"from_acc": 1, "bits": acc.row_bits})
         m.submodules.rows = rows = SmallFifo(width=row_layout.size, depth=_ROWS)
         landed = Signal(row_layout)
         m.d.comb += rows.w_data.eq(landed)
@@ -103,7 +103,10 @@ class RowReader(wiring.Component):
         m.d.comb += [
             rows.w_en.eq(out_lands | self.acc_data.valid),
             landed.from_acc.eq(self.acc_data.valid),
-            landed.bits.eq(Mux(self.acc_data.valid, self.acc_data.data, self.out_read.data)),
+            landed.bits.eq(self.acc_data.data),
+            landed.bits[: out.row_bits].eq(
+                Mux(self.acc_data.valid, self.acc_data.data, self.out_read.data)
+            ),
         ]
         self._cut(m, rows, row_layout(rows.r_data), holds)
         return m
@@ -189,8 +192,8 @@ class RowReader(wiring.Component):
         for number in range(acc.elements):
             element = head.bits.word_select(number, acc.element_bits)
             m.d.comb += in_memory[number].eq(element.as_signed())
-        row = Signal(max(acc_words, out_words) * width, reset_less=True)
-        words = Countdown(max(acc_words, out_words).bit_length(), name="words")
+        row = Signal(acc_words * width, reset_less=True)
+        words = Countdown(acc_words.bit_length(), name="words")
         # The master looks for words late in a cycle; here a place for the next one is enough.
         m.submodules.output = output = SmallFifo(width=width, depth=_WORDS)
         m.d.comb += [
@@ -202,12 +205,10 @@ class RowReader(wiring.Component):
             self.data.valid.eq(output.r_rdy),
             self.data.payload.eq(output.r_data),
         ]
-        with m.If(rows.r_en):
-            m.d.sync += [
-                holds.eq(rows.r_rdy),
-                row.eq(Mux(head.from_acc, in_memory, head.bits[: out.row_bits])),
-            ]
-            words.load(m, Mux(head.from_acc, acc_words, out_words))
-        with m.Elif(output.w_rdy):
-            m.d.sync += row.eq(row >> width)
+        with m.If(~holds | output.w_rdy):
+            # What is shifted in, or lies above a row of OUT, never comes out.
+            m.d.sync += row.eq(Cat(row[width:], row[-width:]))
             words.step(m)
+            with m.If(rows.r_en):
+                m.d.sync += [holds.eq(rows.r_rdy), row.eq(Mux(head.from_acc, in_memory, head.bits))]
+                words.load(m, Mux(head.from_acc, acc_words, out_words))
