@@ -1,10 +1,9 @@
 """The half of LOAD that writes: words in, rows of data and of pad out, side by side."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from daedal.hw.countdown import Countdown
 from daedal.hw.fill_buffer import FillBuffer
 from daedal.hw.interfaces import error_signature, fill_signature, pad_signature, read_word
 from daedal.hw.layouts import retire_layout
@@ -14,15 +13,7 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Opcode, instruction_layout
 from daedal.isa.variant import Variant
 
-__all__ = ["LoadFiller", "load_job_layout", "memory_beats"]
-
-
-def memory_beats(variant: Variant, memory: LoadMemory) -> int:
-    """Bus words of a scratchpad row in memory; always a power of two."""
-    pad = scratchpad(variant, memory.memory)
-    if memory is LoadMemory.ACC_NARROW:
-        return pad.elements * variant.array.input_bits // variant.bus.data_bits
-    return pad.row_beats(variant)
+__all__ = ["LoadFiller", "load_job_layout"]
 
 
 def load_job_layout(variant: Variant) -> data.StructLayout:
@@ -113,21 +104,20 @@ class LoadFiller(wiring.Component):
             self.draining.eq(buffer.active),
             starts.eq(~self.active | over),
         ]
-        beat, data_over = self._step_data(m, rows, may_move, comes, starts)
-        pads_over, covers = self._step_pads(m, pad_rows, may_move, comes, beat, starts)
+        data_over = rows.done | (comes & rows.last)
+        pads_over, covers = self._step_pads(m, pad_rows, may_move, comes, rows.beat, starts)
 
         first = Signal()
         m.d.comb += [
             # Not in a job's first cycle: the walks look one job ahead, the buffer keeps one end.
             over.eq(may_move & data_over & pads_over & ~first & ~buffer.ending),
+            rows.step.eq(may_move & (rows.skips | comes)),
             rows.over.eq(over),
             pad_rows.over.eq(over),
             buffer.over.eq(over & ~(comes & self.data.payload.response[1])),
             buffer.over_as.eq(job.retire),
         ]
-        self._write(
-            m, job, buffer, may_move & (comes | covers), rows, pad_rows, comes, beat, starts
-        )
+        self._write(m, job, buffer, may_move & (comes | covers), rows, pad_rows, comes, starts)
         with m.If(starts):
             m.d.sync += first.eq(1)
         with m.Elif(rows.valid & pad_rows.valid):
@@ -144,40 +134,6 @@ class LoadFiller(wiring.Component):
         beyond = moving & (rows.beyond | pad_rows.beyond)
         self._report(m, job, beyond, moving)
         return m
-
-    def _step_data(
-        self,
-        m: Module,
-        walk: DataWalk,
-        may_move: Value,
-        comes: Value,
-        starts: Value,
-    ) -> tuple[Signal, Value]:
-        """Take a word if the position asks for one.
-
-        Returns its place in its row, and whether it completes the data if it moves.
-        """
-        most = max(memory_beats(self._variant, memory) for memory in LoadMemory)
-        beat = Signal(range(most), reset_less=True)
-        beats = Signal(range(most + 1), reset_less=True)
-        left = Countdown(len(beats), name="beats")
-        row_end = comes & left.last
-        m.d.comb += walk.step.eq(may_move & (walk.skips | row_end))
-        with m.If(self.work):
-            m.d.sync += beat.eq(beat + 1)
-            left.step(m)
-            with m.If(left.last):
-                m.d.sync += beat.eq(0)
-                left.load(m, beats)
-        with m.If(starts):
-            m.d.sync += beat.eq(0)
-            with m.Switch(self.job.payload.memory):
-                for memory in LoadMemory:
-                    with m.Case(memory):
-                        number = Const(memory_beats(self._variant, memory), len(beats))
-                        m.d.sync += beats.eq(number)
-                        left.load(m, number)
-        return beat, walk.done | (row_end & walk.last)
 
     def _step_pads(
         self,
@@ -229,7 +185,6 @@ class LoadFiller(wiring.Component):
         rows: DataWalk,
         pad_rows: PadWalk,
         comes: Value,
-        beat: Value,
         starts: Value,
     ) -> None:
         """What goes into the scratchpads: to the buffer, and to the register of INP's pads."""
@@ -241,7 +196,7 @@ class LoadFiller(wiring.Component):
             buffer.move.valid.eq(moves),
             fill.memory.eq(Mux(comes, job.memory, LoadMemory.ACC)),
             fill.row.eq(Mux(comes, rows.row, pad_rows.row)),
-            fill.beat.eq(beat),
+            fill.beat.eq(rows.beat),
             fill.pad.eq(~comes),
             fill.data.eq(Mux(comes, self.data.payload.data, pad_word)),
         ]

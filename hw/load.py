@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from daedal.hw.filler import LoadFiller, load_job_layout, memory_beats
+from daedal.hw.filler import LoadFiller, load_job_layout
 from daedal.hw.interfaces import (
     Activity,
     fill_signature,
@@ -18,7 +18,7 @@ from daedal.hw.interfaces import (
     read_word,
     unit_signature,
 )
-from daedal.hw.plane_walk import data_walk_layout, pad_walk_layout
+from daedal.hw.plane_walk import data_walk_layout, memory_beats, pad_walk_layout
 from daedal.hw.queue import Queue
 from daedal.hw.strided import StridedRequests, word_address_bits
 from daedal.isa.table import BASES, LoadMemory, Opcode

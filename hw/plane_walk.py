@@ -1,4 +1,4 @@
-"""Where LOAD is in its padded planes: one walk over the rows of data, one over the rows of pad.
+"""Where LOAD is in its padded planes: one walk over the words of data, one over the rows of pad.
 
 Input: a LOAD as `data_walk_layout` or `pad_walk_layout`. Output: positions, straight from
 registers. The two walks share nothing, so pads may be written ahead of or beside the data of their
@@ -6,7 +6,7 @@ instruction. Each is a position or two ahead of what it shows, so that nothing h
 the way from a position to what it steers.
 """
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,7 +15,15 @@ from daedal.isa.scratchpad import scratchpad
 from daedal.isa.table import LoadMemory, Opcode, instruction_layout
 from daedal.isa.variant import Variant
 
-__all__ = ["DataWalk", "PadWalk", "data_walk_layout", "pad_walk_layout"]
+__all__ = ["DataWalk", "PadWalk", "data_walk_layout", "memory_beats", "pad_walk_layout"]
+
+
+def memory_beats(variant: Variant, memory: LoadMemory) -> int:
+    """Bus words of a scratchpad row in memory; always a power of two."""
+    pad = scratchpad(variant, memory.memory)
+    if memory is LoadMemory.ACC_NARROW:
+        return pad.elements * variant.array.input_bits // variant.bus.data_bits
+    return pad.row_beats(variant)
 
 
 def _lines_layout(variant: Variant) -> dict[str, int]:
@@ -94,7 +102,7 @@ class _Walk(wiring.Component):
     over : ``In(1)``
         The instruction is over: go to the first position of the next.
     valid : there is a position.
-    writes : it is a row to be written. skips : it is nothing, and costs a step.
+    writes : there is something to be written. skips : it is nothing, and costs a step.
     done : all of the instruction is done. beyond : the position is no row of its memory.
     last : it is the last one of the instruction.
     row : scratchpad row. All of them are registers.
@@ -102,7 +110,7 @@ class _Walk(wiring.Component):
 
     _POSITION = dict.fromkeys(("valid", "writes", "skips", "done", "beyond", "last"), 1)
 
-    def __init__(self, variant: Variant, layout: data.StructLayout) -> None:
+    def __init__(self, variant: Variant, layout: data.StructLayout, **more: int) -> None:
         self._variant = variant
         rows = instruction_layout(variant, Opcode.LOAD)["row"].width
         super().__init__(
@@ -110,7 +118,7 @@ class _Walk(wiring.Component):
                 "job": In(stream.Signature(layout)),
                 "step": In(1),
                 "over": In(1),
-                **{name: Out(width) for name, width in self._POSITION.items()},
+                **{name: Out(width) for name, width in (self._POSITION | more).items()},
                 "row": Out(rows),
             }
         )
@@ -120,13 +128,16 @@ class _Walk(wiring.Component):
         self._row = Signal(max(rows, _position_bits(variant)) + 1, reset_less=True)
         self._left = Signal(reset_less=True)
 
-    def _show(self, m: Module, nothing: Value, is_row: Value, last: Value) -> tuple[Value, Value]:
+    def _show(
+        self, m: Module, nothing: Value, is_row: Value, last: Value, **more: Signal
+    ) -> tuple[Value, Value]:
         """Show the position at hand, when its turn comes; returns whether to load and to advance.
 
         A spare place lets the walk go on, so that whether it does is known from registers.
         """
         outside = self._left | self._is_outside(m)
-        position = Signal(data.StructLayout(self._POSITION | {"row": len(self.row)}))
+        more_bits = {name: len(value) for name, value in more.items()}
+        position = Signal(data.StructLayout(self._POSITION | {"row": len(self.row)} | more_bits))
         spare = Signal.like(position, reset_less=True)
         full = Signal()
         m.d.comb += [
@@ -137,6 +148,7 @@ class _Walk(wiring.Component):
             position.beyond.eq(self._active & ~nothing & is_row & outside),
             position.last.eq(last),
             position.row.eq(self._row),
+            *(position[name].eq(value) for name, value in more.items()),
         ]
         leaves = ~self.valid | (self.step & ~self.last) | self.over
         m.d.sync += full.eq(~leaves & (full | self._active))
@@ -178,32 +190,53 @@ class _Walk(wiring.Component):
 
 
 class DataWalk(_Walk):
-    """Rows of data, in order; a line of pads above or below them costs one step."""
+    """Bus words of data, in order; a line of pads above or below the data costs one step.
+
+    Members
+    -------
+    beat : the word's place in its row; a register.
+    """
 
     def __init__(self, *, variant: Variant) -> None:
-        super().__init__(variant, data_walk_layout(variant))
+        most = max(memory_beats(variant, memory) for memory in LoadMemory)
+        super().__init__(variant, data_walk_layout(variant), beat=max(1, (most - 1).bit_length()))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         job, incoming = self._held, self.job.payload
         lines = _Lines(m, job.lines)
         cols = Countdown(len(job.cols), name="cols")
+        words = Countdown(len(self.beat) + 1, name="words")
+        beat = Signal.like(self.beat, reset_less=True)
         nothing = ~job.lines.has_data
-        last = nothing | (lines.last_data & cols.last)
-        loads, advances = self._show(m, nothing, lines.has_data, last)
+        last = nothing | (lines.last_data & cols.last & words.last)
+        loads, advances = self._show(m, nothing, lines.has_data, last, beat=beat)
         with m.If(loads):
-            m.d.sync += [self._row.eq(incoming.first), self._left.eq(0)]
+            m.d.sync += [self._row.eq(incoming.first), self._left.eq(0), beat.eq(0)]
             lines.load(m, incoming.lines)
             cols.load(m, incoming.cols)
+            self._load_words(m, words, incoming.memory)
+        with m.Elif(advances & lines.has_data & ~words.last):
+            m.d.sync += beat.eq(beat + 1)
+            words.step(m)
         with m.Elif(advances):
             along = Mux(cols.last, job.to_next, 1)
             self._count_rows(m, Mux(lines.has_data, along, job.width))
+            m.d.sync += beat.eq(0)
+            self._load_words(m, words, job.memory)
             with m.If(~lines.has_data | cols.last):
                 cols.load(m, job.cols)
                 lines.step(m)
             with m.Else():
                 cols.step(m)
         return m
+
+    def _load_words(self, m: Module, words: Countdown, memory: Value) -> None:
+        """Begin a row of a memory."""
+        with m.Switch(memory):
+            for kind in LoadMemory:
+                with m.Case(kind):
+                    words.load(m, Const(memory_beats(self._variant, kind), len(self.beat) + 1))
 
 
 class PadWalk(_Walk):
@@ -259,7 +292,8 @@ class _Lines:
     Attributes
     ----------
     has_data : register: the line has data.
-    last, last_data : the line is the last one, the last one with data.
+    last : the line is the last one.
+    last_data : register: it is the last one with data.
     next_has_data : the line after it has data.
     """
 
@@ -271,7 +305,7 @@ class _Lines:
         self._plane_end = Signal(name="plane_end", reset_less=True)
         self.has_data = Signal(name="line_has_data", reset_less=True)
         self.last = self._plane_end & self._blocks.last
-        self.last_data = self.has_data & self._lines.last & self._blocks.last
+        self.last_data = Signal(name="last_line_of_data", reset_less=True)
         # Where a part of the plane ends, data comes behind pads, and pads come behind data.
         self.next_has_data = Mux(
             self._plane_end, job.has_data & ~job.has_top, self.has_data ^ self._lines.last
@@ -279,34 +313,48 @@ class _Lines:
 
     def load(self, m: Module, job: data.View) -> None:
         """Begin with the first line of a job."""
-        self._begin_plane(m, job)
+        self._begin_plane(m, job, job.blocks == 1)
         self._blocks.load(m, job.blocks)
 
     def step(self, m: Module) -> None:
         """Go to the next line."""
-        job = self._job
+        job, lines, blocks = self._job, self._lines, self._blocks
         m.d.sync += self.has_data.eq(self.next_has_data)
         with m.If(self._plane_end):
-            self._begin_plane(m, job)
-            self._blocks.step(m)
-        with m.Elif(~self._lines.last):
+            self._begin_plane(m, job, blocks.last_but_one)
+            blocks.step(m)
+        with m.Elif(~lines.last):
             last_part = self._below | ~job.has_data | (self.has_data & ~job.has_bottom)
-            m.d.sync += self._plane_end.eq(self._lines.last_but_one & last_part)
-            self._lines.step(m)
+            m.d.sync += [
+                self._plane_end.eq(lines.last_but_one & last_part),
+                self.last_data.eq(lines.last_but_one & self.has_data & blocks.last),
+            ]
+            lines.step(m)
         with m.Elif(self.has_data):
-            m.d.sync += [self._below.eq(1), self._plane_end.eq(job.bottom == 1)]
-            self._lines.load(m, job.bottom)
+            m.d.sync += [
+                self._below.eq(1),
+                self._plane_end.eq(job.bottom == 1),
+                self.last_data.eq(0),
+            ]
+            lines.load(m, job.bottom)
         with m.Else():
-            self._begin_data(m, job)
+            self._begin_data(m, job, blocks.last)
 
-    def _begin_plane(self, m: Module, job: data.View) -> None:
+    def _begin_plane(self, m: Module, job: data.View, last_block: Value) -> None:
         m.d.sync += [self._below.eq(0), self.has_data.eq(job.has_data & ~job.has_top)]
         with m.If(job.has_top):
             self._lines.load(m, job.top)
-            m.d.sync += self._plane_end.eq((job.top == 1) & ~job.has_data)
+            m.d.sync += [
+                self._plane_end.eq((job.top == 1) & ~job.has_data),
+                self.last_data.eq(0),
+            ]
         with m.Else():
-            self._begin_data(m, job)
+            self._begin_data(m, job, last_block)
 
-    def _begin_data(self, m: Module, job: data.View) -> None:
+    def _begin_data(self, m: Module, job: data.View, last_block: Value) -> None:
         self._lines.load(m, job.rows)
-        m.d.sync += self._plane_end.eq((job.rows == 1) & ~job.has_bottom)
+        one = job.rows == 1
+        m.d.sync += [
+            self._plane_end.eq(one & ~job.has_bottom),
+            self.last_data.eq(one & last_block),
+        ]

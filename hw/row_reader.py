@@ -1,13 +1,14 @@
 """The half of STORE that reads: scratchpad rows in their order, cut into bus words."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.countdown import Countdown
 from daedal.hw.interfaces import scratchpad_read_signature
 from daedal.hw.layouts import INDEX_BITS, row_bits
+from daedal.hw.small_fifo import SmallFifo
+from daedal.hw.tally import Tally
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Opcode, OutMemory, instruction_layout
 from daedal.isa.variant import Variant
@@ -16,6 +17,9 @@ __all__ = ["RowReader", "store_job_layout"]
 
 _ROWS = 8
 """Rows between a scratchpad's read port and the bus; a read's round trip takes 4 cycles."""
+
+_WORDS = 2
+"""Words between those and the write master."""
 
 
 def store_job_layout(variant: Variant) -> data.StructLayout:
@@ -41,8 +45,8 @@ class RowReader(wiring.Component):
     """Read the rows of jobs and give them out as bus words in memory form.
 
     A row is read only when there is room for it, so what a scratchpad answers is always taken. Of
-    OUT one row is read per cycle, of the accumulators one in two: their grant comes from afar and
-    moves nothing before the next cycle.
+    OUT one row is read per cycle, of the accumulators, whose rows are several words, one in three:
+    a request is a register, and so is its grant.
     Accumulators are sign-extended to their memory form here.
 
     Parameters
@@ -54,9 +58,12 @@ class RowReader(wiring.Component):
     -------
     job : ``In(stream.Signature(store_job_layout(variant)))``
     out_read, acc_read, acc_data : as in `store.Store`
-    data : ``Out(stream.Signature(variant.bus.data_bits))``, straight from registers.
+    data : ``Out(stream.Signature(variant.bus.data_bits))``
+        From a `SmallFifo`.
+    work : ``Out(1)``
+        A word goes there in this cycle.
     active : ``Out(1)``
-        Rows or words are still to come.
+        Rows or words are still to go there.
     beyond, index : ``Out(1)``, ``Out(INDEX_BITS)``
         The next row of the job at hand does not exist (it stays so), and whose job that is.
     """
@@ -71,6 +78,7 @@ class RowReader(wiring.Component):
                 "acc_read": Out(stream.Signature(row_bits(variant, Memory.ACC))),
                 "acc_data": In(wiring.Signature({"valid": Out(1), "data": Out(acc.row_bits)})),
                 "data": Out(stream.Signature(variant.bus.data_bits)),
+                "work": Out(1),
                 "active": Out(1),
                 "beyond": Out(1),
                 "index": Out(INDEX_BITS),
@@ -81,12 +89,13 @@ class RowReader(wiring.Component):
         m = Module()
         acc = scratchpad(self._variant, Memory.ACC)
         out = scratchpad(self._variant, Memory.OUT)
-        row_layout = data.StructLayout({"from_acc": 1, "bits": max(acc.row_bits, out.row_bits)})
-        m.submodules.rows = rows = SyncFIFO(width=row_layout.size, depth=_ROWS)
+        row_layout = data.StructLayout({"from_acc": 1, "bits": acc.row_bits})
+        m.submodules.rows = rows = SmallFifo(width=row_layout.size, depth=_ROWS)
         landed = Signal(row_layout)
         m.d.comb += rows.w_data.eq(landed)
 
-        out_step = self._walk(m, rows)
+        holds = Signal()  # A row on its way past the output.
+        out_step = self._walk(m, rows, holds)
 
         # Both memories answer exactly two cycles after the read.
         out_pending, out_lands = Signal(), Signal()
@@ -94,12 +103,15 @@ class RowReader(wiring.Component):
         m.d.comb += [
             rows.w_en.eq(out_lands | self.acc_data.valid),
             landed.from_acc.eq(self.acc_data.valid),
-            landed.bits.eq(Mux(self.acc_data.valid, self.acc_data.data, self.out_read.data)),
+            landed.bits.eq(self.acc_data.data),
+            landed.bits[: out.row_bits].eq(
+                Mux(self.acc_data.valid, self.acc_data.data, self.out_read.data)
+            ),
         ]
-        self._cut(m, rows, row_layout(rows.r_data))
+        self._cut(m, rows, row_layout(rows.r_data), holds)
         return m
 
-    def _walk(self, m: Module, rows: SyncFIFO) -> Value:
+    def _walk(self, m: Module, rows: SmallFifo, holds: Value) -> Value:
         """Go through the rows of jobs, as far as there is room; return whether OUT is read."""
         active = Signal()
         job = Signal.like(self.job.payload, reset_less=True)
@@ -107,32 +119,30 @@ class RowReader(wiring.Component):
         cols = Countdown(len(job.cols), name="cols")
         lines = Countdown(len(job.rows), name="lines")
         blocks = Countdown(len(job.blocks), name="blocks")
-        room = Signal(range(_ROWS + 1), init=_ROWS)
-        next_room = Signal.like(room)
-        has_room, some_rows = Signal(init=1), Signal()
+        m.submodules.places = places = Tally(most=_ROWS)
         beyond = Signal(reset_less=True)
-        # A row of the accumulators was granted in the cycle before; OUT needs no grant.
-        granted = Signal()
+        # A row of the accumulators is asked for; it was granted in the cycle before. OUT needs no
+        # grant.
+        asks, granted = Signal(), Signal()
 
         from_acc = job.memory == OutMemory.ACC
-        may_read = active & has_room & ~beyond
+        may_read = active & ~places.full & ~beyond
         step = Signal()
         m.d.comb += [
             self.out_read.row.eq(row),
             self.out_read.enable.eq(may_read & ~from_acc),
             self.acc_read.payload.eq(row),
-            self.acc_read.valid.eq(may_read & from_acc & ~granted),
-            step.eq(may_read & (~from_acc | granted)),
-            next_room.eq(room + (rows.r_rdy & rows.r_en) - step),
+            self.acc_read.valid.eq(asks),
+            step.eq(self.out_read.enable | granted),
+            places.up.eq(step),
+            places.down.eq(rows.r_rdy & rows.r_en),
             self.beyond.eq(active & beyond),
             self.index.eq(job.index),
-            self.active.eq(active | some_rows | self.data.valid),
+            self.active.eq(active | ~places.none | holds),
         ]
         m.d.sync += [
-            room.eq(next_room),
-            has_room.eq(next_room != 0),
-            some_rows.eq(next_room != _ROWS),
-            granted.eq(self.acc_read.valid & self.acc_read.ready),
+            granted.eq(asks & self.acc_read.ready),
+            asks.eq(Mux(asks, ~self.acc_read.ready, may_read & from_acc & ~granted)),
         ]
 
         last = cols.last & lines.last & blocks.last
@@ -171,7 +181,7 @@ class RowReader(wiring.Component):
                     m.d.comb += result.eq(row == depth - 1)
         return result
 
-    def _cut(self, m: Module, rows: SyncFIFO, head: data.View) -> None:
+    def _cut(self, m: Module, rows: SmallFifo, head: data.View, holds: Signal) -> None:
         """Give out the words of the oldest row: it moves past the output, a word at a time."""
         acc = scratchpad(self._variant, Memory.ACC)
         out = scratchpad(self._variant, Memory.OUT)
@@ -182,18 +192,23 @@ class RowReader(wiring.Component):
         for number in range(acc.elements):
             element = head.bits.word_select(number, acc.element_bits)
             m.d.comb += in_memory[number].eq(element.as_signed())
-        row = Signal(max(acc_words, out_words) * width, reset_less=True)
-        words = Countdown(max(acc_words, out_words).bit_length(), name="words")
+        row = Signal(acc_words * width, reset_less=True)
+        words = Countdown(acc_words.bit_length(), name="words")
+        # The master looks for words late in a cycle; here a place for the next one is enough.
+        m.submodules.output = output = SmallFifo(width=width, depth=_WORDS)
         m.d.comb += [
-            self.data.payload.eq(row[:width]),
-            rows.r_en.eq(~self.data.valid | (self.data.ready & words.last)),
+            rows.r_en.eq(~holds | (output.w_rdy & words.last)),
+            output.w_en.eq(holds),
+            output.w_data.eq(row[:width]),
+            output.r_en.eq(self.data.ready),
+            self.work.eq(holds & output.w_rdy),
+            self.data.valid.eq(output.r_rdy),
+            self.data.payload.eq(output.r_data),
         ]
-        with m.If(rows.r_en):
-            m.d.sync += [
-                self.data.valid.eq(rows.r_rdy),
-                row.eq(Mux(head.from_acc, in_memory, head.bits[: out.row_bits])),
-            ]
-            words.load(m, Mux(head.from_acc, acc_words, out_words))
-        with m.Elif(self.data.ready):
-            m.d.sync += row.eq(row >> width)
+        with m.If(~holds | output.w_rdy):
+            # What is shifted in, or lies above a row of OUT, never comes out.
+            m.d.sync += row.eq(Cat(row[width:], row[-width:]))
             words.step(m)
+            with m.If(rows.r_en):
+                m.d.sync += [holds.eq(rows.r_rdy), row.eq(Mux(head.from_acc, in_memory, head.bits))]
+                words.load(m, Mux(head.from_acc, acc_words, out_words))

@@ -98,7 +98,7 @@ class Store(wiring.Component):
         connect(m, flipped(self.response), acknowledged.response)
         self._retire(m, waiting.o, acknowledged, reader)
 
-        m.d.comb += self.work.eq(self.data.valid & self.data.ready)
+        m.d.comb += self.work.eq(reader.work)
         with m.If(self.work):
             m.d.comb += self.activity.eq(Activity.BUSY)
         with m.Elif(held | ~jobs.empty | reader.active):

@@ -22,6 +22,7 @@ __all__ = [
     "STORE_REQUESTS_IN_MASTER",
     "STORE_ROWS",
     "STORE_ROW_CYCLES",
+    "STORE_WORDS",
     "alu_latency_cycles",
     "fifo_depth_words",
     "gemm_lead_cycles",
@@ -55,6 +56,9 @@ STORE_ROWS = 8
 
 STORE_ROW_CYCLES = 3
 """From a row's read to its place at the head of those."""
+
+STORE_WORDS = 2
+"""Words between STORE's rows and the write master."""
 
 STORE_AHEAD = 4
 """Instructions between STORE's front and the one whose rows are read."""

@@ -36,7 +36,7 @@ from daedal.sim.timing.state import (
     Mover,
     Plan,
 )
-from daedal.sim.timing.store import read_rows, retire_stores
+from daedal.sim.timing.store import cut_after, read_rows, retire_stores
 from daedal.sim.timing.writes import (
     choose_mark,
     choose_mark_time,
@@ -44,7 +44,6 @@ from daedal.sim.timing.writes import (
     grant_write_time,
     move_words,
     run_marks,
-    words_moved,
 )
 
 __all__ = ["run"]
@@ -119,7 +118,7 @@ def _take_records(p: Plan, f: Front, m: Mover, c: Core, t: i64) -> None:
                 busy = f.busy[ALU] - max(0, c.alu_busy - max(c.alu_begin - 1, upto))
                 work = f.work[ALU] - i64(c.alu_vector > upto)
             elif u == STORE:
-                busy = f.busy[STORE] - words_moved(m, upto + 1, NEVER)
+                busy = f.busy[STORE] - cut_after(m, upto)
                 work = busy
             record(p, f, u, busy, work)
 
@@ -176,7 +175,7 @@ def _pass(p: Plan, f: Front, m: Mover, c: Core, t: i64) -> bool:
             if u == LOAD:
                 accept_move(p, m, f, 0, take(p, f, u, t, i64(filler_busy(c, t))), t)
             elif u == STORE:
-                accept_move(p, m, f, 1, take(p, f, u, t, words_moved(m, t, t)), t)
+                accept_move(p, m, f, 1, take(p, f, u, t, cut_after(m, t - 1) - cut_after(m, t)), t)
             elif u == GEMM:
                 _wait(c, u, take(p, f, u, t, i64(gemm_bank(p, c, t) >= 0)), t)
             else:

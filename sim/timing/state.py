@@ -305,8 +305,10 @@ class Mover:
     row_pop: Array[i64]
     row_size: Array[i64]
     row_ends: Array[i64]
+    word_at: Array[i64]
+    """When a word went into the FIFO before the master, and when it left it."""
+    word_left: Array[i64]
 
-    moved_at: Array[i64]
     mark_response: Array[i64]
     mark_out: Array[i64]
 
@@ -329,12 +331,8 @@ class Mover:
     rows_popped: i64 = 0
     """Rows of which a word was cut: their places are free."""
     cut_word: i64 = 0
-    word_ready: i64 = 0
-    word_cut: i64 = 0
-    word_ends: i64 = 0
-    store_move: i64 = 0
-    store_moves: i64 = 0
-    """When STORE moved its last word, and how many it has moved; when each, in `moved_at`."""
+    words_cut: i64 = 0
+    words_moved: i64 = 0
 
     mark_unit: i64 = -1
     mark_state: i64 = 0

@@ -1,12 +1,12 @@
 """STORE's reader: rows out of a scratchpad, cut into bus words; and its acknowledgements."""
 
-from daedal.isa.latencies import QUEUE_CYCLES, STORE_ROW_CYCLES, STORE_ROWS
+from daedal.isa.latencies import QUEUE_CYCLES, STORE_ROW_CYCLES, STORE_ROWS, STORE_WORDS
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.timing.gates import retire
-from daedal.sim.timing.state import NEVER, RING, Core, Front, Mover, Plan
+from daedal.sim.timing.state import NEVER, RING, STORE, Core, Front, Mover, Plan
 
-__all__ = ["cut_word", "read_row", "read_rows", "retire_stores"]
+__all__ = ["cut_after", "cut_word", "read_row", "read_rows", "retire_stores"]
 
 ACC = 2
 
@@ -15,7 +15,8 @@ ACC = 2
 def read_row(p: Plan, m: Mover, t: i64) -> None:
     """The next row is read in cycle t.
 
-    One of the accumulators was granted only then, and the reader goes on a cycle later.
+    One of the accumulators was granted only then: the reader goes on a cycle later, and its next
+    request is a register.
     """
     place = m.rows_read & (RING - 1)
     i = m.read_index
@@ -24,7 +25,7 @@ def read_row(p: Plan, m: Mover, t: i64) -> None:
     m.row_size[place] = p.row_words[i]
     m.rows_read += 1
     m.read_row += 1
-    m.read_from = t + 1 + late
+    m.read_from = t + 1 + 2 * late
     m.read_left -= 1
     m.row_ends[place] = i64(m.read_left == 0)
     if m.read_left == 0:
@@ -51,7 +52,7 @@ def read_rows(p: Plan, m: Mover, c: Core) -> None:
             i = m.job_index[place]
             m.reading = 1
             m.read_index = i
-            m.read_from = at + 1
+            m.read_from = at + 1 + i64(p.target[i] == ACC)
             m.read_row = p.first_row[i]
             m.read_left = p.blocks[i] * p.rows[i] * p.cols[i]
         at = m.read_from
@@ -59,7 +60,7 @@ def read_rows(p: Plan, m: Mover, c: Core) -> None:
         if old >= 0:
             if m.rows_popped <= old:
                 return
-            at = max(at, m.row_pop[old & (RING - 1)] + 1)
+            at = max(at, m.row_pop[old & (RING - 1)] + 1 + i64(p.target[m.read_index] == ACC))
         if p.target[m.read_index] == ACC:
             c.store_try = at
             return
@@ -67,24 +68,42 @@ def read_rows(p: Plan, m: Mover, c: Core) -> None:
 
 
 @kernel
-def cut_word(m: Mover) -> bool:
-    """Put the next word of the oldest row into the register before the master, if it is free."""
-    if m.word_ready > 0 or m.rows_cut == m.rows_read:
+def cut_word(f: Front, m: Mover) -> bool:
+    """Put the next word of the oldest row into the FIFO before the master, if there is room."""
+    if m.words_cut - m.words_moved >= STORE_WORDS or m.rows_cut == m.rows_read:
         return False
     place = m.rows_cut & (RING - 1)
-    at = max(m.row_ready[place], m.store_move)
-    m.word_ready = 1
-    m.word_cut = at
-    m.word_ends = 0
+    number = m.words_cut
+    at = m.row_ready[place]
+    if number > 0:
+        at = max(at, m.word_at[(number - 1) & (RING - 1)])
     if m.cut_word == 0:
         m.row_pop[place] = at
         m.rows_popped += 1
+    at += 1
+    if number >= STORE_WORDS:
+        at = max(at, m.word_left[(number - STORE_WORDS) & (RING - 1)] + 1)
+    m.word_at[number & (RING - 1)] = at
+    m.words_cut += 1
+    f.busy[STORE] += 1
+    f.work[STORE] += 1
     m.cut_word += 1
     if m.cut_word == m.row_size[place]:
         m.cut_word = 0
         m.rows_cut += 1
-        m.word_ends = m.row_ends[place]
+        if m.row_ends[place]:
+            f.done[STORE] += 1
+            f.done_at[STORE] = max(f.done_at[STORE], at)
     return True
+
+
+@kernel
+def cut_after(m: Mover, t: i64) -> i64:
+    """Words that are known to be cut after cycle t."""
+    number = m.words_cut
+    while number > 0 and m.word_at[(number - 1) & (RING - 1)] > t:
+        number -= 1
+    return m.words_cut - number
 
 
 @kernel

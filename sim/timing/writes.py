@@ -9,7 +9,6 @@ from daedal.sim.timing.state import (
     MARK,
     NEVER,
     RING,
-    STORE,
     TODO_MARKS,
     TODO_STORES,
     Bus,
@@ -27,13 +26,9 @@ __all__ = [
     "grant_write_time",
     "move_words",
     "run_marks",
-    "words_moved",
 ]
 
 _CHOOSES, _ASKS, _GIVES = 0, 1, 2
-
-_MOVES_AHEAD = 4
-"""Words of STORE whose moves may be known before their cycle, and one."""
 
 
 @kernel
@@ -86,17 +81,6 @@ def ask_write(p: Plan, b: Bus) -> None:
 
 
 @kernel
-def words_moved(m: Mover, first: i64, last: i64) -> i64:
-    """Words that STORE moves in cycles `first` to `last`; few of the last ones are looked at."""
-    some = 0
-    for back in range(1, _MOVES_AHEAD + 1):
-        if m.store_moves >= back:
-            at = m.moved_at[(m.store_moves - back) & (RING - 1)]
-            some += i64(first <= at) & i64(at <= last)
-    return some
-
-
-@kernel
 def _move_word(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
     """The next word of the oldest burst goes to the register before W, if both are there."""
     if b.word_held > 1 or b.bursts_moved == b.writes:
@@ -118,18 +102,12 @@ def _move_word(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
             f.places_freed[u] += 1
             f.gate[u] = gate_time(p, f, u)
     else:
-        if not m.word_ready:
+        if m.words_cut == m.words_moved:
             return False
-        at = max(at, m.word_cut + 1)
-        m.word_ready = 0
-        m.store_move = at
-        m.moved_at[m.store_moves & (RING - 1)] = at
-        m.store_moves += 1
-        f.busy[STORE] += 1
-        f.work[STORE] += 1
-        if m.word_ends:
-            f.done[STORE] += 1
-            f.done_at[STORE] = max(f.done_at[STORE], at)
+        number = m.words_moved & (RING - 1)
+        at = max(at, m.word_at[number] + 1)
+        m.word_left[number] = at
+        m.words_moved += 1
     if b.word_held == 0:
         b.word_from = at + 1
     else:
@@ -149,7 +127,7 @@ def move_words(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
     """Cut and move words until something is missing; returns whether a word was cut."""
     cut = False
     while True:
-        if cut_word(m):
+        if cut_word(f, m):
             cut = True
         elif not _move_word(p, f, b, m):
             return cut

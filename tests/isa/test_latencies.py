@@ -31,6 +31,7 @@ def test_fixed_numbers() -> None:
     assert latencies.MARKS_PER_UNIT == marks.MARKS_PER_UNIT
     assert latencies.MARKS_IN_FLIGHT == marks._IN_FLIGHT
     assert latencies.STORE_ROWS == row_reader._ROWS
+    assert latencies.STORE_WORDS == row_reader._WORDS
     assert latencies.STORE_AHEAD == hw_store._AHEAD
     assert latencies.STORE_REQUESTS_IN_MASTER == acknowledgements._IN_MASTER
     assert latencies.ACC_READ_TO_WRITE_CYCLES == gemm._READ_TO_WRITE
