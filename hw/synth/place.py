@@ -69,6 +69,24 @@ class Routed:
         """Fmax of the slowest clock; infinite where nothing is clocked."""
         return min(self.fmax_mhz.values(), default=float("inf"))
 
+    @property
+    def worst(self) -> TimingPath:
+        """The path that the slowest clock is slow for."""
+        clock = min(self.fmax_mhz, key=lambda name: self.fmax_mhz[name])
+        return next(path for path in self.paths if path.start_clock == path.end_clock == clock)
+
+    @property
+    def resources(self) -> dict[str, int]:
+        """What is taken of the device by resource, as `families.Device` counts them."""
+        used = {kind: used for kind, (used, _) in self.utilization.items()}
+        # The write port of a memory in tables takes the tables of a slice.
+        return {
+            "lut": used.get("TRELLIS_COMB", 0) + 2 * used.get("TRELLIS_RAMW", 0),
+            "ff": used.get("TRELLIS_FF", 0),
+            "dsp": used.get("MULT18X18D", 0),
+            "block_ram": used.get("DP16KD", 0),
+        }
+
 
 def place_and_route(
     netlist: str | Path,

