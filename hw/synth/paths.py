@@ -4,14 +4,14 @@ Input: a path of nextpnr's report, and the modules of the netlist. Output: a `Ti
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.hierarchy import Hierarchy, signal_of
 
-__all__ = ["TimingPath", "read_path"]
+__all__ = ["TimingPath", "is_level", "modules_of", "read_path"]
 
 # Between the tables of a slice: the next bit of a carry, and multiplexers of several tables.
 _INSIDE_A_SLICE = re.compile(r"FCO|OFX|FX[AB]?")
@@ -42,6 +42,11 @@ class TimingPath:
         return self.logic_ns + self.routing_ns
 
     @property
+    def ends(self) -> tuple[str, str, str, str]:
+        """Clocks and modules of both ends."""
+        return self.start_clock, self.end_clock, self.modules[0], self.modules[-1]
+
+    @property
     def route(self) -> str:
         """``accumulators -> alu.sequencer``: the modules that it passes."""
         return " -> ".join(module or TOP_MODULE for module in self.modules)
@@ -58,29 +63,39 @@ class TimingPath:
 def read_path(path: Mapping[str, Any], hierarchy: Hierarchy) -> TimingPath:
     """A member of ``critical_paths`` in nextpnr's report."""
     steps = path["path"]
-    cells = [signal_of(step["to"]["cell"]) for step in steps]
-    modules: list[str] = []
-    for cell in [signal_of(steps[0]["from"]["cell"]), *cells]:
-        module = hierarchy.module_of(cell)
-        if not cell.startswith("$") and module not in modules[-1:]:
-            modules.append(module)
+    cells = [signal_of(step[side]["cell"]) for step in steps for side in ("from", "to")]
     delays = {"routing": 0.0, "logic": 0.0}
     for step in steps:
         delays["routing" if step["type"] == "routing" else "logic"] += step["delay"]
     return TimingPath(
-        start=signal_of(steps[0]["from"]["cell"]),
+        start=cells[0],
         end=cells[-1],
         start_clock=_clock(path["from"]),
         end_clock=_clock(path["to"]),
-        modules=tuple(modules),
+        modules=modules_of(cells, hierarchy),
         signals=tuple(step["net"].lstrip("\\") for step in steps if step["type"] == "routing"),
-        levels=sum(
-            step["type"] == "logic" and not _INSIDE_A_SLICE.fullmatch(step["to"]["port"])
-            for step in steps
-        ),
+        levels=sum(step["type"] == "logic" and is_level(step["to"]["port"]) for step in steps),
         logic_ns=delays["logic"],
         routing_ns=delays["routing"],
     )
+
+
+def modules_of(names: Iterable[str], hierarchy: Hierarchy) -> tuple[str, ...]:
+    """Modules in the order in which a path passes cells of these names, without repetitions.
+
+    Cells that place and route added have names of their own, and lie in none.
+    """
+    modules: list[str] = []
+    for name in names:
+        module = hierarchy.module_of(name)
+        if not name.startswith("$") and module not in modules[-1:]:
+            modules.append(module)
+    return tuple(modules)
+
+
+def is_level(port: str) -> bool:
+    """Whether a path that leaves a cell at this port has passed a level of logic there."""
+    return not _INSIDE_A_SLICE.fullmatch(port)
 
 
 def _clock(event: str) -> str:

@@ -7,15 +7,16 @@ where its worst paths lie and, with pins, the configuration of the FPGA.
 import contextlib
 import json
 import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from daedal.hw.synth.hierarchy import Hierarchy, top_cells
 from daedal.hw.synth.paths import TimingPath, read_path
 from daedal.hw.synth.pnr_progress import phase_of
+from daedal.hw.synth.sdf import read_sdf
 from daedal.hw.synth.tools import ECPPACK, NEXTPNR, run_tool, run_tools
+from daedal.hw.synth.worst_paths import worst_paths
 from daedal.isa.errors import UserError
 
 __all__ = ["PlaceRequest", "Routed", "pack_bitstream", "place_and_route", "place_and_route_all"]
@@ -53,9 +54,9 @@ class PlaceRequest:
 class Routed:
     """A routed design.
 
-    `fmax_mhz` by clock; `paths` the worst first; `utilization` used and available by the device's
-    types of cells (``TRELLIS_COMB`` are look-up tables); `config` in Trellis' text form, None out
-    of context.
+    `fmax_mhz` by clock; `paths` the worst first: of each clock, and where there is but one, of each
+    pair of modules; `utilization` used and available by the device's types of cells
+    (``TRELLIS_COMB`` are look-up tables); `config` in Trellis' text form, None out of context.
     """
 
     request: PlaceRequest
@@ -141,17 +142,7 @@ def place_and_route_all(
             run_tools(NEXTPNR, calls, folder, num_processes=num_processes, line=line)
         ) as done:
             for number in done:
-                report = json.loads((folder / f"report{number}.json").read_text(encoding="utf-8"))
-                config = folder / f"config{number}.txt"
-                yield (
-                    number,
-                    _routed(
-                        requests[number],
-                        report,
-                        hierarchy,
-                        config.read_text(encoding="utf-8") if config.is_file() else None,
-                    ),
-                )
+                yield number, _routed(requests[number], number, folder, hierarchy)
 
 
 def pack_bitstream(config: str) -> bytes:
@@ -170,7 +161,7 @@ def _arguments(request: PlaceRequest, number: int, folder: Path) -> list[str]:
         "--85k", "--package", request.package, "--speed", str(request.speed_grade),
         "--json", "design.json", "--seed", str(request.seed),
         "--freq", f"{request.target_mhz:g}", "--timing-allow-fail",
-        "--report", f"report{number}.json",
+        "--report", f"report{number}.json", "--sdf", f"delays{number}.sdf",
     ]  # fmt: skip
     if request.pins is None:
         return [*arguments, "--out-of-context"]
@@ -178,18 +169,26 @@ def _arguments(request: PlaceRequest, number: int, folder: Path) -> list[str]:
     return [*arguments, "--lpf", f"pins{number}.lpf", "--textcfg", f"config{number}.txt"]
 
 
-def _routed(
-    request: PlaceRequest, report: Mapping[str, Any], hierarchy: Hierarchy, config: str | None
-) -> Routed:
+def _routed(request: PlaceRequest, number: int, folder: Path, hierarchy: Hierarchy) -> Routed:
+    """Read what nextpnr left of a call."""
+    report = json.loads((folder / f"report{number}.json").read_text(encoding="utf-8"))
+    config = folder / f"config{number}.txt"
     paths = [read_path(path, hierarchy) for path in report["critical_paths"]]
+    fmax = {clock: item["achieved"] for clock, item in report["fmax"].items()}
+    if len(fmax) == 1:
+        # The report has one path, with names of nets; the delays have all.
+        known = {path.ends for path in paths}
+        delays = read_sdf((folder / f"delays{number}.sdf").read_text(encoding="utf-8"))
+        more = worst_paths(delays, hierarchy, *fmax)
+        paths += [path for path in more if path.ends not in known]
     return Routed(
         request=request,
-        fmax_mhz={clock: item["achieved"] for clock, item in report["fmax"].items()},
+        fmax_mhz=fmax,
         paths=tuple(sorted(paths, key=lambda path: -path.delay_ns)),
         utilization={
             kind: (item["used"], item["available"])
             for kind, item in report["utilization"].items()
             if item["used"]
         },
-        config=config,
+        config=config.read_text(encoding="utf-8") if config.is_file() else None,
     )

@@ -61,6 +61,17 @@ def test_fmax_is_the_worst_path_between_registers(routed: tuple[Routed, list[str
 
 @pytest.mark.fpga
 @needs_nextpnr
+def test_every_pair_of_modules_has_its_worst_path(routed: tuple[Routed, list[str]]) -> None:
+    """Counting loops in the counter; nothing leads back from the square."""
+    paths = [path for path in routed[0].paths if path.start_clock == path.end_clock]
+    assert {path.ends[2:] for path in paths} == {("counter", "square"), ("counter", "counter")}
+    (loop,) = (path for path in paths if path.ends[2:] == ("counter", "counter"))
+    assert (loop.start, loop.end) == ("counter.count", "counter.count")
+    assert loop.delay_ns < paths[0].delay_ns
+
+
+@pytest.mark.fpga
+@needs_nextpnr
 def test_utilization_is_that_of_the_netlist(netlist: str, routed: tuple[Routed, list[str]]) -> None:
     cells, units = count_cells(top_cells(json.loads(netlist)))
     assert routed[0].utilization["MULT18X18D"] == (cells["MULT18X18D"], 156) == (1, 156)
