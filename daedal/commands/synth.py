@@ -2,16 +2,21 @@
 
 import os
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json
+from daedal.commands.options import Json, check_outputs
 from daedal.hw.synth.families import Target
 from daedal.isa.errors import UserError
-from daedal.isa.variant import Variant, load_variant
-from daedal.reports.console import make_console, print_json, print_tables, show_progress
+from daedal.isa.files import write_atomically
+from daedal.isa.variant import load_variant
+from daedal.reports.console import make_console, print_json, show_progress
+
+if TYPE_CHECKING:
+    from daedal.hw.synth.place import PlaceRequest
 
 __all__ = ["synth_command"]
 
@@ -45,6 +50,7 @@ def synth_command(
     multipliers: Annotated[
         Multipliers | None, typer.Option(help="Style of the array's multipliers instead.")
     ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the whole report.")] = None,
     as_json: Json = False,
 ) -> None:
     """Synthesize VARIANT for an FPGA: resources by unit, and on ecp5-85f the clock and worst paths.
@@ -53,29 +59,22 @@ def synth_command(
     CABGA381 in speed grade 6. Takes minutes the first time; answers are kept in .daedal/synth, each
     seed as soon as it is done. Exit status 1 where the variant does not fit or misses the clock.
     """
-    from daedal.hw.synth.flow import PLACED, implement
-    from daedal.hw.synth.place import PlaceRequest
-    from daedal.reports.area import area_table, units_table
-    from daedal.reports.synthesis import clocks_table, paths_table, synthesis_record
+    from daedal.hw.synth.flow import implement
+    from daedal.reports.synthesis import print_synthesis, synthesis_record
+    from daedal.reports.synthesis_page import synthesis_page
     from daedal.sim.rtl.device import default_cache_dir
     from daedal.sim.rtl.verilog import kept_verilog
 
-    routed = target.family in PLACED and not estimate
-    if not routed and (freq is not None or seeds > 1):
-        raise UserError(
-            "a clock and seeds belong to place and route, which only ecp5-85f has, without "
-            f"--estimate; leave --freq and --seeds out ({target.value})"
-        )
-    chosen = _with_multipliers(load_variant(variant), multipliers)
-    requests = [
-        PlaceRequest(target_mhz=_AIM_MHZ if freq is None else freq, seed=seed)
-        for seed in range(1, seeds + 1 if routed else 1)
-    ]
-    with show_progress(make_console(stderr=True)) as progress:
+    check_outputs(html)
+    requests = _requests(target, freq, seeds, estimate)
+    chosen = load_variant(variant)
+    if multipliers is not None:
+        chosen = chosen.replace(None, multiplier_style=multipliers.value)
+    err = make_console(stderr=True)
+    with show_progress(err) as progress:
         verilog = kept_verilog(chosen, default_cache_dir(), progress)
-        what = (
-            f"{'synthesizing' if routed else 'estimating'} variant {chosen.name} on {target.value}"
-        )
+        verb = "synthesizing" if requests else "estimating"
+        what = f"{verb} variant {chosen.name} on {target.value}"
         progress(what)
         result = implement(
             chosen,
@@ -90,17 +89,27 @@ def synth_command(
     if as_json:
         print_json(synthesis_record(result, target.value))
     else:
-        console = make_console()
-        print_tables(console, area_table(result), units_table(result))
-        if result.best is not None:
-            print_tables(console, clocks_table(result), paths_table(result.best))
-        for item in result.shortfalls:
-            console.print(escape(f"does not fit: {item.sentence}"))
-        if result.missed is not None:
-            console.print(escape(f"too slow: {result.missed}"))
+        print_synthesis(make_console(), result)
+    if html is not None:
+        write_atomically(html, synthesis_page(result, target.value))
+        err.print(f"wrote {escape(str(html))}")
     if not result.succeeded:
         raise typer.Exit(1)
 
 
-def _with_multipliers(variant: Variant, style: Multipliers | None) -> Variant:
-    return variant if style is None else variant.replace(None, multiplier_style=style.value)
+def _requests(
+    target: Target, freq: float | None, seeds: int, estimate: bool
+) -> list["PlaceRequest"]:
+    """One for each seed; none for an estimate."""
+    from daedal.hw.synth.flow import PLACED
+    from daedal.hw.synth.place import PlaceRequest
+
+    if estimate or target.family not in PLACED:
+        if freq is not None or seeds > 1:
+            raise UserError(
+                "a clock and seeds belong to place and route, which only ecp5-85f has, without "
+                f"--estimate; leave --freq and --seeds out ({target.value})"
+            )
+        return []
+    aim = _AIM_MHZ if freq is None else freq
+    return [PlaceRequest(target_mhz=aim, seed=seed) for seed in range(1, seeds + 1)]

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from daedal.hw.emit import TOP_MODULE
@@ -11,10 +13,11 @@ from daedal.hw.synth.flow import Implementation
 from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import Routed
 from daedal.hw.synth.tools import NEXTPNR
-from daedal.reports.area import method_of
+from daedal.reports.area import area_table, method_of, units_table
+from daedal.reports.console import print_tables, print_wide
 from daedal.reports.tables import plain_table
 
-__all__ = ["clocks_table", "paths_table", "synthesis_record"]
+__all__ = ["clocks_table", "paths_table", "print_synthesis", "synthesis_record"]
 
 _MOST_PATHS = 12
 
@@ -43,6 +46,18 @@ def paths_table(routed: Routed) -> Table:
             *(f"{time:.2f}" for time in (path.logic_ns, path.routing_ns, path.delay_ns)),
         )
     return table
+
+
+def print_synthesis(console: Console, result: Implementation) -> None:
+    """Print the tables, and a sentence for each thing that is missed."""
+    print_tables(console, area_table(result), units_table(result))
+    if result.best is not None:
+        print_tables(console, clocks_table(result))
+        print_wide(console, paths_table(result.best))
+    for item in result.shortfalls:
+        console.print(escape(f"does not fit: {item.sentence}"))
+    if result.missed is not None:
+        console.print(escape(f"too slow: {result.missed}"))
 
 
 def synthesis_record(result: Implementation, target: str) -> dict[str, Any]:

@@ -23,7 +23,8 @@ def worst_paths(
     """Slowest paths, worst first, no two of them between the same two modules.
 
     They are chosen among the slowest path to each end: a path does not count while a slower one
-    from elsewhere ends there too. All that is clocked must be so by `clock`, whose edges count as simultaneous, as nextpnr's do.
+    from elsewhere ends there too. All that is clocked must be so by `clock`, whose edges count as
+    simultaneous, as nextpnr's do.
     """
     arrival, arc_before = _arrivals(delays)
     root = _roots(delays, arc_before)
