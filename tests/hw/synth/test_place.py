@@ -22,7 +22,7 @@ from daedal.hw.synth.place import (
 )
 from daedal.hw.synth.worst_paths import worst_paths
 from daedal.isa.errors import CapacityError, ToolError, UserError
-from tests.support.small_netlist import PINS, SMALL, needs_nextpnr
+from tests.support.small_netlist import MEMORIES, PINS, SMALL, needs_nextpnr
 
 pytestmark = [pytest.mark.xdist_group("small-netlist")]
 
@@ -75,9 +75,17 @@ def test_every_pair_of_modules_has_its_worst_path(routed: tuple[Routed, list[str
 
 @pytest.mark.fpga
 @needs_nextpnr
-@pytest.mark.parametrize("pins", [None, PINS], ids=["out of context", "with pins"])
+@pytest.mark.parametrize(
+    ("design", "pins", "ends"),
+    [
+        (SMALL, None, ("counter", "square")),
+        (SMALL, PINS, ("counter", "square")),
+        (MEMORIES, None, ("rows", "rows")),
+    ],
+    ids=["out of context", "with pins", "memories"],
+)
 def test_delays_add_up_to_what_nextpnr_says(
-    netlist: str, pins: str | None, monkeypatch: pytest.MonkeyPatch
+    design: str, pins: str | None, ends: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Our sum over its delays, against its own analysis: the same worst path, as long."""
     found: list[list[TimingPath]] = []
@@ -87,8 +95,10 @@ def test_delays_add_up_to_what_nextpnr_says(
         return found[-1]
 
     monkeypatch.setattr(place, "worst_paths", kept)
+    netlist = synthesize(design, Family.ECP5).netlist
     result = place_and_route(netlist, PlaceRequest(pins=pins))
     ours = found[0][0]
+    assert ours.ends[2:] == ends
     assert ours.delay_ns == pytest.approx(1000 / result.slowest_mhz, abs=0.002)
     worst = result.worst
     for name in ("ends", "modules", "levels"):
