@@ -74,7 +74,8 @@ class RegisterDevice:
     Raises
     ------
     DeviceError
-        The machine is another one, none, or cannot be stopped.
+        The machine is another one, none, or cannot be stopped; or its bus does not reach the
+        memory.
     """
 
     def __init__(
@@ -90,6 +91,14 @@ class RegisterDevice:
     ) -> None:
         if not timeout_seconds > 0:
             raise UserError(f"timeout_seconds must be above 0, not {timeout_seconds:g}")
+        reach = 1 << variant.bus.address_bits
+        if memory_base + memory_bytes > reach:
+            raise DeviceError(
+                f"memory must lie below {reach:#x}, which the {variant.bus.address_bits} address "
+                f"bits of variant {variant.name!r} reach; it ends at "
+                f"{memory_base + memory_bytes:#x}: reserve lower memory, or build a variant with "
+                "more bus.address_bits"
+            )
         self._port = port
         self._variant = variant
         self._name = name

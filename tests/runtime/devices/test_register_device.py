@@ -34,7 +34,7 @@ def digits() -> Artifact:
 def opened(machine: RegisterMachine, **options) -> RegisterDevice:
     return RegisterDevice(
         machine,
-        TINY,
+        machine.variant,
         name="board",
         memory_base=machine.base,
         memory_bytes=machine.size,
@@ -67,10 +67,11 @@ def test_digits_equal_functional(digits: Artifact) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_random_programs_leave_the_same_memory(seed: int) -> None:
-    case = random_program(TINY, seed)
+    high = TINY.replace("high", address_bits=40)
+    case = random_program(high, seed)
     contents = {number: bytes(data) for number, data in case.contents.items()}
-    expected = region_bytes(case.program, contents, FunctionalDevice(TINY))
-    machine = RegisterMachine(TINY, base=0x3_8000_0000)
+    expected = region_bytes(case.program, contents, FunctionalDevice(high))
+    machine = RegisterMachine(high, base=0x3_8000_0000)
     assert region_bytes(case.program, contents, opened(machine)) == expected
 
 
@@ -270,3 +271,10 @@ def test_regions_are_pages_within_the_memory(rng: np.random.Generator) -> None:
 def test_a_time_limit_must_be_one() -> None:
     with pytest.raises(UserError, match="timeout_seconds must be above 0, not 0"):
         opened(RegisterMachine(TINY), timeout_seconds=0)
+
+
+def test_memory_must_be_in_reach_of_the_bus() -> None:
+    machine = RegisterMachine(TINY, base=0xFFF0_0000, size=1 << 21)
+    message = "memory must lie below 0x100000000, which the 32 address bits of variant 'tiny' reach"
+    with pytest.raises(DeviceError, match=f"{message}; it ends at 0x100100000"):
+        opened(machine)
