@@ -82,6 +82,12 @@ def _text(parent: Element, tag: str, value: object) -> Element:
     return element
 
 
+def _number(parent: Element, tag: str, value: int) -> Element:
+    element = _text(parent, tag, value)
+    element.set(_name("format"), "long")
+    return element
+
+
 def _add_interface(parent: Element, item: BusInterface) -> None:
     interface = _child(parent, "busInterface")
     _text(interface, "name", item.name)
@@ -111,8 +117,8 @@ def _add_interface(parent: Element, item: BusInterface) -> None:
 def _add_address_space(root: Element, variant: Variant) -> None:
     space = _child(_child(root, "addressSpaces"), "addressSpace")
     _text(space, "name", MEMORY)
-    _text(space, "range", 1 << variant.bus.address_bits)
-    _text(space, "width", variant.bus.data_bits)
+    _number(space, "range", 1 << variant.bus.address_bits)
+    _number(space, "width", variant.bus.data_bits)
 
 
 def _add_memory_map(root: Element) -> None:
@@ -121,8 +127,8 @@ def _add_memory_map(root: Element) -> None:
     block = _child(memory_map, "addressBlock")
     _text(block, "name", REGISTER_BLOCK)
     _text(block, "baseAddress", "0x0")
-    _text(block, "range", 1 << CONTROL_ADDRESS_BITS)
-    _text(block, "width", 32)
+    _number(block, "range", 1 << CONTROL_ADDRESS_BITS)
+    _number(block, "width", 32)
     _text(block, "usage", "register")
     _text(block, "access", "read-write")
     for item in REGISTERS:
@@ -130,7 +136,7 @@ def _add_memory_map(root: Element) -> None:
         _text(register, "name", item.name)
         _text(register, "description", item.doc)
         _text(register, "addressOffset", f"{item.offset:#x}")
-        _text(register, "size", 32)
+        _number(register, "size", 32)
         _text(register, "access", "read-write" if item.writable else "read-only")
 
 
@@ -152,8 +158,12 @@ def _add_model(root: Element, ports: Sequence[Pin]) -> None:
         _text(wire, "direction", "out" if pin.is_output else "in")
         if pin.width > 1:
             vector = _child(wire, "vector")
-            _text(vector, "left", pin.width - 1)
-            _text(vector, "right", 0)
+            _number(vector, "left", pin.width - 1)
+            _number(vector, "right", 0)
+        kind = _child(_child(wire, "wireTypeDefs"), "wireTypeDef")
+        _text(kind, "typeName", "wire")
+        for name in _VIEWS:
+            _text(kind, "viewNameRef", name)
 
 
 def _add_files(root: Element, verilog_path: str) -> None:
