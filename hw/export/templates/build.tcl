@@ -22,6 +22,7 @@ set part [setting 0 ""]
 set mhz [setting 1 100]
 set board [setting 2 ""]
 set source [setting 3 ip]
+set preset [expr {$board ne ""}]
 set here [file dirname [file normalize [info script]]]
 
 # What the two families name differently: the processor, its ports and clocks, and the address of
@@ -30,7 +31,8 @@ switch -glob -- $part {
     xc7z* {
         set ps_ip xilinx.com:ip:processing_system7
         set ps_rule xilinx.com:bd_rule:processing_system7
-        set ps_rule_config [list make_external "FIXED_IO, DDR" Master Disable Slave Disable]
+        set ps_rule_config [list make_external "FIXED_IO, DDR" apply_board_preset $preset \
+            Master Disable Slave Disable]
         set ps_config [list \
             CONFIG.PCW_USE_M_AXI_GP0 1 \
             CONFIG.PCW_USE_S_AXI_HP0 1 \
@@ -49,7 +51,7 @@ switch -glob -- $part {
     xczu* - xck* {
         set ps_ip xilinx.com:ip:zynq_ultra_ps_e
         set ps_rule xilinx.com:bd_rule:zynq_ultra_ps_e
-        set ps_rule_config {}
+        set ps_rule_config [list apply_board_preset $preset]
         set ps_config [list \
             CONFIG.PSU__USE__M_AXI_GP0 1 \
             CONFIG.PSU__USE__M_AXI_GP1 0 \
@@ -76,9 +78,8 @@ if {$source ni {ip module}} {
 }
 
 create_project accelerator build -part $part -force
-if {$board ne ""} {
+if {$preset} {
     set_property board_part $board [current_project]
-    lappend ps_rule_config apply_board_preset 1
 }
 create_bd_design system
 
