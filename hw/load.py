@@ -38,8 +38,8 @@ class Load(wiring.Component):
     Throughput: one bus word per cycle, without a gap between rows or instructions; pads of INP are
     written beside the words and cost nothing while an instruction has at least twice as many bus
     words as rows of pad (see `LoadFiller`), but for one cycle per line of pads above data. As many
-    instructions as the bus may have bursts open are asked for ahead. Retirement is one cycle after
-    the last word was accepted on `fill`.
+    instructions as the bus may have bursts open are asked for ahead, and one is accepted in every
+    second cycle at most. Retirement is one cycle after the last word was accepted on `fill`.
 
     A memory code or a pad that the table does not allow is ILLEGAL_INSTRUCTION, a row past the end
     of the scratchpad ROW_RANGE (nothing is written there), a bad RRESP READ_SLVERR or READ_DECERR;

@@ -36,8 +36,9 @@ _AHEAD = 4
 class Store(wiring.Component):
     """The STORE unit.
 
-    Throughput: one bus word per cycle, without a gap between rows or instructions. It retires in
-    order, an instruction when the bus has acknowledged all its writes.
+    Throughput: one bus word per cycle, without a gap between rows or instructions, of which one is
+    accepted in every second cycle at most. It retires in order, an instruction when the bus has
+    acknowledged all its writes.
 
     A row past the end of the scratchpad is ROW_RANGE (it is not read), a bad BRESP WRITE_SLVERR or
     WRITE_DECERR, reported when all writes of the instruction are acknowledged; after an error the
