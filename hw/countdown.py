@@ -34,9 +34,9 @@ class Countdown:
         self.last = Signal(name=f"{name}_last", reset_less=True)
         self.last_but_one = self._left == 2
 
-    def load(self, m: Module, total: Value) -> None:
-        """Begin with `total` items, at least 1."""
-        m.d.sync += [self._left.eq(total), self.last.eq(total == 1)]
+    def load(self, m: Module, total: Value, *, one: Value | None = None) -> None:
+        """Begin with `total` items, at least 1; `one`: whether that is 1, where it is known."""
+        m.d.sync += [self._left.eq(total), self.last.eq(total == 1 if one is None else one)]
 
     def step(self, m: Module) -> None:
         """Go to the next item."""

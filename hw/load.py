@@ -10,6 +10,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.filler import LoadFiller, load_job_layout
+from daedal.hw.holder import Holder
 from daedal.hw.interfaces import (
     Activity,
     fill_signature,
@@ -37,8 +38,8 @@ class Load(wiring.Component):
     Throughput: one bus word per cycle, without a gap between rows or instructions; pads of INP are
     written beside the words and cost nothing while an instruction has at least twice as many bus
     words as rows of pad (see `LoadFiller`), but for one cycle per line of pads above data. As many
-    instructions as the bus may have bursts open are asked for ahead. Retirement is one cycle after
-    the last word was accepted on `fill`.
+    instructions as the bus may have bursts open are asked for ahead, and one is accepted in every
+    second cycle at most. Retirement is one cycle after the last word was accepted on `fill`.
 
     A memory code or a pad that the table does not allow is ILLEGAL_INSTRUCTION, a row past the end
     of the scratchpad ROW_RANGE (nothing is written there), a bad RRESP READ_SLVERR or READ_DECERR;
@@ -120,23 +121,31 @@ class Load(wiring.Component):
         head = Signal.like(self.issue.payload, reset_less=True)
         fields = head.instruction
         address = Signal(word_address_bits(self._variant), reset_less=True)
+        one_row, one_block = Signal(reset_less=True), Signal(reset_less=True)
         illegal = Signal(reset_less=True)
         job_due, request_due = Signal(), Signal()
         incoming = self.issue.payload.instruction
         bad = self._is_illegal(m, incoming)
         some = (incoming.blocks != 0) & (incoming.rows != 0) & (incoming.cols != 0)
-        m.d.comb += self.issue.ready.eq(~(job_due | request_due))
+        m.submodules.holder = holder = Holder()
+        m.d.comb += [
+            self.issue.ready.eq(holder.ready),
+            holder.valid.eq(self.issue.valid),
+            holder.waits.eq((job_due & ~jobs.ready) | (request_due & ~requests.ready)),
+        ]
         with m.If(jobs.ready):
             m.d.sync += job_due.eq(0)
         with m.If(requests.ready):
             m.d.sync += request_due.eq(0)
-        with m.If(self.issue.ready):
+        with m.If(~holder.holds):
             m.d.sync += [
                 job_due.eq(self.issue.valid),
                 request_due.eq(self.issue.valid & some & ~bad),
                 illegal.eq(bad),
                 head.eq(self.issue.payload),
                 address.eq(self.base_address[incoming.base] + incoming.offset_beats),
+                one_row.eq(incoming.rows == 1),
+                one_block.eq(incoming.blocks == 1),
             ]
         self._prepare(m, fields, jobs.payload, *(queue.i.payload for queue in walk_jobs))
         m.d.comb += [
@@ -150,10 +159,12 @@ class Load(wiring.Component):
             requests.payload.beats.eq(self._row_beats(m, fields)),
             requests.payload.blocks.eq(fields.blocks),
             requests.payload.rows.eq(fields.rows),
+            requests.payload.one_row.eq(one_row),
+            requests.payload.one_block.eq(one_block),
             requests.payload.row_stride.eq(fields.row_stride_beats),
             requests.payload.block_stride.eq(fields.block_stride_beats),
         ]
-        return job_due | request_due
+        return holder.holds
 
     def _is_illegal(self, m: Module, fields: data.View) -> Value:
         """Whether an instruction has a memory or pads that the table does not allow."""

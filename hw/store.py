@@ -10,6 +10,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.acknowledgements import Acknowledgements
+from daedal.hw.holder import Holder
 from daedal.hw.interfaces import (
     Activity,
     read_request,
@@ -35,8 +36,9 @@ _AHEAD = 4
 class Store(wiring.Component):
     """The STORE unit.
 
-    Throughput: one bus word per cycle, without a gap between rows or instructions. It retires in
-    order, an instruction when the bus has acknowledged all its writes.
+    Throughput: one bus word per cycle, without a gap between rows or instructions, of which one is
+    accepted in every second cycle at most. It retires in order, an instruction when the bus has
+    acknowledged all its writes.
 
     A row past the end of the scratchpad is ROW_RANGE (it is not read), a bad BRESP WRITE_SLVERR or
     WRITE_DECERR, reported when all writes of the instruction are acknowledged; after an error the
@@ -118,19 +120,29 @@ class Store(wiring.Component):
         head = Signal.like(self.issue.payload, reset_less=True)
         fields = head.instruction
         address = Signal(word_address_bits(variant), reset_less=True)
+        one_row, one_block = Signal(reset_less=True), Signal(reset_less=True)
         empty = Signal(reset_less=True)
         beyond = Signal(reset_less=True)
         slot_due, job_due, request_due = Signal(), Signal(), Signal()
         incoming = self.issue.payload.instruction
         some = (incoming.blocks != 0) & (incoming.rows != 0) & (incoming.cols != 0)
-        m.d.comb += self.issue.ready.eq(~(slot_due | job_due | request_due))
+        m.submodules.holder = holder = Holder()
+        m.d.comb += [
+            self.issue.ready.eq(holder.ready),
+            holder.valid.eq(self.issue.valid),
+            holder.waits.eq(
+                (slot_due & ~slots.ready)
+                | (job_due & ~jobs.ready)
+                | (request_due & ~requests.ready)
+            ),
+        ]
         with m.If(slots.ready):
             m.d.sync += slot_due.eq(0)
         with m.If(jobs.valid & jobs.ready):
             m.d.sync += job_due.eq(0)
         with m.If(requests.valid & requests.ready):
             m.d.sync += request_due.eq(0)
-        with m.If(self.issue.ready):
+        with m.If(~holder.holds):
             m.d.sync += [
                 slot_due.eq(self.issue.valid),
                 job_due.eq(self.issue.valid & some),
@@ -139,6 +151,8 @@ class Store(wiring.Component):
                 beyond.eq(self._is_beyond(m, incoming)),
                 head.eq(self.issue.payload),
                 address.eq(self.base_address[incoming.base] + incoming.offset_beats),
+                one_row.eq(incoming.rows == 1),
+                one_block.eq(incoming.blocks == 1),
             ]
 
         beats = Signal.like(requests.payload.beats)
@@ -169,10 +183,12 @@ class Store(wiring.Component):
             requests.payload.beats.eq(beats),
             requests.payload.blocks.eq(fields.blocks),
             requests.payload.rows.eq(fields.rows),
+            requests.payload.one_row.eq(one_row),
+            requests.payload.one_block.eq(one_block),
             requests.payload.row_stride.eq(fields.row_stride_beats),
             requests.payload.block_stride.eq(fields.block_stride_beats),
         ]
-        return slot_due | job_due | request_due
+        return holder.holds
 
     def _is_beyond(self, m: Module, fields: data.View) -> Value:
         """Whether the first row of an instruction lies past its scratchpad."""

@@ -31,7 +31,10 @@ def _count_bits(variant: Variant) -> int:
 
 
 def transfer_layout(variant: Variant) -> data.StructLayout:
-    """A transfer of `blocks` planes of `rows` rows of `beats` bus words; none of them is 0."""
+    """A transfer of `blocks` planes of `rows` rows of `beats` bus words; none of them is 0.
+
+    `one_row` and `one_block` say that there is just one of them.
+    """
     count = _count_bits(variant)
     request = read_request(variant).members["payload"].shape
     return data.StructLayout(
@@ -40,6 +43,8 @@ def transfer_layout(variant: Variant) -> data.StructLayout:
             "beats": request["beats"].shape,
             "blocks": count,
             "rows": count,
+            "one_row": 1,
+            "one_block": 1,
             "row_stride": instruction_layout(variant, Opcode.LOAD)["row_stride_beats"].width,
             "block_stride": instruction_layout(variant, Opcode.LOAD)["block_stride_beats"].width,
         }
@@ -105,9 +110,9 @@ class StridedRequests(wiring.Component):
                 m.d.sync += [
                     row_address.eq(next_block),
                     block_address.eq(next_block),
-                    last.eq((transfer.rows == 1) & blocks.last_but_one),
+                    last.eq(transfer.one_row & blocks.last_but_one),
                 ]
-                rows.load(m, transfer.rows)
+                rows.load(m, transfer.rows, one=transfer.one_row)
                 blocks.step(m)
         with m.If(self.i.ready):
             m.d.sync += [
@@ -115,8 +120,8 @@ class StridedRequests(wiring.Component):
                 transfer.eq(self.i.payload),
                 row_address.eq(self.i.payload.address),
                 block_address.eq(self.i.payload.address),
-                last.eq((self.i.payload.rows == 1) & (self.i.payload.blocks == 1)),
+                last.eq(self.i.payload.one_row & self.i.payload.one_block),
             ]
-            rows.load(m, self.i.payload.rows)
-            blocks.load(m, self.i.payload.blocks)
+            rows.load(m, self.i.payload.rows, one=self.i.payload.one_row)
+            blocks.load(m, self.i.payload.blocks, one=self.i.payload.one_block)
         return m

@@ -46,6 +46,8 @@ def test_rows_are_asked_for_in_order(gap: float, rng: np.random.Generator) -> No
         }
         for _ in range(40)
     ]
+    for transfer in transfers:
+        transfer |= {"one_row": transfer["rows"] == 1, "one_block": transfer["blocks"] == 1}
     wanted = [request for transfer in transfers for request in expand(transfer)]
     dut = StridedRequests(variant=TINY)
     bench, got = Bench(dut), []
