@@ -3,10 +3,13 @@
 Input: one row of activations and pairs of rows of weights, from registers. Output: their sums.
 """
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Value
 
 from daedal.hw.arithmetic import adder_tree, adder_tree_latency
 from daedal.hw.pipeline import delay, register
+from daedal.hw.primitives.multiplier import Operand, registered_product
 
 __all__ = ["packed_products", "packed_products_latency"]
 
@@ -20,7 +23,11 @@ def packed_products_latency(num_terms: int) -> int:
 
 
 def packed_products(
-    m: Module, inp: list[Value], rows: list[list[Value]], own: list[dict[int, Value]]
+    m: Module,
+    platform: Any,
+    inp: list[Operand],
+    rows: list[list[Operand]],
+    own: list[dict[int, Operand]],
 ) -> list[Value]:
     """Return ``sum_i inp[i] * row[i]`` of every row; `rows` come in an even number.
 
@@ -43,13 +50,13 @@ def packed_products(
     Source: the packing of two int8 products into one multiplier is that of Xilinx WP486; there the
     multiplier is wide enough to keep the products apart.
     """
-    input_bits, weight_bits = len(inp[0]), len(rows[0][0])
+    input_bits, weight_bits = len(inp[0].held), len(rows[0][0].held)
     # At least one bit of overlap: the sign of u * x is h itself then.
     k = min(_OPERAND_BITS - weight_bits, input_bits + weight_bits - 1)
     assert k >= weight_bits and len(rows) % 2 == 0
     overlap = input_bits + weight_bits - k
     bias_bits = weight_bits - 1
-    common = adder_tree(m, inp, name="inp_sum")
+    common = adder_tree(m, [x.held for x in inp], name="inp_sum")
     inp_sum = register(m, common, name="inp_sum")
     totals: list[Value] = []
     for pair in range(len(rows) // 2):
@@ -58,10 +65,9 @@ def packed_products(
         pair_sum = _own_sum(m, inp, own[pair], common, name=name) if own[pair] else inp_sum
         for i, x in enumerate(own[pair].get(i, x) for i, x in enumerate(inp)):
             v, w = rows[2 * pair][i], rows[2 * pair + 1][i]
-            spacing = Value.cast(0).replicate(k - weight_bits)
-            operand = Cat(v[:-1], ~v[-1], spacing, w).as_signed()
-            product = register(m, operand * x, name=f"{name}_product{i}")
-            low = _low_product(m, w[:overlap], x[:overlap], name=f"{name}_low{i}")
+            both = Operand(_pack(v.value, w.value, k), _pack(v.held, w.held, k))
+            product = registered_product(m, platform, both, x, name=f"{name}_product{i}")
+            low = _low_product(m, w.held[:overlap], x.held[:overlap], name=f"{name}_low{i}")
             rest = (product[k : k + overlap] - low)[:overlap].as_signed()
             rests.append(register(m, rest, name=f"{name}_rest{i}"))
             uppers.append(product[k:].as_signed())
@@ -77,12 +83,17 @@ def packed_products(
     return totals
 
 
+def _pack(v: Value, w: Value, k: int) -> Value:
+    """The multiplier's operand of a lower and an upper weight, `k` bits apart."""
+    return Cat(v[:-1], ~v[-1], Value.cast(0).replicate(k - len(v)), w).as_signed()
+
+
 def _own_sum(
-    m: Module, inp: list[Value], own: dict[int, Value], common: Value, *, name: str
+    m: Module, inp: list[Operand], own: dict[int, Operand], common: Value, *, name: str
 ) -> Value:
     """The registered sum of `inp` with some elements replaced; `common` is that of `inp`."""
     excess = [
-        register(m, x - inp[i], name=f"{name}_excess{number}")
+        register(m, x.held - inp[i].held, name=f"{name}_excess{number}")
         for number, (i, x) in enumerate(own.items())
     ]
     spare = adder_tree_latency(len(inp)) - adder_tree_latency(len(own)) - 1

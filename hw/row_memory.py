@@ -8,6 +8,8 @@ from amaranth.lib.memory import Memory as Ram
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.interfaces import scratchpad_read_signature
+from daedal.hw.primitives.ecp5_block_ram import Ecp5BlockRam
+from daedal.hw.synth.families import Family
 
 __all__ = ["RowMemory"]
 
@@ -47,6 +49,13 @@ class RowMemory(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
+        if platform is Family.ECP5 and Ecp5BlockRam.suits(self._depth, self._column_bits):
+            self._blocks(m)
+        else:
+            self._portable(m)
+        return m
+
+    def _portable(self, m: Module) -> None:
         parts = []
         for number in range(len(self.write.enable)):
             ram = Ram(shape=self._column_bits, depth=self._depth, init=[])
@@ -63,4 +72,17 @@ class RowMemory(wiring.Component):
         output = Signal(len(self.read.data), reset_less=True)
         m.d.sync += output.eq(Cat(parts))
         m.d.comb += self.read.data.eq(output)
-        return m
+
+    def _blocks(self, m: Module) -> None:
+        """The same in ECP5's block RAM, which has the output registers inside."""
+        for number in range(len(self.write.enable)):
+            ram = Ecp5BlockRam(depth=self._depth, width=self._column_bits)
+            m.submodules[f"column{number}"] = ram
+            m.d.comb += [
+                ram.write_enable.eq(self.write.enable[number]),
+                ram.write_row.eq(self.write.row[number]),
+                ram.write_data.eq(self.write.data.word_select(number, self._column_bits)),
+                ram.read_enable.eq(self.read.enable),
+                ram.read_row.eq(self.read.row),
+                self.read.data.word_select(number, self._column_bits).eq(ram.read_data),
+            ]
