@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module
 from amaranth.lib import data, wiring
-from amaranth.lib.memory import Memory as Ram
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.interfaces import scratchpad_read_signature
-from daedal.hw.primitives.ecp5_block_ram import Ecp5BlockRam
-from daedal.hw.synth.families import Family
+from daedal.hw.primitives.block_ram import BlockRam
 
 __all__ = ["RowMemory"]
 
@@ -49,34 +47,9 @@ class RowMemory(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        if platform is Family.ECP5 and Ecp5BlockRam.suits(self._depth, self._column_bits):
-            self._blocks(m)
-        else:
-            self._portable(m)
-        return m
-
-    def _portable(self, m: Module) -> None:
         parts = []
         for number in range(len(self.write.enable)):
-            ram = Ram(shape=self._column_bits, depth=self._depth, init=[])
-            m.submodules[f"column{number}"] = ram
-            write, read = ram.write_port(), ram.read_port()
-            m.d.comb += [
-                write.en.eq(self.write.enable[number]),
-                write.addr.eq(self.write.row[number]),
-                write.data.eq(self.write.data.word_select(number, self._column_bits)),
-                read.en.eq(self.read.enable),
-                read.addr.eq(self.read.row),
-            ]
-            parts.append(read.data)
-        output = Signal(len(self.read.data), reset_less=True)
-        m.d.sync += output.eq(Cat(parts))
-        m.d.comb += self.read.data.eq(output)
-
-    def _blocks(self, m: Module) -> None:
-        """The same in ECP5's block RAM, which has the output registers inside."""
-        for number in range(len(self.write.enable)):
-            ram = Ecp5BlockRam(depth=self._depth, width=self._column_bits)
+            ram = BlockRam(depth=self._depth, width=self._column_bits)
             m.submodules[f"column{number}"] = ram
             m.d.comb += [
                 ram.write_enable.eq(self.write.enable[number]),
@@ -84,5 +57,7 @@ class RowMemory(wiring.Component):
                 ram.write_data.eq(self.write.data.word_select(number, self._column_bits)),
                 ram.read_enable.eq(self.read.enable),
                 ram.read_row.eq(self.read.row),
-                self.read.data.word_select(number, self._column_bits).eq(ram.read_data),
             ]
+            parts.append(ram.read_data)
+        m.d.comb += self.read.data.eq(Cat(parts))
+        return m

@@ -1,8 +1,11 @@
-"""DP16KD by name, with its output registers: `RowMemory`'s columns on ECP5.
+"""RAM with a registered output: one write port, one read port.
 
-Synthesis infers DP16KD without output registers. Their outputs then come 5.8 ns after the clock
-(speed grade 6), which leaves little of a cycle for the way to a flip-flop. From output registers
-it is a fraction of that, and the flip-flops are not needed. docs/hardware.md has the measurements.
+Input: rows to write, numbers of rows to read. Output: a row two cycles after its number.
+
+Synthesis infers ECP5's DP16KD without output registers. Their outputs then come 5.8 ns after the
+clock (speed grade 6), which leaves little of a cycle for the way to a flip-flop. From output
+registers it is a fraction of that, and the flip-flops are not needed: ECP5 gets the cell by name.
+docs/hardware.md has the measurements.
 
 Source of widths, ports and registers: Lattice FPGA-TN-02204.
 """
@@ -11,78 +14,109 @@ from typing import Any
 
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal, Value
 from amaranth.lib import wiring
+from amaranth.lib.memory import Memory as Ram
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Ecp5BlockRam"]
+from daedal.hw.synth.families import Family
+
+__all__ = ["BlockRam"]
 
 _ADDRESS_BITS = 14
 _HALF_BITS = 18
 
 _WIDTHS = ((36, 512), (18, 1024), (9, 2048), (4, 4096), (2, 8192), (1, 16384))
-"""Bits of a word, and words, of one block."""
+"""Bits of a word, and words, of one DP16KD."""
 
 _TABLES_PER_BLOCK = 32
-"""16 x 4 memories of look-up tables that a block must replace: Yosys weighs them so."""
+"""16 x 4 memories of look-up tables that a DP16KD must replace: Yosys weighs them so."""
 
 
-class Ecp5BlockRam(wiring.Component):
-    """`depth` rows of `width` bits, all zero at first, in DP16KD side by side.
+class BlockRam(wiring.Component):
+    """`depth` rows of `width` bits, all zero at first.
+
+    Two registers lie between a row's number and the row: the RAM's own, which takes a row where
+    `read_enable` is set and else keeps it, and the output's.
 
     Members
     -------
-    read_enable, read_row, read_data : the row of two cycles before, where `read_enable` was set;
-        else the row before that. Undefined if it was written in the cycle in which it was read.
+    read_enable, read_row : number of a row. Where it is written in the same cycle, the portable
+        form gives the old row; nothing may depend on that (FPGA block RAM leaves it open).
+    advance : the output register moves (it does where nothing drives this); else it holds.
+    read_data : the output register.
     write_enable, write_row, write_data : visible to reads from the next cycle on.
     """
 
     def __init__(self, *, depth: int, width: int) -> None:
         self._depth = depth
-        address = In((depth - 1).bit_length())
+        row = In((depth - 1).bit_length())
         super().__init__(
             {
                 "read_enable": In(1),
-                "read_row": address,
+                "read_row": row,
+                "advance": In(1, init=1),
                 "read_data": Out(width),
                 "write_enable": In(1),
-                "write_row": address,
+                "write_row": row,
                 "write_data": In(width),
             }
         )
 
-    @staticmethod
-    def _block_width(depth: int) -> int:
-        """Widest word of a block with so many rows; 0 where there is none."""
-        return next((bits for bits, rows in _WIDTHS if depth <= rows), 0)
+    @property
+    def _block_width(self) -> int:
+        """Widest word of a DP16KD with so many rows; 0 where there is none."""
+        return next((bits for bits, rows in _WIDTHS if self._depth <= rows), 0)
 
-    @staticmethod
-    def suits(depth: int, width: int) -> bool:
-        """Whether one row of blocks is deep enough, and look-up tables would take more."""
-        block = Ecp5BlockRam._block_width(depth)
-        if not block:
+    def _pays_on_ecp5(self) -> bool:
+        """Whether blocks are deep enough, and look-up tables would take more."""
+        if not self._block_width:
             return False
-        tables = -(-depth // 16) * -(-width // 4)
-        return tables >= _TABLES_PER_BLOCK * -(-width // block)
+        width = len(self.write_data)
+        tables = -(-self._depth // 16) * -(-width // 4)
+        return tables >= _TABLES_PER_BLOCK * -(-width // self._block_width)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        block = self._block_width(self._depth)
+        if platform is Family.ECP5 and self._pays_on_ecp5():
+            self._ecp5(m)
+        else:
+            self._portable(m)
+        return m
+
+    def _portable(self, m: Module) -> None:
+        m.submodules.ram = ram = Ram(shape=len(self.write_data), depth=self._depth, init=[])
+        write, read = ram.write_port(), ram.read_port()
+        output = Signal(len(self.read_data), reset_less=True)
+        m.d.comb += [
+            write.en.eq(self.write_enable),
+            write.addr.eq(self.write_row),
+            write.data.eq(self.write_data),
+            read.en.eq(self.read_enable),
+            read.addr.eq(self.read_row),
+            self.read_data.eq(output),
+        ]
+        with m.If(self.advance):
+            m.d.sync += output.eq(read.data)
+
+    def _ecp5(self, m: Module) -> None:
+        """Blocks side by side."""
+        block = self._block_width
         for number, first in enumerate(range(0, len(self.write_data), block)):
             bits = slice(first, first + block)
             data = Signal(2 * _HALF_BITS, name=f"data{number}")
             word = Signal(2 * _HALF_BITS, name=f"word{number}")
             m.d.comb += data.eq(self.write_data[bits])
-            m.submodules[f"block{number}"] = self._block(block, data, word)
+            m.submodules[f"block{number}"] = self._dp16kd(data, word)
             # Words of 36 bits come out of both halves, narrower ones of port B alone.
             out = word if block > _HALF_BITS else word[_HALF_BITS:]
             m.d.comb += self.read_data[bits].eq(out)
-        return m
 
-    def _block(self, width: int, data: Value, word: Value) -> Instance:
+    def _dp16kd(self, data: Value, word: Value) -> Instance:
         """One DP16KD: port A writes, port B reads; words of 36 bits take the pins of both."""
+        width = self._block_width
         ports: dict[str, Any] = {
             "p_DATA_WIDTH_A": width,
             "p_DATA_WIDTH_B": width,
-            # Of a 36-bit word, the lower half passes the output register of port A.
+            # The lower half of a 36-bit word passes port A's output register.
             "p_REGMODE_A": "OUTREG",
             "p_REGMODE_B": "OUTREG",
             "p_CSDECODE_A": "0b000",
@@ -96,8 +130,8 @@ class Ecp5BlockRam(wiring.Component):
             "i_CEB": self.read_enable,
             "i_WEA": Const(1),
             "i_WEB": Const(0),
-            "i_OCEA": Const(1),
-            "i_OCEB": Const(1),
+            "i_OCEA": self.advance,
+            "i_OCEB": self.advance,
             "i_RSTA": Const(0),
             "i_RSTB": Const(0),
         }
