@@ -3,14 +3,18 @@
 Each function names its numpy twin; tests compare the two.
 """
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value, signed
 
 from daedal.hw.pipeline import register
+from daedal.hw.primitives.multiplier import Operand, registered_product
 
 __all__ = [
     "adder_tree",
     "adder_tree_latency",
     "clamp",
+    "less",
     "multiply_latency",
     "multiply_wide",
     "round_up",
@@ -33,8 +37,27 @@ def saturate(value: Value, bits: int) -> Value:
 
 
 def clamp(value: Value, low: Value, high: Value) -> Value:
-    """``min(max(value, low), high)``, signed: `numpy.clip`, also where low > high."""
-    return Mux((value > high) | (low > high), high, Mux(value < low, low, value))
+    """``min(max(value, low), high)``, signed, of bounds in their order: `numpy.clip`.
+
+    What a wide value has above the bounds' bits is compared apart, so that no carry is longer than
+    a bound.
+    """
+    bits = min(max(len(low), len(high)), len(value))
+    excess, sign = value[bits - 1 :], value[-1]
+    above, below = ~sign & excess.any(), sign & ~excess.all()
+    near = value[:bits].as_signed()
+    over = above | (~below & less(high, near))
+    under = below | (~above & less(near, low))
+    return Mux(over, high, Mux(under, low, near))
+
+
+def less(a: Value, b: Value) -> Value:
+    """``a < b``, signed, as the sign of one subtraction.
+
+    Of a comparison, synthesis for ECP5 takes the last two carries out of the chain, which costs
+    another two hops each.
+    """
+    return (a - b)[-1]
 
 
 def round_up(floor: Value, guard: Value, sticky: Value) -> Value:
@@ -83,18 +106,23 @@ def multiply_latency(a_shape: ShapeLike, b_shape: ShapeLike) -> int:
     return 1 + adder_tree_latency(partial)
 
 
-def multiply_wide(m: Module, a: Value, b: Value, *, name: str) -> Value:
+def _operand_limbs(operand: Operand) -> list[Operand]:
+    both = zip(_limbs(operand.value), _limbs(operand.held), strict=True)
+    return [Operand(value, held) for value, held in both]
+
+
+def multiply_wide(m: Module, platform: Any, a: Operand, b: Operand, *, name: str) -> Value:
     """Exact product of two operands wider than a multiplier: registered limb products, then sums.
 
-    `a` and `b` are registers (the multipliers' input registers).
+    The product comes `multiply_latency` cycles after the operands' registers.
     """
     partials = []
-    for i, x in enumerate(_limbs(a)):
-        for j, y in enumerate(_limbs(b)):
-            product = register(m, x * y, name=f"{name}_product{i}{j}")
+    for i, x in enumerate(_operand_limbs(a)):
+        for j, y in enumerate(_operand_limbs(b)):
+            product = registered_product(m, platform, x, y, name=f"{name}_product{i}{j}")
             shift = LIMB_BITS * (i + j)
             partials.append(product if shift == 0 else product << shift)
     total = adder_tree(m, partials, name=f"{name}_sum")
-    exact = Signal(signed(len(a) + len(b) + 1))
+    exact = Signal(signed(len(a.held) + len(b.held) + 1))
     m.d.comb += exact.eq(total)
     return exact

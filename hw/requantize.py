@@ -5,12 +5,13 @@ Input: accumulators, their channels' parameters, zero point and bounds. Output: 
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.arithmetic import clamp, multiply_latency, multiply_wide, round_up, saturate
 from daedal.hw.pipeline import delay, register
+from daedal.hw.primitives.multiplier import Operand
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import IMMEDIATE_BITS
 from daedal.isa.variant import Variant
@@ -74,25 +75,33 @@ class Requantizer(wiring.Component):
         m = Module()
         late = self._multiply_latency(self._variant) + 4
         zero_point = delay(m, self.zero_point, late, name="zero_point")
-        low = delay(m, self.low, late + 1, name="low")
+        # Where the bounds are in the wrong order `high` alone counts: `low` becomes equal to it.
+        ordered = Mux(self.low > self.high, self.high, self.low)
+        low = delay(m, ordered, late + 1, name="low")
         high = delay(m, self.high, late + 1, name="high")
         bits = self._variant.array.accumulator_bits
         for number in range(self._variant.units.requantize_lanes):
             acc = self.acc.word_select(number, bits).as_signed()
             result = self._lane(
-                m, f"lane{number}", acc, self.parameters[number], zero_point, low, high
+                m, platform, f"lane{number}", acc, self.parameters[number], zero_point, low, high
             )
             width = self._variant.array.output_bits
             m.d.comb += self.result.word_select(number, width).eq(result)
         return m
 
     def _lane(
-        self, m: Module, name: str, acc: Value, parameters: Any, zero_point: Value, low: Value,
-        high: Value,
+        self, m: Module, platform: Any, name: str, acc: Value, parameters: Any, zero_point: Value,
+        low: Value, high: Value,
     ) -> Value:  # fmt: skip
         total = register(m, acc + parameters.bias, name=f"{name}_total")
         multiplier = register(m, parameters.multiplier, name=f"{name}_multiplier")
-        product = multiply_wide(m, total, multiplier, name=name)
+        product = multiply_wide(
+            m,
+            platform,
+            Operand(acc + parameters.bias, total),
+            Operand(parameters.multiplier, multiplier),
+            name=name,
+        )
         shift = delay(
             m, parameters.shift, self._multiply_latency(self._variant), name=f"{name}_shift"
         )
