@@ -120,7 +120,8 @@ class Tokens(Claims):
 
     def _drive(self, m: Module, name: str, gate: Any, tokens: Any, unit: Unit) -> Signal:
         """Everything around a gate; returns whether an instruction stands at its output."""
-        # The queue's word is laid out as the instruction is: only these fields matter here.
+        # The queue's word is laid out as the instruction is: only these fields matter here, of
+        # `push` only the unit's own bit.
         image = Signal.like(gate.issue.p.instruction)
         marks = self.free(1, f"{name}_marks")
         before = Signal(name=f"{name}_marks_before")
@@ -129,7 +130,7 @@ class Tokens(Claims):
         self.assume(m, f"{name}_marks_stay", ~begun | (marks == before))
         m.d.comb += [
             image.pop.eq(self.free(4, f"{name}_pop")),
-            image.push.eq(self.free(4, f"{name}_next_push")),
+            image.push.eq(self.free(1, f"{name}_next_push") << unit),
             image.mark.eq(self.free(1, f"{name}_mark")),
             gate.queue.p.instruction.eq(image),
             gate.queue.valid.eq(self.free(1, f"{name}_valid")),

@@ -62,7 +62,7 @@ def test_tokens_of_all_units_hold() -> None:
                 token_count,
                 "self.some.eq(~self.full),",
                 "self.some.eq(self.many),",
-                "starves",
+                "left",
             ),
             "a second token is not seen": (
                 token_count,
@@ -88,7 +88,7 @@ def test_tokens_of_all_units_hold() -> None:
             "marks what waits": (gate, "Mux(passes, wants, 0)", "wants", None),
             "needs room always": (
                 gate,
-                "following.instruction.mark & self.marks_enabled",
+                "following.mark & self.marks_enabled",
                 "self.marks_enabled",
                 None,
             ),
