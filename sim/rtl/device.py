@@ -54,6 +54,9 @@ class RtlDevice:
         Called while programs run.
     wave
         ``(begin, end)`` cycles of each launch to record in ``work_dir/wave.vcd``.
+    verilog
+        Another text of the same machine, such as its synthesized netlist; by default what
+        `hw` emits for the variant.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class RtlDevice:
         report: Callable[[str], None] | None = None,
         progress: Callable[[RunProgress], None] | None = None,
         wave: tuple[int, int] | None = None,
+        verilog: str | None = None,
     ) -> None:
         self._variant = variant
         self._timing = timing
@@ -77,7 +81,7 @@ class RtlDevice:
         self._progress = progress
         self._wave = wave
         self._memory = bytearray()
-        self._verilog: str | None = None
+        self._verilog = verilog
         self._built: Built | None = None
 
     @property
