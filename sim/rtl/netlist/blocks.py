@@ -51,10 +51,21 @@ def _check_widths(cell: Cell, widths: Mapping[str, int]) -> None:
     for width in widths.values():
         if width not in (1, 2, 4, 9, 18, 36):
             raise ToolError(f"a DP16KD must be 1, 2, 4, 9, 18 or 36 bits wide, not {width}")
-    if widths["B"] == 36 and cell.bit("WEB") != "0":
+    if widths["B"] < 36:
+        return
+    if cell.bit("WEB") != "0":
         raise ToolError(
             "port B of a DP16KD that is 36 bits wide must only read: WEB must be 0, not "
             f"{cell.bit('WEB')} (cell {cell.name})"
+        )
+    modes = {cell.text(f"REGMODE_{port}", "NOREG") for port in "AB"}
+    if modes == {"NOREG"}:
+        return
+    # Half of the word passes the register of port A.
+    if len(modes) > 1 or cell.bit("OCEA", "1") != cell.bit("OCEB", "1"):
+        raise ToolError(
+            "a DP16KD that reads words of 36 bits must have both output registers or none, and one "
+            f"enable for them, to be simulated (cell {cell.name})"
         )
 
 

@@ -54,6 +54,18 @@ REFUSED = {
         ("DP16KD", {"DATA_WIDTH_B": "100100"}, {"CLKB": [2], "WEB": [5]}),
         "port B of a DP16KD that is 36 bits wide must only read: WEB must be 0",
     ),
+    "half a register": (
+        ("DP16KD", {"DATA_WIDTH_B": "100100", "REGMODE_B": "OUTREG"}, {"CLKB": [2]}),
+        r"words of 36 bits must have both output registers or none, and one enable for them, .*\(cell it\)",
+    ),
+    "a register with two enables": (
+        (
+            "DP16KD",
+            {"DATA_WIDTH_B": "100100", "REGMODE_A": "OUTREG", "REGMODE_B": "OUTREG"},
+            {"CLKB": [2], "OCEA": ["0"], "OCEB": ["1"]},
+        ),
+        "must have both output registers or none, and one enable",
+    ),
     "a block RAM's reset": (
         ("DP16KD", {"RESETMODE": "ASYNC"}, {"CLKA": [2], "RSTA": [5]}),
         "RESETMODE of a DP16KD must be SYNC to be simulated, not ASYNC",
