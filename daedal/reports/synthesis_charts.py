@@ -34,7 +34,7 @@ def paths_chart(paths: Sequence[Mapping[str, Any]]) -> Drawing:
             hint = f"{name}: {key.removesuffix('_ns')} {path[key]:.2f} ns"
             drawing.add("rect", kind=kind, x=x, y=y, width=width, height=_BAR, hint=hint)
             x += width
-        text = f"{path['logic_ns'] + path['routing_ns']:.2f} ns, {path['levels']} levels"
+        text = f"{path['logic_ns'] + path['routing_ns']:.2f} ns; levels: {path['levels']}"
         drawing.add("text", x=x + 8, y=y + 11, text=text)
     return drawing
 

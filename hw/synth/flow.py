@@ -5,7 +5,7 @@ Input: a variant, its Verilog, and how to place it. Output: an `Implementation`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from daedal.hw.synth.cache import AreaCache
@@ -13,6 +13,7 @@ from daedal.hw.synth.families import DEVICES, HARD_LIMIT, RESOURCES, CellReport,
 from daedal.hw.synth.place import PlaceRequest, Routed
 from daedal.hw.synth.routes import RouteCache
 from daedal.hw.synth.shortfall import Shortfall, shortfalls
+from daedal.isa.errors import CapacityError
 from daedal.isa.variant import Variant
 
 __all__ = ["PLACED", "Implementation", "implement"]
@@ -26,7 +27,8 @@ class Implementation:
     """A variant on the device of its family.
 
     `routes` has a result for each seed, none where it was not to be routed or does not fit.
-    `asked_mhz` is the clock that it has to reach, None for any.
+    `asked_mhz` is the clock that it has to reach, None for any. `limit` is the part of the hard
+    blocks that may be taken, `overflow` what the placer needed of a resource that has less.
     """
 
     variant: Variant
@@ -34,6 +36,7 @@ class Implementation:
     routes: tuple[Routed, ...] = ()
     asked_mhz: float | None = None
     limit: float = HARD_LIMIT
+    overflow: dict[str, int] = field(default_factory=dict)
 
     @property
     def best(self) -> Routed | None:
@@ -45,7 +48,7 @@ class Implementation:
         """What it takes by resource: as routed where it was, as mapped otherwise."""
         if self.best is not None:
             return dict(self.best.resources)
-        return {name: getattr(self.report, name) for name in RESOURCES}
+        return {name: getattr(self.report, name) for name in RESOURCES} | self.overflow
 
     @property
     def available(self) -> dict[str, int]:
@@ -55,7 +58,7 @@ class Implementation:
     @property
     def shortfalls(self) -> list[Shortfall]:
         """What there is too little of; nothing where it fits."""
-        return shortfalls(self.variant, self.report, self.limit)
+        return shortfalls(self.variant, self.report, self.limit, self.overflow)
 
     @property
     def missed(self) -> str | None:
@@ -105,10 +108,11 @@ def implement(
     limit = 1.0 if requests else HARD_LIMIT
     if not requests or not report.fits(limit):
         return Implementation(variant, report, (), asked_mhz, limit)
-    routes = RouteCache(folder).route(
-        areas.netlist(verilog, family, progress=progress),
-        requests,
-        num_processes=num_processes,
-        progress=progress,
-    )
+    netlist = areas.netlist(verilog, family, progress=progress)
+    try:
+        routes = RouteCache(folder).route(
+            netlist, requests, num_processes=num_processes, progress=progress
+        )
+    except CapacityError as error:
+        return Implementation(variant, report, (), asked_mhz, limit, {error.resource: error.needed})
     return Implementation(variant, report, tuple(routes), asked_mhz, limit)

@@ -16,6 +16,9 @@ __all__ = ["TimingPath", "is_level", "modules_of", "read_path"]
 # Between the tables of a slice: the next bit of a carry, and multiplexers of several tables.
 _INSIDE_A_SLICE = re.compile(r"FCO|OFX|FX[AB]?")
 
+# Cells that place and route added: constants, and ends of carry chains.
+_ADDED = ("$nextpnr", "$PACKER")
+
 
 @dataclass(frozen=True)
 class TimingPath:
@@ -54,9 +57,10 @@ class TimingPath:
     @property
     def sentence(self) -> str:
         """All of it but the signals in between."""
+        levels = "1 level" if self.levels == 1 else f"{self.levels} levels"
         return (
             f"{self.route}: from {self.start} to {self.end}, {self.delay_ns:.2f} ns "
-            f"({self.logic_ns:.2f} logic, {self.routing_ns:.2f} routing, {self.levels} levels)"
+            f"({self.logic_ns:.2f} logic, {self.routing_ns:.2f} routing, {levels})"
         )
 
 
@@ -83,12 +87,12 @@ def read_path(path: Mapping[str, Any], hierarchy: Hierarchy) -> TimingPath:
 def modules_of(names: Iterable[str], hierarchy: Hierarchy) -> tuple[str, ...]:
     """Modules in the order in which a path passes cells of these names, without repetitions.
 
-    Cells that place and route added have names of their own, and lie in none.
+    Cells that place and route added lie in none.
     """
     modules: list[str] = []
     for name in names:
         module = hierarchy.module_of(name)
-        if not name.startswith("$") and module not in modules[-1:]:
+        if not name.startswith(_ADDED) and module not in modules[-1:]:
             modules.append(module)
     return tuple(modules)
 

@@ -6,6 +6,7 @@ where its worst paths lie and, with pins, the configuration of the FPGA.
 
 import contextlib
 import json
+import re
 import tempfile
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,19 @@ from daedal.hw.synth.pnr_progress import phase_of
 from daedal.hw.synth.sdf import read_sdf
 from daedal.hw.synth.tools import ECPPACK, NEXTPNR, run_tool, run_tools
 from daedal.hw.synth.worst_paths import worst_paths
-from daedal.isa.errors import UserError
+from daedal.isa.errors import CapacityError, UserError
 
 __all__ = ["PlaceRequest", "Routed", "pack_bitstream", "place_and_route", "place_and_route_all"]
+
+_RESOURCE_OF = {
+    "TRELLIS_COMB": "lut",
+    "TRELLIS_FF": "ff",
+    "MULT18X18D": "dsp",
+    "DP16KD": "block_ram",
+}
+"""Resources by the types that nextpnr packs cells into; memories in tables take more of them."""
+
+_UTILIZATION = re.compile(r"Info:\s+(\w+): +(\d+)/ *(\d+) ")
 
 
 @dataclass(frozen=True)
@@ -79,14 +90,13 @@ class Routed:
     @property
     def resources(self) -> dict[str, int]:
         """What is taken of the device by resource, as `families.Device` counts them."""
-        used = {kind: used for kind, (used, _) in self.utilization.items()}
-        # The write port of a memory in tables takes the tables of a slice.
-        return {
-            "lut": used.get("TRELLIS_COMB", 0) + 2 * used.get("TRELLIS_RAMW", 0),
-            "ff": used.get("TRELLIS_FF", 0),
-            "dsp": used.get("MULT18X18D", 0),
-            "block_ram": used.get("DP16KD", 0),
+        used = {
+            resource: self.utilization.get(kind, (0, 0))[0]
+            for kind, resource in _RESOURCE_OF.items()
         }
+        # The write port of a memory in tables takes the tables of a slice.
+        used["lut"] += 2 * self.utilization.get("TRELLIS_RAMW", (0, 0))[0]
+        return used
 
 
 def place_and_route(
@@ -104,6 +114,8 @@ def place_and_route(
 
     Raises
     ------
+    CapacityError
+        The device has too little of a resource.
     ToolError
         nextpnr is missing, or cannot place or route the design.
     """
@@ -130,6 +142,7 @@ def place_and_route_all(
     hierarchy = Hierarchy.of(top_cells(json.loads(text)))
 
     def line(number: int, said: str) -> None:
+        _check_capacity(said)
         phase = phase_of(said)
         if phase is not None:
             progress(number, phase)
@@ -153,6 +166,18 @@ def pack_bitstream(config: str) -> bytes:
         (folder / "config.txt").write_text(config, encoding="utf-8")
         run_tool(ECPPACK, ["--compress", "config.txt", "design.bit"], folder)
         return (folder / "design.bit").read_bytes()
+
+
+def _check_capacity(line: str) -> None:
+    """Stop at a line of the utilization that says that more is taken than there is."""
+    found = _UTILIZATION.match(line)
+    if found and found[1] in _RESOURCE_OF and int(found[2]) > int(found[3]):
+        raise CapacityError(
+            f"{found[1]} must be at most {int(found[3]):,}, not {int(found[2]):,}, to be placed; "
+            "take a smaller variant or a larger device",
+            _RESOURCE_OF[found[1]],
+            int(found[2]),
+        )
 
 
 def _arguments(request: PlaceRequest, number: int, folder: Path) -> list[str]:

@@ -5,7 +5,7 @@ are parameters of a variant that can be built, with what they would leave by the
 counts; only another estimate tells the rest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -38,14 +38,20 @@ class Shortfall:
         )
 
 
-def shortfalls(variant: Variant, report: CellReport, limit: float = HARD_LIMIT) -> list[Shortfall]:
+def shortfalls(
+    variant: Variant,
+    report: CellReport,
+    limit: float = HARD_LIMIT,
+    placed: Mapping[str, int] | None = None,
+) -> list[Shortfall]:
     """What does not fit the device of `report`, an estimate of `variant`; nothing where it fits.
 
-    `limit` is the part of the hard blocks that may be taken.
+    `limit` is the part of the hard blocks that may be taken; `placed` what is needed by resource
+    where place and route found that it is more.
     """
     found = []
     for resource, usable in report.usable(limit).items():
-        needed = getattr(report, resource)
+        needed = (placed or {}).get(resource, getattr(report, resource))
         if needed > usable:
             if resource == "dsp":
                 remedy = _fewer_multipliers(variant, needed, usable)

@@ -13,7 +13,9 @@ from daedal.hw.synth.families import CellReport, Family, Target
 from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import PlaceRequest, Routed
 from daedal.hw.synth.routes import RouteCache
+from daedal.isa.errors import CapacityError
 from daedal.isa.variant import MultiplierStyle, load_variant
+from daedal.sim.rtl import verilog
 from tests.support.command_line import Run, refuses
 from tests.support.small_netlist import needs_nextpnr
 
@@ -30,8 +32,9 @@ Give = Callable[..., None]
 
 @pytest.fixture(autouse=True)
 def no_tools(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test that is not for tools starts none, whatever is wrong."""
+    """A test that is not for tools starts none, whatever is wrong, and emits nothing."""
     if request.node.get_closest_marker("fpga") is None:
+        monkeypatch.setattr(verilog, "kept_verilog", lambda *_arguments: "module")
         monkeypatch.setattr(tools.Tool, "require", lambda *_arguments: pytest.fail("a tool"))
 
 
@@ -161,6 +164,19 @@ def test_what_is_too_large_is_not_routed(
     assert status == 1
     assert len(route) == 1
     assert "does not fit: DSP must be at most 156, not 157 (1 too many); " in out
+
+
+def test_what_the_placer_has_no_room_for(
+    run: Run, route: list[tuple[PlaceRequest, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object, **_options: object) -> list[Routed]:
+        raise CapacityError("no", "lut", 84_000)
+
+    monkeypatch.setattr(RouteCache, "route", refuse)
+    status, out, _ = run("synth", "tiny", "--target", "ecp5-85f")
+    assert status == 1
+    assert "does not fit: LUT must be at most 83,640, not 84,000 (360 too many); what takes" in out
+    assert ["LUT", "84,000", "83,640", "100.4"] in [line.split() for line in out.splitlines()]
 
 
 def test_the_best_seed_is_reported(run: Run, route: list[tuple[PlaceRequest, int]]) -> None:

@@ -18,7 +18,7 @@ from daedal.hw.synth.place import (
     place_and_route,
     place_and_route_all,
 )
-from daedal.isa.errors import ToolError, UserError
+from daedal.isa.errors import CapacityError, ToolError, UserError
 from tests.support.small_netlist import PINS, SMALL, needs_nextpnr
 
 pytestmark = [pytest.mark.xdist_group("small-netlist")]
@@ -126,6 +126,20 @@ def test_a_pin_that_the_package_lacks(netlist: str) -> None:
     request = PlaceRequest(pins=PINS.replace('"G2"', '"ZZ9"'))
     with pytest.raises(ToolError, match=r"nextpnr must accept the design, .*ZZ9"):
         place_and_route(netlist, request)
+
+
+@pytest.mark.fpga
+@needs_nextpnr
+def test_more_than_the_device_has() -> None:
+    text = (
+        "module daedal_top(input a, output x);\nwire [156:0] p;\nassign x = ^p;\n"
+        "genvar i; generate for (i = 0; i < 157; i = i + 1) begin : many\n"
+        "MULT18X18D one(.A0(a), .B0(a), .P0(p[i]));\nend endgenerate\nendmodule\n"
+    )
+    netlist = synthesize(text, Family.ECP5).netlist
+    with pytest.raises(CapacityError, match="MULT18X18D must be at most 156, not 157") as caught:
+        place_and_route(netlist, PlaceRequest())
+    assert (caught.value.resource, caught.value.needed) == ("dsp", 157)
 
 
 @pytest.mark.fpga
