@@ -149,11 +149,10 @@ def run_digits(variant: Variant, netlist: RtlDevice, rtl: RtlDevice, count: int)
 def line_of(variant: Variant, name: str, record: Record) -> str:
     """What came of a part, for people."""
     speed = record["cycles"] / record["seconds"] if record["seconds"] else 0
-    wrong = "; ".join(record["mismatches"][:3])
-    return (
-        f"{variant.name}, netlist, {name}: {record['passed']} of {record['count']} as functional and RTL, "
-        f"{record['cycles']:,} cycles at {speed:,.0f} per second{'; ' if wrong else ''}{wrong}"
-    )
+    right = f"{record['passed']} of {record['count']}"
+    line = f"{variant.name}, netlist, {name}: {right} as on functional and RTL, "
+    line += f"{record['cycles']:,} cycles at {speed:,.0f} per second"
+    return "; ".join([line, *record["mismatches"][:3]])
 
 
 def show(text: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import daedal.hw
 import daedal.isa
 from daedal.hw.emit import emit_verilog
+from daedal.hw.family import Family
 from daedal.isa.files import write_atomically
 from daedal.isa.variant import Variant
 
@@ -28,16 +29,21 @@ def kept_verilog(
     cache_dir: Path,
     report: Callable[[str], None],
     *,
+    family: Family | None = None,
     observe: bool = False,
 ) -> str:
-    """The Verilog of `variant`, out of `cache_dir` or emitted into it; `observe`: with that pin."""
+    """The Verilog of `variant`, out of `cache_dir` or emitted into it.
+
+    `family` and `observe` as for `emit_verilog`.
+    """
     what = f"{variant.name} {variant.fingerprint} {_emitter()}{' observe' if observe else ''}"
+    what += f" {family.value}" if family is not None else ""
     key = hashlib.sha256(what.encode()).hexdigest()
     path = cache_dir / f"verilog-{key[:24]}.v"
     if not path.is_file():
         report(f"emitting the Verilog of variant {variant.name}")
         cache_dir.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, emit_verilog(variant, observe=observe))
+        write_atomically(path, emit_verilog(variant, family, observe=observe))
     return path.read_text()
 
 

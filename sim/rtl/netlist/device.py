@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from daedal.hw.emit import TOP_MODULE
+from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
-from daedal.hw.synth.families import Family
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.device import RtlDevice, default_cache_dir
 from daedal.sim.rtl.netlist.verilog import netlist_verilog
@@ -43,7 +43,7 @@ def netlist_device(
     """
     folder = cache_dir if cache_dir is not None else default_cache_dir()
     tell = report or (lambda _sentence: None)
-    verilog = kept_verilog(variant, folder, tell)
-    netlist = AreaCache(folder.parent / "area").netlist(verilog, Family.ECP5, progress=tell)
+    verilog = kept_verilog(variant, folder, tell, family=Family.ECP5)
+    netlist = AreaCache(folder.parent / "synth").netlist(verilog, Family.ECP5, progress=tell)
     text = netlist_verilog(netlist, TOP_MODULE, seed=seed)
     return RtlDevice(variant, cache_dir=cache_dir, report=report, verilog=text)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
-from daedal.hw.synth.families import Family
 from daedal.sim.rtl.netlist.verilog import netlist_verilog
 from tests.sim.rtl.netlist.designs import DESIGNS
 from tests.support.verilog_player import play
@@ -22,7 +22,7 @@ pytestmark = [
     ),
 ]
 
-KEPT = Path(__file__).resolve().parents[4] / ".daedal" / "area"
+KEPT = Path(__file__).resolve().parents[4] / ".daedal" / "synth"
 
 
 CYCLES = 900

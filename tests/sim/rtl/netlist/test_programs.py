@@ -9,8 +9,8 @@ import pytest
 
 import daedal
 from daedal.hw.emit import TOP_MODULE
+from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
-from daedal.hw.synth.families import Family
 from daedal.isa.memory_model import memory_model
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.build import Built, build_simulator
@@ -76,7 +76,7 @@ def timeless(results: list[RawResult]) -> list[RawResult]:
 
 def test_the_standin(standin_verilog: str, rng: np.random.Generator, tmp_path: Path) -> None:
     """Synthesis, models, harness and native simulator on a design that builds in seconds."""
-    netlist = AreaCache(CACHE.parent / "area").netlist(standin_verilog, Family.ECP5)
+    netlist = AreaCache(CACHE.parent / "synth").netlist(standin_verilog, Family.ECP5)
     jobs = copy_jobs(rng)
     found, expected = (
         timeless(run_jobs(built(text), jobs, work_dir=tmp_path))

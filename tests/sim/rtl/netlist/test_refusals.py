@@ -56,7 +56,7 @@ REFUSED = {
     ),
     "half a register": (
         ("DP16KD", {"DATA_WIDTH_B": "100100", "REGMODE_B": "OUTREG"}, {"CLKB": [2]}),
-        r"words of 36 bits must have both output registers or none, and one enable for them, .*\(cell it\)",
+        r"must have both output registers or none, and one enable for them, .*\(cell it\)",
     ),
     "a register with two enables": (
         (
