@@ -96,7 +96,7 @@ def area_of(variant: Variant, family: Family) -> Record:
         show(f"{variant.name} {variant.fingerprint}, {text}")
 
     verilog = kept_verilog(variant, default_cache_dir(), report)
-    cache = AreaCache(default_cache_dir().parent / "area")
+    cache = AreaCache(default_cache_dir().parent / "synth")
     return row_of(variant, verilog, cache.synthesize(verilog, family, progress=report))
 
 

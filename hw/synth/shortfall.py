@@ -5,18 +5,17 @@ are parameters of a variant that can be built, with what they would leave by the
 counts; only another estimate tells the rest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from daedal.hw.synth.families import DEVICES, CellReport
+from daedal.hw.synth.families import DEVICES, HARD_LIMIT, RESOURCES, CellReport
 from daedal.hw.synth.scratchpad_rams import UNITS_OF_SCRATCHPADS, halving_frees
 from daedal.isa.errors import VariantError
 from daedal.isa.variant import MultiplierStyle, Variant
 
 __all__ = ["Shortfall", "shortfalls"]
 
-_NAMES = {"dsp": "DSP", "block_ram": "block RAM", "lut": "LUT", "ff": "FF"}
 _LANES = ("alu_lanes", "requantize_lanes")
 
 
@@ -34,16 +33,25 @@ class Shortfall:
         """Which resource, by how much, and what would make it fit."""
         missing = self.needed - self.usable
         return (
-            f"{_NAMES[self.resource]} must be at most {self.usable:,}, not {self.needed:,.10g} "
+            f"{RESOURCES[self.resource]} must be at most {self.usable:,}, not {self.needed:,.10g} "
             f"({missing:,.10g} too many); {self.remedy}"
         )
 
 
-def shortfalls(variant: Variant, report: CellReport) -> list[Shortfall]:
-    """What does not fit the device of `report`, an estimate of `variant`; nothing where it fits."""
+def shortfalls(
+    variant: Variant,
+    report: CellReport,
+    limit: float = HARD_LIMIT,
+    placed: Mapping[str, int] | None = None,
+) -> list[Shortfall]:
+    """What does not fit the device of `report`, an estimate of `variant`; nothing where it fits.
+
+    `limit` is the part of the hard blocks that may be taken; `placed` what is needed by resource
+    where place and route found that it is more.
+    """
     found = []
-    for resource, usable in report.usable().items():
-        needed = getattr(report, resource)
+    for resource, usable in report.usable(limit).items():
+        needed = (placed or {}).get(resource, getattr(report, resource))
         if needed > usable:
             if resource == "dsp":
                 remedy = _fewer_multipliers(variant, needed, usable)
@@ -76,10 +84,11 @@ def _fewer_multipliers(variant: Variant, needed: int, usable: int) -> str:
 
 def _less_memory(variant: Variant, report: CellReport, usable: int) -> str:
     """Halve what frees most, the largest scratchpad first, until it fits."""
+    units = report.unit_resources
     blocks = {
-        memory: report.hard_blocks[unit][1]
+        memory: units[unit]["block_ram"]
         for memory, unit in UNITS_OF_SCRATCHPADS.items()
-        if unit in report.hard_blocks
+        if unit in units
     }
     largest = max(blocks, key=lambda memory: blocks[memory])
     text = f"the largest scratchpad is {largest} with {blocks[largest]:,.10g}"

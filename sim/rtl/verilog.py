@@ -1,7 +1,7 @@
 """The emitted Verilog of a variant, kept between runs: emitting takes many seconds.
 
 A text is found by all that it depends on: the variant, the sources that emit it, and the versions
-of Amaranth and its Yosys.
+of Amaranth and its Yosys. Folders of `hw` that work with what was emitted are none of them.
 """
 
 import hashlib
@@ -17,7 +17,10 @@ from daedal.hw.emit import emit_verilog
 from daedal.isa.files import write_atomically
 from daedal.isa.variant import Variant
 
-__all__ = ["kept_verilog"]
+__all__ = ["EMITS_NOTHING", "kept_verilog"]
+
+EMITS_NOTHING = frozenset({"boards", "export", "formal", "synth"})
+"""Folders of `hw` that no block of the machine is in: an edit there leaves its Verilog as it is."""
 
 
 def kept_verilog(
@@ -47,5 +50,6 @@ def _emitter() -> str:
         for package in (daedal.hw, daedal.isa)
         for root in map(Path, package.__path__)
         for path in sorted(root.rglob("*.py"))
+        if path.relative_to(root).parts[0] not in EMITS_NOTHING
     ]
     return hashlib.sha256(json.dumps([versions, sources]).encode()).hexdigest()

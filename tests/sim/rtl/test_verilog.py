@@ -1,6 +1,8 @@
 """Emitted Verilog is kept, and emitted again when anything that it depends on differs."""
 
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,15 @@ def test_another_variant_name_or_source_is_emitted(
     monkeypatch.setattr(verilog, "_emitter", lambda: "other sources")
     verilog.kept_verilog(tiny, tmp_path, lambda _sentence: None)
     assert [variant.name for variant in emitted] == ["tiny", "vta", "other", "tiny"]
+
+
+def test_the_machine_is_made_of_what_is_hashed() -> None:
+    """No folder that does not count is imported, directly or not, by what emits."""
+    code = (
+        "import sys, daedal.hw.emit;"
+        "print(*(name for name in sys.modules if name.startswith('daedal.hw.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    folders = {name.split(".")[2] for name in done.stdout.split()}
+    assert "machine" in folders
+    assert folders.isdisjoint(verilog.EMITS_NOTHING)

@@ -1,0 +1,118 @@
+"""A variant on an FPGA: from its Verilog to area, and where place and route is open, to speed.
+
+Input: a variant, its Verilog, and how to place it. Output: an `Implementation`. The steps are
+`estimate` (Yosys) and `place` (nextpnr); both are kept in a folder.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from daedal.hw.synth.cache import AreaCache
+from daedal.hw.synth.families import DEVICES, HARD_LIMIT, RESOURCES, CellReport, Family
+from daedal.hw.synth.place import PlaceRequest, Routed
+from daedal.hw.synth.routes import RouteCache
+from daedal.hw.synth.shortfall import Shortfall, shortfalls
+from daedal.isa.errors import CapacityError
+from daedal.isa.variant import Variant
+
+__all__ = ["PLACED", "Implementation", "implement"]
+
+PLACED = frozenset({Family.ECP5})
+"""Families with open place and route; of the others there is an estimate of the area."""
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """A variant on the device of its family.
+
+    `routes` has a result for each seed, none where it was not to be routed or does not fit.
+    `asked_mhz` is the clock that it has to reach, None for any. `limit` is the part of the hard
+    blocks that may be taken, `overflow` what the placer needed of a resource that has less.
+    """
+
+    variant: Variant
+    report: CellReport
+    routes: tuple[Routed, ...] = ()
+    asked_mhz: float | None = None
+    limit: float = HARD_LIMIT
+    overflow: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def best(self) -> Routed | None:
+        """The fastest of the seeds."""
+        return max(self.routes, key=lambda routed: routed.slowest_mhz, default=None)
+
+    @property
+    def used(self) -> dict[str, float]:
+        """What it takes by resource: as routed where it was, as mapped otherwise."""
+        if self.best is not None:
+            return dict(self.best.resources)
+        return {name: getattr(self.report, name) for name in RESOURCES} | self.overflow
+
+    @property
+    def available(self) -> dict[str, int]:
+        """What the device has by resource."""
+        return {name: getattr(DEVICES[self.report.family], name) for name in RESOURCES}
+
+    @property
+    def shortfalls(self) -> list[Shortfall]:
+        """What there is too little of; nothing where it fits."""
+        return shortfalls(self.variant, self.report, self.limit, self.overflow)
+
+    @property
+    def missed(self) -> str | None:
+        """Asked, reached and the worst path in a sentence, where the clock was missed."""
+        if self.best is None or self.asked_mhz is None:
+            return None
+        reached = self.best.slowest_mhz
+        if reached >= self.asked_mhz:
+            return None
+        tried = f"the best of {len(self.routes)} seeds" if len(self.routes) > 1 else "one seed"
+        return (
+            f"the clock must reach {self.asked_mhz:g} MHz, not {reached:.2f} MHz ({tried}); the "
+            f"worst path is {self.best.worst.sentence}"
+        )
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it fits and is as fast as asked."""
+        return not self.shortfalls and self.missed is None
+
+
+def implement(
+    variant: Variant,
+    verilog: str,
+    family: Family,
+    folder: Path,
+    *,
+    requests: Sequence[PlaceRequest] = (),
+    asked_mhz: float | None = None,
+    num_processes: int = 1,
+    progress: Callable[[str], None] = lambda _text: None,
+) -> Implementation:
+    """Map `verilog`, the text of `variant`, and route it once for each of `requests`.
+
+    What is taken more of than there is, is not routed. An estimate alone leaves `HARD_LIMIT`;
+    routing tells whether more than that fits.
+
+    Raises
+    ------
+    ToolError
+        A tool is missing, or failed.
+    UserError
+        The folder of kept answers cannot be written.
+    """
+    areas = AreaCache(folder)
+    report = areas.synthesize(verilog, family, progress=progress)
+    limit = 1.0 if requests else HARD_LIMIT
+    if not requests or not report.fits(limit):
+        return Implementation(variant, report, (), asked_mhz, limit)
+    netlist = areas.netlist(verilog, family, progress=progress)
+    try:
+        routes = RouteCache(folder).route(
+            netlist, requests, num_processes=num_processes, progress=progress
+        )
+    except CapacityError as error:
+        return Implementation(variant, report, (), asked_mhz, limit, {error.resource: error.needed})
+    return Implementation(variant, report, tuple(routes), asked_mhz, limit)

@@ -1,0 +1,103 @@
+"""Routed designs kept on disk: every seed as soon as it is done.
+
+Input: a netlist and requests. Output: a `Routed` for each, from nextpnr or from an earlier answer
+to the same question, so that a run that was stopped goes on where it was.
+"""
+
+import contextlib
+import dataclasses
+import gzip
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from daedal.hw.synth.locks import alone
+from daedal.hw.synth.paths import TimingPath
+from daedal.hw.synth.place import PlaceRequest, Routed, place_and_route_all
+from daedal.hw.synth.tools import NEXTPNR
+from daedal.isa.files import make_folder, write_atomically
+
+__all__ = ["RouteCache"]
+
+# Goes up when a kept answer would no longer be read, or would say something else.
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class RouteCache:
+    """Answers of `place_and_route` in a folder, which is made where missing.
+
+    An answer belongs to the netlist, the request and the version of nextpnr. Processes that ask for
+    the same netlist at a time wait for each other.
+    """
+
+    folder: Path
+
+    def route(
+        self,
+        netlist: str,
+        requests: Sequence[PlaceRequest],
+        *,
+        num_processes: int = 1,
+        progress: Callable[[str], None] = lambda _text: None,
+    ) -> list[Routed]:
+        """A result for each request, in their order; what is missing runs `num_processes` at once.
+
+        `progress` is told in one text what all that run are at.
+
+        Raises
+        ------
+        ToolError
+            An answer is missing, and so is nextpnr, or it failed.
+        UserError
+            The folder cannot be written.
+        """
+        make_folder(self.folder)
+        design = hashlib.sha256(netlist.encode()).hexdigest()
+        files = [self.folder / f"{_key(design, request)}.json.gz" for request in requests]
+        with alone(self.folder / f"netlist-{design[:24]}", progress):
+            missing = [n for n in range(len(requests)) if not files[n].is_file()]
+            phases: dict[int, str] = {}
+
+            def tell(number: int, phase: str) -> None:
+                seed = requests[missing[number]].seed
+                phases[seed] = phase
+                progress("; ".join(f"seed {at} {phases[at]}" for at in sorted(phases)))
+
+            if missing:
+                wanted = [requests[number] for number in missing]
+                with contextlib.closing(
+                    place_and_route_all(netlist, wanted, num_processes=num_processes, progress=tell)
+                ) as done:
+                    for number, routed in done:
+                        _keep(files[missing[number]], routed)
+                        tell(number, f"done, {routed.slowest_mhz:.1f} MHz")
+        return [_read(path) for path in files]
+
+
+def _key(design: str, request: PlaceRequest) -> str:
+    parts = [_FORMAT, NEXTPNR.version, design, dataclasses.asdict(request)]
+    return "routed-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
+
+
+def _keep(path: Path, routed: Routed) -> None:
+    text = json.dumps(dataclasses.asdict(routed))
+    write_atomically(path, gzip.compress(text.encode(), compresslevel=6, mtime=0))
+
+
+def _read(path: Path) -> Routed:
+    record = json.loads(gzip.decompress(path.read_bytes()))
+    return Routed(
+        request=PlaceRequest(**record["request"]),
+        fmax_mhz=record["fmax_mhz"],
+        paths=tuple(
+            TimingPath(
+                **(item | {"modules": tuple(item["modules"]), "signals": tuple(item["signals"])})
+            )
+            for item in record["paths"]
+        ),
+        utilization={kind: (used, most) for kind, (used, most) in record["utilization"].items()},
+        config=record["config"],
+    )

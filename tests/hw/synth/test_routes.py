@@ -1,0 +1,112 @@
+"""Routed designs are kept: a seed is routed once, and what was done survives a stop."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from daedal.hw.synth import routes
+from daedal.hw.synth.paths import TimingPath
+from daedal.hw.synth.place import PlaceRequest, Routed
+from daedal.hw.synth.routes import RouteCache
+from daedal.hw.synth.tools import Tool
+from daedal.isa.errors import ToolError
+
+PATH = TimingPath(
+    start="a.x", end="b.y", start_clock="clk", end_clock="clk", modules=("a", "", "b.c"),
+    signals=("a.x[0]", "b.z"), levels=3, logic_ns=1.25, routing_ns=4.5,
+)  # fmt: skip
+
+
+def routed_of(request: PlaceRequest) -> Routed:
+    return Routed(
+        request=request,
+        fmax_mhz={"clk": 100.0 + request.seed},
+        paths=(PATH,),
+        utilization={"TRELLIS_FF": (request.seed, 83_640)},
+        config="text" if request.pins else None,
+    )
+
+
+class Router:
+    """Stands in for nextpnr: answers seeds in reverse order, and fails at one."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[int]] = []
+        self.fails_at = 0
+
+    def __call__(
+        self,
+        netlist: str,
+        requests: Sequence[PlaceRequest],
+        *,
+        num_processes: int,
+        progress: Callable[[int, str], None],
+    ) -> Iterator[tuple[int, Routed]]:
+        self.asked.append([request.seed for request in requests])
+        for number in reversed(range(len(requests))):
+            progress(number, "packing")
+            if requests[number].seed == self.fails_at:
+                raise ToolError("no")
+            yield number, routed_of(requests[number])
+
+
+@pytest.fixture
+def router(monkeypatch: pytest.MonkeyPatch) -> Router:
+    router = Router()
+    monkeypatch.setattr(routes, "place_and_route_all", router)
+    return router
+
+
+def seeds(*numbers: int) -> list[PlaceRequest]:
+    return [PlaceRequest(seed=number) for number in numbers]
+
+
+def test_a_seed_is_routed_once(tmp_path: Path, router: Router) -> None:
+    requests = seeds(3, 1)
+    for _ in range(2):
+        answers = RouteCache(tmp_path / "routes").route("netlist", requests)
+        assert answers == [routed_of(request) for request in requests]
+    RouteCache(tmp_path / "routes").route("netlist", seeds(1, 2, 3))
+    assert router.asked == [[3, 1], [2]]
+
+
+def test_a_stopped_run_goes_on(tmp_path: Path, router: Router) -> None:
+    router.fails_at = 2
+    with pytest.raises(ToolError, match="no"):
+        RouteCache(tmp_path).route("netlist", seeds(1, 2, 3, 4))
+    router.fails_at = 0
+    answers = RouteCache(tmp_path).route("netlist", seeds(1, 2, 3, 4))
+    assert [answer.request.seed for answer in answers] == [1, 2, 3, 4]
+    assert router.asked == [[1, 2, 3, 4], [1, 2]]
+
+
+def test_every_part_of_the_question_counts(
+    tmp_path: Path, router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = RouteCache(tmp_path)
+    changed = [
+        PlaceRequest(),
+        PlaceRequest(package="CABGA756"),
+        PlaceRequest(speed_grade=8),
+        PlaceRequest(pins="LOCATE"),
+        PlaceRequest(target_mhz=99.0),
+    ]
+    for request in changed:
+        assert cache.route("netlist", [request]) == [routed_of(request)]
+    cache.route("another", seeds(1))
+    assert len(router.asked) == len(changed) + 1
+    monkeypatch.setattr(routes, "NEXTPNR", Tool("nextpnr", "amaranth", ""))
+    cache.route("netlist", seeds(1))
+    assert len(router.asked) == len(changed) + 2
+
+
+def test_all_that_run_are_told(tmp_path: Path, router: Router) -> None:
+    told: list[str] = []
+    RouteCache(tmp_path).route("netlist", seeds(1, 2), progress=told.append)
+    assert told == [
+        "seed 2 packing",
+        "seed 2 done, 102.0 MHz",
+        "seed 1 packing; seed 2 done, 102.0 MHz",
+        "seed 1 done, 101.0 MHz; seed 2 done, 102.0 MHz",
+    ]
