@@ -63,7 +63,7 @@ class AluLanes(wiring.Component):
             name = f"lane{number}"
             x = self.x.word_select(number, bits).as_signed()
             y = self.y.word_select(number, bits).as_signed()
-            lane = HardwareLane(m, name, x, y, code)
+            lane = HardwareLane(m, platform, name, x, y, code)
             results = {op: op.formula(lane) for op in AluOp if op.formula is not None}
             first = _select(m, f"{name}_early", bits, early, results, EARLY_STAGE)
             first = register(m, first, name=f"{name}_arithmetic")

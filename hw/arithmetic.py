@@ -3,9 +3,12 @@
 Each function names its numpy twin; tests compare the two.
 """
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value, signed
 
 from daedal.hw.pipeline import register
+from daedal.hw.primitives.multiplier import Operand, registered_product
 
 __all__ = [
     "adder_tree",
@@ -83,18 +86,23 @@ def multiply_latency(a_shape: ShapeLike, b_shape: ShapeLike) -> int:
     return 1 + adder_tree_latency(partial)
 
 
-def multiply_wide(m: Module, a: Value, b: Value, *, name: str) -> Value:
+def _operand_limbs(operand: Operand) -> list[Operand]:
+    both = zip(_limbs(operand.value), _limbs(operand.held), strict=True)
+    return [Operand(value, held) for value, held in both]
+
+
+def multiply_wide(m: Module, platform: Any, a: Operand, b: Operand, *, name: str) -> Value:
     """Exact product of two operands wider than a multiplier: registered limb products, then sums.
 
-    `a` and `b` are registers (the multipliers' input registers).
+    The product comes `multiply_latency` cycles after the operands' registers.
     """
     partials = []
-    for i, x in enumerate(_limbs(a)):
-        for j, y in enumerate(_limbs(b)):
-            product = register(m, x * y, name=f"{name}_product{i}{j}")
+    for i, x in enumerate(_operand_limbs(a)):
+        for j, y in enumerate(_operand_limbs(b)):
+            product = registered_product(m, platform, x, y, name=f"{name}_product{i}{j}")
             shift = LIMB_BITS * (i + j)
             partials.append(product if shift == 0 else product << shift)
     total = adder_tree(m, partials, name=f"{name}_sum")
-    exact = Signal(signed(len(a) + len(b) + 1))
+    exact = Signal(signed(len(a.held) + len(b.held) + 1))
     m.d.comb += exact.eq(total)
     return exact

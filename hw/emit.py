@@ -8,6 +8,7 @@ import re
 from amaranth.back import verilog
 
 from daedal.hw.machine import Machine
+from daedal.hw.synth.families import Family
 from daedal.isa.variant import Variant
 
 __all__ = ["TOP_MODULE", "emit_verilog"]
@@ -21,23 +22,32 @@ _ZEROED = re.compile(
 _ENTRY = re.compile(r"    (\S+?) ?\[(\d+)\] = (\d+)'h0+;\n")
 
 
-def emit_verilog(variant: Variant, *, observe: bool = False) -> str:
+def emit_verilog(variant: Variant, family: Family | None = None, *, observe: bool = False) -> str:
     """Return the accelerator as Verilog text, ending with a newline.
 
     Equal parameters give equal bytes: source locations, which hold paths, are left out, and the
-    header names what the text was made from instead of when. `observe` adds the pin of that name
-    for simulations (`hw.observe`); such a machine is not for synthesis.
+    header names what the text was made from instead of when.
+
+    Parameters
+    ----------
+    variant : the machine.
+    family : what it is to be synthesized for: hard blocks of that family stand by name where
+        `hw.primitives` has them. None is for simulators and for all tools.
+    observe : add the pin of that name for simulations (`hw.observe`); such a machine is not for
+        synthesis.
     """
     text = verilog.convert(
         Machine(variant=variant, observe=observe),
         name=TOP_MODULE,
+        platform=family,
         emit_src=False,
         strip_internal_attrs=True,
     )
     text = re.sub(r"\A/\*.*?\*/\n", "", text, count=1)  # the generator's name, version and build
     text = _ZEROED.sub(_loop_over_zeros, text)
+    chip = f", for {family.value}" if family else ""
     header = (
-        f"// Daedal accelerator, variant {variant.name}, fingerprint {variant.fingerprint}.\n"
+        f"// Daedal accelerator, variant {variant.name}, fingerprint {variant.fingerprint}{chip}.\n"
         "// Generated; change hw/ or the variant instead.\n\n"
     )
     return header + text.rstrip("\n") + "\n"

@@ -6,11 +6,13 @@ formula, chosen by the operation. Parts are shared: an operation only sets their
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from daedal.hw.arithmetic import round_up
 from daedal.hw.pipeline import delay, register
+from daedal.hw.primitives.multiplier import registered_product
 from daedal.isa.alu_operations import AluOp
 from daedal.isa.lane import AMOUNT_BITS, FACTOR_BITS
 
@@ -46,12 +48,15 @@ class HardwareLane:
 
     Parameters
     ----------
-    m : where the lane is built. name : prefix of its signals. x, y : operands.
+    m : where the lane is built. platform : None or a `Family`. name : prefix of its signals.
+    x, y : operands.
     operation : code, in the cycle of the operands.
     """
 
-    def __init__(self, m: Module, name: str, x: Value, y: Value, operation: Value) -> None:
-        self._m, self._name = m, name
+    def __init__(
+        self, m: Module, platform: Any, name: str, x: Value, y: Value, operation: Value
+    ) -> None:
+        self._m, self._platform, self._name = m, platform, name
         self._x, self._y, self._operation = x, y, operation
         self._built: dict[str, Staged] = {}
 
@@ -96,9 +101,9 @@ class HardwareLane:
     def product(self) -> Staged:
         """The low bits of x and y multiplied."""
 
-        def build() -> Signal:
+        def build() -> Value:
             a, b = self._x[:FACTOR_BITS].as_signed(), self._y[:FACTOR_BITS].as_signed()
-            return register(self._m, a * b, name=f"{self._name}_product")
+            return registered_product(self._m, self._platform, a, b, name=f"{self._name}_product")
 
         return self._part("product", build)
 

@@ -14,6 +14,7 @@ from daedal.hw.arithmetic import adder_tree, adder_tree_latency
 from daedal.hw.lut_multiplier import multiply_in_luts, multiply_in_luts_latency
 from daedal.hw.packed_product import packed_products, packed_products_latency
 from daedal.hw.pipeline import register
+from daedal.hw.primitives.multiplier import Operand, registered_product
 from daedal.isa.variant import ArrayConfig, MultiplierStyle
 
 __all__ = ["DotProducts", "tap_element"]
@@ -74,25 +75,25 @@ class DotProducts(wiring.Component):
         m = Module()
         array = self._array
         row_bits = array.block_in * array.input_bits
-        inp = _elements(register(m, self.inp[:row_bits], name="inp_register"), array.input_bits)
-        wgt = _elements(register(m, self.wgt, name="wgt_register"), array.weight_bits)
+        inp = _operands(m, self.inp[:row_bits], array.input_bits, name="inp_register")
+        wgt = _operands(m, self.wgt, array.weight_bits, name="wgt_register")
         rows = [wgt[o * array.block_in : (o + 1) * array.block_in] for o in range(array.block_out)]
         slid = self._slid(m)
         if array.style is MultiplierStyle.PACKED:
-            totals = packed_products(m, inp, rows, slid)
+            totals = packed_products(m, platform, inp, rows, slid)
         else:
             totals = []
             for o, row in enumerate(rows):
                 own = [slid[o].get(i, x) for i, x in enumerate(inp)]
-                totals.append(_row(m, array, own, row, name=f"row{o}"))
+                totals.append(_row(m, platform, array, own, row, name=f"row{o}"))
         m.d.comb += [self.total[o].eq(total) for o, total in enumerate(totals)]
         return m
 
-    def _slid(self, m: Module) -> list[dict[int, Value]]:
+    def _slid(self, m: Module) -> list[dict[int, Operand]]:
         """For all outputs that share activations, those that are not simply `inp`'s, by element."""
         array = self._array
         group = array.outputs_per_activation
-        result: list[dict[int, Value]] = []
+        result: list[dict[int, Operand]] = []
         elements = _elements(self.inp, array.input_bits)
         for first in range(0, array.block_out, group):
             slid = {}
@@ -101,7 +102,8 @@ class DotProducts(wiring.Component):
                     at = tap_element(array, o, tap)
                     neighbour = elements[tap * array.block_in + o]
                     chosen = Mux(self.slide, neighbour, elements[at])
-                    slid[at] = register(m, chosen, name=f"slid{o}_{tap}")
+                    held = register(m, chosen, name=f"slid{o}_{tap}")
+                    slid[at] = Operand(chosen, held)
             result.append(slid)
         return result
 
@@ -110,16 +112,31 @@ def _elements(word: Value, bits: int) -> list[Value]:
     return [word[k : k + bits].as_signed() for k in range(0, len(word), bits)]
 
 
-def _row(m: Module, array: ArrayConfig, inp: list[Value], row: list[Value], *, name: str) -> Value:
+def _operands(m: Module, word: Value, bits: int, *, name: str) -> list[Operand]:
+    """The signed elements of a word, and those of its register."""
+    elements = [_elements(row, bits) for row in (word, register(m, word, name=name))]
+    return [Operand(*both) for both in zip(*elements, strict=True)]
+
+
+def _row(
+    m: Module,
+    platform: Any,
+    array: ArrayConfig,
+    inp: list[Operand],
+    row: list[Operand],
+    *,
+    name: str,
+) -> Value:
     """One row's sum, a multiplier for each of its products."""
     products: list[Value] = []
     for i, (x, w) in enumerate(zip(inp, row, strict=True)):
         if array.style is MultiplierStyle.LUT:
-            products.append(multiply_in_luts(m, x, w, name=f"{name}_product{i}"))
+            products.append(multiply_in_luts(m, x.held, w.held, name=f"{name}_product{i}"))
         else:
             # Signals, so that synthesis sees a multiplication of exactly these widths.
-            a = Signal(x.shape(), name=f"{name}_a{i}")
-            b = Signal(w.shape(), name=f"{name}_b{i}")
-            m.d.comb += [a.eq(x), b.eq(w)]
-            products.append(register(m, a * b, name=f"{name}_product{i}"))
+            a = Signal(x.held.shape(), name=f"{name}_a{i}")
+            b = Signal(w.held.shape(), name=f"{name}_b{i}")
+            m.d.comb += [a.eq(x.held), b.eq(w.held)]
+            own = Operand(x.value, a), Operand(w.value, b)
+            products.append(registered_product(m, platform, *own, name=f"{name}_product{i}"))
     return adder_tree(m, products, name=f"{name}_sum")

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.arithmetic import clamp, multiply_latency, multiply_wide, round_up, saturate
 from daedal.hw.pipeline import delay, register
+from daedal.hw.primitives.multiplier import Operand
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import IMMEDIATE_BITS
 from daedal.isa.variant import Variant
@@ -80,19 +81,25 @@ class Requantizer(wiring.Component):
         for number in range(self._variant.units.requantize_lanes):
             acc = self.acc.word_select(number, bits).as_signed()
             result = self._lane(
-                m, f"lane{number}", acc, self.parameters[number], zero_point, low, high
+                m, platform, f"lane{number}", acc, self.parameters[number], zero_point, low, high
             )
             width = self._variant.array.output_bits
             m.d.comb += self.result.word_select(number, width).eq(result)
         return m
 
     def _lane(
-        self, m: Module, name: str, acc: Value, parameters: Any, zero_point: Value, low: Value,
-        high: Value,
+        self, m: Module, platform: Any, name: str, acc: Value, parameters: Any, zero_point: Value,
+        low: Value, high: Value,
     ) -> Value:  # fmt: skip
         total = register(m, acc + parameters.bias, name=f"{name}_total")
         multiplier = register(m, parameters.multiplier, name=f"{name}_multiplier")
-        product = multiply_wide(m, total, multiplier, name=name)
+        product = multiply_wide(
+            m,
+            platform,
+            Operand(acc + parameters.bias, total),
+            Operand(parameters.multiplier, multiplier),
+            name=name,
+        )
         shift = delay(
             m, parameters.shift, 1 + self._multiply_latency(self._variant), name=f"{name}_shift"
         )

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module
 from amaranth.lib import data, wiring
-from amaranth.lib.memory import Memory as Ram
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.interfaces import scratchpad_read_signature
+from daedal.hw.primitives.block_ram import BlockRam
 
 __all__ = ["RowMemory"]
 
@@ -49,18 +49,15 @@ class RowMemory(wiring.Component):
         m = Module()
         parts = []
         for number in range(len(self.write.enable)):
-            ram = Ram(shape=self._column_bits, depth=self._depth, init=[])
+            ram = BlockRam(depth=self._depth, width=self._column_bits)
             m.submodules[f"column{number}"] = ram
-            write, read = ram.write_port(), ram.read_port()
             m.d.comb += [
-                write.en.eq(self.write.enable[number]),
-                write.addr.eq(self.write.row[number]),
-                write.data.eq(self.write.data.word_select(number, self._column_bits)),
-                read.en.eq(self.read.enable),
-                read.addr.eq(self.read.row),
+                ram.write_enable.eq(self.write.enable[number]),
+                ram.write_row.eq(self.write.row[number]),
+                ram.write_data.eq(self.write.data.word_select(number, self._column_bits)),
+                ram.read_enable.eq(self.read.enable),
+                ram.read_row.eq(self.read.row),
             ]
-            parts.append(read.data)
-        output = Signal(len(self.read.data), reset_less=True)
-        m.d.sync += output.eq(Cat(parts))
-        m.d.comb += self.read.data.eq(output)
+            parts.append(ram.read_data)
+        m.d.comb += self.read.data.eq(Cat(parts))
         return m

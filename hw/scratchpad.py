@@ -9,7 +9,6 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory as Ram
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.interfaces import (
@@ -19,6 +18,7 @@ from daedal.hw.interfaces import (
     scratchpad_read_signature,
 )
 from daedal.hw.layouts import micro_op_struct
+from daedal.hw.primitives.block_ram import BlockRam
 from daedal.hw.row_memory import RowMemory
 from daedal.hw.sliding_rows import SlidingRows
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -205,25 +205,22 @@ class MicroOpMemory(wiring.Component):
         pad = scratchpad(self._variant, self._load.memory)
         used, per_row = self._layout.size, pad.elements
         select_bits = (per_row - 1).bit_length()
-        m.submodules.ram = ram = Ram(shape=used * per_row, depth=pad.depth_rows, init=[])
-        write, read = ram.write_port(), ram.read_port()
+        m.submodules.ram = ram = BlockRam(depth=pad.depth_rows, width=used * per_row)
         fill = self.fill.p
         m.d.comb += [
             self.fill.ready.eq(1),
-            write.en.eq(self.fill.valid & (fill.memory == self._load)),
-            write.addr.eq(fill.row),
-            read.en.eq(self.advance),
-            read.addr.eq(self.index[select_bits:]),
+            ram.write_enable.eq(self.fill.valid & (fill.memory == self._load)),
+            ram.write_row.eq(fill.row),
+            ram.read_enable.eq(self.advance),
+            ram.read_row.eq(self.index[select_bits:]),
+            ram.advance.eq(self.advance),
         ]
         for number in range(per_row):
             word = fill.data.word_select(number, pad.element_bits)
-            m.d.comb += write.data.word_select(number, used).eq(word)
-        select = Signal(select_bits, reset_less=True)
-        held = Signal(self._layout, reset_less=True)
+            m.d.comb += ram.write_data.word_select(number, used).eq(word)
+        # Which micro-op of the row it is goes beside the RAM's two registers.
+        select, select_out = (Signal(select_bits, reset_less=True) for _ in range(2))
         with m.If(self.advance):
-            m.d.sync += [
-                select.eq(self.index[:select_bits]),
-                held.eq(read.data.word_select(select, used)),
-            ]
-        m.d.comb += self.data.eq(held)
+            m.d.sync += [select.eq(self.index[:select_bits]), select_out.eq(select)]
+        m.d.comb += self.data.eq(ram.read_data.word_select(select_out, used))
         return m

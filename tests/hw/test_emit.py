@@ -10,6 +10,7 @@ import pytest
 
 from daedal.hw.emit import TOP_MODULE, emit_verilog
 from daedal.hw.observe import observation_layout
+from daedal.hw.synth.families import Family
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import load_variant
 
@@ -69,6 +70,22 @@ def test_no_path_and_no_tool_version_is_inside(verilog: str) -> None:
     assert not re.search(r"\.py\b|/home/|/root/|/usr/|Yosys|Amaranth", verilog)
     fingerprint = load_variant("tiny").fingerprint
     assert verilog.startswith(f"// Daedal accelerator, variant tiny, fingerprint {fingerprint}.\n")
+
+
+def test_a_family_gives_hard_blocks_by_name(verilog: str) -> None:
+    """Multipliers of the array and of 4 ALU and 2 requantize lanes; rows of scratchpads."""
+    tiny = load_variant("tiny")
+    text = emit_verilog(tiny, Family.ECP5)
+    assert text.startswith(
+        f"// Daedal accelerator, variant tiny, fingerprint {tiny.fingerprint}, for ecp5.\n"
+    )
+    assert len(re.findall(r"^  MULT18X18D #\(", text, re.M)) == 8 * 8 + 4 + 2 * 2
+    assert len(re.findall(r"^  DP16KD #\(", text, re.M)) > 8
+    assert top_ports(text) == top_ports(verilog)
+    # Where no block is named, the text is that for all tools.
+    body = emit_verilog(tiny, Family.XC7).splitlines()[1:]
+    assert body == verilog.splitlines()[1:]
+    assert "MULT18X18D" not in verilog and "DP16KD" not in verilog
 
 
 def test_another_variant_gives_another_text(verilog: str) -> None:

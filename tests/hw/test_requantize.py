@@ -14,6 +14,7 @@ from daedal.hw.arithmetic import (
     multiply_wide,
     saturate,
 )
+from daedal.hw.primitives.multiplier import Operand
 from daedal.hw.requantize import Requantizer
 from daedal.isa import numerics
 from daedal.isa.variant import Variant, load_variant
@@ -115,11 +116,13 @@ class Helpers(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         terms = [Signal(signed(12), name=f"term{k}") for k in range(5)]
+        # The portable form looks at registers alone.
+        operands = [Operand(value, value) for value in (self.wide, self.factor)]
         m.d.comb += [
             self.saturated.eq(saturate(self.a, 5)),
             self.clamped.eq(clamp(self.a, self.b, self.factor[:11].as_signed())),
             *(term.eq(self.a if k % 2 else self.b) for k, term in enumerate(terms)),
-            self.product.eq(multiply_wide(m, self.wide, self.factor, name="product")),
+            self.product.eq(multiply_wide(m, None, *operands, name="product")),
             self.total.eq(adder_tree(m, terms, name="total")),
         ]
         return m
