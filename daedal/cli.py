@@ -9,6 +9,7 @@ import sys
 import typer
 from rich.markup import escape
 
+from daedal.commands.build import build_command
 from daedal.commands.compile import compile_command
 from daedal.commands.diff import diff_command
 from daedal.commands.disasm import disasm_command
@@ -42,6 +43,7 @@ app.command("ops")(ops_command)
 app.command("trace")(trace_command)
 app.command("verilog")(verilog_command)
 app.command("synth")(synth_command)
+app.command("build")(build_command)
 app.command("disasm")(disasm_command)
 app.command("doctor")(doctor_command)
 

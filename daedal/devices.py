@@ -1,5 +1,7 @@
 """Devices by name, found through the entry point group ``daedal.devices``."""
 
+import inspect
+from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -7,9 +9,17 @@ from daedal.isa.errors import ToolError, UserError
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant
 
-__all__ = ["device_names", "open_device"]
+__all__ = ["device_names", "open_device", "text_options"]
 
 _GROUP = "daedal.devices"
+
+_KINDS: dict[object, Callable[[str], str | int | float]] = {
+    str: str,
+    str | None: str,
+    int: int,
+    float: float,
+}
+"""Options of these types can be given as text."""
 
 
 def device_names() -> list[str]:
@@ -22,15 +32,45 @@ def open_device(name: str, variant: Variant, **options: Any) -> Device:
 
     Raises UserError for an unknown name, ToolError where a package it needs is missing.
     """
+    device: Device = _factory(name)(variant, **options)
+    return device
+
+
+def text_options(name: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Options of the device `name` from ``option=value`` each.
+
+    Raises UserError for one that the device has not, or whose value is of another type.
+    """
+    signature = inspect.signature(_factory(name), eval_str=True)
+    kinds = {
+        item.name: _KINDS[item.annotation]
+        for item in signature.parameters.values()
+        if item.kind is item.KEYWORD_ONLY and item.annotation in _KINDS
+    }
+    found: dict[str, Any] = {}
+    for text in texts:
+        option, equals, value = text.partition("=")
+        if not equals or option not in kinds:
+            raise UserError(
+                f"an option of device {name!r} must be NAME=VALUE with a name of "
+                f"{', '.join(kinds) or 'none, for it has no options'}; {text!r} is not"
+            )
+        try:
+            found[option] = kinds[option](value)
+        except ValueError as error:
+            raise UserError(f"option {option!r} must be a number, not {value!r}") from error
+    return found
+
+
+def _factory(name: str) -> Callable[..., Any]:
     points = {point.name: point for point in entry_points(group=_GROUP)}
     if name not in points:
         raise UserError(f"a device is one of {', '.join(sorted(points))}, not {name!r}")
     try:
-        factory = points[name].load()
+        factory: Callable[..., Any] = points[name].load()
     except ImportError as error:
         raise ToolError(
             f"device {name!r} needs the Python package {error.name!r}, which is missing; install "
             "daedal[sim]"
         ) from error
-    device: Device = factory(variant, **options)
-    return device
+    return factory

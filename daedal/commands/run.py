@@ -28,7 +28,13 @@ _err = make_console(stderr=True)
 def run_command(
     artifact: ArtifactFile,
     inputs: Annotated[Path, typer.Option("--input", "-i", help="A .npz of inputs by name.")],
-    device: Annotated[str, typer.Option(help="functional, timing or rtl.")] = "functional",
+    device: Annotated[
+        str, typer.Option(help="functional, timing, rtl, or the machine on a board: uio.")
+    ] = "functional",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="An option of the device as NAME=VALUE: for uio, registers=/dev/uio1."),
+    ] = None,
     variant: Annotated[
         str | None,
         typer.Option("--variant", "-v", help="The device's variant, if not the artifact's own."),
@@ -57,7 +63,7 @@ def run_command(
     """
     from daedal.api import simulate
     from daedal.checking import check_layers
-    from daedal.devices import open_device
+    from daedal.devices import open_device, text_options
     from daedal.isa.memory_model import memory_model
 
     check_outputs(output)
@@ -66,7 +72,7 @@ def run_command(
     machine = load_variant(variant) if variant is not None else loaded.variant
     for launch in loaded.launches:
         launch.program.check_variant(machine, f"the {device} device")
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = text_options(device, option or ())
     with show_progress(_err) as report:
         if device in ("rtl", "timing"):
             options["timing"] = memory_model(memory.value, seed)

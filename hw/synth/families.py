@@ -119,10 +119,10 @@ _CARRY = {
     Family.XCUP: {"CARRY4": 1, "CARRY8": 1},
 }
 
-# Take none of the counted resources: wide multiplexers between tables, pins, clock buffers.
+# Take none of the counted resources: wide multiplexers between tables, pins, clocks.
 _FREE = {
     Family.XC7: {"MUXF7", "MUXF8", "BUFG", "IBUF", "OBUF"},
-    Family.ECP5: {"PFUMX", "L6MUX21", "IB", "OB"},
+    Family.ECP5: {"PFUMX", "L6MUX21", "IB", "OB", "EHXPLLL"},
     Family.XCUP: {"MUXF7", "MUXF8", "MUXF9", "BUFG", "IBUF", "OBUF"},
 }
 

@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from daedal.isa.host_memory import HostMemory
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
-from daedal.isa.protocols import PAGE_BYTES
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.build import Built, build_simulator
 from daedal.sim.rtl.job import RunProgress
@@ -31,7 +31,7 @@ def default_cache_dir() -> Path:
     return Path.cwd() / ".daedal" / "rtl"
 
 
-class RtlDevice:
+class RtlDevice(HostMemory):
     """A cycle-accurate machine.
 
     Parameters
@@ -72,7 +72,7 @@ class RtlDevice:
         wave: tuple[int, int] | None = None,
         verilog: str | None = None,
     ) -> None:
-        self._variant = variant
+        super().__init__(variant)
         self._timing = timing
         self._simulator = simulator or ("native" if wave is None else "verilator")
         self._cache_dir = cache_dir if cache_dir is not None else default_cache_dir()
@@ -80,7 +80,6 @@ class RtlDevice:
         self._report = report or (lambda _sentence: None)
         self._progress = progress
         self._wave = wave
-        self._memory = bytearray()
         self._verilog = verilog
         self._built: Built | None = None
 
@@ -88,26 +87,6 @@ class RtlDevice:
     def name(self) -> str:
         """``rtl``."""
         return "rtl"
-
-    @property
-    def variant(self) -> Variant:
-        """The machine's variant."""
-        return self._variant
-
-    def alloc(self, size_bytes: int) -> int:
-        """Address of a new region."""
-        address = len(self._memory)
-        self._memory.extend(bytes(-(-max(size_bytes, 1) // PAGE_BYTES) * PAGE_BYTES))
-        return address
-
-    def write(self, address: int, data: bytes) -> None:
-        """Copy into memory."""
-        assert address + len(data) <= len(self._memory), "writes must stay within allocated regions"
-        self._memory[address : address + len(data)] = data
-
-    def read(self, address: int, size_bytes: int) -> bytes:
-        """Copy out of memory."""
-        return bytes(self._memory[address : address + size_bytes])
 
     def launch(self, program: Program, bases: Sequence[int]) -> Profile:
         """Run to the interrupt. Raises DeviceError when the machine reports an error."""

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from daedal.isa.errors import DeviceError
+from daedal.isa.host_memory import HostMemory
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
-from daedal.isa.protocols import PAGE_BYTES, Device
+from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.timing.count import DEVICE, count_cycles
@@ -16,7 +17,7 @@ from daedal.sim.timing.count import DEVICE, count_cycles
 __all__ = ["TimingDevice", "timing_with_values"]
 
 
-class TimingDevice:
+class TimingDevice(HostMemory):
     """The cycle model behind the `Device` protocol.
 
     Its profile is the RTL's: cycles, classes of every unit, bus words, and marks. Programs must
@@ -40,25 +41,18 @@ class TimingDevice:
         timing: MemoryModel = PRESETS["ddr"],
         values: Device | None = None,
     ) -> None:
-        self._variant = variant
+        super().__init__(variant)
         self._timing = timing
         self._values = values
-        self._memory = bytearray()
 
     @property
     def name(self) -> str:
         """``timing``."""
         return DEVICE
 
-    @property
-    def variant(self) -> Variant:
-        """The machine's variant."""
-        return self._variant
-
     def alloc(self, size_bytes: int) -> int:
         """Address of a new region."""
-        address = len(self._memory)
-        self._memory.extend(bytes(-(-max(size_bytes, 1) // PAGE_BYTES) * PAGE_BYTES))
+        address = super().alloc(size_bytes)
         if self._values is not None:
             beside = self._values.alloc(size_bytes)
             assert beside == address, "both devices place regions alike"
@@ -66,8 +60,7 @@ class TimingDevice:
 
     def write(self, address: int, data: bytes) -> None:
         """Copy into memory."""
-        assert address + len(data) <= len(self._memory), "writes must stay within allocated regions"
-        self._memory[address : address + len(data)] = data
+        super().write(address, data)
         if self._values is not None:
             self._values.write(address, data)
 

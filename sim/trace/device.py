@@ -4,19 +4,20 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from daedal.isa.host_memory import HostMemory
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
-from daedal.isa.protocols import PAGE_BYTES
+from daedal.isa.run_registers import WATCHDOG_CYCLES
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.device import default_cache_dir
-from daedal.sim.rtl.launch import WATCHDOG_CYCLES, Launch
+from daedal.sim.rtl.launch import Launch
 from daedal.sim.trace.trace import Trace, trace_launch
 
 __all__ = ["TraceDevice"]
 
 
-class TraceDevice:
+class TraceDevice(HostMemory):
     """The functional simulator with the RTL at its side; results are the functional ones.
 
     Once a launch has shown a difference, further ones do nothing.
@@ -46,40 +47,19 @@ class TraceDevice:
         watchdog_cycles: int = WATCHDOG_CYCLES,
         report: Callable[[str], None] | None = None,
     ) -> None:
-        self._variant = variant
+        super().__init__(variant)
         self._timing = timing
         self._simulator = simulator
         self._cache_dir = cache_dir if cache_dir is not None else default_cache_dir()
         self._verilog = verilog
         self._watchdog_cycles = watchdog_cycles
         self._report = report
-        self._memory = bytearray()
         self.traces: list[Trace] = []
 
     @property
     def name(self) -> str:
         """``trace``."""
         return "trace"
-
-    @property
-    def variant(self) -> Variant:
-        """The machine's variant."""
-        return self._variant
-
-    def alloc(self, size_bytes: int) -> int:
-        """Address of a new region."""
-        address = len(self._memory)
-        self._memory.extend(bytes(-(-max(size_bytes, 1) // PAGE_BYTES) * PAGE_BYTES))
-        return address
-
-    def write(self, address: int, data: bytes) -> None:
-        """Copy into memory."""
-        assert address + len(data) <= len(self._memory), "writes must stay within allocated regions"
-        self._memory[address : address + len(data)] = data
-
-    def read(self, address: int, size_bytes: int) -> bytes:
-        """Copy out of memory."""
-        return bytes(self._memory[address : address + size_bytes])
 
     def launch(self, program: Program, bases: Sequence[int]) -> Profile:
         """Run on both sides; `traces` has what came of it. Raises as `trace_launch`."""

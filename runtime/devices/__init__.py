@@ -1,0 +1,1 @@
+"""Machines outside this process: boards, reached through registers and memory."""

@@ -1,0 +1,231 @@
+"""`RegisterDevice`: the driver of the control registers, the same for every kind of board.
+
+Input: a `Port`. It keeps `isa.protocols.Device`, so that programs run on boards as on simulators.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from daedal.isa.errors import DeviceError, UserError
+from daedal.isa.profile import Profile
+from daedal.isa.program import Program
+from daedal.isa.protocols import PAGE_BYTES
+from daedal.isa.registers import MARK_BYTES, register
+from daedal.isa.run_registers import (
+    REPORT_REGISTERS,
+    START,
+    WATCHDOG_CYCLES,
+    RunPlacement,
+    check_identity,
+    num_marked,
+    read_report,
+    setup_writes,
+)
+from daedal.isa.variant import Variant
+from daedal.runtime.devices.port import Port
+
+__all__ = ["RegisterDevice"]
+
+_RUNNING, _DONE = 1, 2
+_ISR = register("isr").offset
+_ABORT = (register("abort").offset, 1)
+_IDENTITY = ("id", "fingerprint_lo", "fingerprint_hi")
+
+_LOOK_SECONDS = 0.25
+"""Longest sleep between two looks at the machine: what a lost interrupt costs."""
+
+_ABORT_SECONDS = 2.0
+"""For an abort to take effect: some thousand cycles (docs/hardware.md), and the way there."""
+
+
+@dataclass(frozen=True)
+class _Placed:
+    program: Program
+    address: int
+    marks_address: int
+    num_marks: int
+
+
+class RegisterDevice:
+    """A machine behind a `Port`.
+
+    Memory is given out in pages from the first byte on and never taken back; open the device anew
+    for that. A run that takes too long, or that is interrupted here, is aborted: its buffers
+    belong to the host again, and the next one may start.
+
+    Parameters
+    ----------
+    port
+        The way to registers and memory.
+    variant
+        The machine's variant; it must answer with its fingerprint.
+    name
+        For reports: ``uio``, ``uart``, ...
+    memory_base, memory_bytes
+        The part of external memory that is ours: address and size.
+    timeout_seconds
+        Longest run. The machine ends by itself what makes no progress (`watchdog_cycles`); this
+        is for a machine that does not answer.
+    watchdog_cycles
+        Cycles without progress that end a run with error WATCHDOG.
+
+    Raises
+    ------
+    DeviceError
+        The machine is another one, none, or cannot be stopped; or its bus does not reach the
+        memory.
+    """
+
+    def __init__(
+        self,
+        port: Port,
+        variant: Variant,
+        *,
+        name: str,
+        memory_base: int,
+        memory_bytes: int,
+        timeout_seconds: float = 60.0,
+        watchdog_cycles: int = WATCHDOG_CYCLES,
+    ) -> None:
+        if not timeout_seconds > 0:
+            raise UserError(f"timeout_seconds must be above 0, not {timeout_seconds:g}")
+        reach = 1 << variant.bus.address_bits
+        if memory_base + memory_bytes > reach:
+            raise DeviceError(
+                f"memory must lie below {reach:#x}, which the {variant.bus.address_bits} address "
+                f"bits of variant {variant.name!r} reach; it ends at "
+                f"{memory_base + memory_bytes:#x}: reserve lower memory, or build a variant with "
+                "more bus.address_bits"
+            )
+        self._port = port
+        self._variant = variant
+        self._name = name
+        self._next = -(-memory_base // PAGE_BYTES) * PAGE_BYTES
+        self._end = memory_base + memory_bytes
+        self._memory_bytes = memory_bytes
+        self._timeout_seconds = timeout_seconds
+        self._watchdog_cycles = watchdog_cycles
+        self._placed: list[_Placed] = []
+        check_identity(self._read(_IDENTITY), variant)
+        if self._read(("control",))["control"] & _RUNNING:
+            self._abort()  # whoever started this run is gone
+
+    @property
+    def name(self) -> str:
+        """As given."""
+        return self._name
+
+    @property
+    def variant(self) -> Variant:
+        """The machine's variant."""
+        return self._variant
+
+    def alloc(self, size_bytes: int) -> int:
+        """Address of a new region. Raises DeviceError where memory is used up."""
+        size = -(-max(size_bytes, 1) // PAGE_BYTES) * PAGE_BYTES
+        left = max(self._end - self._next, 0)
+        if size > left:
+            raise DeviceError(
+                f"what runs on the {self._name} device must fit its {self._memory_bytes} bytes of "
+                f"memory; {size} more are needed and {left} are left: reserve more memory or run a "
+                "smaller network"
+            )
+        address = self._next
+        self._next += size
+        return address
+
+    def write(self, address: int, data: bytes) -> None:
+        """Copy into memory."""
+        self._port.write_memory(address, data)
+
+    def read(self, address: int, size_bytes: int) -> bytes:
+        """Copy out of memory."""
+        return self._port.read_memory(address, size_bytes)
+
+    def launch(self, program: Program, bases: Sequence[int]) -> Profile:
+        """Run to the interrupt.
+
+        Raises DeviceError when the machine reports an error, does not end in time, or is not the
+        one it was.
+        """
+        program.check_variant(self._variant, f"the {self._name} device")
+        placed = self._place(program)
+        placement = RunPlacement(placed.address, bases, placed.marks_address, placed.num_marks)
+        # What is pending from an earlier run would read as the end of this one.
+        self._acknowledge(self._read(("control", "isr")))
+        begin = time.perf_counter()
+        with self._aborted_unless_done():
+            self._port.write_registers(
+                (*setup_writes(program, placement, self._watchdog_cycles), START)
+            )
+            self._wait()
+        seconds = time.perf_counter() - begin
+        values = self._read(REPORT_REGISTERS)
+        self._acknowledge(values)
+        check_identity(values, self._variant)
+        size = min(values["marks_written"], placed.num_marks) * MARK_BYTES
+        ring = self._port.read_memory(placed.marks_address, size) if size else b""
+        report = read_report(values, ring, device=self._name, wall_seconds=seconds)
+        report.check()
+        return report.profile
+
+    def _place(self, program: Program) -> _Placed:
+        """Where the instructions lie; they are written at the first launch of a program."""
+        for placed in self._placed:
+            if placed.program is program:
+                return placed
+        code = program.encode()
+        count = num_marked(program)
+        placed = _Placed(
+            program, self.alloc(len(code)), self.alloc(count * MARK_BYTES) if count else 0, count
+        )
+        self._port.write_memory(placed.address, code)
+        self._placed.append(placed)
+        return placed
+
+    def _read(self, names: Sequence[str]) -> dict[str, int]:
+        values = self._port.read_registers([register(name).offset for name in names])
+        return dict(zip(names, values, strict=True))
+
+    def _acknowledge(self, values: dict[str, int]) -> None:
+        """Take back the interrupt if it is pending: a write of 1 toggles it."""
+        if values["isr"] & 1:
+            self._port.write_registers([(_ISR, 1)])
+
+    def _wait(self) -> None:
+        """Return when the run is over. Raises DeviceError where it takes too long."""
+        deadline = time.monotonic() + self._timeout_seconds
+        while not self._read(("control",))["control"] & _DONE:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise DeviceError(
+                    f"a run on the {self._name} device must end within "
+                    f"{self._timeout_seconds:g} seconds; it did not and was aborted: allow more "
+                    "time, or check clock, reset and memory of the machine"
+                )
+            self._port.wait_interrupt(min(left, _LOOK_SECONDS))
+
+    @contextmanager
+    def _aborted_unless_done(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as reason:
+            try:
+                self._abort()
+            except DeviceError as error:
+                reason.add_note(str(error))
+            raise
+
+    def _abort(self) -> None:
+        """End what runs. Raises DeviceError where the machine does not stop."""
+        self._port.write_registers([_ABORT])
+        deadline = time.monotonic() + _ABORT_SECONDS
+        while self._read(("control",))["control"] & _RUNNING:
+            if time.monotonic() > deadline:
+                raise DeviceError(
+                    f"the machine must stop within {_ABORT_SECONDS:g} seconds of an abort; it did "
+                    "not: load the bitstream again"
+                )
+            self._port.wait_interrupt(0.01)

@@ -1,0 +1,52 @@
+"""What drivers show under /sys and /dev: opened, read and written, or refused."""
+
+import mmap
+import os
+from pathlib import Path
+
+from daedal.isa.errors import DeviceError, UserError
+
+__all__ = ["map_device", "read_number", "write_attribute"]
+
+
+def read_number(path: Path) -> int:
+    """A number in decimal, or in hexadecimal with 0x. Raises UserError for anything else."""
+    try:
+        text = path.read_text(encoding="ascii").strip()
+        return int(text, 0)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no number"
+        raise UserError(
+            f"a driver must tell about its device in /sys; {str(path)!r} cannot be read: {reason}; "
+            "load the driver, or name another device"
+        ) from error
+
+
+def write_attribute(path: Path, text: str) -> None:
+    """Tell a driver something. Raises DeviceError where it does not take it."""
+    try:
+        handle = os.open(path, os.O_WRONLY)
+        try:
+            os.write(handle, text.encode("ascii"))
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise DeviceError(
+            f"the driver must take {text!r} in {str(path)!r}; it does not: {error.strerror}"
+        ) from error
+
+
+def map_device(path: Path, size_bytes: int) -> mmap.mmap:
+    """The first bytes of a device, shared with it. Raises UserError where it cannot be opened."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            return mmap.mmap(handle, size_bytes, mmap.MAP_SHARED)
+        finally:
+            os.close(handle)  # the mapping stays
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UserError(
+            f"a device must be there and open to reading and writing; {str(path)!r} is not: "
+            f"{reason}; load its driver, name another path, or run as a user who may"
+        ) from error

@@ -1,0 +1,31 @@
+"""Devices by name, and their options as text."""
+
+import pytest
+
+from daedal.devices import text_options
+from daedal.isa.errors import UserError
+
+
+def test_options_have_the_types_of_the_device() -> None:
+    texts = ["registers=/dev/uio1", "timeout_seconds=2.5", "interrupt=a=b"]
+    assert text_options("uio", texts) == {
+        "registers": "/dev/uio1",
+        "timeout_seconds": 2.5,
+        "interrupt": "a=b",
+    }
+    assert text_options("uio", []) == {}
+
+
+@pytest.mark.parametrize(
+    ("device", "text", "message"),
+    [
+        ("uio", "baud=3", "with a name of registers, interrupt, memory, .*; 'baud=3' is not"),
+        ("uio", "registers", "must be NAME=VALUE with a name of .*; 'registers' is not"),
+        ("uio", "timeout_seconds=soon", "option 'timeout_seconds' must be a number, not 'soon'"),
+        ("timing", "timing=3", "with a name of none, for it has no options"),
+        ("toaster", "a=b", "a device is one of functional, .*not 'toaster'"),
+    ],
+)
+def test_other_options_are_refused(device: str, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        text_options(device, [text])
