@@ -1,4 +1,4 @@
-"""Block RAMs and multipliers of an ECP5, as instances of the models in `hdl/ecp5_cells.v`.
+"""Block RAMs, multipliers and clocks of an ECP5, as instances of the models in `hdl/`.
 
 What the models do not have is refused: two clocks at one block RAM, cascades of multipliers,
 resets without a clock edge, pins that choose between signed and unsigned while the design runs.
@@ -15,6 +15,8 @@ __all__ = ["BLOCKS"]
 
 _SLICES = 64
 """Parameters INITVAL_00 to INITVAL_3F: 16 words each, of 18 bits in 20."""
+_GENERATOR_INPUTS = ("CLKI", "CLKFB", "RST", "STDBY")
+_GENERATOR_OUTPUTS = ("CLKOP", "CLKOS", "LOCK")
 
 
 def _block_ram(cell: Cell, number: int) -> Iterator[str]:
@@ -132,6 +134,19 @@ def _multiplier(cell: Cell, number: int) -> Iterator[str]:
     yield from _instance(cell, "ecp5_mult18x18d", number, settings, pins, {"P": 36})
 
 
+def _clock_generator(cell: Cell, number: int) -> Iterator[str]:
+    """As it is: the simulator of a board brings its model (`hdl/ehxplll.v`)."""
+    pins = {name: bits for name, bits in cell.pins.items() if bits}
+    unknown = sorted(set(pins) - {*_GENERATOR_INPUTS, *_GENERATOR_OUTPUTS})
+    if unknown:
+        raise ToolError(
+            f"an EHXPLLL must have no pins but {', '.join(_GENERATOR_INPUTS + _GENERATOR_OUTPUTS)} "
+            f"to be simulated, not {', '.join(unknown)} (cell {cell.name})"
+        )
+    wires = ",".join(f".{name}({bit_text(bits[0])})" for name, bits in pins.items())
+    yield f"EHXPLLL u{number}({wires});"
+
+
 def _instance(
     cell: Cell,
     model: str,
@@ -155,6 +170,7 @@ def _instance(
 
 BLOCKS: Mapping[str, Callable[[Cell, int], Iterator[str]]] = {
     "DP16KD": _block_ram,
+    "EHXPLLL": _clock_generator,
     "MULT18X18D": _multiplier,
 }
 """Verilog of a block of each kind; the number tells instances apart."""

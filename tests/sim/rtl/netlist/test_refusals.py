@@ -78,6 +78,10 @@ REFUSED = {
         ("MULT18X18D", {}, {"SIGNEDB": [5]}),
         r"SIGNEDB of a MULT18X18D must be constant to be simulated \(cell it\)",
     ),
+    "a clock's other outputs": (
+        ("EHXPLLL", {}, {"CLKI": [2], "CLKOS": [3], "CLKOS2": [4], "PHASEDIR": []}),
+        r"no pins but CLKI, .*, LOCK to be simulated, not CLKOS2 \(cell it\)",
+    ),
     "a multiplier's two clocks": (
         (
             "MULT18X18D",
