@@ -45,32 +45,30 @@ def table(entries: int, inputs: Sequence[Bit]) -> str:
 def _formula(entries: int, size: int) -> tuple[int, str]:
     """The operations of a table of `size` inputs, and a text with ``A`` for its first input.
 
-    Few tables are as irregular as they might be: most are gates, and a simulator spends its time
-    on them.
+    Most tables are a few gates, and a simulator spends its time on them: the cheapest way of taking
+    them apart, an input at a time, is worth the search.
     """
     if size == 0:
         return 0, f"1'b{entries}"
     whole = (1 << (1 << size - 1)) - 1
-    found = [(4 * size, f"({1 << size}'h{entries:x}>>{{{','.join(reversed(_INPUTS[:size]))}}})")]
+    found = []
     for place, name in enumerate(_INPUTS[:size]):
         low, high = _halves(entries, size, place)
         if low == 0 and high == whole:
             return 0, name
         if low == whole and high == 0:
             return 1, f"~{name}"
-        for chosen, others, text in (
-            (low == 0, high, "({name}&{rest})"),
-            (high == 0, low, "(~{name}&{rest})"),
-            (low == whole, high, "(~{name}|{rest})"),
-            (high == whole, low, "({name}|{rest})"),
-            (low == whole - high, low, "({name}^{rest})"),
+        (first, zero), (second, one) = (_without(half, size, place) for half in (low, high))
+        found.append((first + second + 4, f"(({name}&{one})|(~{name}&{zero}))"))
+        for possible, cost, text in (
+            (low == 0, second + 1, f"({name}&{one})"),
+            (high == 0, first + 2, f"(~{name}&{zero})"),
+            (low == whole, second + 2, f"(~{name}|{one})"),
+            (high == whole, first + 1, f"({name}|{zero})"),
+            (low == whole - high, first + 1, f"({name}^{zero})"),
         ):
-            if chosen:
-                cost, rest = _without(others, size, place)
-                found.append((cost + 1 + ("~" in text), text.format(name=name, rest=rest)))
-        if size > 2:
-            (first, zero), (second, one) = (_without(half, size, place) for half in (low, high))
-            found.append((first + second + 4, f"(({name}&{one})|(~{name}&{zero}))"))
+            if possible:
+                found.append((cost, text))
     return min(found)
 
 
