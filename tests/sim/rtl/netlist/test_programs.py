@@ -13,14 +13,18 @@ from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
 from daedal.isa.memory_model import memory_model
 from daedal.isa.variant import load_variant
+from daedal.runtime.devices.uart import uart_device
+from daedal.sim.rtl.board import simulate_board
 from daedal.sim.rtl.build import Built, build_simulator
 from daedal.sim.rtl.job import Faults, Job, RawResult
 from daedal.sim.rtl.launch import Outcome
+from daedal.sim.rtl.netlist.board import build_board_netlist
 from daedal.sim.rtl.netlist.device import netlist_device
 from daedal.sim.rtl.netlist.verilog import netlist_verilog
 from daedal.sim.rtl.run import run_jobs
 from examples.digits.data import demo_images
 from tests.sim.rtl.conftest import CACHE, WORDS, available
+from tests.support.boards import board_settings, board_simulator
 from tests.support.random_programs import random_program
 from tests.support.rtl import expected_memories, placed, rtl_device
 
@@ -111,6 +115,30 @@ def test_random_programs_and_digits_on_tiny() -> None:
         daedal.simulate(artifact, {"input": images}, device=device) for device in (netlist, rtl)
     )
     for name, tensor in theirs.tensors.items():
+        np.testing.assert_array_equal(ours.tensors[name], tensor)
+    assert (ours.outputs["probabilities"].argmax(axis=1) == labels).all()
+    assert [item.cycles for item in ours.profiles] == [item.cycles for item in theirs.profiles]
+
+
+@pytest.mark.slow
+def test_digits_on_the_netlist_of_a_board() -> None:
+    """What a bitstream is made of, through its serial pins: as functional, in the RTL's cycles."""
+    variant = load_variant("tiny")
+    available("native")
+    artifact = daedal.compile(DIGITS, variant)
+    images, labels = demo_images(1)
+    expected = daedal.simulate(artifact, {"input": images})
+    settings = board_settings(variant)
+    results = []
+    for built in (
+        build_board_netlist(settings, cache_dir=CACHE, report=print),
+        board_simulator(settings),
+    ):
+        with simulate_board(built, settings.divisor) as board:
+            device = uart_device(variant, port=str(board.path))
+            results.append(daedal.simulate(artifact, {"input": images}, device=device))
+    ours, theirs = results
+    for name, tensor in expected.tensors.items():
         np.testing.assert_array_equal(ours.tensors[name], tensor)
     assert (ours.outputs["probabilities"].argmax(axis=1) == labels).all()
     assert [item.cycles for item in ours.profiles] == [item.cycles for item in theirs.profiles]
