@@ -74,6 +74,6 @@ def _factory(name: str) -> Callable[..., Any]:
     except ImportError as error:
         raise ToolError(
             f"device {name!r} needs the Python package {error.name!r}, which is missing; install "
-            f"daedal[{_EXTRAS.get(error.name, 'sim')}]"
+            f"daedal[{_EXTRAS.get(error.name or '', 'sim')}]"
         ) from error
     return factory
