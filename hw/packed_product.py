@@ -71,7 +71,7 @@ def packed_products(
         own_triples = {
             i: _triple(m, x, overlap, name=f"{name}_triple{i}") for i, x in own[pair].items()
         }
-        triple = [own_triples.get(i, common) for i, common in enumerate(triples)]
+        triple = [own_triples.get(i, shared) for i, shared in enumerate(triples)]
         for i, x in enumerate(own[pair].get(i, x) for i, x in enumerate(inp)):
             v, w = rows[2 * pair][i], rows[2 * pair + 1][i]
             both = Operand(_pack(v.value, w.value, k), _pack(v.held, w.held, k))
@@ -126,8 +126,9 @@ def _low_product(m: Module, a: Value, b: Value, triple: Value, *, name: str) -> 
     bits = len(a)
     terms = []
     for k in range(0, bits, _DIGIT_BITS):
-        odd, even = Mux(a[k], b, 0), Mux(a[k], triple, b << 1)
-        chosen = Mux(a[k + 1], even, odd) if k + 1 < bits else odd
+        chosen = Mux(a[k], b, 0)
+        if k + 1 < bits:
+            chosen = Mux(a[k + 1], Mux(a[k], triple, b << 1), chosen)
         terms.append(chosen[: bits - k])
     # Two halves, each registered, so that the additions are spread over two cycles.
     half = (len(terms) + 1) // 2

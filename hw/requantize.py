@@ -75,7 +75,7 @@ class Requantizer(wiring.Component):
         m = Module()
         late = self._multiply_latency(self._variant) + 4
         zero_point = delay(m, self.zero_point, late, name="zero_point")
-        # Of bounds in the wrong order the upper one counts: with both equal to it, so it does.
+        # Where the bounds are in the wrong order `high` alone counts: `low` becomes equal to it.
         ordered = Mux(self.low > self.high, self.high, self.low)
         low = delay(m, ordered, late + 1, name="low")
         high = delay(m, self.high, late + 1, name="high")
