@@ -1,7 +1,7 @@
 """A simulated board behind a pseudo-terminal: the whole design, with its serial pins as the way in.
 
-Input: a board's settings. Output: the path of a serial port, which any program may open as it would
-that of a board; `runtime.devices.uart` does.
+Input: a variant. Output: the path of a serial port, which any program may open as it would that of
+a board; `runtime.devices.uart` does.
 """
 
 import ctypes
@@ -15,26 +15,31 @@ from pathlib import Path
 from daedal.hw.boards import ulx3s
 from daedal.hw.boards.pll import pll_settings
 from daedal.hw.boards.settings import BoardSettings
-from daedal.hw.boards.uart_receiver import LEAST_DIVISOR
 from daedal.isa.errors import DeviceError
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.build import Built, build_board_simulator
 from daedal.sim.rtl.toolchain import require_tools
 from daedal.sim.rtl.verilog import kept_board_verilog
 
-__all__ = ["BoardSimulation", "build_board", "simulate_board", "simulation_settings"]
+__all__ = ["BoardSimulation", "simulated_board"]
 
 SLICE_CYCLES = 1 << 13
 """Cycles between two looks at whether the simulation is to end."""
 
+Report = Callable[[str], None]
+Build = Callable[[BoardSettings, Path, Report], Built]
+
 _CLOCK_HZ = 80_000_000  # what the board says of itself; cycles take as long as they take
+
+_DIVISOR = 4
+"""Clock cycles of a bit: as few as the design can, since most of them move bits."""
 
 _SILENCE_CYCLES = 1 << 14
 """400 bytes' time; frames come whole out of a pseudo-terminal."""
 
 
 class BoardSimulation:
-    """A board that runs in a thread of its own; `simulate_board` makes and ends it.
+    """A board that runs in a thread of its own; `simulated_board` makes and ends it.
 
     `path` is its serial port. Cycles run while nobody waits for them: a board has a clock.
     """
@@ -76,38 +81,46 @@ class BoardSimulation:
 
 
 @contextmanager
-def simulate_board(built: Built, divisor: int) -> Iterator[BoardSimulation]:
-    """Run `built`, whose serial port has `divisor` clock cycles per bit, until the block ends.
+def simulated_board(
+    variant: Variant,
+    *,
+    cache_dir: Path,
+    memory_bytes: int = 1 << 16,
+    build: Build | None = None,
+    report: Report = lambda _sentence: None,
+) -> Iterator[BoardSimulation]:
+    """Switch a ULX3S with `variant` on, until the block ends; memory and scratchpads are zero.
 
-    Memory and scratchpads are zero at first, as on a board that has just been switched on.
+    The first time, Verilog is emitted and built, which takes a minute or two; `cache_dir` keeps
+    both, and `report` is called with one sentence before each long step. `build` makes the
+    simulator in another way, as `netlist.board.build_board_netlist` does.
+
+    Raises
+    ------
+    ToolError
+        Verilator or a C++ compiler is missing, or refused the design.
+    UserError
+        The board cannot be built with so much memory.
     """
-    simulation = BoardSimulation(built.program, divisor)
+    require_tools("native")
+    clock = pll_settings(ulx3s.OSCILLATOR_HZ, _CLOCK_HZ)
+    settings = BoardSettings(variant, clock, memory_bytes, _DIVISOR, _SILENCE_CYCLES)
+    built = (build or _build)(settings, cache_dir, report)
+    simulation = BoardSimulation(built.program, _DIVISOR)
     try:
         yield simulation
     finally:
         simulation.close()
 
 
-def simulation_settings(variant: Variant, memory_bytes: int = 1 << 16) -> BoardSettings:
-    """A ULX3S with `variant`, whose serial port is as fast as it can be.
-
-    Raises UserError for a memory that cannot be built.
-    """
-    clock = pll_settings(ulx3s.OSCILLATOR_HZ, _CLOCK_HZ)
-    return BoardSettings(variant, clock, memory_bytes, LEAST_DIVISOR, _SILENCE_CYCLES)
-
-
-def build_board(
-    settings: BoardSettings, cache_dir: Path, report: Callable[[str], None] = lambda _sentence: None
-) -> Built:
-    """Emit and build a ULX3S, or find it in `cache_dir`; the first time takes a minute or two.
-
-    `report` is called with one sentence before each long step. Raises ToolError where Verilator or
-    a C++ compiler is missing, or refused the design.
-    """
-    require_tools("native")
-    text = kept_board_verilog(settings, cache_dir, report)
-    return build_board_simulator(text, top=ulx3s.TOP_MODULE, cache_dir=cache_dir, progress=report)
+def _build(settings: BoardSettings, cache_dir: Path, report: Report) -> Built:
+    """The simulator of the design as it is emitted."""
+    return build_board_simulator(
+        kept_board_verilog(settings, cache_dir, report),
+        top=ulx3s.TOP_MODULE,
+        cache_dir=cache_dir,
+        progress=report,
+    )
 
 
 def _load(path: Path) -> ctypes.CDLL:

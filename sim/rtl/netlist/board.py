@@ -19,11 +19,7 @@ __all__ = ["build_board_netlist"]
 
 
 def build_board_netlist(
-    settings: BoardSettings,
-    *,
-    cache_dir: Path,
-    seed: int = 0,
-    report: Callable[[str], None] | None = None,
+    settings: BoardSettings, cache_dir: Path, report: Callable[[str], None]
 ) -> Built:
     """Synthesize a board's design and build its simulator, or find them kept.
 
@@ -31,17 +27,16 @@ def build_board_netlist(
     ----------
     cache_dir
         As for `RtlDevice`; netlists are kept beside it, where `daedal build` keeps them.
-    seed
-        As for `netlist_verilog`.
+    report
+        Called with one sentence before each long step.
 
     Raises
     ------
     ToolError
         A tool is missing or failed, or the netlist has a cell without a model.
     """
-    tell = report or (lambda _sentence: None)
-    verilog = kept_board_verilog(settings, cache_dir, tell, family=Family.ECP5)
+    verilog = kept_board_verilog(settings, cache_dir, report, family=Family.ECP5)
     kept = AreaCache(cache_dir.parent / "synth")
-    netlist = kept.netlist(verilog, Family.ECP5, top=ulx3s.TOP_MODULE, progress=tell)
-    text = netlist_verilog(netlist, ulx3s.TOP_MODULE, seed=seed)
+    netlist = kept.netlist(verilog, Family.ECP5, top=ulx3s.TOP_MODULE, progress=report)
+    text = netlist_verilog(netlist, ulx3s.TOP_MODULE)
     return build_board_simulator(text, top=ulx3s.TOP_MODULE, cache_dir=cache_dir, progress=report)

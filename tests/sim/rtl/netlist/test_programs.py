@@ -14,7 +14,7 @@ from daedal.hw.synth.cache import AreaCache
 from daedal.isa.memory_model import memory_model
 from daedal.isa.variant import load_variant
 from daedal.runtime.devices.uart import uart_device
-from daedal.sim.rtl.board import simulate_board
+from daedal.sim.rtl.board import simulated_board
 from daedal.sim.rtl.build import Built, build_simulator
 from daedal.sim.rtl.job import Faults, Job, RawResult
 from daedal.sim.rtl.launch import Outcome
@@ -24,7 +24,6 @@ from daedal.sim.rtl.netlist.verilog import netlist_verilog
 from daedal.sim.rtl.run import run_jobs
 from examples.digits.data import demo_images
 from tests.sim.rtl.conftest import CACHE, WORDS, available
-from tests.support.boards import board_settings, board_simulator
 from tests.support.random_programs import random_program
 from tests.support.rtl import expected_memories, placed, rtl_device
 
@@ -128,13 +127,9 @@ def test_digits_on_the_netlist_of_a_board() -> None:
     artifact = daedal.compile(DIGITS, variant)
     images, labels = demo_images(1)
     expected = daedal.simulate(artifact, {"input": images})
-    settings = board_settings(variant)
     results = []
-    for built in (
-        build_board_netlist(settings, cache_dir=CACHE, report=print),
-        board_simulator(settings),
-    ):
-        with simulate_board(built, settings.divisor) as board:
+    for build in (build_board_netlist, None):
+        with simulated_board(variant, cache_dir=CACHE, build=build, report=print) as board:
             device = uart_device(variant, port=str(board.path))
             results.append(daedal.simulate(artifact, {"input": images}, device=device))
     ours, theirs = results
