@@ -14,7 +14,9 @@ from daedal.sim.rtl.launch import Outcome
 
 TINY = load_variant("tiny")
 PROFILE = Profile(device="rtl", cycles=100, wall_seconds=1.0)
-GOOD = Outcome(b"abcd", PROFILE, ErrorCode.NONE, Unit.FETCH, 0)
+GOOD = Outcome(
+    profile=PROFILE, error=ErrorCode.NONE, unit=Unit.FETCH, instruction=0, memory=b"abcd"
+)
 
 
 def test_wall_clock_alone_may_differ() -> None:
