@@ -95,7 +95,7 @@ def area_of(variant: Variant, family: Family) -> Record:
     def report(text: str) -> None:
         show(f"{variant.name} {variant.fingerprint}, {text}")
 
-    verilog = kept_verilog(variant, default_cache_dir(), report)
+    verilog = kept_verilog(variant, default_cache_dir(), report, family=family)
     cache = AreaCache(default_cache_dir().parent / "synth")
     return row_of(variant, verilog, cache.synthesize(verilog, family, progress=report))
 

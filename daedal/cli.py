@@ -9,6 +9,7 @@ import sys
 import typer
 from rich.markup import escape
 
+from daedal.commands.build import build_command
 from daedal.commands.compile import compile_command
 from daedal.commands.diff import diff_command
 from daedal.commands.disasm import disasm_command
@@ -44,6 +45,7 @@ app.command("trace")(trace_command)
 app.command("export")(export_command)
 app.command("verilog")(verilog_command)
 app.command("synth")(synth_command)
+app.command("build")(build_command)
 app.command("disasm")(disasm_command)
 app.command("doctor")(doctor_command)
 

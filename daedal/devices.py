@@ -21,6 +21,9 @@ _KINDS: dict[object, Callable[[str], str | int | float]] = {
 }
 """Options of these types can be given as text."""
 
+_EXTRAS = {"serial": "board"}
+"""Extras of Daedal by a package that they bring; all others come with ``sim``."""
+
 
 def device_names() -> list[str]:
     """Names that `open_device` knows."""
@@ -71,6 +74,6 @@ def _factory(name: str) -> Callable[..., Any]:
     except ImportError as error:
         raise ToolError(
             f"device {name!r} needs the Python package {error.name!r}, which is missing; install "
-            "daedal[sim]"
+            f"daedal[{_EXTRAS.get(error.name or '', 'sim')}]"
         ) from error
     return factory

@@ -6,12 +6,13 @@ Input: a variant. Output: Verilog-2005 with the top module `daedal_top`.
 import re
 
 from amaranth.back import verilog
+from amaranth.lib import wiring
 
+from daedal.hw.family import Family
 from daedal.hw.machine import Machine
-from daedal.hw.synth.families import Family
 from daedal.isa.variant import Variant
 
-__all__ = ["TOP_MODULE", "emit_verilog"]
+__all__ = ["TOP_MODULE", "emit_component", "emit_verilog"]
 
 TOP_MODULE = "daedal_top"
 
@@ -36,20 +37,21 @@ def emit_verilog(variant: Variant, family: Family | None = None, *, observe: boo
     observe : add the pin of that name for simulations (`hw.observe`); such a machine is not for
         synthesis.
     """
+    chip = f", for {family.value}" if family else ""
+    title = f"Daedal accelerator, variant {variant.name}, fingerprint {variant.fingerprint}{chip}."
+    return emit_component(Machine(variant=variant, observe=observe), TOP_MODULE, title, family)
+
+
+def emit_component(
+    component: wiring.Component, name: str, title: str, family: Family | None = None
+) -> str:
+    """Return `component` as Verilog with top module `name`, under a comment that says `title`."""
     text = verilog.convert(
-        Machine(variant=variant, observe=observe),
-        name=TOP_MODULE,
-        platform=family,
-        emit_src=False,
-        strip_internal_attrs=True,
+        component, name=name, platform=family, emit_src=False, strip_internal_attrs=True
     )
     text = re.sub(r"\A/\*.*?\*/\n", "", text, count=1)  # the generator's name, version and build
     text = _ZEROED.sub(_loop_over_zeros, text)
-    chip = f", for {family.value}" if family else ""
-    header = (
-        f"// Daedal accelerator, variant {variant.name}, fingerprint {variant.fingerprint}{chip}.\n"
-        "// Generated; change hw/ or the variant instead.\n\n"
-    )
+    header = f"// {title}\n// Generated; change hw/ or the variant instead.\n\n"
     return header + text.rstrip("\n") + "\n"
 
 

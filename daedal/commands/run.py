@@ -29,11 +29,11 @@ def run_command(
     artifact: ArtifactFile,
     inputs: Annotated[Path, typer.Option("--input", "-i", help="A .npz of inputs by name.")],
     device: Annotated[
-        str, typer.Option(help="functional, timing, rtl, or the machine on a board: uio.")
+        str, typer.Option(help="functional, timing, rtl, or the machine on a board: uio or uart.")
     ] = "functional",
     option: Annotated[
         list[str] | None,
-        typer.Option(help="An option of the device as NAME=VALUE: for uio, registers=/dev/uio1."),
+        typer.Option(help="An option of the device as NAME=VALUE: for uart, port=/dev/ttyUSB0."),
     ] = None,
     variant: Annotated[
         str | None,

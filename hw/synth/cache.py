@@ -33,7 +33,12 @@ class AreaCache:
     folder: Path
 
     def synthesize(
-        self, verilog: str, family: Family, *, progress: Callable[[str], None] | None = None
+        self,
+        verilog: str,
+        family: Family,
+        *,
+        top: str = TOP_MODULE,
+        progress: Callable[[str], None] | None = None,
     ) -> CellReport:
         """Count the cells of `verilog`, as `estimate.synthesize` does.
 
@@ -44,7 +49,7 @@ class AreaCache:
         UserError
             The folder cannot be written.
         """
-        path = self._answer(verilog, family, TOP_MODULE, progress)
+        path = self._answer(verilog, family, top, progress)
         kept = json.loads(path.read_text(encoding="utf-8"))
         return CellReport.of(family, kept["cells"], kept["units"])
 

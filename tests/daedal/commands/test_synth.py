@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from daedal.commands.synth import Multipliers
+from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth import tools
 from daedal.hw.synth.cache import AreaCache, yosys_version
 from daedal.hw.synth.families import CellReport, Family, Target
@@ -45,8 +46,14 @@ def estimate(monkeypatch: pytest.MonkeyPatch) -> Give:
 
     def give(cells: dict[str, int], units: dict[str, dict[str, int]]) -> None:
         def synthesize(
-            _self: AreaCache, _verilog: str, family: Family, *, progress: Callable[[str], None]
+            _self: AreaCache,
+            _verilog: str,
+            family: Family,
+            *,
+            top: str,
+            progress: Callable[[str], None],
         ) -> CellReport:
+            assert top == TOP_MODULE
             progress("xc7: begin (1 of 2)")
             progress("xc7: end (2 of 2)")
             return CellReport.of(family, cells, units)

@@ -1,0 +1,153 @@
+"""``daedal build``: the bitstream of a board with a variant on it."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from daedal.commands.options import Json
+from daedal.isa.files import make_folder, write_atomically
+from daedal.isa.variant import Variant, load_variant
+from daedal.reports.console import make_console, print_json, show_progress
+
+if TYPE_CHECKING:  # the hardware loads slowly
+    from daedal.hw.boards.bitstream import BoardBuild
+    from daedal.hw.boards.settings import BoardSettings
+    from daedal.hw.synth.flow import Implementation
+
+__all__ = ["build_command"]
+
+_err = make_console(stderr=True)
+
+
+class Board(StrEnum):
+    """Boards to build for."""
+
+    ulx3s_85f = "ulx3s-85f"
+
+
+def build_command(
+    variant: Annotated[str, typer.Argument(help="A shipped variant's name, or a .toml file.")],
+    board: Annotated[Board, typer.Option(help="The board.")],
+    out: Annotated[Path, typer.Option(help="Folder of bitstream and report.")] = Path(),
+    freq: Annotated[
+        float, typer.Option(metavar="MHZ", help="The clock; the PLL's next one below is taken.")
+    ] = 80.0,
+    seeds: Annotated[int, typer.Option(min=1, max=99, help="Place this often; take the best.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Seeds at a time; as many as processors by default.")
+    ] = None,
+    memory: Annotated[
+        int | None,
+        typer.Option(metavar="KIB", min=1, help="On-chip memory; all that fits by default."),
+    ] = None,
+    baud: Annotated[int, typer.Option(min=1, help="Rate of the serial port.")] = 1_000_000,
+    as_json: Json = False,
+) -> None:
+    """Build the bitstream of BOARD: the accelerator, on-chip memory, and a bridge to a serial port.
+
+    Takes many minutes the first time; answers are kept in .daedal/synth, each seed as soon as it is
+    done. Exit status 1, and no bitstream, where the design does not fit or misses the clock.
+    """
+    from daedal.hw.boards import ulx3s
+    from daedal.hw.boards.pll import pll_settings
+    from daedal.hw.boards.settings import BoardSettings, bank_bytes
+
+    chosen = load_variant(variant)
+    clock = pll_settings(ulx3s.OSCILLATOR_HZ, freq * 1e6)
+    wanted = None if memory is None else 1024 * memory
+
+    def settings(memory_bytes: int) -> BoardSettings:
+        return BoardSettings.for_baud(chosen, clock, memory_bytes, baud)
+
+    settings(wanted or bank_bytes(chosen))  # what is wrong is said before the long steps
+    make_folder(out)
+    what = f"building variant {chosen.name} for {board.value}"
+    with show_progress(_err) as progress:
+
+        def report(step: str) -> None:
+            progress(f"{what}: {step}")
+
+        machine = _machine(chosen, report)
+        built = None
+        if machine.succeeded:
+            fitting = settings(_memory_bytes(machine, wanted))
+            num_processes = jobs or os.cpu_count() or 1
+            built = _build(fitting, range(1, seeds + 1), num_processes, report)
+    if built is None:
+        _tell(machine, None, board, as_json)
+        raise typer.Exit(1)
+    record = _tell(built.implementation, built, board, as_json)
+    stem = out / f"{board.value}-{chosen.name}"
+    write_atomically(stem.with_suffix(".json"), json.dumps(record, indent=1) + "\n")
+    if built.bitstream is None:
+        raise typer.Exit(1)
+    write_atomically(stem.with_suffix(".bit"), built.bitstream)
+    _err.print(escape(f"{stem.with_suffix('.bit')}: {len(built.bitstream):,} bytes"))
+
+
+def _machine(variant: Variant, report: Callable[[str], None]) -> "Implementation":
+    """What the machine alone takes: whether it fits, and what it leaves for memory."""
+    from daedal.hw.synth.families import Family
+    from daedal.hw.synth.flow import implement
+    from daedal.sim.rtl.device import default_cache_dir
+    from daedal.sim.rtl.verilog import kept_verilog
+
+    verilog = kept_verilog(variant, default_cache_dir(), report, family=Family.ECP5)
+    return implement(variant, verilog, Family.ECP5, _synth_folder(), progress=report)
+
+
+def _memory_bytes(machine: "Implementation", wanted: int | None) -> int:
+    from daedal.hw.boards.bitstream import memory_bytes
+
+    return memory_bytes(machine.variant, machine.report, wanted)
+
+
+def _build(
+    settings: "BoardSettings",
+    seeds: Sequence[int],
+    num_processes: int,
+    report: Callable[[str], None],
+) -> "BoardBuild":
+    from daedal.hw.boards.bitstream import build_bitstream
+    from daedal.hw.synth.families import Family
+    from daedal.sim.rtl.device import default_cache_dir
+    from daedal.sim.rtl.verilog import kept_board_verilog
+
+    return build_bitstream(
+        settings,
+        kept_board_verilog(settings, default_cache_dir(), report, family=Family.ECP5),
+        _synth_folder(),
+        seeds=seeds,
+        num_processes=num_processes,
+        progress=report,
+    )
+
+
+def _tell(
+    result: "Implementation", built: "BoardBuild | None", board: Board, as_json: bool
+) -> dict[str, Any]:
+    """Print the report; return it as JSON."""
+    from daedal.reports.board import board_record
+    from daedal.reports.synthesis import print_synthesis, synthesis_record
+
+    if built is None:
+        record = synthesis_record(result, board.value)
+    else:
+        record = board_record(built, board.value)
+    if as_json:
+        print_json(record)
+    else:
+        print_synthesis(make_console(), result)
+    return record
+
+
+def _synth_folder() -> Path:
+    from daedal.sim.rtl.device import default_cache_dir
+
+    return default_cache_dir().parent / "synth"

@@ -1,0 +1,21 @@
+"""A board's design as JSON: the synthesis of all of it, and what its bitstream was built for."""
+
+from typing import Any
+
+from daedal.hw.boards.bitstream import BoardBuild
+from daedal.reports.synthesis import synthesis_record
+
+__all__ = ["board_record"]
+
+
+def board_record(built: BoardBuild, board: str) -> dict[str, Any]:
+    """The report that lies beside a bitstream."""
+    settings = built.settings
+    return {
+        "board": board,
+        "clock_hz": settings.clock.output_hz,
+        "memory_bytes": settings.memory_bytes,
+        "baud": round(settings.clock.output_hz / settings.divisor),
+        "bitstream_bytes": None if built.bitstream is None else len(built.bitstream),
+        **synthesis_record(built.implementation, board),
+    }

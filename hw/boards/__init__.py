@@ -1,0 +1,1 @@
+"""Boards: what stands around the accelerator in a bitstream, and where its pins are."""

@@ -1,0 +1,96 @@
+"""From a board's design to its bitstream: mapped, placed, routed, fast enough, packed.
+
+Input: `BoardSettings` and the emitted Verilog. Output: a `BoardBuild`. The steps are those of
+`hw.synth`, and are kept as theirs are.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from daedal.hw.boards import ulx3s
+from daedal.hw.boards.settings import BoardSettings, bank_bytes
+from daedal.hw.synth.families import CellReport, Family
+from daedal.hw.synth.flow import Implementation, implement
+from daedal.hw.synth.place import PlaceRequest, pack_bitstream
+from daedal.isa.errors import UserError
+from daedal.isa.variant import Variant
+
+__all__ = ["BoardBuild", "build_bitstream", "memory_bytes"]
+
+_BRIDGE_BLOCKS = 1
+"""Block RAMs of the bridge: a payload."""
+
+
+@dataclass(frozen=True)
+class BoardBuild:
+    """What became of a design; `bitstream` is None where it does not fit or misses its clock."""
+
+    settings: BoardSettings
+    implementation: Implementation
+    bitstream: bytes | None
+
+
+def memory_bytes(variant: Variant, machine: CellReport, wanted: int | None) -> int:
+    """`wanted` bytes of on-chip memory, or all that fits beside a machine that takes `machine`.
+
+    Raises UserError where there is less room than that.
+    """
+    blocks = machine.usable()["block_ram"] - _BRIDGE_BLOCKS - machine.block_ram
+    num_banks = int(blocks // variant.bus_bytes)  # a bank is a block for each byte of a word
+    most = num_banks * bank_bytes(variant)
+    if most < max(wanted or 0, bank_bytes(variant)):
+        asked = "a bank" if wanted is None else f"{wanted // 1024} KiB"
+        raise UserError(
+            f"on-chip memory must fit beside variant {variant.name!r}, which leaves "
+            f"{max(most, 0) // 1024} KiB of block RAM, not {asked}; ask for less or choose smaller "
+            "scratchpads"
+        )
+    return most if wanted is None else wanted
+
+
+def build_bitstream(
+    settings: BoardSettings,
+    verilog: str,
+    folder: Path,
+    *,
+    seeds: Sequence[int] = (1,),
+    num_processes: int = 1,
+    progress: Callable[[str], None] = lambda _text: None,
+) -> BoardBuild:
+    """Build `verilog` (`ulx3s.emit`) with each of `seeds`; the fastest becomes the bitstream.
+
+    Raises
+    ------
+    ToolError
+        A tool is missing, or failed.
+    UserError
+        The folder of kept answers cannot be written.
+    """
+    asked_mhz = settings.clock.output_hz / 1e6
+    requests = [
+        PlaceRequest(
+            package=ulx3s.PACKAGE,
+            speed_grade=ulx3s.SPEED_GRADE,
+            pins=ulx3s.constraints(),
+            target_mhz=asked_mhz,
+            seed=seed,
+        )
+        for seed in seeds
+    ]
+    found = implement(
+        settings.variant,
+        verilog,
+        Family.ECP5,
+        folder,
+        top=ulx3s.TOP_MODULE,
+        requests=requests,
+        asked_mhz=asked_mhz,
+        num_processes=num_processes,
+        progress=progress,
+    )
+    bitstream = None
+    if found.succeeded and found.best is not None and found.best.config is not None:
+        progress("packing the bitstream")
+        bitstream = pack_bitstream(found.best.config)
+    return BoardBuild(settings, found, bitstream)

@@ -1,0 +1,109 @@
+"""On-chip memory in banks of block RAM: bus words with a write strobe for each byte."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.primitives.block_ram import BlockRam
+
+__all__ = ["BANK_WORDS", "READ_LATENCY_CYCLES", "BlockMemory"]
+
+BANK_WORDS = 2048
+"""A byte of so many words fills one DP16KD (2,048 x 9). Source: Lattice FPGA-TN-02204."""
+
+READ_LATENCY_CYCLES = 4
+"""From a read to its word: the request's register, the RAM, the RAM's output, the bank's choice."""
+
+
+class BlockMemory(wiring.Component):
+    """Words from address 0 on, zero at first; a read and a write in each cycle.
+
+    Every path goes from a register through at most one choice to a register, whatever the size. A
+    write is visible to reads of later cycles; a read in the cycle of a write of the same word gives
+    an undefined word. Addresses from `num_words` on are not to be used.
+
+    Parameters
+    ----------
+    num_words
+        A multiple of `BANK_WORDS`.
+    word_bytes
+        Bytes of a word.
+
+    Members
+    -------
+    read : `enable` and `address`; `data` is the word of `READ_LATENCY_CYCLES` before.
+    write : `enable` has a bit for each byte.
+    """
+
+    def __init__(self, *, num_words: int, word_bytes: int) -> None:
+        if num_words < 1 or num_words % BANK_WORDS:
+            raise ValueError(f"num_words must be a multiple of {BANK_WORDS}, not {num_words!r}")
+        self._num_banks = num_words // BANK_WORDS
+        self._word_bytes = word_bytes
+        address = range(num_words)
+        super().__init__(
+            {
+                "read": In(
+                    wiring.Signature(
+                        {"enable": Out(1), "address": Out(address), "data": In(8 * word_bytes)}
+                    )
+                ),
+                "write": In(
+                    wiring.Signature(
+                        {
+                            "enable": Out(word_bytes),
+                            "address": Out(address),
+                            "data": Out(8 * word_bytes),
+                        }
+                    )
+                ),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        bank_bits = (BANK_WORDS - 1).bit_length()
+        read_row = Signal(bank_bits, reset_less=True)
+        write_row = Signal(bank_bits, reset_less=True)
+        write_data = Signal.like(self.write.data, reset_less=True)
+        m.d.sync += [
+            read_row.eq(self.read.address),
+            write_row.eq(self.write.address),
+            write_data.eq(self.write.data),
+        ]
+        words = []
+        for number in range(self._num_banks):
+            reading = Signal(name=f"reading{number}")
+            writing = Signal(self._word_bytes, name=f"writing{number}")
+            here = self.read.address[bank_bits:] == number
+            with m.If(self.write.address[bank_bits:] == number):
+                m.d.sync += writing.eq(self.write.enable)
+            with m.Else():
+                m.d.sync += writing.eq(0)
+            m.d.sync += reading.eq(self.read.enable & here)
+            parts = []
+            for lane in range(self._word_bytes):
+                ram = BlockRam(depth=BANK_WORDS, width=8)
+                m.submodules[f"bank{number}_{lane}"] = ram
+                m.d.comb += [
+                    ram.write_enable.eq(writing[lane]),
+                    ram.write_row.eq(write_row),
+                    ram.write_data.eq(write_data.word_select(lane, 8)),
+                    ram.read_enable.eq(reading),
+                    ram.read_row.eq(read_row),
+                ]
+                parts.append(ram.read_data)
+            words.append(Cat(parts))
+        self._choose(m, words)
+        return m
+
+    def _choose(self, m: Module, words: list[Value]) -> None:
+        """The word of the bank that was read, two cycles after its RAM."""
+        bank = self.read.address[(BANK_WORDS - 1).bit_length() :]
+        for stage in range(READ_LATENCY_CYCLES - 1):
+            later = Signal.like(bank, name=f"bank_later{stage}", reset_less=True)
+            m.d.sync += later.eq(bank)
+            bank = later
+        m.d.sync += self.read.data.eq(Array(words)[bank] if len(words) > 1 else words[0])

@@ -1,0 +1,77 @@
+"""What can be chosen of a board's bitstream: clock, memory, serial port."""
+
+from dataclasses import dataclass
+
+from daedal.hw.boards.block_memory import BANK_WORDS
+from daedal.hw.boards.pll import PllSettings
+from daedal.hw.boards.uart_receiver import LEAST_DIVISOR
+from daedal.isa.errors import UserError
+from daedal.isa.variant import Variant
+
+__all__ = ["DEFAULT_BAUD", "BoardSettings", "bank_bytes"]
+
+DEFAULT_BAUD = 1_000_000
+
+_SILENCE_SECONDS = 0.01
+"""No gap in a frame is as long: a serial port on USB is served every millisecond."""
+
+_BAUD_ERROR = 0.02
+"""Of both ends together, a frame of ten bits bears about 5 %: half a bit at its last one."""
+
+
+def bank_bytes(variant: Variant) -> int:
+    """Memory comes in multiples of this."""
+    return BANK_WORDS * variant.bus_bytes
+
+
+@dataclass(frozen=True)
+class BoardSettings:
+    """One bitstream's choices; raises UserError for those that cannot be built.
+
+    Attributes
+    ----------
+    variant
+        The machine.
+    clock
+        The clock generator's dividers; its output drives everything.
+    memory_bytes
+        On-chip memory, a multiple of `bank_bytes`.
+    divisor
+        Clock cycles of a bit of the serial port.
+    silence_cycles
+        Cycles without a byte that end a frame; a power of two.
+    """
+
+    variant: Variant
+    clock: PllSettings
+    memory_bytes: int
+    divisor: int
+    silence_cycles: int
+
+    def __post_init__(self) -> None:
+        grain = bank_bytes(self.variant)
+        if self.memory_bytes < grain or self.memory_bytes % grain:
+            raise UserError(
+                f"on-chip memory must be a multiple of {grain // 1024} KiB for this variant's bus, "
+                f"not {self.memory_bytes / 1024:g} KiB"
+            )
+        if self.divisor < LEAST_DIVISOR:
+            raise UserError(
+                f"a bit of the serial port must take at least {LEAST_DIVISOR} clock cycles, not "
+                f"{self.divisor}; choose a slower baud rate or a faster clock"
+            )
+
+    @classmethod
+    def for_baud(
+        cls, variant: Variant, clock: PllSettings, memory_bytes: int, baud: int = DEFAULT_BAUD
+    ) -> "BoardSettings":
+        """The divisor that comes nearest to `baud`. Raises UserError where none is near enough."""
+        divisor = max(round(clock.output_hz / baud), 1)
+        error = clock.output_hz / divisor / baud - 1
+        if abs(error) > _BAUD_ERROR:
+            raise UserError(
+                f"the baud rate must divide the clock of {clock.output_hz / 1e6:g} MHz to within "
+                f"{_BAUD_ERROR:.0%}, which {baud} misses by {error:+.1%}; choose another of the two"
+            )
+        silence = 1 << (int(_SILENCE_SECONDS * clock.output_hz) - 1).bit_length()
+        return cls(variant, clock, memory_bytes, divisor, silence)

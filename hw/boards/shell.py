@@ -1,0 +1,104 @@
+"""What stands around the machine on a board, whichever board: serial port, bridge and memory.
+
+Input: a variant, and the sizes that a board has room for. Output: the component `Shell`, which
+holds the machine by the name of its emitted module (`hw.emit`).
+"""
+
+from typing import Any
+
+from amaranth.hdl import Module, ResetInserter
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect
+
+from daedal.hw.boards.bridge import Bridge
+from daedal.hw.boards.frame_receiver import FrameReceiver
+from daedal.hw.boards.frame_sender import FrameSender
+from daedal.hw.boards.machine_instance import MachineInstance
+from daedal.hw.boards.memory_slave import MemorySlave
+from daedal.hw.boards.register_master import RegisterMaster
+from daedal.hw.boards.uart_receiver import UartReceiver
+from daedal.hw.boards.uart_transmitter import UartTransmitter
+from daedal.isa.variant import Variant
+
+__all__ = ["Shell"]
+
+
+class Shell(wiring.Component):
+    """The machine, its memory and the way to both from a serial port; one clock (`sync`).
+
+    Parameters
+    ----------
+    variant
+        The machine.
+    memory_bytes
+        On-chip memory: a multiple of `block_memory.BANK_WORDS` bus words.
+    clock_hz
+        Frequency of `sync`, which the bridge tells the host.
+    divisor
+        Clock cycles of a bit of the serial port.
+    silence_cycles
+        As `FrameReceiver` takes it.
+
+    Members
+    -------
+    rx, tx : the serial port.
+    busy : ``Out(1)``, a request is dealt with. interrupt : ``Out(1)``, the machine's.
+    """
+
+    def __init__(
+        self,
+        *,
+        variant: Variant,
+        memory_bytes: int,
+        clock_hz: int,
+        divisor: int,
+        silence_cycles: int,
+    ) -> None:
+        self._variant = variant
+        self._num_words, rest = divmod(memory_bytes, variant.bus_bytes)
+        if rest:
+            raise ValueError(f"memory_bytes must be whole bus words, not {memory_bytes!r}")
+        self._clock_hz = clock_hz
+        self._divisor = divisor
+        self._silence_cycles = silence_cycles
+        super().__init__(
+            {"rx": In(1, init=1), "tx": Out(1, init=1), "busy": Out(1), "interrupt": Out(1)}
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.receiver = receiver = UartReceiver(divisor=self._divisor)
+        m.submodules.transmitter = transmitter = UartTransmitter(divisor=self._divisor)
+        m.submodules.requests = requests = FrameReceiver(silence_cycles=self._silence_cycles)
+        m.submodules.answers = answers = FrameSender()
+        m.submodules.bridge = bridge = Bridge(
+            variant=self._variant, num_words=self._num_words, clock_hz=self._clock_hz
+        )
+        memory = MemorySlave(variant=self._variant, num_words=self._num_words)
+        registers = RegisterMaster()
+        m.submodules.machine = machine = MachineInstance(variant=self._variant)
+        m.submodules.memory = ResetInserter(bridge.machine_reset)(memory)
+        m.submodules.registers = ResetInserter(bridge.machine_reset)(registers)
+
+        connect(m, receiver.o, requests.i)
+        connect(m, requests.request, bridge.request)
+        connect(m, bridge.answer, answers.answer)
+        connect(m, bridge.answer_payload, answers.payload)
+        connect(m, answers.o, transmitter.i)
+        connect(m, bridge.memory, memory.host)
+        connect(m, bridge.registers, registers.access)
+        connect(m, registers.bus, machine.registers)
+        for channel in ("ar", "aw", "w"):
+            connect(m, getattr(machine, channel), getattr(memory, channel))
+        for channel in ("r", "b"):
+            connect(m, getattr(memory, channel), getattr(machine, channel))
+        m.d.comb += [
+            receiver.pin.eq(self.rx),
+            self.tx.eq(transmitter.pin),
+            requests.payload_address.eq(bridge.payload_address),
+            bridge.payload_data.eq(requests.payload_data),
+            machine.reset.eq(bridge.machine_reset),
+            self.busy.eq(requests.request.valid),
+            self.interrupt.eq(machine.interrupt),
+        ]
+        return m

@@ -1,0 +1,165 @@
+"""The frames between a host and a board's serial bridge: one table for both ends.
+
+`hw.boards` builds the bridge, `runtime.devices.uart` talks to it, docs/boards.md shows the layouts.
+All numbers are little-endian. A CRC is that of `zlib.crc32` over every byte of the frame before it.
+"""
+
+import enum
+import struct
+import zlib
+from dataclasses import dataclass
+
+from daedal.isa.errors import DeviceError
+
+__all__ = [
+    "ANSWER_FIELDS",
+    "ANSWER_HEADER_BYTES",
+    "ANSWER_SYNC",
+    "CRC_BYTES",
+    "IDENTITY_FIELDS",
+    "MAX_PAYLOAD_BYTES",
+    "PROTOCOL_VERSION",
+    "REQUEST_FIELDS",
+    "REQUEST_HEADER_BYTES",
+    "REQUEST_SYNC",
+    "Answer",
+    "Identity",
+    "Op",
+    "Status",
+    "answer_frame",
+    "parse_answer",
+    "request_frame",
+]
+
+PROTOCOL_VERSION = 1
+MAX_PAYLOAD_BYTES = 1024
+"""Bytes that one frame carries at most, either way: they are buffered until the CRC is checked."""
+
+REQUEST_SYNC = 0x5A
+ANSWER_SYNC = 0xA5
+
+REQUEST_FIELDS = {"sync": 1, "tag": 1, "op": 1, "count": 2, "address": 4}
+"""Bytes of a request's fields in order; the payload (`count` bytes, writes only) and the CRC
+follow."""
+
+ANSWER_FIELDS = {"sync": 1, "tag": 1, "status": 1, "count": 2}
+"""Bytes of an answer's fields in order; `count` bytes of payload and the CRC follow."""
+
+IDENTITY_FIELDS = {"version": 2, "max_payload_bytes": 2, "memory_bytes": 4, "clock_hz": 4}
+"""Bytes of what IDENTIFY answers, in order."""
+
+REQUEST_HEADER_BYTES = sum(REQUEST_FIELDS.values())
+ANSWER_HEADER_BYTES = sum(ANSWER_FIELDS.values())
+CRC_BYTES = 4
+
+_CODES = {1: "B", 2: "H", 4: "I"}
+
+
+class Op(enum.IntEnum):
+    """What a request asks for."""
+
+    IDENTIFY = 1
+    READ_REGISTERS = 2
+    WRITE_REGISTERS = 3
+    READ_MEMORY = 4
+    WRITE_MEMORY = 5
+    RESET = 6
+
+    @property
+    def has_payload(self) -> bool:
+        """Whether `count` bytes follow the request's header."""
+        return self in (Op.WRITE_REGISTERS, Op.WRITE_MEMORY)
+
+
+class Status(enum.IntEnum):
+    """How a request went.
+
+    DAMAGED: no whole frame with a right CRC came before the line fell silent; nothing was done.
+    The others name what was wrong with a whole one; nothing was done then, either.
+    """
+
+    OK = 0
+    DAMAGED = 1
+    UNKNOWN_OP = 2
+    BAD_ADDRESS = 3
+    BAD_COUNT = 4
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A whole answer whose CRC was right."""
+
+    tag: int
+    status: int
+    payload: bytes
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a board says of itself: `memory_bytes` from address 0 on, and the machine's clock."""
+
+    version: int
+    max_payload_bytes: int
+    memory_bytes: int
+    clock_hz: int
+
+    def encode(self) -> bytes:
+        """The payload of IDENTIFY's answer."""
+        return _struct(IDENTITY_FIELDS).pack(
+            self.version, self.max_payload_bytes, self.memory_bytes, self.clock_hz
+        )
+
+    @classmethod
+    def decode(cls, payload: bytes) -> "Identity":
+        """Raises DeviceError where `payload` is none, or of another version of the protocol."""
+        form = _struct(IDENTITY_FIELDS)
+        found = cls(*form.unpack(payload)) if len(payload) == form.size else None
+        if found is None or found.version != PROTOCOL_VERSION:
+            version = "an unknown one" if found is None else found.version
+            raise DeviceError(
+                f"the board must speak version {PROTOCOL_VERSION} of the protocol, not {version}; "
+                "build its bitstream anew"
+            )
+        return found
+
+
+def request_frame(op: int, tag: int, address: int, count: int, payload: bytes = b"") -> bytes:
+    """Bytes of a request; `count` is the length of the payload, or the bytes to read."""
+    return _closed(_struct(REQUEST_FIELDS).pack(REQUEST_SYNC, tag, op, count, address) + payload)
+
+
+def answer_frame(answer: Answer) -> bytes:
+    """Bytes of an answer."""
+    header = (ANSWER_SYNC, answer.tag, answer.status, len(answer.payload))
+    return _closed(_struct(ANSWER_FIELDS).pack(*header) + answer.payload)
+
+
+def parse_answer(received: bytes) -> tuple[Answer | None, int]:
+    """Find the first whole answer in `received`.
+
+    Returns it with the number of bytes that are done with, or None with the number of bytes before
+    what may still become an answer.
+    """
+    start = received.find(ANSWER_SYNC)
+    while start >= 0:
+        rest = received[start:]
+        if len(rest) < ANSWER_HEADER_BYTES:
+            return None, start
+        _, tag, status, count = _struct(ANSWER_FIELDS).unpack_from(rest)
+        if count <= MAX_PAYLOAD_BYTES:
+            end = ANSWER_HEADER_BYTES + count
+            if len(rest) < end + CRC_BYTES:
+                return None, start
+            if _closed(rest[:end]) == rest[: end + CRC_BYTES]:
+                payload = rest[ANSWER_HEADER_BYTES:end]
+                return Answer(tag, status, payload), start + end + CRC_BYTES
+        start = received.find(ANSWER_SYNC, start + 1)
+    return None, len(received)
+
+
+def _struct(fields: dict[str, int]) -> struct.Struct:
+    return struct.Struct("<" + "".join(_CODES[size] for size in fields.values()))
+
+
+def _closed(frame: bytes) -> bytes:
+    return frame + zlib.crc32(frame).to_bytes(CRC_BYTES, "little")

@@ -1,0 +1,139 @@
+"""A simulated board behind a pseudo-terminal: the whole design, with its serial pins as the way in.
+
+Input: a variant. Output: the path of a serial port, which any program may open as it would that of
+a board; `runtime.devices.uart` does.
+"""
+
+import ctypes
+import os
+import threading
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from daedal.hw.boards import ulx3s
+from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.settings import BoardSettings
+from daedal.isa.errors import DeviceError
+from daedal.isa.variant import Variant
+from daedal.sim.rtl.build import Built, build_board_simulator
+from daedal.sim.rtl.toolchain import require_tools
+from daedal.sim.rtl.verilog import kept_board_verilog
+
+__all__ = ["BoardSimulation", "simulated_board"]
+
+SLICE_CYCLES = 1 << 13
+"""Cycles between two looks at whether the simulation is to end."""
+
+Report = Callable[[str], None]
+Build = Callable[[BoardSettings, Path, Report], Built]
+
+_CLOCK_HZ = 80_000_000  # what the board says of itself; cycles take as long as they take
+
+_DIVISOR = 4
+"""Clock cycles of a bit: as few as the design can, since most of them move bits."""
+
+_SILENCE_CYCLES = 1 << 14
+"""400 bytes' time; frames come whole out of a pseudo-terminal."""
+
+
+class BoardSimulation:
+    """A board that runs in a thread of its own; `simulated_board` makes and ends it.
+
+    `path` is its serial port. Cycles run while nobody waits for them: a board has a clock.
+    """
+
+    def __init__(self, library: Path, divisor: int) -> None:
+        self._ours, self._theirs = os.openpty()
+        # Held open here, it keeps its settings and loses nothing between two programs.
+        tty.setraw(self._theirs)
+        os.set_blocking(self._ours, False)
+        self.path = Path(os.ttyname(self._theirs))
+        self._library = _load(library)
+        self._handle = self._library.daedal_board_open(self._ours, divisor)
+        self._ending = threading.Event()
+        self._failure = ""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def cycles(self) -> int:
+        """Clock cycles so far."""
+        return int(self._library.daedal_board_cycles(self._handle))
+
+    def close(self) -> None:
+        """End the simulation. Raises DeviceError where it had failed."""
+        self._ending.set()
+        self._thread.join()
+        self._library.daedal_board_close(self._handle)
+        os.close(self._ours)
+        os.close(self._theirs)
+        if self._failure:
+            raise DeviceError(f"the simulation failed; it said: {self._failure}")
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            if self._library.daedal_board_advance(self._handle, SLICE_CYCLES) < 0:
+                said = self._library.daedal_board_failure(self._handle)
+                self._failure = said.decode(errors="replace")
+                return
+
+
+@contextmanager
+def simulated_board(
+    variant: Variant,
+    *,
+    cache_dir: Path,
+    memory_bytes: int = 1 << 16,
+    build: Build | None = None,
+    report: Report = lambda _sentence: None,
+) -> Iterator[BoardSimulation]:
+    """Switch a ULX3S with `variant` on, until the block ends; memory and scratchpads are zero.
+
+    The first time, Verilog is emitted and built, which takes a minute or two; `cache_dir` keeps
+    both, and `report` is called with one sentence before each long step. `build` makes the
+    simulator in another way, as `netlist.board.build_board_netlist` does.
+
+    Raises
+    ------
+    ToolError
+        Verilator or a C++ compiler is missing, or refused the design.
+    UserError
+        The board cannot be built with so much memory.
+    """
+    require_tools("native")
+    clock = pll_settings(ulx3s.OSCILLATOR_HZ, _CLOCK_HZ)
+    settings = BoardSettings(variant, clock, memory_bytes, _DIVISOR, _SILENCE_CYCLES)
+    built = (build or _build)(settings, cache_dir, report)
+    simulation = BoardSimulation(built.program, _DIVISOR)
+    try:
+        yield simulation
+    finally:
+        simulation.close()
+
+
+def _build(settings: BoardSettings, cache_dir: Path, report: Report) -> Built:
+    """The simulator of the design as it is emitted."""
+    return build_board_simulator(
+        kept_board_verilog(settings, cache_dir, report),
+        top=ulx3s.TOP_MODULE,
+        cache_dir=cache_dir,
+        progress=report,
+    )
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(path))
+    handle = ctypes.c_void_p
+    for name, result, arguments in (
+        ("open", handle, (ctypes.c_int, ctypes.c_uint)),
+        ("close", None, (handle,)),
+        ("advance", ctypes.c_int, (handle, ctypes.c_uint64)),
+        ("cycles", ctypes.c_uint64, (handle,)),
+        ("failure", ctypes.c_char_p, (handle,)),
+    ):
+        function = getattr(library, f"daedal_board_{name}")
+        function.restype = result
+        function.argtypes = arguments
+    return library

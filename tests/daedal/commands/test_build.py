@@ -1,0 +1,170 @@
+"""``daedal build``: what is written, what is asked of the tools, and what is refused."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from daedal.hw.boards import bitstream, ulx3s
+from daedal.hw.boards.settings import BoardSettings
+from daedal.hw.emit import TOP_MODULE
+from daedal.hw.synth.cache import AreaCache
+from daedal.hw.synth.families import CellReport, Family
+from daedal.hw.synth.paths import TimingPath
+from daedal.hw.synth.place import PlaceRequest, Routed
+from daedal.hw.synth.routes import RouteCache
+from daedal.sim.rtl import verilog
+from tests.support.command_line import Run, refuses
+
+MACHINE = {"LUT4": 30_000, "TRELLIS_FF": 20_000, "MULT18X18D": 72, "DP16KD": 70}
+BOARD = {**MACHINE, "DP16KD": 191, "EHXPLLL": 1}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[PlaceRequest]:
+    """Tools that answer at once, 90 MHz and one more for each seed; what they were asked."""
+    requests: list[PlaceRequest] = []
+
+    def synthesize(
+        _self: AreaCache,
+        text: str,
+        family: Family,
+        *,
+        top: str,
+        progress: Callable[[str], None],
+    ) -> CellReport:
+        assert family is Family.ECP5
+        assert (top, text) in ((TOP_MODULE, "machine"), (ulx3s.TOP_MODULE, "board"))
+        progress("mapping")
+        return CellReport.of(family, MACHINE if top == TOP_MODULE else BOARD)
+
+    def route(
+        _self: RouteCache, netlist: str, wanted: Sequence[PlaceRequest], **_options: object
+    ) -> list[Routed]:
+        assert netlist == f"netlist of {ulx3s.TOP_MODULE}"
+        requests.extend(wanted)
+        return [routed(request) for request in wanted]
+
+    monkeypatch.setattr(AreaCache, "synthesize", synthesize)
+    monkeypatch.setattr(
+        AreaCache, "netlist", lambda *_arguments, top, **_options: f"netlist of {top}"
+    )
+    monkeypatch.setattr(RouteCache, "route", route)
+    monkeypatch.setattr(bitstream, "pack_bitstream", lambda config: f"bits of {config}".encode())
+    monkeypatch.setattr(verilog, "kept_verilog", lambda *_arguments, family: "machine")
+    monkeypatch.setattr(verilog, "kept_board_verilog", lambda *_arguments, family: "board")
+    return requests
+
+
+def routed(request: PlaceRequest) -> Routed:
+    path = TimingPath(
+        start="shell.machine.gemm.x", end="shell.machine.alu.y", start_clock="clk",
+        end_clock="clk", modules=("shell.machine.gemm", "shell.machine.alu"), signals=("x", "y"),
+        levels=4, logic_ns=3.0, routing_ns=1000 / (90 + request.seed) - 3,
+    )  # fmt: skip
+    fmax = {"clk": 90.0 + request.seed}
+    return Routed(request, fmax, (path,), {"DP16KD": (191, 208)}, f"seed {request.seed}")
+
+
+def build(run: Run, out: Path, *options: object, variant: str = "tiny"):
+    return run("build", variant, "--board", "ulx3s-85f", "--out", out, *options)
+
+
+def test_the_fastest_seed_becomes_the_bitstream(
+    run: Run, asked: list[PlaceRequest], tmp_path: Path
+) -> None:
+    out = tmp_path / "new" / "folder"
+    status, printed, err = build(run, out, "--seeds", 3)
+    assert status == 0, err
+    assert sorted(path.name for path in out.iterdir()) == [
+        "ulx3s-85f-tiny.bit",
+        "ulx3s-85f-tiny.json",
+    ]
+    assert (out / "ulx3s-85f-tiny.bit").read_bytes() == b"bits of seed 3"
+    assert [request.seed for request in asked] == [1, 2, 3]
+    for request in asked:
+        assert (request.package, request.speed_grade) == ("CABGA381", 6)
+        assert (request.pins, request.target_mhz) == (ulx3s.constraints(), 80)
+    record = json.loads((out / "ulx3s-85f-tiny.json").read_text())
+    # 95 % of 208 blocks, less the machine's and the bridge's, in banks of 8 blocks and 16 KiB.
+    assert record["memory_bytes"] == (197 - 70 - 1) // 8 * 16384
+    assert (record["board"], record["baud"], record["clock_hz"]) == (
+        "ulx3s-85f",
+        1_000_000,
+        80_000_000,
+    )
+    assert record["bitstream_bytes"] == len(b"bits of seed 3")
+    assert "93.00" in printed and "ulx3s-85f-tiny.bit: 14 bytes" in err.replace("\n", "")
+
+
+def test_a_clock_that_is_missed_leaves_no_bitstream(
+    run: Run, asked: list[PlaceRequest], tmp_path: Path
+) -> None:
+    status, printed, _ = build(run, tmp_path, "--freq", 100, "--json")
+    assert status == 1 and len(asked) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["ulx3s-85f-tiny.json"]
+    record = json.loads(printed)
+    assert record == json.loads((tmp_path / "ulx3s-85f-tiny.json").read_text())
+    assert record["bitstream_bytes"] is None
+    assert record["missed"].startswith("the clock must reach 100 MHz, not 91.00 MHz (one seed)")
+
+
+def test_the_clock_is_what_the_pll_gives(
+    run: Run, asked: list[PlaceRequest], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[BoardSettings] = []
+
+    def emit(settings: BoardSettings, *_arguments: object, family: Family) -> str:
+        assert family is Family.ECP5
+        seen.append(settings)
+        return "board"
+
+    monkeypatch.setattr(verilog, "kept_board_verilog", emit)
+    status, _, err = build(
+        run, tmp_path, "--freq", 91, "--memory", 64, "--baud", 3_000_000, "--seeds", 1
+    )
+    assert status == 0, err
+    (settings,) = seen
+    assert settings.clock.output_hz == 90_625_000 and asked[0].target_mhz == 90.625
+    assert (settings.memory_bytes, settings.divisor) == (1 << 16, 30)
+
+
+def test_a_machine_that_does_not_fit_says_why(
+    run: Run, asked: list[PlaceRequest], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(MACHINE, "MULT18X18D", 160)
+    status, printed, _ = build(run, tmp_path)
+    assert status == 1 and asked == [] and list(tmp_path.iterdir()) == []
+    assert "does not fit: DSP must be at most 148, not 160 (12 too many);" in printed
+
+
+REFUSED = {
+    "a clock that the PLL does not reach": (("--freq", 500), "400 MHz (the PLL reaches no other)"),
+    "half a bank": (("--memory", 20), "a multiple of 16 KiB for this variant's bus, not 20 KiB"),
+    "too much memory": (
+        ("--memory", 256),
+        "must fit beside variant 'tiny', which leaves 240 KiB of block RAM, not 256 KiB; ask for",
+    ),
+    "a baud rate that does not divide": (("--baud", 14_000_000), "misses by"),
+    "a baud rate that is too fast": (("--baud", 40_000_000), "at least 4 clock cycles, not 2"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_built_is_refused(
+    case: str, run: Run, asked: list[PlaceRequest], tmp_path: Path
+) -> None:
+    options, sentence = REFUSED[case]
+    out = tmp_path / "out"
+    refuses(build(run, out, *options), sentence)
+    assert asked == []
+    assert not out.exists() or list(out.iterdir()) == []
+
+
+def test_a_machine_that_leaves_no_block_ram_is_refused(
+    run: Run, asked: list[PlaceRequest], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(MACHINE, "DP16KD", 190)
+    refuses(build(run, tmp_path), "which leaves 0 KiB of block RAM, not a bank; ask for less or")
+    assert asked == []

@@ -1,0 +1,37 @@
+"""The board's top: every pin has a site, and the text holds the machine by its name."""
+
+import re
+
+from daedal.hw.boards import ulx3s
+from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.settings import BoardSettings
+from daedal.hw.emit import TOP_MODULE
+from daedal.isa.variant import load_variant
+
+TINY = load_variant("tiny")
+
+
+def test_every_pin_has_one_site_and_the_machine_is_connected() -> None:
+    clock = pll_settings(ulx3s.OSCILLATOR_HZ, 80e6)
+    settings = BoardSettings.for_baud(TINY, clock, 1 << 15)
+    text = ulx3s.emit(settings, f"module {TOP_MODULE}(...);\nendmodule\n")
+    assert text.startswith(f"// ULX3S with Daedal accelerator, variant tiny, {TINY.fingerprint}.\n")
+    assert text.endswith("module daedal_top(...);\nendmodule\n")
+
+    top = text[text.index("module ulx3s(") :]
+    top = top[: top.index("endmodule")]
+    ports = {}
+    for width, name in re.findall(r"^  (?:input|output) (?:\[(\d+):0\] )?(\w+);", top, re.M):
+        ports |= {f"{name}[{n}]": 1 for n in range(int(width) + 1)} if width else {name: 1}
+    located = re.findall(r'LOCATE COMP "(\S+)" SITE "(\w+)";', ulx3s.constraints())
+    assert sorted(ports) == sorted(pin for pin, _ in located)
+    assert len({site for _, site in located}) == len(located)
+    kinds = re.findall(r'IOBUF PORT "(\S+)" IO_TYPE=LVCMOS33', ulx3s.constraints())
+    assert sorted(kinds) == sorted(ports)
+
+    (instance,) = re.findall(r"^  daedal_top  ?machine \((.*?)^  \);", text, re.M | re.S)
+    pins = re.findall(r"\.(\w+)\(", instance)
+    assert len(pins) == len(set(pins))
+    # What is not there is constant at the master, or of no use to the slave.
+    assert {"m_axi_gmem_arburst", "s_axi_control_bresp"}.isdisjoint(pins)
+    assert {"ap_clk", "ap_rst_n", "m_axi_gmem_wstrb", "s_axi_control_rready"} < set(pins)
