@@ -1,1 +1,1 @@
-"""Area of a variant on real FPGAs, by open tools: which cells its Verilog becomes."""
+"""A variant on real FPGAs, by open tools: its cells, its clock, and what it is slow for."""

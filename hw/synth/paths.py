@@ -104,4 +104,4 @@ def is_level(port: str) -> bool:
 
 def _clock(event: str) -> str:
     """``posedge clk`` is ``clk``; ``<async>`` a pin that no clock belongs to."""
-    return event.removeprefix("posedge ")
+    return event.rpartition(" ")[2]

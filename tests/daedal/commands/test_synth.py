@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -229,6 +230,18 @@ def test_a_clock_that_is_missed(run: Run, route: list[tuple[PlaceRequest, int]])
         {"seed": 2, "fmax_mhz": {"clk": 92.0}},
     ]
     assert record["paths"][0]["signals"] == ["gemm.operand[3]", "sum[1]"]
+
+
+def test_a_page(run: Run, route: list[tuple[PlaceRequest, int]], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    command = ("synth", "tiny", "--target", "ecp5-85f", "--html")
+    status, out, err = run(*command, page)
+    assert status == 0
+    assert err.splitlines()[-1] == f"wrote {page}"
+    assert "<b>91.00 MHz</b>clk" in page.read_text()
+    assert "91.00" in out
+    refuses(run(*command, tmp_path / "missing" / "page.html"), "an output must be a file in a")
+    assert len(route) == 1  # refused before the work, not after
 
 
 def test_multipliers_of_another_style(run: Run, route: list[tuple[PlaceRequest, int]]) -> None:

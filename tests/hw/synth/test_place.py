@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from daedal.hw.synth import place
 from daedal.hw.synth.estimate import synthesize
 from daedal.hw.synth.families import Family
 from daedal.hw.synth.hierarchy import count_cells, top_cells
+from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import (
     PlaceRequest,
     Routed,
@@ -18,8 +20,9 @@ from daedal.hw.synth.place import (
     place_and_route,
     place_and_route_all,
 )
+from daedal.hw.synth.worst_paths import worst_paths
 from daedal.isa.errors import CapacityError, ToolError, UserError
-from tests.support.small_netlist import PINS, SMALL, needs_nextpnr
+from tests.support.small_netlist import MEMORIES, PINS, SMALL, needs_nextpnr
 
 pytestmark = [pytest.mark.xdist_group("small-netlist")]
 
@@ -68,6 +71,39 @@ def test_every_pair_of_modules_has_its_worst_path(routed: tuple[Routed, list[str
     (loop,) = (path for path in paths if path.ends[2:] == ("counter", "counter"))
     assert (loop.start, loop.end) == ("counter.count", "counter.count")
     assert loop.delay_ns < paths[0].delay_ns
+
+
+@pytest.mark.fpga
+@needs_nextpnr
+@pytest.mark.parametrize(
+    ("design", "pins", "ends"),
+    [
+        (SMALL, None, ("counter", "square")),
+        (SMALL, PINS, ("counter", "square")),
+        (MEMORIES, None, ("rows", "rows")),
+    ],
+    ids=["out of context", "with pins", "memories"],
+)
+def test_delays_add_up_to_what_nextpnr_says(
+    design: str, pins: str | None, ends: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our sum over its delays, against its own analysis: the same worst path, as long."""
+    found: list[list[TimingPath]] = []
+
+    def kept(*arguments: Any) -> list[TimingPath]:
+        found.append(worst_paths(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(place, "worst_paths", kept)
+    netlist = synthesize(design, Family.ECP5).netlist
+    result = place_and_route(netlist, PlaceRequest(pins=pins))
+    ours = found[0][0]
+    assert ours.ends[2:] == ends
+    assert ours.delay_ns == pytest.approx(1000 / result.slowest_mhz, abs=0.002)
+    worst = result.worst
+    for name in ("ends", "modules", "levels"):
+        assert getattr(ours, name) == getattr(worst, name)
+    assert ours.logic_ns == pytest.approx(worst.logic_ns, abs=0.002)
 
 
 @pytest.mark.fpga

@@ -1,8 +1,10 @@
 """Tools in processes of their own: what they say, how they fail, and that none stays behind."""
 
 import contextlib
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,12 +13,12 @@ from daedal.hw.synth.tools import Tool, run_tool, run_tools
 from daedal.isa.errors import ToolError
 
 STAND_IN = """
-import pathlib, sys, time
+import os, pathlib, sys, time
 
 def run(arguments):
     name, *words = arguments
     if name == "wait":
-        pathlib.Path("started-" + words[0]).touch()
+        pathlib.Path("started-" + words[0]).write_text(str(os.getpid()))
         time.sleep(float(words[1]))
         pathlib.Path("ended-" + words[0]).touch()
         return 0
@@ -97,6 +99,45 @@ def test_an_interrupt_in_a_callback_ends_the_process(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run_tool(TOOL, ["0", "said"], tmp_path, line=interrupt)
+
+
+STARTER = """
+import sys
+from pathlib import Path
+from daedal.hw.synth.tools import Tool, run_tool
+
+run_tool(Tool("it", "stand-in-tool", "run"), ["wait", "long", "60"], Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are found in /proc")
+def test_a_tool_does_not_outlive_who_waits_for_it(tmp_path: Path) -> None:
+    starter = subprocess.Popen([sys.executable, "-c", STARTER, str(tmp_path)])
+    started = tmp_path / "started-long"
+    try:
+        assert eventually(lambda: started.is_file() and started.read_text() != "")
+        tool = int(started.read_text())
+        assert alive(tool)
+    finally:
+        starter.kill()
+        starter.wait()
+    assert eventually(lambda: not alive(tool))
+
+
+def eventually(true: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 30
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return true()
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that ended and that nobody asked about does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,83 @@
+"""Verilog to a routed design by the real tools, and again from what was kept."""
+
+from pathlib import Path
+
+import pytest
+
+from daedal.hw.synth import tools
+from daedal.hw.synth.families import Family
+from daedal.hw.synth.flow import Implementation, implement
+from daedal.hw.synth.place import PlaceRequest
+from daedal.isa.variant import load_variant
+from tests.support.small_netlist import SMALL, needs_nextpnr
+
+pytestmark = [pytest.mark.fpga, pytest.mark.xdist_group("small-netlist")]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Implementation, list[str]]:
+    """Where two seeds were kept, what came out, and what was told."""
+    folder = tmp_path_factory.mktemp("synth")
+    told: list[str] = []
+    requests = [PlaceRequest(seed=seed) for seed in (1, 2)]
+    made = implement(
+        load_variant("tiny"),
+        SMALL,
+        Family.ECP5,
+        folder,
+        requests=requests,
+        num_processes=2,
+        progress=told.append,
+    )
+    return folder, made, told
+
+
+@needs_nextpnr
+def test_steps_are_told(kept: tuple[Path, Implementation, list[str]]) -> None:
+    _, made, told = kept
+    assert told[0].startswith("ecp5: begin (1 of ")
+    assert any(text.startswith("seed 1 ") and "; seed 2 " in text for text in told)
+    fmax = {routed.request.seed: routed.slowest_mhz for routed in made.routes}
+    assert told[-1] == f"seed 1 done, {fmax[1]:.1f} MHz; seed 2 done, {fmax[2]:.1f} MHz"
+
+
+@needs_nextpnr
+def test_the_best_seed_counts(kept: tuple[Path, Implementation, list[str]]) -> None:
+    _, made, _ = kept
+    assert made.best is not None
+    assert made.best.slowest_mhz == max(routed.slowest_mhz for routed in made.routes)
+    assert made.used["dsp"] == made.report.dsp == 1
+    assert made.used["ff"] == made.report.ff == 32
+    assert made.used["lut"] >= made.report.lut
+    for resource, used in made.used.items():
+        if resource != "lut":  # the placer adds some
+            assert sum(unit[resource] for unit in made.report.unit_resources.values()) == used
+
+
+@needs_nextpnr
+def test_a_second_run_asks_no_tool(
+    kept: tuple[Path, Implementation, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, made, _ = kept
+    monkeypatch.setattr(tools, "_start", lambda *_arguments: pytest.fail("a tool was asked"))
+    requests = [PlaceRequest(seed=seed) for seed in (2, 1)]
+    again = implement(load_variant("tiny"), SMALL, Family.ECP5, folder, requests=requests)
+    assert again.routes == made.routes[::-1]
+    assert again.report == made.report
+
+
+@needs_nextpnr
+def test_a_clock_is_missed_by_the_best(kept: tuple[Path, Implementation, list[str]]) -> None:
+    folder, made, _ = kept
+    assert made.best is not None
+    for difference, missed in ((-0.001, False), (0.001, True)):
+        again = implement(
+            load_variant("tiny"),
+            SMALL,
+            Family.ECP5,
+            folder,
+            requests=[PlaceRequest(seed=seed) for seed in (1, 2)],
+            asked_mhz=made.best.slowest_mhz + difference,
+        )
+        assert (again.missed is not None) == missed == (not again.succeeded)
+    assert again.missed is not None and "the worst path is counter -> square: " in again.missed
