@@ -26,7 +26,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.area_alternatives import ALTERNATIVES, cycles_of_work
+from bench.area_alternatives import ALTERNATIVES, kept_cycles
 from bench.synth_cycles import resnet18_cycles
 from bench.synth_record import forms_of, synthesis_record
 from daedal.hw.synth.families import DEVICES, Target
@@ -36,7 +36,7 @@ from daedal.hw.synth.tools import NEXTPNR
 from daedal.isa.errors import ToolError, UserError
 from daedal.isa.files import write_atomically
 from daedal.isa.variant import MultiplierStyle, Variant, load_variant, shipped_variants
-from daedal.sim.rtl.device import RtlDevice
+from daedal.sim.rtl.device import default_cache_dir
 
 __all__ = ["BARS", "ON_BOARD", "main", "merged", "missed_of"]
 
@@ -123,9 +123,9 @@ def measure_variants(
         keep(records)
 
 
-def teller(form: Variant, target: str) -> Callable[[str], None]:
+def teller(form: Variant, where: str) -> Callable[[str], None]:
     """Progress of one form on one device."""
-    return lambda text: show(f"{form.name}, {form.array.multiplier_style}, {target}: {text}")
+    return lambda text: show(f"{form.name}, {form.array.multiplier_style}, {where}: {text}")
 
 
 def measure_alternatives() -> list[Record]:
@@ -134,14 +134,13 @@ def measure_alternatives() -> list[Record]:
     rows = []
     for alternative in ALTERNATIVES:
         variant = alternative.of(load_variant(name))
-        show(f"{name}, {alternative.label}")
-        device = RtlDevice(variant, report=show)
+        tell = teller(variant, f"{target}, {alternative.label}")
         rows.append(
             {
                 "label": alternative.label,
                 "changes": dict(alternative.changes),
-                **synthesis_record(variant, target, (), teller(variant, target)),
-                "cycles": cycles_of_work(device),
+                **synthesis_record(variant, target, (), tell),
+                "cycles": kept_cycles(variant, default_cache_dir().parent / "cycles", tell),
             }
         )
     return rows

@@ -1,14 +1,11 @@
 """Cycles of ResNet-18 on a variant, by the cycle model, which counts what the RTL counts.
 
 The whole network of the zoo, one image, memory preset `ddr`. Input: a variant. Output: what
-`docs/synthesis.json` keeps; answers lie in `.daedal/cycles`, found by all that they depend on.
+`docs/synthesis.json` keeps; answers lie in `.daedal/cycles`.
 """
 
 import hashlib
-import importlib.metadata
-import json
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +13,23 @@ import numpy as np
 import numpy.typing as npt
 
 import daedal
+from bench.kept import kept, sources_digest
 from bench.zoo.builder import IMAGE
 from bench.zoo.images import images
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.isa.errors import UserError, first_line
-from daedal.isa.files import make_folder, write_atomically
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.device import default_cache_dir
 
-__all__ = ["cycles_of", "resnet18_cycles"]
+__all__ = ["COMPILED_BY", "PACKAGES", "cycles_of", "resnet18_cycles"]
 
 NETWORK = NETWORKS["resnet18"]
 IMAGE_SEED = 17
 """Of an image that the network was not calibrated with."""
-ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ("isa", "native", "compiler", "runtime", "sim/functional", "sim/timing")
+COMPILED_BY = ("isa", "native", "compiler", "runtime")
+"""Sources on which a program depends."""
+COUNTED_BY = ("sim/functional", "sim/timing")
 PACKAGES = ("numpy", "onnx", "llvmlite")
 
 
@@ -57,15 +55,14 @@ def cycles_of(
 
     `folder` keeps answers; `begin` is called where there is none yet.
     """
-    what = [form.fingerprint, hashlib.sha256(model).hexdigest(), _sources()]
-    key = hashlib.sha256(json.dumps(what).encode()).hexdigest()
-    path = folder / f"{form.name}-{key[:24]}.json"
-    if not path.is_file():
+
+    def count() -> dict[str, Any]:
         begin()
-        make_folder(folder)
-        write_atomically(path, json.dumps(_count(model, feeds, form), indent=1) + "\n")
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+        return _count(model, feeds, form)
+
+    sources = sources_digest(COMPILED_BY + COUNTED_BY, PACKAGES)
+    parts = [form.fingerprint, hashlib.sha256(model).hexdigest(), sources]
+    return kept(folder, form.name, parts, count)
 
 
 def _count(
@@ -83,16 +80,3 @@ def _count(
         "launches": len(programs),
         "instructions": sum(len(program.instructions) for program in programs),
     }
-
-
-@cache
-def _sources() -> str:
-    """A hash of what compiles and counts, and of the packages that it calls."""
-    digest = hashlib.sha256()
-    for folder in SOURCES:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            digest.update(path.relative_to(ROOT).as_posix().encode())
-            digest.update(path.read_bytes())
-    for package in PACKAGES:
-        digest.update(f"{package} {importlib.metadata.version(package)}".encode())
-    return digest.hexdigest()
