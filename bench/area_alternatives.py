@@ -20,12 +20,13 @@ from bench.units import run_streams
 from daedal.compiler.model import compile_model
 from daedal.isa.variant import Variant
 from daedal.runtime.executor import Executor
-from daedal.sim.rtl.device import RtlDevice
+from daedal.sim.rtl.device import RtlDevice, default_cache_dir
+from daedal.sim.rtl.verilog import kept_verilog
 
 __all__ = ["ALTERNATIVES", "Alternative", "cycles_of_work", "kept_cycles"]
 
-SOURCES = (*COMPILED_BY, "hw", "sim/rtl", "bench/unit_streams.py", "bench/units.py")
-"""What the cycles depend on, besides the networks."""
+SOURCES = (*COMPILED_BY, "sim/rtl", "bench/unit_streams.py", "bench/units.py")
+"""What the cycles depend on, besides the machine and the networks."""
 STREAMS = ("ALU REQUANTIZE to OUT", "double-buffered, bus the busiest")
 
 
@@ -56,7 +57,9 @@ def kept_cycles(
     """`cycles_of_work` on a machine of its own; `folder` keeps answers."""
     files = [path for path in NETWORKS.values() if path.is_file()]
     networks = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
-    parts = [variant.fingerprint, sources_digest(SOURCES, PACKAGES), *networks]
+    machine = hashlib.sha256(kept_verilog(variant, default_cache_dir(), report).encode())
+    sources = sources_digest(SOURCES, PACKAGES)
+    parts = [variant.fingerprint, machine.hexdigest(), sources, *networks]
 
     def count() -> dict[str, int | None]:
         report("cycles of the same work on the RTL")
