@@ -120,7 +120,7 @@ def published_table(accelerators: Sequence[Record]) -> Table:
                 str(number),
                 row["name"],
                 row["device"],
-                str(row["bits"]),
+                _number(row["bits"]),
                 _number(row["macs_per_cycle"]),
                 _number(row["clock_mhz"]),
                 _number(gops, 1),

@@ -120,13 +120,13 @@ def test_published_rows_leave_open_what_is_not_known() -> None:
         "lut": 20_000, "ff": 1, "dsp": 2, "block_ram": 2.5, "network": "N",
         "frames_per_second": 1.234, "conditions": "c.", "source": "s",
     }  # fmt: skip
-    numbers = ("macs_per_cycle", "clock_mhz", "lut", "network", "frames_per_second")
+    numbers = ("bits", "macs_per_cycle", "clock_mhz", "lut", "network", "frames_per_second")
     unknown = known | dict.fromkeys(numbers)
     _, rows = published_table([known, unknown])
     assert rows[0] == [
         "1", "A", "d", "8", "100", "200", "40.0", "20,000", "1", "2", "2.5", "2.00", "N", "1.2",
     ]  # fmt: skip
-    assert rows[1] == ["2", "A", "d", "8", "–", "–", "–", "–", "1", "2", "2.5", "–", "–", "–"]
+    assert rows[1] == ["2", "A", "d", "–", "–", "–", "–", "–", "1", "2", "2.5", "–", "–", "–"]
 
 
 def test_figures() -> None:
