@@ -124,8 +124,16 @@ def measure_variants(
 
 
 def teller(form: Variant, where: str) -> Callable[[str], None]:
-    """Progress of one form on one device."""
-    return lambda text: show(f"{form.name}, {form.array.multiplier_style}, {where}: {text}")
+    """Progress of one form on one device; what is said twice in a row is shown once."""
+    last = ""
+
+    def tell(text: str) -> None:
+        nonlocal last
+        if text != last:
+            show(f"{form.name}, {form.array.multiplier_style}, {where}: {text}")
+        last = text
+
+    return tell
 
 
 def measure_alternatives() -> list[Record]:
