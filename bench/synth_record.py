@@ -78,6 +78,7 @@ def record_of(made: Implementation) -> dict[str, Any]:
         "cells": made.report.cells,
         "used": made.used,
         "limit": made.limit,
+        "overflow": made.overflow,
         "shortfalls": [{**asdict(item), "sentence": item.sentence} for item in made.shortfalls],
     }
     if made.best is None:
