@@ -1,11 +1,12 @@
 """Fmax and area of every variant, what follows from them, and what the area of `vta` buys.
 
-    python bench/synth.py [--only VARIANT ...] [--seeds N] [--no-alternatives]
+    python bench/synth.py [--only VARIANT ...] [--seeds N] [--clock MHZ] [--no-alternatives]
                           [--json FILE] [--update docs/synthesis.json]
 
 Per variant: on an ECP5-85F, routed out of context with packed multipliers and with multipliers in
 logic, the best of some seeds of the better one, or what does not fit; area on an xc7z020; cycles of
-ResNet-18. Then `vta` on its board beside versions with one parameter changed
+ResNet-18. Of `ecp5` also the whole design of a board, in context, for a clock of `--clock` MHz:
+yardstick Y14. Then `vta` on its board beside versions with one parameter changed
 (`bench.area_alternatives`), with the cycles of the same work. All of it takes hours the first time;
 every answer is kept in `.daedal/` as soon as it is there, so that a run that was stopped goes on,
 and the next one takes seconds. `--seeds 0` routes nothing. `--json` is written after every step.
@@ -27,11 +28,17 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.area_alternatives import ALTERNATIVES, kept_cycles
+from bench.synth_board import BAR_MHZ, BOARD, VARIANT, board_record
 from bench.synth_cycles import resnet18_cycles
 from bench.synth_record import forms_of, synthesis_record
 from daedal.hw.synth.families import DEVICES, Target
 from daedal.hw.synth.page import PAGE_TARGETS
-from daedal.hw.synth.page_tables import alternatives_table, area_table, routed_table
+from daedal.hw.synth.page_tables import (
+    alternatives_table,
+    area_table,
+    board_sentence,
+    routed_table,
+)
 from daedal.hw.synth.tools import NEXTPNR
 from daedal.isa.errors import ToolError, UserError
 from daedal.isa.files import write_atomically
@@ -53,6 +60,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", default=shipped_variants(), metavar="VARIANT")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="routes of each form")
+    parser.add_argument("--clock", type=float, default=BAR_MHZ, metavar="MHZ", help="of Y14")
     parser.add_argument("--no-alternatives", action="store_true", help="variants alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")
     parser.add_argument("--update", type=Path, metavar="FILE", help="replace what was measured")
@@ -62,14 +70,17 @@ def main() -> int:
     data: Record = {"variants": [], "missed": []}
 
     def keep(records: list[Record]) -> None:
-        data.update(variants=records, missed=missed_of(records))
+        data.update(variants=records, missed=missed_of(records, data.get("board")))
         write(options.json, data)
 
+    seeds = range(1, options.seeds + 1)
     try:
         variants = [load_variant(name) for name in options.only]
         if options.seeds:
             NEXTPNR.require("Fmax")
-        measure_variants(variants, range(1, options.seeds + 1), keep)
+        if VARIANT in options.only and seeds:
+            data["board"] = measure_board(options.clock, seeds)
+        measure_variants(variants, seeds, keep)
         if ON_BOARD[0] in options.only and not options.no_alternatives:
             data["alternatives"] = measure_alternatives()
     except UserError as error:
@@ -90,6 +101,14 @@ def write(path: Path | None, data: Record) -> None:
     """Write a file, where one is wanted."""
     if path is not None:
         write_atomically(path, json.dumps(data, indent=1) + "\n")
+
+
+def measure_board(clock_mhz: float, seeds: Sequence[int]) -> Record:
+    """Y14's record; ``failed`` where the design could not be built."""
+    try:
+        return board_record(clock_mhz, seeds, teller(load_variant(VARIANT), BOARD))
+    except UserError as error:
+        return {"variant": VARIANT, "board": BOARD, "failed": str(error), "met": False}
 
 
 def measure_variants(
@@ -154,8 +173,8 @@ def measure_alternatives() -> list[Record]:
     return rows
 
 
-def missed_of(records: list[Record]) -> list[str]:
-    """What of `BARS` does not fit in any form, and what fits and cannot be routed."""
+def missed_of(records: list[Record], board: Record | None = None) -> list[str]:
+    """What of `BARS` does not fit in any form, what cannot be routed, and a missed Y14."""
     fitting = {(row["variant"], row["target"]) for row in records if not row["shortfalls"]}
     there = {(row["variant"], row["target"]) for row in records}
     small = [
@@ -167,7 +186,7 @@ def missed_of(records: list[Record]) -> list[str]:
         for row in records
         if "failed" in row
     ]
-    return small + failed
+    return small + failed + ([] if board is None or board["met"] else [board_sentence(board)])
 
 
 def merged(old: Record, new: Record) -> Record:
@@ -177,7 +196,8 @@ def merged(old: Record, new: Record) -> Record:
     order = {name: number for number, name in enumerate(shipped_variants())}
     rows = [row for row in (*kept, *new["variants"]) if row["variant"] in order]
     rows.sort(key=lambda row: (PAGE_TARGETS.index(row["target"]), order[row["variant"]]))
-    return old | new | {"variants": rows, "missed": missed_of(rows)}
+    whole = old | new | {"variants": rows}
+    return whole | {"missed": missed_of(rows, whole.get("board"))}
 
 
 def show(text: str) -> None:
@@ -203,6 +223,8 @@ def print_tables(data: Record) -> None:
         for row in rows:
             table.add_row(*row)
         Console(width=180).print(table)
+    if "board" in data:
+        print(board_sentence(data["board"]))
     for text in data["missed"]:
         print(f"MISSED: {text}")
 

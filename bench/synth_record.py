@@ -52,7 +52,7 @@ def synthesis_record(
     """
     family = Target(target).family
     placed = family in PLACED
-    verilog = kept_verilog(form, default_cache_dir(), report)
+    verilog = kept_verilog(form, default_cache_dir(), report, family=family)
     made = implement(
         form,
         verilog,

@@ -14,6 +14,7 @@ from daedal.hw.synth.families import DEVICES, Target
 from daedal.hw.synth.page_tables import (
     alternatives_table,
     area_table,
+    board_sentence,
     published_table,
     refusals,
     routed_table,
@@ -55,6 +56,7 @@ def synthesis_section(measured: Figures, published: Figures) -> str:
         f"On an {_device(routed)}, routed out of context; frames per second are at that Fmax:\n",
         markdown_table(*routed_table(records, routed)),
         *[f"{sentence}\n" for sentence in refusals(records)],
+        *([f"{board_sentence(measured['board'])}\n"] if "board" in measured else []),
         f"On an {_device(other)}, by Yosys' estimate, with the multipliers that the variant has:\n",
         markdown_table(*area_table(records, other)),
         f"What the cells of `{first['variant']}` buy, on an {_device(first['target'])}: one "

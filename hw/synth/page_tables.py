@@ -15,6 +15,7 @@ __all__ = [
     "alternatives_table",
     "area_table",
     "best_record",
+    "board_sentence",
     "form_of",
     "published_table",
     "refusals",
@@ -93,6 +94,25 @@ def refusals(records: Sequence[Record]) -> Iterator[str]:
             names.setdefault(reason.partition(", not ")[0], []).append(f"`{record['variant']}`")
     for reason, variants in names.items():
         yield f"{' and '.join(dict.fromkeys(variants))} do not run it: {reason}."
+
+
+def board_sentence(record: Record) -> str:
+    """What the whole design of a board reaches, in context, beside the bar of yardstick Y14."""
+    if "failed" in record:
+        return f"`{record['variant']}` could not be built for {record['board']}: {record['failed']}"
+    bar = record["bar"]
+    asked = f"yardstick Y14 asks for {bar['macs_per_cycle']} at {bar['mhz']:g} MHz"
+    what = f"The whole design for {record['board']} with `{record['variant']}`, in context"
+    if record["shortfalls"]:
+        return f"{what}, does not fit: {_too_much(record)}; {asked}."
+    size = record["bitstream_bytes"]
+    bitstream = "no bitstream" if size is None else f"a bitstream of {size:,} bytes"
+    return (
+        f"{what} (pins, {record['memory_bytes'] // 1024} KiB of memory and a serial bridge beside "
+        f"the machine), reaches {record['fmax_mhz']:.1f} MHz with {record['macs_per_cycle']} "
+        f"MACs/cycle, the best of {len(record['seeds'])} seeds; {bitstream} for "
+        f"{record['clock_mhz']:g} MHz. {asked[0].upper()}{asked[1:]}."
+    )
 
 
 def alternatives_table(records: Sequence[Record]) -> Table:

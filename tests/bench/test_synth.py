@@ -82,6 +82,8 @@ class Tools:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str, int]] = []
         self.raises: dict[str, BaseException] = {}
+        self.board_mhz = 95.0
+        self.board_error = ""
 
     def record(
         self, form: Variant, target: str, seeds: Sequence[int], report: Callable[[str], None]
@@ -97,12 +99,30 @@ class Tools:
         }
         return found | {"fmax_mhz": 50.0 + len(seeds)} if seeds else found
 
+    def board(
+        self, clock_mhz: float, seeds: Sequence[int], _report: Callable[[str], None]
+    ) -> dict[str, Any]:
+        if self.board_error:
+            raise ToolError(self.board_error)
+        return row("ecp5", "ecp5-85f") | {
+            "board": "ulx3s-85f",
+            "memory_bytes": 1024,
+            "fmax_mhz": self.board_mhz,
+            "macs_per_cycle": 256,
+            "seeds": dict.fromkeys(map(str, seeds), self.board_mhz),
+            "clock_mhz": clock_mhz,
+            "bitstream_bytes": 9,
+            "bar": {"macs_per_cycle": 128, "mhz": 90.0},
+            "met": self.board_mhz >= 90,
+        }
+
 
 @pytest.fixture
 def tools(monkeypatch: pytest.MonkeyPatch) -> Tools:
     tools = Tools()
     monkeypatch.setattr(synth, "synthesis_record", tools.record)
     monkeypatch.setattr(synth, "resnet18_cycles", lambda _form, _report: {"cycles": 1_000_000})
+    monkeypatch.setattr(synth, "board_record", tools.board)
     return tools
 
 
@@ -149,6 +169,35 @@ def test_a_stopped_run_leaves_what_it_has(
     assert [record.get("fmax_mhz") for record in records] == [53, None, None]
     assert not update.exists()
     assert "the same command goes on from there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("fmax_mhz", "status"), [(95.0, 0), (85.0, 1)])
+def test_yardstick_y14(
+    fmax_mhz: float,
+    status: int,
+    tools: Tools,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tools.board_mhz = fmax_mhz
+    path = tmp_path / "f.json"
+    assert run(monkeypatch, "--only", "ecp5", "--clock", 80, "--json", path) == status
+    data = json.loads(path.read_text())
+    assert (data["board"]["clock_mhz"], data["board"]["fmax_mhz"]) == (80, fmax_mhz)
+    assert len(data["missed"]) == status
+    output = capsys.readouterr().out
+    assert f"reaches {fmax_mhz:.1f} MHz with 256 MACs/cycle" in output
+    assert ("MISSED: The whole design" in output) is bool(status)
+
+
+def test_a_board_that_cannot_be_built_ends_nothing_else(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tools.board_error = "no way"
+    assert run(monkeypatch, "--only", "ecp5") == 1
+    assert "MISSED: `ecp5` could not be built for ulx3s-85f: no way" in capsys.readouterr().out
+    assert len(tools.asked) == 5
 
 
 def test_what_cannot_be_routed_is_a_miss(

@@ -9,6 +9,7 @@ from daedal.hw.synth.page_tables import (
     alternatives_table,
     area_table,
     best_record,
+    board_sentence,
     published_table,
     refusals,
     routed_table,
@@ -103,6 +104,29 @@ def test_alternatives() -> None:
     assert head[-4:] == ["fits", "net", "starved", "stream"]
     assert rows[0][-4:] == ["yes", "1,000", "0", "10"]
     assert rows[1][-4:] == ["156 DSP for 148", "1,100 (+10.0%)", "7", "not measured"]
+
+
+BOARD = {
+    "variant": "ecp5", "board": "b", "family": "ecp5", "shortfalls": [], "memory_bytes": 65_536,
+    "fmax_mhz": 98.76, "macs_per_cycle": 256, "seeds": {"1": 98.76, "2": 90.0}, "clock_mhz": 90.0,
+    "bitstream_bytes": 1_234_567, "bar": {"macs_per_cycle": 128, "mhz": 90.0}, "met": True,
+}  # fmt: skip
+
+
+def test_a_board() -> None:
+    assert board_sentence(BOARD) == (
+        "The whole design for b with `ecp5`, in context (pins, 64 KiB of memory and a serial "
+        "bridge beside the machine), reaches 98.8 MHz with 256 MACs/cycle, the best of 2 seeds; a "
+        "bitstream of 1,234,567 bytes for 90 MHz. Yardstick Y14 asks for 128 at 90 MHz."
+    )
+    assert "; no bitstream for 90 MHz. " in board_sentence(BOARD | {"bitstream_bytes": None})
+    failed = {"variant": "ecp5", "board": "b", "failed": "no way", "met": False}
+    assert board_sentence(failed) == "`ecp5` could not be built for b: no way"
+    short = [{"resource": "dsp", "needed": 160, "usable": 156}]
+    assert board_sentence(BOARD | {"shortfalls": short}) == (
+        "The whole design for b with `ecp5`, in context, does not fit: 160 DSP for 156; "
+        "yardstick Y14 asks for 128 at 90 MHz."
+    )
 
 
 def test_refusals_are_said_once() -> None:
