@@ -72,7 +72,7 @@ def synth_command(
         chosen = chosen.replace(None, multiplier_style=multipliers.value)
     err = make_console(stderr=True)
     with show_progress(err) as progress:
-        verilog = kept_verilog(chosen, default_cache_dir(), progress)
+        verilog = kept_verilog(chosen, default_cache_dir(), progress, family=target.family)
         verb = "synthesizing" if requests else "estimating"
         what = f"{verb} variant {chosen.name} on {target.value}"
         progress(what)

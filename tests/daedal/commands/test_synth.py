@@ -36,7 +36,7 @@ Give = Callable[..., None]
 def no_tools(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that is not for tools starts none, whatever is wrong, and emits nothing."""
     if request.node.get_closest_marker("fpga") is None:
-        monkeypatch.setattr(verilog, "kept_verilog", lambda *_arguments: "module")
+        monkeypatch.setattr(verilog, "kept_verilog", lambda *_arguments, **_options: "module")
         monkeypatch.setattr(tools.Tool, "require", lambda *_arguments: pytest.fail("a tool"))
 
 
