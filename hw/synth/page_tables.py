@@ -97,11 +97,11 @@ def refusals(records: Sequence[Record]) -> Iterator[str]:
 
 
 def board_sentence(record: Record) -> str:
-    """What the whole design of a board reaches, in context, beside the bar of yardstick Y14."""
+    """What the whole design of a board reaches, in context, beside its bar."""
     if "failed" in record:
         return f"`{record['variant']}` could not be built for {record['board']}: {record['failed']}"
     bar = record["bar"]
-    asked = f"yardstick Y14 asks for {bar['macs_per_cycle']} at {bar['mhz']:g} MHz"
+    asked = f"the bar is {bar['macs_per_cycle']} at {bar['mhz']:g} MHz"
     what = f"The whole design for {record['board']} with `{record['variant']}`, in context"
     if record["shortfalls"]:
         return f"{what}, does not fit: {_too_much(record)}; {asked}."
@@ -111,7 +111,7 @@ def board_sentence(record: Record) -> str:
         f"{what} (pins, {record['memory_bytes'] // 1024} KiB of memory and a serial bridge beside "
         f"the machine), reaches {record['fmax_mhz']:.1f} MHz with {record['macs_per_cycle']} "
         f"MACs/cycle, the best of {len(record['seeds'])} seeds; {bitstream} for "
-        f"{record['clock_mhz']:g} MHz. {asked[0].upper()}{asked[1:]}."
+        f"{record['clock_mhz']:g} MHz; {asked}."
     )
 
 

@@ -117,15 +117,15 @@ def test_a_board() -> None:
     assert board_sentence(BOARD) == (
         "The whole design for b with `ecp5`, in context (pins, 64 KiB of memory and a serial "
         "bridge beside the machine), reaches 98.8 MHz with 256 MACs/cycle, the best of 2 seeds; a "
-        "bitstream of 1,234,567 bytes for 90 MHz. Yardstick Y14 asks for 128 at 90 MHz."
+        "bitstream of 1,234,567 bytes for 90 MHz; the bar is 128 at 90 MHz."
     )
-    assert "; no bitstream for 90 MHz. " in board_sentence(BOARD | {"bitstream_bytes": None})
+    assert "; no bitstream for 90 MHz; " in board_sentence(BOARD | {"bitstream_bytes": None})
     failed = {"variant": "ecp5", "board": "b", "failed": "no way", "met": False}
     assert board_sentence(failed) == "`ecp5` could not be built for b: no way"
     short = [{"resource": "dsp", "needed": 160, "usable": 156}]
     assert board_sentence(BOARD | {"shortfalls": short}) == (
         "The whole design for b with `ecp5`, in context, does not fit: 160 DSP for 156; "
-        "yardstick Y14 asks for 128 at 90 MHz."
+        "the bar is 128 at 90 MHz."
     )
 
 
