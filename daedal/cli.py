@@ -14,6 +14,7 @@ from daedal.commands.compile import compile_command
 from daedal.commands.diff import diff_command
 from daedal.commands.disasm import disasm_command
 from daedal.commands.doctor import doctor_command
+from daedal.commands.export import export_command
 from daedal.commands.inspect import inspect_command
 from daedal.commands.ops import ops_command
 from daedal.commands.profile import profile_command
@@ -41,6 +42,7 @@ app.command("diff")(diff_command)
 app.command("quantize")(quantize_command)
 app.command("ops")(ops_command)
 app.command("trace")(trace_command)
+app.command("export")(export_command)
 app.command("verilog")(verilog_command)
 app.command("synth")(synth_command)
 app.command("build")(build_command)

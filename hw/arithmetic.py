@@ -14,6 +14,7 @@ __all__ = [
     "adder_tree",
     "adder_tree_latency",
     "clamp",
+    "less",
     "multiply_latency",
     "multiply_wide",
     "round_up",
@@ -36,8 +37,27 @@ def saturate(value: Value, bits: int) -> Value:
 
 
 def clamp(value: Value, low: Value, high: Value) -> Value:
-    """``min(max(value, low), high)``, signed: `numpy.clip`, also where low > high."""
-    return Mux((value > high) | (low > high), high, Mux(value < low, low, value))
+    """``min(max(value, low), high)``, signed, of bounds in their order: `numpy.clip`.
+
+    What a wide value has above the bounds' bits is compared apart, so that no carry is longer than
+    a bound.
+    """
+    bits = min(max(len(low), len(high)), len(value))
+    excess, sign = value[bits - 1 :], value[-1]
+    above, below = ~sign & excess.any(), sign & ~excess.all()
+    near = value[:bits].as_signed()
+    over = above | (~below & less(high, near))
+    under = below | (~above & less(near, low))
+    return Mux(over, high, Mux(under, low, near))
+
+
+def less(a: Value, b: Value) -> Value:
+    """``a < b``, signed, as the sign of one subtraction.
+
+    Of a comparison, synthesis for ECP5 takes the last two carries out of the chain, which costs
+    another two hops each.
+    """
+    return (a - b)[-1]
 
 
 def round_up(floor: Value, guard: Value, sticky: Value) -> Value:

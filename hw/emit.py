@@ -8,8 +8,8 @@ import re
 from amaranth.back import verilog
 from amaranth.lib import wiring
 
+from daedal.hw.family import Family
 from daedal.hw.machine import Machine
-from daedal.hw.synth.families import Family
 from daedal.isa.variant import Variant
 
 __all__ = ["TOP_MODULE", "emit_component", "emit_verilog"]

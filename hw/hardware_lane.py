@@ -130,9 +130,10 @@ class HardwareLane:
         size = Mux(negative, -amount, amount)[:AMOUNT_BITS]
         goes_left = matches(self._operation, lambda op: "left" in op.parts) ^ negative
         # Amounts beyond the width: the lower half before any shift, all zeros, to the left; the
-        # sign to the right.
-        rest = bits - size
-        to_left = Mux(size > bits, 0, rest[:6])
+        # sign to the right. What is left of the width is not made of `size`, which would cost
+        # another carry.
+        rest = Mux(negative, bits + amount, bits - amount).as_signed()
+        to_left = Mux(rest[-1], 0, rest[:6])
         to_right = Mux(size[-1], (1 << 6) - 1, size[:6])
         left = register(m, goes_left, name=f"{name}_left")
         steps = register(m, Mux(goes_left, to_left, to_right), name=f"{name}_steps")

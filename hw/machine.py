@@ -31,10 +31,21 @@ from daedal.isa.scratchpad import Memory
 from daedal.isa.table import INSTRUCTIONS, Opcode, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["CONTROL_PREFIX", "MEMORY_PREFIX", "Machine"]
+__all__ = ["CONTROL_PREFIX", "MEMORY_PREFIX", "Machine", "machine_pins"]
 
 MEMORY_PREFIX = "m_axi_gmem_"
 CONTROL_PREFIX = "s_axi_control_"
+
+
+def machine_pins(variant: Variant) -> dict[str, wiring.Member]:
+    """The accelerator's pins by name."""
+    return {
+        "ap_clk": In(1),
+        "ap_rst_n": In(1),
+        "interrupt": Out(1),
+        **axi4_pins(variant, MEMORY_PREFIX),
+        **axi4_lite_pins(CONTROL_ADDRESS_BITS, CONTROL_PREFIX),
+    }
 
 
 class Machine(wiring.Component):
@@ -54,11 +65,7 @@ class Machine(wiring.Component):
         self._observe = observe
         super().__init__(
             {
-                "ap_clk": In(1),
-                "ap_rst_n": In(1),
-                "interrupt": Out(1),
-                **axi4_pins(variant, MEMORY_PREFIX),
-                **axi4_lite_pins(CONTROL_ADDRESS_BITS, CONTROL_PREFIX),
+                **machine_pins(variant),
                 **({"observe": Out(observation_layout(variant))} if observe else {}),
             }
         )

@@ -5,7 +5,7 @@ Input: accumulators, their channels' parameters, zero point and bounds. Output: 
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -75,7 +75,9 @@ class Requantizer(wiring.Component):
         m = Module()
         late = self._multiply_latency(self._variant) + 4
         zero_point = delay(m, self.zero_point, late, name="zero_point")
-        low = delay(m, self.low, late + 1, name="low")
+        # Of bounds in the wrong order the upper one counts: with both equal to it, so it does.
+        ordered = Mux(self.low > self.high, self.high, self.low)
+        low = delay(m, ordered, late + 1, name="low")
         high = delay(m, self.high, late + 1, name="high")
         bits = self._variant.array.accumulator_bits
         for number in range(self._variant.units.requantize_lanes):

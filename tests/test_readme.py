@@ -14,6 +14,7 @@ README = (ROOT / "README.md").read_text()
 PAGES = [
     ROOT / "README.md",
     ROOT / "docs" / "architecture.md",
+    ROOT / "docs" / "boards.md",
     ROOT / "docs" / "networks.md",
     ROOT / "docs" / "profiling.md",
     *sorted((ROOT / "docs/adr").iterdir()),

@@ -5,7 +5,7 @@ Input: the bytes of the serial port. Output: one request at a time, its payload 
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.crc.catalog import CRC32_ISO_HDLC
 from amaranth.lib.wiring import In, Out
@@ -99,71 +99,63 @@ class FrameReceiver(wiring.Component):
 
         m.d.comb += [crc.data.eq(byte.data), crc.valid.eq(arrived)]
         silent = self._silence(m, arrived)
-        broken = arrived & byte.broken
-        with m.FSM():
+        wrong = (arrived & byte.broken) | silent
+
+        def collect(state: str, then: str) -> None:
+            """Take `bytes_left` bytes in, and go on with state `then`."""
+            with m.State(state):
+                with m.If(arrived):
+                    m.d.sync += bytes_left.eq(bytes_left - 1)
+                    with m.If(bytes_left == 1):
+                        m.next = then
+                with m.If(wrong):
+                    m.next = "IGNORE"
+
+        with m.FSM() as fsm:
             with m.State("SYNC"):
                 m.d.comb += crc.start.eq(1)
-                m.d.sync += [
-                    bytes_left.eq(_HEADER_BYTES),
-                    position.eq(0),
-                    self.request.payload.damaged.eq(0),
-                ]
+                m.d.sync += [bytes_left.eq(_HEADER_BYTES), position.eq(0)]
                 with m.If(arrived):
                     m.next = "HEADER"
                     with m.If(byte.broken | (byte.data != REQUEST_SYNC)):
                         m.next = "IGNORE"
-            with m.State("HEADER"):
-                with m.If(arrived):
-                    m.d.sync += [
-                        header.eq(Cat(header[8:], byte.data)),
-                        bytes_left.eq(bytes_left - 1),
-                    ]
-                    with m.If(bytes_left == 1):
-                        m.next = "DECIDE"
-                with m.If(broken | silent):
-                    m.next = "IGNORE"
+            collect("HEADER", then="DECIDE")
             with m.State("DECIDE"):
-                has_payload = Signal()
-                for op in Op:
-                    if op.has_payload:
-                        with m.If(fields.op == op):
-                            m.d.comb += has_payload.eq(1)
-                m.d.sync += bytes_left.eq(CRC_BYTES)
-                m.next = "CRC"
-                with m.If(has_payload & (fields["count"] != 0)):
-                    m.d.sync += bytes_left.eq(fields["count"])
+                m.d.sync += bytes_left.eq(fields["count"])
+                m.next = "END"
+                with m.If(self._has_payload(fields)):
                     m.next = "PAYLOAD"
                     with m.If(fields["count"] > MAX_PAYLOAD_BYTES):
                         m.next = "IGNORE"
-            with m.State("PAYLOAD"):
-                m.d.comb += buffer.write_enable.eq(arrived)
-                with m.If(arrived):
-                    m.d.sync += [position.eq(position + 1), bytes_left.eq(bytes_left - 1)]
-                    with m.If(bytes_left == 1):
-                        m.d.sync += bytes_left.eq(CRC_BYTES)
-                        m.next = "CRC"
-                with m.If(broken | silent):
-                    m.next = "IGNORE"
-            with m.State("CRC"):
-                with m.If(arrived):
-                    m.d.sync += bytes_left.eq(bytes_left - 1)
-                    with m.If(bytes_left == 1):
-                        m.next = "CHECK"
-                with m.If(broken | silent):
-                    m.next = "IGNORE"
+            collect("PAYLOAD", then="END")
+            with m.State("END"):
+                m.d.sync += bytes_left.eq(CRC_BYTES)
+                m.next = "CRC"
+            collect("CRC", then="CHECK")
             with m.State("CHECK"):
                 m.next = "OFFER"
                 with m.If(~crc.match_detected):
                     m.next = "IGNORE"
             with m.State("IGNORE"):
-                m.d.sync += self.request.payload.damaged.eq(1)
                 with m.If(silent):
-                    m.next = "OFFER"
-            with m.State("OFFER"):
-                m.d.comb += self.request.valid.eq(1)
-                with m.If(self.request.ready):
-                    m.next = "SYNC"
+                    m.next = "OFFER DAMAGED"
+            for state in ("OFFER", "OFFER DAMAGED"):
+                with m.State(state):
+                    m.d.comb += self.request.valid.eq(1)
+                    with m.If(self.request.ready):
+                        m.next = "SYNC"
+        with m.If(arrived & fsm.ongoing("HEADER")):
+            m.d.sync += header.eq(Cat(header[8:], byte.data))
+        with m.If(arrived & fsm.ongoing("PAYLOAD")):
+            m.d.comb += buffer.write_enable.eq(1)
+            m.d.sync += position.eq(position + 1)
+        m.d.comb += self.request.payload.damaged.eq(fsm.ongoing("OFFER DAMAGED"))
         return m
+
+    def _has_payload(self, fields: data.View) -> Value:
+        """Whether bytes follow the header of such a request."""
+        ops = [fields.op == op for op in Op if op.has_payload]
+        return Cat(ops).any() & (fields["count"] != 0)
 
     def _silence(self, m: Module, arrived: Signal) -> Signal:
         """Whether no byte has come for `silence_cycles`."""

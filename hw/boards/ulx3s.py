@@ -16,7 +16,7 @@ from daedal.hw.boards.pll import Pll
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.boards.shell import Shell
 from daedal.hw.emit import emit_component
-from daedal.hw.synth.families import Family
+from daedal.hw.family import Family
 
 __all__ = ["OSCILLATOR_HZ", "PACKAGE", "SPEED_GRADE", "TOP_MODULE", "Ulx3s", "constraints", "emit"]
 

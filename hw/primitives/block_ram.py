@@ -17,7 +17,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory as Ram
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.synth.families import Family
+from daedal.hw.family import Family
 
 __all__ = ["BlockRam"]
 

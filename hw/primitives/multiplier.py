@@ -14,8 +14,8 @@ from typing import Any
 
 from amaranth.hdl import ClockSignal, Const, Instance, Module, Signal, Value
 
+from daedal.hw.family import Family
 from daedal.hw.pipeline import register
-from daedal.hw.synth.families import Family
 
 __all__ = ["Operand", "registered_product"]
 

@@ -8,18 +8,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from daedal.hw.family import Family
+
 __all__ = ["DEVICES", "HARD_LIMIT", "RESOURCES", "CellReport", "Device", "Family", "Target"]
 
 RESOURCES = {"dsp": "DSP", "block_ram": "block RAM", "lut": "LUT", "ff": "FF"}
 """What is counted, and what reports call it."""
-
-
-class Family(enum.Enum):
-    """Families that Yosys maps to, with one device of each as the reference."""
-
-    XC7 = "xc7"
-    ECP5 = "ecp5"
-    XCUP = "xcup"
 
 
 @dataclass(frozen=True)

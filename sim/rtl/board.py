@@ -1,28 +1,45 @@
 """A simulated board behind a pseudo-terminal: the whole design, with its serial pins as the way in.
 
-Input: a built board (`build.build_board_simulator`). Output: the path of a serial port, which any
-program may open as it would that of a board; `runtime.devices.uart` does.
+Input: a variant. Output: the path of a serial port, which any program may open as it would that of
+a board; `runtime.devices.uart` does.
 """
 
 import ctypes
 import os
 import threading
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from daedal.hw.boards import ulx3s
+from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.settings import BoardSettings
 from daedal.isa.errors import DeviceError
-from daedal.sim.rtl.build import Built
+from daedal.isa.variant import Variant
+from daedal.sim.rtl.build import Built, build_board_simulator
+from daedal.sim.rtl.toolchain import require_tools
+from daedal.sim.rtl.verilog import kept_board_verilog
 
-__all__ = ["BoardSimulation", "simulate_board"]
+__all__ = ["BoardSimulation", "simulated_board"]
 
 SLICE_CYCLES = 1 << 13
 """Cycles between two looks at whether the simulation is to end."""
 
+Report = Callable[[str], None]
+Build = Callable[[BoardSettings, Path, Report], Built]
+
+_CLOCK_HZ = 80_000_000  # what the board says of itself; cycles take as long as they take
+
+_DIVISOR = 4
+"""Clock cycles of a bit: as few as the design can, since most of them move bits."""
+
+_SILENCE_CYCLES = 1 << 14
+"""400 bytes' time; frames come whole out of a pseudo-terminal."""
+
 
 class BoardSimulation:
-    """A board that runs in a thread of its own; `simulate_board` makes and ends it.
+    """A board that runs in a thread of its own; `simulated_board` makes and ends it.
 
     `path` is its serial port. Cycles run while nobody waits for them: a board has a clock.
     """
@@ -64,13 +81,46 @@ class BoardSimulation:
 
 
 @contextmanager
-def simulate_board(built: Built, divisor: int) -> Iterator[BoardSimulation]:
-    """Run `built`, whose serial port has `divisor` clock cycles per bit, until the block ends."""
-    simulation = BoardSimulation(built.program, divisor)
+def simulated_board(
+    variant: Variant,
+    *,
+    cache_dir: Path,
+    memory_bytes: int = 1 << 16,
+    build: Build | None = None,
+    report: Report = lambda _sentence: None,
+) -> Iterator[BoardSimulation]:
+    """Switch a ULX3S with `variant` on, until the block ends; memory and scratchpads are zero.
+
+    The first time, Verilog is emitted and built, which takes a minute or two; `cache_dir` keeps
+    both, and `report` is called with one sentence before each long step. `build` makes the
+    simulator in another way, as `netlist.board.build_board_netlist` does.
+
+    Raises
+    ------
+    ToolError
+        Verilator or a C++ compiler is missing, or refused the design.
+    UserError
+        The board cannot be built with so much memory.
+    """
+    require_tools("native")
+    clock = pll_settings(ulx3s.OSCILLATOR_HZ, _CLOCK_HZ)
+    settings = BoardSettings(variant, clock, memory_bytes, _DIVISOR, _SILENCE_CYCLES)
+    built = (build or _build)(settings, cache_dir, report)
+    simulation = BoardSimulation(built.program, _DIVISOR)
     try:
         yield simulation
     finally:
         simulation.close()
+
+
+def _build(settings: BoardSettings, cache_dir: Path, report: Report) -> Built:
+    """The simulator of the design as it is emitted."""
+    return build_board_simulator(
+        kept_board_verilog(settings, cache_dir, report),
+        top=ulx3s.TOP_MODULE,
+        cache_dir=cache_dir,
+        progress=report,
+    )
 
 
 def _load(path: Path) -> ctypes.CDLL:

@@ -35,6 +35,7 @@ __all__ = [
 
 JOBS = 2  # parallel compilers: two cores are what the project promises its times on
 LOG_TAIL_LINES = 25
+LARGE_BYTES = 10 << 20  # of C++
 
 
 def verilator_identity() -> list[str]:
@@ -148,7 +149,12 @@ def verilate_and_make(
             shutil.copyfile(compiled, scratch / "obj" / compiled.name)
     report("compiling the simulator (C++)")
     _run(
-        [str(make), "-C", "obj", "-f", "Vtop.mk", "-j", str(JOBS), *variables],
+        [
+            str(make),
+            *("-C", "obj", "-f", "Vtop.mk", "-j", str(JOBS)),
+            *variables,
+            *_less_optimization(scratch / "obj"),
+        ],
         scratch,
         environment,
         "the C++ compiler",
@@ -156,6 +162,17 @@ def verilate_and_make(
     if not runtime.is_dir():
         _keep_runtime(scratch / "obj", runtime)
     os.replace(scratch / "obj" / "simulator", program)
+
+
+def _less_optimization(translated: Path) -> list[str]:
+    """Return a variable that takes the place of an earlier one where there is much to compile.
+
+    Emitted machines become 1 to 5 MB of C++, synthesized ones more than 20: with -O2, minutes of
+    waiting for seconds of simulation.
+    """
+    files = [path for path in translated.glob("*.cpp") if "Slow" not in path.name]
+    large = sum(path.stat().st_size for path in files) > LARGE_BYTES
+    return ["OPT_FAST=-O1"] if large else []
 
 
 def _runtime_folder(cache_dir: Path, identity: Sequence[str]) -> Path:

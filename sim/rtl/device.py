@@ -54,6 +54,9 @@ class RtlDevice(HostMemory):
         Called while programs run.
     wave
         ``(begin, end)`` cycles of each launch to record in ``work_dir/wave.vcd``.
+    verilog
+        Another text of the same machine, such as its synthesized netlist; by default what
+        `hw` emits for the variant.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class RtlDevice(HostMemory):
         report: Callable[[str], None] | None = None,
         progress: Callable[[RunProgress], None] | None = None,
         wave: tuple[int, int] | None = None,
+        verilog: str | None = None,
     ) -> None:
         super().__init__(variant)
         self._timing = timing
@@ -76,7 +80,7 @@ class RtlDevice(HostMemory):
         self._report = report or (lambda _sentence: None)
         self._progress = progress
         self._wave = wave
-        self._verilog: str | None = None
+        self._verilog = verilog
         self._built: Built | None = None
 
     @property

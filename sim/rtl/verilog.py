@@ -17,7 +17,7 @@ import daedal.isa
 from daedal.hw.boards import ulx3s
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.emit import emit_verilog
-from daedal.hw.synth.families import Family
+from daedal.hw.family import Family
 from daedal.isa.files import write_atomically
 from daedal.isa.variant import Variant
 

@@ -108,8 +108,11 @@ class Helpers(wiring.Component):
     b: In(signed(12))
     wide: In(signed(49))
     factor: In(26)
+    low: In(signed(12))
+    high: In(signed(12))
     saturated: Out(signed(5))
     clamped: Out(signed(12))
+    near_clamped: Out(signed(5))
     product: Out(signed(75))
     total: Out(signed(16))
 
@@ -120,7 +123,10 @@ class Helpers(wiring.Component):
         operands = [Operand(value, value) for value in (self.wide, self.factor)]
         m.d.comb += [
             self.saturated.eq(saturate(self.a, 5)),
-            self.clamped.eq(clamp(self.a, self.b, self.factor[:11].as_signed())),
+            self.clamped.eq(clamp(self.a, self.low, self.high)),
+            self.near_clamped.eq(
+                clamp(self.a, *(x[:5].as_signed() for x in (self.low, self.high)))
+            ),
             *(term.eq(self.a if k % 2 else self.b) for k, term in enumerate(terms)),
             self.product.eq(multiply_wide(m, None, *operands, name="product")),
             self.total.eq(adder_tree(m, terms, name="total")),
@@ -136,15 +142,20 @@ def test_helpers_are_numerics() -> None:
     total_latency = adder_tree_latency(5)
 
     async def run(ctx) -> None:
-        for _ in range(300):
+        for number in range(300):
             a, b = (int(v) for v in draw(rng, 12, is_signed=True, count=2))
+            bounds = draw(rng, 5 if number % 2 else 12, is_signed=True, count=2)
+            low, high = sorted(int(v) for v in bounds)
             wide = int(draw(rng, 49, is_signed=True, count=1)[0])
             factor = int(draw(rng, 26, is_signed=False, count=1)[0])
             for port, value in ((dut.a, a), (dut.b, b), (dut.wide, wide), (dut.factor, factor)):
                 ctx.set(port, value)
-            high = int(numerics.wrap(factor, 11))
+            ctx.set(dut.low, low)
+            ctx.set(dut.high, high)
             assert ctx.get(dut.saturated) == numerics.saturate(a, 5)
-            assert ctx.get(dut.clamped) == np.clip(a, b, high)
+            assert ctx.get(dut.clamped) == np.clip(a, low, high)
+            if number % 2:
+                assert ctx.get(dut.near_clamped) == np.clip(a, low, high)
             for cycle in range(1, max(product_latency, total_latency) + 1):
                 await ctx.tick()
                 if cycle == product_latency:

@@ -1,39 +1,24 @@
 """Simulated boards for tests: built once, kept between sessions, found by content."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 
-from daedal.hw.boards import ulx3s
-from daedal.hw.boards.pll import pll_settings
-from daedal.hw.boards.settings import BoardSettings
 from daedal.isa.errors import ToolError
 from daedal.isa.variant import Variant
-from daedal.sim.rtl.board import BoardSimulation, simulate_board
-from daedal.sim.rtl.build import build_board_simulator
+from daedal.sim.rtl.board import BoardSimulation, simulated_board
 from daedal.sim.rtl.toolchain import require_tools
-from daedal.sim.rtl.verilog import kept_board_verilog
 from tests.support.rtl import CACHE
 
-__all__ = ["MEMORY_BYTES", "simulated_board"]
+__all__ = ["MEMORY_BYTES", "board_with"]
 
 MEMORY_BYTES = 1 << 16
-_DIVISOR = 4
-_SILENCE_CYCLES = 1 << 14
 
 
-@contextmanager
-def simulated_board(variant: Variant) -> Iterator[BoardSimulation]:
-    """A ULX3S with `variant`, whose serial port is as fast as it can be. Skips without tools."""
+def board_with(variant: Variant) -> AbstractContextManager[BoardSimulation]:
+    """A board that is switched on with the block. Skips where a tool is missing."""
     try:
         require_tools("native")
     except ToolError as error:
         pytest.skip(str(error))
-    settings = BoardSettings(
-        variant, pll_settings(ulx3s.OSCILLATOR_HZ, 80e6), MEMORY_BYTES, _DIVISOR, _SILENCE_CYCLES
-    )
-    text = kept_board_verilog(settings, CACHE, print)
-    built = build_board_simulator(text, top=ulx3s.TOP_MODULE, cache_dir=CACHE)
-    with simulate_board(built, _DIVISOR) as board:
-        yield board
+    return simulated_board(variant, cache_dir=CACHE, memory_bytes=MEMORY_BYTES)

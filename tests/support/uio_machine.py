@@ -45,6 +45,7 @@ class UioMachine:
         self.loses_interrupts = False
         self.commands: list[tuple[str, str]] = []
         self.interrupts = 0
+        self._enabled = False
         self._master, slave = os.openpty()
         tty.setraw(slave)
         self._slave = slave
@@ -123,7 +124,7 @@ class UioMachine:
         self._words[0] = status
 
     def _watch(self) -> None:
-        started = enabled = False
+        started = False
         while not self._stop.wait(0.0005):
             if not started and self._words[0] == 1:
                 started = True
@@ -133,11 +134,11 @@ class UioMachine:
             if self._words[register("isr").offset // 4] == 1:
                 self._words[register("isr").offset // 4] = 0  # acknowledged
             while select.select([self._master], [], [], 0)[0]:
-                enabled = os.read(self._master, 4) == np.int32(1).tobytes()
+                self._enabled = os.read(self._master, 4) == np.int32(1).tobytes()
             names = ("isr", "ier", "gie")
             level = all(self._words[register(name).offset // 4] & 1 for name in names)
-            if enabled and level and not self.loses_interrupts:
-                enabled = False
+            if self._enabled and level and not self.loses_interrupts:
+                self._enabled = False
                 self.interrupts += 1
                 os.write(self._master, np.int32(self.interrupts).tobytes())
 
@@ -153,11 +154,14 @@ class UioMachine:
         self.machine.write_registers([(0, 1)])
 
     def _look(self) -> bool:
-        """Let the machine go on; whether it has ended."""
+        """Let the machine go on while the driver waits for it; whether it has ended."""
         abort = register("abort").offset
         if self._words[abort // 4]:
             self._words[abort // 4] = 0
             self.machine.write_registers([(abort, 1)])
+            self._enabled = True
+        if not self._enabled:
+            return False
         ended = not self.machine.read_registers([0])[0] & 1
         if ended:
             self._publish(_ENDED)

@@ -64,7 +64,12 @@ struct Simulation {
   }
 };
 
-Simulation& at(void* handle) { return *static_cast<Simulation*>(handle); }
+// Verilator's library keeps a context for each thread: that made there last, which may be gone.
+Simulation& at(void* handle) {
+  Simulation& simulation = *static_cast<Simulation*>(handle);
+  Verilated::threadContextp(&simulation.context);
+  return simulation;
+}
 
 }  // namespace
 
@@ -72,7 +77,7 @@ extern "C" {
 
 void* daedal_open() { return new Simulation; }
 
-void daedal_close(void* handle) { delete static_cast<Simulation*>(handle); }
+void daedal_close(void* handle) { delete &at(handle); }
 
 // 1, or 0 where there is no such register.
 int daedal_set(void* handle, const char* name, uint64_t value) {

@@ -16,7 +16,7 @@ from daedal.runtime.driver import LoadedProgram
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.rtl.board import BoardSimulation
 from examples.digits.data import demo_images
-from tests.support.boards import MEMORY_BYTES, simulated_board
+from tests.support.boards import MEMORY_BYTES, board_with
 from tests.support.random_programs import random_program
 
 pytestmark = [pytest.mark.rtl, pytest.mark.xdist_group("board")]
@@ -27,7 +27,7 @@ DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_q
 
 @pytest.fixture(scope="module")
 def board() -> Iterator[BoardSimulation]:
-    with simulated_board(TINY) as simulation:
+    with board_with(TINY) as simulation:
         yield simulation
 
 
@@ -53,7 +53,7 @@ def test_the_digits_network_gives_the_bytes_of_functional(board: BoardSimulation
 @pytest.mark.slow
 def test_the_digits_network_on_the_variant_made_for_the_board() -> None:
     variant = load_variant("ecp5")
-    with simulated_board(variant) as simulation:
+    with board_with(variant) as simulation:
         check_digits(simulation, variant, 2)
 
 
@@ -62,7 +62,7 @@ def test_random_programs_leave_the_same_memory(seed: int) -> None:
     """On a board that has just been switched on: scratchpads and memory are zero."""
     case = random_program(TINY, seed)
     memories = []
-    with simulated_board(TINY) as fresh:
+    with board_with(TINY) as fresh:
         for device in (FunctionalDevice(TINY), uart_device(TINY, port=str(fresh.path))):
             loaded = LoadedProgram.place(case.program, device)
             for number, data in case.contents.items():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from daedal.isa.errors import ToolError
+from daedal.sim.rtl import compile as compile_module
 from daedal.sim.rtl.build import Built, build_simulator
 
 pytestmark = pytest.mark.rtl
@@ -98,3 +99,13 @@ def test_an_interrupted_build_leaves_nothing(
 def test_an_unknown_simulator_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="must be one of native, verilator, icarus, not 'questa'"):
         build_simulator("", **SIZES, cache_dir=tmp_path, simulator="questa")
+
+
+def test_much_to_compile_is_optimized_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what runs in every cycle counts."""
+    monkeypatch.setattr(compile_module, "LARGE_BYTES", 1000)
+    (tmp_path / "Vtop__Slow.cpp").write_bytes(bytes(2000))
+    (tmp_path / "Vtop__0.cpp").write_bytes(bytes(600))
+    assert compile_module._less_optimization(tmp_path) == []
+    (tmp_path / "Vtop__1.cpp").write_bytes(bytes(600))
+    assert compile_module._less_optimization(tmp_path) == ["OPT_FAST=-O1"]

@@ -13,11 +13,15 @@ import pytest
 import daedal
 from daedal.isa.errors import DeviceError, ToolError
 from daedal.isa.memory_model import memory_model
+from daedal.isa.registers import ID_VALUE, register
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.build import Built, build_protocol_simulator, build_simulator
+from daedal.sim.rtl.commands import OP_BREAK, OP_READ
 from daedal.sim.rtl.device import RtlDevice
+from daedal.sim.rtl.intervention import RESET_CYCLES
 from daedal.sim.rtl.job import Faults, Job
 from daedal.sim.rtl.launch import Launch, Outcome, launch_job
+from daedal.sim.rtl.native import NativeSimulation, open_simulation
 from daedal.sim.rtl.run import run_jobs
 from examples.digits.data import demo_images
 from tests.sim.rtl.conftest import CACHE, WORDS, available
@@ -126,6 +130,25 @@ def test_two_machines_run_at_the_same_time(native: RtlDevice, native_standin: Bu
     for thread in threads:
         thread.join()
     assert found == {0: alone, 1: alone}
+
+
+def test_simulations_of_one_thread_may_overlap(native: RtlDevice) -> None:
+    """Whichever ends first, the others go on, and end."""
+    built = native.build()
+    outer, inner = (open_simulation(built) for _ in range(2))
+    with outer as first:
+        with inner as second:
+            identities = [_identity(item) for item in (first, second, first, second)]
+        identities.append(_identity(first))
+    assert identities == [ID_VALUE] * 5
+
+
+def _identity(simulation: NativeSimulation) -> int:
+    for name, number in START.settings().items():
+        simulation.set(name, number)
+    simulation.command(OP_BREAK, op_count=RESET_CYCLES, op_data=0)
+    simulation.command(OP_READ, op_address=register("id").offset)
+    return simulation.get("result")
 
 
 def test_control_c_ends_a_run_and_the_next_is_well(native_standin: Built) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from daedal.hw.family import Family
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl import verilog
 
@@ -16,9 +17,10 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[Variant]:
     """Variants that were emitted, in order; what is emitted is their name."""
     variants: list[Variant] = []
 
-    def emit(variant: Variant, *, observe: bool) -> str:
+    def emit(variant: Variant, family: Family | None, *, observe: bool) -> str:
         variants.append(variant)
-        return f"// {variant.name}{' observed' if observe else ''}\n"
+        chip = f" for {family.value}" if family else ""
+        return f"// {variant.name}{chip}{' observed' if observe else ''}\n"
 
     monkeypatch.setattr(verilog, "emit_verilog", emit)
     return variants
@@ -40,13 +42,23 @@ def test_an_observed_machine_is_kept_beside_it(tmp_path: Path, emitted: list[Var
     assert emitted == [tiny, tiny]
 
 
+def test_a_machine_for_a_chip_is_kept_beside_it(tmp_path: Path, emitted: list[Variant]) -> None:
+    tiny = load_variant("tiny")
+    for _ in range(2):
+        assert verilog.kept_verilog(tiny, tmp_path, print) == "// tiny\n"
+        for family in (Family.ECP5, Family.XC7):
+            text = verilog.kept_verilog(tiny, tmp_path, print, family=family)
+            assert text == f"// tiny for {family.value}\n"
+    assert emitted == [tiny] * 3
+
+
 def test_another_variant_name_or_source_is_emitted(
     tmp_path: Path, emitted: list[Variant], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny = load_variant("tiny")
     for variant in (tiny, load_variant("vta"), dataclasses.replace(tiny, name="other")):
         verilog.kept_verilog(variant, tmp_path, lambda _sentence: None)
-    monkeypatch.setattr(verilog, "_emitter", lambda: "other sources")
+    monkeypatch.setattr(verilog, "_emitter", lambda _skipped: "other sources")
     verilog.kept_verilog(tiny, tmp_path, lambda _sentence: None)
     assert [variant.name for variant in emitted] == ["tiny", "vta", "other", "tiny"]
 

@@ -1,0 +1,1 @@
+"""The accelerator for other tools: what Vivado needs to take it as an IP core."""

@@ -1,0 +1,42 @@
+"""The synthesized netlist of a whole board, in simulation behind its serial pins.
+
+Input: the settings of a board. Output: a `Built` for `sim.rtl.board`, made of the netlist that
+place and route gets.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from daedal.hw.boards import ulx3s
+from daedal.hw.boards.settings import BoardSettings
+from daedal.hw.family import Family
+from daedal.hw.synth.cache import AreaCache
+from daedal.sim.rtl.build import Built, build_board_simulator
+from daedal.sim.rtl.netlist.verilog import netlist_verilog
+from daedal.sim.rtl.verilog import kept_board_verilog
+
+__all__ = ["build_board_netlist"]
+
+
+def build_board_netlist(
+    settings: BoardSettings, cache_dir: Path, report: Callable[[str], None]
+) -> Built:
+    """Synthesize a board's design and build its simulator, or find them kept.
+
+    Parameters
+    ----------
+    cache_dir
+        As for `RtlDevice`; netlists are kept beside it, where `daedal build` keeps them.
+    report
+        Called with one sentence before each long step.
+
+    Raises
+    ------
+    ToolError
+        A tool is missing or failed, or the netlist has a cell without a model.
+    """
+    verilog = kept_board_verilog(settings, cache_dir, report, family=Family.ECP5)
+    kept = AreaCache(cache_dir.parent / "synth")
+    netlist = kept.netlist(verilog, Family.ECP5, top=ulx3s.TOP_MODULE, progress=report)
+    text = netlist_verilog(netlist, ulx3s.TOP_MODULE)
+    return build_board_simulator(text, top=ulx3s.TOP_MODULE, cache_dir=cache_dir, progress=report)

@@ -1,0 +1,49 @@
+"""The synthesized netlist of a variant as a device: what goes to place and route runs programs.
+
+Input: a variant. Output: an `RtlDevice` whose machine is the mapped netlist, with the memory and
+the control bus of the RTL simulation around it: same programs, same bytes, same cycles.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from daedal.hw.emit import TOP_MODULE
+from daedal.hw.family import Family
+from daedal.hw.synth.cache import AreaCache
+from daedal.isa.variant import Variant
+from daedal.sim.rtl.device import RtlDevice, default_cache_dir
+from daedal.sim.rtl.netlist.verilog import netlist_verilog
+from daedal.sim.rtl.verilog import kept_verilog
+
+__all__ = ["netlist_device"]
+
+
+def netlist_device(
+    variant: Variant,
+    *,
+    cache_dir: Path | None = None,
+    seed: int = 0,
+    report: Callable[[str], None] | None = None,
+) -> RtlDevice:
+    """Synthesize a variant for an ECP5, or find its netlist kept, and return it as a device.
+
+    Parameters
+    ----------
+    cache_dir
+        As for `RtlDevice`; netlists are kept beside it, where `daedal synth` keeps them.
+    seed
+        As for `netlist_verilog`.
+    report
+        Called with one sentence before each long step.
+
+    Raises
+    ------
+    ToolError
+        Yosys is missing or failed, or the netlist has a cell without a model.
+    """
+    folder = cache_dir if cache_dir is not None else default_cache_dir()
+    tell = report or (lambda _sentence: None)
+    verilog = kept_verilog(variant, folder, tell, family=Family.ECP5)
+    netlist = AreaCache(folder.parent / "synth").netlist(verilog, Family.ECP5, progress=tell)
+    text = netlist_verilog(netlist, TOP_MODULE, seed=seed)
+    return RtlDevice(variant, cache_dir=cache_dir, report=report, verilog=text)

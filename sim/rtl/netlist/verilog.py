@@ -1,0 +1,82 @@
+"""A netlist as Verilog with behaviour in place of the family's cells: fit to be simulated.
+
+Input: what Yosys wrote as JSON after mapping to an ECP5, the input of place and route. Output:
+Verilog-2005 with the same pins; nets are numbered as in the netlist.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from daedal.isa.errors import ToolError
+from daedal.sim.rtl.netlist.blocks import BLOCKS
+from daedal.sim.rtl.netlist.cells import Cell, Netlist, read_netlist
+from daedal.sim.rtl.netlist.flip_flops import flip_flops, small_memory
+from daedal.sim.rtl.netlist.logic import LOGIC, bus_text
+
+__all__ = ["netlist_verilog"]
+
+_MODELS = Path(__file__).parents[1] / "hdl" / "ecp5_cells.v"
+_FLIP_FLOP = "TRELLIS_FF"
+_CELLS = {**LOGIC, **BLOCKS, "TRELLIS_DPR16X4": small_memory}
+
+
+def netlist_verilog(text: str, top: str, *, seed: int = 0) -> str:
+    """Translate a mapped netlist.
+
+    Parameters
+    ----------
+    text
+        JSON from Yosys: a flat design of ECP5 cells.
+    top
+        Its module.
+    seed
+        Draws what the netlist leaves undefined; in block RAMs, also what a read gives of a word
+        that is being written.
+
+    Raises
+    ------
+    ToolError
+        The text is no such netlist, or has a cell, or an option of one, without a model.
+    """
+    netlist = read_netlist(text, top, seed=seed)
+    unknown = {cell.kind for cell in netlist.cells} - {*_CELLS, _FLIP_FLOP}
+    if unknown:
+        raise ToolError(
+            f"cells of a netlist must be {', '.join(sorted({*_CELLS, _FLIP_FLOP}))} to be "
+            f"simulated, not {', '.join(sorted(unknown))}"
+        )
+    lines = [
+        "/* verilator lint_off WIDTH */",
+        "`default_nettype none",
+        *_module(netlist, seed),
+        "`default_nettype wire",
+        _MODELS.read_text(encoding="utf-8"),
+    ]
+    return "\n".join(lines)
+
+
+def _module(netlist: Netlist, seed: int) -> Iterator[str]:
+    pins = ", ".join(
+        f"{port.direction} wire [{len(port.bits) - 1}:0] {name}"
+        for name, port in netlist.ports.items()
+    )
+    yield f"`define ECP5_SEED 32'd{seed}"
+    yield f"module {netlist.top}({pins});"
+    registers = [cell for cell in netlist.cells if cell.kind == _FLIP_FLOP]
+    others = [cell for cell in netlist.cells if cell.kind != _FLIP_FLOP]
+    yield from (f"wire n{net};" for net in _wires(netlist, registers))
+    yield from flip_flops(registers)
+    for name, port in netlist.ports.items():
+        bits = bus_text(port.bits)
+        yield f"assign {bits}={name};" if port.direction == "input" else f"assign {name}={bits};"
+    for number, cell in enumerate(others):
+        yield from _CELLS[cell.kind](cell, number)
+    yield "endmodule"
+
+
+def _wires(netlist: Netlist, registers: list[Cell]) -> list[int]:
+    """Every net but those that are registers, in order."""
+    groups = [port.bits for port in netlist.ports.values()]
+    groups += [bits for cell in netlist.cells for bits in cell.pins.values()]
+    nets = {bit for bits in groups for bit in bits if isinstance(bit, int)}
+    return sorted(nets - {bit for cell in registers for bit in cell.pins["Q"]})

