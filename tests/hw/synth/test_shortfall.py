@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from daedal.hw.synth.families import CellReport, Family
+from daedal.hw.synth.page_tables import form_of
 from daedal.hw.synth.shortfall import shortfalls
 from daedal.isa.variant import Variant, load_variant
 
-AREA: list[dict[str, Any]] = json.loads(
-    (Path(__file__).resolve().parents[3] / "docs" / "area.json").read_text(encoding="utf-8")
-)["area"]
+RECORDS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).resolve().parents[3] / "docs" / "synthesis.json").read_text(encoding="utf-8")
+)["variants"]
 
 VTA_ECP5 = {
     "accumulators": {"DP16KD": 64},
@@ -104,10 +105,13 @@ def test_one_sentence_for_each_resource() -> None:
     assert [text.partition(" must")[0] for text in found] == ["DSP", "block RAM", "LUT", "FF"]
 
 
-@pytest.mark.parametrize("row", AREA, ids=lambda row: f"{row['variant']}-{row['family']}")
+@pytest.mark.parametrize(
+    "row", RECORDS, ids=lambda row: f"{row['variant']}-{row['target']}-{row['multipliers']}"
+)
 def test_of_shipped_variants_those_fall_short_that_do_not_fit(row: dict[str, Any]) -> None:
-    report = CellReport.of(Family(row["family"]), row["cells"], {"wgt": {}})
-    found = shortfalls(load_variant(row["variant"]), report)
-    assert bool(found) is not row["fits"]
+    report = CellReport.of(Family(row["family"]), row["cells"], {"wgt": row["cells"]})
+    found = shortfalls(form_of(row), report, row["limit"], row["overflow"])
+    kept = [(item["resource"], item["needed"]) for item in row["shortfalls"]]
+    assert [(item.resource, item.needed) for item in found] == kept
     for item in found:
         assert re.search(r"not [\d,.]+ \([\d,.]+ too many\); .", item.sentence)

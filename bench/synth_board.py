@@ -1,0 +1,70 @@
+"""Yardstick Y14: the whole `ecp5` accelerator on its board, in context, to the bitstream.
+
+Input: a clock and seeds. Output: what `docs/synthesis.json` keeps of it. Answers of the tools lie
+in `.daedal/synth`, where `daedal build` keeps them.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bench.synth_record import record_of
+from daedal.hw.boards import ulx3s
+from daedal.hw.boards.bitstream import BoardBuild, build_bitstream, memory_bytes
+from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.settings import BoardSettings
+from daedal.hw.synth.families import Family
+from daedal.hw.synth.flow import implement
+from daedal.isa.variant import load_variant
+from daedal.sim.rtl.device import default_cache_dir
+from daedal.sim.rtl.verilog import kept_board_verilog, kept_verilog
+
+__all__ = ["BAR_MHZ", "BOARD", "VARIANT", "board_record", "y14_record"]
+
+VARIANT = "ecp5"
+BOARD = "ulx3s-85f"
+BAR_MACS_PER_CYCLE = 128
+BAR_MHZ = 90.0
+
+
+def board_record(
+    clock_mhz: float, seeds: Sequence[int], report: Callable[[str], None]
+) -> dict[str, Any]:
+    """Build the bitstream with each of `seeds`, with all the on-chip memory that fits.
+
+    Raises ToolError where a tool is missing or gives up, UserError for a machine that leaves no
+    room, or a clock that the board has not.
+    """
+    variant = load_variant(VARIANT)
+    cache = default_cache_dir()
+    folder = cache.parent / "synth"
+    verilog = kept_verilog(variant, cache, report, family=Family.ECP5)
+    machine = implement(variant, verilog, Family.ECP5, folder, progress=report)
+    size = memory_bytes(variant, machine.report, None)
+    clock = pll_settings(ulx3s.OSCILLATOR_HZ, clock_mhz * 1e6)
+    settings = BoardSettings.for_baud(variant, clock, size)
+    built = build_bitstream(
+        settings,
+        kept_board_verilog(settings, cache, report, family=Family.ECP5),
+        folder,
+        seeds=seeds,
+        num_processes=os.cpu_count() or 1,
+        progress=report,
+    )
+    return y14_record(built)
+
+
+def y14_record(built: BoardBuild) -> dict[str, Any]:
+    """What the file has of a build, and whether it reaches the bar."""
+    record = record_of(built.implementation)
+    macs = built.settings.variant.macs_per_cycle
+    size = None if built.bitstream is None else len(built.bitstream)
+    return record | {
+        "board": BOARD,
+        "macs_per_cycle": macs,
+        "clock_mhz": built.settings.clock.output_hz / 1e6,
+        "memory_bytes": built.settings.memory_bytes,
+        "bitstream_bytes": size,
+        "bar": {"macs_per_cycle": BAR_MACS_PER_CYCLE, "mhz": BAR_MHZ},
+        "met": size is not None and macs >= BAR_MACS_PER_CYCLE and record["fmax_mhz"] >= BAR_MHZ,
+    }

@@ -1,0 +1,92 @@
+"""A variant on a device, as `docs/synthesis.json` keeps it.
+
+Input: a variant, a device's name, seeds. Output: a record, from Yosys and nextpnr or from earlier
+answers in `.daedal/`. `forms_of` says with which multipliers a variant is measured on a device.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from daedal.hw.synth.cache import yosys_version
+from daedal.hw.synth.families import DEVICES, Target
+from daedal.hw.synth.flow import PLACED, Implementation, implement
+from daedal.hw.synth.place import PlaceRequest
+from daedal.hw.synth.tools import NEXTPNR
+from daedal.isa.errors import VariantError
+from daedal.isa.variant import MultiplierStyle, Variant
+from daedal.sim.rtl.device import default_cache_dir
+from daedal.sim.rtl.verilog import kept_verilog
+
+__all__ = ["TARGET_MHZ", "forms_of", "record_of", "synthesis_record"]
+
+TARGET_MHZ = 150.0
+"""What the placer aims at, as `daedal synth` does: more than a machine reaches there."""
+
+
+def forms_of(variant: Variant, target: str) -> list[Variant]:
+    """The forms in which a variant is measured on a device; they keep its name.
+
+    Where it is routed, with multipliers packed and in logic: the faster counts. Of a variant with a
+    multiplier for each product only packed, where it can be. Elsewhere as it is.
+    """
+    if Target(target).family not in PLACED:
+        return [variant]
+    forms = []
+    for style in (MultiplierStyle.PACKED, MultiplierStyle.LUT):
+        try:
+            forms.append(variant.replace(None, multiplier_style=style.value))
+        except VariantError:
+            continue
+    return forms[:1] if variant.array.style is MultiplierStyle.DSP else forms
+
+
+def synthesis_record(
+    form: Variant, target: str, seeds: Sequence[int], report: Callable[[str], None]
+) -> dict[str, Any]:
+    """One form on one device: mapped, and routed once for each of `seeds` where it can be.
+
+    Raises ToolError where a tool is missing, or gives up.
+    """
+    family = Target(target).family
+    placed = family in PLACED
+    verilog = kept_verilog(form, default_cache_dir(), report, family=family)
+    made = implement(
+        form,
+        verilog,
+        family,
+        default_cache_dir().parent / "synth",
+        requests=[PlaceRequest(target_mhz=TARGET_MHZ, seed=seed) for seed in seeds if placed],
+        num_processes=os.cpu_count() or 1,
+        progress=report,
+    )
+    digest = hashlib.sha256(verilog.encode()).hexdigest()[:16]
+    return {"target": target, "verilog": digest, **record_of(made)}
+
+
+def record_of(made: Implementation) -> dict[str, Any]:
+    """What the file has of an implementation: `cells` are Yosys' counts, `used` the resources."""
+    record = {
+        "variant": made.variant.name,
+        "multipliers": made.variant.array.multiplier_style,
+        "fingerprint": made.variant.fingerprint,
+        "device": DEVICES[made.report.family].name,
+        "family": made.report.family.value,
+        "yosys": yosys_version(),
+        "cells": made.report.cells,
+        "used": made.used,
+        "limit": made.limit,
+        "overflow": made.overflow,
+        "shortfalls": [{**asdict(item), "sentence": item.sentence} for item in made.shortfalls],
+    }
+    if made.best is None:
+        return record
+    return record | {
+        "nextpnr": NEXTPNR.version,
+        "target_mhz": made.best.request.target_mhz,
+        "fmax_mhz": round(made.best.slowest_mhz, 2),
+        "worst_path": made.best.worst.sentence,
+        "seeds": {str(item.request.seed): round(item.slowest_mhz, 2) for item in made.routes},
+    }

@@ -1,0 +1,30 @@
+"""`compile_model`: which variants a network may be compiled for."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from daedal.compiler.model import compile_model
+from daedal.isa.errors import VariantError
+from daedal.isa.variant import load_variant
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
+
+
+@pytest.mark.parametrize(("name", "bits"), [("int4", 4), ("int16", 16)])
+def test_a_machine_of_other_widths_is_refused(name: str, bits: int) -> None:
+    """A 4-bit machine would cut every value and compute something else without a word."""
+    message = (
+        "a variant that a network is compiled for must have inputs and weights of 8 bits, as "
+        f"quantized ONNX models have, not {bits} and {bits} (variant {name!r}); choose another "
+        "one, such as 'vta'"
+    )
+    with pytest.raises(VariantError, match=f"^{re.escape(message)}$"):
+        compile_model(DIGITS, load_variant(name))
+
+
+def test_both_widths_count() -> None:
+    mixed = load_variant("tiny").replace("mixed", weight_bits=4)
+    with pytest.raises(VariantError, match="must have inputs and weights of 8 bits"):
+        compile_model(DIGITS, mixed)
