@@ -35,7 +35,7 @@ def test_as_many_blocks_and_fewer_registers(component: type, arguments: dict) ->
     def report(platform: Family | None):
         block: Component = component(**arguments)
         text = verilog.convert(block, platform=platform, name=TOP_MODULE, emit_src=False)
-        return synthesize(text, Family.ECP5)
+        return synthesize(text, Family.ECP5).report
 
     inferred, named = report(None), report(Family.ECP5)
     assert (named.dsp, named.block_ram) == (inferred.dsp, inferred.block_ram)
