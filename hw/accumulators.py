@@ -179,7 +179,7 @@ class Accumulators(wiring.Component):
         """Who is taken if it asks, and who goes before the ALU.
 
         Requests are compared in pairs, not bank by bank: every decision is two levels of logic
-        from the requests.
+        from the requests. For an urgent STORE the ALU's reads stand back from all banks.
         """
         urgent = {name: Signal(name=f"{name}_urgent") for name in asks}
 
@@ -189,10 +189,8 @@ class Accumulators(wiring.Component):
         alu, alu2, store = asks["alu"], asks["alu2"], asks["store"]
         write, fill = asks["alu_write"], asks["fill"]
         refused = {
-            "alu": meets(alu, gemm_read) | (urgent["store"] & meets(alu, store)),
-            "alu2": meets(alu2, gemm_read)
-            | meets(alu2, alu)
-            | (urgent["store"] & meets(alu2, store)),
+            "alu": meets(alu, gemm_read) | (alu[0] & store[0] & urgent["store"]),
+            "alu2": meets(alu2, gemm_read) | (alu2[0] & store[0] & urgent["store"]),
             "store": meets(store, gemm_read)
             | (~urgent["store"] & (meets(store, alu) | meets(store, alu2))),
             "alu_write": meets(write, gemm_write) | (urgent["fill"] & meets(write, fill)),

@@ -10,6 +10,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.accumulators import bank_of
 from daedal.hw.alu_lanes import AluLanes
 from daedal.hw.hardware_lane import matches
 from daedal.hw.interfaces import (
@@ -171,13 +172,13 @@ class Alu(wiring.Component):
             start.work.eq(step.work),
             start.requantize.eq(step.requantize),
             start.final.eq(last_group),
-            may_start.eq(is_step & ~interlock.full & ~interlock.blocked),
+            may_start.eq(is_step & ~interlock.stopped),
             self.alu_read.p.eq(step.src),
             self.alu_read.valid.eq(may_start & needs_src),
             self.alu_read2.p.eq(step.dst),
-            self.alu_read2.valid.eq(may_start & needs_dst),
+            self.alu_read2.valid.eq(may_start & needs_dst & ~(step.same_bank & needs_src)),
             src_there.eq(~needs_src | self.alu_read.ready),
-            dst_there.eq(~needs_dst | self.alu_read2.ready),
+            dst_there.eq(~needs_dst | (self.alu_read2.ready & ~(step.same_bank & needs_src))),
             start.fire.eq(may_start & src_there & dst_there),
             take.eq(~is_step | (start.fire & start.final)),
             following.eq(Mux(is_parked, parked, before)),
@@ -236,7 +237,7 @@ class Alu(wiring.Component):
                     "dst": len(dst),
                     "par": len(taken.index.par),
                     **dict.fromkeys(("work", "requantize", "reads_src", "reads_dst"), 1),
-                    **dict.fromkeys(("illegal", "beyond", "last"), 1),
+                    **dict.fromkeys(("illegal", "beyond", "last", "same_bank"), 1),
                     "control": control.shape(),
                     "retire": retire_layout(),
                 }
@@ -265,6 +266,7 @@ class Alu(wiring.Component):
                     )
                 )
             ),
+            step.same_bank.eq(bank_of(variant, step.src) == bank_of(variant, dst[:acc_bits])),
             step.work.eq(~(taken.skip | step.illegal | step.beyond)),
             step.src.eq(taken.index.src),
             step.dst.eq(dst),

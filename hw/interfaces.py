@@ -121,8 +121,9 @@ def accumulator_ports(variant: Variant) -> dict[str, wiring.Member]:
     In return it must not start a product for bank b in the cycle after one in which bit b of
     `gemm_hold` is set: a starved reader or writer of that bank gets the slot. The ALU (`alu_read`
     for its source, `alu_read2` for the destination of a register form) and STORE ask through
-    streams of row numbers; each accepted request gives one `*_data` pulse exactly two cycles later.
-    What is accepted on `alu_write` or `fill` is visible to every read from the next cycle on.
+    streams of row numbers, the ALU never for two rows of one bank; each accepted request gives one
+    `*_data` pulse exactly two cycles later. What is accepted on `alu_write` or `fill` is visible to
+    every read from the next cycle on.
     """
     pad = scratchpad(variant, Memory.ACC)
     request = stream.Signature(row_bits(variant, Memory.ACC))

@@ -28,11 +28,12 @@ class Interlock(wiring.Component):
     parked : a step waits directly before the issue point; none arrives meanwhile. Otherwise one
         does in every cycle, and the one before it goes on to the issue point or parks.
     next : the issue point takes its next step.
-    enter : a group of the step at the issue point starts. Not while `full`.
-    leave : the oldest group is written (or needed no write); seen a cycle later, like `full`,
-        since it comes late.
-    blocked : the step at the issue point reads a row that a group in flight writes.
-    full, empty : of the ring.
+    enter : a group of the step at the issue point starts. Not while `stopped`.
+    leave : the oldest group is written (or needed no write); seen a cycle later, since
+        it comes late.
+    stopped : the step at the issue point reads a row that a group in flight writes, or the ring is
+        full.
+    empty : of the ring.
     """
 
     def __init__(self, *, row_bits: int, depth: int) -> None:
@@ -48,8 +49,7 @@ class Interlock(wiring.Component):
                 "next": In(1),
                 "enter": In(1),
                 "leave": In(1),
-                "blocked": Out(1),
-                "full": Out(1),
+                "stopped": Out(1),
                 "empty": Out(1, init=1),
             }
         )
@@ -57,7 +57,7 @@ class Interlock(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         depth = self._depth
-        entering, leaving = self._ring(m)
+        entering, leaving, will_be_full = self._ring(m)
         busy = Signal(depth)
         rows = [Signal(len(self.dst), name=f"row{k}", reset_less=True) for k in range(depth)]
         # A step's row, whether it writes that, the groups that it waits for; whether it reads the
@@ -74,7 +74,7 @@ class Interlock(wiring.Component):
 
         m.d.sync += [
             busy.eq(Mux(issued.writes, entering, 0) | (busy & ~(leaving | entering))),
-            self.blocked.eq(issued.waits.any()),
+            self.stopped.eq(will_be_full | issued.waits.any()),
             issued.waits.eq(issued.waits & ~leaving),
             parked.waits.eq(waits(parked)),
             arrived.waits.eq(waits(arrived)),
@@ -88,7 +88,7 @@ class Interlock(wiring.Component):
             m.d.sync += [
                 issued.eq(following),
                 issued.waits.eq(waits(following)),
-                self.blocked.eq(following.first | following.waits.any()),
+                self.stopped.eq(will_be_full | following.first | following.waits.any()),
                 arrived.first.eq(arrived.second),
                 arrived.second.eq(0),
             ]
@@ -113,8 +113,11 @@ class Interlock(wiring.Component):
         """The step that arrives reads this row."""
         return (self.reads_src & (self.src == row)) | (self.reads_dst & (self.dst == row))
 
-    def _ring(self, m: Module) -> tuple[Value, Value]:
-        """Places of the ring, one-hot: (that the group entering now takes, that one leaves)."""
+    def _ring(self, m: Module) -> tuple[Value, Value, Value]:
+        """Places of the ring, one-hot: (that the group entering now takes, that one leaves).
+
+        The third: there will be no place in the next cycle.
+        """
         depth = self._depth
         head, tail = Signal(depth, init=1), Signal(depth, init=1)
         count = Signal(range(depth + 1))
@@ -124,11 +127,9 @@ class Interlock(wiring.Component):
         with m.If(leaves):
             m.d.sync += tail.eq(tail.rotate_left(1))
         with m.If(self.enter & ~leaves):
-            m.d.sync += [
-                count.eq(count + 1),
-                self.full.eq(count == depth - 1),
-                self.empty.eq(0),
-            ]
+            m.d.sync += [count.eq(count + 1), self.empty.eq(0)]
         with m.Elif(leaves & ~self.enter):
-            m.d.sync += [count.eq(count - 1), self.full.eq(0), self.empty.eq(count == 1)]
-        return Mux(self.enter, head, 0), Mux(leaves, tail, 0)
+            m.d.sync += [count.eq(count - 1), self.empty.eq(count == 1)]
+        # A full ring takes nothing, so of one that loses a group there is room.
+        will_be_full = ~leaves & ((count == depth) | (self.enter & (count == depth - 1)))
+        return Mux(self.enter, head, 0), Mux(leaves, tail, 0), will_be_full

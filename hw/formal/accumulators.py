@@ -62,6 +62,8 @@ class BankArbiter(Claims):
             m.d.sync += [before_row.eq(row), refused.eq(port.valid & ~port.ready)]
             self.assume(m, f"{name}_keeps", ~refused | (port.valid & (row == before_row)))
 
+        both = block.alu_read.valid & block.alu_read2.valid
+        self.assume(m, "alu_reads_two_banks", ~(both & (banks["alu"] == banks["alu2"])))
         # The ALU's issue point asks for no other source before its destination is there.
         has_source = Signal()
         with m.If(taken["alu2"] | ~block.alu_read2.valid):

@@ -64,9 +64,7 @@ def _lose(c: Core, port: i64, bank: i64, t: i64) -> None:
 
 
 @kernel
-def _alu_reads(
-    p: Plan, f: Front, c: Core, t: i64, taken: i64, store_bank: i64, store_first: bool
-) -> i64:
+def _alu_reads(p: Plan, f: Front, c: Core, t: i64, taken: i64, store_first: bool) -> i64:
     """The ALU's part of a cycle; returns the banks that it asks for reads of, as a mask."""
     if not c.alu_entered:
         enter_alu(p, c)
@@ -91,18 +89,19 @@ def _alu_reads(
             target = bank_of(p, p.targets[k])
             asks |= 1 << target
     if source >= 0:
-        if source == taken or (store_first and store_bank == source):
+        if source == taken or store_first:
             _lose(c, _SOURCE, source, t)
             missing = True
         else:
             c.alu_source = 1
-    if target >= 0:
-        granted = target != taken and target != source
-        if granted and not (store_first and store_bank == target):
-            c.alu_target = 1
-        else:
+    if target >= 0 and target == source:
+        missing = True  # one bank has one row at a time
+    elif target >= 0:
+        if target == taken or store_first:
             _lose(c, _TARGET, target, t)
             missing = True
+        else:
+            c.alu_target = 1
     if missing:
         c.alu_try = t + 1
     else:
@@ -153,7 +152,7 @@ def accumulate(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
     place = c.write_out & (RING - 1)
     asks = 0
     if c.alu_try <= t:
-        asks = _alu_reads(p, f, c, t, read, store, store_first)
+        asks = _alu_reads(p, f, c, t, read, store_first)
     if store >= 0:
         if store == read or (asks >> store & 1 > 0 and not store_first):
             _lose(c, _STORE, store, t)
