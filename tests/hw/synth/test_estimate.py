@@ -47,7 +47,7 @@ def test_rows_become_block_ram_alone(family: Family, blocks: int) -> None:
     steps: list[str] = []
     report = synthesize(text, family, progress=steps.append).report
     assert report.block_ram == blocks
-    assert report.hard_blocks == {TOP_MODULE: (0, blocks)}
+    assert report.hard_blocks == {f"column{k}": (0, blocks / 2) for k in range(2)}
     assert report.ff <= 128
     assert report.lut <= 4
     assert len(steps) >= 7
