@@ -1,21 +1,28 @@
 """Banked accumulators: GEMM, ALU, STORE and LOAD share them, each bank one read and one write.
 
-Input: `accumulator_ports`. Output: rows two cycles after each accepted read. The bank of a row is
-its top bit (the virtual thread, by convention of the compiler) and its lowest bits.
+Input: `accumulator_ports`. Output: rows `ACC_READ_CYCLES` after each accepted read. The bank of a
+row is its top bit (the virtual thread, by convention of the compiler) and its lowest bits.
 """
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
+from daedal.hw.accumulator_bank import BANK_CYCLES, AccumulatorBank, Writer
 from daedal.hw.interfaces import accumulator_ports
-from daedal.hw.row_memory import RowMemory
+from daedal.hw.pipeline import delay, register
+from daedal.hw.primitives.copies import copies
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory
 from daedal.isa.variant import Variant
 
-__all__ = ["PATIENCE_CYCLES", "Accumulators", "acc_grain", "bank_of"]
+__all__ = ["ACC_READ_CYCLES", "PATIENCE_CYCLES", "Accumulators", "acc_grain", "bank_of"]
+
+ACC_READ_CYCLES = BANK_CYCLES + 2
+"""From an accepted read to its row: the bank's registers, the RAM's and its output's."""
 
 PATIENCE_CYCLES = 4
 """A request that lost so many cycles takes one slot of its bank away from GEMM."""
@@ -49,9 +56,9 @@ class Accumulators(wiring.Component):
     writes follow its issue after fixed times, so the freed slot comes that much later; with
     repeated holds every wait is bounded.
 
-    Reads return what was written up to the cycle before. No unit may depend on a row that is
-    written in the cycle in which it is read (GEMM forwards, tokens and the ALU's interlock order
-    the rest). `banks` are the RAMs.
+    Reads return what was accepted up to the cycle before. No unit may depend on a row that is
+    accepted for writing in the cycle in which its read is (GEMM forwards, tokens and the ALU's
+    interlock order the rest). `banks` hold the RAMs.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -59,7 +66,7 @@ class Accumulators(wiring.Component):
         super().__init__(accumulator_ports(variant))
         pad, grain = scratchpad(variant, Memory.ACC), acc_grain(variant)
         self.banks = [
-            RowMemory(
+            AccumulatorBank(
                 depth=pad.depth_rows // variant.memory.acc_banks,
                 columns=pad.elements // grain,
                 column_bits=grain * pad.element_bits,
@@ -88,7 +95,6 @@ class Accumulators(wiring.Component):
         fill_valid = self.fill.valid & for_acc
         fill_bank = bank_of(variant, fill.row)
         alu_bank = bank_of(variant, self.alu_write.p.row)
-        alu_mask = Cat(self.alu_write.p.mask[number * grain] for number in range(grains))
 
         gemm_read_bank = bank_of(variant, self.gemm_read.row)
         gemm_write_bank = bank_of(variant, self.gemm_write.row)
@@ -103,51 +109,53 @@ class Accumulators(wiring.Component):
             (self.gemm_read.enable, gemm_read_bank),
             (self.gemm_write.enable, gemm_write_bank),
         )
+        # What stands beside the decision: who writes says in the next cycle what.
+        alu_columns = Cat(self.alu_write.p.mask[number * grain] for number in range(grains))
+        sources = {
+            "alu": (self.alu_write.p.data, alu_columns),
+            "fill": (fill_data, fill_mask),
+        }
+        held = {
+            name: (
+                register(m, row, name=f"{name}_row_data"),
+                register(m, columns, name=f"{name}_columns"),
+            )
+            for name, (row, columns) in sources.items()
+        }
+
+        def inner(row: Value) -> Value:
+            return row[low_bits : pad.index_bits - 1]
+
         outputs = []
-        for number in range(banks):
-            m.submodules[f"bank{number}"] = ram = self.banks[number]
-            read, write = ram.read, ram.write
-
-            def inner(row: Value) -> Value:
-                return row[low_bits : pad.index_bits - 1]
-
-            # Where nobody gets the bank, any row may be read or stand at the write port: what
-            # chooses it need not wait for the decision, whose outcome is the same.
-            here = {name: valid & (bank == number) for name, (valid, bank) in asks.items()}
-            gemm_reads = self.gemm_read.enable & (gemm_read_bank == number)
-            m.d.comb += [
-                read.enable.eq(1),
-                read.row.eq(inner(self.store_read.p)),
-            ]
-            with m.If(gemm_reads):
-                m.d.comb += read.row.eq(inner(self.gemm_read.row))
+        for number, bank in enumerate(self.banks):
+            m.submodules[f"bank{number}"] = bank
+            # Where nobody gets the bank, any row may be read: what chooses it need not wait for
+            # the decision, whose outcome is the same.
+            here = {name: valid & (place == number) for name, (valid, place) in asks.items()}
+            m.d.comb += bank.read_row.eq(inner(self.store_read.p))
+            with m.If(self.gemm_read.enable & (gemm_read_bank == number)):
+                m.d.comb += bank.read_row.eq(inner(self.gemm_read.row))
             with m.Elif(here["alu"] & ~(urgent["store"] & here["store"])):
-                m.d.comb += read.row.eq(inner(self.alu_read.p))
+                m.d.comb += bank.read_row.eq(inner(self.alu_read.p))
             with m.Elif(here["alu2"] & ~(urgent["store"] & here["store"])):
-                m.d.comb += read.row.eq(inner(self.alu_read2.p))
+                m.d.comb += bank.read_row.eq(inner(self.alu_read2.p))
 
-            write_row = Signal(pad.index_bits - 1 - low_bits, name=f"write_row_{number}")
-            m.d.comb += [write.row[column].eq(write_row) for column in range(grains)]
-            gemm_writes = self.gemm_write.enable & (gemm_write_bank == number)
-            with m.If(gemm_writes):
-                m.d.comb += [
-                    write_row.eq(inner(self.gemm_write.row)),
-                    write.data.eq(self.gemm_write.data),
-                    write.enable.eq(~0),
-                ]
+            with m.If(self.gemm_write.enable & (gemm_write_bank == number)):
+                m.d.comb += [bank.writer.eq(Writer.GEMM), bank.write_row.eq(inner(self.gemm_write.row))]
             with m.Elif(here["alu_write"] & ~(urgent["fill"] & here["fill"])):
-                m.d.comb += [
-                    write_row.eq(inner(self.alu_write.p.row)),
-                    write.data.eq(self.alu_write.p.data),
-                    write.enable.eq(alu_mask),
-                ]
+                m.d.comb += [bank.writer.eq(Writer.ALU), bank.write_row.eq(inner(self.alu_write.p.row))]
             with m.Else():
                 m.d.comb += [
-                    write_row.eq(inner(fill.row)),
-                    write.data.eq(fill_data),
-                    write.enable.eq(Mux(here["fill"], fill_mask, 0)),
+                    bank.writer.eq(Mux(here["fill"], Writer.FILL, Writer.NONE)),
+                    bank.write_row.eq(inner(fill.row)),
                 ]
-            outputs.append(read.data)
+            m.d.comb += bank.gemm_data.eq(self.gemm_write.data)
+            for name, (row, columns) in held.items():
+                m.d.comb += [
+                    getattr(bank, f"{name}_data").eq(row),
+                    getattr(bank, f"{name}_columns").eq(columns),
+                ]
+            outputs.append(bank.read_data)
 
         # Fills for other memories are none of ours: ready says only "would be taken".
         m.d.comb += [
@@ -159,14 +167,14 @@ class Accumulators(wiring.Component):
             granted = Cat(
                 port.valid & ready[name] & (read_bank[name] == number) for number in range(banks)
             )
-            self._answer(m, name, granted, outputs, answers[name])
-        gemm_bank = Signal.like(gemm_read_bank)
-        gemm_bank_out = Signal.like(gemm_read_bank)
-        m.d.sync += [gemm_bank.eq(gemm_read_bank), gemm_bank_out.eq(gemm_bank)]
-        with m.Switch(gemm_bank_out):
-            for number, output in enumerate(outputs):
-                with m.Case(number):
-                    m.d.comb += self.gemm_read.data.eq(output)
+            answer = answers[name]
+            chosen = self._answer(m, platform, name, granted, outputs)
+            valid = delay(
+                m, port.valid & ready[name], ACC_READ_CYCLES, name=f"{name}_answers", reset_less=False
+            )
+            m.d.comb += [answer.valid.eq(valid), answer.data.eq(chosen)]
+        reads = Cat(gemm_read_bank == number for number in range(banks))
+        m.d.comb += self.gemm_read.data.eq(self._answer(m, platform, "gemm", reads, outputs))
         return m
 
     def _arbitrate(
@@ -221,17 +229,18 @@ class Accumulators(wiring.Component):
         return hold
 
     def _answer(
-        self, m: Module, name: str, granted: Value, outputs: list[Value], answer: Any
-    ) -> None:
-        """Route the bank that a request was granted to its answer, two cycles later."""
-        first = Signal(len(outputs), name=f"{name}_first")
-        second = Signal(len(outputs), name=f"{name}_second")
-        m.d.sync += [first.eq(granted), second.eq(first)]
-        m.d.comb += answer.valid.eq(second.any())
-        with m.Switch(second):
-            for number, output in enumerate(outputs):
-                with m.Case(1 << number):
-                    m.d.comb += answer.data.eq(output)
+        self, m: Module, platform: Any, name: str, granted: Value, outputs: list[Value]
+    ) -> Value:
+        """The row of the bank that a request was granted, `ACC_READ_CYCLES` later."""
+        slices = len(self.banks[0].slices)
+        bits = len(outputs[0]) // slices
+        before = delay(m, granted, ACC_READ_CYCLES - 1, name=f"{name}_granted")
+        places = copies(m, platform, before, slices, name=f"{name}_place")
+        parts = []
+        for number, place in enumerate(places):
+            words = [output.word_select(number, bits) for output in outputs]
+            parts.append(reduce(or_, (Mux(place[k], word, 0) for k, word in enumerate(words))))
+        return Cat(parts)
 
     def _widen_fill(self, m: Module, grain: int) -> tuple[Value, Value]:
         """A fill as a full row of accumulators and its write enables, one per `grain` elements."""

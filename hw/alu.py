@@ -10,7 +10,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.accumulators import bank_of
+from daedal.hw.accumulators import ACC_READ_CYCLES, bank_of
 from daedal.hw.alu_lanes import AluLanes
 from daedal.hw.hardware_lane import matches
 from daedal.hw.interfaces import (
@@ -45,8 +45,8 @@ _CONTROLS = (
     "low",
     "high",
 )
-_TO_OPERANDS = 4
-"""Cycles from the start of a group to its operands: RAM 2, row register, lane register."""
+_TO_OPERANDS = ACC_READ_CYCLES + 2
+"""Cycles from the start of a group to its operands: the read, row register, lane register."""
 _QUEUE_CYCLES = 2
 
 
@@ -292,15 +292,15 @@ class Alu(wiring.Component):
         variant = self._variant
         bits = variant.array.accumulator_bits
         units = variant.units
-        # Answers come two cycles after the last read of a vector was accepted: its rows stand here
-        # from the third cycle on, until the next vector's.
+        # Answers come `ACC_READ_CYCLES` after the last read of a vector was accepted: its rows stand
+        # here from the cycle after that on, until the next vector's.
         src, dst = Signal(self._vector * bits), Signal(self._vector * bits)
         with m.If(self.alu_data.valid):
             m.d.sync += src.eq(self.alu_data.data)
         with m.If(self.alu_data2.valid):
             m.d.sync += dst.eq(self.alu_data2.data)
-        control = delay(m, step.control, 3, name="control")
-        number = delay(m, group, 3, name="group")
+        control = delay(m, step.control, ACC_READ_CYCLES + 1, name="control")
+        number = delay(m, group, ACC_READ_CYCLES + 1, name="group")
 
         x_row = Mux(control.use_immediate, src, dst)
         size = units.alu_lanes * bits
@@ -363,9 +363,11 @@ class Alu(wiring.Component):
         entries = width // pad.element_bits
         groups_bits, slice_bits = _bits(pad.elements // lanes), _bits(pad.elements // entries)
         inside_bits = groups_bits - slice_bits
+        late = ACC_READ_CYCLES - 2
+        row = Cat(group[inside_bits:groups_bits], step.par)
         m.d.comb += [
-            self.par_read.enable.eq(step.requantize),
-            self.par_read.row.eq(Cat(group[inside_bits:groups_bits], step.par)),
+            self.par_read.enable.eq(delay(m, step.requantize, late, name="reads_par")),
+            self.par_read.row.eq(delay(m, row, late, name="par_row")),
         ]
         held = register(m, self.par_read.data, name="par_slice")
         chosen = held.word_select(number[:inside_bits], lanes * pad.element_bits)

@@ -11,7 +11,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.accumulators import bank_of
+from daedal.hw.accumulators import ACC_READ_CYCLES, bank_of
 from daedal.hw.interfaces import (
     Activity,
     accumulator_ports,
@@ -20,6 +20,7 @@ from daedal.hw.interfaces import (
 )
 from daedal.hw.layouts import retire_layout
 from daedal.hw.pipeline import delay, register
+from daedal.hw.primitives.copies import copies
 from daedal.hw.product import DotProducts, tap_element
 from daedal.hw.scratchpad import read_signature
 from daedal.hw.sequencer import Sequencer
@@ -30,9 +31,12 @@ from daedal.isa.variant import Variant
 
 __all__ = ["Gemm"]
 
-_READ_TO_SUM = 4
+_READ_TO_SUM = ACC_READ_CYCLES + 2
 """Cycles from an accumulator read to the addition; see `Gemm._accumulate`."""
-_READ_TO_WRITE = 5
+_READ_TO_WRITE = _READ_TO_SUM
+"""To the write of the row, whose data follows a cycle later: the result's register."""
+_SLICES = 4
+"""Parts of a row with copies of what chooses among its sources."""
 
 
 class Gemm(wiring.Component):
@@ -40,8 +44,9 @@ class Gemm(wiring.Component):
 
     One product per cycle for any order of accumulator rows: rows whose sums are still in flight
     are forwarded at every distance. Cycles after the issue of a product: operands 2, (depthwise
-    mode) selected vectors 3, then `DotProducts.latency` to the sums, accumulated one later, written
-    two later. `retire` follows the write by one cycle.
+    mode) selected vectors 3, then `DotProducts.latency` to the sums, whose row is written in that
+    cycle, with what is in the accumulating register one later. `retire` follows the write by one
+    cycle.
 
     Members
     -------
@@ -96,7 +101,7 @@ class Gemm(wiring.Component):
         reads = delay(m, issue, lead, name="valid", reset_less=False)
         row = delay(m, step.acc, lead, name="row")
         restart = delay(m, step.restart, lead, name="restart")
-        self._accumulate(m, reads, row, restart, totals)
+        self._accumulate(m, platform, reads, row, restart, totals)
 
         leaving = [leave]
         for age in range(lead + _READ_TO_WRITE + 1):
@@ -215,7 +220,11 @@ class Gemm(wiring.Component):
             if num_taps > 1:
                 m.d.comb += dots.slide.eq(three)
             totals += [dots.total[o] for o in range(array.block_out)]
-        return totals, latency + DotProducts.latency(array)
+        latency += DotProducts.latency(array)
+        # A small tree is faster than a read of the accumulators.
+        spare = max(0, _READ_TO_SUM - latency)
+        totals = [delay(m, total, spare, name=f"total{k}") for k, total in enumerate(totals)]
+        return totals, latency + spare
 
     def _vector(self, m: Module, weights: Value, lane: Value, enable: Value) -> Value:
         """The weight vector number `lane` of a row, registered; zeros without `enable`."""
@@ -235,14 +244,21 @@ class Gemm(wiring.Component):
         return Cat(words)
 
     def _accumulate(
-        self, m: Module, valid: Value, row: Value, restart: Value, totals: list[Value]
+        self,
+        m: Module,
+        platform: Any,
+        valid: Value,
+        row: Value,
+        restart: Value,
+        totals: list[Value],
     ) -> None:
         """Read, add, write; `valid`, `row` and `restart` belong to the cycle of the read.
 
-        Cycle 0 read and compare with the rows of the 5 products before; 1 choose the nearest match
-        of distance 2 and more; 2 data arrives, register; 3 forwarding mux, register; 4 add
-        (distance 1 takes the result register itself), register; 5 write. A read sees writes up to
-        the cycle before, so products 6 and further back are in the RAM.
+        With the read in cycle 0 and its data in cycle r (`ACC_READ_CYCLES`): 0 compare with the
+        rows of the products before; 1 choose the nearest match of distance 2 and more; r data
+        arrives, register; r + 1 forwarding mux, register; r + 2 write, and add (distance 1 takes
+        the result register itself), register; r + 3 the result is the data of that write. A read
+        sees writes up to the cycle before, so products from r + 3 back on are in the RAM.
         """
         bits = self._variant.array.accumulator_bits
         m.d.comb += [self.gemm_read.enable.eq(valid), self.gemm_read.row.eq(row)]
@@ -264,19 +280,30 @@ class Gemm(wiring.Component):
                 *(match[d] & ~match[1:d].any() for d in range(1, _READ_TO_WRITE)),
             )
         )
-        choice = register(m, nearest, name="choice")
-        again = delay(m, match[0], 3, name="again")
 
         width = len(self.gemm_write.data)
         result = Signal(width, reset_less=True)
         sources = [register(m, self.gemm_read.data, name="stored"), result]
         for age in range(1, _READ_TO_WRITE - 1):
             sources.append(register(m, sources[-1], name=f"result_{age}"))
-        # An AND-OR: all bits of `choice` are 0 where the product overwrites.
-        chosen = [Mux(choice[number], source, 0) for number, source in enumerate(sources)]
-        operand = register(m, reduce(or_, chosen), name="operand")
+        # An AND-OR: all bits of a choice are 0 where the product overwrites. Each slice of the
+        # elements has a choice of its own.
+        slices = min(len(totals), _SLICES)
+        choice = delay(m, nearest, ACC_READ_CYCLES - 2, name="choice")
+        choices = copies(m, platform, choice, slices, name="slice_choice")
+        again = delay(m, match[0], ACC_READ_CYCLES, name="again")
+        agains = copies(m, platform, again, slices, name="slice_again")
+        operands, addends = [], []
+        for number in range(slices):
+            chosen = [
+                Mux(choices[number][k], source.word_select(number, width // slices), 0)
+                for k, source in enumerate(sources)
+            ]
+            operands.append(register(m, reduce(or_, chosen), name=f"operand_{number}"))
+            own_result = result.word_select(number, width // slices)
+            addends.append(Mux(agains[number], own_result, operands[number]))
         addend = Signal(width)
-        m.d.comb += addend.eq(Mux(again, result, operand))
+        m.d.comb += addend.eq(Cat(addends))
         m.d.sync += result.eq(
             Cat(
                 (addend.word_select(k, bits).as_signed() + total)[:bits]

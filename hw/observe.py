@@ -7,11 +7,13 @@ the list of its write ports. Nothing in the machine depends on it, and without i
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Value
+from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib import data
 
+from daedal.hw.accumulator_bank import BANK_CYCLES
 from daedal.hw.accumulators import acc_grain, bank_of
 from daedal.hw.layouts import INDEX_BITS
+from daedal.hw.pipeline import delay
 from daedal.hw.scratchpad import out_group, read_shape
 from daedal.hw.tokens import QUEUED_UNITS
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -42,12 +44,17 @@ class WritePort:
         return f"{self.memory.value}_{self.unit.name.lower()}"
 
     @property
+    def row_bits(self) -> int:
+        """Bits of a row's number."""
+        return (self.depth - 1).bit_length()
+
+    @property
     def layout(self) -> data.StructLayout:
         """A row number for each column; columns whose bit of `enable` is set are written."""
         return data.StructLayout(
             {
                 "enable": self.columns,
-                "row": data.ArrayLayout((self.depth - 1).bit_length(), self.columns),
+                "row": data.ArrayLayout(self.row_bits, self.columns),
                 "data": self.columns * self.column_bits,
             }
         )
@@ -83,6 +90,7 @@ def observation_layout(variant: Variant) -> data.StructLayout:
 
     A member for every write port by its name; `issue{u}` and `retire{u}`: whether unit u starts an
     instruction, and whether one is done (its last write was in an earlier cycle), and its index.
+    All of it is seen `BANK_CYCLES` late, when the accumulators' writes are at their RAMs.
     """
     event = data.StructLayout({"valid": 1, "index": INDEX_BITS})
     members: dict[str, Any] = {port.name: port.layout for port in write_ports(variant)}
@@ -93,44 +101,42 @@ def observation_layout(variant: Variant) -> data.StructLayout:
 
 def connect_observation(m: Module, variant: Variant, blocks: Any, observe: data.View) -> None:
     """Drive `observe` from the blocks of a machine, which are attributes of `blocks`."""
+
+    def late(value: Value, name: str) -> Value:
+        return delay(m, value, BANK_CYCLES, name=f"observe_{name}", reset_less=False)
+
     for unit in QUEUED_UNITS:
         issue, retire = blocks.gates[unit].issue, blocks.units[unit].retire
+        starts = late(Cat(issue.valid & issue.ready, issue.p.index), f"issue{unit:d}")
+        ends = late(Cat(retire.valid, retire.payload.index), f"retire{unit:d}")
         m.d.comb += [
-            observe[f"issue{unit:d}"].valid.eq(issue.valid & issue.ready),
-            observe[f"issue{unit:d}"].index.eq(issue.p.index),
-            observe[f"retire{unit:d}"].valid.eq(retire.valid),
-            observe[f"retire{unit:d}"].index.eq(retire.payload.index),
+            observe[f"issue{unit:d}"].as_value().eq(starts),
+            observe[f"retire{unit:d}"].as_value().eq(ends),
         ]
     for port in write_ports(variant):
         seen = observe[port.name]
         if port.memory is Memory.ACC:
             _observe_accumulators(m, variant, blocks, port, seen)
-        elif port.memory in (Memory.UOP_GEMM, Memory.UOP_ALU):
+            continue
+        if port.memory in (Memory.UOP_GEMM, Memory.UOP_ALU):
             fill = blocks.load.fill
             code = LoadMemory[port.memory.name]
-            m.d.comb += [
-                seen.enable.eq(fill.valid & fill.ready & (fill.p.memory == code)),
-                seen.row[0].eq(fill.p.row),
-                seen.data.eq(fill.p.data),
-            ]
+            write = Cat(fill.valid & fill.ready & (fill.p.memory == code), fill.p.row[: port.row_bits], fill.p.data)
         else:
-            write = {
+            rows = {
                 Memory.INP: blocks.inp,
                 Memory.WGT: blocks.wgt,
                 Memory.PAR: blocks.par,
                 Memory.OUT: blocks.out,
             }[port.memory].rows.write
-            m.d.comb += [
-                seen.enable.eq(write.enable),
-                seen.row.eq(write.row),
-                seen.data.eq(write.data),
-            ]
+            write = Cat(rows.enable, rows.row, rows.data)
+        m.d.comb += seen.as_value().eq(late(write, port.name))
 
 
 def _observe_accumulators(
     m: Module, variant: Variant, blocks: Any, port: WritePort, seen: data.View
 ) -> None:
-    """What the bank of a unit's accepted write does in that cycle."""
+    """What the bank of a unit's accepted write does once it is at the RAM."""
     accumulators = blocks.accumulators
     if port.unit is Unit.GEMM:
         writes: Value = accumulators.gemm_write.enable
@@ -142,21 +148,15 @@ def _observe_accumulators(
         fill = accumulators.fill
         for_acc = (fill.p.memory == LoadMemory.ACC) | (fill.p.memory == LoadMemory.ACC_NARROW)
         writes = fill.valid & fill.ready & for_acc
-        row = fill.p.row
-    bank = bank_of(variant, row)
-    low_bits = len(bank) - 1
-    with m.Switch(bank):
-        for number, ram in enumerate(accumulators.banks):
+        row = fill.p.row[: port.row_bits]
+    writes = delay(m, writes, BANK_CYCLES, name=f"{port.name}_writes", reset_less=False)
+    row = delay(m, row, BANK_CYCLES, name=f"{port.name}_row")
+    m.d.comb += [seen.row[column].eq(row) for column in range(port.columns)]
+    with m.Switch(bank_of(variant, row)):
+        for number, bank in enumerate(accumulators.banks):
+            parts = [part.write for part in bank.slices]
             with m.Case(number):
-                write = ram.write
-                place = Const(number, len(bank))
                 m.d.comb += [
-                    seen.enable.eq(Mux(writes, write.enable, 0)),
-                    seen.data.eq(write.data),
-                    *(
-                        seen.row[column].eq(
-                            Cat(place[:low_bits], write.row[column], place[low_bits])
-                        )
-                        for column in range(port.columns)
-                    ),
+                    seen.enable.eq(Mux(writes, Cat(part.enable for part in parts), 0)),
+                    seen.data.eq(Cat(part.data for part in parts)),
                 ]

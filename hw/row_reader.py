@@ -4,9 +4,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.accumulators import ACC_READ_CYCLES
 from daedal.hw.countdown import Countdown
 from daedal.hw.interfaces import scratchpad_read_signature
 from daedal.hw.layouts import INDEX_BITS, row_bits
+from daedal.hw.pipeline import delay
 from daedal.hw.small_fifo import SmallFifo
 from daedal.hw.tally import Tally
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -16,7 +18,7 @@ from daedal.isa.variant import Variant
 __all__ = ["RowReader", "store_job_layout"]
 
 _ROWS = 8
-"""Rows between a scratchpad's read port and the bus; a read's round trip takes 4 cycles."""
+"""Rows between a scratchpad's read port and the bus; a read's round trip takes 6 cycles."""
 
 _WORDS = 2
 """Words between those and the write master."""
@@ -95,11 +97,15 @@ class RowReader(wiring.Component):
         m.d.comb += rows.w_data.eq(landed)
 
         holds = Signal()  # A row on its way past the output.
-        out_step = self._walk(m, rows, holds)
+        reads_out, row = self._walk(m, rows, holds)
+        late = ACC_READ_CYCLES - 2
+        m.d.comb += [
+            self.out_read.enable.eq(delay(m, reads_out, late, name="out_read", reset_less=False)),
+            self.out_read.row.eq(delay(m, row, late, name="out_row")),
+        ]
 
-        # Both memories answer exactly two cycles after the read.
-        out_pending, out_lands = Signal(), Signal()
-        m.d.sync += [out_pending.eq(out_step), out_lands.eq(out_pending)]
+        # OUT answers sooner than the accumulators; it is read so much later that rows stay in order.
+        out_lands = delay(m, self.out_read.enable, 2, name="out_lands", reset_less=False)
         m.d.comb += [
             rows.w_en.eq(out_lands | self.acc_data.valid),
             landed.from_acc.eq(self.acc_data.valid),
@@ -111,8 +117,8 @@ class RowReader(wiring.Component):
         self._cut(m, rows, row_layout(rows.r_data), holds)
         return m
 
-    def _walk(self, m: Module, rows: SmallFifo, holds: Value) -> Value:
-        """Go through the rows of jobs, as far as there is room; return whether OUT is read."""
+    def _walk(self, m: Module, rows: SmallFifo, holds: Value) -> tuple[Value, Value]:
+        """Go through the rows of jobs, as far as there is room; (OUT is read, which row)."""
         active = Signal()
         job = Signal.like(self.job.payload, reset_less=True)
         row = Signal(len(job.row), reset_less=True)
@@ -127,13 +133,12 @@ class RowReader(wiring.Component):
 
         from_acc = job.memory == OutMemory.ACC
         may_read = active & ~places.full & ~beyond
-        step = Signal()
+        step, reads_out = Signal(), Signal()
         m.d.comb += [
-            self.out_read.row.eq(row),
-            self.out_read.enable.eq(may_read & ~from_acc),
+            reads_out.eq(may_read & ~from_acc),
             self.acc_read.payload.eq(row),
             self.acc_read.valid.eq(asks),
-            step.eq(self.out_read.enable | granted),
+            step.eq(reads_out | granted),
             places.up.eq(step),
             places.down.eq(rows.r_rdy & rows.r_en),
             self.beyond.eq(active & beyond),
@@ -169,7 +174,7 @@ class RowReader(wiring.Component):
             ]
             for counter, total in ((cols, "cols"), (lines, "rows"), (blocks, "blocks")):
                 counter.load(m, self.job.payload[total])
-        return self.out_read.enable
+        return reads_out, row
 
     def _is_last(self, m: Module, memory: Value, row: Value) -> Value:
         """Whether a row is the last one of its scratchpad."""

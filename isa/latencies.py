@@ -48,13 +48,13 @@ FETCH_FIFO_INSTRUCTIONS = 32
 PATIENCE_CYCLES = 4
 """Lost cycles after which a request for an accumulator bank takes a slot away from GEMM."""
 
-ACC_READ_TO_WRITE_CYCLES = 5
+ACC_READ_TO_WRITE_CYCLES = 6
 """From GEMM's read of an accumulator row to its write."""
 
 STORE_ROWS = 8
 """Rows between a scratchpad's read port and the bus."""
 
-STORE_ROW_CYCLES = 3
+STORE_ROW_CYCLES = 5
 """From a row's read to its place at the head of those."""
 
 STORE_WORDS = 2
@@ -76,8 +76,8 @@ QUIET_CYCLES = 4
 """Cycles without any motion before FINISH ends the run."""
 
 _GEMM_OPERAND_CYCLES = 2
-_GEMM_READ_TO_SUM_CYCLES = 4
-_ALU_OPERAND_CYCLES = 4
+_GEMM_READ_TO_SUM_CYCLES = 6
+_ALU_OPERAND_CYCLES = 6
 _ALU_LANE_CYCLES = 7
 _REQUANTIZE_CYCLES = 6
 _LIMB_BITS = 17
@@ -104,7 +104,7 @@ def gemm_lead_cycles(variant: Variant) -> int:
     """From the issue of a product to the read of its accumulator row."""
     select = 1 if variant.array.depthwise_taps else 0
     latency = _GEMM_OPERAND_CYCLES + select + _dot_cycles(variant.array)
-    return latency - _GEMM_READ_TO_SUM_CYCLES
+    return max(0, latency - _GEMM_READ_TO_SUM_CYCLES)
 
 
 def multiply_latency_cycles(a_bits: int, b_bits: int) -> int:

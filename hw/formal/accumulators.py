@@ -4,7 +4,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal
 
-from daedal.hw.accumulators import Accumulators, bank_of
+from daedal.hw.accumulators import ACC_READ_CYCLES, Accumulators, bank_of
 from daedal.hw.formal.claims import Claims
 from daedal.isa.table import LoadMemory
 from daedal.isa.variant import Variant
@@ -88,7 +88,7 @@ class BankArbiter(Claims):
             ("store", block.store_data),
         ):
             ages = [taken[name]]
-            for age in range(2):
+            for age in range(ACC_READ_CYCLES):
                 ages.append(Signal(name=f"{name}_answer_{age}"))
                 m.d.sync += ages[-1].eq(ages[-2])
             self.require(m, f"{name}_answered_once", answer.valid == ages[-1])

@@ -1,5 +1,6 @@
 """STORE before the write master and a random memory, against `isa.semantics`."""
 
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from amaranth.hdl import Elaboratable, Module
 from amaranth.lib.wiring import connect
 
+from daedal.hw.accumulators import ACC_READ_CYCLES
 from daedal.hw.interfaces import Activity
 from daedal.hw.store import Store
 from daedal.hw.write_master import WriteMaster
@@ -102,22 +104,25 @@ class StoreBench(Bench):
             """Both memories answer two cycles after a read, and only then."""
             out, acc = chip_rows(state, Memory.OUT), chip_rows(state, Memory.ACC)
             junk = (1 << scratchpad(variant, Memory.OUT).row_bits) - 1
-            out_pending = acc_pending = None
+            # Answers on their way, the next one first; rows are noted in the order of those.
+            out_pending: deque[int | None] = deque([None])
+            acc_pending: deque[int | None] = deque([None] * (ACC_READ_CYCLES - 1))
             while True:
                 ready = slave.rng.random() >= gap
                 ctx.set(dut.acc_read.ready, ready)
                 _, _, enable, row, valid, acc_row = await ctx.tick().sample(
                     dut.out_read.enable, dut.out_read.row, dut.acc_read.valid, dut.acc_read.payload
                 )
-                ctx.set(dut.out_read.data, junk if out_pending is None else out_pending)
-                ctx.set(dut.acc_data.valid, acc_pending is not None)
-                ctx.set(dut.acc_data.data, acc_pending or 0)
-                out_pending = out[row] if enable else None
-                acc_pending = acc[acc_row] if valid and ready else None
-                if enable:
-                    self.rows_read.append((Memory.OUT, row))
-                if valid and ready:
-                    self.rows_read.append((Memory.ACC, acc_row))
+                out_pending.append(row if enable else None)
+                acc_pending.append(acc_row if valid and ready else None)
+                out_row, lands = out_pending.popleft(), acc_pending.popleft()
+                ctx.set(dut.out_read.data, junk if out_row is None else out[out_row])
+                ctx.set(dut.acc_data.valid, lands is not None)
+                ctx.set(dut.acc_data.data, 0 if lands is None else acc[lands])
+                if out_row is not None:
+                    self.rows_read.append((Memory.OUT, out_row))
+                if lands is not None:
+                    self.rows_read.append((Memory.ACC, lands))
 
         self.background(
             slave.writes(self.system.master.aw, self.system.master.w, self.system.master.b),

@@ -1,0 +1,47 @@
+"""Copies of a register, for what too many cells or too distant ones read.
+
+Input: a value. Output: registers that all hold it a cycle later. Synthesis merges equal registers,
+and a placer that gets one with hundreds of loads all over the chip pays for it with the slowest
+path. So ECP5 gets the cells by name, which nothing merges.
+"""
+
+from typing import Any
+
+from amaranth.hdl import ClockSignal, Const, Instance, Module, Signal, Value
+
+from daedal.hw.family import Family
+from daedal.hw.pipeline import register
+
+__all__ = ["copies"]
+
+
+def copies(m: Module, platform: Any, value: Value, count: int, *, name: str) -> list[Value]:
+    """`count` registers with `value` of the cycle before; nothing resets them.
+
+    Parameters
+    ----------
+    m : where they are built. platform : None or a `Family`. name : prefix of their signals.
+    """
+    if platform is not Family.ECP5 or count == 1:
+        return [register(m, value, name=name)] * count
+    return [_cells(m, value, name=f"{name}_{number}") for number in range(count)]
+
+
+def _cells(m: Module, value: Value, *, name: str) -> Signal:
+    held = Signal(len(value), name=name)
+    for k in range(len(value)):
+        m.submodules[f"{name}_cell{k}"] = Instance(
+            "TRELLIS_FF",
+            p_GSR="DISABLED",
+            p_CEMUX="1",
+            p_CLKMUX="CLK",
+            p_LSRMUX="LSR",
+            p_REGSET="RESET",
+            p_SRMODE="LSR_OVER_CE",
+            i_CLK=ClockSignal(),
+            i_CE=Const(1),
+            i_LSR=Const(0),
+            i_DI=value[k],
+            o_Q=held[k],
+        )
+    return held
