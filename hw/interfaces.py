@@ -104,7 +104,10 @@ def pad_signature(variant: Variant) -> wiring.Signature:
 
 
 def scratchpad_read_signature(row_width: int, data_width: int) -> wiring.Signature:
-    """Read port of a scratchpad: `data` is row `row` of exactly two cycles before (registered)."""
+    """Read port of a scratchpad: `data` is row `row` of a fixed number of cycles before.
+
+    That number is two, of OUT and the accumulators `accumulators.ACC_READ_CYCLES`.
+    """
     return wiring.Signature({"enable": Out(1), "row": Out(row_width), "data": In(data_width)})
 
 

@@ -4,7 +4,9 @@ Input: a variant. Output: the component `Machine`, whose pins are the accelerato
 computed here; docs/architecture.md shows the same blocks as a diagram.
 """
 
-from amaranth.hdl import ClockDomain, Module, ResetInserter, Signal
+from typing import Any
+
+from amaranth.hdl import ClockDomain, DomainRenamer, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
@@ -19,6 +21,7 @@ from daedal.hw.gemm import Gemm
 from daedal.hw.load import Load
 from daedal.hw.marks import MarkRecorder
 from daedal.hw.observe import connect_observation, observation_layout
+from daedal.hw.primitives.copies import copies
 from daedal.hw.read_master import ReadMaster
 from daedal.hw.scratchpad import OutScratchpad, Scratchpad
 from daedal.hw.store import Store
@@ -74,6 +77,7 @@ class Machine(wiring.Component):
         m.domains.sync = domain = ClockDomain()
         m.d.comb += [domain.clk.eq(self.ap_clk), domain.rst.eq(~self.ap_rst_n)]
         blocks = _Blocks(m, self._variant)
+        blocks.connect_resets(m, self, platform)
         blocks.connect_instructions(m)
         blocks.connect_data(m)
         blocks.connect_bus(m, self)
@@ -90,10 +94,12 @@ class _Blocks:
 
     def __init__(self, m: Module, variant: Variant) -> None:
         self.variant = variant
-        self.clear = Signal()
+        self.cleared: list[ClockDomain] = []
 
         def place(name: str, component, *, cleared: bool = True):
-            m.submodules[name] = ResetInserter(self.clear)(component) if cleared else component
+            if cleared:
+                self.cleared.append(ClockDomain(name))
+            m.submodules[name] = DomainRenamer(name)(component) if cleared else component
             return component
 
         self.control = place("control", Control(variant=variant), cleared=False)
@@ -129,6 +135,21 @@ class _Blocks:
     def has_marks(self) -> bool:
         """Marks are built with the counters that they record."""
         return self.variant.units.counters
+
+    def connect_resets(self, m: Module, top: Machine, platform: Any) -> None:
+        """Every unit's reset is a register of its own, a cycle after `clear` and the pin.
+
+        In that cycle the masters are flushed, so whatever a unit still offers them is lost.
+        """
+        late = Signal(reset_less=True)
+        resets = self.supervisor.clear | ~top.ap_rst_n
+        m.d.sync += late.eq(resets)
+        held = copies(m, platform, resets, len(self.cleared), name="reset")
+        for domain, reset in zip(self.cleared, held, strict=True):
+            m.domains += domain
+            m.d.comb += [domain.clk.eq(top.ap_clk), domain.rst.eq(reset)]
+        for master in (self.read_master, self.write_master):
+            m.d.comb += [master.stop.eq(self.supervisor.stop), master.flush.eq(late)]
 
     def connect_instructions(self, m: Module) -> None:
         """FETCH -> queues and gates -> units -> tokens."""
@@ -216,10 +237,7 @@ class _Blocks:
             fetch.all_quiet.eq(supervisor.all_quiet),
             supervisor.drained.eq(self.read_master.drained & self.write_master.drained),
             supervisor.beat.eq(self.read_master.beat | self.write_master.beat),
-            self.clear.eq(supervisor.clear),
         ]
-        for master in (self.read_master, self.write_master):
-            m.d.comb += [master.stop.eq(supervisor.stop), master.flush.eq(supervisor.flush)]
         self._connect_marks(m)
 
     def _connect_marks(self, m: Module) -> None:

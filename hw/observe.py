@@ -90,7 +90,7 @@ def observation_layout(variant: Variant) -> data.StructLayout:
 
     A member for every write port by its name; `issue{u}` and `retire{u}`: whether unit u starts an
     instruction, and whether one is done (its last write was in an earlier cycle), and its index.
-    All of it is seen `BANK_CYCLES` late, when the accumulators' writes are at their RAMs.
+    All of it is seen `BANK_CYCLES` late, when what was written then is at the RAMs.
     """
     event = data.StructLayout({"valid": 1, "index": INDEX_BITS})
     members: dict[str, Any] = {port.name: port.layout for port in write_ports(variant)}
@@ -117,20 +117,23 @@ def connect_observation(m: Module, variant: Variant, blocks: Any, observe: data.
         seen = observe[port.name]
         if port.memory is Memory.ACC:
             _observe_accumulators(m, variant, blocks, port, seen)
-            continue
-        if port.memory in (Memory.UOP_GEMM, Memory.UOP_ALU):
+        elif port.memory in (Memory.UOP_GEMM, Memory.UOP_ALU):
             fill = blocks.load.fill
-            code = LoadMemory[port.memory.name]
-            write = Cat(fill.valid & fill.ready & (fill.p.memory == code), fill.p.row[: port.row_bits], fill.p.data)
+            taken = fill.valid & fill.ready & (fill.p.memory == LoadMemory[port.memory.name])
+            write = Cat(taken, fill.p.row[: port.row_bits], fill.p.data)
+            m.d.comb += seen.as_value().eq(late(write, port.name))
         else:
-            rows = {
+            write = {
                 Memory.INP: blocks.inp,
                 Memory.WGT: blocks.wgt,
                 Memory.PAR: blocks.par,
                 Memory.OUT: blocks.out,
             }[port.memory].rows.write
-            write = Cat(rows.enable, rows.row, rows.data)
-        m.d.comb += seen.as_value().eq(late(write, port.name))
+            m.d.comb += [
+                seen.enable.eq(write.enable),
+                seen.row.eq(write.row),
+                seen.data.eq(write.data),
+            ]
 
 
 def _observe_accumulators(

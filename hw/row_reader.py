@@ -97,15 +97,11 @@ class RowReader(wiring.Component):
         m.d.comb += rows.w_data.eq(landed)
 
         holds = Signal()  # A row on its way past the output.
-        reads_out, row = self._walk(m, rows, holds)
-        late = ACC_READ_CYCLES - 2
-        m.d.comb += [
-            self.out_read.enable.eq(delay(m, reads_out, late, name="out_read", reset_less=False)),
-            self.out_read.row.eq(delay(m, row, late, name="out_row")),
-        ]
+        self._walk(m, rows, holds)
 
-        # OUT answers sooner than the accumulators; it is read so much later that rows stay in order.
-        out_lands = delay(m, self.out_read.enable, 2, name="out_lands", reset_less=False)
+        # Both memories answer exactly so many cycles after the read.
+        lands = ACC_READ_CYCLES
+        out_lands = delay(m, self.out_read.enable, lands, name="out_lands", reset_less=False)
         m.d.comb += [
             rows.w_en.eq(out_lands | self.acc_data.valid),
             landed.from_acc.eq(self.acc_data.valid),
@@ -117,8 +113,8 @@ class RowReader(wiring.Component):
         self._cut(m, rows, row_layout(rows.r_data), holds)
         return m
 
-    def _walk(self, m: Module, rows: SmallFifo, holds: Value) -> tuple[Value, Value]:
-        """Go through the rows of jobs, as far as there is room; (OUT is read, which row)."""
+    def _walk(self, m: Module, rows: SmallFifo, holds: Value) -> None:
+        """Go through the rows of jobs, as far as there is room."""
         active = Signal()
         job = Signal.like(self.job.payload, reset_less=True)
         row = Signal(len(job.row), reset_less=True)
@@ -133,12 +129,13 @@ class RowReader(wiring.Component):
 
         from_acc = job.memory == OutMemory.ACC
         may_read = active & ~places.full & ~beyond
-        step, reads_out = Signal(), Signal()
+        step = Signal()
         m.d.comb += [
-            reads_out.eq(may_read & ~from_acc),
+            self.out_read.row.eq(row),
+            self.out_read.enable.eq(may_read & ~from_acc),
             self.acc_read.payload.eq(row),
             self.acc_read.valid.eq(asks),
-            step.eq(reads_out | granted),
+            step.eq(self.out_read.enable | granted),
             places.up.eq(step),
             places.down.eq(rows.r_rdy & rows.r_en),
             self.beyond.eq(active & beyond),
@@ -174,7 +171,6 @@ class RowReader(wiring.Component):
             ]
             for counter, total in ((cols, "cols"), (lines, "rows"), (blocks, "blocks")):
                 counter.load(m, self.job.payload[total])
-        return reads_out, row
 
     def _is_last(self, m: Module, memory: Value, row: Value) -> Value:
         """Whether a row is the last one of its scratchpad."""

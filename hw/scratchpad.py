@@ -1,16 +1,19 @@
 """Scratchpads: block RAM that LOAD fills by bus words and a unit reads by rows.
 
 Input: fills (`fill_signature`) or, for the output scratchpad, rows from the ALU. Output: registered
-read ports with a latency of two cycles. Reads never depend on a write of the same cycle: tokens
-order the units.
+read ports. Reads never depend on a write of the same cycle: tokens order the units.
+
+What is written crosses the chip in two cycles of its own. A token takes longer, so no reader that
+waits for one comes before the data.
 """
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.accumulator_bank import BANK_CYCLES
 from daedal.hw.interfaces import (
     fill_signature,
     out_write_signature,
@@ -18,6 +21,7 @@ from daedal.hw.interfaces import (
     scratchpad_read_signature,
 )
 from daedal.hw.layouts import micro_op_struct
+from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.block_ram import BlockRam
 from daedal.hw.row_memory import RowMemory
 from daedal.hw.sliding_rows import SlidingRows
@@ -26,6 +30,7 @@ from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import Variant
 
 __all__ = [
+    "WRITE_CYCLES",
     "MicroOpMemory",
     "OutScratchpad",
     "Scratchpad",
@@ -33,6 +38,9 @@ __all__ = [
     "read_shape",
     "read_signature",
 ]
+
+WRITE_CYCLES = BANK_CYCLES
+"""Registers before the RAMs of all scratchpads, for writes; those of the accumulators' banks."""
 
 
 def read_shape(variant: Variant, memory: Memory) -> tuple[int, int]:
@@ -114,25 +122,43 @@ class Scratchpad(wiring.Component):
         m.submodules.rows = rows = self.rows
         wiring.connect(m, wiring.flipped(self.read), rows.read)
 
+        # Where the data goes has the cycles before the RAM for its way over the chip.
         fill = self.fill.p
+        hit = self.fill.valid & (fill.memory == LoadMemory[self._memory.name])
+        hit = register(m, hit, name="fills", reset_less=False)
+        fill = register(m, fill, name="fill")
         word_bits = (words - 1).bit_length()
         row = Cat(fill.beat[word_bits:][: row_width - pad.index_bits], fill.row[: pad.index_bits])
+        write = rows.write.signature.create(path=("write",))
         m.d.comb += [
             self.fill.ready.eq(1),
-            rows.write.data.eq(fill.data.replicate(words)),
-            *(rows.write.row[number].eq(row) for number in range(words)),
+            write.data.eq(fill.data.replicate(words)),
+            *(write.row[number].eq(row) for number in range(words)),
         ]
-        with m.If(self.fill.valid & (fill.memory == LoadMemory[self._memory.name])):
-            m.d.comb += rows.write.enable.eq(1 << fill.beat[:word_bits])
+        with m.If(hit):
+            m.d.comb += write.enable.eq(1 << fill.beat[:word_bits])
         if self._memory is Memory.INP:
+            enable = register(m, self.pads.enable, name="pads", reset_less=False)
+            pad_row = register(m, self.pads.row, name="pad_row")
+            value = register(m, self.pads.data, name="pad_data")
             for number in range(words):
-                with m.If(self.pads.enable[number]):
+                with m.If(enable[number]):
                     m.d.comb += [
-                        rows.write.enable[number].eq(1),
-                        rows.write.row[number].eq(self.pads.row),
-                        rows.write.data.word_select(number, len(fill.data)).eq(self.pads.data),
+                        write.enable[number].eq(1),
+                        write.row[number].eq(pad_row),
+                        write.data.word_select(number, len(fill.data)).eq(value),
                     ]
+        _register_write(m, write, rows.write)
         return m
+
+
+def _register_write(m: Module, write: Any, port: Any) -> None:
+    """What is written goes to the RAMs through a register."""
+    m.d.comb += [
+        port.enable.eq(register(m, write.enable, name="write_enable", reset_less=False)),
+        port.row.eq(register(m, write.row, name="write_row")),
+        port.data.eq(register(m, write.data, name="write_data")),
+    ]
 
 
 class OutScratchpad(wiring.Component):
@@ -141,7 +167,8 @@ class OutScratchpad(wiring.Component):
     Members
     -------
     write : some elements of a row; elements that the ALU computes in one cycle share a mask.
-    read : a row two cycles after `enable`.
+    read : a row so long after `enable` as one of the accumulators; it sees what was written in the
+        cycles before that.
 
     `rows` is the RAM.
     """
@@ -165,13 +192,18 @@ class OutScratchpad(wiring.Component):
         m = Module()
         m.submodules.rows = rows = self.rows
         pad, group = scratchpad(self._variant, Memory.OUT), out_group(self._variant)
-        wiring.connect(m, wiring.flipped(self.read), rows.read)
+        late = WRITE_CYCLES
+        columns = pad.elements // group
+        enable = Mux(self.write.enable, Cat(self.write.mask[::group]), 0)
+        data = self.write.data
         m.d.comb += [
-            rows.write.data.eq(self.write.data),
-            *(rows.write.row[number].eq(self.write.row) for number in range(pad.elements // group)),
+            rows.write.enable.eq(delay(m, enable, late, name="write_enable", reset_less=False)),
+            rows.write.row.eq(delay(m, self.write.row, late, name="write_row").replicate(columns)),
+            rows.write.data.eq(delay(m, data, late, name="write_data")),
+            rows.read.enable.eq(delay(m, self.read.enable, late, name="reads", reset_less=False)),
+            rows.read.row.eq(delay(m, self.read.row, late, name="read_row")),
+            self.read.data.eq(rows.read.data),
         ]
-        with m.If(self.write.enable):
-            m.d.comb += rows.write.enable.eq(Cat(self.write.mask[::group]))
         return m
 
 
@@ -207,17 +239,18 @@ class MicroOpMemory(wiring.Component):
         select_bits = (per_row - 1).bit_length()
         m.submodules.ram = ram = BlockRam(depth=pad.depth_rows, width=used * per_row)
         fill = self.fill.p
+        hit = self.fill.valid & (fill.memory == self._load)
+        values = [fill.data.word_select(k, pad.element_bits)[:used] for k in range(per_row)]
+        late = WRITE_CYCLES
         m.d.comb += [
             self.fill.ready.eq(1),
-            ram.write_enable.eq(self.fill.valid & (fill.memory == self._load)),
-            ram.write_row.eq(fill.row),
+            ram.write_enable.eq(delay(m, hit, late, name="fills", reset_less=False)),
+            ram.write_row.eq(delay(m, fill.row, late, name="fill_row")),
+            ram.write_data.eq(delay(m, Cat(values), late, name="fill_data")),
             ram.read_enable.eq(self.advance),
             ram.read_row.eq(self.index[select_bits:]),
             ram.advance.eq(self.advance),
         ]
-        for number in range(per_row):
-            word = fill.data.word_select(number, pad.element_bits)
-            m.d.comb += ram.write_data.word_select(number, used).eq(word)
         # Which micro-op of the row it is goes beside the RAM's two registers.
         select, select_out = (Signal(select_bits, reset_less=True) for _ in range(2))
         with m.If(self.advance):

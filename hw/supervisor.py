@@ -34,7 +34,8 @@ class Supervisor(wiring.Component):
 
     RUN ends by FETCH's `done`, by the first error (of several in one cycle, the lowest unit's), by
     `abort`, by the watchdog or by a deadlock; errors are heard a cycle or two after they come up.
-    Then `stop` drains the bus masters, `clear` resets every unit for a cycle and `finished` pulses.
+    Then `stop` drains the bus masters, `finished` pulses, and `clear` has every unit reset in the
+    cycle after it, the last one of `stop`.
     Where the bus does not drain within `DRAIN_LIMIT_CYCLES` (a slave stopped answering), `finished`
     pulses all the same and draining goes on behind it: the next start waits for it, and ends in
     WATCHDOG if the slave stays silent.
@@ -43,7 +44,7 @@ class Supervisor(wiring.Component):
     -------
     start, abort, watchdog : from the control registers.
     running : from `start` to `finished`. counting : the cycles that the counters count.
-    begin : pulse before the first cycle of RUN. stop, flush, clear : see above.
+    begin : pulse before the first cycle of RUN. stop, clear : see above.
     finished, error_code, error_unit, error_index : the end of the run, and why.
     activity{u}, waiting{u}, vacant{u}, index{u} : of units 0..3; vacant: neither its queue nor its
     gate holds an instruction.
@@ -62,7 +63,6 @@ class Supervisor(wiring.Component):
             "counting": Out(1),
             "begin": Out(1),
             "stop": Out(1),
-            "flush": Out(1),
             "clear": Out(1),
             "finished": Out(1),
             "error_code": Out(8),
@@ -112,7 +112,6 @@ class Supervisor(wiring.Component):
         settled = Signal()  # `patience` is more than `QUIET_CYCLES`
         exhausted = patience[-1]
         wanted = Signal()  # a start came while an earlier run's bursts were still draining
-        m.d.comb += self.flush.eq(self.clear)
         m.d.sync += [
             self.begin.eq(0),
             self.clear.eq(0),
@@ -120,6 +119,7 @@ class Supervisor(wiring.Component):
         ]
         with m.FSM():
             with m.State("IDLE"):
+                m.d.sync += self.stop.eq(0)
                 with m.If(self.start | wanted):
                     m.d.sync += [wanted.eq(0), self.begin.eq(1)]
                     m.next = "BEGIN"
@@ -154,7 +154,6 @@ class Supervisor(wiring.Component):
                     m.d.sync += self.clear.eq(1)
                     m.next = "CLEAR"
             with m.State("CLEAR"):
-                m.d.sync += self.stop.eq(0)
                 with m.If(self.start):
                     m.d.sync += wanted.eq(1)
                 m.next = "IDLE"

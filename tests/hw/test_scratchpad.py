@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from daedal.hw.scratchpad import MicroOpMemory, OutScratchpad, Scratchpad, read_shape
+from daedal.hw.accumulators import ACC_READ_CYCLES
+from daedal.hw.scratchpad import (
+    WRITE_CYCLES,
+    MicroOpMemory,
+    OutScratchpad,
+    Scratchpad,
+    read_shape,
+)
 from daedal.hw.sliding_rows import SlidingRows
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
@@ -71,6 +78,7 @@ def test_fills_and_reads(name: str, memory: Memory) -> None:
         ctx.set(dut.fill.valid, 0)
         if memory is Memory.INP:
             ctx.set(dut.pads.enable, 0)
+        await ctx.tick().repeat(WRITE_CYCLES)
         order = [(int(rng.choice(rows)), int(rng.integers(slices))) for _ in range(60)]
         ctx.set(dut.read.enable, 1)
         for k in range(len(order) + 2):
@@ -143,7 +151,7 @@ def test_out_masks(name: str) -> None:
         ctx.set(dut.read.enable, 1)
         for row in rows:
             ctx.set(dut.read.row, row)
-            await ctx.tick().repeat(2)
+            await ctx.tick().repeat(ACC_READ_CYCLES)
             assert ctx.get(dut.read.data) == model[row]
 
     simulate(dut, run)
@@ -171,6 +179,7 @@ def test_micro_ops_move_on_advance(name: str, unit: Unit) -> None:
         ctx.set(dut.fill.p, {"memory": LoadMemory.PAR, "row": 0, "data": 0})
         await ctx.tick()
         ctx.set(dut.fill.valid, 0)
+        await ctx.tick().repeat(WRITE_CYCLES)
         asked: list[int] = []
         for _ in range(100):
             index, advance = int(rng.integers(16)), bool(rng.random() < 0.6)

@@ -105,8 +105,9 @@ class StoreBench(Bench):
             out, acc = chip_rows(state, Memory.OUT), chip_rows(state, Memory.ACC)
             junk = (1 << scratchpad(variant, Memory.OUT).row_bits) - 1
             # Answers on their way, the next one first; rows are noted in the order of those.
-            out_pending: deque[int | None] = deque([None])
-            acc_pending: deque[int | None] = deque([None] * (ACC_READ_CYCLES - 1))
+            none_yet = [None] * (ACC_READ_CYCLES - 1)
+            out_pending: deque[int | None] = deque(none_yet)
+            acc_pending: deque[int | None] = deque(none_yet)
             while True:
                 ready = slave.rng.random() >= gap
                 ctx.set(dut.acc_read.ready, ready)
