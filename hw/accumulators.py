@@ -88,11 +88,7 @@ class Accumulators(wiring.Component):
         read_bank = {name: bank_of(variant, port.p) for name, port in readers.items()}
         fill_data, fill_mask = self._widen_fill(m, grain)
         fill = self.fill.p
-        for_acc = Signal()
-        m.d.comb += for_acc.eq(
-            (fill.memory == LoadMemory.ACC) | (fill.memory == LoadMemory.ACC_NARROW)
-        )
-        fill_valid = self.fill.valid & for_acc
+        fill_valid = self.fill.valid & fill.into_acc
         fill_bank = bank_of(variant, fill.row)
         alu_bank = bank_of(variant, self.alu_write.p.row)
 
@@ -103,9 +99,14 @@ class Accumulators(wiring.Component):
             "alu_write": (self.alu_write.valid, alu_bank),
             "fill": (fill_valid, fill_bank),
         }
+        wants = {
+            "alu": (self.alu_wants[0], read_bank["alu"]),
+            "alu2": (self.alu_wants[1], read_bank["alu2"]),
+        }
         ready, urgent = self._arbitrate(
             m,
             asks,
+            wants,
             (self.gemm_read.enable, gemm_read_bank),
             (self.gemm_write.enable, gemm_write_bank),
         )
@@ -131,13 +132,15 @@ class Accumulators(wiring.Component):
             m.submodules[f"bank{number}"] = bank
             # Where nobody gets the bank, any row may be read: what chooses it need not wait for
             # the decision, whose outcome is the same.
-            here = {name: valid & (place == number) for name, (valid, place) in asks.items()}
+            here = {
+                name: some & (place == number) for name, (some, place) in (asks | wants).items()
+            }
             m.d.comb += bank.read_row.eq(inner(self.store_read.p))
             with m.If(self.gemm_read.enable & (gemm_read_bank == number)):
                 m.d.comb += bank.read_row.eq(inner(self.gemm_read.row))
-            with m.Elif(here["alu"] & ~(urgent["store"] & here["store"])):
+            with m.Elif(here["alu"] & ~urgent["store"]):
                 m.d.comb += bank.read_row.eq(inner(self.alu_read.p))
-            with m.Elif(here["alu2"] & ~(urgent["store"] & here["store"])):
+            with m.Elif(here["alu2"] & ~urgent["store"]):
                 m.d.comb += bank.read_row.eq(inner(self.alu_read2.p))
 
             with m.If(self.gemm_write.enable & (gemm_write_bank == number)):
@@ -160,7 +163,7 @@ class Accumulators(wiring.Component):
         # Fills for other memories are none of ours: ready says only "would be taken".
         m.d.comb += [
             self.alu_write.ready.eq(ready["alu_write"]),
-            self.fill.ready.eq(ready["fill"] | ~for_acc),
+            self.fill.ready.eq(ready["fill"] | ~fill.into_acc),
         ]
         for name, port in readers.items():
             m.d.comb += port.ready.eq(ready[name])
@@ -181,32 +184,39 @@ class Accumulators(wiring.Component):
         self,
         m: Module,
         asks: dict[str, tuple[Value, Value]],
+        wants: dict[str, tuple[Value, Value]],
         gemm_read: tuple[Value, Value],
         gemm_write: tuple[Value, Value],
     ) -> tuple[dict[str, Value], dict[str, Signal]]:
         """Who is taken if it asks, and who goes before the ALU.
 
-        Requests are compared in pairs, not bank by bank: every decision is two levels of logic
-        from the requests. For an urgent STORE the ALU's reads stand back from all banks.
+        Requests are compared in pairs, not bank by bank, and whether one would be taken does not
+        wait for its own `valid`: every decision is two levels of logic from registers. For an
+        urgent STORE, which always asks, the ALU's reads stand back from all banks.
         """
         urgent = {name: Signal(name=f"{name}_urgent") for name in asks}
 
-        def meets(one: tuple[Value, Value], other: tuple[Value, Value]) -> Value:
-            return one[0] & other[0] & (one[1] == other[1])
+        def meets(bank: Value, other: tuple[Value, Value]) -> Value:
+            return other[0] & (bank == other[1])
 
-        alu, alu2, store = asks["alu"], asks["alu2"], asks["store"]
+        bank = {name: place for name, (_, place) in asks.items()}
         write, fill = asks["alu_write"], asks["fill"]
         refused = {
-            "alu": meets(alu, gemm_read) | (alu[0] & store[0] & urgent["store"]),
-            "alu2": meets(alu2, gemm_read) | (alu2[0] & store[0] & urgent["store"]),
-            "store": meets(store, gemm_read)
-            | (~urgent["store"] & (meets(store, alu) | meets(store, alu2))),
-            "alu_write": meets(write, gemm_write) | (urgent["fill"] & meets(write, fill)),
-            "fill": meets(fill, gemm_write) | (~urgent["fill"] & meets(fill, write)),
+            "alu": meets(bank["alu"], gemm_read) | urgent["store"],
+            "alu2": meets(bank["alu2"], gemm_read) | urgent["store"],
+            "store": meets(bank["store"], gemm_read)
+            | (
+                ~urgent["store"]
+                & (meets(bank["store"], wants["alu"]) | meets(bank["store"], wants["alu2"]))
+            ),
+            "alu_write": meets(bank["alu_write"], gemm_write)
+            | (urgent["fill"] & (write[1] == fill[1])),
+            "fill": meets(bank["fill"], gemm_write)
+            | (~urgent["fill"] & meets(bank["fill"], write)),
         }
         holds = [
-            self._patience(m, name, refused[name], bank, urgent[name])
-            for name, (_, bank) in asks.items()
+            self._patience(m, name, asked & refused[name], place, urgent[name])
+            for name, (asked, place) in asks.items()
         ]
         m.d.comb += self.gemm_hold.eq(holds[0] | holds[1] | holds[2] | holds[3] | holds[4])
         return {name: ~value for name, value in refused.items()}, urgent

@@ -24,6 +24,7 @@ from daedal.hw.interfaces import (
 from daedal.hw.interlock import Interlock
 from daedal.hw.layouts import retire_layout
 from daedal.hw.pipeline import delay, register
+from daedal.hw.primitives.copies import copies
 from daedal.hw.queue import Queue
 from daedal.hw.requantize import Requantizer
 from daedal.hw.scratchpad import read_shape
@@ -35,7 +36,7 @@ from daedal.isa.variant import Variant
 
 __all__ = ["Alu"]
 
-_ACC_PORTS = ("alu_read", "alu_data", "alu_read2", "alu_data2", "alu_write")
+_ACC_PORTS = ("alu_read", "alu_data", "alu_read2", "alu_data2", "alu_wants", "alu_write")
 _CONTROLS = (
     "operation",
     "use_immediate",
@@ -96,12 +97,12 @@ class Alu(wiring.Component):
         m.submodules.interlock = interlock = Interlock(row_bits=len(self.alu_read.p), depth=depth)
         start, group, step = self._issue(m, sequencer, interlock)
 
-        lanes = self._lanes(m, start, group, step, latency)
+        lanes = self._lanes(m, platform, start, group, step, latency)
         meta = Signal(self._meta_layout())
         m.d.comb += [
-            meta.write.eq(start.work),
+            meta.to_acc.eq(start.work & (step.control.destination == OutMemory.ACC)),
+            meta.to_out.eq(start.work & (step.control.destination != OutMemory.ACC)),
             meta.requantize.eq(start.requantize),
-            meta.to_acc.eq(step.control.destination == OutMemory.ACC),
             meta.row.eq(step.dst),
             meta.group.eq(group),
             meta.last.eq(start.final & step.last),
@@ -132,9 +133,9 @@ class Alu(wiring.Component):
         rows = max(scratchpad(variant, name).index_bits for name in (Memory.ACC, Memory.OUT))
         return data.StructLayout(
             {
-                "write": 1,
-                "requantize": 1,
                 "to_acc": 1,
+                "to_out": 1,
+                "requantize": 1,
                 "row": rows,
                 "group": (self._vector // smallest - 1).bit_length(),
                 "last": 1,
@@ -177,6 +178,7 @@ class Alu(wiring.Component):
             self.alu_read.valid.eq(may_start & needs_src),
             self.alu_read2.p.eq(step.dst),
             self.alu_read2.valid.eq(may_start & needs_dst & ~(step.same_bank & needs_src)),
+            self.alu_wants.eq(Cat(needs_src, needs_dst)),
             src_there.eq(~needs_src | self.alu_read.ready),
             dst_there.eq(~needs_dst | (self.alu_read2.ready & ~(step.same_bank & needs_src))),
             start.fire.eq(may_start & src_there & dst_there),
@@ -287,7 +289,9 @@ class Alu(wiring.Component):
             m.d.sync += [some.eq(sequencer.steps.valid), before.eq(step)]
         return some, before
 
-    def _lanes(self, m: Module, start: Any, group: Value, step: Any, latency: int) -> Value:
+    def _lanes(
+        self, m: Module, platform: Any, start: Any, group: Value, step: Any, latency: int
+    ) -> Value:
         """From the start of a group to its results, as wide as the widest group."""
         variant = self._variant
         bits = variant.array.accumulator_bits
@@ -299,35 +303,34 @@ class Alu(wiring.Component):
             m.d.sync += src.eq(self.alu_data.data)
         with m.If(self.alu_data2.valid):
             m.d.sync += dst.eq(self.alu_data2.data)
-        control = delay(m, step.control, ACC_READ_CYCLES + 1, name="control")
-        number = delay(m, group, ACC_READ_CYCLES + 1, name="group")
+        late = ACC_READ_CYCLES + 1
+        control = delay(m, step.control, late, name="control")
+        # Each of those that take a part of the rows has a number of its own.
+        numbers = copies(
+            m, platform, delay(m, group, late - 1, name="group"), 4, name="group_here"
+        )
 
-        x_row = Mux(control.use_immediate, src, dst)
-        size = units.alu_lanes * bits
+        def part(row: Value, lanes: int, number: Value) -> Value:
+            return row.word_select(number[: _bits(self._vector // lanes)], lanes * bits)
+
+        x, y = (part(row, units.alu_lanes, numbers[k]) for k, row in enumerate((dst, src)))
         m.submodules.lanes = lanes = AluLanes(variant=variant)
+        immediate = Signal(bits)
+        m.d.comb += immediate.eq(control.immediate)
         m.d.sync += [
-            lanes.x.eq(x_row.word_select(number[: _bits(self._vector // units.alu_lanes)], size)),
+            lanes.x.eq(Mux(control.use_immediate, y, x)),
+            lanes.y.eq(Mux(control.use_immediate, immediate.replicate(units.alu_lanes), y)),
             lanes.operation.eq(control.operation),
             lanes.saturate.eq(control.saturate),
         ]
-        immediate = Signal(bits)
-        m.d.comb += immediate.eq(control.immediate)
-        with m.If(control.use_immediate):
-            m.d.sync += lanes.y.eq(immediate.replicate(units.alu_lanes))
-        with m.Else():
-            m.d.sync += lanes.y.eq(
-                src.word_select(number[: _bits(self._vector // units.alu_lanes)], size)
-            )
         m.submodules.requantizer = requantizer = Requantizer(variant=variant)
-        size = units.requantize_lanes * bits
-        acc = src.word_select(number[: _bits(self._vector // units.requantize_lanes)], size)
         m.d.sync += [
-            requantizer.acc.eq(acc),
+            requantizer.acc.eq(part(src, units.requantize_lanes, numbers[2])),
             requantizer.zero_point.eq(control.immediate),
             requantizer.low.eq(control.low),
             requantizer.high.eq(control.high),
         ]
-        self._parameters(m, requantizer, step, group, number)
+        self._parameters(m, requantizer, step, group, numbers[3])
 
         common = latency - _TO_OPERANDS
         ordinary = delay(m, lanes.result, common - AluLanes.latency(), name="ordinary")
@@ -388,15 +391,13 @@ class Alu(wiring.Component):
             wide = meta.group == element // units.requantize_lanes
             plain = meta.group == element // units.alu_lanes
             m.d.comb += mask[element].eq(Mux(meta.requantize, wide, plain))
-        to_acc, to_out, taken = Signal(), Signal(), Signal()
+        taken = Signal()
         m.d.comb += [
-            to_acc.eq(results.o.valid & meta.write & meta.to_acc),
-            to_out.eq(results.o.valid & meta.write & ~meta.to_acc),
-            self.alu_write.valid.eq(to_acc),
+            self.alu_write.valid.eq(results.o.valid & meta.to_acc),
             self.alu_write.p.row.eq(meta.row),
             self.alu_write.p.mask.eq(mask),
             self.alu_write.p.data.eq(row),
-            self.out_write.enable.eq(to_out),
+            self.out_write.enable.eq(results.o.valid & meta.to_out),
             self.out_write.row.eq(meta.row),
             self.out_write.mask.eq(mask),
             self.out_write.data.eq(
@@ -404,7 +405,7 @@ class Alu(wiring.Component):
                     self._vector // count
                 )
             ),
-            results.o.ready.eq(~to_acc | self.alu_write.ready),
+            results.o.ready.eq(~meta.to_acc | self.alu_write.ready),
             taken.eq(results.o.valid & results.o.ready),
             interlock.leave.eq(taken),
         ]

@@ -192,9 +192,11 @@ class LoadFiller(wiring.Component):
         with m.If(starts):
             m.d.sync += pad_word.eq(self._pad_word(m))
         fill = buffer.move.fill
+        into_acc = (job.memory == LoadMemory.ACC) | (job.memory == LoadMemory.ACC_NARROW)
         m.d.comb += [
             buffer.move.valid.eq(moves),
             fill.memory.eq(Mux(comes, job.memory, LoadMemory.ACC)),
+            fill.into_acc.eq(~comes | into_acc),
             fill.row.eq(Mux(comes, rows.row, pad_rows.row)),
             fill.beat.eq(rows.beat),
             fill.pad.eq(~comes),

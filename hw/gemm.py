@@ -7,7 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -95,7 +95,7 @@ class Gemm(wiring.Component):
             ),
             self.error.index.eq(step.retire.index),
         ]
-        totals, latency = self._multiply(m, step.lane, step.depthwise, step.three)
+        totals, latency = self._multiply(m, platform, step.lane, step.depthwise, step.three)
 
         lead = latency - _READ_TO_SUM
         reads = delay(m, issue, lead, name="valid", reset_less=False)
@@ -183,7 +183,7 @@ class Gemm(wiring.Component):
         return valid, product, advance, step
 
     def _multiply(
-        self, m: Module, lane: Value, depthwise: Value, three: Value
+        self, m: Module, platform: Any, lane: Value, depthwise: Value, three: Value
     ) -> tuple[list[Value], int]:
         """Sums of all (batch, block_out) elements, and their latency from the issue in cycles."""
         array = self._variant.array
@@ -195,18 +195,25 @@ class Gemm(wiring.Component):
         if num_taps:
             # Output o takes element o of the selected vectors and nothing else of its row. What a
             # mode does not use is cleared in a register, and an OR puts the two together.
-            lane = delay(m, lane, 2, name="lane")
-            depthwise = delay(m, depthwise, 2, name="depthwise")
-            vectors = [self._vector(m, weights, lane, depthwise)]
+            lane = register(m, lane, name="lane")
+            clears = copies(
+                m, platform, register(m, depthwise, name="depthwise"), array.block_out, name="clear"
+            )
+            depthwise = delay(m, depthwise, 2, name="depthwise_here")
+            vectors = [self._vector(m, platform, weights, lane, depthwise, 0)]
             if num_taps > 1:
                 three = delay(m, three, 2, name="three")
                 # Of a row without its first k vectors, the same lane is the one k further on.
                 for k in range(1, num_taps):
-                    vectors.append(self._vector(m, weights[k * wgt_bits :], lane, three))
+                    rest = weights[k * wgt_bits :]
+                    vectors.append(self._vector(m, platform, rest, lane, three, k))
                 three = register(m, three, name="slide")
             inp = register(m, inp, name="inp_row")
-            rows = register(m, Mux(depthwise, 0, weights), name="wgt_rows")
-            weights = self._placed(rows, vectors)
+            rows = [
+                register(m, Mux(clear, 0, weights.word_select(o, wgt_bits)), name=f"wgt_row{o}")
+                for o, clear in enumerate(clears)
+            ]
+            weights = self._placed(Cat(rows), vectors)
             latency += 1
         totals: list[Value] = []
         for b in range(array.batch):
@@ -226,12 +233,26 @@ class Gemm(wiring.Component):
         totals = [delay(m, total, spare, name=f"total{k}") for k, total in enumerate(totals)]
         return totals, latency + spare
 
-    def _vector(self, m: Module, weights: Value, lane: Value, enable: Value) -> Value:
-        """The weight vector number `lane` of a row, registered; zeros without `enable`."""
+    def _vector(
+        self, m: Module, platform: Any, weights: Value, lane: Value, enable: Value, tap: int
+    ) -> Value:
+        """The weight vector number `lane` of a row, a cycle later; zeros without `enable`.
+
+        `lane` comes a cycle before the row. One of every four vectors goes into a register, one of
+        those comes out.
+        """
         bits = self._variant.array.block_in * self._variant.array.weight_bits
-        vector = Signal(bits)
-        m.d.comb += vector.eq(weights.word_select(lane, bits))
-        return register(m, Mux(enable, vector, 0), name="vector")
+        fours = [weights[k : k + 4 * bits] for k in range(0, len(weights), 4 * bits)]
+        low = copies(m, platform, lane[:2], len(fours), name=f"lane{tap}")
+        high = register(m, lane[2:], name=f"four{tap}")
+        result: Value = Const(0, bits)
+        for number, four in enumerate(fours):
+            vector = Signal(bits, name=f"vector{tap}_{number}")
+            m.d.comb += vector.eq(four.word_select(low[number][: _bits(len(four) // bits)], bits))
+            held = register(m, vector, name=f"vector{tap}_{number}_held")
+            chosen = register(m, enable & (high == number), name=f"chosen{tap}_{number}")
+            result = result | Mux(chosen, held, 0)
+        return result
 
     def _placed(self, rows: Value, vectors: list[Value]) -> Value:
         """Rows of weights, each with its own element of every vector where that tap is taken."""
@@ -315,6 +336,11 @@ class Gemm(wiring.Component):
             self.gemm_write.row.eq(rows[-1]),
             self.gemm_write.data.eq(result),
         ]
+
+
+def _bits(count: int) -> int:
+    """Bits that tell `count` things apart."""
+    return (count - 1).bit_length()
 
 
 def _words(value: Value, bits: int) -> list[Value]:

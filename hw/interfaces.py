@@ -72,13 +72,14 @@ def fill_signature(variant: Variant) -> stream.Signature:
     `memory` is an `isa.table.LoadMemory` code. With `pad`, every bus word of the row becomes
     `data`, which LOAD builds from the pad value in the memory form of the elements; only rows of
     the accumulators are padded so, those of INP through `pad_signature`. Only the accumulators may
-    make it wait.
+    make it wait: `into_acc` says that `memory` is theirs, in either form.
     """
     pads = [scratchpad(variant, memory) for memory in Memory if memory is not Memory.OUT]
     return stream.Signature(
         data.StructLayout(
             {
                 "memory": 3,
+                "into_acc": 1,
                 "row": max(pad.index_bits for pad in pads),
                 "beat": max(1, max((p.row_beats(variant) - 1).bit_length() for p in pads)),
                 "pad": 1,
@@ -124,7 +125,9 @@ def accumulator_ports(variant: Variant) -> dict[str, wiring.Member]:
     wants (`gemm_write`, data in the cycle after `enable` and `row`). In return it must not start a product for bank b in the cycle after one in which bit b of
     `gemm_hold` is set: a starved reader or writer of that bank gets the slot. The ALU (`alu_read`
     for its source, `alu_read2` for the destination of a register form) and STORE ask through
-    streams of row numbers, the ALU never for two rows of one bank; each accepted request gives one
+    streams of row numbers, the ALU never for two rows of one bank. A bit of `alu_wants` is set while a
+    row at its port has still to be read, also where the ALU may not ask for it yet: STORE stands
+    back from its bank. Each accepted request gives one
     `*_data` pulse exactly `ACC_READ_CYCLES` later. What is accepted on `gemm_write`, `alu_write` or
     `fill` is visible to every read from the next cycle on.
     """
@@ -142,6 +145,7 @@ def accumulator_ports(variant: Variant) -> dict[str, wiring.Member]:
         "alu_read": In(request),
         "alu_data": Out(answer),
         "alu_read2": In(request),
+        "alu_wants": In(2),
         "alu_data2": Out(answer),
         "alu_write": In(stream.Signature(row_mask_write(variant))),
         "store_read": In(request),

@@ -149,8 +149,7 @@ def _observe_accumulators(
         row = accumulators.alu_write.p.row
     else:
         fill = accumulators.fill
-        for_acc = (fill.p.memory == LoadMemory.ACC) | (fill.p.memory == LoadMemory.ACC_NARROW)
-        writes = fill.valid & fill.ready & for_acc
+        writes = fill.valid & fill.ready & fill.p.into_acc
         row = fill.p.row[: port.row_bits]
     writes = delay(m, writes, BANK_CYCLES, name=f"{port.name}_writes", reset_less=False)
     row = delay(m, row, BANK_CYCLES, name=f"{port.name}_row")

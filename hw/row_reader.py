@@ -157,12 +157,14 @@ class RowReader(wiring.Component):
                 with m.If(lines.last):
                     lines.load(m, job.rows)
                     blocks.step(m)
-        # The queue of jobs goes on in the cycle after, so that nothing here reaches into it.
+        # The queue of jobs goes on in the cycle after, so that nothing here reaches into it; and the
+        # next job comes a cycle after the last row of one, so that the rows do not choose it.
         taken, taking = Signal(), Signal()
-        free = ~active | (step & last)
-        m.d.comb += [taking.eq(free & self.job.valid & ~taken), self.job.ready.eq(taken)]
+        m.d.comb += [taking.eq(~active & self.job.valid & ~taken), self.job.ready.eq(taken)]
         m.d.sync += taken.eq(taking)
-        with m.If(free):
+        with m.If(step & last):
+            m.d.sync += active.eq(0)
+        with m.If(~active):
             m.d.sync += [
                 active.eq(taking),
                 job.eq(self.job.payload),

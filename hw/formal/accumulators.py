@@ -42,7 +42,7 @@ class BankArbiter(Claims):
         m.submodules.block = block = self._block(variant=self._variant)
         self._gemm(m, block)
         fill = block.fill.p
-        m.d.comb += fill.memory.eq(LoadMemory.ACC)
+        m.d.comb += [fill.memory.eq(LoadMemory.ACC), fill.into_acc.eq(1)]
         ports = {
             "alu": (block.alu_read, block.alu_read.p),
             "alu2": (block.alu_read2, block.alu_read2.p),
@@ -62,6 +62,9 @@ class BankArbiter(Claims):
             m.d.sync += [before_row.eq(row), refused.eq(port.valid & ~port.ready)]
             self.assume(m, f"{name}_keeps", ~refused | (port.valid & (row == before_row)))
 
+        # What the ALU asks for it wants, and it may want what it does not ask for.
+        reads = Cat(block.alu_read.valid, block.alu_read2.valid)
+        m.d.comb += block.alu_wants.eq(reads | self.free(2, "alu_wants"))
         both = block.alu_read.valid & block.alu_read2.valid
         self.assume(m, "alu_reads_two_banks", ~(both & (banks["alu"] == banks["alu2"])))
         # The ALU's issue point asks for no other source before its destination is there.

@@ -64,30 +64,50 @@ def _lose(c: Core, port: i64, bank: i64, t: i64) -> None:
 
 
 @kernel
+def _source(p: Plan, c: Core) -> i64:
+    """Bank of the source that the step at the ALU's issue point has still to read, or -1."""
+    i = c.alu_index[c.alu_out & (RING - 1)]
+    if p.steps[i] == 0 or c.alu_group > 0 or c.alu_source > 0 or p.form[i] & READS_SOURCE == 0:
+        return -1
+    return bank_of(p, p.sources[p.step_at[i] + c.alu_step])
+
+
+@kernel
+def _target(p: Plan, c: Core) -> i64:
+    """The same of its destination."""
+    i = c.alu_index[c.alu_out & (RING - 1)]
+    if p.steps[i] == 0 or c.alu_group > 0 or c.alu_target > 0 or p.form[i] & READS_TARGET == 0:
+        return -1
+    return bank_of(p, p.targets[p.step_at[i] + c.alu_step])
+
+
+@kernel
+def _banks(source: i64, target: i64) -> i64:
+    """A mask of two banks, or fewer."""
+    asks = 0
+    if source >= 0:
+        asks |= 1 << source
+    if target >= 0:
+        asks |= 1 << target
+    return asks
+
+
+@kernel
 def _alu_reads(p: Plan, f: Front, c: Core, t: i64, taken: i64, store_first: bool) -> i64:
-    """The ALU's part of a cycle; returns the banks that it asks for reads of, as a mask."""
+    """The ALU's part of a cycle; returns the banks that it wants to read, as a mask."""
     if not c.alu_entered:
         enter_alu(p, c)
+    source, target = _source(p, c), _target(p, c)
+    asks = _banks(source, target)
     if alu_waits(p, c, t):
         again = c.left_at[0] >= t - 2 or c.left_at[1] >= t - 2
         c.alu_blocked = i64(not again)
         c.alu_try = t + 1 if again else NEVER
-        return 0
+        return asks
     if c.alu_group > 0:
         fire_alu(p, f, c, t)
         return 0
-    i = c.alu_index[c.alu_out & (RING - 1)]
-    k = p.step_at[i] + c.alu_step
-    asks = 0
-    source, target = -1, -1
     missing = False
-    if p.steps[i] > 0:
-        if p.form[i] & READS_SOURCE > 0 and c.alu_source == 0:
-            source = bank_of(p, p.sources[k])
-            asks |= 1 << source
-        if p.form[i] & READS_TARGET > 0 and c.alu_target == 0:
-            target = bank_of(p, p.targets[k])
-            asks |= 1 << target
     if source >= 0:
         if source == taken or store_first:
             _lose(c, _SOURCE, source, t)
@@ -153,6 +173,8 @@ def accumulate(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
     asks = 0
     if c.alu_try <= t:
         asks = _alu_reads(p, f, c, t, read, store_first)
+    elif c.alu_entered:
+        asks = _banks(_source(p, c), _target(p, c))
     if store >= 0:
         if store == read or (asks >> store & 1 > 0 and not store_first):
             _lose(c, _STORE, store, t)

@@ -30,7 +30,7 @@ def read_row(p: Plan, m: Mover, t: i64) -> None:
     m.row_ends[place] = i64(m.read_left == 0)
     if m.read_left == 0:
         m.reading = 0
-        m.read_done = t + late
+        m.read_done = t + 1 + late
 
 
 @kernel

@@ -62,6 +62,7 @@ class ComputeSide(wiring.Component):
         else:
             m.submodules.unit = unit = Alu(variant=variant)
             own = ("alu_read", "alu_data", "alu_read2", "alu_data2", "alu_write")
+            m.d.comb += accumulators.alu_wants.eq(unit.alu_wants)
             reads = {Memory.PAR: unit.par_read}
             m.submodules.out = out = OutScratchpad(variant=variant)
             wiring.connect(m, unit.out_write, out.write)
@@ -143,7 +144,8 @@ def fill_words(state: State, target: LoadMemory, rows: Iterable[int]) -> list[di
         raw = _row_bytes(state, target, row)
         for beat in range(len(raw) // size):
             value = int.from_bytes(raw[beat * size : (beat + 1) * size], "little")
-            words.append({"memory": int(target), "row": row, "beat": beat, "pad": 0, "data": value})
+            word = {"memory": int(target), "row": row, "beat": beat, "pad": 0, "data": value}
+            words.append(word | {"into_acc": int(target.memory is Memory.ACC)})
     return words
 
 

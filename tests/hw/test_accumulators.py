@@ -60,7 +60,14 @@ class Model:
             self.rows[row, beat * count : (beat + 1) * count] = kept
         memory = LoadMemory.ACC_NARROW if narrow else LoadMemory.ACC
         data = pack(values, bits)
-        return {"memory": memory, "row": row, "beat": beat, "pad": padded, "data": data}
+        return {
+            "memory": memory,
+            "into_acc": 1,
+            "row": row,
+            "beat": beat,
+            "pad": padded,
+            "data": data,
+        }
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -78,11 +85,15 @@ def test_every_port_at_random(name: str) -> None:
     dut = Accumulators(variant=variant)
     done = {"gemm": False, "alu": False, "fill": False}
 
-    async def read(ctx, port, answer, row: int) -> None:
+    async def read(ctx, port, answer, row: int, wants: int | None = None) -> None:
         ctx.set(port.p, row)
         ctx.set(port.valid, 1)
+        if wants is not None:
+            ctx.set(dut.alu_wants, wants)
         await ctx.tick().until(port.ready)
         ctx.set(port.valid, 0)
+        if wants is not None:
+            ctx.set(dut.alu_wants, 0)
         # Exactly so many cycles after the acceptance, and only there.
         for _ in range(ACC_READ_CYCLES - 1):
             assert not ctx.get(answer.valid)
@@ -123,9 +134,9 @@ def test_every_port_at_random(name: str) -> None:
             ctx.set(dut.alu_write.valid, 0)
             # Visible in the very next cycle, on either port.
             if rng.random() < 0.5:
-                await read(ctx, dut.alu_read, dut.alu_data, row)
+                await read(ctx, dut.alu_read, dut.alu_data, row, 0b01)
             else:
-                await read(ctx, dut.alu_read2, dut.alu_data2, row)
+                await read(ctx, dut.alu_read2, dut.alu_data2, row, 0b10)
         done["alu"] = True
 
     async def fill_and_store(ctx) -> None:
@@ -186,11 +197,13 @@ def test_waiting_is_bounded(name: str) -> None:
     def master(name: str, port):
         async def run(ctx) -> None:
             if name == "fill":
-                ctx.set(port.p, {"memory": LoadMemory.ACC, "row": row})
+                ctx.set(port.p, {"memory": LoadMemory.ACC, "into_acc": 1, "row": row})
             elif name == "alu_write":
                 ctx.set(port.p, {"row": row})
             else:
                 ctx.set(port.p, row)
+            if name == "alu_read2":
+                ctx.set(dut.alu_wants, 0b10)
             ctx.set(port.valid, 1)
             waited = 0
             for _ in range(600):

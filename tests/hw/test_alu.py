@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from daedal.hw.accumulators import ACC_READ_CYCLES
 from daedal.hw.interfaces import Activity
 from daedal.isa.instruction import Instruction
 from daedal.isa.microcode import encode_uops
@@ -101,7 +102,7 @@ class Bench:
                 ctx.set(dut.out_read.enable, 1)
                 await ctx.tick()
                 ctx.set(dut.out_read.enable, 0)
-                await ctx.tick()
+                await ctx.tick().repeat(ACC_READ_CYCLES - 1)
                 self.out[row] = ctx.get(dut.out_read.data)
             for row in self.acc_rows:
                 ctx.set(dut.store_read.p, row)
