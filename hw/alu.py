@@ -298,7 +298,8 @@ class Alu(wiring.Component):
         units = variant.units
         # Answers come `ACC_READ_CYCLES` after the last read of a vector was accepted: its rows stand
         # here from the cycle after that on, until the next vector's.
-        src, dst = Signal(self._vector * bits), Signal(self._vector * bits)
+        src = Signal(self._vector * bits, reset_less=True)
+        dst = Signal.like(src, name="dst")
         with m.If(self.alu_data.valid):
             m.d.sync += src.eq(self.alu_data.data)
         with m.If(self.alu_data2.valid):
@@ -317,18 +318,21 @@ class Alu(wiring.Component):
         m.submodules.lanes = lanes = AluLanes(variant=variant)
         immediate = Signal(bits)
         m.d.comb += immediate.eq(control.immediate)
-        m.d.sync += [
-            lanes.x.eq(Mux(control.use_immediate, y, x)),
-            lanes.y.eq(Mux(control.use_immediate, immediate.replicate(units.alu_lanes), y)),
-            lanes.operation.eq(control.operation),
-            lanes.saturate.eq(control.saturate),
+        x_or_y = Mux(control.use_immediate, y, x)
+        y_or_immediate = Mux(control.use_immediate, immediate.replicate(units.alu_lanes), y)
+        m.d.comb += [
+            lanes.x.eq(register(m, x_or_y, name="lanes_x")),
+            lanes.y.eq(register(m, y_or_immediate, name="lanes_y")),
+            lanes.operation.eq(register(m, control.operation, name="lanes_operation")),
+            lanes.saturate.eq(register(m, control.saturate, name="lanes_saturate")),
         ]
         m.submodules.requantizer = requantizer = Requantizer(variant=variant)
-        m.d.sync += [
-            requantizer.acc.eq(part(src, units.requantize_lanes, numbers[2])),
-            requantizer.zero_point.eq(control.immediate),
-            requantizer.low.eq(control.low),
-            requantizer.high.eq(control.high),
+        acc = part(src, units.requantize_lanes, numbers[2])
+        m.d.comb += [
+            requantizer.acc.eq(register(m, acc, name="acc")),
+            requantizer.zero_point.eq(register(m, control.immediate, name="zero_point")),
+            requantizer.low.eq(register(m, control.low, name="low")),
+            requantizer.high.eq(register(m, control.high, name="high")),
         ]
         self._parameters(m, requantizer, step, group, numbers[3])
 
@@ -375,7 +379,8 @@ class Alu(wiring.Component):
         held = register(m, self.par_read.data, name="par_slice")
         chosen = held.word_select(number[:inside_bits], lanes * pad.element_bits)
         repeat = variant.units.requantize_lanes // lanes
-        m.d.sync += requantizer.parameters.as_value().eq(chosen.replicate(repeat))
+        picked = register(m, chosen.replicate(repeat), name="parameters")
+        m.d.comb += requantizer.parameters.as_value().eq(picked)
 
     def _write(self, m: Module, results: Queue, interlock: Interlock) -> None:
         """Write results in order, to the accumulators (when they are taken) or to OUT; retire."""

@@ -6,7 +6,7 @@ computed here; docs/architecture.md shows the same blocks as a diagram.
 
 from typing import Any
 
-from amaranth.hdl import ClockDomain, DomainRenamer, Module, Signal
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
@@ -74,8 +74,7 @@ class Machine(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.domains.sync = domain = ClockDomain()
-        m.d.comb += [domain.clk.eq(self.ap_clk), domain.rst.eq(~self.ap_rst_n)]
+        m.domains.sync = ClockDomain()
         blocks = _Blocks(m, self._variant)
         blocks.connect_resets(m, self, platform)
         blocks.connect_instructions(m)
@@ -137,19 +136,21 @@ class _Blocks:
         return self.variant.units.counters
 
     def connect_resets(self, m: Module, top: Machine, platform: Any) -> None:
-        """Every unit's reset is a register of its own, a cycle after `clear` and the pin.
+        """Every reset is a register: one of what the pin alone resets, and one of each unit.
 
-        In that cycle the masters are flushed, so whatever a unit still offers them is lost.
+        They follow the pin and `clear` by a cycle. In that cycle the masters are flushed, so
+        whatever a unit still offers them is lost.
         """
-        late = Signal(reset_less=True)
-        resets = self.supervisor.clear | ~top.ap_rst_n
-        m.d.sync += late.eq(resets)
-        held = copies(m, platform, resets, len(self.cleared), name="reset")
-        for domain, reset in zip(self.cleared, held, strict=True):
-            m.domains += domain
-            m.d.comb += [domain.clk.eq(top.ap_clk), domain.rst.eq(reset)]
+        flush, reset = Signal(reset_less=True), Signal(reset_less=True)
+        clears = self.supervisor.clear | ~top.ap_rst_n
+        m.d.sync += [flush.eq(clears), reset.eq(~top.ap_rst_n)]
+        resets = copies(m, platform, clears, len(self.cleared), name="reset")
+        m.domains += self.cleared
+        names = ("sync", *(domain.name for domain in self.cleared))
+        for name, held in zip(names, (reset, *resets), strict=True):
+            m.d.comb += [ClockSignal(name).eq(top.ap_clk), ResetSignal(name).eq(held)]
         for master in (self.read_master, self.write_master):
-            m.d.comb += [master.stop.eq(self.supervisor.stop), master.flush.eq(late)]
+            m.d.comb += [master.stop.eq(self.supervisor.stop), master.flush.eq(flush)]
 
     def connect_instructions(self, m: Module) -> None:
         """FETCH -> queues and gates -> units -> tokens."""

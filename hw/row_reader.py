@@ -96,7 +96,7 @@ class RowReader(wiring.Component):
         landed = Signal(row_layout)
         m.d.comb += rows.w_data.eq(landed)
 
-        holds = Signal()  # A row on its way past the output.
+        holds = Signal()  # A word on its way to the output.
         self._walk(m, rows, holds)
 
         # Both memories answer exactly so many cycles after the read.
@@ -185,7 +185,7 @@ class RowReader(wiring.Component):
         return result
 
     def _cut(self, m: Module, rows: SmallFifo, head: data.View, holds: Signal) -> None:
-        """Give out the words of the oldest row: it moves past the output, a word at a time."""
+        """Give out the words of the oldest row, each through a register; then the row goes."""
         acc = scratchpad(self._variant, Memory.ACC)
         out = scratchpad(self._variant, Memory.OUT)
         width = self._variant.bus.data_bits
@@ -195,23 +195,24 @@ class RowReader(wiring.Component):
         for number in range(acc.elements):
             element = head.bits.word_select(number, acc.element_bits)
             m.d.comb += in_memory[number].eq(element.as_signed())
-        row = Signal(acc_words * width, reset_less=True)
-        words = Countdown(acc_words.bit_length(), name="words")
+        number = Signal(range(max(acc_words, out_words)))
+        is_last = number == Mux(head.from_acc, acc_words - 1, out_words - 1)
+        words = (in_memory.as_value().word_select(number, width), head.bits.word_select(number, width))
+        word = Signal(width, reset_less=True)
+        advance = Signal()
         # The master looks for words late in a cycle; here a place for the next one is enough.
         m.submodules.output = output = SmallFifo(width=width, depth=_WORDS)
         m.d.comb += [
-            rows.r_en.eq(~holds | (output.w_rdy & words.last)),
+            advance.eq(~holds | output.w_rdy),
+            rows.r_en.eq(advance & is_last),
             output.w_en.eq(holds),
-            output.w_data.eq(row[:width]),
+            output.w_data.eq(word),
             output.r_en.eq(self.data.ready),
             self.work.eq(holds & output.w_rdy),
             self.data.valid.eq(output.r_rdy),
             self.data.payload.eq(output.r_data),
         ]
-        with m.If(~holds | output.w_rdy):
-            # What is shifted in, or lies above a row of OUT, never comes out.
-            m.d.sync += row.eq(Cat(row[width:], row[-width:]))
-            words.step(m)
-            with m.If(rows.r_en):
-                m.d.sync += [holds.eq(rows.r_rdy), row.eq(Mux(head.from_acc, in_memory, head.bits))]
-                words.load(m, Mux(head.from_acc, acc_words, out_words))
+        with m.If(advance):
+            m.d.sync += [holds.eq(rows.r_rdy), word.eq(Mux(head.from_acc, *words))]
+            with m.If(rows.r_rdy):
+                m.d.sync += number.eq(Mux(is_last, 0, number + 1))

@@ -77,7 +77,7 @@ def cut_word(f: Front, m: Mover) -> bool:
     at = m.row_ready[place]
     if number > 0:
         at = max(at, m.word_at[(number - 1) & (RING - 1)])
-    if m.cut_word == 0:
+    if m.cut_word == m.row_size[place] - 1:
         m.row_pop[place] = at
         m.rows_popped += 1
     at += 1
