@@ -105,9 +105,7 @@ class AccumulatorBank(wiring.Component):
                 for row in (self.gemm_data, self.alu_data, self.fill_data)
             )
             m.d.sync += [
-                enable.eq(
-                    Mux(gemm, ~0, 0) | Mux(alu, columns[0], 0) | Mux(fill, columns[1], 0)
-                ),
+                enable.eq(Mux(gemm, ~0, 0) | Mux(alu, columns[0], 0) | Mux(fill, columns[1], 0)),
                 data.eq(Mux(gemm, gemm_data, Mux(alu, alu_data, fill_data))),
             ]
             m.d.comb += [

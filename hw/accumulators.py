@@ -144,9 +144,15 @@ class Accumulators(wiring.Component):
                 m.d.comb += bank.read_row.eq(inner(self.alu_read2.p))
 
             with m.If(self.gemm_write.enable & (gemm_write_bank == number)):
-                m.d.comb += [bank.writer.eq(Writer.GEMM), bank.write_row.eq(inner(self.gemm_write.row))]
+                m.d.comb += [
+                    bank.writer.eq(Writer.GEMM),
+                    bank.write_row.eq(inner(self.gemm_write.row)),
+                ]
             with m.Elif(here["alu_write"] & ~(urgent["fill"] & here["fill"])):
-                m.d.comb += [bank.writer.eq(Writer.ALU), bank.write_row.eq(inner(self.alu_write.p.row))]
+                m.d.comb += [
+                    bank.writer.eq(Writer.ALU),
+                    bank.write_row.eq(inner(self.alu_write.p.row)),
+                ]
             with m.Else():
                 m.d.comb += [
                     bank.writer.eq(Mux(here["fill"], Writer.FILL, Writer.NONE)),
@@ -173,7 +179,11 @@ class Accumulators(wiring.Component):
             answer = answers[name]
             chosen = self._answer(m, platform, name, granted, outputs)
             valid = delay(
-                m, port.valid & ready[name], ACC_READ_CYCLES, name=f"{name}_answers", reset_less=False
+                m,
+                port.valid & ready[name],
+                ACC_READ_CYCLES,
+                name=f"{name}_answers",
+                reset_less=False,
             )
             m.d.comb += [answer.valid.eq(valid), answer.data.eq(chosen)]
         reads = Cat(gemm_read_bank == number for number in range(banks))

@@ -296,8 +296,8 @@ class Alu(wiring.Component):
         variant = self._variant
         bits = variant.array.accumulator_bits
         units = variant.units
-        # Answers come `ACC_READ_CYCLES` after the last read of a vector was accepted: its rows stand
-        # here from the cycle after that on, until the next vector's.
+        # Answers come `ACC_READ_CYCLES` after the last read of a vector was accepted: its rows
+        # stand here from the cycle after that on, until the next vector's.
         src = Signal(self._vector * bits, reset_less=True)
         dst = Signal.like(src, name="dst")
         with m.If(self.alu_data.valid):
@@ -307,9 +307,7 @@ class Alu(wiring.Component):
         late = ACC_READ_CYCLES + 1
         control = delay(m, step.control, late, name="control")
         # Each of those that take a part of the rows has a number of its own.
-        numbers = copies(
-            m, platform, delay(m, group, late - 1, name="group"), 4, name="group_here"
-        )
+        numbers = copies(m, platform, delay(m, group, late - 1, name="group"), 4, name="group_here")
 
         def part(row: Value, lanes: int, number: Value) -> Value:
             return row.word_select(number[: _bits(self._vector // lanes)], lanes * bits)

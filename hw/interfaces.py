@@ -122,14 +122,14 @@ def accumulator_ports(variant: Variant) -> dict[str, wiring.Member]:
     """Ports of the banked accumulators, seen from the accumulators.
 
     GEMM is never refused: it reads (`gemm_read`, data `ACC_READ_CYCLES` later) and writes when it
-    wants (`gemm_write`, data in the cycle after `enable` and `row`). In return it must not start a product for bank b in the cycle after one in which bit b of
-    `gemm_hold` is set: a starved reader or writer of that bank gets the slot. The ALU (`alu_read`
-    for its source, `alu_read2` for the destination of a register form) and STORE ask through
-    streams of row numbers, the ALU never for two rows of one bank. A bit of `alu_wants` is set while a
-    row at its port has still to be read, also where the ALU may not ask for it yet: STORE stands
-    back from its bank. Each accepted request gives one
-    `*_data` pulse exactly `ACC_READ_CYCLES` later. What is accepted on `gemm_write`, `alu_write` or
-    `fill` is visible to every read from the next cycle on.
+    wants (`gemm_write`, data in the cycle after `enable` and `row`). In return it must not start a
+    product for bank b in the cycle after one in which bit b of `gemm_hold` is set: a starved reader
+    or writer of that bank gets the slot. The ALU (`alu_read` for its source, `alu_read2` for the
+    destination of a register form) and STORE ask through streams of row numbers, the ALU never for
+    two rows of one bank. A bit of `alu_wants` is set while a row at its port has still to be read,
+    also where the ALU may not ask for it yet: STORE stands back from its bank. Each accepted
+    request gives one `*_data` pulse exactly `ACC_READ_CYCLES` later. What is accepted on
+    `gemm_write`, `alu_write` or `fill` is visible to every read from the next cycle on.
     """
     pad = scratchpad(variant, Memory.ACC)
     request = stream.Signature(row_bits(variant, Memory.ACC))

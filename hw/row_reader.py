@@ -1,6 +1,6 @@
 """The half of STORE that reads: scratchpad rows in their order, cut into bus words."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -157,8 +157,8 @@ class RowReader(wiring.Component):
                 with m.If(lines.last):
                     lines.load(m, job.rows)
                     blocks.step(m)
-        # The queue of jobs goes on in the cycle after, so that nothing here reaches into it; and the
-        # next job comes a cycle after the last row of one, so that the rows do not choose it.
+        # The queue of jobs goes on in the cycle after, so nothing here reaches into it. And the
+        # next job comes a cycle after the last row of one, so that rows do not choose it.
         taken, taking = Signal(), Signal()
         m.d.comb += [taking.eq(~active & self.job.valid & ~taken), self.job.ready.eq(taken)]
         m.d.sync += taken.eq(taking)
@@ -197,7 +197,10 @@ class RowReader(wiring.Component):
             m.d.comb += in_memory[number].eq(element.as_signed())
         number = Signal(range(max(acc_words, out_words)))
         is_last = number == Mux(head.from_acc, acc_words - 1, out_words - 1)
-        words = (in_memory.as_value().word_select(number, width), head.bits.word_select(number, width))
+        words = (
+            in_memory.as_value().word_select(number, width),
+            head.bits.word_select(number, width),
+        )
         word = Signal(width, reset_less=True)
         advance = Signal()
         # The master looks for words late in a cycle; here a place for the next one is enough.

@@ -22,6 +22,14 @@ __all__ = ["Synthesis", "synthesis_script", "synthesize"]
 # that would give every block RAM the behaviour of the text in that case.
 _MERGE_READ_REGISTERS = "memory_dff -no-rw-check"
 
+# Flip-flops of a tile share their enable and reset. Hundreds of sets of one or two, which a look-up
+# table replaces, scatter everything: on `ecp5` 302 are left of 797, for 0.5 % more tables.
+_FEW_CONTROL_SETS = (
+    "opt_clean; dfflegalize -mince 8 -minsrst 12 "
+    "-cell $_DFF_?_ 01 -cell $_DFF_?P?_ r -cell $_SDFF_?P?_ r "
+    "-cell $_DFFE_??_ 01 -cell $_DFFE_?P??_ r -cell $_SDFFE_?P??_ r"
+)
+
 # Steps are the labels of the scripts that `help synth_xilinx` and `help synth_ecp5` print. Pins
 # stay bare: an accelerator sits inside a larger design.
 _SYNTHESIS = {
@@ -38,7 +46,7 @@ _SYNTHESIS = {
         "synth_ecp5 -no-rw-check -top",
         ("begin", "coarse", "map_ram", "map_ffram", "map_gates", "map_ffs", "map_luts",
          "map_cells"),
-        {},
+        {"map_ffs": _FEW_CONTROL_SETS},
     ),
 }  # fmt: skip
 
