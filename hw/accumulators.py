@@ -47,6 +47,10 @@ def acc_grain(variant: Variant) -> int:
     )
 
 
+_Request = tuple[Value, Value]
+"""Whether somebody asks, and for which bank."""
+
+
 class Accumulators(wiring.Component):
     """Accumulator rows in banks; arbitration per bank and cycle.
 
@@ -85,35 +89,37 @@ class Accumulators(wiring.Component):
 
         readers = {"alu": self.alu_read, "alu2": self.alu_read2, "store": self.store_read}
         answers = {"alu": self.alu_data, "alu2": self.alu_data2, "store": self.store_data}
-        read_bank = {name: bank_of(variant, port.p) for name, port in readers.items()}
+        read_bank = {name: bank_of(variant, port.payload) for name, port in readers.items()}
         fill_data, fill_mask = self._widen_fill(m, grain)
         fill = self.fill.p
-        fill_valid = self.fill.valid & fill.into_acc
-        fill_bank = bank_of(variant, fill.row)
-        alu_bank = bank_of(variant, self.alu_write.p.row)
+        alu_bank = bank_of(variant, self.alu_write.payload.row)
 
-        gemm_read_bank = bank_of(variant, self.gemm_read.row)
-        gemm_write_bank = bank_of(variant, self.gemm_write.row)
+        gemm_read, gemm_write = (
+            (
+                register(m, port.enable, name=f"{name}_now", reset_less=False),
+                register(m, port.row, name=f"{name}_row"),
+            )
+            for name, port in (("gemm_read", self.gemm_read), ("gemm_write", self.gemm_write))
+        )
+        gemm_read_bank, gemm_write_bank = (
+            bank_of(variant, row) for _, row in (gemm_read, gemm_write)
+        )
         asks = {
             **{name: (port.valid, read_bank[name]) for name, port in readers.items()},
             "alu_write": (self.alu_write.valid, alu_bank),
-            "fill": (fill_valid, fill_bank),
+            "fill": (self.fill.valid & fill.into_acc, bank_of(variant, fill.row)),
         }
         wants = {
             "alu": (self.alu_wants[0], read_bank["alu"]),
             "alu2": (self.alu_wants[1], read_bank["alu2"]),
         }
-        ready, urgent = self._arbitrate(
-            m,
-            asks,
-            wants,
-            (self.gemm_read.enable, gemm_read_bank),
-            (self.gemm_write.enable, gemm_write_bank),
+        refused, store_first = self._arbitrate(
+            m, asks, wants, (gemm_read[0], gemm_read_bank), (gemm_write[0], gemm_write_bank)
         )
         # What stands beside the decision: who writes says in the next cycle what.
-        alu_columns = Cat(self.alu_write.p.mask[number * grain] for number in range(grains))
+        alu_columns = Cat(self.alu_write.payload.mask[number * grain] for number in range(grains))
         sources = {
-            "alu": (self.alu_write.p.data, alu_columns),
+            "alu": (self.alu_write.payload.data, alu_columns),
             "fill": (fill_data, fill_mask),
         }
         held = {
@@ -136,22 +142,22 @@ class Accumulators(wiring.Component):
                 name: some & (place == number) for name, (some, place) in (asks | wants).items()
             }
             m.d.comb += bank.read_row.eq(inner(self.store_read.p))
-            with m.If(self.gemm_read.enable & (gemm_read_bank == number)):
-                m.d.comb += bank.read_row.eq(inner(self.gemm_read.row))
-            with m.Elif(here["alu"] & ~urgent["store"]):
-                m.d.comb += bank.read_row.eq(inner(self.alu_read.p))
-            with m.Elif(here["alu2"] & ~urgent["store"]):
-                m.d.comb += bank.read_row.eq(inner(self.alu_read2.p))
+            with m.If(gemm_read[0] & (gemm_read_bank == number)):
+                m.d.comb += bank.read_row.eq(inner(gemm_read[1]))
+            with m.Elif(here["alu"] & ~store_first):
+                m.d.comb += bank.read_row.eq(inner(self.alu_read.payload))
+            with m.Elif(here["alu2"] & ~store_first):
+                m.d.comb += bank.read_row.eq(inner(self.alu_read2.payload))
 
-            with m.If(self.gemm_write.enable & (gemm_write_bank == number)):
+            with m.If(gemm_write[0] & (gemm_write_bank == number)):
                 m.d.comb += [
                     bank.writer.eq(Writer.GEMM),
-                    bank.write_row.eq(inner(self.gemm_write.row)),
+                    bank.write_row.eq(inner(gemm_write[1])),
                 ]
-            with m.Elif(here["alu_write"] & ~(urgent["fill"] & here["fill"])):
+            with m.Elif(here["alu_write"]):
                 m.d.comb += [
                     bank.writer.eq(Writer.ALU),
-                    bank.write_row.eq(inner(self.alu_write.p.row)),
+                    bank.write_row.eq(inner(self.alu_write.payload.row)),
                 ]
             with m.Else():
                 m.d.comb += [
@@ -168,24 +174,15 @@ class Accumulators(wiring.Component):
 
         # Fills for other memories are none of ours: ready says only "would be taken".
         m.d.comb += [
-            self.alu_write.ready.eq(ready["alu_write"]),
-            self.fill.ready.eq(ready["fill"] | ~fill.into_acc),
+            self.store_read.ready.eq(~refused["store"]),
+            self.fill.ready.eq(~refused["fill"] | ~fill.into_acc),
         ]
         for name, port in readers.items():
-            m.d.comb += port.ready.eq(ready[name])
-            granted = Cat(
-                port.valid & ready[name] & (read_bank[name] == number) for number in range(banks)
-            )
-            answer = answers[name]
+            taken = port.valid & ~refused[name] if name == "store" else port.valid
+            granted = Cat(taken & (read_bank[name] == number) for number in range(banks))
             chosen = self._answer(m, platform, name, granted, outputs)
-            valid = delay(
-                m,
-                port.valid & ready[name],
-                ACC_READ_CYCLES,
-                name=f"{name}_answers",
-                reset_less=False,
-            )
-            m.d.comb += [answer.valid.eq(valid), answer.data.eq(chosen)]
+            valid = delay(m, taken, ACC_READ_CYCLES, name=f"{name}_answers", reset_less=False)
+            m.d.comb += [answers[name].valid.eq(valid), answers[name].data.eq(chosen)]
         reads = Cat(gemm_read_bank == number for number in range(banks))
         m.d.comb += self.gemm_read.data.eq(self._answer(m, platform, "gemm", reads, outputs))
         return m
@@ -193,60 +190,76 @@ class Accumulators(wiring.Component):
     def _arbitrate(
         self,
         m: Module,
-        asks: dict[str, tuple[Value, Value]],
-        wants: dict[str, tuple[Value, Value]],
-        gemm_read: tuple[Value, Value],
-        gemm_write: tuple[Value, Value],
-    ) -> tuple[dict[str, Value], dict[str, Signal]]:
-        """Who is taken if it asks, and who goes before the ALU.
+        asks: dict[str, _Request],
+        wants: dict[str, _Request],
+        gemm_read: _Request,
+        gemm_write: _Request,
+    ) -> tuple[dict[str, Value], Signal]:
+        """(Whom of STORE and LOAD a bank is refused, STORE goes before the ALU).
 
-        Requests are compared in pairs, not bank by bank, and whether one would be taken does not
-        wait for its own `valid`: every decision is two levels of logic from registers. For an
-        urgent STORE, which always asks, the ALU's reads stand back from all banks.
+        Requests are compared in pairs, not bank by bank, and what the ALU may do is said a cycle
+        ahead: every decision is two levels of logic from registers. For an urgent STORE, which
+        always asks, the ALU's reads stand back from all banks.
         """
-        urgent = {name: Signal(name=f"{name}_urgent") for name in asks}
+        banks = self._variant.memory.acc_banks
 
-        def meets(bank: Value, other: tuple[Value, Value]) -> Value:
+        def meets(bank: Value, other: _Request) -> Value:
             return other[0] & (bank == other[1])
 
         bank = {name: place for name, (_, place) in asks.items()}
-        write, fill = asks["alu_write"], asks["fill"]
-        refused = {
-            "alu": meets(bank["alu"], gemm_read) | urgent["store"],
-            "alu2": meets(bank["alu2"], gemm_read) | urgent["store"],
+        urgent = {name: Signal(name=f"{name}_urgent") for name in asks}
+        store_first = urgent["store"]
+        refused: dict[str, Value] = {
             "store": meets(bank["store"], gemm_read)
             | (
-                ~urgent["store"]
+                ~store_first
                 & (meets(bank["store"], wants["alu"]) | meets(bank["store"], wants["alu2"]))
             ),
-            "alu_write": meets(bank["alu_write"], gemm_write)
-            | (urgent["fill"] & (write[1] == fill[1])),
-            "fill": meets(bank["fill"], gemm_write)
-            | (~urgent["fill"] & meets(bank["fill"], write)),
+            # The ALU writes nothing where a fill is urgent.
+            "fill": meets(bank["fill"], gemm_write) | meets(bank["fill"], asks["alu_write"]),
         }
-        holds = [
-            self._patience(m, name, asked & refused[name], place, urgent[name])
-            for name, (asked, place) in asks.items()
+        waits = dict(zip(("alu", "alu2", "alu_write"), self.alu_waits, strict=True))
+        holds, goes_first = [], {}
+        for name, (asked, place) in asks.items():
+            lost = waits[name] if name in waits else asked & refused[name]
+            hold, goes_first[name] = self._patience(m, name, lost, place, urgent[name])
+            holds.append(hold)
+        fill_here = Mux(goes_first["fill"], 1 << bank["fill"], 0)[:banks]
+        store_anywhere = goes_first["store"].replicate(banks)
+        m.d.comb += [
+            self.gemm_hold.eq(reduce(or_, holds)),
+            self.read_closed.eq(self._announced(self.gemm_read) | store_anywhere),
+            self.write_closed.eq(self._announced(self.gemm_write) | fill_here),
         ]
-        m.d.comb += self.gemm_hold.eq(holds[0] | holds[1] | holds[2] | holds[3] | holds[4])
-        return {name: ~value for name, value in refused.items()}, urgent
+        return refused, store_first
 
-    def _patience(self, m: Module, name: str, lost: Value, bank: Value, urgent: Signal) -> Signal:
-        """Count lost cycles of one requester; one-hot, the bank to name in `gemm_hold`."""
+    def _announced(self, port: Any) -> Value:
+        """One-hot, the bank that GEMM takes in the next cycle."""
+        number = bank_of(self._variant, port.row)
+        return Mux(port.enable, 1 << number, 0)[: self._variant.memory.acc_banks]
+
+    def _patience(
+        self, m: Module, name: str, lost: Value, bank: Value, urgent: Signal
+    ) -> tuple[Signal, Value]:
+        """Count lost cycles of one requester, up to `urgent`.
+
+        (One-hot, the bank to name in `gemm_hold`; whether it goes first in the next cycle).
+        """
         banks = self._variant.memory.acc_banks
         age = Signal(range(PATIENCE_CYCLES), name=f"{name}_age")
         expires = Signal(name=f"{name}_expires")
         hold = Signal(banks, name=f"{name}_hold")
+        following = lost & (urgent | expires)
+        m.d.sync += urgent.eq(following)
         with m.If(lost):
             m.d.sync += [
                 age.eq(age + 1),
                 expires.eq(age == PATIENCE_CYCLES - 2),
-                urgent.eq(urgent | expires),
                 hold.eq(Mux(expires, 1 << bank, 0)),
             ]
         with m.Else():
-            m.d.sync += [age.eq(0), expires.eq(0), urgent.eq(0), hold.eq(0)]
-        return hold
+            m.d.sync += [age.eq(0), expires.eq(0), hold.eq(0)]
+        return hold, following
 
     def _answer(
         self, m: Module, platform: Any, name: str, granted: Value, outputs: list[Value]

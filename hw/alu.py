@@ -36,7 +36,10 @@ from daedal.isa.variant import Variant
 
 __all__ = ["Alu"]
 
-_ACC_PORTS = ("alu_read", "alu_data", "alu_read2", "alu_data2", "alu_wants", "alu_write")
+_ACC_PORTS = (
+    *("alu_read", "alu_data", "alu_read2", "alu_data2", "alu_write"),
+    *("alu_wants", "alu_waits", "read_closed", "write_closed"),
+)
 _CONTROLS = (
     "operation",
     "use_immediate",
@@ -94,8 +97,9 @@ class Alu(wiring.Component):
         latency = _TO_OPERANDS + max(AluLanes.latency(), Requantizer.latency(variant))
         # Room for everything between issue and write, so that one group per cycle can pass.
         depth = latency + _QUEUE_CYCLES + 3
-        m.submodules.interlock = interlock = Interlock(row_bits=len(self.alu_read.p), depth=depth)
-        start, group, step = self._issue(m, sequencer, interlock)
+        acc_bits = len(self.alu_read.payload)
+        m.submodules.interlock = interlock = Interlock(row_bits=acc_bits, depth=depth)
+        start, group, step = self._issue(m, platform, sequencer, interlock)
 
         lanes = self._lanes(m, platform, start, group, step, latency)
         meta = Signal(self._meta_layout())
@@ -144,7 +148,7 @@ class Alu(wiring.Component):
         )
 
     def _issue(
-        self, m: Module, sequencer: Sequencer, interlock: Interlock
+        self, m: Module, platform: Any, sequencer: Sequencer, interlock: Interlock
     ) -> tuple[Any, Signal, Any]:
         """The issue point: reads rows and starts one group per cycle; (start flags, group, step).
 
@@ -159,13 +163,18 @@ class Alu(wiring.Component):
         # A step goes from `before` to the issue point, or parks where that is taken: what moves
         # the sequencer is a register.
         is_step, is_parked = Signal(), Signal()
-        is_before, before = self._decode(m, sequencer, interlock, ~is_parked)
+        parks = Signal()
+        # What moves hundreds of registers says so straight from one of its own.
+        steps_move, before_moves = copies(m, platform, ~parks, 2, name="moves")
+        is_before, before = self._decode(m, sequencer, interlock, before_moves)
         step = Signal.like(before, name="step", reset_less=True)
         parked = Signal.like(before, name="parked", reset_less=True)
         following = Signal.like(before, name="following")
         follows, take, first = Signal(), Signal(), Signal()
-        # Rows that the step at the issue point has still to read.
+        # Rows that the step at the issue point has still to read, and whether their banks are open.
         needs_src, needs_dst = Signal(), Signal()
+        src_open, dst_open = Signal(), Signal()
+        asks_src, asks_dst = Signal(), Signal()
         may_start, src_there, dst_there, last_group = Signal(), Signal(), Signal(), Signal()
         groups = Signal.like(group, reset_less=True)
         m.d.comb += [
@@ -174,38 +183,46 @@ class Alu(wiring.Component):
             start.requantize.eq(step.requantize),
             start.final.eq(last_group),
             may_start.eq(is_step & ~interlock.stopped),
-            self.alu_read.p.eq(step.src),
-            self.alu_read.valid.eq(may_start & needs_src),
-            self.alu_read2.p.eq(step.dst),
-            self.alu_read2.valid.eq(may_start & needs_dst & ~(step.same_bank & needs_src)),
+            asks_src.eq(may_start & needs_src),
+            asks_dst.eq(may_start & needs_dst & ~(step.same_bank & needs_src)),
+            self.alu_read.payload.eq(step.src),
+            self.alu_read.valid.eq(asks_src & src_open),
+            self.alu_read2.payload.eq(step.dst),
+            self.alu_read2.valid.eq(asks_dst & dst_open),
             self.alu_wants.eq(Cat(needs_src, needs_dst)),
-            src_there.eq(~needs_src | self.alu_read.ready),
-            dst_there.eq(~needs_dst | (self.alu_read2.ready & ~(step.same_bank & needs_src))),
+            self.alu_waits[:2].eq(Cat(asks_src & ~src_open, asks_dst & ~dst_open)),
+            src_there.eq(~needs_src | src_open),
+            dst_there.eq(~needs_dst | (dst_open & ~(step.same_bank & needs_src))),
             start.fire.eq(may_start & src_there & dst_there),
             take.eq(~is_step | (start.fire & start.final)),
             following.eq(Mux(is_parked, parked, before)),
             follows.eq(is_parked | is_before),
-            sequencer.steps.ready.eq(~is_parked),
+            parks.eq(~take & (is_parked | is_before)),
+            sequencer.steps.ready.eq(steps_move),
             interlock.parked.eq(is_parked),
             interlock.next.eq(take),
             interlock.enter.eq(start.fire),
             self.work.eq(start.fire & step.work & first),
             first.eq(group == 0),
         ]
-        with m.If(self.alu_read.valid & self.alu_read.ready):
+        m.d.sync += [
+            src_open.eq(Mux(take, self._open(following.src), self._open(step.src))),
+            dst_open.eq(Mux(take, self._open(following.dst), self._open(step.dst))),
+        ]
+        with m.If(self.alu_read.valid):
             m.d.sync += needs_src.eq(0)
-        with m.If(self.alu_read2.valid & self.alu_read2.ready):
+        with m.If(self.alu_read2.valid):
             m.d.sync += needs_dst.eq(0)
         with m.If(start.fire):
             m.d.sync += [group.eq(group + 1), last_group.eq(group + 1 == groups)]
+        m.d.sync += is_parked.eq(parks)
         with m.If(~is_parked):
-            m.d.sync += [parked.eq(before), is_parked.eq(is_before)]
+            m.d.sync += parked.eq(before)
         with m.If(take):
             ordinary = self._vector // variant.units.alu_lanes - 1
             requantize = self._vector // variant.units.requantize_lanes - 1
             last = Mux(following.work, Mux(following.requantize, requantize, ordinary), 0)
             m.d.sync += [
-                is_parked.eq(0),
                 is_step.eq(follows),
                 step.eq(following),
                 group.eq(0),
@@ -222,6 +239,11 @@ class Alu(wiring.Component):
             self.error.index.eq(step.retire.index),
         ]
         return start, group, step
+
+    def _open(self, row: Value) -> Value:
+        """Whether a row may be read in the next cycle."""
+        bits = scratchpad(self._variant, Memory.ACC).index_bits
+        return ~self.read_closed.bit_select(bank_of(self._variant, row[:bits]), 1)
 
     def _decode(
         self, m: Module, sequencer: Sequencer, interlock: Interlock, advance: Value
@@ -394,12 +416,21 @@ class Alu(wiring.Component):
             wide = meta.group == element // units.requantize_lanes
             plain = meta.group == element // units.alu_lanes
             m.d.comb += mask[element].eq(Mux(meta.requantize, wide, plain))
-        taken = Signal()
+        taken, is_open = Signal(), Signal()
+
+        def closed(row: Value) -> Value:
+            bits = scratchpad(self._variant, Memory.ACC).index_bits
+            return self.write_closed.bit_select(bank_of(self._variant, row[:bits]), 1)
+
+        # Whether the next cycle's result may go into its bank, which is said now.
+        stays = results.o.valid & ~results.o.ready
+        m.d.sync += is_open.eq(~Mux(stays, closed(meta.row), closed(results.following.meta.row)))
         m.d.comb += [
-            self.alu_write.valid.eq(results.o.valid & meta.to_acc),
-            self.alu_write.p.row.eq(meta.row),
-            self.alu_write.p.mask.eq(mask),
-            self.alu_write.p.data.eq(row),
+            self.alu_write.valid.eq(results.o.valid & meta.to_acc & is_open),
+            self.alu_waits[2].eq(results.o.valid & meta.to_acc & ~is_open),
+            self.alu_write.payload.row.eq(meta.row),
+            self.alu_write.payload.mask.eq(mask),
+            self.alu_write.payload.data.eq(row),
             self.out_write.enable.eq(results.o.valid & meta.to_out),
             self.out_write.row.eq(meta.row),
             self.out_write.mask.eq(mask),
@@ -408,7 +439,7 @@ class Alu(wiring.Component):
                     self._vector // count
                 )
             ),
-            results.o.ready.eq(~meta.to_acc | self.alu_write.ready),
+            results.o.ready.eq(~meta.to_acc | is_open),
             taken.eq(results.o.valid & results.o.ready),
             interlock.leave.eq(taken),
         ]

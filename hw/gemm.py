@@ -35,6 +35,8 @@ _READ_TO_SUM = ACC_READ_CYCLES + 2
 """Cycles from an accumulator read to the addition; see `Gemm._accumulate`."""
 _READ_TO_WRITE = _READ_TO_SUM
 """To the write of the row, whose data follows a cycle later: the result's register."""
+_AHEAD = 1
+"""GEMM announces what it reads and writes so many cycles before."""
 _SLICES = 4
 """Parts of a row with copies of what chooses among its sources."""
 
@@ -77,9 +79,8 @@ class Gemm(wiring.Component):
         wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
 
         issue, leave = Signal(), Signal()
-        valid, product, advance, step = self._decode(m, sequencer)
+        valid, product, advance, step = self._decode(m, platform, sequencer)
         m.d.comb += [
-            sequencer.steps.ready.eq(advance),
             issue.eq(product & advance),
             leave.eq(valid & advance & step.last),
             self.work.eq(issue),
@@ -98,8 +99,8 @@ class Gemm(wiring.Component):
         totals, latency = self._multiply(m, platform, step.lane, step.depthwise, step.three)
 
         lead = latency - _READ_TO_SUM
-        reads = delay(m, issue, lead, name="valid", reset_less=False)
-        row = delay(m, step.acc, lead, name="row")
+        reads = delay(m, issue, lead - _AHEAD, name="valid", reset_less=False)
+        row = delay(m, step.acc, lead - _AHEAD, name="row")
         restart = delay(m, step.restart, lead, name="restart")
         self._accumulate(m, platform, reads, row, restart, totals)
 
@@ -118,7 +119,9 @@ class Gemm(wiring.Component):
             m.d.comb += self.activity.eq(Activity.DRAIN)
         return m
 
-    def _decode(self, m: Module, sequencer: Sequencer) -> tuple[Signal, Signal, Value, Any]:
+    def _decode(
+        self, m: Module, platform: Any, sequencer: Sequencer
+    ) -> tuple[Signal, Signal, Value, Any]:
         """(A step is at the issue point, it is a product, the step moves on, it is this one).
 
         All come from registers: whether a product is held is decided the cycle before, for the
@@ -160,12 +163,13 @@ class Gemm(wiring.Component):
         m.d.comb += next_product.eq(
             Mux(held, product, sequencer.steps.valid & ~(taken.skip | illegal | beyond))
         )
-        m.d.sync += [
-            product.eq(next_product),
-            held.eq(next_product & self.gemm_hold.bit_select(bank_of(variant, next_acc), 1)),
-        ]
+        holds = next_product & self.gemm_hold.bit_select(bank_of(variant, next_acc), 1)
+        m.d.sync += [product.eq(next_product), held.eq(holds)]
         advance = ~held
-        with m.If(advance):
+        # What moves hundreds of registers says so straight from one of its own.
+        steps_move, step_moves = copies(m, platform, ~holds, 2, name="moves")
+        m.d.comb += sequencer.steps.ready.eq(steps_move)
+        with m.If(step_moves):
             m.d.sync += [
                 valid.eq(sequencer.steps.valid),
                 step.acc.eq(taken.index.acc),
@@ -229,7 +233,7 @@ class Gemm(wiring.Component):
             totals += [dots.total[o] for o in range(array.block_out)]
         latency += DotProducts.latency(array)
         # A small tree is faster than a read of the accumulators.
-        spare = max(0, _READ_TO_SUM - latency)
+        spare = max(0, _AHEAD + _READ_TO_SUM - latency)
         totals = [delay(m, total, spare, name=f"total{k}") for k, total in enumerate(totals)]
         return totals, latency + spare
 
@@ -249,9 +253,8 @@ class Gemm(wiring.Component):
         for number, four in enumerate(fours):
             vector = Signal(bits, name=f"vector{tap}_{number}")
             m.d.comb += vector.eq(four.word_select(low[number][: _bits(len(four) // bits)], bits))
-            held = register(m, vector, name=f"vector{tap}_{number}_held")
-            chosen = register(m, enable & (high == number), name=f"chosen{tap}_{number}")
-            result = result | Mux(chosen, held, 0)
+            chosen = enable & (high == number)
+            result = result | register(m, Mux(chosen, vector, 0), name=f"vector{tap}_{number}")
         return result
 
     def _placed(self, rows: Value, vectors: list[Value]) -> Value:
@@ -273,7 +276,8 @@ class Gemm(wiring.Component):
         restart: Value,
         totals: list[Value],
     ) -> None:
-        """Read, add, write; `valid`, `row` and `restart` belong to the cycle of the read.
+        """Read, add, write. `restart` belongs to the cycle of the read; `valid` and `row`, which
+        announce it, come a cycle before.
 
         With the read in cycle 0 and its data in cycle r (`ACC_READ_CYCLES`): 0 compare with the
         rows of the products before; 1 choose the nearest match of distance 2 and more; r data
@@ -283,6 +287,8 @@ class Gemm(wiring.Component):
         """
         bits = self._variant.array.accumulator_bits
         m.d.comb += [self.gemm_read.enable.eq(valid), self.gemm_read.row.eq(row)]
+        valid = register(m, valid, name="reads", reset_less=False)
+        row = register(m, row, name="read_row")
         valids, rows = [valid], [row]
         for age in range(1, _READ_TO_WRITE + 1):
             valids.append(register(m, valids[-1], name=f"write_valid_{age}", reset_less=False))
@@ -332,8 +338,8 @@ class Gemm(wiring.Component):
             )
         )
         m.d.comb += [
-            self.gemm_write.enable.eq(valids[-1]),
-            self.gemm_write.row.eq(rows[-1]),
+            self.gemm_write.enable.eq(valids[-1 - _AHEAD]),
+            self.gemm_write.row.eq(rows[-1 - _AHEAD]),
             self.gemm_write.data.eq(result),
         ]
 

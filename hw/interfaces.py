@@ -8,6 +8,7 @@ Rules that hold for all of them:
    it into one `isa.registers.CycleClass` per cycle.
 """
 
+from amaranth.hdl import ShapeLike
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -23,6 +24,7 @@ __all__ = [
     "fill_signature",
     "out_write_signature",
     "pad_signature",
+    "pulse",
     "read_request",
     "read_word",
     "row_mask_write",
@@ -118,18 +120,29 @@ def row_mask_write(variant: Variant) -> data.StructLayout:
     return data.StructLayout({"row": pad.index_bits, "mask": pad.elements, "data": pad.row_bits})
 
 
+def pulse(shape: ShapeLike) -> wiring.Signature:
+    """A payload that the other side always takes."""
+    return wiring.Signature({"valid": Out(1), "payload": Out(shape)})
+
+
 def accumulator_ports(variant: Variant) -> dict[str, wiring.Member]:
     """Ports of the banked accumulators, seen from the accumulators.
 
-    GEMM is never refused: it reads (`gemm_read`, data `ACC_READ_CYCLES` later) and writes when it
-    wants (`gemm_write`, data in the cycle after `enable` and `row`). In return it must not start a
-    product for bank b in the cycle after one in which bit b of `gemm_hold` is set: a starved reader
-    or writer of that bank gets the slot. The ALU (`alu_read` for its source, `alu_read2` for the
-    destination of a register form) and STORE ask through streams of row numbers, the ALU never for
-    two rows of one bank. A bit of `alu_wants` is set while a row at its port has still to be read,
-    also where the ALU may not ask for it yet: STORE stands back from its bank. Each accepted
-    request gives one `*_data` pulse exactly `ACC_READ_CYCLES` later. What is accepted on
-    `gemm_write`, `alu_write` or `fill` is visible to every read from the next cycle on.
+    GEMM is never refused. It says a cycle ahead what it reads and writes: `gemm_read`, data
+    ``ACC_READ_CYCLES + 1`` after `enable`, and `gemm_write`, data two cycles after `enable`. In
+    return it must not start a product for bank b in the cycle after one in which bit b of
+    `gemm_hold` is set: a starved reader or writer of that bank gets the slot.
+
+    The ALU (`alu_read` for its source, `alu_read2` for the destination of a register form) never
+    reads two rows of one bank, and nothing of a bank whose bit of `read_closed` was set in the
+    cycle before; nor does `alu_write` write one of `write_closed`. So it is never refused.
+    `alu_wants`: a row at that port has still to be read, also where the ALU may not do so yet;
+    STORE stands back from its bank. `alu_waits`: only for a closed bank is that (source,
+    destination, result) not done in this cycle.
+
+    STORE asks through a stream of row numbers. Each accepted read gives one `*_data` pulse exactly
+    `ACC_READ_CYCLES` later. What is accepted on `alu_write` or `fill`, or announced on
+    `gemm_write` in the cycle before, is visible to every read from the next cycle on.
     """
     pad = scratchpad(variant, Memory.ACC)
     request = stream.Signature(row_bits(variant, Memory.ACC))
@@ -142,12 +155,15 @@ def accumulator_ports(variant: Variant) -> dict[str, wiring.Member]:
             )
         ),
         "gemm_hold": Out(variant.memory.acc_banks),
-        "alu_read": In(request),
-        "alu_data": Out(answer),
-        "alu_read2": In(request),
+        "read_closed": Out(variant.memory.acc_banks),
+        "write_closed": Out(variant.memory.acc_banks),
         "alu_wants": In(2),
+        "alu_waits": In(3),
+        "alu_read": In(pulse(row_bits(variant, Memory.ACC))),
+        "alu_data": Out(answer),
+        "alu_read2": In(pulse(row_bits(variant, Memory.ACC))),
         "alu_data2": Out(answer),
-        "alu_write": In(stream.Signature(row_mask_write(variant))),
+        "alu_write": In(pulse(row_mask_write(variant))),
         "store_read": In(request),
         "store_data": Out(answer),
         "fill": In(fill_signature(variant)),

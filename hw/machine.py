@@ -187,7 +187,10 @@ class _Blocks:
             connect(m, getattr(self.gemm, name), getattr(self.accumulators, name))
         for name in ("alu_read", "alu_read2", "alu_write", "alu_data", "alu_data2"):
             connect(m, getattr(self.alu, name), getattr(self.accumulators, name))
-        m.d.comb += self.accumulators.alu_wants.eq(self.alu.alu_wants)
+        for name in ("alu_wants", "alu_waits"):
+            m.d.comb += getattr(self.accumulators, name).eq(getattr(self.alu, name))
+        for name in ("read_closed", "write_closed"):
+            m.d.comb += getattr(self.alu, name).eq(getattr(self.accumulators, name))
         connect(m, self.store.acc_read, self.accumulators.store_read)
         connect(m, self.accumulators.store_data, self.store.acc_data)
 

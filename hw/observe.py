@@ -13,7 +13,7 @@ from amaranth.lib import data
 from daedal.hw.accumulator_bank import BANK_CYCLES
 from daedal.hw.accumulators import acc_grain, bank_of
 from daedal.hw.layouts import INDEX_BITS
-from daedal.hw.pipeline import delay
+from daedal.hw.pipeline import delay, register
 from daedal.hw.scratchpad import out_group, read_shape
 from daedal.hw.tokens import QUEUED_UNITS
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -142,11 +142,11 @@ def _observe_accumulators(
     """What the bank of a unit's accepted write does once it is at the RAM."""
     accumulators = blocks.accumulators
     if port.unit is Unit.GEMM:
-        writes: Value = accumulators.gemm_write.enable
-        row: Value = accumulators.gemm_write.row
+        writes: Value = register(m, accumulators.gemm_write.enable, name="gemm_writes")
+        row: Value = register(m, accumulators.gemm_write.row, name="gemm_writes_row")
     elif port.unit is Unit.ALU:
-        writes = accumulators.alu_write.valid & accumulators.alu_write.ready
-        row = accumulators.alu_write.p.row
+        writes = accumulators.alu_write.valid
+        row = accumulators.alu_write.payload.row
     else:
         fill = accumulators.fill
         writes = fill.valid & fill.ready & fill.p.into_acc

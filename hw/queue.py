@@ -3,7 +3,7 @@
 Input: a stream from FETCH. Output: the same stream, to a unit's gate.
 """
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -28,6 +28,7 @@ class Queue(wiring.Component):
     Members
     -------
     i, o : the streams.
+    following : what `o` will show next, if there is a word behind it.
     empty : no word is in the queue.
     """
 
@@ -37,12 +38,17 @@ class Queue(wiring.Component):
         self._shape = shape
         self._depth = depth
         super().__init__(
-            {"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape)), "empty": Out(1)}
+            {
+                "i": In(stream.Signature(shape)),
+                "o": Out(stream.Signature(shape)),
+                "following": Out(shape),
+                "empty": Out(1),
+            }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        width = len(self.i.p.as_value()) if hasattr(self.i.p, "as_value") else len(self.i.p)
+        width = len(Value.cast(self.i.p))
         m.submodules.memory = memory = SmallFifo(width=width, depth=self._depth)
         word = Signal(width, reset_less=True)
         take = Signal()
@@ -53,6 +59,7 @@ class Queue(wiring.Component):
             take.eq(~self.o.valid | self.o.ready),
             memory.r_en.eq(take),
             self.o.p.eq(word),
+            Value.cast(self.following).eq(memory.r_data),
             self.empty.eq(~self.o.valid & ~memory.r_rdy),
         ]
         with m.If(take):

@@ -77,6 +77,7 @@ QUIET_CYCLES = 4
 
 _GEMM_OPERAND_CYCLES = 2
 _GEMM_READ_TO_SUM_CYCLES = 6
+_GEMM_AHEAD_CYCLES = 1
 _ALU_OPERAND_CYCLES = 6
 _ALU_LANE_CYCLES = 7
 _REQUANTIZE_CYCLES = 6
@@ -104,7 +105,7 @@ def gemm_lead_cycles(variant: Variant) -> int:
     """From the issue of a product to the read of its accumulator row."""
     select = 1 if variant.array.depthwise_taps else 0
     latency = _GEMM_OPERAND_CYCLES + select + _dot_cycles(variant.array)
-    return max(0, latency - _GEMM_READ_TO_SUM_CYCLES)
+    return max(_GEMM_AHEAD_CYCLES, latency - _GEMM_READ_TO_SUM_CYCLES)
 
 
 def multiply_latency_cycles(a_bits: int, b_bits: int) -> int:

@@ -47,7 +47,7 @@ def test_numbers_of_a_variant(name: str) -> None:
     variant = every_variant()[name]
     select = 1 if variant.array.depthwise_taps else 0
     latency = 2 + select + DotProducts.latency(variant.array)
-    assert latencies.gemm_lead_cycles(variant) == max(0, latency - gemm._READ_TO_SUM)
+    assert latencies.gemm_lead_cycles(variant) == max(gemm._AHEAD, latency - gemm._READ_TO_SUM)
     slower = max(AluLanes.latency(), Requantizer.latency(variant))
     assert latencies.alu_latency_cycles(variant) == alu._TO_OPERANDS + slower
     words = instruction_bits(variant) // variant.bus.data_bits
