@@ -40,45 +40,47 @@ class BankArbiter(Claims):
 
     def state(self, m: Module) -> None:
         m.submodules.block = block = self._block(variant=self._variant)
+        self._gemm_reads, self._gemm_writes = Signal(), Signal()
+        self._gemm_read_row = Signal.like(block.gemm_read.row)
+        self._gemm_write_row = Signal.like(block.gemm_write.row)
         self._gemm(m, block)
         fill = block.fill.p
         m.d.comb += [fill.memory.eq(LoadMemory.ACC), fill.into_acc.eq(1)]
-        ports = {
-            "alu": (block.alu_read, block.alu_read.p),
-            "alu2": (block.alu_read2, block.alu_read2.p),
-            "store": (block.store_read, block.store_read.p),
-            "write": (block.alu_write, block.alu_write.p.row),
-            "fill": (block.fill, fill.row),
+        rows = {
+            "alu": block.alu_read.payload,
+            "alu2": block.alu_read2.payload,
+            "write": block.alu_write.payload.row,
+            "store": block.store_read.p,
+            "fill": fill.row,
         }
-        banks, taken = {}, {}
-        for name, (port, row) in ports.items():
-            m.d.comb += [
-                port.valid.eq(self.free(1, f"{name}_valid")),
-                row.eq(self.free(len(row), f"{name}_row")),
-            ]
+        banks, asks, taken = {}, {}, {}
+        for name, row in rows.items():
+            asks[name] = self.free(1, f"{name}_asks")
+            m.d.comb += row.eq(self.free(len(row), f"{name}_row"))
             banks[name] = bank_of(self._variant, row)
-            taken[name] = port.valid & port.ready
+        self._alu(m, block, banks, asks, taken)
+        for name, port in (("store", block.store_read), ("fill", block.fill)):
+            m.d.comb += port.valid.eq(asks[name])
+            taken[name] = asks[name] & port.ready
+        for name, row in rows.items():
             before_row, refused = Signal(len(row), name=f"{name}_before"), Signal()
-            m.d.sync += [before_row.eq(row), refused.eq(port.valid & ~port.ready)]
-            self.assume(m, f"{name}_keeps", ~refused | (port.valid & (row == before_row)))
+            m.d.sync += [before_row.eq(row), refused.eq(asks[name] & ~taken[name])]
+            self.assume(m, f"{name}_keeps", ~refused | (asks[name] & (row == before_row)))
 
-        # What the ALU asks for it wants, and it may want what it does not ask for.
-        reads = Cat(block.alu_read.valid, block.alu_read2.valid)
-        m.d.comb += block.alu_wants.eq(reads | self.free(2, "alu_wants"))
-        both = block.alu_read.valid & block.alu_read2.valid
+        both = asks["alu"] & asks["alu2"]
         self.assume(m, "alu_reads_two_banks", ~(both & (banks["alu"] == banks["alu2"])))
         # The ALU's issue point asks for no other source before its destination is there.
         has_source = Signal()
-        with m.If(taken["alu2"] | ~block.alu_read2.valid):
+        with m.If(taken["alu2"] | ~asks["alu2"]):
             m.d.sync += has_source.eq(0)
         with m.Elif(taken["alu"]):
             m.d.sync += has_source.eq(1)
-        self.assume(m, "alu_reads_one_step", ~(has_source & block.alu_read.valid))
+        self.assume(m, "alu_reads_one_step", ~(has_source & asks["alu"]))
 
         age_bits = range(self._bound + 2)
-        for name, (port, _) in ports.items():
+        for name in rows:
             age = Signal(age_bits, name=f"{name}_waits")
-            with m.If(~port.valid | port.ready):
+            with m.If(~asks[name] | taken[name]):
                 m.d.sync += age.eq(0)
             with m.Elif(age <= self._bound):
                 m.d.sync += age.eq(age + 1)
@@ -96,6 +98,22 @@ class BankArbiter(Claims):
                 m.d.sync += ages[-1].eq(ages[-2])
             self.require(m, f"{name}_answered_once", answer.valid == ages[-1])
 
+    def _alu(self, m: Module, block: Any, banks: Any, asks: Any, taken: Any) -> None:
+        """The ALU does what it asks for where the bank was not closed in the cycle before."""
+        ports = {"alu": block.alu_read, "alu2": block.alu_read2, "write": block.alu_write}
+        for number, (name, port) in enumerate(ports.items()):
+            closed = block.write_closed if name == "write" else block.read_closed
+            before = Signal.like(closed, name=f"{name}_closed")
+            m.d.sync += before.eq(closed)
+            taken[name] = asks[name] & ~before.bit_select(banks[name], 1)
+            m.d.comb += [
+                port.valid.eq(taken[name]),
+                block.alu_waits[number].eq(asks[name] & ~taken[name]),
+            ]
+        # What the ALU asks for it wants, and it may want what it does not ask for.
+        reads = Cat(asks["alu"], asks["alu2"])
+        m.d.comb += block.alu_wants.eq(reads | self.free(2, "alu_wants"))
+
     def _gemm(self, m: Module, block: Any) -> None:
         """Products that honour `gemm_hold`."""
         width = len(block.gemm_read.row)
@@ -111,18 +129,23 @@ class BankArbiter(Claims):
             rows.append(Signal(width, name=f"product_row_{age}"))
             m.d.sync += [valids[-1].eq(valids[-2]), rows[-1].eq(rows[-2])]
         m.d.comb += [
-            block.gemm_read.enable.eq(valids[_READ_AFTER]),
-            block.gemm_read.row.eq(rows[_READ_AFTER]),
-            block.gemm_write.enable.eq(valids[_WRITE_AFTER]),
-            block.gemm_write.row.eq(rows[_WRITE_AFTER]),
+            # Announced a cycle before.
+            block.gemm_read.enable.eq(valids[_READ_AFTER - 1]),
+            block.gemm_read.row.eq(rows[_READ_AFTER - 1]),
+            block.gemm_write.enable.eq(valids[_WRITE_AFTER - 1]),
+            block.gemm_write.row.eq(rows[_WRITE_AFTER - 1]),
+            self._gemm_reads.eq(valids[_READ_AFTER]),
+            self._gemm_read_row.eq(rows[_READ_AFTER]),
+            self._gemm_writes.eq(valids[_WRITE_AFTER]),
+            self._gemm_write_row.eq(rows[_WRITE_AFTER]),
         ]
 
     def _one_at_a_time(self, m: Module, block: Any, banks: Any, taken: Any) -> None:
         """A bank serves one reader and one writer per cycle."""
         reads = {name: (taken[name], banks[name]) for name in ("alu", "alu2", "store")}
-        reads["gemm"] = (block.gemm_read.enable, bank_of(self._variant, block.gemm_read.row))
+        reads["gemm"] = (self._gemm_reads, bank_of(self._variant, self._gemm_read_row))
         writes = {name: (taken[name], banks[name]) for name in ("write", "fill")}
-        writes["gemm"] = (block.gemm_write.enable, bank_of(self._variant, block.gemm_write.row))
+        writes["gemm"] = (self._gemm_writes, bank_of(self._variant, self._gemm_write_row))
         clashes = []
         for group in (reads, writes):
             names = sorted(group)

@@ -6,7 +6,7 @@ The model is `isa.semantics`: the same instructions run on the same `State`, the
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
@@ -25,10 +25,21 @@ from daedal.isa.semantics import State
 from daedal.isa.table import LoadMemory, Opcode, Unit, instruction_bits
 from daedal.isa.variant import Variant
 
-__all__ = ["ComputeSide", "fill_words", "issue_word", "packed_row", "random_state", "simulate"]
+__all__ = [
+    "ComputeSide",
+    "acc_bank",
+    "alu_turn",
+    "fill_words",
+    "issue_word",
+    "packed_row",
+    "random_state",
+    "simulate",
+]
 
+_ALU_PORTS = ("alu_read", "alu_read2", "alu_write")
+_ALU_FLAGS = ("alu_wants", "alu_waits", "read_closed", "write_closed")
 _OTHERS = {
-    Opcode.GEMM: ("alu_read", "alu_data", "alu_write", "store_read", "store_data"),
+    Opcode.GEMM: (*_ALU_PORTS, "alu_data", *_ALU_FLAGS, "store_read", "store_data"),
     Opcode.ALU: ("gemm_read", "gemm_write", "gemm_hold", "store_read", "store_data"),
 }
 
@@ -61,8 +72,9 @@ class ComputeSide(wiring.Component):
             reads = {Memory.INP: unit.inp_read, Memory.WGT: unit.wgt_read}
         else:
             m.submodules.unit = unit = Alu(variant=variant)
-            own = ("alu_read", "alu_data", "alu_read2", "alu_data2", "alu_write")
-            m.d.comb += accumulators.alu_wants.eq(unit.alu_wants)
+            own = (*_ALU_PORTS, "alu_data", "alu_data2")
+            for name in _ALU_FLAGS:
+                _connect_flag(m, getattr(unit, name), getattr(accumulators, name), name)
             reads = {Memory.PAR: unit.par_read}
             m.submodules.out = out = OutScratchpad(variant=variant)
             wiring.connect(m, unit.out_write, out.write)
@@ -81,6 +93,8 @@ class ComputeSide(wiring.Component):
         for name in _OTHERS[self.opcode]:
             if name == "gemm_hold":
                 m.d.comb += self.gemm_hold.eq(accumulators.gemm_hold)
+            elif name in _ALU_FLAGS:
+                _connect_flag(m, getattr(self, name), getattr(accumulators, name), name)
             else:
                 wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(accumulators, name))
         for name in unit_ports(variant, self.opcode):
@@ -89,6 +103,37 @@ class ComputeSide(wiring.Component):
             else:
                 wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(unit, name))
         return m
+
+
+def _connect_flag(m: Module, alu: Signal, accumulators: Signal, name: str) -> None:
+    """Wire one of the ALU's flags by its direction."""
+    closed = name.endswith("closed")
+    m.d.comb += alu.eq(accumulators) if closed else accumulators.eq(alu)
+
+
+def acc_bank(variant: Variant, row: int) -> int:
+    """Bank of an accumulator row: {top row bit, low row bits}, as the design fixes it."""
+    low = variant.memory.acc_banks.bit_length() - 2
+    top = scratchpad(variant, Memory.ACC).index_bits - 1
+    return (row >> top) << low | row & ((1 << low) - 1)
+
+
+async def alu_turn(ctx, dut, port: str, bank: int) -> None:
+    """Do what stands at one of the ALU's ports, for `bank`, in the first cycle that it may."""
+    number = _ALU_PORTS.index(port)
+    closed = dut.write_closed if port == "alu_write" else dut.read_closed
+    wants = dut.alu_wants[number : number + 1]
+    ctx.set(wants, ~0)
+    while True:
+        _, _, shut = await ctx.tick().sample(closed)
+        if not shut >> bank & 1:
+            break
+        ctx.set(dut.alu_waits[number], 1)
+    ctx.set(dut.alu_waits[number], 0)
+    ctx.set(getattr(dut, port).valid, 1)
+    await ctx.tick()
+    ctx.set(getattr(dut, port).valid, 0)
+    ctx.set(wants, 0)
 
 
 def random_state(variant: Variant, rng: np.random.Generator) -> State:

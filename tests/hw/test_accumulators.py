@@ -8,7 +8,7 @@ from daedal.isa.numerics import wrap
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory
 from daedal.isa.variant import Variant, load_variant
-from tests.hw.compute_bench import simulate
+from tests.hw.compute_bench import acc_bank, alu_turn, simulate
 
 TINY = load_variant("tiny")
 VARIANTS = {
@@ -21,13 +21,6 @@ VARIANTS = {
 }
 GEMM_LATENCY = 7
 """Cycles from a product's issue to its read in the bench's stand-in for GEMM."""
-
-
-def bank(variant: Variant, row: int) -> int:
-    """{top row bit, low row bits}, as the design fixes it."""
-    low = variant.memory.acc_banks.bit_length() - 2
-    top = scratchpad(variant, Memory.ACC).index_bits - 1
-    return (row >> top) << low | row & ((1 << low) - 1)
 
 
 def pack(values: np.ndarray, bits: int) -> int:
@@ -85,15 +78,7 @@ def test_every_port_at_random(name: str) -> None:
     dut = Accumulators(variant=variant)
     done = {"gemm": False, "alu": False, "fill": False}
 
-    async def read(ctx, port, answer, row: int, wants: int | None = None) -> None:
-        ctx.set(port.p, row)
-        ctx.set(port.valid, 1)
-        if wants is not None:
-            ctx.set(dut.alu_wants, wants)
-        await ctx.tick().until(port.ready)
-        ctx.set(port.valid, 0)
-        if wants is not None:
-            ctx.set(dut.alu_wants, 0)
+    async def answered(ctx, answer, row: int) -> None:
         # Exactly so many cycles after the acceptance, and only there.
         for _ in range(ACC_READ_CYCLES - 1):
             assert not ctx.get(answer.valid)
@@ -109,7 +94,7 @@ def test_every_port_at_random(name: str) -> None:
                 ctx.set(dut.gemm_read.enable, 1)
                 await ctx.tick()
                 ctx.set(dut.gemm_read.enable, 0)
-                await ctx.tick().repeat(ACC_READ_CYCLES - 1)
+                await ctx.tick().repeat(ACC_READ_CYCLES)
                 assert ctx.get(dut.gemm_read.data) == model.packed(row)
             else:
                 model.rows[row] = rng.integers(-(1 << 31), 1 << 31, pad.elements)
@@ -117,6 +102,7 @@ def test_every_port_at_random(name: str) -> None:
                 ctx.set(dut.gemm_write.enable, 1)
                 await ctx.tick()
                 ctx.set(dut.gemm_write.enable, 0)
+                await ctx.tick()
                 ctx.set(dut.gemm_write.data, model.packed(row))
         done["gemm"] = True
 
@@ -128,15 +114,14 @@ def test_every_port_at_random(name: str) -> None:
             values = rng.integers(-(1 << 31), 1 << 31, pad.elements)
             data = pack(values, pad.element_bits)
             model.rows[row] = np.where(chosen == 1, values, model.rows[row])
-            ctx.set(dut.alu_write.p, {"row": row, "mask": pack(chosen, 1), "data": data})
-            ctx.set(dut.alu_write.valid, 1)
-            await ctx.tick().until(dut.alu_write.ready)
-            ctx.set(dut.alu_write.valid, 0)
+            ctx.set(dut.alu_write.payload, {"row": row, "mask": pack(chosen, 1), "data": data})
+            await alu_turn(ctx, dut, "alu_write", acc_bank(variant, row))
             # Visible in the very next cycle, on either port.
-            if rng.random() < 0.5:
-                await read(ctx, dut.alu_read, dut.alu_data, row, 0b01)
-            else:
-                await read(ctx, dut.alu_read2, dut.alu_data2, row, 0b10)
+            readers = ("alu_read", dut.alu_data), ("alu_read2", dut.alu_data2)
+            port, answer = readers[int(rng.integers(2))]
+            ctx.set(getattr(dut, port).payload, row)
+            await alu_turn(ctx, dut, port, acc_bank(variant, row))
+            await answered(ctx, answer, row)
         done["alu"] = True
 
     async def fill_and_store(ctx) -> None:
@@ -151,7 +136,12 @@ def test_every_port_at_random(name: str) -> None:
                 ctx.set(dut.fill.valid, 1)
                 await ctx.tick().until(dut.fill.ready)
                 ctx.set(dut.fill.valid, 0)
-            await read(ctx, dut.store_read, dut.store_data, row)
+            # Visible in the very next cycle.
+            ctx.set(dut.store_read.p, row)
+            ctx.set(dut.store_read.valid, 1)
+            await ctx.tick().until(dut.store_read.ready)
+            ctx.set(dut.store_read.valid, 0)
+            await answered(ctx, dut.store_data, row)
         done["fill"] = True
 
     simulate(dut, gemm, alu, fill_and_store)
@@ -164,18 +154,14 @@ def test_waiting_is_bounded(name: str) -> None:
     variant = VARIANTS[name]
     dut = Accumulators(variant=variant)
     row = scratchpad(variant, Memory.ACC).depth_rows - 1
-    ports = {
-        "alu_read": dut.alu_read,
-        "alu_read2": dut.alu_read2,
-        "store_read": dut.store_read,
-        "alu_write": dut.alu_write,
-        "fill": dut.fill,
-    }
+    # The ALU's second read port stands back behind its first by design; leave the first out.
+    ports = ("alu_read2", "store_read", "alu_write", "fill")
     # A hold is asked after the patience, its slot arrives after the pipeline; the others of the
     # same port may go before.
     bound = 4 * (PATIENCE_CYCLES + GEMM_LATENCY)
     worst = dict.fromkeys(ports, 0)
     served = dict.fromkeys(ports, 0)
+    waited = dict.fromkeys(ports, 0)
     issued = 0
 
     async def gemm(ctx) -> None:
@@ -185,39 +171,56 @@ def test_waiting_is_bounded(name: str) -> None:
         ctx.set(dut.gemm_read.row, row)
         ctx.set(dut.gemm_write.row, row)
         for _ in range(600):
-            held = hold >> bank(variant, row) & 1
+            held = hold >> acc_bank(variant, row) & 1
             hold = ctx.get(dut.gemm_hold)
-            assert hold in (0, 1 << bank(variant, row))
+            assert hold in (0, 1 << acc_bank(variant, row))
             pipeline = [not held, *pipeline[:-1]]
             issued += not held
             ctx.set(dut.gemm_read.enable, pipeline[-1])
             ctx.set(dut.gemm_write.enable, pipeline[-1])
             await ctx.tick()
 
-    def master(name: str, port):
+    def count(name: str, ready: bool) -> None:
+        waited[name] = 0 if ready else waited[name] + 1
+        served[name] += ready
+        worst[name] = max(worst[name], waited[name])
+
+    def stream(name: str, payload):
         async def run(ctx) -> None:
-            if name == "fill":
-                ctx.set(port.p, {"memory": LoadMemory.ACC, "into_acc": 1, "row": row})
-            elif name == "alu_write":
-                ctx.set(port.p, {"row": row})
-            else:
-                ctx.set(port.p, row)
-            if name == "alu_read2":
-                ctx.set(dut.alu_wants, 0b10)
+            port = getattr(dut, name)
+            ctx.set(port.p, payload)
             ctx.set(port.valid, 1)
-            waited = 0
             for _ in range(600):
                 _, _, ready = await ctx.tick().sample(port.ready)
-                waited = 0 if ready else waited + 1
-                served[name] += ready
-                worst[name] = max(worst[name], waited)
+                count(name, bool(ready))
 
         return run
 
-    # The ALU's second read port stands back behind its first by design; leave the first out.
-    competing = [name for name in ports if name != "alu_read"]
-    simulate(dut, gemm, *(master(name, ports[name]) for name in competing))
-    for name in competing:
+    def alu(name: str, number: int, payload):
+        closed = dut.write_closed if name == "alu_write" else dut.read_closed
+
+        async def run(ctx) -> None:
+            port, opened = getattr(dut, name), False
+            ctx.set(port.payload, payload)
+            ctx.set(dut.alu_wants[number : number + 1], ~0)
+            for _ in range(600):
+                ctx.set(port.valid, opened)
+                ctx.set(dut.alu_waits[number], not opened)
+                _, _, shut = await ctx.tick().sample(closed)
+                count(name, opened)
+                opened = not shut >> acc_bank(variant, row) & 1
+
+        return run
+
+    simulate(
+        dut,
+        gemm,
+        alu("alu_read2", 1, row),
+        alu("alu_write", 2, {"row": row}),
+        stream("store_read", row),
+        stream("fill", {"memory": LoadMemory.ACC, "into_acc": 1, "row": row}),
+    )
+    for name in ports:
         assert served[name] >= 600 // bound, name
         assert worst[name] <= bound, (name, worst[name])
     # GEMM keeps most of its slots.

@@ -13,6 +13,8 @@ from daedal.isa.table import GemmMode, LoadMemory, Opcode, Unit, instruction_lay
 from daedal.isa.variant import Variant, load_variant
 from tests.hw.compute_bench import (
     ComputeSide,
+    acc_bank,
+    alu_turn,
     fill_words,
     issue_word,
     packed_row,
@@ -134,15 +136,12 @@ class Bench:
             while not self.stopped:
                 await ctx.tick()
                 if rng.random() < self.traffic:
-                    ctx.set(dut.alu_read.p, int(rng.choice(acc_rows)))
-                    ctx.set(dut.alu_read.valid, 1)
-                    await ctx.tick().until(dut.alu_read.ready)
-                    ctx.set(dut.alu_read.valid, 0)
+                    row = int(rng.choice(acc_rows))
+                    ctx.set(dut.alu_read.payload, row)
+                    await alu_turn(ctx, dut, "alu_read", acc_bank(self.variant, row))
                 if rng.random() < self.traffic:
-                    ctx.set(dut.alu_write.p, {"row": last, "mask": 0, "data": 0})
-                    ctx.set(dut.alu_write.valid, 1)
-                    await ctx.tick().until(dut.alu_write.ready)
-                    ctx.set(dut.alu_write.valid, 0)
+                    ctx.set(dut.alu_write.payload, {"row": last, "mask": 0, "data": 0})
+                    await alu_turn(ctx, dut, "alu_write", acc_bank(self.variant, last))
 
         simulate(dut, fill, issue, watch, disturb)
 

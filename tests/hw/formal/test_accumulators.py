@@ -56,28 +56,28 @@ def test_the_arbiter_holds() -> None:
                 "never_starves",
             ),
             "STORE is never urgent": (
-                '(~urgent["store"] & (meets(store, alu) | meets(store, alu2)))',
-                "meets(store, alu) | meets(store, alu2)",
+                'store_first = urgent["store"]',
+                "store_first = Signal()",
                 "store_never",
             ),
             "LOAD is never urgent": (
-                '(~urgent["fill"] & meets(fill, write))',
-                "meets(fill, write)",
+                'Mux(goes_first["fill"], 1 << bank["fill"], 0)',
+                'Mux(goes_first["fill"], 0, 0)',
                 "fill_never",
             ),
             "a read beside GEMM's": (
-                '"alu": meets(alu, gemm_read) | (',
-                '"alu": (',
+                "self._announced(self.gemm_read) | store_anywhere",
+                "store_anywhere",
                 "one_per_bank",
             ),
             "a write beside GEMM's": (
-                '"alu_write": meets(write, gemm_write) | (',
-                '"alu_write": (',
+                "self._announced(self.gemm_write) | fill_here",
+                "fill_here",
                 "one_per_bank",
             ),
             "answers too early": (
-                "answer.valid.eq(second.any())",
-                "answer.valid.eq(first.any())",
+                "delay(m, taken, ACC_READ_CYCLES,",
+                "delay(m, taken, ACC_READ_CYCLES - 1,",
                 "answered_once",
             ),
         }
