@@ -113,7 +113,9 @@ class Alu(wiring.Component):
             meta.retire.eq(step.retire),
         ]
         m.submodules.results = results = Queue(
-            data.StructLayout({"meta": self._meta_layout(), "lanes": len(lanes)}), depth=depth
+            data.StructLayout({"meta": self._meta_layout(), "lanes": len(lanes)}),
+            depth=depth,
+            trusts=True,  # the interlock lets no more groups in
         )
         m.d.comb += [
             results.i.valid.eq(delay(m, start.fire, latency, name="fire", reset_less=False)),
@@ -343,7 +345,7 @@ class Alu(wiring.Component):
         m.d.comb += [
             lanes.x.eq(register(m, x_or_y, name="lanes_x")),
             lanes.y.eq(register(m, y_or_immediate, name="lanes_y")),
-            lanes.operation.eq(register(m, control.operation, name="lanes_operation")),
+            lanes.operation.eq(control.operation),  # a cycle ahead
             lanes.saturate.eq(register(m, control.saturate, name="lanes_saturate")),
         ]
         m.submodules.requantizer = requantizer = Requantizer(variant=variant)

@@ -3,6 +3,8 @@
 Input: operands x and y and the operation. Output: results of accumulator width.
 """
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed
@@ -28,7 +30,8 @@ class AluLanes(wiring.Component):
 
     Members
     -------
-    x, y : alu_lanes accumulators. operation : AluOp. saturate : clamp to the output range.
+    x, y : alu_lanes accumulators. operation : AluOp of those that come in the next cycle.
+    saturate : clamp to the output range.
     result : alu_lanes values of accumulator width.
     """
 
@@ -56,19 +59,19 @@ class AluLanes(wiring.Component):
         m = Module()
         bits = self._variant.array.accumulator_bits
         code = Value.cast(self.operation)
-        early = delay(m, code, EARLY_STAGE, name="operation_early")
-        late = delay(m, early, LATE_STAGE - EARLY_STAGE, name="operation_late")
         saturates = delay(m, self.saturate, LATE_STAGE + 1, name="saturate")
+        early = _Choice(m, delay(m, code, EARLY_STAGE, name="before_early"), "early")
+        late = _Choice(m, delay(m, code, LATE_STAGE, name="before_late"), "late")
         for number in range(self._variant.units.alu_lanes):
             name = f"lane{number}"
             x = self.x.word_select(number, bits).as_signed()
             y = self.y.word_select(number, bits).as_signed()
             lane = HardwareLane(m, platform, name, x, y, code)
             results = {op: op.formula(lane) for op in AluOp if op.formula is not None}
-            first = _select(m, f"{name}_early", bits, early, results, EARLY_STAGE)
+            first = early.of(bits, results, EARLY_STAGE)
             first = register(m, first, name=f"{name}_arithmetic")
             first = delay(m, first, LATE_STAGE - EARLY_STAGE - 1, name=f"{name}_value")
-            final = _select(m, f"{name}_late", bits, late, results, LATE_STAGE, first)
+            final = late.of(bits, results, LATE_STAGE, first)
             wide = register(m, final, name=f"{name}_wide").as_signed()
             clamped = Signal(signed(bits), name=f"{name}_clamped")
             m.d.comb += clamped.eq(saturate(wide, self._variant.array.output_bits))
@@ -77,29 +80,42 @@ class AluLanes(wiring.Component):
         return m
 
 
-def _select(
-    m: Module,
-    name: str,
-    bits: int,
-    operation: Value,
-    results: dict[AluOp, Staged],
-    stage: int,
-    otherwise: Value | None = None,
-) -> Signal:
-    """The result of `operation` among those of a stage; operations that share one share a case."""
-    groups: dict[int, tuple[Value, list[int]]] = {}
-    for op, result in results.items():
-        if result.stage == stage:
-            groups.setdefault(id(result.value), (result.value, []))[1].append(int(op))
-    chosen = Signal(bits, name=name)
-    *cases, last = groups.values()
-    if otherwise is not None:
-        cases, last = [*cases, last], (otherwise, [])
-    with m.Switch(operation):
-        for value, codes in cases:
-            with m.Case(*codes):
-                # A product may be wider, a flag narrower; all results wrap to `bits`.
-                m.d.comb += chosen.eq(value)
-        with m.Default():
-            m.d.comb += chosen.eq(last[0])
-    return chosen
+class _Choice:
+    """Which of a stage's results an operation takes, one-hot in registers for all lanes.
+
+    `before` is the operation a cycle before that stage.
+    """
+
+    def __init__(self, m: Module, before: Value, name: str) -> None:
+        self._m, self._before, self._name = m, before, name
+        self._flags: list[Signal] = []
+
+    def of(
+        self, bits: int, results: dict[AluOp, Staged], stage: int, otherwise: Value | None = None
+    ) -> Value:
+        """The result of the operation; operations that share one share a flag.
+
+        Those of other stages take `otherwise`.
+        """
+        groups: dict[int, tuple[Value, list[int]]] = {}
+        others = []
+        for op in AluOp:
+            result = results.get(op)
+            if result is not None and result.stage == stage:
+                groups.setdefault(id(result.value), (result.value, []))[1].append(int(op))
+            else:
+                others.append(int(op))
+        cases = list(groups.values())
+        if otherwise is not None:
+            cases.append((otherwise, others))
+        if not self._flags:
+            for number, (_, codes) in enumerate(cases):
+                flag = self._before.matches(*codes)
+                self._flags.append(register(self._m, flag, name=f"{self._name}_flag{number}"))
+        parts = []
+        for flag, (value, _) in zip(self._flags, cases, strict=True):
+            # A product may be wider, a flag narrower; all results wrap to `bits`.
+            part = Signal(bits, name=f"{self._name}_part")
+            self._m.d.comb += part.eq(value)
+            parts.append(Mux(flag, part, 0))
+        return reduce(or_, parts)

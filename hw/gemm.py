@@ -35,6 +35,8 @@ _READ_TO_SUM = ACC_READ_CYCLES + 2
 """Cycles from an accumulator read to the addition; see `Gemm._accumulate`."""
 _READ_TO_WRITE = _READ_TO_SUM
 """To the write of the row, whose data follows a cycle later: the result's register."""
+_OPERANDS = 3
+"""Cycles from the issue of a product to its operands: block RAM 2, a register."""
 _AHEAD = 1
 """GEMM announces what it reads and writes so many cycles before."""
 _SLICES = 4
@@ -45,10 +47,10 @@ class Gemm(wiring.Component):
     """Rigid pipeline behind a sequencer and an issue point: a product that is issued never stops.
 
     One product per cycle for any order of accumulator rows: rows whose sums are still in flight
-    are forwarded at every distance. Cycles after the issue of a product: operands 2, (depthwise
-    mode) selected vectors 3, then `DotProducts.latency` to the sums, whose row is written in that
-    cycle, with what is in the accumulating register one later. `retire` follows the write by one
-    cycle.
+    are forwarded at every distance. Cycles after the issue of a product: rows 2, operands (in the
+    depthwise modes from selected vectors) 3, then `DotProducts.latency` to the sums, whose row is
+    written in that cycle, with what is in the accumulating register one later. `retire` follows the
+    write by one cycle.
 
     Members
     -------
@@ -194,8 +196,8 @@ class Gemm(wiring.Component):
         inp_bits = array.block_in * array.input_bits
         wgt_bits = array.block_in * array.weight_bits  # of one vector
         inp, weights = self.inp_read.data, self.wgt_read.data
-        latency = 2
         num_taps = array.depthwise_taps
+        row_words = _words(weights, wgt_bits)
         if num_taps:
             # Output o takes element o of the selected vectors and nothing else of its row. What a
             # mode does not use is cleared in a register, and an OR puts the two together.
@@ -212,13 +214,13 @@ class Gemm(wiring.Component):
                     rest = weights[k * wgt_bits :]
                     vectors.append(self._vector(m, platform, rest, lane, three, k))
                 three = register(m, three, name="slide")
-            inp = register(m, inp, name="inp_row")
-            rows = [
-                register(m, Mux(clear, 0, weights.word_select(o, wgt_bits)), name=f"wgt_row{o}")
-                for o, clear in enumerate(clears)
-            ]
-            weights = self._placed(Cat(rows), vectors)
-            latency += 1
+            row_words = [Mux(clear, 0, w) for clear, w in zip(clears, row_words, strict=True)]
+        # From block RAM to the multipliers it is a long way: a register lies between.
+        inp = register(m, inp, name="inp_row")
+        weights = Cat(register(m, w, name=f"wgt_row{o}") for o, w in enumerate(row_words))
+        if num_taps:
+            weights = self._placed(weights, vectors)
+        latency = _OPERANDS
         totals: list[Value] = []
         for b in range(array.batch):
             dots = DotProducts(array=array)

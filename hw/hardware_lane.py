@@ -12,6 +12,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from daedal.hw.arithmetic import round_up
 from daedal.hw.pipeline import delay, register
+from daedal.hw.primitives.copies import copies
 from daedal.hw.primitives.multiplier import registered_product
 from daedal.isa.alu_operations import AluOp
 from daedal.isa.lane import AMOUNT_BITS, FACTOR_BITS
@@ -50,7 +51,7 @@ class HardwareLane:
     ----------
     m : where the lane is built. platform : None or a `Family`. name : prefix of its signals.
     x, y : operands.
-    operation : code, in the cycle of the operands.
+    operation : code, in the cycle before the operands.
     """
 
     def __init__(
@@ -66,6 +67,13 @@ class HardwareLane:
             self._built[name] = Staged(build(), stage)
         return self._built[name]
 
+    def _decoded(self, name: str, wanted: Callable[[AluOp], bool]) -> Value:
+        """A property of the operation, in the cycle of the operands; a register for every lane."""
+        name = f"{self._name}_{name}_decoded"
+        flag = matches(self._operation, wanted)
+        (own,) = copies(self._m, self._platform, flag, 1, name=name)
+        return own
+
     @property
     def x(self) -> Staged:
         """First operand."""
@@ -80,7 +88,7 @@ class HardwareLane:
         return self._part("sum", self._add).value
 
     def _add(self) -> Signal:
-        minus = ~matches(self._operation, lambda op: "total" in op.parts)
+        minus = self._decoded("minus", lambda op: "total" not in op.parts)
         # x - y as x + ~y + 1, with the 1 as the carry: comparisons read its sign.
         second = Mux(minus, ~self._y, self._y).as_signed()
         carried = Cat(1, self._x).as_signed() + Cat(minus, second).as_signed()
@@ -128,7 +136,7 @@ class HardwareLane:
         amount = self._y[:AMOUNT_BITS].as_signed()
         negative = amount[-1]
         size = Mux(negative, -amount, amount)[:AMOUNT_BITS]
-        goes_left = matches(self._operation, lambda op: "left" in op.parts) ^ negative
+        goes_left = self._decoded("left", lambda op: "left" in op.parts) ^ negative
         # Amounts beyond the width: the lower half before any shift, all zeros, to the left; the
         # sign to the right. What is left of the width is not made of `size`, which would cost
         # another carry.
@@ -137,7 +145,7 @@ class HardwareLane:
         to_right = Mux(size[-1], (1 << 6) - 1, size[:6])
         left = register(m, goes_left, name=f"{name}_left")
         steps = register(m, Mux(goes_left, to_left, to_right), name=f"{name}_steps")
-        rounds = matches(self._operation, lambda op: "right_even" in op.parts)
+        rounds = self._decoded("rounds", lambda op: "right_even" in op.parts)
         even = register(m, rounds, name=f"{name}_even")
         wide = Cat(Value.cast(0).replicate(bits), register(m, x, name=f"{name}_shift_x"))
 

@@ -24,6 +24,7 @@ class Queue(wiring.Component):
     ----------
     shape : shape of the payload.
     depth : words that the memory holds, at least 1.
+    trusts : whoever writes counts for itself, so that there always is room.
 
     Members
     -------
@@ -32,11 +33,12 @@ class Queue(wiring.Component):
     empty : no word is in the queue.
     """
 
-    def __init__(self, shape, *, depth: int) -> None:
+    def __init__(self, shape, *, depth: int, trusts: bool = False) -> None:
         if depth < 1:
             raise ValueError(f"a queue's depth must be at least 1, not {depth}")
         self._shape = shape
         self._depth = depth
+        self._trusts = trusts
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
@@ -49,7 +51,9 @@ class Queue(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         width = len(Value.cast(self.i.p))
-        m.submodules.memory = memory = SmallFifo(width=width, depth=self._depth)
+        m.submodules.memory = memory = SmallFifo(
+            width=width, depth=self._depth, trusts=self._trusts
+        )
         word = Signal(width, reset_less=True)
         take = Signal()
         m.d.comb += [

@@ -8,7 +8,7 @@ from daedal.hw.accumulators import ACC_READ_CYCLES
 from daedal.hw.countdown import Countdown
 from daedal.hw.interfaces import scratchpad_read_signature
 from daedal.hw.layouts import INDEX_BITS, row_bits
-from daedal.hw.pipeline import delay
+from daedal.hw.pipeline import delay, register
 from daedal.hw.small_fifo import SmallFifo
 from daedal.hw.tally import Tally
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -17,8 +17,8 @@ from daedal.isa.variant import Variant
 
 __all__ = ["RowReader", "store_job_layout"]
 
-_ROWS = 8
-"""Rows between a scratchpad's read port and the bus; a read's round trip takes 6 cycles."""
+_ROWS = 16
+"""Rows between a scratchpad's read port and the bus; a read's round trip takes 9 cycles."""
 
 _WORDS = 2
 """Words between those and the write master."""
@@ -92,18 +92,17 @@ class RowReader(wiring.Component):
         acc = scratchpad(self._variant, Memory.ACC)
         out = scratchpad(self._variant, Memory.OUT)
         row_layout = data.StructLayout({"from_acc": 1, "bits": acc.row_bits})
-        m.submodules.rows = rows = SmallFifo(width=row_layout.size, depth=_ROWS)
-        landed = Signal(row_layout)
-        m.d.comb += rows.w_data.eq(landed)
-
+        m.submodules.rows = rows = SmallFifo(width=row_layout.size, depth=_ROWS, trusts=True)
         holds = Signal()  # A word on its way to the output.
         self._walk(m, rows, holds)
 
-        # Both memories answer exactly so many cycles after the read.
+        # Both memories answer exactly so many cycles after the read, into a register.
         lands = ACC_READ_CYCLES
         out_lands = delay(m, self.out_read.enable, lands, name="out_lands", reset_less=False)
-        m.d.comb += [
-            rows.w_en.eq(out_lands | self.acc_data.valid),
+        landed = Signal(row_layout, reset_less=True)
+        lands = register(m, out_lands | self.acc_data.valid, name="lands", reset_less=False)
+        m.d.comb += [rows.w_data.eq(landed), rows.w_en.eq(lands)]
+        m.d.sync += [
             landed.from_acc.eq(self.acc_data.valid),
             landed.bits.eq(self.acc_data.data),
             landed.bits[: out.row_bits].eq(
@@ -128,28 +127,37 @@ class RowReader(wiring.Component):
         asks, granted = Signal(), Signal()
 
         from_acc = job.memory == OutMemory.ACC
-        may_read = active & ~places.full & ~beyond
+        # The next row exists and is one of OUT; kept beside what it is made of.
+        reads_out = Signal()
+        popped = Signal()
         step = Signal()
         m.d.comb += [
             self.out_read.row.eq(row),
-            self.out_read.enable.eq(may_read & ~from_acc),
+            self.out_read.enable.eq(reads_out & ~places.full),
             self.acc_read.payload.eq(row),
             self.acc_read.valid.eq(asks),
             step.eq(self.out_read.enable | granted),
             places.up.eq(step),
-            places.down.eq(rows.r_rdy & rows.r_en),
+            places.down.eq(popped),
             self.beyond.eq(active & beyond),
             self.index.eq(job.index),
             self.active.eq(active | ~places.none | holds),
         ]
+        may_ask = active & from_acc & ~places.full & ~beyond
         m.d.sync += [
+            popped.eq(rows.r_rdy & rows.r_en),
             granted.eq(asks & self.acc_read.ready),
-            asks.eq(Mux(asks, ~self.acc_read.ready, may_read & from_acc & ~granted)),
+            asks.eq(Mux(asks, ~self.acc_read.ready, may_ask & ~granted)),
         ]
 
         last = cols.last & lines.last & blocks.last
         with m.If(step):
-            m.d.sync += [row.eq(row + 1), beyond.eq(self._is_last(m, job.memory, row))]
+            is_last = self._is_last(m, job.memory, row)
+            m.d.sync += [
+                row.eq(row + 1),
+                beyond.eq(is_last),
+                reads_out.eq(reads_out & ~last & ~is_last),
+            ]
             cols.step(m)
             with m.If(cols.last):
                 cols.load(m, job.cols)
@@ -164,9 +172,11 @@ class RowReader(wiring.Component):
         m.d.sync += taken.eq(taking)
         with m.If(step & last):
             m.d.sync += active.eq(0)
+        memory = self.job.payload.memory
         with m.If(~active):
             m.d.sync += [
                 active.eq(taking),
+                reads_out.eq(taking & ~self.job.payload.beyond & (memory != OutMemory.ACC)),
                 job.eq(self.job.payload),
                 row.eq(self.job.payload.row),
                 beyond.eq(self.job.payload.beyond),

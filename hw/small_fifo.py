@@ -22,6 +22,8 @@ class SmallFifo(wiring.Component):
         Bits of a word.
     depth
         Words, at least 1.
+    trusts
+        Whoever writes counts for itself, so that there always is room.
 
     Members
     -------
@@ -37,10 +39,11 @@ class SmallFifo(wiring.Component):
         `depth` is less than 1.
     """
 
-    def __init__(self, *, width: int, depth: int) -> None:
+    def __init__(self, *, width: int, depth: int, trusts: bool = False) -> None:
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth!r}")
         self._depth = depth
+        self._trusts = trusts
         super().__init__(
             {
                 "w_data": In(width),
@@ -61,7 +64,7 @@ class SmallFifo(wiring.Component):
             self.w_rdy.eq(~tally.full),
             self.r_rdy.eq(~tally.none),
             write.data.eq(self.w_data),
-            write.en.eq(self.w_en & self.w_rdy),
+            write.en.eq(self.w_en if self._trusts else self.w_en & self.w_rdy),
             self.r_data.eq(read.data),
             tally.up.eq(write.en),
             tally.down.eq(self.r_en & self.r_rdy),

@@ -51,10 +51,10 @@ PATIENCE_CYCLES = 4
 ACC_READ_TO_WRITE_CYCLES = 6
 """From GEMM's read of an accumulator row to its write."""
 
-STORE_ROWS = 8
+STORE_ROWS = 16
 """Rows between a scratchpad's read port and the bus."""
 
-STORE_ROW_CYCLES = 5
+STORE_ROW_CYCLES = 6
 """From a row's read to its place at the head of those."""
 
 STORE_WORDS = 2
@@ -75,7 +75,7 @@ MARKS_IN_FLIGHT = 4
 QUIET_CYCLES = 4
 """Cycles without any motion before FINISH ends the run."""
 
-_GEMM_OPERAND_CYCLES = 2
+_GEMM_OPERAND_CYCLES = 3
 _GEMM_READ_TO_SUM_CYCLES = 6
 _GEMM_AHEAD_CYCLES = 1
 _ALU_OPERAND_CYCLES = 6
@@ -103,8 +103,7 @@ def _dot_cycles(array: ArrayConfig) -> int:
 
 def gemm_lead_cycles(variant: Variant) -> int:
     """From the issue of a product to the read of its accumulator row."""
-    select = 1 if variant.array.depthwise_taps else 0
-    latency = _GEMM_OPERAND_CYCLES + select + _dot_cycles(variant.array)
+    latency = _GEMM_OPERAND_CYCLES + _dot_cycles(variant.array)
     return max(_GEMM_AHEAD_CYCLES, latency - _GEMM_READ_TO_SUM_CYCLES)
 
 

@@ -16,13 +16,13 @@ __all__ = ["copies"]
 
 
 def copies(m: Module, platform: Any, value: Value, count: int, *, name: str) -> list[Value]:
-    """`count` registers with `value` of the cycle before; nothing resets them.
+    """`count` registers with `value` of the cycle before; nothing resets nor merges them.
 
     Parameters
     ----------
     m : where they are built. platform : None or a `Family`. name : prefix of their signals.
     """
-    if platform is not Family.ECP5 or count == 1:
+    if platform is not Family.ECP5:
         return [register(m, value, name=name)] * count
     return [_cells(m, value, name=f"{name}_{number}") for number in range(count)]
 

@@ -60,7 +60,7 @@ def read_rows(p: Plan, m: Mover, c: Core) -> None:
         if old >= 0:
             if m.rows_popped <= old:
                 return
-            at = max(at, m.row_pop[old & (RING - 1)] + 1 + i64(p.target[m.read_index] == ACC))
+            at = max(at, m.row_pop[old & (RING - 1)] + 2 + i64(p.target[m.read_index] == ACC))
         if p.target[m.read_index] == ACC:
             c.store_try = at
             return

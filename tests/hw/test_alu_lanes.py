@@ -71,13 +71,13 @@ def test_equals_semantics(name: str, operation: AluOp, saturate: int) -> None:
         return sum((int(v) & mask) << (k * bits) for k, v in enumerate(values))
 
     async def run(ctx) -> None:
-        for k in range(groups + AluLanes.latency()):
+        for k in range(-1, groups + AluLanes.latency()):
             # Another operation follows the last group: nothing may leak into a neighbour.
-            if k < groups:
+            if 0 <= k < groups:
                 ctx.set(dut.x, pack(x[k * lanes : (k + 1) * lanes]))
                 ctx.set(dut.y, pack(y[k * lanes : (k + 1) * lanes]))
-            ctx.set(dut.operation, operation if k < groups else AluOp.MUL)
-            ctx.set(dut.saturate, saturate if k < groups else 1 - saturate)
+            ctx.set(dut.operation, operation if k + 1 < groups else AluOp.MUL)
+            ctx.set(dut.saturate, saturate if 0 <= k < groups else 1 - saturate)
             if k >= AluLanes.latency():
                 word = ctx.get(dut.result)
                 seen.extend(word >> (n * bits) & mask for n in range(lanes))

@@ -35,8 +35,8 @@ def test_fixed_numbers() -> None:
     assert latencies.STORE_AHEAD == hw_store._AHEAD
     assert latencies.STORE_REQUESTS_IN_MASTER == acknowledgements._IN_MASTER
     assert latencies.ACC_READ_TO_WRITE_CYCLES == gemm._READ_TO_WRITE
-    # A row to its place among those, from there past the output.
-    assert latencies.STORE_ROW_CYCLES == accumulators.ACC_READ_CYCLES + 1
+    # A row into a register, and from there to its place among those.
+    assert latencies.STORE_ROW_CYCLES == accumulators.ACC_READ_CYCLES + 2
     assert latencies.QUEUE_CYCLES == alu._QUEUE_CYCLES
     # The register before the FIFO, and the FIFO's own four cycles.
     assert latencies.READ_WORD_CYCLES == 1 + block_fifo._SKID
@@ -45,8 +45,7 @@ def test_fixed_numbers() -> None:
 @pytest.mark.parametrize("name", sorted(every_variant()))
 def test_numbers_of_a_variant(name: str) -> None:
     variant = every_variant()[name]
-    select = 1 if variant.array.depthwise_taps else 0
-    latency = 2 + select + DotProducts.latency(variant.array)
+    latency = gemm._OPERANDS + DotProducts.latency(variant.array)
     assert latencies.gemm_lead_cycles(variant) == max(gemm._AHEAD, latency - gemm._READ_TO_SUM)
     slower = max(AluLanes.latency(), Requantizer.latency(variant))
     assert latencies.alu_latency_cycles(variant) == alu._TO_OPERANDS + slower
