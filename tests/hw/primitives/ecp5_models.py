@@ -2,7 +2,8 @@
 
 The models know only the settings that `hw.primitives` uses, and stop at others. They were written
 from the data sheet, apart from those that simulate whole netlists.
-Source: Lattice FPGA-TN-02204 (memory), FPGA-TN-02205 (multipliers).
+Source: Lattice FPGA-TN-02204 (memory), FPGA-TN-02205 (multipliers); Yosys' list of cells
+(flip-flops).
 """
 
 import subprocess
@@ -119,6 +120,26 @@ module MULT18X18D(input CLK0, CE0, RST0, SIGNEDA, SIGNEDB, SOURCEA, SOURCEB,
 endmodule
 """
 
+_FLIP_FLOP = f"""
+module TRELLIS_FF(input CLK, CE, LSR, DI, output reg Q);
+{
+    _settings(
+        GSR="DISABLED",
+        CEMUX="1",
+        CLKMUX="CLK",
+        LSRMUX="LSR",
+        REGSET="RESET",
+        SRMODE="LSR_OVER_CE",
+    )
+}
+  initial Q = 0;
+  always @(posedge CLK) begin
+    if ((!CE | LSR) !== 0) $fatal(1, "%m: pins");
+    Q <= DI;
+  end
+endmodule
+"""
+
 
 def inputs_of(component: Component) -> dict[str, int]:
     """Widths of a component's inputs, by the names that they have in Verilog."""
@@ -142,7 +163,7 @@ def disagreements(
             (portable, "portable", None), (hard, "hard", Family.ECP5)
         )
     ]  # fmt: skip
-    assert "MULT18X18D" in texts[1] or "DP16KD" in texts[1]
+    assert any(cell in texts[1] for cell in ("MULT18X18D", "DP16KD", "TRELLIS_FF"))
     lines = []
     for stimulus in stimuli:
         word, offset = 0, 0
@@ -153,7 +174,9 @@ def disagreements(
     (folder / "stimuli.hex").write_text("".join(lines), encoding="ascii")
     bench = _bench(inputs, outputs, len(stimuli))
     source = folder / "bench.v"
-    source.write_text("\n".join([*texts, _BLOCK_RAM, _MULTIPLIER, bench]), encoding="utf-8")
+    source.write_text(
+        "\n".join([*texts, _BLOCK_RAM, _MULTIPLIER, _FLIP_FLOP, bench]), encoding="utf-8"
+    )
     icarus = find_icarus()
     subprocess.run(
         [icarus.iverilog, "-g2012", "-s", "bench", "-o", "bench.vvp", "bench.v"],
