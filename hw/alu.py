@@ -173,29 +173,26 @@ class Alu(wiring.Component):
         parked = Signal.like(before, name="parked", reset_less=True)
         following = Signal.like(before, name="following")
         follows, take, first = Signal(), Signal(), Signal()
-        # Rows that the step at the issue point has still to read, and whether their banks are open.
+        # Rows that the step at the issue point has still to read, and which of them it cannot yet.
+        # What decides on the start of a group is all in registers: that is most of a cycle's way.
         needs_src, needs_dst = Signal(), Signal()
-        src_open, dst_open = Signal(), Signal()
-        asks_src, asks_dst = Signal(), Signal()
-        may_start, src_there, dst_there, last_group = Signal(), Signal(), Signal(), Signal()
+        src_blocks, dst_blocks = Signal(), Signal()
+        one_bank = step.same_bank & needs_src
+        may_start, last_group = Signal(), Signal()
         groups = Signal.like(group, reset_less=True)
         m.d.comb += [
             start.waits.eq(is_before | is_parked | is_step),
             start.work.eq(step.work),
             start.requantize.eq(step.requantize),
             start.final.eq(last_group),
-            may_start.eq(is_step & ~interlock.stopped),
-            asks_src.eq(may_start & needs_src),
-            asks_dst.eq(may_start & needs_dst & ~(step.same_bank & needs_src)),
             self.alu_read.payload.eq(step.src),
-            self.alu_read.valid.eq(asks_src & src_open),
+            self.alu_read.valid.eq(may_start & needs_src & ~src_blocks),
             self.alu_read2.payload.eq(step.dst),
-            self.alu_read2.valid.eq(asks_dst & dst_open),
+            self.alu_read2.valid.eq(may_start & needs_dst & ~dst_blocks),
             self.alu_wants.eq(Cat(needs_src, needs_dst)),
-            self.alu_waits[:2].eq(Cat(asks_src & ~src_open, asks_dst & ~dst_open)),
-            src_there.eq(~needs_src | src_open),
-            dst_there.eq(~needs_dst | (dst_open & ~(step.same_bank & needs_src))),
-            start.fire.eq(may_start & src_there & dst_there),
+            self.alu_waits[0].eq(may_start & src_blocks),
+            self.alu_waits[1].eq(may_start & dst_blocks & ~one_bank),
+            start.fire.eq(may_start & ~src_blocks & ~dst_blocks),
             take.eq(~is_step | (start.fire & start.final)),
             following.eq(Mux(is_parked, parked, before)),
             follows.eq(is_parked | is_before),
@@ -207,9 +204,27 @@ class Alu(wiring.Component):
             self.work.eq(start.fire & step.work & first),
             first.eq(group == 0),
         ]
+        needs_src_still = needs_src & ~self.alu_read.valid
+        needs_dst_still = needs_dst & ~self.alu_read2.valid
+        needs_src_next = follows & following.reads_src
+        needs_dst_next = follows & following.reads_dst
         m.d.sync += [
-            src_open.eq(Mux(take, self._open(following.src), self._open(step.src))),
-            dst_open.eq(Mux(take, self._open(following.dst), self._open(step.dst))),
+            may_start.eq(Mux(take, follows, is_step) & ~interlock.stops),
+            src_blocks.eq(
+                Mux(
+                    take,
+                    needs_src_next & ~self._open(following.src),
+                    needs_src_still & ~self._open(step.src),
+                )
+            ),
+            dst_blocks.eq(
+                Mux(
+                    take,
+                    needs_dst_next
+                    & (~self._open(following.dst) | (following.same_bank & needs_src_next)),
+                    needs_dst_still & (~self._open(step.dst) | (step.same_bank & needs_src_still)),
+                )
+            ),
         ]
         with m.If(self.alu_read.valid):
             m.d.sync += needs_src.eq(0)
@@ -230,8 +245,8 @@ class Alu(wiring.Component):
                 group.eq(0),
                 groups.eq(last),
                 last_group.eq(last == 0),
-                needs_src.eq(follows & following.reads_src),
-                needs_dst.eq(follows & following.reads_dst),
+                needs_src.eq(needs_src_next),
+                needs_dst.eq(needs_dst_next),
             ]
         m.d.sync += [
             self.error.valid.eq(start.fire & (step.illegal | step.beyond)),

@@ -28,11 +28,11 @@ class Interlock(wiring.Component):
     parked : a step waits directly before the issue point; none arrives meanwhile. Otherwise one
         does in every cycle, and the one before it goes on to the issue point or parks.
     next : the issue point takes its next step.
-    enter : a group of the step at the issue point starts. Not while `stopped`.
+    enter : a group of the step at the issue point starts. Not where that `stops`.
     leave : the oldest group is written (or needed no write); seen a cycle later, since
         it comes late.
-    stopped : the step at the issue point reads a row that a group in flight writes, or the ring is
-        full.
+    stops : the step that is at the issue point in the next cycle may not start there: it reads a
+        row that a group in flight writes, or the ring is full.
     empty : of the ring.
     """
 
@@ -49,7 +49,7 @@ class Interlock(wiring.Component):
                 "next": In(1),
                 "enter": In(1),
                 "leave": In(1),
-                "stopped": Out(1),
+                "stops": Out(1),
                 "empty": Out(1, init=1),
             }
         )
@@ -57,7 +57,7 @@ class Interlock(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         depth = self._depth
-        entering, leaving, will_be_full = self._ring(m)
+        entering, leaving, is_full, gets_full = self._ring(m)
         busy = Signal(depth)
         rows = [Signal(len(self.dst), name=f"row{k}", reset_less=True) for k in range(depth)]
         # A step's row, whether it writes that, the groups that it waits for; whether it reads the
@@ -74,7 +74,6 @@ class Interlock(wiring.Component):
 
         m.d.sync += [
             busy.eq(Mux(issued.writes, entering, 0) | (busy & ~(leaving | entering))),
-            self.stopped.eq(will_be_full | issued.waits.any()),
             issued.waits.eq(issued.waits & ~leaving),
             parked.waits.eq(waits(parked)),
             arrived.waits.eq(waits(arrived)),
@@ -82,13 +81,20 @@ class Interlock(wiring.Component):
         for number, entry in enumerate(rows):
             with m.If(entering[number]):
                 m.d.sync += entry.eq(issued.row)
+        following = Signal(layout)
+        # Both cases from registers; what comes late only chooses.
+        next_waits = following.first | following.waits.any()
+        still_waits = issued.waits.any()
+        m.d.comb += [
+            following.eq(Mux(self.parked, parked, arrived)),
+            self.stops.eq(
+                Mux(self.next, next_waits, still_waits) | is_full | (self.enter & gets_full)
+            ),
+        ]
         with m.If(self.next):
-            following = Signal(layout)
-            m.d.comb += following.eq(Mux(self.parked, parked, arrived))
             m.d.sync += [
                 issued.eq(following),
                 issued.waits.eq(waits(following)),
-                self.stopped.eq(will_be_full | following.first | following.waits.any()),
                 arrived.first.eq(arrived.second),
                 arrived.second.eq(0),
             ]
@@ -113,10 +119,10 @@ class Interlock(wiring.Component):
         """The step that arrives reads this row."""
         return (self.reads_src & (self.src == row)) | (self.reads_dst & (self.dst == row))
 
-    def _ring(self, m: Module) -> tuple[Value, Value, Value]:
+    def _ring(self, m: Module) -> tuple[Value, Value, Value, Value]:
         """Places of the ring, one-hot: (that the group entering now takes, that one leaves).
 
-        The third: there will be no place in the next cycle.
+        Then: there is no place in the next cycle; there is none if a group enters now.
         """
         depth = self._depth
         head, tail = Signal(depth, init=1), Signal(depth, init=1)
@@ -131,5 +137,5 @@ class Interlock(wiring.Component):
         with m.Elif(leaves & ~self.enter):
             m.d.sync += [count.eq(count - 1), self.empty.eq(count == 1)]
         # A full ring takes nothing, so of one that loses a group there is room.
-        will_be_full = ~leaves & ((count == depth) | (self.enter & (count == depth - 1)))
-        return Mux(self.enter, head, 0), Mux(leaves, tail, 0), will_be_full
+        is_full, gets_full = (~leaves & (count == number) for number in (depth, depth - 1))
+        return Mux(self.enter, head, 0), Mux(leaves, tail, 0), is_full, gets_full
