@@ -168,7 +168,7 @@ class Alu(wiring.Component):
         parks = Signal()
         # What moves hundreds of registers says so straight from one of its own.
         steps_move, before_moves = copies(m, platform, ~parks, 2, name="moves")
-        is_before, before = self._decode(m, sequencer, interlock, before_moves)
+        comes, is_before, before = self._decode(m, sequencer, interlock, before_moves)
         step = Signal.like(before, name="step", reset_less=True)
         parked = Signal.like(before, name="parked", reset_less=True)
         following = Signal.like(before, name="following")
@@ -181,7 +181,7 @@ class Alu(wiring.Component):
         may_start, last_group = Signal(), Signal()
         groups = Signal.like(group, reset_less=True)
         m.d.comb += [
-            start.waits.eq(is_before | is_parked | is_step),
+            start.waits.eq(comes | is_before | is_parked | is_step),
             start.work.eq(step.work),
             start.requantize.eq(step.requantize),
             start.final.eq(last_group),
@@ -264,10 +264,17 @@ class Alu(wiring.Component):
 
     def _decode(
         self, m: Module, sequencer: Sequencer, interlock: Interlock, advance: Value
-    ) -> tuple[Signal, Any]:
-        """(A step stands before the issue point, it is this one): what it reads, and errors."""
+    ) -> tuple[Signal, Signal, Any]:
+        """What a step reads, and errors.
+
+        (One is looked at; one stands before the issue point, it is this one).
+        """
         variant = self._variant
-        taken = sequencer.steps.p
+        # From the sum of a step's numbers to the interlock it is too far for one cycle.
+        comes = Signal()
+        taken = Signal(sequencer.steps.p.shape(), name="summed", reset_less=True)
+        with m.If(advance):
+            m.d.sync += [comes.eq(sequencer.steps.valid), taken.eq(sequencer.steps.p)]
         control, dst = taken.control, taken.index.dst
         acc_bits = scratchpad(variant, Memory.ACC).index_bits
         out_bits = scratchpad(variant, Memory.OUT).index_bits
@@ -319,14 +326,12 @@ class Alu(wiring.Component):
             interlock.dst.eq(dst),
             interlock.reads_src.eq(step.reads_src),
             interlock.reads_dst.eq(step.reads_dst),
-            interlock.writes.eq(
-                sequencer.steps.valid & step.work & (control.destination == OutMemory.ACC)
-            ),
+            interlock.writes.eq(comes & step.work & (control.destination == OutMemory.ACC)),
         ]
         some, before = Signal(), Signal.like(step, name="before", reset_less=True)
         with m.If(advance):
-            m.d.sync += [some.eq(sequencer.steps.valid), before.eq(step)]
-        return some, before
+            m.d.sync += [some.eq(comes), before.eq(step)]
+        return comes, some, before
 
     def _lanes(
         self, m: Module, platform: Any, start: Any, group: Value, step: Any, latency: int

@@ -25,8 +25,8 @@ __all__ = [
 READS_SOURCE, READS_TARGET, WRITES_ACC = 1, 2, 4
 """Bits of `Plan.form`."""
 
-_EXIT_TICKS = 5
-"""From acceptance by the loops to the tick in which the first step leaves the sequencer."""
+_EXIT_TICKS = 6
+"""From acceptance by the loops to the tick in which the first step has been summed and decoded."""
 
 _SEEN_CYCLES = 3
 """From a result's write to the first step that may read its row."""
