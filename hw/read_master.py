@@ -8,6 +8,7 @@ from daedal.hw.axi import ID_BITS, MAX_BURST_BEATS, address_channel, read_channe
 from daedal.hw.block_fifo import BlockFifo
 from daedal.hw.burst import BurstSplitter
 from daedal.hw.interfaces import read_request, read_word
+from daedal.hw.pipeline import register
 from daedal.hw.tally import Tally
 from daedal.isa.table import instruction_bits
 from daedal.isa.variant import Variant
@@ -138,7 +139,9 @@ class ReadMaster(wiring.Component):
                     self.ar.payload.addr.eq(burst.address << (variant.bus_bytes - 1).bit_length()),
                     self.ar.payload.len.eq(burst.beats - 1),
                 ]
-            m.d.sync += spare.eq(spare + (words.valid & words.ready) - Mux(grant, burst.beats, 0))
+            # What leaves the FIFO is known late in a cycle, and counted in the next.
+            left = register(m, words.valid & words.ready, name=f"left{reader}", reset_less=False)
+            m.d.sync += spare.eq(spare + left - Mux(grant, burst.beats, 0))
             m.d.comb += [
                 fifo.i.valid.eq(word_valid & (word.id == reader)),
                 fifo.i.payload.data.eq(word.data),

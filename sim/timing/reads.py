@@ -116,7 +116,7 @@ def grant_read_time(p: Plan, b: Bus) -> i64:
                     wanted = NEVER
                 else:
                     place = r * WORD_RING + ((need - 1) & (WORD_RING - 1))
-                    wanted = max(wanted, b.pop_time[place] + 1)
+                    wanted = max(wanted, b.pop_time[place] + 2)
         b.wanted[r] = wanted
         first = min(first, wanted)
     return max(at, first)
