@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal, Value
 
 from daedal.hw.accumulators import ACC_READ_CYCLES, Accumulators, bank_of
 from daedal.hw.formal.claims import Claims
@@ -53,7 +53,9 @@ class BankArbiter(Claims):
             "store": block.store_read.p,
             "fill": fill.row,
         }
-        banks, asks, taken = {}, {}, {}
+        banks: dict[str, Value] = {}
+        asks: dict[str, Value] = {}
+        taken: dict[str, Value] = {}
         for name, row in rows.items():
             asks[name] = self.free(1, f"{name}_asks")
             m.d.comb += row.eq(self.free(len(row), f"{name}_row"))

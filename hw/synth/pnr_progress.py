@@ -4,7 +4,7 @@ import re
 
 __all__ = ["phase_of"]
 
-_PLACING = re.compile(r"Info: +at iteration #(\d+), type")
+_PLACING = re.compile(r"Info: iter=(\d+) steplen")
 _REFINING = re.compile(r"Info: +at iteration #(\d+): temp")
 _ROUTING = re.compile(r"Info: +\d+ \|[ \d]*\|[ \d]*\| *(\d+)\|")
 
@@ -13,7 +13,7 @@ def phase_of(line: str) -> str | None:
     """What a line of the log says in a few words; None where it says nothing new."""
     if line.startswith("Info: Packing"):
         return "packing"
-    if line.startswith("Info: Creating initial analytic placement"):
+    if line.startswith("Info: Running Static placer"):
         return "placing"
     if found := _PLACING.match(line):
         return f"placing, pass {found[1]}"

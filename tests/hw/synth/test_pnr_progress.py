@@ -9,9 +9,9 @@ from daedal.hw.synth.pnr_progress import phase_of
     ("line", "phase"),
     [
         ("Info: Packing carries...", "packing"),
-        ("Info: Creating initial analytic placement for 733 cells, random placement", "placing"),
+        ("Info: Running Static placer...", "placing"),
         (
-            "Info:     at iteration #11, type ALL: wirelen solved = 2156, spread = 5365, legal = 6",
+            "Info: iter=11 steplen=1.722328 a=276.401886 penalty=[17.50, 17.50, 17.50, 17.50]",
             "placing, pass 11",
         ),
         ("Info:   at iteration #5: temp = 0.000000, timing cost = 100", "refining, pass 5"),
