@@ -92,7 +92,8 @@ class MarkRecorder(wiring.Component):
     def _collect(self, m: Module, unit: Unit) -> SmallFifo:
         retire = getattr(self, f"retire{unit:d}")
         layout = _snapshot_layout()
-        queue = SmallFifo(width=layout.size, depth=MARKS_PER_UNIT)
+        # The gate admits no mark without a place.
+        queue = SmallFifo(width=layout.size, depth=MARKS_PER_UNIT, trusts=True)
         m.submodules[f"queue{unit:d}"] = queue
         snapshot = Signal(layout, name=f"snapshot{unit:d}")
         m.d.comb += [
