@@ -101,9 +101,13 @@ def connect_axi4_pins(
     top: wiring.Component,
     prefix: str,
     variant: Variant,
+    quiet: Value,
     **channels: stream.Interface,
 ) -> None:
-    """Wire the masters' streams `aw`, `w`, `b`, `ar` and `r` to the pins of `top`."""
+    """Wire the masters' streams `aw`, `w`, `b`, `ar` and `r` to the pins of `top`.
+
+    While `quiet` is set, no VALID and no READY is.
+    """
     size = (variant.bus_bytes - 1).bit_length()
     constants = {
         "size": size,
@@ -125,9 +129,9 @@ def connect_axi4_pins(
         if channel in ("aw", "ar"):
             m.d.comb += [pin(name).eq(value) for name, value in constants.items()]
         if sends:
-            m.d.comb += [pin("valid").eq(ours.valid), ours.ready.eq(pin("ready"))]
+            m.d.comb += [pin("valid").eq(ours.valid & ~quiet), ours.ready.eq(pin("ready"))]
         else:
-            m.d.comb += [ours.valid.eq(pin("valid")), pin("ready").eq(ours.ready)]
+            m.d.comb += [ours.valid.eq(pin("valid")), pin("ready").eq(ours.ready & ~quiet)]
 
 
 def axi4_lite_pins(address_bits: int, prefix: str) -> dict[str, wiring.Member]:

@@ -94,6 +94,7 @@ class _Blocks:
     def __init__(self, m: Module, variant: Variant) -> None:
         self.variant = variant
         self.cleared: list[ClockDomain] = []
+        self.reset = Signal(reset_less=True)
 
         def place(name: str, component, *, cleared: bool = True):
             if cleared:
@@ -138,16 +139,16 @@ class _Blocks:
     def connect_resets(self, m: Module, top: Machine, platform: Any) -> None:
         """Every reset is a register: one of what the pin alone resets, and one of each unit.
 
-        They follow the pin and `clear` by a cycle. In that cycle the masters are flushed, so
-        whatever a unit still offers them is lost.
+        They follow the pin and `clear` by a cycle. In that cycle the pins are quiet and the masters
+        are flushed, so whatever anybody still offers is lost.
         """
-        flush, reset = Signal(reset_less=True), Signal(reset_less=True)
+        flush = Signal(reset_less=True)
         clears = self.supervisor.clear | ~top.ap_rst_n
-        m.d.sync += [flush.eq(clears), reset.eq(~top.ap_rst_n)]
+        m.d.sync += [flush.eq(clears), self.reset.eq(~top.ap_rst_n)]
         resets = copies(m, platform, clears, len(self.cleared), name="reset")
         m.domains += self.cleared
         names = ("sync", *(domain.name for domain in self.cleared))
-        for name, held in zip(names, (reset, *resets), strict=True):
+        for name, held in zip(names, (self.reset, *resets), strict=True):
             m.d.comb += [ClockSignal(name).eq(top.ap_clk), ResetSignal(name).eq(held)]
         for master in (self.read_master, self.write_master):
             m.d.comb += [master.stop.eq(self.supervisor.stop), master.flush.eq(flush)]
@@ -210,6 +211,7 @@ class _Blocks:
             top,
             MEMORY_PREFIX,
             self.variant,
+            self.reset,
             ar=reads.ar,
             r=reads.r,
             aw=writes.aw,
@@ -295,9 +297,10 @@ class _Blocks:
         control, supervisor = self.control, self.supervisor
         for name, member in axi4_lite_pins(CONTROL_ADDRESS_BITS, "").items():
             inside, pin = getattr(control, name), getattr(top, f"{CONTROL_PREFIX}{name}")
-            m.d.comb += inside.eq(pin) if member.flow is In else pin.eq(inside)
+            shown = inside & ~self.reset if name.endswith(("valid", "ready")) else inside
+            m.d.comb += inside.eq(pin) if member.flow is In else pin.eq(shown)
         m.d.comb += [
-            top.interrupt.eq(control.interrupt),
+            top.interrupt.eq(control.interrupt & ~self.reset),
             supervisor.start.eq(control.start),
             supervisor.abort.eq(control.abort),
             supervisor.watchdog.eq(control.watchdog),

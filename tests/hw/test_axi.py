@@ -1,7 +1,7 @@
 """Pins of the AXI4 master: names, directions, constants."""
 
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import Flow
 from amaranth.sim import Simulator
@@ -34,13 +34,14 @@ class Pins(wiring.Component):
 
     def __init__(self) -> None:
         super().__init__(axi4_pins(TINY, PREFIX))
+        self.quiet = Signal()
         self.channels = {
             name: stream.Signature(layout).create() for name, layout in CHANNELS.items()
         }
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        connect_axi4_pins(m, self, PREFIX, TINY, **self.channels)
+        connect_axi4_pins(m, self, PREFIX, TINY, self.quiet, **self.channels)
         return m
 
 

@@ -164,7 +164,7 @@ CHECKS = {"abort": check_aborts, "abort, reset": check_aborts, "reset": check_re
 
 @pytest.mark.parametrize("what", CHECKS)
 def test_tiny(what: str, tmp_path: Path) -> None:
-    found = rounds(TINY, tmp_path, what, 40)
+    found = rounds(TINY, tmp_path, what, 60)
     CHECKS[what](found)
     check_covered(found)
 
