@@ -222,7 +222,7 @@ class Accumulators(wiring.Component):
         holds, goes_first = [], {}
         for name, (asked, place) in asks.items():
             lost = waits[name] if name in waits else asked & refused[name]
-            hold, goes_first[name] = self._patience(m, name, asked, lost, place, urgent[name])
+            hold, goes_first[name] = self._patience(m, name, lost, place, urgent[name])
             holds.append(hold)
         fill_here = Mux(goes_first["fill"], 1 << bank["fill"], 0)[:banks]
         store_anywhere = goes_first["store"].replicate(banks)
@@ -239,18 +239,18 @@ class Accumulators(wiring.Component):
         return Mux(port.enable, 1 << number, 0)[: self._variant.memory.acc_banks]
 
     def _patience(
-        self, m: Module, name: str, asked: Value, lost: Value, bank: Value, urgent: Signal
+        self, m: Module, name: str, lost: Value, bank: Value, urgent: Signal
     ) -> tuple[Signal, Value]:
         """Count lost cycles of one requester, up to `urgent`.
 
-        (One-hot, the bank to name in `gemm_hold`; the ALU must stand back in the next cycle). The
-        latter does not wait for this cycle's outcome: after a win it is needless, once.
+        (One-hot, the bank to name in `gemm_hold`; whether it goes first in the next cycle).
         """
         banks = self._variant.memory.acc_banks
         age = Signal(range(PATIENCE_CYCLES), name=f"{name}_age")
         expires = Signal(name=f"{name}_expires")
         hold = Signal(banks, name=f"{name}_hold")
-        m.d.sync += urgent.eq(lost & (urgent | expires))
+        goes_first = lost & (urgent | expires)
+        m.d.sync += urgent.eq(goes_first)
         with m.If(lost):
             m.d.sync += [
                 age.eq(age + 1),
@@ -259,7 +259,7 @@ class Accumulators(wiring.Component):
             ]
         with m.Else():
             m.d.sync += [age.eq(0), expires.eq(0), hold.eq(0)]
-        return hold, asked & (urgent | expires)
+        return hold, goes_first
 
     def _answer(
         self, m: Module, platform: Any, name: str, granted: Value, outputs: list[Value]

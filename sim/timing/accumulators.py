@@ -45,12 +45,6 @@ def _urgent(c: Core, port: i64, t: i64) -> bool:
 
 
 @kernel
-def _closes(c: Core, port: i64, t: i64) -> bool:
-    """Whether a request in cycle t has the ALU stand back in the next one, granted or not."""
-    return c.lost[port] == t - 1 and (c.urgent[port] > 0 or c.age[port] == PATIENCE_CYCLES - 1)
-
-
-@kernel
 def _lose(c: Core, port: i64, bank: i64, t: i64) -> None:
     """A request is refused in cycle t; after so many in a row, GEMM leaves out a product."""
     age, urgent = 0, 0
@@ -99,7 +93,7 @@ def _banks(source: i64, target: i64) -> i64:
 
 
 @kernel
-def _alu_reads(p: Plan, f: Front, c: Core, t: i64, taken: i64, closed: bool) -> i64:
+def _alu_reads(p: Plan, f: Front, c: Core, t: i64, taken: i64, store_first: bool) -> i64:
     """The ALU's part of a cycle; returns the banks that it wants to read, as a mask."""
     if not c.alu_entered:
         enter_alu(p, c)
@@ -115,7 +109,7 @@ def _alu_reads(p: Plan, f: Front, c: Core, t: i64, taken: i64, closed: bool) -> 
         return 0
     missing = False
     if source >= 0:
-        if source == taken or closed:
+        if source == taken or store_first:
             _lose(c, _SOURCE, source, t)
             missing = True
         else:
@@ -123,7 +117,7 @@ def _alu_reads(p: Plan, f: Front, c: Core, t: i64, taken: i64, closed: bool) -> 
     if target >= 0 and target == source:
         missing = True  # one bank has one row at a time
     elif target >= 0:
-        if target == taken or closed:
+        if target == taken or store_first:
             _lose(c, _TARGET, target, t)
             missing = True
         else:
@@ -174,14 +168,11 @@ def accumulate(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
     wrote = gemm_bank(p, c, t - p.gemm_lead - ACC_READ_TO_WRITE_CYCLES)
     store = bank_of(p, m.read_row) if c.store_try <= t else -1
     store_first = store >= 0 and _urgent(c, _STORE, t)
-    closed = c.reads_closed == t
-    if store >= 0 and _closes(c, _STORE, t):
-        c.reads_closed = t + 1
     writes = c.write_try <= t
     place = c.write_out & (RING - 1)
     asks = 0
     if c.alu_try <= t:
-        asks = _alu_reads(p, f, c, t, read, closed)
+        asks = _alu_reads(p, f, c, t, read, store_first)
     elif c.alu_entered:
         asks = _banks(_source(p, c), _target(p, c))
     if store >= 0:
@@ -198,10 +189,8 @@ def accumulate(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
     write = -1
     if writes and c.write_kind[place] & 1 > 0:
         write = bank_of(p, c.write_row[place])
-    waits = write >= 0 and (write == wrote or (c.writes_closed == t and c.closed_bank == write))
-    if fill >= 0 and _closes(c, _FILL, t):
-        c.writes_closed = t + 1
-        c.closed_bank = fill
+    fill_first = fill >= 0 and _urgent(c, _FILL, t)
+    waits = write >= 0 and (write == wrote or (fill_first and fill == write))
     filled = fill >= 0 and fill != wrote and (waits or fill != write)
     if fill >= 0 and not filled:
         _lose(c, _FILL, fill, t)

@@ -462,11 +462,6 @@ class Core:
     alu_source: i64 = 0
     alu_target: i64 = 0
     alu_blocked: i64 = 0
-    reads_closed: i64 = -1
-    """Cycle in which an urgent STORE keeps the ALU from reading."""
-    writes_closed: i64 = -1
-    """Cycle in which an urgent fill keeps the ALU from writing `closed_bank`."""
-    closed_bank: i64 = -1
     write_in: i64 = 0
     write_out: i64 = 0
     write_try: i64 = NEVER

@@ -68,7 +68,9 @@ def check_lanes() -> None:
         return sum((int(value) & 0xFFFFFFFF) << 32 * k for k, value in enumerate(row))
 
     async def drive(ctx) -> None:
+        # The operation comes a cycle before its operands.
         ctx.set(lanes.operation, AluOp["ABSDIFF"])
+        await ctx.tick()
         for cycle in range(200 + lanes.latency()):
             if cycle >= lanes.latency():
                 word = ctx.get(lanes.result)
