@@ -19,7 +19,7 @@ from daedal.hw.pipeline import register
 from daedal.hw.primitives.copies import copies
 from daedal.hw.row_memory import RowMemory
 
-__all__ = ["BANK_CYCLES", "AccumulatorBank", "Writer", "slice_columns"]
+__all__ = ["BANK_CYCLES", "AccumulatorBank", "Writer"]
 
 BANK_CYCLES = 2
 """Registers before the RAM, for reads and for writes."""
@@ -37,7 +37,7 @@ class Writer(enum.IntFlag):
     FILL = 4
 
 
-def slice_columns(columns: int, column_bits: int) -> int:
+def _slice_columns(columns: int, column_bits: int) -> int:
     """Columns of one slice: a power of two, as `columns` is."""
     return min(columns, 1 << (max(1, _SLICE_BITS // column_bits).bit_length() - 1))
 
@@ -55,7 +55,7 @@ class AccumulatorBank(wiring.Component):
     gemm_data : a whole row. alu_data, fill_data : the columns whose bits of alu_columns,
     fill_columns are set.
 
-    `write` is what the RAMs' ports do, `BANK_CYCLES` after `writer`.
+    `slices` are the RAMs; what a writer does is at their ports `BANK_CYCLES` after `writer`.
     """
 
     def __init__(self, *, depth: int, columns: int, column_bits: int) -> None:
@@ -74,7 +74,7 @@ class AccumulatorBank(wiring.Component):
                 "fill_columns": In(columns),
             }
         )
-        per_slice = slice_columns(columns, column_bits)
+        per_slice = _slice_columns(columns, column_bits)
         self.slices = [
             RowMemory(depth=depth, columns=per_slice, column_bits=column_bits)
             for _ in range(columns // per_slice)

@@ -2,7 +2,7 @@
 
 from daedal.isa.latencies import ACC_READ_TO_WRITE_CYCLES, PATIENCE_CYCLES
 from daedal.native.kernel import kernel
-from daedal.native.types import i64
+from daedal.native.types import Array, i32, i64
 from daedal.sim.timing.alu import (
     READS_SOURCE,
     READS_TARGET,
@@ -64,21 +64,22 @@ def _lose(c: Core, port: i64, bank: i64, t: i64) -> None:
 
 
 @kernel
-def _source(p: Plan, c: Core) -> i64:
-    """Bank of the source that the step at the ALU's issue point has still to read, or -1."""
+def _unread(p: Plan, c: Core, reads: i64, done: i64, rows: Array[i32]) -> i64:
+    """Bank of a row that the step at the ALU's issue point has still to read, or -1."""
     i = c.alu_index[c.alu_out & (RING - 1)]
-    if p.steps[i] == 0 or c.alu_group > 0 or c.alu_source > 0 or p.form[i] & READS_SOURCE == 0:
+    if p.steps[i] == 0 or c.alu_group > 0 or done > 0 or p.form[i] & reads == 0:
         return -1
-    return bank_of(p, p.sources[p.step_at[i] + c.alu_step])
+    return bank_of(p, rows[p.step_at[i] + c.alu_step])
+
+
+@kernel
+def _source(p: Plan, c: Core) -> i64:
+    return _unread(p, c, READS_SOURCE, c.alu_source, p.sources)
 
 
 @kernel
 def _target(p: Plan, c: Core) -> i64:
-    """The same of its destination."""
-    i = c.alu_index[c.alu_out & (RING - 1)]
-    if p.steps[i] == 0 or c.alu_group > 0 or c.alu_target > 0 or p.form[i] & READS_TARGET == 0:
-        return -1
-    return bank_of(p, p.targets[p.step_at[i] + c.alu_step])
+    return _unread(p, c, READS_TARGET, c.alu_target, p.targets)
 
 
 @kernel
