@@ -25,8 +25,8 @@ from daedal.hw.interlock import Interlock
 from daedal.hw.layouts import retire_layout
 from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.copies import copies
-from daedal.hw.queue import Queue
 from daedal.hw.requantize import Requantizer
+from daedal.hw.result_writer import QUEUE_CYCLES, ResultWriter, result_meta_layout
 from daedal.hw.scratchpad import read_shape
 from daedal.hw.sequencer import Sequencer
 from daedal.isa.registers import ErrorCode
@@ -51,7 +51,6 @@ _CONTROLS = (
 )
 _TO_OPERANDS = ACC_READ_CYCLES + 2
 """Cycles from the start of a group to its operands: the read, row register, lane register."""
-_QUEUE_CYCLES = 2
 
 
 class Alu(wiring.Component):
@@ -96,13 +95,16 @@ class Alu(wiring.Component):
         wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
         latency = _TO_OPERANDS + max(AluLanes.latency(), Requantizer.latency(variant))
         # Room for everything between issue and write, so that one group per cycle can pass.
-        depth = latency + _QUEUE_CYCLES + 3
+        depth = latency + QUEUE_CYCLES + 3
         acc_bits = len(self.alu_read.payload)
         m.submodules.interlock = interlock = Interlock(row_bits=acc_bits, depth=depth)
         start, group, step = self._issue(m, platform, sequencer, interlock)
 
         lanes = self._lanes(m, platform, start, group, step, latency)
-        meta = Signal(self._meta_layout())
+        m.submodules.results = results = ResultWriter(
+            variant=variant, lane_bits=len(lanes), depth=depth
+        )
+        meta = Signal(result_meta_layout(variant))
         m.d.comb += [
             meta.to_acc.eq(start.work & (step.control.destination == OutMemory.ACC)),
             meta.to_out.eq(start.work & (step.control.destination != OutMemory.ACC)),
@@ -111,18 +113,15 @@ class Alu(wiring.Component):
             meta.group.eq(group),
             meta.last.eq(start.final & step.last),
             meta.retire.eq(step.retire),
+            results.valid.eq(delay(m, start.fire, latency, name="fire", reset_less=False)),
+            results.meta.eq(delay(m, meta, latency, name="meta")),
+            results.lanes.eq(lanes),
+            results.write_closed.eq(self.write_closed),
+            self.alu_waits[2].eq(results.waits),
+            interlock.leave.eq(results.left),
         ]
-        m.submodules.results = results = Queue(
-            data.StructLayout({"meta": self._meta_layout(), "lanes": len(lanes)}),
-            depth=depth,
-            trusts=True,  # the interlock lets no more groups in
-        )
-        m.d.comb += [
-            results.i.valid.eq(delay(m, start.fire, latency, name="fire", reset_less=False)),
-            results.i.p.meta.eq(delay(m, meta, latency, name="meta")),
-            results.i.p.lanes.eq(lanes),
-        ]
-        self._write(m, results, interlock)
+        for name in ("alu_write", "out_write", "retire"):
+            wiring.connect(m, getattr(results, name), wiring.flipped(getattr(self, name)))
 
         with m.If(start.fire & start.work):
             m.d.comb += self.activity.eq(Activity.BUSY)
@@ -131,23 +130,6 @@ class Alu(wiring.Component):
         with m.Elif(~interlock.empty | self.retire.valid):
             m.d.comb += self.activity.eq(Activity.DRAIN)
         return m
-
-    def _meta_layout(self) -> data.StructLayout:
-        """What the write needs to know of a group, beside its results."""
-        variant = self._variant
-        smallest = min(variant.units.alu_lanes, variant.units.requantize_lanes)
-        rows = max(scratchpad(variant, name).index_bits for name in (Memory.ACC, Memory.OUT))
-        return data.StructLayout(
-            {
-                "to_acc": 1,
-                "to_out": 1,
-                "requantize": 1,
-                "row": rows,
-                "group": (self._vector // smallest - 1).bit_length(),
-                "last": 1,
-                "retire": retire_layout(),
-            }
-        )
 
     def _issue(
         self, m: Module, platform: Any, sequencer: Sequencer, interlock: Interlock
@@ -161,7 +143,7 @@ class Alu(wiring.Component):
             data.StructLayout(dict.fromkeys(("waits", "fire", "work", "final", "requantize"), 1)),
             name="start",
         )
-        group = Signal(self._meta_layout()["group"].width)
+        group = Signal(result_meta_layout(variant)["group"].width)
         # A step goes from `before` to the issue point, or parks where that is taken: what moves
         # the sequencer is a register.
         is_step, is_parked = Signal(), Signal()
@@ -176,10 +158,22 @@ class Alu(wiring.Component):
         # Rows that the step at the issue point has still to read, and which of them it cannot yet.
         # What decides on the start of a group is all in registers: that is most of a cycle's way.
         needs_src, needs_dst = Signal(), Signal()
-        src_blocks, dst_blocks = Signal(), Signal()
         one_bank = step.same_bank & needs_src
-        may_start, last_group = Signal(), Signal()
+        last_group = Signal()
         groups = Signal.like(group, reset_less=True)
+        # That a group may start, but for a row that it needs and that is in a closed bank: its
+        # first, its second one. Those who ask lie far apart, so each has registers of its own.
+        may_start_next, src_blocks_next, dst_blocks_next = Signal(), Signal(), Signal()
+        reads, moves, enters, tells = copies(
+            m,
+            platform,
+            Cat(may_start_next, src_blocks_next, dst_blocks_next),
+            4,
+            name="may_start",
+            reset_less=False,
+        )
+        may_start, src_blocks, dst_blocks = reads
+        fires = Signal()  # `start.fire`, for this part itself
         m.d.comb += [
             start.waits.eq(comes | is_before | is_parked | is_step),
             start.work.eq(step.work),
@@ -192,15 +186,16 @@ class Alu(wiring.Component):
             self.alu_wants.eq(Cat(needs_src, needs_dst)),
             self.alu_waits[0].eq(may_start & src_blocks),
             self.alu_waits[1].eq(may_start & dst_blocks & ~one_bank),
-            start.fire.eq(may_start & ~src_blocks & ~dst_blocks),
-            take.eq(~is_step | (start.fire & start.final)),
+            fires.eq(_starts(moves)),
+            start.fire.eq(_starts(tells)),
+            take.eq(~is_step | (fires & start.final)),
             following.eq(Mux(is_parked, parked, before)),
             follows.eq(is_parked | is_before),
             parks.eq(~take & (is_parked | is_before)),
             sequencer.steps.ready.eq(steps_move),
             interlock.parked.eq(is_parked),
             interlock.next.eq(take),
-            interlock.enter.eq(start.fire),
+            interlock.enter.eq(_starts(enters)),
             self.work.eq(start.fire & step.work & first),
             first.eq(group == 0),
         ]
@@ -208,16 +203,16 @@ class Alu(wiring.Component):
         needs_dst_still = needs_dst & ~self.alu_read2.valid
         needs_src_next = follows & following.reads_src
         needs_dst_next = follows & following.reads_dst
-        m.d.sync += [
-            may_start.eq(Mux(take, follows, is_step) & ~interlock.stops),
-            src_blocks.eq(
+        m.d.comb += [
+            may_start_next.eq(Mux(take, follows, is_step) & ~interlock.stops),
+            src_blocks_next.eq(
                 Mux(
                     take,
                     needs_src_next & ~self._open(following.src),
                     needs_src_still & ~self._open(step.src),
                 )
             ),
-            dst_blocks.eq(
+            dst_blocks_next.eq(
                 Mux(
                     take,
                     needs_dst_next
@@ -230,7 +225,7 @@ class Alu(wiring.Component):
             m.d.sync += needs_src.eq(0)
         with m.If(self.alu_read2.valid):
             m.d.sync += needs_dst.eq(0)
-        with m.If(start.fire):
+        with m.If(fires):
             m.d.sync += [group.eq(group + 1), last_group.eq(group + 1 == groups)]
         m.d.sync += is_parked.eq(parks)
         with m.If(~is_parked):
@@ -273,8 +268,24 @@ class Alu(wiring.Component):
         # From the sum of a step's numbers to the interlock it is too far for one cycle.
         comes = Signal()
         taken = Signal(sequencer.steps.p.shape(), name="summed", reset_less=True)
+        coming = sequencer.steps.p.control
+        unary_comes = matches(coming.operation, lambda op: not op.takes_x)
+        requantize_comes = coming.operation == AluOp.REQUANTIZE
+        # What the operation does with its rows, if it is legal.
+        unary, requantize, reads_src, reads_dst, to_acc = (
+            Signal(name=name, reset_less=True)
+            for name in ("unary", "requantize", "form_reads_src", "form_reads_dst", "to_acc")
+        )
         with m.If(advance):
-            m.d.sync += [comes.eq(sequencer.steps.valid), taken.eq(sequencer.steps.p)]
+            m.d.sync += [
+                comes.eq(sequencer.steps.valid),
+                taken.eq(sequencer.steps.p),
+                unary.eq(unary_comes),
+                requantize.eq(requantize_comes),
+                reads_src.eq(~(unary_comes & coming.use_immediate & ~requantize_comes)),
+                reads_dst.eq(~(unary_comes | coming.use_immediate)),
+                to_acc.eq(coming.destination == OutMemory.ACC),
+            ]
         control, dst = taken.control, taken.index.dst
         acc_bits = scratchpad(variant, Memory.ACC).index_bits
         out_bits = scratchpad(variant, Memory.OUT).index_bits
@@ -292,25 +303,19 @@ class Alu(wiring.Component):
             ),
             name="decoded",
         )
-        unary = Signal()
         m.d.comb += [
-            unary.eq(matches(control.operation, lambda op: not op.takes_x)),
-            step.requantize.eq(control.operation == AluOp.REQUANTIZE),
-            step.reads_src.eq(step.work & ~(unary & control.use_immediate & ~step.requantize)),
-            step.reads_dst.eq(step.work & ~(unary | control.use_immediate)),
+            step.requantize.eq(requantize),
+            step.reads_src.eq(step.work & reads_src),
+            step.reads_dst.eq(step.work & reads_dst),
             step.illegal.eq(~taken.skip & ~matches(control.operation, lambda op: True)),
             step.beyond.eq(
                 taken.out_of_range
                 | (
                     ~taken.skip
                     & (
-                        Mux(
-                            control.destination == OutMemory.ACC,
-                            dst[acc_bits:].any(),
-                            dst[out_bits:].any(),
-                        )
+                        Mux(to_acc, dst[acc_bits:].any(), dst[out_bits:].any())
                         # A register form reads the accumulator row of that number.
-                        | (~(unary | control.use_immediate) & dst[acc_bits:].any())
+                        | (reads_dst & dst[acc_bits:].any())
                     )
                 )
             ),
@@ -324,9 +329,10 @@ class Alu(wiring.Component):
             step.retire.eq(taken.retire),
             interlock.src.eq(step.src),
             interlock.dst.eq(dst),
-            interlock.reads_src.eq(step.reads_src),
-            interlock.reads_dst.eq(step.reads_dst),
-            interlock.writes.eq(comes & step.work & (control.destination == OutMemory.ACC)),
+            # A step in error may wait for rows, too: whether it is one is known later.
+            interlock.reads_src.eq(~taken.skip & reads_src),
+            interlock.reads_dst.eq(~taken.skip & reads_dst),
+            interlock.writes.eq(comes & ~taken.skip & to_acc),
         ]
         some, before = Signal(), Signal.like(step, name="before", reset_less=True)
         with m.If(advance):
@@ -424,51 +430,10 @@ class Alu(wiring.Component):
         picked = register(m, chosen.replicate(repeat), name="parameters")
         m.d.comb += requantizer.parameters.as_value().eq(picked)
 
-    def _write(self, m: Module, results: Queue, interlock: Interlock) -> None:
-        """Write results in order, to the accumulators (when they are taken) or to OUT; retire."""
-        variant = self._variant
-        units = variant.units
-        meta, lanes = results.o.p.meta, results.o.p.lanes
-        bits = variant.array.accumulator_bits
-        out_bits = variant.array.output_bits
-        count = len(lanes) // bits
-        row = lanes.replicate(self._vector // count)
-        mask = Signal(self._vector)
-        for element in range(self._vector):
-            wide = meta.group == element // units.requantize_lanes
-            plain = meta.group == element // units.alu_lanes
-            m.d.comb += mask[element].eq(Mux(meta.requantize, wide, plain))
-        taken, is_open = Signal(), Signal()
 
-        def closed(row: Value) -> Value:
-            bits = scratchpad(self._variant, Memory.ACC).index_bits
-            return self.write_closed.bit_select(bank_of(self._variant, row[:bits]), 1)
-
-        # Whether the next cycle's result may go into its bank, which is said now.
-        stays = results.o.valid & ~results.o.ready
-        m.d.sync += is_open.eq(~Mux(stays, closed(meta.row), closed(results.following.meta.row)))
-        m.d.comb += [
-            self.alu_write.valid.eq(results.o.valid & meta.to_acc & is_open),
-            self.alu_waits[2].eq(results.o.valid & meta.to_acc & ~is_open),
-            self.alu_write.payload.row.eq(meta.row),
-            self.alu_write.payload.mask.eq(mask),
-            self.alu_write.payload.data.eq(row),
-            self.out_write.enable.eq(results.o.valid & meta.to_out),
-            self.out_write.row.eq(meta.row),
-            self.out_write.mask.eq(mask),
-            self.out_write.data.eq(
-                Cat(lanes.word_select(k, bits)[:out_bits] for k in range(count)).replicate(
-                    self._vector // count
-                )
-            ),
-            results.o.ready.eq(~meta.to_acc | is_open),
-            taken.eq(results.o.valid & results.o.ready),
-            interlock.leave.eq(taken),
-        ]
-        m.d.sync += [
-            self.retire.valid.eq(taken & meta.last),
-            self.retire.payload.eq(meta.retire),
-        ]
+def _starts(flags: Value) -> Value:
+    """A group may start, and neither of its rows is in a closed bank."""
+    return flags[0] & ~flags[1] & ~flags[2]
 
 
 def _bits(count: int) -> int:

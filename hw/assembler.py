@@ -4,7 +4,7 @@ Input: the words that FETCH asked for. Output: the instruction at hand, decoded 
 needs it.
 """
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -76,51 +76,69 @@ class Assembler(wiring.Component):
         m = Module()
         word = self.data.payload
         words = data.ArrayLayout(len(word.data), self._beats)
-        places = [
-            (Signal(_verdict_layout(), name=f"verdict{n}"), Signal(words, name=f"words{n}"))
-            for n in range(2)
-        ]
-        filled, shown = Signal(), Signal()  # the place that takes words, the one that shows
+        places = [Signal(words, name=f"words{n}") for n in range(2)]
+        filled = Signal()  # the place that takes words
+        # What is said of the instruction at hand, and of the one behind it.
+        verdict, spare = (Signal(_verdict_layout(), name=name) for name in ("verdict", "spare"))
         count = Signal(range(max(2, self._beats)))
         last = count == self._beats - 1
         worst = Signal(2)
         so_far = Mux(word.response > worst, word.response, worst)
 
-        open_place = ~Array(verdict.valid for verdict, _ in places)[filled]
-        complete = self.data.valid & open_place & last & self.running
+        # How many places hold an instruction; whether there is room is a register.
+        standing, both = Signal(range(3)), Signal()
+        open_place = ~both
+        complete = Signal()
+        m.d.comb += complete.eq(self.data.valid & open_place & last & self.running)
+        with m.If(complete != self.take):
+            m.d.sync += [
+                standing.eq(Mux(complete, standing + 1, standing - 1)),
+                both.eq(complete & (standing == 1)),
+            ]
         m.d.comb += self.data.ready.eq(self.discard | open_place)
         with m.If(self.data.valid & self.data.ready):
             m.d.sync += [count.eq(Mux(last, 0, count + 1)), worst.eq(Mux(last, 0, so_far))]
-        for number, (verdict, held) in enumerate(places):
-            # What stands in a place that is not valid does not matter: no need to wait for a word.
+        for number, held in enumerate(places):
+            # What stands in a place that is open does not matter: no need to wait for a word.
             for beat in range(self._beats):
-                with m.If((filled == number) & ~verdict.valid & (count == beat)):
+                with m.If((filled == number) & open_place & (count == beat)):
                     m.d.sync += held[beat].eq(word.data)
-            with m.If(self.take & (shown == number)):
-                m.d.sync += [verdict.valid.eq(0), verdict.target.eq(0)]
-            with m.If(complete & (filled == number)):
-                first = held[0] if self._beats > 1 else word.data
-                m.d.sync += [
-                    verdict.eq(self._judge(first, word.response[1] | worst[1])),
-                    verdict.valid.eq(1),
-                    verdict.response.eq(so_far),
-                ]
-            with m.If(self.start):
-                m.d.sync += verdict.eq(0)
-        m.d.sync += [filled.eq(filled ^ complete), shown.eq(shown ^ self.take)]
-        # The instruction's many bits have a selector of their own.
-        hidden = Signal(init=1)
-        m.d.sync += hidden.eq(hidden ^ self.take)
+        first = Mux(filled, places[1][0], places[0][0]) if self._beats > 1 else word.data
+        judged = Signal(_verdict_layout())
+        m.d.comb += [
+            judged.eq(self._judge(first, word.response[1] | worst[1])),
+            judged.response.eq(so_far),
+            judged.valid.eq(1),
+        ]
+        with m.If(self.take | ~verdict.valid):
+            # No instruction completes where there is a spare verdict.
+            m.d.sync += [
+                verdict.eq(Mux(spare.valid, spare, Mux(complete, judged, 0))),
+                spare.valid.eq(0),
+            ]
+        with m.Elif(complete):
+            m.d.sync += spare.eq(judged)
+        hidden = Signal(init=1)  # not the place of the instruction at hand
+        m.d.sync += [filled.eq(filled ^ complete), hidden.eq(hidden ^ self.take)]
         with m.If(self.start):
             m.d.sync += [
+                verdict.eq(0),
+                spare.eq(0),
+                standing.eq(0),
+                both.eq(0),
                 count.eq(0),
                 worst.eq(0),
                 filled.eq(0),
-                shown.eq(0),
                 hidden.eq(1),
             ]
-        self._show(m, places, shown)
-        m.d.comb += self.entry.instruction.eq(Mux(hidden, places[0][1], places[1][1]))
+        m.d.comb += [
+            self.valid.eq(verdict.valid),
+            self.target.eq(verdict.target),
+            self.finish.eq(verdict.finish),
+            self.wrong.eq(verdict.valid & verdict.wrong),
+            self.response.eq(verdict.response),
+            self.entry.instruction.eq(Mux(hidden, *places)),
+        ]
         self._count(m, complete)
         return m
 
@@ -134,17 +152,6 @@ class Assembler(wiring.Component):
         ]
         finish = (opcode == Opcode.FINISH) & ~failed
         return Cat(*targets, finish, ~(Cat(*targets).any() | finish))
-
-    def _show(self, m: Module, places: list[tuple[data.View, data.View]], shown: Signal) -> None:
-        verdicts = [verdict for verdict, _ in places]
-        verdict = data.View(_verdict_layout(), Array(map(Value.cast, verdicts))[shown])
-        m.d.comb += [
-            self.valid.eq(verdict.valid),
-            self.target.eq(verdict.target),
-            self.finish.eq(verdict.finish),
-            self.wrong.eq(verdict.valid & verdict.wrong),
-            self.response.eq(verdict.response),
-        ]
 
     def _count(self, m: Module, complete: Value) -> None:
         """Numbers of instructions: of the one at hand, and of those still to come."""

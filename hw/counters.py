@@ -4,11 +4,12 @@ Input: the class of every unit in every cycle. Output: the counts that the contr
 and that marks record.
 """
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, ValueLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.tokens import CLASS_BITS
+from daedal.hw.pipeline import delay
+from daedal.hw.tokens import CLASS_BITS, QUEUED_UNITS
 from daedal.isa.registers import CLASSES
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
@@ -19,6 +20,9 @@ COUNTER_BITS = 32
 COUNTS = len(CLASSES) + 1
 """Counters of one unit: a cycle counter per class, then its work."""
 
+_LATE_CYCLES = 2
+"""From an event to the counters: what units do is known late in a cycle, and far from here."""
+
 
 def counts_layout() -> data.ArrayLayout:
     """Counters of one unit, by class, work last."""
@@ -28,13 +32,14 @@ def counts_layout() -> data.ArrayLayout:
 class Counters(wiring.Component):
     """Count while `running`; hold otherwise; start from zero at `clear`.
 
-    Every input is registered first, so a count shows an event two cycles after it, and all counts
+    Every input is registered first, so a count shows an event three cycles after it, and all counts
     show the same past: a unit's classes sum to `cycles` at all times. Without `units.counters`
     only `cycles` and the bus words are built, and the others read 0.
 
     Members
     -------
-    running, clear : see above. cycle_class{u}, work{u} : of all five units.
+    running, clear : see above. cycle_class{u}, work{u} : of all five units; the classes of those
+        that have a queue are of the cycle before, as their gates say them.
     beat_read, beat_written : a bus word passed.
     counts{u}, cycles, beats_read, beats_written : the counts.
     """
@@ -58,8 +63,9 @@ class Counters(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        running = Signal()
-        m.d.sync += running.eq(self.running & ~self.clear)
+        running = delay(
+            m, self.running & ~self.clear, _LATE_CYCLES, name="running", reset_less=False
+        )
         for total, event in (
             (self.cycles, None),
             (self.beats_read, self.beat_read),
@@ -68,12 +74,11 @@ class Counters(wiring.Component):
             self._count(m, total, running, event)
         if self._full:
             for unit in Unit:
-                kind = Signal(CLASS_BITS, name=f"class{unit:d}")
-                work = Signal(name=f"worked{unit:d}")
-                m.d.sync += [
-                    kind.eq(getattr(self, f"cycle_class{unit:d}")),
-                    work.eq(getattr(self, f"work{unit:d}")),
-                ]
+                late = _LATE_CYCLES - 1 if unit in QUEUED_UNITS else _LATE_CYCLES
+                kind = delay(m, getattr(self, f"cycle_class{unit:d}"), late, name=f"class{unit:d}")
+                work = delay(
+                    m, getattr(self, f"work{unit:d}"), _LATE_CYCLES, name=f"worked{unit:d}"
+                )
                 counts = getattr(self, f"counts{unit:d}")
                 classes = [kind == number for number in CLASSES]
                 for number, event in enumerate((*classes, work)):
@@ -83,12 +88,10 @@ class Counters(wiring.Component):
                         m.d.sync += counts[number].eq(counts[number] + 1)
         return m
 
-    def _count(self, m: Module, total, running: Signal, event) -> None:
+    def _count(self, m: Module, total, running: ValueLike, event) -> None:
         happened = running
         if event is not None:
-            registered = Signal(name=f"{total.name}_event")
-            m.d.sync += registered.eq(event)
-            happened = running & registered
+            happened &= delay(m, event, _LATE_CYCLES, name=f"{total.name}_event")
         with m.If(self.clear):
             m.d.sync += total.eq(0)
         with m.Elif(happened):

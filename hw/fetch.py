@@ -11,6 +11,7 @@ from daedal.hw.assembler import LENGTH_BITS, Assembler
 from daedal.hw.axi import MAX_BURST_BEATS
 from daedal.hw.interfaces import error_signature, read_request, read_word
 from daedal.hw.layouts import INDEX_BITS, entry_layout
+from daedal.hw.pipeline import register
 from daedal.hw.strided import word_address_bits
 from daedal.isa.registers import CycleClass, ErrorCode
 from daedal.isa.table import Unit, instruction_bits
@@ -102,7 +103,7 @@ class Fetch(wiring.Component):
             assembler.start.eq(self.start),
             assembler.length.eq(self.length),
             assembler.running.eq(running),
-            assembler.discard.eq(self.finishing),
+            assembler.discard.eq(register(m, self.finishing, name="discards", reset_less=False)),
             assembler.take.eq(dispatch),
             dispatch.eq((assembler.target & Cat(self._queue(u).ready for u in _WAITS)).any()),
             self.index.eq(assembler.entry.index),

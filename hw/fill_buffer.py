@@ -37,6 +37,8 @@ class FillBuffer(wiring.Component):
     move : ``In(fill_move_layout(variant))``
     over, over_as : ``In(1)``, ``In(retire_layout())``
         With this move an instruction ends. Not while there is an `ending`.
+    over_alone : ``In(1)``
+        An instruction ends that no fill comes with; part of `over`, known before it.
     ending : ``Out(1)``
         Register: the move at `fill` is the end of an instruction.
     fill : ``Out(fill_signature(variant))``, straight from registers.
@@ -54,6 +56,7 @@ class FillBuffer(wiring.Component):
                 "move": In(fill_move_layout(variant)),
                 "over": In(1),
                 "over_as": In(retire_layout()),
+                "over_alone": In(1),
                 "ending": Out(1),
                 "fill": Out(fill_signature(variant)),
                 "retire": Out(wiring.Signature({"valid": Out(1), "payload": Out(retire_layout())})),
@@ -71,7 +74,7 @@ class FillBuffer(wiring.Component):
         free, keeps = Signal(), Signal()
         m.d.comb += [
             free.eq(~self.fill.valid | self.fill.ready),
-            keeps.eq(~free & (held | self.move.valid | self.over)),
+            keeps.eq(~free & (held | self.move.valid | self.over_alone)),
             self.active.eq(self.fill.valid | self.ending | held | self.retire.valid),
         ]
         m.d.sync += [
@@ -82,7 +85,8 @@ class FillBuffer(wiring.Component):
         ]
         with m.If(~held):
             m.d.sync += [spare.eq(self.move), spare_over.eq(self.over)]
-        with m.If(self.over):
+        # Whatever it is that ends next, until it does.
+        with m.If(~self.ending & ~held):
             m.d.sync += ending_as.eq(self.over_as)
         with m.If(free):
             m.d.sync += [

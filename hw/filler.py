@@ -92,7 +92,10 @@ class LoadFiller(wiring.Component):
         connect(m, buffer.fill, flipped(self.fill))
         connect(m, buffer.retire, flipped(self.retire))
 
-        job = Signal.like(self.job.payload, reset_less=True)
+        memory = Signal.like(self.job.payload.memory, reset_less=True)
+        pad_value = Signal.like(self.job.payload.pad_value, reset_less=True)
+        illegal = Signal(reset_less=True)
+        retire = Signal(retire_layout(), reset_less=True)  # from a job's second cycle on
         # A legal job is at hand, and nothing has failed; it may move; a word moves if it may.
         moving, may_move, comes = Signal(), Signal(), Signal()
         starts, over = Signal(), Signal()
@@ -104,20 +107,27 @@ class LoadFiller(wiring.Component):
             self.draining.eq(buffer.active),
             starts.eq(~self.active | over),
         ]
-        data_over = rows.done | (comes & rows.last)
-        pads_over, covers = self._step_pads(m, pad_rows, may_move, comes, rows.beat, starts)
+        blocked, covers = self._step_pads(m, pad_rows, may_move, comes, rows.beat, starts)
 
-        first = Signal()
+        first, may_end = Signal(), Signal()
         m.d.comb += [
             # Not in a job's first cycle: the walks look one job ahead, the buffer keeps one end.
-            over.eq(may_move & data_over & pads_over & ~first & ~buffer.ending),
+            may_end.eq(may_move & ~first & ~buffer.ending),
+            over.eq(
+                may_end
+                & (rows.done | (rows.ends & self.data.valid))
+                & (pad_rows.passed | (pad_rows.ends & ~blocked))
+            ),
             rows.step.eq(may_move & (rows.skips | comes)),
             rows.over.eq(over),
             pad_rows.over.eq(over),
             buffer.over.eq(over & ~(comes & self.data.payload.response[1])),
-            buffer.over_as.eq(job.retire),
+            # Where no word comes, data blocks no pad.
+            buffer.over_alone.eq(may_end & rows.done & (pad_rows.passed | pad_rows.ends)),
+            buffer.over_as.eq(retire),
         ]
-        self._write(m, job, buffer, may_move & (comes | covers), rows, pad_rows, comes, starts)
+        moves = may_move & (comes | covers)
+        self._write(m, memory, pad_value, buffer, moves, rows, pad_rows, comes)
         with m.If(starts):
             m.d.sync += first.eq(1)
         with m.Elif(rows.valid & pad_rows.valid):
@@ -129,10 +139,14 @@ class LoadFiller(wiring.Component):
             m.d.sync += [
                 self.active.eq(self.job.valid),
                 moving.eq(self.job.valid & ~self.job.payload.illegal),
-                job.eq(self.job.payload),
+                illegal.eq(self.job.payload.illegal),
+                memory.eq(self.job.payload.memory),
+                pad_value.eq(self.job.payload.pad_value),
             ]
+        with m.If(self.job.ready):
+            m.d.sync += retire.eq(self.job.payload.retire)
         beyond = moving & (rows.beyond | pad_rows.beyond)
-        self._report(m, job, beyond, moving)
+        self._report(m, self.active & illegal, beyond, moving, retire.index)
         return m
 
     def _step_pads(
@@ -148,7 +162,7 @@ class LoadFiller(wiring.Component):
 
         Data of INP leaves all columns but one free. That one is written in the next cycle in which
         anything moves, for by then data is in another column, unless a row is just one. Returns
-        whether all pads are complete if anything moves, and whether a pad goes through `fill`.
+        whether data keeps the row at hand from completion, and whether a pad goes through `fill`.
         """
         columns = len(self.pads.enable)
         # Of the accumulators and of rows of one column, data leaves nothing.
@@ -174,66 +188,63 @@ class LoadFiller(wiring.Component):
                 into_inp.eq(is_inp),
                 narrow.eq(~is_inp if columns > 1 else 1),
             ]
-        return walk.done | (walk.last & complete), walk.writes & ~into_inp
+        return blocked, walk.writes & ~into_inp
 
     def _write(
         self,
         m: Module,
-        job: data.View,
+        memory: Value,
+        pad_value: Value,
         buffer: FillBuffer,
         moves: Value,
         rows: DataWalk,
         pad_rows: PadWalk,
         comes: Value,
-        starts: Value,
     ) -> None:
         """What goes into the scratchpads: to the buffer, and to the register of INP's pads."""
-        pad_word = Signal.like(self.pads.data, name="pad_word", reset_less=True)
-        with m.If(starts):
-            m.d.sync += pad_word.eq(self._pad_word(m))
         fill = buffer.move.fill
-        into_acc = (job.memory == LoadMemory.ACC) | (job.memory == LoadMemory.ACC_NARROW)
+        into_acc = (memory == LoadMemory.ACC) | (memory == LoadMemory.ACC_NARROW)
         m.d.comb += [
             buffer.move.valid.eq(moves),
-            fill.memory.eq(Mux(comes, job.memory, LoadMemory.ACC)),
+            fill.memory.eq(Mux(comes, memory, LoadMemory.ACC)),
             fill.into_acc.eq(~comes | into_acc),
             fill.row.eq(Mux(comes, rows.row, pad_rows.row)),
             fill.beat.eq(rows.beat),
             fill.pad.eq(~comes),
-            fill.data.eq(Mux(comes, self.data.payload.data, pad_word)),
+            fill.data.eq(
+                Mux(comes, self.data.payload.data, self._pad_word(m, pad_value, Memory.ACC))
+            ),
         ]
-        m.d.sync += [self.pads.row.eq(pad_rows.row), self.pads.data.eq(pad_word)]
+        m.d.sync += [
+            self.pads.row.eq(pad_rows.row),
+            self.pads.data.eq(self._pad_word(m, pad_value, Memory.INP)),
+        ]
 
-    def _report(self, m: Module, job: data.View, beyond: Value, moving: Signal) -> None:
-        """Raise the error pulse, and stop for good."""
+    def _report(
+        self, m: Module, refused: Value, beyond: Value, moving: Signal, index: Value
+    ) -> None:
+        """Stop for good, and raise the error pulse in the cycle after."""
         response = self.data.payload.response
-        refused = self.active & job.illegal
-        halted, fails = Signal(), Signal()
+        halted, failed, fails = Signal(), Signal(), Signal()
+        code = Signal.like(self.error.code, name="failed_code", reset_less=True)
         m.d.comb += fails.eq(refused | beyond | (self.work & response[1]))
         m.d.sync += [
-            self.error.valid.eq(fails & ~halted),
-            self.error.index.eq(job.retire.index),
-            self.error.code.eq(Mux(response[0], ErrorCode.READ_DECERR, ErrorCode.READ_SLVERR)),
+            failed.eq(fails & ~halted),
+            code.eq(Mux(response[0], ErrorCode.READ_DECERR, ErrorCode.READ_SLVERR)),
+            self.error.valid.eq(failed),
+            self.error.index.eq(index),
+            self.error.code.eq(code),
         ]
         with m.If(refused):
-            m.d.sync += self.error.code.eq(ErrorCode.ILLEGAL_INSTRUCTION)
+            m.d.sync += code.eq(ErrorCode.ILLEGAL_INSTRUCTION)
         with m.Elif(beyond):
-            m.d.sync += self.error.code.eq(ErrorCode.ROW_RANGE)
+            m.d.sync += code.eq(ErrorCode.ROW_RANGE)
         with m.If(fails | halted):
             m.d.sync += [halted.eq(1), moving.eq(0)]
 
-    def _pad_word(self, m: Module) -> Signal:
-        """A bus word full of the incoming job's pad value in the memory form of its elements."""
-        variant = self._variant
-        value = self.job.payload.pad_value
-        result = Signal(variant.bus.data_bits, name="pad_word_next")
-
-        def filled(element_bits: int) -> Value:
-            element = Signal(element_bits, name=f"pad_element_{element_bits}")
-            m.d.comb += element.eq(value.as_signed())
-            return Cat([element] * (variant.bus.data_bits // element_bits))
-
-        m.d.comb += result.eq(filled(scratchpad(variant, Memory.ACC).memory_bits))
-        with m.If(self.job.payload.memory == LoadMemory.INP):
-            m.d.comb += result.eq(filled(scratchpad(variant, Memory.INP).memory_bits))
-        return result
+    def _pad_word(self, m: Module, value: Value, memory: Memory) -> Value:
+        """A bus word full of a pad value in the form that a memory's elements have in it."""
+        bits = scratchpad(self._variant, memory).memory_bits
+        element = Signal(bits, name=f"pad_of_{memory.name.lower()}")
+        m.d.comb += element.eq(value.as_signed())
+        return Cat([element] * (self._variant.bus.data_bits // bits))

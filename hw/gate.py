@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.interfaces import Activity, error_signature
 from daedal.hw.layouts import INDEX_BITS, entry_layout, issue_layout
+from daedal.hw.pipeline import register
 from daedal.hw.small_fifo import SmallFifo
 from daedal.hw.tokens import CLASS_BITS, QUEUED_UNITS
 from daedal.isa.registers import CycleClass, ErrorCode
@@ -44,7 +45,7 @@ class IssueGate(wiring.Component):
     mark_taken : pulse, a mark's room is used.
     marks_enabled : instructions with `mark` need room, as they come out of the queue; otherwise the
     bit is ignored.
-    activity : the unit's. cycle_class : the `CycleClass` of this cycle.
+    activity : the unit's. cycle_class : the `CycleClass` of the cycle before.
     waiting : the next instruction lacks a token. vacant : there is no instruction.
     index : the next instruction's if it has left the queue, else the last issued one's.
     """
@@ -140,14 +141,20 @@ class IssueGate(wiring.Component):
             m.d.sync += lacking.eq(still)
 
     def _classify(self, m: Module, held: Signal, lacking: Signal, passes: Signal) -> None:
-        with m.If((self.activity == Activity.BUSY) | passes):
+        # What a unit does is known late in a cycle, and far from here.
+        activity = register(m, self.activity, name="activity_then")
+        held, passes = (
+            register(m, bit, name=f"{bit.name}_then", reset_less=False) for bit in (held, passes)
+        )
+        lacks = register(m, Mux(self.waiting, lacking[:4], 0), name="lacks_then", reset_less=False)
+        with m.If((activity == Activity.BUSY) | passes):
             m.d.comb += self.cycle_class.eq(CycleClass.BUSY)
-        with m.Elif(self.activity == Activity.STALL):
+        with m.Elif(activity == Activity.STALL):
             m.d.comb += self.cycle_class.eq(CycleClass.STALL)
         for unit in QUEUED_UNITS:
-            with m.Elif(lacking[unit] & self.waiting):
+            with m.Elif(lacks[unit]):
                 m.d.comb += self.cycle_class.eq(CycleClass[f"WAIT_{unit.name}"])
-        with m.Elif(held | (self.activity == Activity.DRAIN)):
+        with m.Elif(held | (activity == Activity.DRAIN)):
             m.d.comb += self.cycle_class.eq(CycleClass.STALL)
         with m.Else():
             m.d.comb += self.cycle_class.eq(CycleClass.IDLE)

@@ -80,8 +80,11 @@ class Load(wiring.Component):
         m.submodules.requests = requests = StridedRequests(variant=variant)
         depth = variant.bus.read_bursts
         m.submodules.jobs = jobs = Queue(load_job_layout(variant), depth=depth)
-        m.submodules.data_jobs = data_jobs = Queue(data_walk_layout(variant), depth=depth)
-        m.submodules.pad_jobs = pad_jobs = Queue(pad_walk_layout(variant), depth=depth)
+        # The walks are never behind the filler: where it has room for a job, so have they.
+        m.submodules.data_jobs = data_jobs = Queue(
+            data_walk_layout(variant), depth=depth, trusts=True
+        )
+        m.submodules.pad_jobs = pad_jobs = Queue(pad_walk_layout(variant), depth=depth, trusts=True)
         m.submodules.filler = filler = LoadFiller(variant=variant)
 
         held = self._take(m, jobs.i, (data_jobs, pad_jobs), requests.i)
@@ -152,7 +155,6 @@ class Load(wiring.Component):
             jobs.valid.eq(job_due),
             jobs.payload.illegal.eq(illegal),
             jobs.payload.retire.index.eq(head.index),
-            # The walks are never behind the filler, so there is room for theirs, too.
             *(queue.i.valid.eq(job_due & jobs.ready) for queue in walk_jobs),
             requests.valid.eq(request_due),
             requests.payload.address.eq(address),

@@ -94,12 +94,12 @@ class _Blocks:
     def __init__(self, m: Module, variant: Variant) -> None:
         self.variant = variant
         self.cleared: list[ClockDomain] = []
+        self.kept: list[ClockDomain] = []
         self.reset = Signal(reset_less=True)
 
         def place(name: str, component, *, cleared: bool = True):
-            if cleared:
-                self.cleared.append(ClockDomain(name))
-            m.submodules[name] = DomainRenamer(name)(component) if cleared else component
+            (self.cleared if cleared else self.kept).append(ClockDomain(name))
+            m.submodules[name] = DomainRenamer(name)(component)
             return component
 
         self.control = place("control", Control(variant=variant), cleared=False)
@@ -137,21 +137,27 @@ class _Blocks:
         return self.variant.units.counters
 
     def connect_resets(self, m: Module, top: Machine, platform: Any) -> None:
-        """Every reset is a register: one of what the pin alone resets, and one of each unit.
+        """Every unit's reset is a register of its own; some only the pin resets.
 
-        They follow the pin and `clear` by a cycle. In that cycle the pins are quiet and the masters
-        are flushed, so whatever anybody still offers is lost.
+        They follow the pin and `clear` by a cycle, as the masters' `stop` follows the supervisor's.
+        In that cycle the pins are quiet and the masters are flushed, so whatever anybody still
+        offers is lost.
         """
         flush = Signal(reset_less=True)
         clears = self.supervisor.clear | ~top.ap_rst_n
         m.d.sync += [flush.eq(clears), self.reset.eq(~top.ap_rst_n)]
-        resets = copies(m, platform, clears, len(self.cleared), name="reset")
-        m.domains += self.cleared
-        names = ("sync", *(domain.name for domain in self.cleared))
-        for name, held in zip(names, (self.reset, *resets), strict=True):
+        resets = [
+            self.reset,
+            *copies(m, platform, clears, len(self.cleared), name="reset"),
+            *copies(m, platform, ~top.ap_rst_n, len(self.kept), name="pin_reset"),
+        ]
+        m.domains += [*self.cleared, *self.kept]
+        names = ("sync", *(domain.name for domain in (*self.cleared, *self.kept)))
+        for name, held in zip(names, resets, strict=True):
             m.d.comb += [ClockSignal(name).eq(top.ap_clk), ResetSignal(name).eq(held)]
-        for master in (self.read_master, self.write_master):
-            m.d.comb += [master.stop.eq(self.supervisor.stop), master.flush.eq(flush)]
+        stops = copies(m, platform, self.supervisor.stop, 2, name="stop")
+        for master, stop in zip((self.read_master, self.write_master), stops, strict=True):
+            m.d.comb += [master.stop.eq(stop), master.flush.eq(flush)]
 
     def connect_instructions(self, m: Module) -> None:
         """FETCH -> queues and gates -> units -> tokens."""

@@ -37,8 +37,9 @@ class MarkRecorder(wiring.Component):
     """Takes a snapshot at every marked retirement and writes it to the ring.
 
     Retirement never waits: a gate admits a marked instruction only against a free place of its
-    unit, which it takes as it takes tokens. Records of one unit stay in order; the ring holds
-    `capacity` records and starts over, so the newest ones survive.
+    unit, which it takes as it takes tokens. A retirement is heard in the cycle after it. Records of
+    one unit stay in order; the ring holds `capacity` records and starts over, so the newest ones
+    survive.
 
     Members
     -------
@@ -82,27 +83,35 @@ class MarkRecorder(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.d.sync += self.enabled.eq(self.capacity.any())
-        queues = [self._collect(m, unit) for unit in QUEUED_UNITS]
+        heard = Signal(len(QUEUED_UNITS))  # a marked instruction of a unit retired a cycle before
+        queues = [self._collect(m, unit, heard[unit]) for unit in QUEUED_UNITS]
         m.submodules.in_flight = in_flight = SmallFifo(width=2 + INDEX_BITS, depth=_IN_FLIGHT)
         self._send(m, queues, in_flight)
         self._acknowledge(m, in_flight)
-        m.d.comb += self.idle.eq(~in_flight.r_rdy & ~Cat(queue.r_rdy for queue in queues).any())
+        waiting = Cat(heard, (queue.r_rdy for queue in queues), in_flight.r_rdy)
+        m.d.comb += self.idle.eq(~waiting.any())
         return m
 
-    def _collect(self, m: Module, unit: Unit) -> SmallFifo:
+    def _collect(self, m: Module, unit: Unit, heard: Value) -> SmallFifo:
         retire = getattr(self, f"retire{unit:d}")
+        tag, index = Signal(16, reset_less=True), Signal(INDEX_BITS, reset_less=True)
+        m.d.sync += [
+            heard.eq(retire.valid & retire.payload.mark & self.enabled),
+            tag.eq(retire.payload.tag),
+            index.eq(retire.payload.index),
+        ]
         layout = _snapshot_layout()
         # The gate admits no mark without a place.
         queue = SmallFifo(width=layout.size, depth=MARKS_PER_UNIT, trusts=True)
         m.submodules[f"queue{unit:d}"] = queue
         snapshot = Signal(layout, name=f"snapshot{unit:d}")
         m.d.comb += [
-            snapshot.tag.eq(retire.payload.tag),
-            snapshot.index.eq(retire.payload.index),
+            snapshot.tag.eq(tag),
+            snapshot.index.eq(index),
             snapshot.cycle.eq(self.cycle),
             snapshot.counts.eq(getattr(self, f"counts{unit:d}")),
             queue.w_data.eq(snapshot),
-            queue.w_en.eq(retire.valid & retire.payload.mark & self.enabled),
+            queue.w_en.eq(heard),
         ]
         # A place is taken when the gate admits the instruction, long before the record comes.
         most = (1 << MARKS_PER_UNIT.bit_length()) - 1

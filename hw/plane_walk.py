@@ -105,10 +105,14 @@ class _Walk(wiring.Component):
     writes : there is something to be written. skips : it is nothing, and costs a step.
     done : all of the instruction is done. beyond : the position is no row of its memory.
     last : it is the last one of the instruction.
+    ends : it `writes`, and is the last one.
+    passed : all is done, but for the step that the last one costs if it `skips`.
     row : scratchpad row. All of them are registers.
     """
 
-    _POSITION = dict.fromkeys(("valid", "writes", "skips", "done", "beyond", "last"), 1)
+    _POSITION = dict.fromkeys(
+        ("valid", "writes", "skips", "done", "beyond", "last", "ends", "passed"), 1
+    )
 
     def __init__(self, variant: Variant, layout: data.StructLayout, **more: int) -> None:
         self._variant = variant
@@ -147,6 +151,8 @@ class _Walk(wiring.Component):
             position.done.eq(self._active & nothing),
             position.beyond.eq(self._active & ~nothing & is_row & outside),
             position.last.eq(last),
+            position.ends.eq(position.writes & last),
+            position.passed.eq(position.done | (position.skips & last)),
             position.row.eq(self._row),
             *(position[name].eq(value) for name, value in more.items()),
         ]
@@ -158,7 +164,10 @@ class _Walk(wiring.Component):
             for name in position.shape().members:
                 m.d.sync += getattr(self, name).eq(Mux(full, spare[name], position[name]))
         with m.Elif(self.step):
-            m.d.sync += [self.writes.eq(0), self.skips.eq(0), self.done.eq(1)]
+            m.d.sync += [
+                *(one.eq(0) for one in (self.writes, self.skips, self.ends)),
+                *(one.eq(1) for one in (self.done, self.passed)),
+            ]
 
         # The queue of jobs goes on in the cycle after, so that nothing here reaches into it.
         taken, loads = Signal(), Signal()

@@ -215,8 +215,12 @@ class RowReader(wiring.Component):
         advance = Signal()
         # The master looks for words late in a cycle; here a place for the next one is enough.
         m.submodules.output = output = SmallFifo(width=width, depth=_WORDS)
+        # Those and the one on its way there.
+        m.submodules.kept = kept = Tally(most=_WORDS + 1)
         m.d.comb += [
-            advance.eq(~holds | output.w_rdy),
+            kept.up.eq(advance & rows.r_rdy),
+            kept.down.eq(self.data.valid & self.data.ready),
+            advance.eq(~kept.full),
             rows.r_en.eq(advance & is_last),
             output.w_en.eq(holds),
             output.w_data.eq(word),

@@ -6,13 +6,14 @@ other without a bubble. Latency from instruction to first step: five cycles.
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.interfaces import fill_signature
 from daedal.hw.layouts import instruction_struct, issue_layout, retire_layout
 from daedal.hw.pipeline import register
+from daedal.hw.primitives.copies import copies
 from daedal.hw.scratchpad import MicroOpMemory
 from daedal.isa.table import (
     INSTRUCTIONS,
@@ -62,8 +63,8 @@ class Sequencer(wiring.Component):
     kept as running sums, with one bit more that remembers an overflow. Pipeline: two waiting
     instructions; loop state and micro-op address; RAM; RAM output register; sum. All but the first
     moves while `steps.ready`, whether there is a step or not, and else stands: that flag comes late
-    and moves hundreds of registers, so nothing else is asked. `issue.ready` is a register, and what
-    depends on the loops' end is compared one step ahead.
+    and moves hundreds of registers, so nothing else is asked. `issue.ready` is a register, and
+    which loop goes on with a step is known from registers, worked out as the step before it moved.
 
     Parameters
     ----------
@@ -104,7 +105,7 @@ class Sequencer(wiring.Component):
             micro_ops.advance.eq(advance),
         ]
         some, waiting, accept = self._wait(m, len(micro_ops.index))
-        active, tag, offsets = self._loops(m, some, waiting, accept, micro_ops.index)
+        active, tag, offsets = self._loops(m, platform, some, waiting, accept, micro_ops.index)
         valids = [active]
         with m.If(advance):
             for stage in ("address", "read"):
@@ -123,16 +124,16 @@ class Sequencer(wiring.Component):
     def _wait(self, m: Module, uop_bits: int) -> tuple[Signal, Any, Signal]:
         """(An instruction waits for the loops, it is this one partly decoded, they take it).
 
-        `last_uop` is the last micro-op's number, `skip` says that there is nothing to do,
-        `beyond` that micro-ops are missing, `once` which loops run once.
+        `last_uop` is the last micro-op's number, `alone` that there is one, `skip` that there is
+        nothing to do, `beyond` that micro-ops are missing, `once` and `twice` how often loops run;
+        `turn` and `finish` are those of its first step (`_loops`).
         """
         layout = data.StructLayout(
             {
                 "issue": self.issue.p.shape(),
                 "last_uop": uop_bits,
-                "skip": 1,
-                "beyond": 1,
-                "once": LOOPS,
+                **dict.fromkeys(("alone", "skip", "beyond", "finish"), 1),
+                **dict.fromkeys(("once", "twice", "turn"), LOOPS),
             }
         )
         # Two places in turn, so that `ready` comes from registers and no instruction moves twice.
@@ -146,6 +147,11 @@ class Sequencer(wiring.Component):
             m.d.sync += out.eq(~out)
         given = self.issue.p.instruction
         extents = [given[f"extent{k}"] for k in range(LOOPS)]
+        skip = (given.uop_begin >= given.uop_end) | Cat(extent == 0 for extent in extents).any()
+        once = Cat(extent == 1 for extent in extents)
+        alone = Signal()
+        m.d.comb += alone.eq(given.uop_begin == (given.uop_end - 1)[:uop_bits])
+        turn, finish = _next_turn(alone, once)
         for number, place in enumerate(places):
             with m.If((into == number) & ~full[number]):
                 m.d.sync += [
@@ -153,11 +159,12 @@ class Sequencer(wiring.Component):
                     place.issue.eq(self.issue.p),
                     place.last_uop.eq(given.uop_end - 1),
                     place.beyond.eq(given.uop_end > (1 << uop_bits)),
-                    place.skip.eq(
-                        (given.uop_begin >= given.uop_end)
-                        | Cat(extent == 0 for extent in extents).any()
-                    ),
-                    place.once.eq(Cat(extent == 1 for extent in extents)),
+                    place.skip.eq(skip),
+                    place.alone.eq(alone),
+                    place.once.eq(once),
+                    place.twice.eq(Cat(extent == 2 for extent in extents)),
+                    place.turn.eq(turn),
+                    place.finish.eq(skip | finish),
                 ]
             with m.If(accept & (out == number)):
                 m.d.sync += full[number].eq(0)
@@ -172,9 +179,19 @@ class Sequencer(wiring.Component):
         return data.StructLayout({"fresh": 1, **{n: steps[n].shape for n in names}})
 
     def _loops(
-        self, m: Module, some: Signal, waiting: Any, accept: Signal, index: Value
+        self,
+        m: Module,
+        platform: Any,
+        some: Signal,
+        waiting: Any,
+        accept: Signal,
+        index: Value,
     ) -> tuple[Value, Value, dict[str, Value]]:
-        """State of the loops: (an instruction is active, tag of its current step, running sums)."""
+        """State of the loops: (an instruction is active, tag of its current step, running sums).
+
+        With the last micro-op, the innermost loop that is not at its end goes on (bit `turn` of
+        that loop), and those within it start over; if there is none, the instruction is finished.
+        """
         names = _index_names(self._unit)
         held = Signal(self.issue.p.shape(), reset_less=True)
         current, following = held.instruction, waiting.issue.instruction
@@ -191,60 +208,76 @@ class Sequencer(wiring.Component):
             for name in names
         }
 
-        # Flags of the step at hand, each compared when the step before it moved.
-        uop_last, single, once = Signal(), Signal(), Signal(LOOPS)
-        done = [Signal(name=f"done{k}") for k in range(LOOPS)]
-        finish, ends, advance = Signal(), Signal(), self.steps.ready
+        # Flags of the step at hand, worked out when the step before it moved: loops that are at
+        # their end, and at the one before.
+        done, almost = Signal(LOOPS), Signal(LOOPS)
+        once, twice, single = Signal(LOOPS), Signal(LOOPS), Signal()
+        turn, finish, advance = Signal(LOOPS), Signal(), self.steps.ready
+        starts_over = [Const(0), *(turn[:level].any() for level in range(1, LOOPS))]
+        done_next = Cat(
+            Mux(turn[level], almost[level], Mux(starts_over[level], once[level], done[level]))
+            for level in range(LOOPS)
+        )
+        turn_next, finish_next = _next_turn(Mux(turn.any(), single, uop == before_last), done_next)
+        # An instruction is at hand, and this is not its last step; each part has its own flag.
+        goes_next = Signal()
+        goes, counts_go, sums_go = copies(m, platform, goes_next, 3, name="goes", reset_less=False)
         m.d.comb += [
-            finish.eq(skip | (uop_last & Cat(done).all())),
             index.eq(uop),
-            ends.eq(~active | finish),
-            accept.eq(some & advance & ends),
+            accept.eq(some & advance & ~goes),
+            goes_next.eq(Mux(advance, Mux(goes, ~finish_next, some & ~waiting.finish), goes)),
         ]
         # What is loaded where nothing waits is never looked at: `advance` enables registers and
         # chooses nothing.
-        with m.If(advance & ends):
-            alone = following.uop_begin == waiting.last_uop
+        with m.If(advance & ~goes):
             m.d.sync += [
                 active.eq(some),
                 held.eq(waiting.issue),
-                uop.eq(following.uop_begin),
                 before_last.eq(waiting.last_uop - 1),
-                uop_last.eq(alone),
-                single.eq(alone),
+                single.eq(waiting.alone),
                 beyond.eq(waiting.beyond),
                 skip.eq(waiting.skip),
                 once.eq(waiting.once),
+                twice.eq(waiting.twice),
+            ]
+        with m.If(advance & ~counts_go):
+            m.d.sync += [
+                uop.eq(following.uop_begin),
+                turn.eq(waiting.turn),
+                finish.eq(waiting.finish),
+                done.eq(waiting.once),
+                almost.eq(waiting.twice),
+                *(one.eq(1) for one in first),
+                *(left[k].eq(following[f"extent{k}"] - 1) for k in range(LOOPS)),
+            ]
+        with m.Elif(advance):
+            m.d.sync += [
+                uop.eq(Mux(turn.any(), current.uop_begin, uop + 1)),
+                turn.eq(turn_next),
+                finish.eq(finish_next),
+                done.eq(done_next),
             ]
             for level in range(LOOPS):
-                m.d.sync += [
-                    left[level].eq(following[f"extent{level}"] - 1),
-                    done[level].eq(waiting.once[level]),
-                    first[level].eq(1),
-                ]
-                m.d.sync += [sums[name][level].eq(following[f"{name}_base"]) for name in names]
-        with m.Elif(advance):
-            m.d.sync += [uop.eq(uop + 1), uop_last.eq(uop == before_last)]
-            with m.If(uop_last):
-                m.d.sync += [uop.eq(current.uop_begin), uop_last.eq(single)]
-                inner_done = Value.cast(1)
-                for level in reversed(range(LOOPS)):
-                    with m.If(inner_done & ~done[level]):
-                        m.d.sync += [
-                            left[level].eq(left[level] - 1),
-                            done[level].eq(left[level] == 1),
-                            first[level].eq(0),
-                        ]
-                        for name in names:
-                            moved = _sticky_sum(sums[name][level], current[f"{name}_factor{level}"])
-                            m.d.sync += [sums[name][k].eq(moved) for k in range(level, LOOPS)]
-                    with m.Elif(inner_done):
-                        m.d.sync += [
-                            left[level].eq(current[f"extent{level}"] - 1),
-                            done[level].eq(once[level]),
-                            first[level].eq(1),
-                        ]
-                    inner_done = inner_done & done[level]
+                with m.If(turn[level]):
+                    m.d.sync += [
+                        left[level].eq(left[level] - 1),
+                        almost[level].eq(left[level] == 2),
+                        first[level].eq(0),
+                    ]
+                with m.Elif(starts_over[level]):
+                    m.d.sync += [
+                        left[level].eq(current[f"extent{level}"] - 1),
+                        almost[level].eq(twice[level]),
+                        first[level].eq(1),
+                    ]
+        for name in names:
+            with m.If(advance & ~sums_go):
+                m.d.sync += [one.eq(following[f"{name}_base"]) for one in sums[name]]
+            with m.Elif(advance):
+                for level in range(LOOPS):
+                    with m.If(turn[level]):
+                        moved = _sticky_sum(sums[name][level], current[f"{name}_factor{level}"])
+                        m.d.sync += [one.eq(moved) for one in sums[name][level:]]
 
         tag = Signal(self._tag_layout())
         m.d.comb += [
@@ -282,6 +315,13 @@ class Sequencer(wiring.Component):
         ]
         if self._unit is Unit.GEMM:
             m.d.sync += step.restart.eq(tag.fresh & micro_op.first)
+
+
+def _next_turn(at_last_uop: Value, done: Value) -> tuple[Value, Value]:
+    """(One-hot, the loop that goes on with a step; whether none does, for all are done)."""
+    within = [*(done[level + 1 :].all() for level in range(LOOPS - 1)), Const(1)]
+    turn = Cat(at_last_uop & inner & ~bit for inner, bit in zip(within, done, strict=True))
+    return turn, at_last_uop & done.all()
 
 
 def _sticky_sum(running: Value, step: Value) -> Value:

@@ -3,14 +3,22 @@
 Input: words with an enable. Output: the oldest word, read asynchronously.
 """
 
-from amaranth.hdl import Module, Mux
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.family import Family
+from daedal.hw.primitives.copies import copies
 from daedal.hw.tally import Tally
 
 __all__ = ["SmallFifo"]
+
+
+_SLICE_BITS = 64
+"""Bits of a word that share an address: 16 tables of an ECP5, which lie close to each other."""
 
 
 class SmallFifo(wiring.Component):
@@ -55,21 +63,41 @@ class SmallFifo(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.memory = memory = Memory(shape=len(self.w_data), depth=self._depth, init=[])
-        write, read = memory.write_port(), memory.read_port(domain="comb")
         m.submodules.tally = tally = Tally(most=self._depth)
         m.d.comb += [
             self.w_rdy.eq(~tally.full),
             self.r_rdy.eq(~tally.none),
-            write.data.eq(self.w_data),
-            write.en.eq(self.w_en if self._trusts else self.w_en & self.w_rdy),
-            self.r_data.eq(read.data),
-            tally.up.eq(write.en),
+            tally.up.eq(self.w_en if self._trusts else self.w_en & self.w_rdy),
             tally.down.eq(self.r_en & self.r_rdy),
         ]
-        for port, moves in ((write, tally.up), (read, tally.down)):
-            with m.If(moves):
-                m.d.sync += port.addr.eq(Mux(port.addr == self._depth - 1, 0, port.addr + 1))
+        width = len(self.w_data)
+        # Elsewhere all copies of an address are one register, and slices would change nothing.
+        step = _SLICE_BITS if platform is Family.ECP5 else max(1, width)
+        starts = range(0, max(1, width), step)
+        write_rows = self._rows(m, platform, tally.up, len(starts), "write_row")
+        read_rows = self._rows(m, platform, tally.down, len(starts), "read_row")
+        words = []
+        for number, start in enumerate(starts):
+            bits = self.w_data[start : start + step]
+            memory = Memory(shape=len(bits), depth=self._depth, init=[])
+            m.submodules["memory" if len(starts) == 1 else f"memory{number}"] = memory
+            write, read = memory.write_port(), memory.read_port(domain="comb")
+            m.d.comb += [
+                write.addr.eq(write_rows[number]),
+                write.data.eq(bits),
+                write.en.eq(tally.up),
+                read.addr.eq(read_rows[number]),
+            ]
+            words.append(read.data)
+        m.d.comb += self.r_data.eq(Cat(words))
         return m
+
+    def _rows(self, m: Module, platform: Any, moves: Any, count: int, name: str) -> list[Any]:
+        """The row at which a port is, once for each slice of the words."""
+        following = Signal(range(self._depth), name=f"next_{name}")
+        rows = copies(m, platform, following, count, name=name, reset_less=False)
+        after = Mux(rows[0] == self._depth - 1, 0, rows[0] + 1)
+        m.d.comb += following.eq(Mux(moves, after, rows[0]))
+        return rows

@@ -5,12 +5,13 @@ Input: what every unit reports. Output: the phases of a run, and its error statu
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.interfaces import Activity, error_signature
 from daedal.hw.layouts import INDEX_BITS
+from daedal.hw.pipeline import delay, register
 from daedal.hw.tokens import CLASS_BITS, QUEUED_UNITS
 from daedal.isa.registers import CycleClass, ErrorCode
 from daedal.isa.table import Unit
@@ -133,7 +134,7 @@ class Supervisor(wiring.Component):
                     m.next = "DRAIN"
             with m.State("DRAIN"):
                 m.d.sync += patience.eq(patience + 1)
-                # A master takes a cycle to see `stop`, and may accept a last burst in it.
+                # A master takes two cycles to see `stop`, and may accept a last burst in them.
                 with m.If(self.drained & settled):
                     m.d.comb += self.finished.eq(1)
                     m.d.sync += self.clear.eq(1)
@@ -182,15 +183,18 @@ class Supervisor(wiring.Component):
         reports = [
             [(error.valid, error.code, unit, error.index) for error, unit in kind] for kind in kinds
         ]
-        waiting, vacant, active = (
-            Signal(len(QUEUED_UNITS), name=name) for name in ("waiting", "vacant", "active")
+        # What units do is known late in a cycle, and far from here: it is looked at two cycles on.
+        waiting, vacant = (
+            delay(m, Cat(getattr(self, f"{name}{unit:d}") for unit in QUEUED_UNITS), 2, name=name)
+            for name in ("waiting", "vacant")
         )
-        m.d.sync += [
-            waiting.eq(Cat(getattr(self, f"waiting{unit:d}") for unit in QUEUED_UNITS)),
-            vacant.eq(Cat(getattr(self, f"vacant{unit:d}") for unit in QUEUED_UNITS)),
-            active.eq(Cat(getattr(self, f"activity{u:d}") != Activity.NONE for u in QUEUED_UNITS)),
+        activities = [
+            register(m, getattr(self, f"activity{unit:d}"), name=f"seen_activity{unit:d}")
+            for unit in QUEUED_UNITS
         ]
-        deadlock, timeout = self._watch(m, running, waiting, vacant)
+        does_something = Cat(activity != Activity.NONE for activity in activities)
+        active = register(m, does_something, name="active")
+        deadlock, timeout = self._watch(m, running, activities, waiting, vacant)
         stuck_unit, stuck_index = self._stuck(m, waiting, active)
         reports.append(
             [
@@ -234,21 +238,31 @@ class Supervisor(wiring.Component):
         return valid, code, unit, index
 
     def _watch(
-        self, m: Module, running: Signal, waiting: Signal, vacant: Signal
+        self,
+        m: Module,
+        running: Signal,
+        activities: list[Signal],
+        waiting: ValueLike,
+        vacant: ValueLike,
     ) -> tuple[Signal, Signal]:
         """Quiet, blocked and unproductive cycles; returns deadlock and watchdog.
 
-        All of it looks at the cycle before, which it has in registers.
+        All of it looks at what units did two cycles before, which it has in registers (`activities`
+        are of the cycle before), and at what FETCH did one before: of an instruction that FETCH
+        hands out it hears before the unit says that it has it.
         """
-        idle = Cat(getattr(self, f"activity{u:d}") == Activity.NONE for u in QUEUED_UNITS).all()
-        busy = Cat(getattr(self, f"activity{u:d}") == Activity.BUSY for u in QUEUED_UNITS).any()
-        units_still, units_moved, ran = Signal(), Signal(), Signal()
-        fetch_class = Signal(CLASS_BITS)
+        idle = Cat(activity == Activity.NONE for activity in activities).all()
+        busy = Cat(activity == Activity.BUSY for activity in activities).any()
+        units_still, units_moved = Signal(), Signal()
+        drained, marks_idle, beat = (
+            register(m, getattr(self, name), name=f"seen_{name}")
+            for name in ("drained", "marks_idle", "beat")
+        )
+        fetch_class = register(m, self.fetch_class, name="seen_fetch_class")
+        ran = delay(m, running, 2, name="ran", reset_less=False)
         m.d.sync += [
-            units_still.eq(idle & self.drained & self.marks_idle & ~self.beat),
-            units_moved.eq(busy | self.beat),
-            fetch_class.eq(self.fetch_class),
-            ran.eq(running),
+            units_still.eq(idle & drained & marks_idle & ~beat),
+            units_moved.eq(busy | beat),
         ]
         fetch_moves = fetch_class == CycleClass.BUSY
         still = units_still & ~fetch_moves
@@ -294,7 +308,7 @@ class Supervisor(wiring.Component):
             m.d.sync += unproductive.eq(unproductive + 1)
         return timeout
 
-    def _stuck(self, m: Module, waiting: Signal, active: Signal) -> tuple[Signal, Signal]:
+    def _stuck(self, m: Module, waiting: Value, active: Value) -> tuple[Signal, Signal]:
         """Unit and instruction to blame: one that waits for a token, else one that is not empty."""
         unit, index = Signal(3), Signal(INDEX_BITS)
         m.d.sync += [unit.eq(Unit.FETCH), index.eq(self.fetch_index)]

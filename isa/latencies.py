@@ -12,11 +12,13 @@ __all__ = [
     "FETCH_FIFO_INSTRUCTIONS",
     "MARKS_IN_FLIGHT",
     "MARKS_PER_UNIT",
+    "MARK_HEARD_CYCLES",
     "MAX_BURST_BEATS",
     "PAGE_BYTES",
     "PATIENCE_CYCLES",
     "QUEUE_CYCLES",
     "QUIET_CYCLES",
+    "QUIET_SEEN_CYCLES",
     "READ_WORD_CYCLES",
     "STORE_AHEAD",
     "STORE_REQUESTS_IN_MASTER",
@@ -72,8 +74,14 @@ MARKS_PER_UNIT = 4
 MARKS_IN_FLIGHT = 4
 """Records whose writes are not acknowledged."""
 
+MARK_HEARD_CYCLES = 2
+"""From a marked retirement to the recorder's choice among the records."""
+
 QUIET_CYCLES = 4
 """Cycles without any motion before FINISH ends the run."""
+
+QUIET_SEEN_CYCLES = 1
+"""From motion to where that is looked at, beyond a register."""
 
 _GEMM_OPERAND_CYCLES = 3
 _GEMM_READ_TO_SUM_CYCLES = 6

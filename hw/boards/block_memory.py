@@ -75,8 +75,8 @@ class BlockMemory(wiring.Component):
         ]
         words = []
         for number in range(self._num_banks):
-            reading = Signal(name=f"reading{number}")
-            writing = Signal(self._word_bytes, name=f"writing{number}")
+            reading = Signal(name=f"reading{number}", reset_less=True)
+            writing = Signal(self._word_bytes, name=f"writing{number}", reset_less=True)
             here = self.read.address[bank_bits:] == number
             with m.If(self.write.address[bank_bits:] == number):
                 m.d.sync += writing.eq(self.write.enable)
@@ -106,4 +106,6 @@ class BlockMemory(wiring.Component):
             later = Signal.like(bank, name=f"bank_later{stage}", reset_less=True)
             m.d.sync += later.eq(bank)
             bank = later
-        m.d.sync += self.read.data.eq(Array(words)[bank] if len(words) > 1 else words[0])
+        chosen = Signal.like(self.read.data, name="chosen", reset_less=True)
+        m.d.sync += chosen.eq(Array(words)[bank] if len(words) > 1 else words[0])
+        m.d.comb += self.read.data.eq(chosen)

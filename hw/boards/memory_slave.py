@@ -9,10 +9,12 @@ from typing import Any
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.axi import address_channel, read_channel, response_channel, write_channel
 from daedal.hw.boards.block_memory import READ_LATENCY_CYCLES, BlockMemory
+from daedal.hw.pipeline import register
+from daedal.hw.skid import SkidBuffer
 from daedal.isa.variant import Variant
 
 __all__ = ["MemorySlave", "host_access"]
@@ -50,7 +52,7 @@ class MemorySlave(wiring.Component):
     per cycle without a gap between them; reads and writes do not wait for each other. The host goes
     first: its access takes the place of one word of the machine.
 
-    Latency: 9 cycles from AR to the first R, 2 from the last W to B, 4 from a read of the host to
+    Latency: 10 cycles from AR to the first R, 3 from the last W to B, 5 from a read of the host to
     its word.
 
     Parameters
@@ -91,8 +93,16 @@ class MemorySlave(wiring.Component):
         m.submodules.memory = memory = BlockMemory(
             num_words=self._num_words, word_bytes=self._variant.bus_bytes
         )
-        self._serve_reads(m, memory)
-        self._serve_writes(m, memory)
+        # What comes in stops at registers: it may come from afar, and so may the answer be awaited.
+        channels = {}
+        for name in ("ar", "aw", "w"):
+            channel = getattr(self, name)
+            m.submodules[f"{name}_skid"] = skid = SkidBuffer(channel.payload.shape())
+            connect(m, flipped(channel), skid.i)
+            channels[name] = skid.o
+        host = _Host(m, self.host)
+        self._serve_reads(m, memory, channels["ar"], host)
+        self._serve_writes(m, memory, channels["aw"], channels["w"], host)
         return m
 
     def _bursts(self, m: Module, name: str, channel: Any) -> Any:
@@ -127,10 +137,10 @@ class MemorySlave(wiring.Component):
             m.d.sync += [bursts.valid.eq(fifo.r_rdy), Value.cast(bursts.payload).eq(fifo.r_data)]
         return bursts
 
-    def _serve_reads(self, m: Module, memory: BlockMemory) -> None:
-        bursts = self._bursts(m, "ar", self.ar)
+    def _serve_reads(self, m: Module, memory: BlockMemory, ar: Any, host: "_Host") -> None:
+        bursts = self._bursts(m, "ar", ar)
         burst = bursts.payload
-        host_reads = self.host.valid & ~self.host.strobes.any()
+        host_reads = host.reads
 
         active, beyond = Signal(), Signal()
         address = Signal(range(self._num_words), reset_less=True)
@@ -143,7 +153,7 @@ class MemorySlave(wiring.Component):
             last.eq(beats_left == 0),
             bursts.ready.eq(~active | (step & last)),
             memory.read.enable.eq(host_reads | step),
-            memory.read.address.eq(Mux(host_reads, self.host.address, address)),
+            memory.read.address.eq(Mux(host_reads, host.address, address)),
         ]
         with m.If(step):
             m.d.sync += [address.eq(address + 1), beats_left.eq(beats_left - 1)]
@@ -202,10 +212,10 @@ class MemorySlave(wiring.Component):
             ]
         m.d.sync += credits.eq(credits + (take & words.r_rdy) - step)
 
-    def _serve_writes(self, m: Module, memory: BlockMemory) -> None:
-        bursts = self._bursts(m, "aw", self.aw)
+    def _serve_writes(self, m: Module, memory: BlockMemory, aw: Any, w: Any, host: "_Host") -> None:
+        bursts = self._bursts(m, "aw", aw)
         burst = bursts.payload
-        host_writes = self.host.valid & self.host.strobes.any()
+        host_writes = host.writes
         m.submodules.answers = answers = SyncFIFO(
             width=self.b.payload.shape().size, depth=_ANSWER_FIFO
         )
@@ -217,21 +227,21 @@ class MemorySlave(wiring.Component):
         burst_id = Signal.like(burst.id, name="write_id", reset_less=True)
         step, last = Signal(), Signal()
         m.d.comb += [
-            self.w.ready.eq(active & ~host_writes & answers.w_rdy),
-            step.eq(self.w.valid & self.w.ready),
+            w.ready.eq(active & ~host_writes & answers.w_rdy),
+            step.eq(w.valid & w.ready),
             last.eq(step & (beats_left == 0)),
             bursts.ready.eq(~active | last),
-            memory.write.address.eq(Mux(host_writes, self.host.address, address)),
-            memory.write.data.eq(Mux(host_writes, self.host.data, self.w.payload.data)),
+            memory.write.address.eq(Mux(host_writes, host.address, address)),
+            memory.write.data.eq(Mux(host_writes, host.data, w.payload.data)),
             answers.w_en.eq(last),
             answers.w_data.eq(response),
             response.id.eq(burst_id),
             response.resp.eq(Mux(beyond, _DECERR, _OKAY)),
         ]
         with m.If(host_writes):
-            m.d.comb += memory.write.enable.eq(self.host.strobes)
+            m.d.comb += memory.write.enable.eq(host.strobes)
         with m.Elif(step & ~beyond):
-            m.d.comb += memory.write.enable.eq(self.w.payload.strb)
+            m.d.comb += memory.write.enable.eq(w.payload.strb)
         with m.If(step):
             m.d.sync += [address.eq(address + 1), beats_left.eq(beats_left - 1)]
         with m.If(bursts.ready):
@@ -250,3 +260,20 @@ class MemorySlave(wiring.Component):
                 self.b.valid.eq(answers.r_rdy),
                 Value.cast(self.b.payload).eq(answers.r_data),
             ]
+
+
+class _Host:
+    """An access of the host, in registers: it `reads` or it `writes`, for one cycle."""
+
+    def __init__(self, m: Module, host: Any) -> None:
+        some = host.strobes.any()
+        self.reads = register(m, host.valid & ~some, name="host_reads", reset_less=False)
+        self.writes = register(m, host.valid & some, name="host_writes", reset_less=False)
+        self.address, self.strobes, self.data = (
+            register(m, value, name=f"host_{name}")
+            for name, value in (
+                ("address", host.address),
+                ("strobes", host.strobes),
+                ("data", host.data),
+            )
+        )

@@ -7,7 +7,7 @@ path. So ECP5 gets the cells by name, which nothing merges.
 
 from typing import Any
 
-from amaranth.hdl import ClockSignal, Const, Instance, Module, Signal, Value
+from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetSignal, Signal, Value
 
 from daedal.hw.family import Family
 from daedal.hw.pipeline import register
@@ -15,19 +15,22 @@ from daedal.hw.pipeline import register
 __all__ = ["copies"]
 
 
-def copies(m: Module, platform: Any, value: Value, count: int, *, name: str) -> list[Value]:
-    """`count` registers with `value` of the cycle before; nothing resets nor merges them.
+def copies(
+    m: Module, platform: Any, value: Value, count: int, *, name: str, reset_less: bool = True
+) -> list[Value]:
+    """`count` registers with `value` of the cycle before, which nothing merges.
 
     Parameters
     ----------
     m : where they are built. platform : None or a `Family`. name : prefix of their signals.
+    reset_less : the domain's reset leaves them alone; otherwise it makes them 0.
     """
     if platform is not Family.ECP5:
-        return [register(m, value, name=name)] * count
-    return [_cells(m, value, name=f"{name}_{number}") for number in range(count)]
+        return [register(m, value, name=name, reset_less=reset_less)] * count
+    return [_cells(m, value, f"{name}_{number}", reset_less) for number in range(count)]
 
 
-def _cells(m: Module, value: Value, *, name: str) -> Signal:
+def _cells(m: Module, value: Value, name: str, reset_less: bool) -> Signal:
     held = Signal(len(value), name=name)
     for k in range(len(value)):
         m.submodules[f"{name}_cell{k}"] = Instance(
@@ -40,7 +43,7 @@ def _cells(m: Module, value: Value, *, name: str) -> Signal:
             p_SRMODE="LSR_OVER_CE",
             i_CLK=ClockSignal(),
             i_CE=Const(1),
-            i_LSR=Const(0),
+            i_LSR=Const(0) if reset_less else ResetSignal(),
             i_DI=value[k],
             o_Q=held[k],
         )

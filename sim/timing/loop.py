@@ -1,6 +1,6 @@
 """The run: from event to event, and within a cycle from what others wait for to those who wait."""
 
-from daedal.isa.latencies import QUIET_CYCLES
+from daedal.isa.latencies import QUIET_CYCLES, QUIET_SEEN_CYCLES
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.timing.accumulators import accumulate, accumulators_next
@@ -287,7 +287,7 @@ def run(p: Plan, f: Front, b: Bus, m: Mover, c: Core, limit: i64) -> i64:
             return -1
     f.busy[GEMM] = c.issues
     f.work[GEMM] = c.issues
-    end = max(f.still + QUIET_CYCLES, f.finish, f.fetch_last + 1)
+    end = max(f.still + QUIET_SEEN_CYCLES + QUIET_CYCLES, f.finish, f.fetch_last + 1)
     for u in range(4):
         waiting(p, f, u, end, f.idle, f.waits)
     return end

@@ -1,6 +1,6 @@
 """The write master: bursts, words on their way to W, acknowledgements, and the records of marks."""
 
-from daedal.isa.latencies import MARKS_IN_FLIGHT
+from daedal.isa.latencies import MARK_HEARD_CYCLES, MARKS_IN_FLIGHT
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.timing.gates import SNAPS, gate_time
@@ -163,6 +163,12 @@ def end_write(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
 
 
 @kernel
+def _seen(f: Front, m: Mover, u: i64) -> i64:
+    """When the recorder sees the oldest record of u that it has not taken."""
+    return f.snap_time[SNAPS * u + (m.mark_out[u] & (SNAPS - 1))] + MARK_HEARD_CYCLES
+
+
+@kernel
 def choose_mark_time(f: Front, m: Mover) -> i64:
     """When the recorder sees a record and is free to take it."""
     if m.mark_state != _CHOOSES:
@@ -170,7 +176,7 @@ def choose_mark_time(f: Front, m: Mover) -> i64:
     first = NEVER
     for u in range(4):
         if m.mark_out[u] < f.snap_in[u]:
-            first = min(first, f.snap_time[SNAPS * u + (m.mark_out[u] & (SNAPS - 1))] + 1)
+            first = min(first, _seen(f, m, u))
     return max(first, m.mark_from)
 
 
@@ -180,7 +186,7 @@ def choose_mark(f: Front, m: Mover, t: i64) -> None:
     m.mark_unit = -1
     for u in range(4):
         waits = m.mark_unit < 0 and m.mark_out[u] < f.snap_in[u]
-        if waits and f.snap_time[SNAPS * u + (m.mark_out[u] & (SNAPS - 1))] < t:
+        if waits and _seen(f, m, u) <= t:
             m.mark_unit = u
     m.mark_state = _ASKS
     m.mark_from = t + 1

@@ -32,6 +32,7 @@ def test_fills_and_ends_come_in_order(stall: float, rng: np.random.Generator) ->
                 await ctx.tick()
             ctx.set(dut.move.valid, moves)
             ctx.set(dut.over, ends)
+            ctx.set(dut.over_alone, ends and not moves)
             if moves:
                 sent.append(number)
             if ends:
@@ -39,6 +40,7 @@ def test_fills_and_ends_come_in_order(stall: float, rng: np.random.Generator) ->
             await ctx.tick()
             ctx.set(dut.move.valid, 0)
             ctx.set(dut.over, 0)
+            ctx.set(dut.over_alone, 0)
         await ctx.tick().repeat(60)
 
     async def ends(ctx: Any) -> None:

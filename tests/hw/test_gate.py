@@ -145,6 +145,7 @@ def test_a_mark_waits_for_room_only_while_marks_are_on() -> None:
         ctx.set(gate.marks_enabled, 1)
         await hold(ctx, gate, encode(Opcode.STORE, mark=1))
         assert ctx.get(gate.issue.valid) == 0
+        await ctx.tick()
         assert ctx.get(gate.cycle_class) == CycleClass.STALL
         ctx.set(gate.mark_coming, 1)
         assert ctx.get(gate.issue.valid) == 0
@@ -179,6 +180,7 @@ def test_every_cycle_has_one_class(activity, queued, pop, ready, expected) -> No
             await hold(ctx, gate, encode(Opcode.GEMM, pop=pop))
         ctx.set(gate.issue.ready, ready)
         ctx.set(gate.activity, activity)
+        await ctx.tick()
         assert CycleClass(ctx.get(gate.cycle_class)) is expected
 
     simulate(gate, drive)

@@ -193,7 +193,7 @@ def test_the_watchdog_counts_cycles_without_progress() -> None:
             await ctx.tick()
             ctx.set(dut.beat, 0)
             assert ctx.get(dut.counting) == 1
-        await ctx.tick().repeat(52)
+        await ctx.tick().repeat(53)
         assert ctx.get(dut.counting) == 0
         ctx.set(dut.drained, 1)
         assert await end(ctx, dut) == (ErrorCode.WATCHDOG, Unit.STORE, 12)
@@ -208,13 +208,18 @@ def test_quiet_means_quiet_for_some_cycles() -> None:
         await ctx.tick().repeat(10)
         assert ctx.get(dut.all_quiet) == 0
         ctx.set(dut.activity0, Activity.NONE)
-        for _ in range(QUIET_CYCLES):
+        for _ in range(QUIET_CYCLES + 1):
             assert ctx.get(dut.all_quiet) == 0
             await ctx.tick()
         assert ctx.get(dut.all_quiet) == 1
-        ctx.set(dut.vacant3, 0)
+        # FETCH hands out an instruction, and says in the next cycle that the program is over.
+        ctx.set(dut.fetch_class, CycleClass.BUSY)
         await ctx.tick()
-        assert ctx.get(dut.all_quiet) == 0
+        ctx.set(dut.fetch_class, CycleClass.IDLE)
+        ctx.set(dut.vacant3, 0)
+        for _ in range(2 * QUIET_CYCLES):
+            assert ctx.get(dut.all_quiet) == 0
+            await ctx.tick()
 
     run(drive)
 

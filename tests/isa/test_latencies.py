@@ -11,6 +11,7 @@ from daedal.hw import (
     gemm,
     marks,
     read_master,
+    result_writer,
     row_reader,
     supervisor,
 )
@@ -37,7 +38,7 @@ def test_fixed_numbers() -> None:
     assert latencies.ACC_READ_TO_WRITE_CYCLES == gemm._READ_TO_WRITE
     # A row into a register, and from there to its place among those.
     assert latencies.STORE_ROW_CYCLES == accumulators.ACC_READ_CYCLES + 2
-    assert latencies.QUEUE_CYCLES == alu._QUEUE_CYCLES
+    assert latencies.QUEUE_CYCLES == result_writer.QUEUE_CYCLES
     # The register before the FIFO, and the FIFO's own four cycles.
     assert latencies.READ_WORD_CYCLES == 1 + block_fifo._SKID
 

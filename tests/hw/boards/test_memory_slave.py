@@ -60,7 +60,7 @@ async def access(ctx, host, address: int, strobes: int = 0, word: int = 0) -> No
 
 async def read_word(ctx, host, address: int) -> int:
     await access(ctx, host, address)
-    for _ in range(READ_LATENCY_CYCLES - 1):
+    for _ in range(READ_LATENCY_CYCLES):
         assert not ctx.get(host.word_valid)
         await ctx.tick()
     assert ctx.get(host.word_valid)
@@ -174,9 +174,10 @@ def test_words_move_every_cycle_in_both_directions(rng: np.random.Generator) -> 
     bench.until(lambda: len(got["r"]) == 512 and len(got["b"]) == 16)
     bench.run()
     assert seen["r"][-1] - seen["r"][0] == 511
-    assert seen["w"][-1] - seen["w"][0] == 511
-    assert seen["r"][0] - seen["ar"][0] == 9
-    assert seen["b"][-1] - seen["w"][-1] == 2
+    # Two words are taken before their burst is known.
+    assert seen["w"][-1] - seen["w"][2] == 509
+    assert seen["r"][0] - seen["ar"][0] == 10
+    assert seen["b"][-1] - seen["w"][-1] == 3
 
 
 def test_memory_is_whole_banks() -> None:
