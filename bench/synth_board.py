@@ -23,6 +23,8 @@ __all__ = ["BAR_MHZ", "BOARD", "VARIANT", "board_record", "y14_record"]
 
 VARIANT = "ecp5"
 BOARD = "ulx3s-85f"
+MEMORY_BYTES = 64 * 1024
+"""On-chip memory: the digits network and its program take half of it."""
 BAR_MACS_PER_CYCLE = 128
 BAR_MHZ = 90.0
 
@@ -30,7 +32,7 @@ BAR_MHZ = 90.0
 def board_record(
     clock_mhz: float, seeds: Sequence[int], report: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Build the bitstream with each of `seeds`, with all the on-chip memory that fits.
+    """Build the bitstream with each of `seeds`.
 
     Raises ToolError where a tool is missing or gives up, UserError for a machine that leaves no
     room, or a clock that the board has not.
@@ -40,7 +42,7 @@ def board_record(
     folder = cache.parent / "synth"
     verilog = kept_verilog(variant, cache, report, family=Family.ECP5)
     machine = implement(variant, verilog, Family.ECP5, folder, progress=report)
-    size = memory_bytes(variant, machine.report, None)
+    size = memory_bytes(variant, machine.report, MEMORY_BYTES)
     clock = pll_settings(ulx3s.OSCILLATOR_HZ, clock_mhz * 1e6)
     settings = BoardSettings.for_baud(variant, clock, size)
     built = build_bitstream(

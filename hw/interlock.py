@@ -128,9 +128,10 @@ class Interlock(wiring.Component):
         head, tail = Signal(depth, init=1), Signal(depth, init=1)
         count = Signal(range(depth + 1))
         leaves = register(m, self.leave, name="leaves", reset_less=False)
+        leaving = register(m, Mux(self.leave, tail, 0), name="leaving", reset_less=False)
         with m.If(self.enter):
             m.d.sync += head.eq(head.rotate_left(1))
-        with m.If(leaves):
+        with m.If(self.leave):
             m.d.sync += tail.eq(tail.rotate_left(1))
         with m.If(self.enter & ~leaves):
             m.d.sync += [count.eq(count + 1), self.empty.eq(0)]
@@ -138,4 +139,4 @@ class Interlock(wiring.Component):
             m.d.sync += [count.eq(count - 1), self.empty.eq(count == 1)]
         # A full ring takes nothing, so of one that loses a group there is room.
         is_full, gets_full = (~leaves & (count == number) for number in (depth, depth - 1))
-        return Mux(self.enter, head, 0), Mux(leaves, tail, 0), is_full, gets_full
+        return Mux(self.enter, head, 0), leaving, is_full, gets_full

@@ -127,13 +127,15 @@ class RowReader(wiring.Component):
         asks, granted = Signal(), Signal()
 
         from_acc = job.memory == OutMemory.ACC
-        # The next row exists and is one of OUT; kept beside what it is made of.
-        reads_out = Signal()
+        # The next row exists and is one of OUT; there is room for it, too.
+        reads_out, reads_out_next, reads_now = Signal(), Signal(), Signal()
         popped = Signal()
         step = Signal()
+        m.d.sync += [reads_out.eq(reads_out_next), reads_now.eq(reads_out_next & ~places.gets_full)]
         m.d.comb += [
+            reads_out_next.eq(reads_out),
             self.out_read.row.eq(row),
-            self.out_read.enable.eq(reads_out & ~places.full),
+            self.out_read.enable.eq(reads_now),
             self.acc_read.payload.eq(row),
             self.acc_read.valid.eq(asks),
             step.eq(self.out_read.enable | granted),
@@ -156,8 +158,8 @@ class RowReader(wiring.Component):
             m.d.sync += [
                 row.eq(row + 1),
                 beyond.eq(is_last),
-                reads_out.eq(reads_out & ~last & ~is_last),
             ]
+            m.d.comb += reads_out_next.eq(reads_out & ~last & ~is_last)
             cols.step(m)
             with m.If(cols.last):
                 cols.load(m, job.cols)
@@ -176,11 +178,13 @@ class RowReader(wiring.Component):
         with m.If(~active):
             m.d.sync += [
                 active.eq(taking),
-                reads_out.eq(taking & ~self.job.payload.beyond & (memory != OutMemory.ACC)),
                 job.eq(self.job.payload),
                 row.eq(self.job.payload.row),
                 beyond.eq(self.job.payload.beyond),
             ]
+            m.d.comb += reads_out_next.eq(
+                taking & ~self.job.payload.beyond & (memory != OutMemory.ACC)
+            )
             for counter, total in ((cols, "cols"), (lines, "rows"), (blocks, "blocks")):
                 counter.load(m, self.job.payload[total])
 

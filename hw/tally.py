@@ -28,6 +28,8 @@ class Tally(wiring.Component):
         One fewer; with `up`, or while not `none`.
     none, full : ``Out(1)``
         The count is 0; it is `most`. Straight from registers.
+    gets_full : ``Out(1)``
+        It is `most` in the next cycle.
 
     Raises
     ------
@@ -39,16 +41,26 @@ class Tally(wiring.Component):
         if most < 1:
             raise ValueError(f"most must be at least 1, not {most!r}")
         self._most = most
-        super().__init__({"up": In(1), "down": In(1), "none": Out(1, init=1), "full": Out(1)})
+        super().__init__(
+            {
+                "up": In(1),
+                "down": In(1),
+                "none": Out(1, init=1),
+                "full": Out(1),
+                "gets_full": Out(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         count = Signal(range(self._most + 1))
+        fills = self.up & (count == self._most - 1)
         # `down`, which tends to come late, only enables the registers.
         with m.If(self.up != self.down):
             m.d.sync += [
                 count.eq(Mux(self.up, count + 1, count - 1)),
                 self.none.eq(~self.up & (count == 1)),
-                self.full.eq(self.up & (count == self._most - 1)),
+                self.full.eq(fills),
             ]
+        m.d.comb += self.gets_full.eq(Mux(self.up != self.down, fills, self.full))
         return m

@@ -14,6 +14,7 @@ from daedal.hw.boards.frame_receiver import PAYLOAD_LATENCY_CYCLES, request_layo
 from daedal.hw.boards.frame_sender import answer_layout
 from daedal.hw.boards.memory_slave import host_access
 from daedal.hw.boards.register_master import register_access
+from daedal.hw.pipeline import register
 from daedal.isa.bridge import MAX_PAYLOAD_BYTES, PROTOCOL_VERSION, Identity, Op, Status
 from daedal.isa.registers import CONTROL_ADDRESS_BITS
 from daedal.isa.variant import Variant
@@ -268,7 +269,7 @@ class Bridge(wiring.Component):
                 m.next = after
 
     def _send(self, m: Module, state: "_State") -> None:
-        """Payload bytes of answers: chosen in one cycle, sent from the next on."""
+        """Payload bytes of answers: chosen in two cycles, sent from the next on."""
         lanes = Array(state.word.word_select(n, 8) for n in range(1 << self._lane_bits))
         identity = Array(Const(byte, 8) for byte in self._identity.encode())
         lane = state.address[: self._lane_bits]
@@ -280,8 +281,11 @@ class Bridge(wiring.Component):
         }
         next_word = {"REGISTER": "READ REGISTER", "BYTE": "READ WORD", "IDENTITY": "FINISH"}
         for name, (byte, advance, ends_word) in choices.items():
+            picked = register(m, byte, name=f"picked_{name.lower()}")
             with m.State(f"SEND {name}"):
-                m.d.sync += state.byte.eq(byte)
+                m.next = f"PICK {name}"
+            with m.State(f"PICK {name}"):
+                m.d.sync += state.byte.eq(picked)
                 m.next = f"OFFER {name}"
             with m.State(f"OFFER {name}"):
                 m.d.comb += self.answer_payload.valid.eq(1)
