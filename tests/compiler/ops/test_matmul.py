@@ -118,7 +118,7 @@ def test_every_level(variant, images, depth, pixels, columns, zero_points, seed)
         raise
 
 
-@pytest.mark.parametrize("name", ["tiny", "vta", "wide", "int16", "ecp5"])
+@pytest.mark.parametrize("name", ["tiny", "vta", "wide", "int16"])
 def test_every_variant(name, rng):
     check_product(load_variant(name), rng, 2, 5, (13, 3), 3, (-128, 100), interpret=False)
 
