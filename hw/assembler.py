@@ -85,16 +85,9 @@ class Assembler(wiring.Component):
         worst = Signal(2)
         so_far = Mux(word.response > worst, word.response, worst)
 
-        # How many places hold an instruction; whether there is room is a register.
-        standing, both = Signal(range(3)), Signal()
-        open_place = ~both
-        complete = Signal()
-        m.d.comb += complete.eq(self.data.valid & open_place & last & self.running)
-        with m.If(complete != self.take):
-            m.d.sync += [
-                standing.eq(Mux(complete, standing + 1, standing - 1)),
-                both.eq(complete & (standing == 1)),
-            ]
+        # There is a spare verdict when both places hold an instruction.
+        open_place = ~spare.valid
+        complete = self.data.valid & open_place & last & self.running
         m.d.comb += self.data.ready.eq(self.discard | open_place)
         with m.If(self.data.valid & self.data.ready):
             m.d.sync += [count.eq(Mux(last, 0, count + 1)), worst.eq(Mux(last, 0, so_far))]
@@ -111,7 +104,6 @@ class Assembler(wiring.Component):
             judged.valid.eq(1),
         ]
         with m.If(self.take | ~verdict.valid):
-            # No instruction completes where there is a spare verdict.
             m.d.sync += [
                 verdict.eq(Mux(spare.valid, spare, Mux(complete, judged, 0))),
                 spare.valid.eq(0),
@@ -124,8 +116,6 @@ class Assembler(wiring.Component):
             m.d.sync += [
                 verdict.eq(0),
                 spare.eq(0),
-                standing.eq(0),
-                both.eq(0),
                 count.eq(0),
                 worst.eq(0),
                 filled.eq(0),

