@@ -107,10 +107,12 @@ def board_sentence(record: Record) -> str:
         return f"{what}, does not fit: {_too_much(record)}; {asked}."
     size = record["bitstream_bytes"]
     bitstream = "no bitstream" if size is None else f"a bitstream of {size:,} bytes"
+    seeds = list(record["seeds"])
+    tried = f"the best of {len(seeds)} seeds" if len(seeds) > 1 else f"with seed {seeds[0]}"
     return (
         f"{what} (pins, {record['memory_bytes'] // 1024} KiB of memory and a serial bridge beside "
         f"the machine), reaches {record['fmax_mhz']:.1f} MHz with {record['macs_per_cycle']} "
-        f"MACs/cycle, the best of {len(record['seeds'])} seeds; {bitstream} for "
+        f"MACs/cycle, {tried}; {bitstream} for "
         f"{record['clock_mhz']:g} MHz; {asked}."
     )
 
