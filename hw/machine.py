@@ -105,8 +105,8 @@ class _Blocks:
         self.control = place("control", Control(variant=variant), cleared=False)
         self.supervisor = place("supervisor", Supervisor(variant=variant), cleared=False)
         self.counters = place("counters", Counters(variant=variant), cleared=False)
-        self.read_master = place("read_master", ReadMaster(variant=variant), cleared=False)
-        self.write_master = place("write_master", WriteMaster(variant=variant), cleared=False)
+        self.read_master = place("read_master", ReadMaster(variant=variant))
+        self.write_master = place("write_master", WriteMaster(variant=variant))
         self.fetch = place("fetch", Fetch(variant=variant))
         self.tokens = place("tokens", TokenFile(variant=variant))
         self.marks = None
@@ -140,12 +140,11 @@ class _Blocks:
         """Every unit's reset is a register of its own; some only the pin resets.
 
         They follow the pin and `clear` by a cycle, as the masters' `stop` follows the supervisor's.
-        In that cycle the pins are quiet and the masters are flushed, so whatever anybody still
+        In that cycle the pins are quiet, and the masters are reset, too: whatever anybody still
         offers is lost.
         """
-        flush = Signal(reset_less=True)
         clears = self.supervisor.clear | ~top.ap_rst_n
-        m.d.sync += [flush.eq(clears), self.reset.eq(~top.ap_rst_n)]
+        m.d.sync += self.reset.eq(~top.ap_rst_n)
         resets = [
             self.reset,
             *copies(m, platform, clears, len(self.cleared), name="reset"),
@@ -157,7 +156,7 @@ class _Blocks:
             m.d.comb += [ClockSignal(name).eq(top.ap_clk), ResetSignal(name).eq(held)]
         stops = copies(m, platform, self.supervisor.stop, 2, name="stop")
         for master, stop in zip((self.read_master, self.write_master), stops, strict=True):
-            m.d.comb += [master.stop.eq(stop), master.flush.eq(flush)]
+            m.d.comb += master.stop.eq(stop)
 
     def connect_instructions(self, m: Module) -> None:
         """FETCH -> queues and gates -> units -> tokens."""

@@ -1,6 +1,6 @@
 """The read side of the AXI4 master: FETCH and LOAD ask, bursts go out, words come back."""
 
-from amaranth.hdl import Fragment, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -57,9 +57,8 @@ class ReadMaster(wiring.Component):
     stop : ``In(1)``
         While 1, no further burst starts; the words of open ones land in the FIFOs.
     drained : ``Out(1)``
-        No burst is open or waits at AR.
-    flush : ``In(1)``
-        Pulse while `stop` and `drained`: forget all requests and words.
+        No burst is open or waits at AR. A reset then forgets all requests and words, and nobody
+        misses them.
     beat : ``Out(1)``
         A word has come in.
     """
@@ -80,12 +79,11 @@ class ReadMaster(wiring.Component):
                 "r": In(stream.Signature(read_channel(variant))),
                 "stop": In(1),
                 "drained": Out(1),
-                "flush": In(1),
                 "beat": Out(1),
             }
         )
 
-    def elaborate(self, platform: object) -> Fragment:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         variant = self._variant
         most = variant.bus.read_bursts
@@ -148,4 +146,4 @@ class ReadMaster(wiring.Component):
                 fifo.i.payload.response.eq(word.resp),
             ]
         m.d.comb += starts.eq(may_start & granted)
-        return ResetInserter(self.flush)(m)
+        return m

@@ -100,20 +100,20 @@ class ResultWriter(wiring.Component):
             following.eq(memory.r_data),
         ]
         stands_next = Signal()
-        goes_on, takes, waits = copies(m, platform, stands_next, 3, name="stands", reset_less=False)
+        stands, held, waits = copies(m, platform, stands_next, 3, name="stands", reset_less=False)
         m.d.comb += [
             stands_next.eq(
                 Mux(
-                    goes_on,
+                    stands,
                     self._shut_out(result.meta),
                     memory.r_rdy & self._shut_out(following.meta),
                 )
             ),
-            memory.r_en.eq(~goes_on),
+            memory.r_en.eq(~stands),
         ]
-        with m.If(~goes_on):
+        with m.If(~stands):
             m.d.sync += some.eq(memory.r_rdy)
-        with m.If(~takes):
+        with m.If(~held):
             m.d.sync += result.eq(following)
 
         meta = result.meta

@@ -1,6 +1,6 @@
 """The write side of the AXI4 master: STORE and the marks give words, bursts go out."""
 
-from amaranth.hdl import Array, Cat, Fragment, Module, Mux, ResetInserter, Signal, Value
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -51,9 +51,7 @@ class WriteMaster(wiring.Component):
     stop : ``In(1)``
         While 1, no further burst starts, and open ones are ended with beats that strobe no byte.
     drained : ``Out(1)``
-        No burst is open or waits at AW.
-    flush : ``In(1)``
-        Pulse while `stop` and `drained`: forget all requests.
+        No burst is open or waits at AW. A reset then forgets all requests, and nobody misses them.
     beat : ``Out(1)``
         A word has gone out.
     """
@@ -76,12 +74,11 @@ class WriteMaster(wiring.Component):
                 "b": In(stream.Signature(response_channel())),
                 "stop": In(1),
                 "drained": Out(1),
-                "flush": In(1),
                 "beat": Out(1),
             }
         )
 
-    def elaborate(self, platform: object) -> Fragment:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         variant = self._variant
         most = variant.bus.write_bursts
@@ -134,7 +131,7 @@ class WriteMaster(wiring.Component):
         m.d.comb += count.up.eq(may_start & granted)
 
         self._send_words(m, order, order_layout)
-        return ResetInserter(self.flush)(m)
+        return m
 
     def _respond(
         self,

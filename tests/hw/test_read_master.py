@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amaranth.hdl import ResetInserter, Signal
 
 from daedal.hw.read_master import ReadMaster, fifo_depth_words
 from daedal.isa.variant import Variant, load_variant
@@ -105,11 +106,11 @@ def test_latency_is_hidden(beats: int, rng: np.random.Generator) -> None:
     assert cycles <= beats * count + 64 + 12
 
 
-def test_stop_drains_and_flush_forgets(rng: np.random.Generator) -> None:
-    dut = ReadMaster(variant=TINY)
+def test_stop_drains_and_reset_forgets(rng: np.random.Generator) -> None:
+    dut, reset = ReadMaster(variant=TINY), Signal()
     memory = rng.integers(0, 256, MEMORY_BYTES, dtype=np.uint8)
     slave = AxiSlave(TINY, memory, rng, read_latency=10, stall=0.3)
-    bench = Bench(dut)
+    bench = Bench(ResetInserter(reset)(dut))
     bench.background(slave.reads(dut.ar, dut.r))
     after = [{"address": 77, "beats": 50}]
     got: list[dict[str, int]] = []
@@ -129,9 +130,9 @@ def test_stop_drains_and_flush_forgets(rng: np.random.Generator) -> None:
         assert all(burst.served == burst.beats for burst in slave.bursts_read)
         await ctx.tick().repeat(20)
         assert len(slave.bursts_read) == bursts, "a burst started while stopped"
-        ctx.set(dut.flush, 1)
+        ctx.set(reset, 1)
         await ctx.tick()
-        ctx.set(dut.flush, 0)
+        ctx.set(reset, 0)
         ctx.set(dut.stop, 0)
         await source(dut.request1, after)(ctx)
         await sink_until(ctx, len(expected(slave, after)))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amaranth.hdl import ResetInserter, Signal
 
 from daedal.hw.write_master import WriteMaster
 from daedal.isa.variant import Variant, load_variant
@@ -133,10 +134,10 @@ def test_writes_fill_the_bus(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("starved", [False, True], ids=["with data", "without data"])
 def test_stop_ends_open_bursts_without_writing(starved: bool, rng: np.random.Generator) -> None:
     """Beats after `stop` strobe no byte, whether or not the writer still gives words."""
-    dut = WriteMaster(variant=TINY)
+    dut, reset = WriteMaster(variant=TINY), Signal()
     memory = np.full(MEMORY_BYTES, 0xAA, dtype=np.uint8)
     slave = AxiSlave(TINY, memory, rng, write_latency=10, stall=0.3)
-    bench, got = Bench(dut), []
+    bench, got = Bench(ResetInserter(reset)(dut)), []
     words = [0x1111111111111111] * (10 if starved else 400)
     bench.background(
         slave.writes(dut.aw, dut.w, dut.b),
@@ -152,9 +153,9 @@ def test_stop_ends_open_bursts_without_writing(starved: bool, rng: np.random.Gen
         written_at_stop.append(slave.beats_written)
         await ctx.tick().until(dut.drained)
         assert all(burst.served == burst.beats for burst in slave.bursts_written)
-        ctx.set(dut.flush, 1)
+        ctx.set(reset, 1)
         await ctx.tick()
-        ctx.set(dut.flush, 0)
+        ctx.set(reset, 0)
         await ctx.tick().repeat(5)
         assert ctx.get(dut.drained)
         assert not ctx.get(dut.aw.valid) and not ctx.get(dut.w.valid)
