@@ -24,7 +24,7 @@ __all__ = ["BAR_MHZ", "BOARD", "VARIANT", "board_record", "y14_record"]
 VARIANT = "ecp5"
 BOARD = "ulx3s-85f"
 MEMORY_BYTES = 64 * 1024
-"""On-chip memory: the digits network and its program take half of it."""
+"""On-chip memory; the digits network with its program takes less than half of it."""
 BAR_MACS_PER_CYCLE = 128
 BAR_MHZ = 90.0
 
