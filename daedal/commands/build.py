@@ -38,7 +38,9 @@ def build_command(
     freq: Annotated[
         float, typer.Option(metavar="MHZ", help="The clock; the PLL's next one below is taken.")
     ] = 80.0,
-    seeds: Annotated[int, typer.Option(min=1, max=99, help="Place this often; take the best.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=99, help="Place this often, until one reaches the clock.")
+    ] = 1,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Seeds at a time; as many as processors by default.")
     ] = None,

@@ -58,7 +58,10 @@ def build_bitstream(
     num_processes: int = 1,
     progress: Callable[[str], None] = lambda _text: None,
 ) -> BoardBuild:
-    """Build `verilog` (`ulx3s.emit`) with each of `seeds`; the fastest becomes the bitstream.
+    """Build `verilog` (`ulx3s.emit`) with `seeds` until one reaches the clock.
+
+    The clock is what the PLL makes, so that no other seed would be faster on the board, and one
+    that is hard to route holds nothing up.
 
     Raises
     ------
@@ -86,6 +89,7 @@ def build_bitstream(
         top=ulx3s.TOP_MODULE,
         requests=requests,
         asked_mhz=asked_mhz,
+        until_met=True,
         num_processes=num_processes,
         progress=progress,
     )

@@ -4,6 +4,7 @@ Input: a variant, its Verilog, and how to place it. Output: an `Implementation`.
 `estimate` (Yosys) and `place` (nextpnr); both are kept in a folder.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,7 @@ PLACED = frozenset({Family.ECP5})
 class Implementation:
     """A variant on the device of its family.
 
-    `routes` has a result for each seed, none where it was not to be routed or does not fit.
+    `routes` has a result for each seed that was routed; where it does not fit, none was.
     `asked_mhz` is the clock that it has to reach, None for any. `limit` is the part of the hard
     blocks that may be taken, `overflow` what the placer needed of a resource that has less.
     """
@@ -90,10 +91,13 @@ def implement(
     top: str = TOP_MODULE,
     requests: Sequence[PlaceRequest] = (),
     asked_mhz: float | None = None,
+    until_met: bool = False,
     num_processes: int = 1,
     progress: Callable[[str], None] = lambda _text: None,
 ) -> Implementation:
     """Map `verilog`, the text of `variant`, and route it once for each of `requests`.
+
+    With `until_met` only until one of them reaches `asked_mhz`: those left are not routed.
 
     What is taken more of than there is, is not routed. An estimate alone leaves `HARD_LIMIT`;
     routing tells whether more than that fits.
@@ -113,7 +117,11 @@ def implement(
     netlist = areas.netlist(verilog, family, top=top, progress=progress)
     try:
         routes = RouteCache(folder).route(
-            netlist, requests, num_processes=num_processes, progress=progress
+            netlist,
+            requests,
+            num_processes=num_processes,
+            enough_mhz=asked_mhz if until_met and asked_mhz is not None else math.inf,
+            progress=progress,
         )
     except CapacityError as error:
         return Implementation(variant, report, (), asked_mhz, limit, {error.resource: error.needed})

@@ -9,6 +9,7 @@ import dataclasses
 import gzip
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,11 +42,13 @@ class RouteCache:
         requests: Sequence[PlaceRequest],
         *,
         num_processes: int = 1,
+        enough_mhz: float = math.inf,
         progress: Callable[[str], None] = lambda _text: None,
     ) -> list[Routed]:
         """A result for each request, in their order; what is missing runs `num_processes` at once.
 
-        `progress` is told in one text what all that run are at.
+        As soon as one is as fast as `enough_mhz`, what still runs is ended, and the results are
+        those that are there. `progress` is told in one text what all that run are at.
 
         Raises
         ------
@@ -58,7 +61,8 @@ class RouteCache:
         design = hashlib.sha256(netlist.encode()).hexdigest()
         files = [self.folder / f"{_key(design, request)}.json.gz" for request in requests]
         with alone(self.folder / f"netlist-{design[:24]}", progress):
-            missing = [n for n in range(len(requests)) if not files[n].is_file()]
+            kept = {n: _read(path) for n, path in enumerate(files) if path.is_file()}
+            missing = [n for n in range(len(requests)) if n not in kept]
             phases: dict[int, str] = {}
 
             def tell(number: int, phase: str) -> None:
@@ -66,15 +70,18 @@ class RouteCache:
                 phases[seed] = phase
                 progress("; ".join(f"seed {at} {phases[at]}" for at in sorted(phases)))
 
-            if missing:
+            if missing and all(routed.slowest_mhz < enough_mhz for routed in kept.values()):
                 wanted = [requests[number] for number in missing]
                 with contextlib.closing(
                     place_and_route_all(netlist, wanted, num_processes=num_processes, progress=tell)
                 ) as done:
                     for number, routed in done:
+                        kept[missing[number]] = routed
                         _keep(files[missing[number]], routed)
                         tell(number, f"done, {routed.slowest_mhz:.1f} MHz")
-        return [_read(path) for path in files]
+                        if routed.slowest_mhz >= enough_mhz:
+                            break
+        return [kept[number] for number in sorted(kept)]
 
 
 def _key(design: str, request: PlaceRequest) -> str:

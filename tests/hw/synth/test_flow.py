@@ -81,3 +81,22 @@ def test_a_clock_is_missed_by_the_best(kept: tuple[Path, Implementation, list[st
         )
         assert (again.missed is not None) == missed == (not again.succeeded)
     assert again.missed is not None and "the worst path is counter -> square: " in again.missed
+
+
+@needs_nextpnr
+def test_no_seed_is_routed_after_one_that_meets_the_clock(
+    kept: tuple[Path, Implementation, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, made, _ = kept
+    monkeypatch.setattr(tools, "_start", lambda *_arguments: pytest.fail("a tool was asked"))
+    requests = [PlaceRequest(seed=seed) for seed in (3, 1, 2)]
+    again = implement(
+        load_variant("tiny"),
+        SMALL,
+        Family.ECP5,
+        folder,
+        requests=requests,
+        asked_mhz=1.0,
+        until_met=True,
+    )
+    assert again.routes == made.routes

@@ -81,6 +81,20 @@ def test_a_stopped_run_goes_on(tmp_path: Path, router: Router) -> None:
     assert router.asked == [[1, 2, 3, 4], [1, 2]]
 
 
+def test_a_result_that_is_fast_enough_ends_the_others(tmp_path: Path, router: Router) -> None:
+    cache = RouteCache(tmp_path)
+    # Seed n reaches 100 + n MHz; the last of those asked for comes first.
+    for wanted, enough_mhz, done in [
+        ((1, 4), 104.0, [4]),  # seed 1 is stopped
+        ((1, 4), 104.0, [4]),  # nothing more is asked
+        ((1, 4), 104.5, [1, 4]),
+        ((2, 1, 3), 103.5, [2, 1, 3]),
+    ]:
+        answers = cache.route("netlist", seeds(*wanted), enough_mhz=enough_mhz)
+        assert [answer.request.seed for answer in answers] == done
+    assert router.asked == [[1, 4], [1], [2, 3]]
+
+
 def test_every_part_of_the_question_counts(
     tmp_path: Path, router: Router, monkeypatch: pytest.MonkeyPatch
 ) -> None:
