@@ -31,9 +31,9 @@ class Device:
 DEVICES = {
     # Source: AMD DS190, Zynq-7000 SoC Data Sheet: Overview, table 1, Z-7020.
     Family.XC7: Device("xc7z020", Family.XC7, dsp=220, block_ram=140, lut=53_200, ff=106_400),
-    # Source: Lattice FPGA-DS-02012, ECP5 and ECP5-5G Family, table 1.1, LFE5UM-85. A slice has two
+    # Source: Lattice FPGA-DS-02012, ECP5 and ECP5-5G Family, table 1.1, LFE5U-85. A slice has two
     # look-up tables and two flip-flops.
-    Family.ECP5: Device("LFE5UM-85F", Family.ECP5, dsp=156, block_ram=208, lut=83_640, ff=83_640),
+    Family.ECP5: Device("LFE5U-85F", Family.ECP5, dsp=156, block_ram=208, lut=83_640, ff=83_640),
     # Source: AMD DS891, Zynq UltraScale+ MPSoC Data Sheet: Overview, EG devices, ZU3EG.
     Family.XCUP: Device("xczu3eg", Family.XCUP, dsp=360, block_ram=216, lut=70_560, ff=141_120),
 }

@@ -58,7 +58,7 @@ def test_a_miss_that_was_not_measured_again_stays() -> None:
 def test_one_form_that_fits_is_enough() -> None:
     forms = [row("ecp5", "ecp5-85f"), row("ecp5", "ecp5-85f", fits=False, style="lut")]
     assert missed_of(forms) == []
-    assert missed_of(forms[1:]) == ["ecp5 does not fit an LFE5UM-85F"]
+    assert missed_of(forms[1:]) == ["ecp5 does not fit an LFE5U-85F"]
 
 
 def test_every_alternative_is_another_machine_with_the_same_work() -> None:
