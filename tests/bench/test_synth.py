@@ -82,6 +82,7 @@ class Tools:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str, int]] = []
         self.raises: dict[str, BaseException] = {}
+        self.lut_mhz = 40.0
         self.board_mhz = 95.0
         self.board_error = ""
 
@@ -97,7 +98,8 @@ class Tools:
             "family": "ecp5" if target == "ecp5-85f" else "xc7",
             "used": {"lut": 1000, "ff": 1, "dsp": 1, "block_ram": 1},
         }
-        return found | {"fmax_mhz": 50.0 + len(seeds)} if seeds else found
+        first_mhz = self.lut_mhz if style == "lut" else 50.0
+        return found | {"fmax_mhz": first_mhz + len(seeds)} if seeds else found
 
     def board(
         self, clock_mhz: float, seeds: Sequence[int], _report: Callable[[str], None]
@@ -131,13 +133,20 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     return main()
 
 
-def test_what_takes_longest_comes_last(
+@pytest.mark.parametrize(
+    ("lut_mhz", "faster", "fmax_mhz"), [(40, "packed", [52, 41, 52]), (60, "lut", [51, 62, 52])]
+)
+def test_routes_come_last_and_the_faster_form_has_all_seeds(
+    lut_mhz: float,
+    faster: str,
+    fmax_mhz: list[float],
     tools: Tools,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "f.json"
+    tools.lut_mhz = lut_mhz
     assert run(monkeypatch, "--only", "ecp5", "tiny", "--seeds", 2, "--json", path) == 0
     ecp5, xc7 = PAGE_TARGETS
     assert tools.asked == [
@@ -146,12 +155,14 @@ def test_what_takes_longest_comes_last(
         ("tiny", ecp5, "packed", 0),
         ("ecp5", xc7, "packed", 0),
         ("tiny", xc7, "dsp", 0),
-        ("ecp5", ecp5, "packed", 2),
+        ("ecp5", ecp5, "packed", 1),
+        ("ecp5", ecp5, "lut", 1),
+        ("tiny", ecp5, "packed", 1),
+        ("ecp5", ecp5, faster, 2),
         ("tiny", ecp5, "packed", 2),
-        ("ecp5", ecp5, "lut", 2),
     ]
     data = json.loads(path.read_text())
-    assert [record.get("fmax_mhz") for record in data["variants"]] == [52, 52, 52, None, None]
+    assert [record.get("fmax_mhz") for record in data["variants"]] == [*fmax_mhz, None, None]
     output = capsys.readouterr()
     assert "52.0" in output.out and "tiny, packed, ecp5-85f: working" in output.err
 
@@ -166,7 +177,7 @@ def test_a_stopped_run_leaves_what_it_has(
     tools.raises["lut"] = KeyboardInterrupt()
     assert run(monkeypatch, "--only", "ecp5", "--json", path, "--update", update) == 130
     records = json.loads(path.read_text())["variants"]
-    assert [record.get("fmax_mhz") for record in records] == [53, None, None]
+    assert [record.get("fmax_mhz") for record in records] == [51, None, None]
     assert not update.exists()
     assert "the same command goes on from there" in capsys.readouterr().err
 
@@ -197,7 +208,7 @@ def test_a_board_that_cannot_be_built_ends_nothing_else(
     tools.board_error = "no way"
     assert run(monkeypatch, "--only", "ecp5") == 1
     assert "MISSED: `ecp5` could not be built for ulx3s-85f: no way" in capsys.readouterr().out
-    assert len(tools.asked) == 5
+    assert len(tools.asked) == 6
 
 
 def test_what_cannot_be_routed_is_a_miss(
