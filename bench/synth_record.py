@@ -30,17 +30,17 @@ def forms_of(variant: Variant, target: str) -> list[Variant]:
     """The forms in which a variant is measured on a device; they keep its name.
 
     Where it is routed, with multipliers packed and in logic: the faster counts. Of a variant with a
-    multiplier for each product only packed, where it can be. Elsewhere as it is.
+    multiplier for each product only packed; where products are too wide for that, as it is and in
+    logic. Elsewhere as it is.
     """
     if Target(target).family not in PLACED:
         return [variant]
-    forms = []
-    for style in (MultiplierStyle.PACKED, MultiplierStyle.LUT):
-        try:
-            forms.append(variant.replace(None, multiplier_style=style.value))
-        except VariantError:
-            continue
-    return forms[:1] if variant.array.style is MultiplierStyle.DSP else forms
+    in_logic = variant.replace(None, multiplier_style=MultiplierStyle.LUT.value)
+    try:
+        packed = variant.replace(None, multiplier_style=MultiplierStyle.PACKED.value)
+    except VariantError:
+        return [variant, in_logic]
+    return [packed] if variant.array.style is MultiplierStyle.DSP else [packed, in_logic]
 
 
 def synthesis_record(

@@ -20,7 +20,7 @@ UNITS = {"wgt": {"DP16KD": 253}, "gemm": {"MULT18X18D": 160}}
     [
         ("vta", ["packed", "lut"]),  # the faster counts
         ("tiny", ["packed"]),  # a multiplier for each product: packed, as it can be
-        ("int16", ["lut"]),  # 16 bits cannot be packed
+        ("int16", ["dsp", "lut"]),  # 16 bits cannot be packed
     ],
 )
 def test_forms_to_route(name: str, styles: list[str]) -> None:
