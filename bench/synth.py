@@ -3,9 +3,9 @@
     python bench/synth.py [--only VARIANT ...] [--seeds N] [--clock MHZ] [--no-alternatives]
                           [--json FILE] [--update docs/synthesis.json]
 
-Per variant: on an ECP5-85F, routed out of context with packed multipliers and with multipliers in
-logic, the faster form with all seeds, or what does not fit; area on an xc7z020; cycles of
-ResNet-18. Of `ecp5` also the whole design of a board, in context, for a clock of `--clock` MHz:
+Per variant: on an ECP5-85F, routed out of context with packed multipliers, or with multipliers in
+logic where only those fit, the best of some seeds, or what does not fit; area on an xc7z020; cycles
+of ResNet-18. Of `ecp5` also the whole design of a board, in context, for a clock of `--clock` MHz:
 yardstick Y14. Then `vta` on its board beside versions with one parameter changed
 (`bench.area_alternatives`), with the cycles of the same work. All of it takes hours the first time;
 every answer is kept in `.daedal/` as soon as it is there, so that a run that was stopped goes on,
@@ -16,6 +16,7 @@ LUT and FF within), or could not be routed.
 """
 
 import argparse
+import itertools
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -30,14 +31,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.area_alternatives import ALTERNATIVES, kept_cycles
 from bench.synth_board import BAR_MHZ, BOARD, VARIANT, board_record
 from bench.synth_cycles import resnet18_cycles
-from bench.synth_record import forms_of, synthesis_record
+from bench.synth_record import forms_of, overfull, synthesis_record
 from daedal.hw.synth.families import DEVICES, Target
 from daedal.hw.synth.page import PAGE_TARGETS
 from daedal.hw.synth.page_tables import (
     alternatives_table,
     area_table,
     board_sentence,
-    fmax_of,
     routed_table,
 )
 from daedal.hw.synth.tools import NEXTPNR
@@ -117,39 +117,30 @@ def measure_variants(
 ) -> None:
     """A record per variant, device and form; `keep` gets all there are after every step.
 
-    Areas and cycles come first, as routes take longest: of each form the first seed, then of the
-    faster one of each variant the others.
+    Areas and cycles come first, as routes take longest. A variant's next form is measured where one
+    needs too many multipliers, and nothing else.
     """
-    forms = [
-        (form, target)
-        for target in PAGE_TARGETS
-        for variant in variants
-        for form in forms_of(variant, target)
-    ]
+    forms: list[tuple[Variant, str]] = []
     records: list[Record] = []
-    for form, target in forms:
-        tell = teller(form, target)
-        cycles = resnet18_cycles(form, tell)
-        records.append({**synthesis_record(form, target, (), tell), "resnet18": cycles})
-        keep(records)
-    routed = [n for n, (_, target) in enumerate(forms) if target == PAGE_TARGETS[0] and seeds]
-
-    def route(number: int, tried: Sequence[int]) -> None:
-        form, target = forms[number]
+    for target, variant in itertools.product(PAGE_TARGETS, variants):
+        for form in forms_of(variant, target):
+            tell = teller(form, target)
+            cycles = resnet18_cycles(form, tell)
+            record = {**synthesis_record(form, target, (), tell), "resnet18": cycles}
+            forms.append((form, target))
+            records.append(record)
+            keep(records)
+            if overfull(record) != {"dsp"}:
+                break
+    for record, (form, target) in zip(records, forms, strict=True):
+        if not seeds or target != PAGE_TARGETS[0]:
+            continue
         try:
-            made = synthesis_record(form, target, tried, teller(form, target))
+            made = synthesis_record(form, target, seeds, teller(form, target))
         except ToolError as error:
             made = {"failed": str(error)}
-        records[number].update(made)
+        record.update(made)
         keep(records)
-
-    for number in routed:
-        route(number, seeds[:1])
-    for variant in variants if len(seeds) > 1 else ():
-        mine = [number for number in routed if forms[number][0].name == variant.name]
-        best = max(mine, key=lambda number: fmax_of(records[number]))
-        if "fmax_mhz" in records[best]:
-            route(best, seeds)
 
 
 def teller(form: Variant, where: str) -> Callable[[str], None]:

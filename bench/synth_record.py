@@ -1,17 +1,17 @@
 """A variant on a device, as `docs/synthesis.json` keeps it.
 
 Input: a variant, a device's name, seeds. Output: a record, from Yosys and nextpnr or from earlier
-answers in `.daedal/`. `forms_of` says with which multipliers a variant is measured on a device.
+answers in `.daedal/`. `forms_of` says with which multipliers a variant may be measured on a device.
 """
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from daedal.hw.synth.cache import yosys_version
-from daedal.hw.synth.families import DEVICES, Target
+from daedal.hw.synth.families import DEVICES, RESOURCES, Family, Target
 from daedal.hw.synth.flow import PLACED, Implementation, implement
 from daedal.hw.synth.place import PlaceRequest
 from daedal.hw.synth.tools import NEXTPNR
@@ -20,7 +20,7 @@ from daedal.isa.variant import MultiplierStyle, Variant
 from daedal.sim.rtl.device import default_cache_dir
 from daedal.sim.rtl.verilog import kept_verilog
 
-__all__ = ["TARGET_MHZ", "forms_of", "record_of", "synthesis_record"]
+__all__ = ["TARGET_MHZ", "forms_of", "overfull", "record_of", "synthesis_record"]
 
 TARGET_MHZ = 150.0
 """What the placer aims at, as `daedal synth` does: more than a machine reaches there."""
@@ -29,9 +29,8 @@ TARGET_MHZ = 150.0
 def forms_of(variant: Variant, target: str) -> list[Variant]:
     """The forms in which a variant is measured on a device; they keep its name.
 
-    Where it is routed, with multipliers packed and in logic: the faster counts. Of a variant with a
-    multiplier for each product only packed; where products are too wide for that, as it is and in
-    logic. Elsewhere as it is.
+    Where it is routed, with multipliers packed, where products are too wide for that as it is, and
+    in logic, which has the most cells and wires. Elsewhere as it is.
     """
     if Target(target).family not in PLACED:
         return [variant]
@@ -39,8 +38,8 @@ def forms_of(variant: Variant, target: str) -> list[Variant]:
     try:
         packed = variant.replace(None, multiplier_style=MultiplierStyle.PACKED.value)
     except VariantError:
-        return [variant, in_logic]
-    return [packed] if variant.array.style is MultiplierStyle.DSP else [packed, in_logic]
+        packed = variant
+    return [packed, in_logic]
 
 
 def synthesis_record(
@@ -64,6 +63,12 @@ def synthesis_record(
     )
     digest = hashlib.sha256(verilog.encode()).hexdigest()[:16]
     return {"target": target, "verilog": digest, **record_of(made)}
+
+
+def overfull(record: Mapping[str, Any]) -> set[str]:
+    """The resources of which a record's form takes more than there are."""
+    device = DEVICES[Family(record["family"])]
+    return {name for name in RESOURCES if record["used"][name] > getattr(device, name)}
 
 
 def record_of(made: Implementation) -> dict[str, Any]:

@@ -16,7 +16,6 @@ __all__ = [
     "area_table",
     "best_record",
     "board_sentence",
-    "fmax_of",
     "form_of",
     "published_table",
     "refusals",
@@ -45,12 +44,7 @@ def report_of(record: Record) -> CellReport:
 
 def best_record(records: Sequence[Record]) -> Record:
     """Of the forms of one variant on one device the fastest; the first, where none is routed."""
-    return max(records, key=fmax_of)
-
-
-def fmax_of(record: Record) -> float:
-    """Fmax in MHz, 0 where it is not routed."""
-    return record.get("fmax_mhz", 0.0)
+    return max(records, key=lambda record: record.get("fmax_mhz", 0.0))
 
 
 def routed_table(records: Sequence[Record], target: str) -> Table:

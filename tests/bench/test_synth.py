@@ -82,7 +82,7 @@ class Tools:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str, int]] = []
         self.raises: dict[str, BaseException] = {}
-        self.lut_mhz = 40.0
+        self.packed_needs: dict[str, int] = {}
         self.board_mhz = 95.0
         self.board_error = ""
 
@@ -91,15 +91,15 @@ class Tools:
     ) -> dict[str, Any]:
         style = form.array.multiplier_style
         self.asked.append((form.name, target, style, len(seeds)))
-        if seeds and style in self.raises:
-            raise self.raises[style]
+        if seeds and form.name in self.raises:
+            raise self.raises[form.name]
         report("working")
         found = row(form.name, target, style=style) | {
             "family": "ecp5" if target == "ecp5-85f" else "xc7",
-            "used": {"lut": 1000, "ff": 1, "dsp": 1, "block_ram": 1},
+            "used": {"lut": 1000, "ff": 1, "dsp": 1, "block_ram": 1}
+            | (self.packed_needs if style == "packed" else {}),
         }
-        first_mhz = self.lut_mhz if style == "lut" else 50.0
-        return found | {"fmax_mhz": first_mhz + len(seeds)} if seeds else found
+        return found | {"fmax_mhz": 50.0 + len(seeds)} if seeds else found
 
     def board(
         self, clock_mhz: float, seeds: Sequence[int], _report: Callable[[str], None]
@@ -133,38 +133,43 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     return main()
 
 
-@pytest.mark.parametrize(
-    ("lut_mhz", "faster", "fmax_mhz"), [(40, "packed", [52, 41, 52]), (60, "lut", [51, 62, 52])]
-)
-def test_routes_come_last_and_the_faster_form_has_all_seeds(
-    lut_mhz: float,
-    faster: str,
-    fmax_mhz: list[float],
+def test_routes_come_last(
     tools: Tools,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "f.json"
-    tools.lut_mhz = lut_mhz
     assert run(monkeypatch, "--only", "ecp5", "tiny", "--seeds", 2, "--json", path) == 0
     ecp5, xc7 = PAGE_TARGETS
     assert tools.asked == [
         ("ecp5", ecp5, "packed", 0),
-        ("ecp5", ecp5, "lut", 0),
         ("tiny", ecp5, "packed", 0),
         ("ecp5", xc7, "packed", 0),
         ("tiny", xc7, "dsp", 0),
-        ("ecp5", ecp5, "packed", 1),
-        ("ecp5", ecp5, "lut", 1),
-        ("tiny", ecp5, "packed", 1),
-        ("ecp5", ecp5, faster, 2),
+        ("ecp5", ecp5, "packed", 2),
         ("tiny", ecp5, "packed", 2),
     ]
     data = json.loads(path.read_text())
-    assert [record.get("fmax_mhz") for record in data["variants"]] == [*fmax_mhz, None, None]
+    assert [record.get("fmax_mhz") for record in data["variants"]] == [52, 52, None, None]
     output = capsys.readouterr()
     assert "52.0" in output.out and "tiny, packed, ecp5-85f: working" in output.err
+
+
+@pytest.mark.parametrize(
+    ("needs", "styles"),
+    [
+        ({"dsp": 156}, ["packed"]),
+        ({"dsp": 157}, ["packed", "lut"]),
+        ({"dsp": 157, "block_ram": 209}, ["packed"]),  # logic instead of multipliers frees none
+    ],
+)
+def test_logic_is_tried_where_only_multipliers_are_short(
+    needs: dict[str, int], styles: list[str], tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools.packed_needs = needs
+    assert run(monkeypatch, "--only", "tiny", "--seeds", 0) == 0
+    assert [style for _, target, style, _ in tools.asked if target == PAGE_TARGETS[0]] == styles
 
 
 def test_a_stopped_run_leaves_what_it_has(
@@ -174,10 +179,10 @@ def test_a_stopped_run_leaves_what_it_has(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path, update = tmp_path / "f.json", tmp_path / "all.json"
-    tools.raises["lut"] = KeyboardInterrupt()
-    assert run(monkeypatch, "--only", "ecp5", "--json", path, "--update", update) == 130
+    tools.raises["tiny"] = KeyboardInterrupt()
+    assert run(monkeypatch, "--only", "ecp5", "tiny", "--json", path, "--update", update) == 130
     records = json.loads(path.read_text())["variants"]
-    assert [record.get("fmax_mhz") for record in records] == [51, None, None]
+    assert [record.get("fmax_mhz") for record in records] == [53, None, None, None]
     assert not update.exists()
     assert "the same command goes on from there" in capsys.readouterr().err
 
@@ -208,7 +213,7 @@ def test_a_board_that_cannot_be_built_ends_nothing_else(
     tools.board_error = "no way"
     assert run(monkeypatch, "--only", "ecp5") == 1
     assert "MISSED: `ecp5` could not be built for ulx3s-85f: no way" in capsys.readouterr().out
-    assert len(tools.asked) == 6
+    assert len(tools.asked) == 3
 
 
 def test_what_cannot_be_routed_is_a_miss(
@@ -217,9 +222,10 @@ def test_what_cannot_be_routed_is_a_miss(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    tools.raises["lut"] = ToolError("no way")
-    assert run(monkeypatch, "--only", "ecp5", "--json", tmp_path / "f.json") == 1
-    assert "MISSED: ecp5 with lut multipliers: no way" in capsys.readouterr().out
+    tools.raises["ecp5"] = ToolError("no way")
+    assert run(monkeypatch, "--only", "ecp5", "tiny", "--json", tmp_path / "f.json") == 1
+    assert "MISSED: ecp5 with packed multipliers: no way" in capsys.readouterr().out
+    assert tools.asked[-1] == ("tiny", PAGE_TARGETS[0], "packed", 3)
 
 
 def test_mistakes_end_in_a_sentence(

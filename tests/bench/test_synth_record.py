@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.synth_record import forms_of, record_of
+from bench.synth_record import forms_of, overfull, record_of
 from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.flow import Implementation
 from daedal.hw.synth.page_tables import form_of, report_of
@@ -18,8 +18,8 @@ UNITS = {"wgt": {"DP16KD": 253}, "gemm": {"MULT18X18D": 160}}
 @pytest.mark.parametrize(
     ("name", "styles"),
     [
-        ("vta", ["packed", "lut"]),  # the faster counts
-        ("tiny", ["packed"]),  # a multiplier for each product: packed, as it can be
+        ("vta", ["packed", "lut"]),
+        ("tiny", ["packed", "lut"]),  # a multiplier for each product: packed, as it can be
         ("int16", ["dsp", "lut"]),  # 16 bits cannot be packed
     ],
 )
@@ -29,6 +29,12 @@ def test_forms_to_route(name: str, styles: list[str]) -> None:
     assert [form.array.multiplier_style for form in forms] == styles
     assert {form.name for form in forms} == {name}
     assert forms_of(variant, "xc7z020") == [variant]
+
+
+def test_the_devices_last_cell_may_be_taken() -> None:
+    used = {"dsp": 156, "block_ram": 208, "lut": 83_640, "ff": 83_640}
+    assert overfull({"family": "ecp5", "used": used}) == set()
+    assert overfull({"family": "ecp5", "used": used | {"dsp": 157, "ff": 83_641}}) == {"dsp", "ff"}
 
 
 def made(variant: Variant, cells: dict[str, int], *routes: Routed) -> Implementation:
