@@ -94,4 +94,5 @@ def record_of(made: Implementation) -> dict[str, Any]:
         "fmax_mhz": round(made.best.slowest_mhz, 2),
         "worst_path": made.best.worst.sentence,
         "seeds": {str(item.request.seed): round(item.slowest_mhz, 2) for item in made.routes},
+        "given_up": list(made.given_up),
     }

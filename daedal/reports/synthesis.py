@@ -54,6 +54,8 @@ def print_synthesis(console: Console, result: Implementation) -> None:
     if result.best is not None:
         print_tables(console, clocks_table(result))
         print_wide(console, paths_table(result.best))
+    for seed in result.given_up:
+        console.print(f"given up: seed {seed}; the router needs much longer than for another")
     for item in result.shortfalls:
         console.print(escape(f"does not fit: {item.sentence}"))
     if result.missed is not None:
@@ -86,6 +88,7 @@ def synthesis_record(result: Implementation, target: str) -> dict[str, Any]:
         "seeds": [
             {"seed": routed.request.seed, "fmax_mhz": routed.fmax_mhz} for routed in result.routes
         ],
+        "given_up": list(result.given_up),
         "paths": [] if best is None else [_path_record(path) for path in best.paths],
         "fits": not result.shortfalls,
         "shortfalls": [item.sentence for item in result.shortfalls],

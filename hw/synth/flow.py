@@ -30,7 +30,8 @@ class Implementation:
 
     `routes` has a result for each seed that was routed; where it does not fit, none was.
     `asked_mhz` is the clock that it has to reach, None for any. `limit` is the part of the hard
-    blocks that may be taken, `overflow` what the placer needed of a resource that has less.
+    blocks that may be taken, `overflow` what the placer needed of a resource that has less. Seeds
+    are `given_up` where the router needs much longer than for another.
     """
 
     variant: Variant
@@ -39,6 +40,7 @@ class Implementation:
     asked_mhz: float | None = None
     limit: float = HARD_LIMIT
     overflow: dict[str, int] = field(default_factory=dict)
+    given_up: tuple[int, ...] = ()
 
     @property
     def best(self) -> Routed | None:
@@ -115,14 +117,18 @@ def implement(
     if not requests or not report.fits(limit):
         return Implementation(variant, report, (), asked_mhz, limit)
     netlist = areas.netlist(verilog, family, top=top, progress=progress)
+    enough_mhz = asked_mhz if until_met and asked_mhz is not None else math.inf
     try:
         routes = RouteCache(folder).route(
             netlist,
             requests,
             num_processes=num_processes,
-            enough_mhz=asked_mhz if until_met and asked_mhz is not None else math.inf,
+            enough_mhz=enough_mhz,
             progress=progress,
         )
     except CapacityError as error:
         return Implementation(variant, report, (), asked_mhz, limit, {error.resource: error.needed})
-    return Implementation(variant, report, tuple(routes), asked_mhz, limit)
+    done = {routed.request.seed for routed in routes}
+    met = any(routed.slowest_mhz >= enough_mhz for routed in routes)
+    given_up = () if met else tuple(item.seed for item in requests if item.seed not in done)
+    return Implementation(variant, report, tuple(routes), asked_mhz, limit, given_up=given_up)

@@ -30,6 +30,12 @@ _RESOURCE_OF = {
 }
 """Resources by the types that nextpnr packs cells into; memories in tables take more of them."""
 
+_PATIENCE = 2.0
+"""A seed for which the router needs more than this times as long as for another is congested.
+
+It would take hours, and would not be the fastest.
+"""
+
 _UTILIZATION = re.compile(r"Info:\s+(\w+): +(\d+)/ *(\d+) ")
 
 
@@ -134,7 +140,8 @@ def place_and_route_all(
 ) -> Generator[tuple[int, Routed], None, None]:
     """Place and route once for each request, `num_processes` at a time.
 
-    Yields the number of a request and its result as soon as it is there; raises as
+    Yields the number of a request and its result as soon as it is there, and nothing for those that
+    take more than twice as long as another: their placement is congested. Raises as
     `place_and_route` does. Whoever stops before the end closes the generator, which ends the tools.
     """
     NEXTPNR.require("place and route")
@@ -152,7 +159,14 @@ def place_and_route_all(
         (folder / "design.json").write_text(text, encoding="utf-8")
         calls = [_arguments(request, number, folder) for number, request in enumerate(requests)]
         with contextlib.closing(
-            run_tools(NEXTPNR, calls, folder, num_processes=num_processes, line=line)
+            run_tools(
+                NEXTPNR,
+                calls,
+                folder,
+                num_processes=num_processes,
+                patience=_PATIENCE,
+                line=line,
+            )
         ) as done:
             for number in done:
                 yield number, _routed(requests[number], number, folder, hierarchy)

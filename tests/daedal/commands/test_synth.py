@@ -1,6 +1,7 @@
 """``daedal synth``: tables, record, exit status, what a miss is answered with, what is asked."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,10 @@ def route(monkeypatch: pytest.MonkeyPatch, estimate: Give) -> list[tuple[PlaceRe
         requests: Sequence[PlaceRequest],
         *,
         num_processes: int,
+        enough_mhz: float,
         progress: Callable[[str], None],
     ) -> list[Routed]:
+        assert enough_mhz == math.inf  # the best of all seeds is reported
         progress("seed 1 packing")
         asked.extend((request, num_processes) for request in requests)
         return [routed_of(request) for request in requests]
@@ -203,6 +206,19 @@ def test_the_best_seed_is_reported(run: Run, route: list[tuple[PlaceRequest, int
     ends = ["gemm.operand", "accumulators.bank0.0.1"]
     assert [*route_of_path, *ends, "4", "3.00", "7.75", "10.75"] in rows
     assert err.splitlines()[-1:] == ["synthesizing variant tiny on ecp5-85f"]
+
+
+def test_a_seed_that_is_given_up(
+    run: Run, route: list[tuple[PlaceRequest, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = RouteCache.route
+    monkeypatch.setattr(RouteCache, "route", lambda *words, **more: answer(*words, **more)[1:])
+    command = ("synth", "tiny", "--target", "ecp5-85f", "--seeds", 2)
+    status, out, _ = run(*command)
+    assert status == 0
+    assert out.splitlines()[-1].startswith("given up: seed 1; the router needs much longer")
+    assert ["clk", "92.00"] in [line.split() for line in out.splitlines()]
+    assert json.loads(run(*command, "--json")[1])["given_up"] == [1]
 
 
 def test_a_clock_that_is_reached(run: Run, route: list[tuple[PlaceRequest, int]]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daedal.hw.synth import tools
+from daedal.hw.synth import routes, tools
 from daedal.hw.synth.families import Family
 from daedal.hw.synth.flow import Implementation, implement
 from daedal.hw.synth.place import PlaceRequest
@@ -100,3 +100,16 @@ def test_no_seed_is_routed_after_one_that_meets_the_clock(
         until_met=True,
     )
     assert again.routes == made.routes
+    assert again.given_up == ()
+
+
+@needs_nextpnr
+def test_a_seed_without_a_result_is_given_up(
+    kept: tuple[Path, Implementation, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, made, _ = kept
+    monkeypatch.setattr(routes, "place_and_route_all", lambda *_, **__: (_ for _ in ()))
+    requests = [PlaceRequest(seed=seed) for seed in (1, 3, 2)]
+    again = implement(load_variant("tiny"), SMALL, Family.ECP5, folder, requests=requests)
+    assert again.routes == made.routes
+    assert again.given_up == (3,)

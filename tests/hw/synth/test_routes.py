@@ -34,6 +34,7 @@ class Router:
     def __init__(self) -> None:
         self.asked: list[list[int]] = []
         self.fails_at = 0
+        self.gives_up = 0
 
     def __call__(
         self,
@@ -48,6 +49,8 @@ class Router:
             progress(number, "packing")
             if requests[number].seed == self.fails_at:
                 raise ToolError("no")
+            if requests[number].seed == self.gives_up:
+                continue
             yield number, routed_of(requests[number])
 
 
@@ -93,6 +96,20 @@ def test_a_result_that_is_fast_enough_ends_the_others(tmp_path: Path, router: Ro
         answers = cache.route("netlist", seeds(*wanted), enough_mhz=enough_mhz)
         assert [answer.request.seed for answer in answers] == done
     assert router.asked == [[1, 4], [1], [2, 3]]
+
+
+def test_what_was_given_up_is_asked_for_again_alone(tmp_path: Path, router: Router) -> None:
+    cache = RouteCache(tmp_path)
+    told: list[str] = []
+    router.gives_up = 2
+    for _ in range(2):
+        answers = cache.route("netlist", seeds(1, 2, 3), progress=told.append)
+        assert [answer.request.seed for answer in answers] == [1, 3]
+    assert told[-1] == "seed 1 done, 101.0 MHz; seed 2 given up; seed 3 done, 103.0 MHz"
+    router.gives_up = 0
+    assert len(cache.route("netlist", seeds(2))) == 1
+    assert len(cache.route("netlist", seeds(1, 2, 3))) == 3
+    assert router.asked == [[1, 2, 3], [2]]
 
 
 def test_every_part_of_the_question_counts(

@@ -82,6 +82,14 @@ def test_no_more_at_a_time_than_told(tmp_path: Path) -> None:
         assert len(list(tmp_path.glob("started-*"))) == done
 
 
+def test_a_call_that_takes_much_longer_than_another_is_given_up(tmp_path: Path) -> None:
+    calls = [["wait", "long", "60"], ["wait", "a", "0.3"], ["wait", "b", "0.6"]]
+    begin = time.monotonic()
+    assert list(run_tools(TOOL, calls, tmp_path, num_processes=3, patience=4)) == [1, 2]
+    assert time.monotonic() - begin < 30
+    assert not alive(int((tmp_path / "started-long").read_text()))
+
+
 @pytest.mark.parametrize("how", ["closed", "failed"])
 def test_whoever_stops_early_ends_the_processes(tmp_path: Path, how: str) -> None:
     calls = [["wait", "long", "60"], ["0" if how == "closed" else "1"]]
