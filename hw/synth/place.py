@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from daedal.hw.synth.floorplan import floorplans
 from daedal.hw.synth.hierarchy import Hierarchy, top_cells
 from daedal.hw.synth.paths import TimingPath, read_path
 from daedal.hw.synth.pnr_progress import phase_of
@@ -145,8 +146,11 @@ def place_and_route_all(
     `place_and_route` does. Whoever stops before the end closes the generator, which ends the tools.
     """
     NEXTPNR.require("place and route")
-    text = netlist.read_text(encoding="utf-8") if isinstance(netlist, Path) else netlist
-    hierarchy = Hierarchy.of(top_cells(json.loads(text)))
+    design = json.loads(
+        netlist.read_text(encoding="utf-8") if isinstance(netlist, Path) else netlist
+    )
+    cells = top_cells(design)
+    hierarchy = Hierarchy.of(cells)
 
     def line(number: int, said: str) -> None:
         _check_capacity(said)
@@ -156,7 +160,12 @@ def place_and_route_all(
 
     with tempfile.TemporaryDirectory(prefix="daedal-place-") as name:
         folder = Path(name)
-        (folder / "design.json").write_text(text, encoding="utf-8")
+        progress(0, "planning multipliers and block RAM")
+        plans = floorplans(cells, [request.seed for request in requests])
+        for number, plan in enumerate(plans):
+            for cell, site in plan.items():
+                cells[cell]["attributes"]["BEL"] = site
+            (folder / f"design{number}.json").write_text(json.dumps(design), encoding="utf-8")
         calls = [_arguments(request, number, folder) for number, request in enumerate(requests)]
         with contextlib.closing(
             run_tools(
@@ -198,7 +207,7 @@ def _arguments(request: PlaceRequest, number: int, folder: Path) -> list[str]:
     """Arguments of nextpnr; writes the constraints that it reads."""
     arguments = [
         "--85k", "--package", request.package, "--speed", str(request.speed_grade),
-        "--json", "design.json", "--seed", str(request.seed),
+        "--json", f"design{number}.json", "--seed", str(request.seed),
         # The other placer, HeAP, leaves `ecp5` with a fifth to a third more wire.
         "--freq", f"{request.target_mhz:g}", "--timing-allow-fail", "--placer", "static",
         "--report", f"report{number}.json", "--sdf", f"delays{number}.sdf",
