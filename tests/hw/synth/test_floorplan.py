@@ -1,6 +1,8 @@
 """Plans of hard blocks: what pulls them together, and that what is pulled lies near."""
 
+import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,8 @@ import pytest
 
 from daedal.hw.synth.families import DEVICES, Family
 from daedal.hw.synth.floorplan import SITES, assign_sites, couplings, floorplans
+from daedal.hw.synth.tools import NEXTPNR, run_tool
+from tests.support.small_netlist import needs_nextpnr
 
 Cells = dict[str, dict[str, Any]]
 
@@ -115,3 +119,29 @@ def test_plans_leave_alone_what_nothing_pulls_and_what_has_a_site() -> None:
 def test_more_blocks_than_sites_have_no_plan() -> None:
     names = [f"m{number}" for number in range(157)]
     assert floorplans(cells_of([[*names, "r0"]]), [1]) == [{}]
+
+
+@pytest.mark.fpga
+@needs_nextpnr
+def test_nextpnr_knows_every_site(tmp_path: Path) -> None:
+    """A block on each, by its name: the device is full, and the placer has nothing to choose."""
+    pins = {"MULT18X18D": ("A0", "P0"), "DP16KD": ("CLKA", "DOA0")}
+    cells = {
+        f"{kind}{number}": {
+            "type": kind,
+            "parameters": {},
+            "attributes": {"BEL": f"X{column}/Y{row}/{name}"},
+            "port_directions": dict(zip(pins[kind], ("input", "output"), strict=True)),
+            "connections": dict(
+                zip(pins[kind], ([2], [3 + 156 * (kind == "DP16KD") + number]), strict=True)
+            ),
+        }
+        for kind, sites in SITES.items()
+        for number, (column, row, name) in enumerate(sites)
+    }
+    ports = {"clk": {"direction": "input", "bits": [2]}}
+    top = {"attributes": {"top": "1"}, "ports": ports, "cells": cells, "netnames": {}}
+    design = {"creator": "", "modules": {"top": top}}
+    (tmp_path / "design.json").write_text(json.dumps(design), encoding="utf-8")
+    part = ("--85k", "--package", "CABGA381", "--out-of-context")
+    run_tool(NEXTPNR, [*part, "--json", "design.json", "--no-route"], tmp_path)
