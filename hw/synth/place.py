@@ -32,10 +32,7 @@ _RESOURCE_OF = {
 """Resources by the types that nextpnr packs cells into; memories in tables take more of them."""
 
 _PATIENCE = 2.0
-"""A seed for which the router needs more than this times as long as for another is congested.
-
-It would take hours, and would not be the fastest.
-"""
+"""A seed that takes more than this times as long as another is congested; it may take hours."""
 
 _UTILIZATION = re.compile(r"Info:\s+(\w+): +(\d+)/ *(\d+) ")
 
