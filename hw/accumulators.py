@@ -12,14 +12,14 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
 from daedal.hw.accumulator_bank import BANK_CYCLES, AccumulatorBank, Writer
+from daedal.hw.fill_row import acc_grain, widen_fill
 from daedal.hw.interfaces import accumulator_ports
 from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.copies import copies
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import LoadMemory
 from daedal.isa.variant import Variant
 
-__all__ = ["ACC_READ_CYCLES", "PATIENCE_CYCLES", "Accumulators", "acc_grain", "bank_of"]
+__all__ = ["ACC_READ_CYCLES", "PATIENCE_CYCLES", "Accumulators", "bank_of"]
 
 ACC_READ_CYCLES = BANK_CYCLES + 2
 """From an accepted read to its row: the bank's registers, the RAM's and its output's."""
@@ -33,18 +33,6 @@ def bank_of(variant: Variant, row: Value) -> Value:
     low_bits = variant.memory.acc_banks.bit_length() - 2
     top = scratchpad(variant, Memory.ACC).index_bits - 1
     return Cat(row[:low_bits], row[top])
-
-
-def acc_grain(variant: Variant) -> int:
-    """Elements of a row that share a write enable: as fine as the narrowest writer.
-
-    That is a bus word of LOAD or a group of lanes.
-    """
-    return min(
-        variant.bus.data_bits // scratchpad(variant, Memory.ACC).memory_bits or 1,
-        variant.units.alu_lanes,
-        variant.units.requantize_lanes,
-    )
 
 
 _Request = tuple[Value, Value]
@@ -81,19 +69,10 @@ class Accumulators(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         variant = self._variant
-        pad = scratchpad(variant, Memory.ACC)
-        banks = variant.memory.acc_banks
-        low_bits = banks.bit_length() - 2
-        grain = acc_grain(variant)
-        grains = pad.elements // grain
-
         readers = {"alu": self.alu_read, "alu2": self.alu_read2, "store": self.store_read}
-        answers = {"alu": self.alu_data, "alu2": self.alu_data2, "store": self.store_data}
-        read_bank = {name: bank_of(variant, port.payload) for name, port in readers.items()}
-        fill_data, fill_mask = self._widen_fill(m, grain)
+        read_bank = {name: self._bank(port.payload) for name, port in readers.items()}
         fill = self.fill.p
-        alu_bank = bank_of(variant, self.alu_write.payload.row)
-
+        filled, fill_columns = widen_fill(m, variant, fill)
         gemm_read, gemm_write = (
             (
                 register(m, port.enable, name=f"{name}_now", reset_less=False),
@@ -101,28 +80,77 @@ class Accumulators(wiring.Component):
             )
             for name, port in (("gemm_read", self.gemm_read), ("gemm_write", self.gemm_write))
         )
-        gemm_read_bank, gemm_write_bank = (
-            bank_of(variant, row) for _, row in (gemm_read, gemm_write)
+        takes_read, takes_write = (
+            (enable, self._bank(row)) for enable, row in (gemm_read, gemm_write)
         )
         asks = {
             **{name: (port.valid, read_bank[name]) for name, port in readers.items()},
-            "alu_write": (self.alu_write.valid, alu_bank),
-            "fill": (self.fill.valid & fill.into_acc, bank_of(variant, fill.row)),
+            "alu_write": (self.alu_write.valid, self._bank(self.alu_write.payload.row)),
+            "fill": (self.fill.valid & fill.into_acc, self._bank(fill.row)),
         }
         wants = {
             "alu": (self.alu_wants[0], read_bank["alu"]),
             "alu2": (self.alu_wants[1], read_bank["alu2"]),
         }
-        refused, store_first = self._arbitrate(
-            m, asks, wants, (gemm_read[0], gemm_read_bank), (gemm_write[0], gemm_write_bank)
-        )
-        # What stands beside the decision: who writes says in the next cycle what.
+        refused, store_first = self._arbitrate(m, asks, wants, takes_read, takes_write)
+        held = self._held(m, filled, fill_columns)
+        for number, bank in enumerate(self.banks):
+            m.submodules[f"bank{number}"] = bank
+
+            def takes(request: _Request, number: int = number) -> Value:
+                return request[0] & (request[1] == number)
+
+            # Where nobody gets the bank, any row may be read: what chooses it need not wait for
+            # the decision, whose outcome is the same.
+            here = {name: takes(request) for name, request in (asks | wants).items()}
+            self._choose_read(m, bank, takes(takes_read), gemm_read[1], here, store_first)
+            self._choose_write(m, bank, takes(takes_write), gemm_write[1], here)
+            m.d.comb += bank.gemm_data.eq(self.gemm_write.data)
+            for name, (row, columns) in held.items():
+                m.d.comb += [
+                    getattr(bank, f"{name}_data").eq(row),
+                    getattr(bank, f"{name}_columns").eq(columns),
+                ]
+        # Fills for other memories are none of ours: ready says only "would be taken".
+        m.d.comb += [
+            self.store_read.ready.eq(~refused["store"]),
+            self.fill.ready.eq(~refused["fill"] | ~fill.into_acc),
+        ]
+        answers = {"alu": self.alu_data, "alu2": self.alu_data2, "store": self.store_data}
+        for name, port in readers.items():
+            taken = port.valid & ~refused[name] if name == "store" else port.valid
+            granted = Cat(taken & here for here in self._each_bank(read_bank[name]))
+            chosen = self._answer(m, platform, name, granted)
+            valid = delay(m, taken, ACC_READ_CYCLES, name=f"{name}_answers", reset_less=False)
+            m.d.comb += [answers[name].valid.eq(valid), answers[name].data.eq(chosen)]
+        reads = Cat(self._each_bank(takes_read[1]))
+        m.d.comb += self.gemm_read.data.eq(self._answer(m, platform, "gemm", reads))
+        return m
+
+    def _bank(self, row: Value) -> Value:
+        return bank_of(self._variant, row)
+
+    def _inner(self, row: Value) -> Value:
+        """Number of a row within its bank."""
+        low_bits = self._variant.memory.acc_banks.bit_length() - 2
+        return row[low_bits : scratchpad(self._variant, Memory.ACC).index_bits - 1]
+
+    def _each_bank(self, place: Value) -> list[Value]:
+        """Per bank, whether it is the one."""
+        return [place == number for number in range(len(self.banks))]
+
+    def _held(
+        self, m: Module, filled: Value, fill_columns: Value
+    ) -> dict[str, tuple[Value, Value]]:
+        """What stands beside the decision: who writes says in the next cycle what."""
+        grain = acc_grain(self._variant)
+        grains = scratchpad(self._variant, Memory.ACC).elements // grain
         alu_columns = Cat(self.alu_write.payload.mask[number * grain] for number in range(grains))
         sources = {
             "alu": (self.alu_write.payload.data, alu_columns),
-            "fill": (fill_data, fill_mask),
+            "fill": (filled, fill_columns),
         }
-        held = {
+        return {
             name: (
                 register(m, row, name=f"{name}_row_data"),
                 register(m, columns, name=f"{name}_columns"),
@@ -130,62 +158,48 @@ class Accumulators(wiring.Component):
             for name, (row, columns) in sources.items()
         }
 
-        def inner(row: Value) -> Value:
-            return row[low_bits : pad.index_bits - 1]
+    def _choose_read(
+        self,
+        m: Module,
+        bank: AccumulatorBank,
+        gemm_here: Value,
+        gemm_row: Value,
+        here: dict[str, Value],
+        store_first: Signal,
+    ) -> None:
+        """Which row a bank reads, by who asks for one `here`."""
+        m.d.comb += bank.read_row.eq(self._inner(self.store_read.p))
+        with m.If(gemm_here):
+            m.d.comb += bank.read_row.eq(self._inner(gemm_row))
+        with m.Elif(here["alu"] & ~store_first):
+            m.d.comb += bank.read_row.eq(self._inner(self.alu_read.payload))
+        with m.Elif(here["alu2"] & ~store_first):
+            m.d.comb += bank.read_row.eq(self._inner(self.alu_read2.payload))
 
-        outputs = []
-        for number, bank in enumerate(self.banks):
-            m.submodules[f"bank{number}"] = bank
-            # Where nobody gets the bank, any row may be read: what chooses it need not wait for
-            # the decision, whose outcome is the same.
-            here = {
-                name: some & (place == number) for name, (some, place) in (asks | wants).items()
-            }
-            m.d.comb += bank.read_row.eq(inner(self.store_read.p))
-            with m.If(gemm_read[0] & (gemm_read_bank == number)):
-                m.d.comb += bank.read_row.eq(inner(gemm_read[1]))
-            with m.Elif(here["alu"] & ~store_first):
-                m.d.comb += bank.read_row.eq(inner(self.alu_read.payload))
-            with m.Elif(here["alu2"] & ~store_first):
-                m.d.comb += bank.read_row.eq(inner(self.alu_read2.payload))
-
-            with m.If(gemm_write[0] & (gemm_write_bank == number)):
-                m.d.comb += [
-                    bank.writer.eq(Writer.GEMM),
-                    bank.write_row.eq(inner(gemm_write[1])),
-                ]
-            with m.Elif(here["alu_write"]):
-                m.d.comb += [
-                    bank.writer.eq(Writer.ALU),
-                    bank.write_row.eq(inner(self.alu_write.payload.row)),
-                ]
-            with m.Else():
-                m.d.comb += [
-                    bank.writer.eq(Mux(here["fill"], Writer.FILL, Writer.NONE)),
-                    bank.write_row.eq(inner(fill.row)),
-                ]
-            m.d.comb += bank.gemm_data.eq(self.gemm_write.data)
-            for name, (row, columns) in held.items():
-                m.d.comb += [
-                    getattr(bank, f"{name}_data").eq(row),
-                    getattr(bank, f"{name}_columns").eq(columns),
-                ]
-            outputs.append(bank.read_data)
-
-        # Fills for other memories are none of ours: ready says only "would be taken".
-        m.d.comb += [
-            self.store_read.ready.eq(~refused["store"]),
-            self.fill.ready.eq(~refused["fill"] | ~fill.into_acc),
-        ]
-        for name, port in readers.items():
-            taken = port.valid & ~refused[name] if name == "store" else port.valid
-            granted = Cat(taken & (read_bank[name] == number) for number in range(banks))
-            chosen = self._answer(m, platform, name, granted, outputs)
-            valid = delay(m, taken, ACC_READ_CYCLES, name=f"{name}_answers", reset_less=False)
-            m.d.comb += [answers[name].valid.eq(valid), answers[name].data.eq(chosen)]
-        reads = Cat(gemm_read_bank == number for number in range(banks))
-        m.d.comb += self.gemm_read.data.eq(self._answer(m, platform, "gemm", reads, outputs))
-        return m
+    def _choose_write(
+        self,
+        m: Module,
+        bank: AccumulatorBank,
+        gemm_here: Value,
+        gemm_row: Value,
+        here: dict[str, Value],
+    ) -> None:
+        """Who writes to a bank, and into which row."""
+        with m.If(gemm_here):
+            m.d.comb += [
+                bank.writer.eq(Writer.GEMM),
+                bank.write_row.eq(self._inner(gemm_row)),
+            ]
+        with m.Elif(here["alu_write"]):
+            m.d.comb += [
+                bank.writer.eq(Writer.ALU),
+                bank.write_row.eq(self._inner(self.alu_write.payload.row)),
+            ]
+        with m.Else():
+            m.d.comb += [
+                bank.writer.eq(Mux(here["fill"], Writer.FILL, Writer.NONE)),
+                bank.write_row.eq(self._inner(self.fill.p.row)),
+            ]
 
     def _arbitrate(
         self,
@@ -261,10 +275,9 @@ class Accumulators(wiring.Component):
             m.d.sync += [age.eq(0), expires.eq(0), hold.eq(0)]
         return hold, goes_first
 
-    def _answer(
-        self, m: Module, platform: Any, name: str, granted: Value, outputs: list[Value]
-    ) -> Value:
+    def _answer(self, m: Module, platform: Any, name: str, granted: Value) -> Value:
         """The row of the bank that a request was granted, `ACC_READ_CYCLES` later."""
+        outputs = [bank.read_data for bank in self.banks]
         slices = len(self.banks[0].slices)
         bits = len(outputs[0]) // slices
         before = delay(m, granted, ACC_READ_CYCLES - 1, name=f"{name}_granted")
@@ -274,39 +287,3 @@ class Accumulators(wiring.Component):
             words = [output.word_select(number, bits) for output in outputs]
             parts.append(reduce(or_, (Mux(place[k], word, 0) for k, word in enumerate(words))))
         return Cat(parts)
-
-    def _widen_fill(self, m: Module, grain: int) -> tuple[Value, Value]:
-        """A fill as a full row of accumulators and its write enables, one per `grain` elements."""
-        variant = self._variant
-        pad = scratchpad(variant, Memory.ACC)
-        fill = self.fill.p
-        rows, masks = [], []
-        for bits in (pad.memory_bits, variant.array.input_bits):
-            count = variant.bus.data_bits // bits
-            elements = [fill.data.word_select(k, bits).as_signed() for k in range(count)]
-            word = Cat(_resize(value, pad.element_bits) for value in elements)
-            rows.append(word.replicate(pad.elements // count))
-            beats = pad.elements // count
-            beat = fill.beat[: (beats - 1).bit_length()]
-            enables = (1 << (count // grain)) - 1
-            masks.append(
-                Mux(
-                    fill.pad,
-                    (1 << (pad.elements // grain)) - 1,
-                    (enables << (beat * (count // grain)))[: pad.elements // grain],
-                )
-            )
-        narrow = fill.memory == LoadMemory.ACC_NARROW
-        row, mask = Signal(pad.row_bits), Signal(pad.elements // grain)
-        m.d.comb += [
-            row.eq(Mux(narrow, rows[1], rows[0])),
-            mask.eq(Mux(narrow, masks[1], masks[0])),
-        ]
-        return row, mask
-
-
-def _resize(value: Value, bits: int) -> Value:
-    """A signed value cut or sign-extended to `bits` bits."""
-    if len(value) >= bits:
-        return value[:bits]
-    return Cat(value, value[-1].replicate(bits - len(value)))

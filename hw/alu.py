@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.accumulators import ACC_READ_CYCLES, bank_of
 from daedal.hw.alu_lanes import AluLanes
-from daedal.hw.hardware_lane import matches
+from daedal.hw.alu_step import decode
 from daedal.hw.interfaces import (
     Activity,
     accumulator_ports,
@@ -22,7 +22,6 @@ from daedal.hw.interfaces import (
     unit_signature,
 )
 from daedal.hw.interlock import Interlock
-from daedal.hw.layouts import retire_layout
 from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.copies import copies
 from daedal.hw.requantize import Requantizer
@@ -31,7 +30,7 @@ from daedal.hw.scratchpad import read_shape
 from daedal.hw.sequencer import Sequencer
 from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import AluOp, Opcode, OutMemory
+from daedal.isa.table import Opcode, OutMemory
 from daedal.isa.variant import Variant
 
 __all__ = ["Alu"]
@@ -150,7 +149,7 @@ class Alu(wiring.Component):
         parks = Signal()
         # What moves hundreds of registers says so straight from one of its own.
         steps_move, before_moves = copies(m, platform, ~parks, 2, name="moves")
-        comes, is_before, before = self._decode(m, sequencer, interlock, before_moves)
+        comes, is_before, before = decode(m, variant, sequencer.steps, interlock, before_moves)
         step = Signal.like(before, name="step", reset_less=True)
         parked = Signal.like(before, name="parked", reset_less=True)
         following = Signal.like(before, name="following")
@@ -199,27 +198,15 @@ class Alu(wiring.Component):
             self.work.eq(start.fire & step.work & first),
             first.eq(group == 0),
         ]
-        needs_src_still = needs_src & ~self.alu_read.valid
-        needs_dst_still = needs_dst & ~self.alu_read2.valid
-        needs_src_next = follows & following.reads_src
-        needs_dst_next = follows & following.reads_dst
+        needs_next = follows & following.reads_src, follows & following.reads_dst
+        shut_next = self._shut_out(following, *needs_next)
+        shut_still = self._shut_out(
+            step, needs_src & ~self.alu_read.valid, needs_dst & ~self.alu_read2.valid
+        )
         m.d.comb += [
             may_start_next.eq(Mux(take, follows, is_step) & ~interlock.stops),
-            src_blocks_next.eq(
-                Mux(
-                    take,
-                    needs_src_next & ~self._open(following.src),
-                    needs_src_still & ~self._open(step.src),
-                )
-            ),
-            dst_blocks_next.eq(
-                Mux(
-                    take,
-                    needs_dst_next
-                    & (~self._open(following.dst) | (following.same_bank & needs_src_next)),
-                    needs_dst_still & (~self._open(step.dst) | (step.same_bank & needs_src_still)),
-                )
-            ),
+            src_blocks_next.eq(Mux(take, shut_next[0], shut_still[0])),
+            dst_blocks_next.eq(Mux(take, shut_next[1], shut_still[1])),
         ]
         with m.If(self.alu_read.valid):
             m.d.sync += needs_src.eq(0)
@@ -231,17 +218,15 @@ class Alu(wiring.Component):
         with m.If(~is_parked):
             m.d.sync += parked.eq(before)
         with m.If(take):
-            ordinary = self._vector // variant.units.alu_lanes - 1
-            requantize = self._vector // variant.units.requantize_lanes - 1
-            last = Mux(following.work, Mux(following.requantize, requantize, ordinary), 0)
+            last = self._last_group(following)
             m.d.sync += [
                 is_step.eq(follows),
                 step.eq(following),
                 group.eq(0),
                 groups.eq(last),
                 last_group.eq(last == 0),
-                needs_src.eq(needs_src_next),
-                needs_dst.eq(needs_dst_next),
+                needs_src.eq(needs_next[0]),
+                needs_dst.eq(needs_next[1]),
             ]
         m.d.sync += [
             self.error.valid.eq(start.fire & (step.illegal | step.beyond)),
@@ -252,92 +237,27 @@ class Alu(wiring.Component):
         ]
         return start, group, step
 
+    def _shut_out(self, step: Any, needs_src: Value, needs_dst: Value) -> tuple[Value, Value]:
+        """Whether the rows that a step still needs may not be read in the next cycle: (src, dst).
+
+        Two rows of one bank are read one after the other.
+        """
+        shut_src = needs_src & ~self._open(step.src)
+        shut_dst = needs_dst & (~self._open(step.dst) | (step.same_bank & needs_src))
+        return shut_src, shut_dst
+
     def _open(self, row: Value) -> Value:
         """Whether a row may be read in the next cycle."""
         bits = scratchpad(self._variant, Memory.ACC).index_bits
         return ~self.read_closed.bit_select(bank_of(self._variant, row[:bits]), 1)
 
-    def _decode(
-        self, m: Module, sequencer: Sequencer, interlock: Interlock, advance: Value
-    ) -> tuple[Signal, Signal, Any]:
-        """What a step reads, and errors.
-
-        (One is looked at; one stands before the issue point, it is this one).
-        """
-        variant = self._variant
-        # From the sum of a step's numbers to the interlock it is too far for one cycle.
-        comes = Signal()
-        taken = Signal(sequencer.steps.p.shape(), name="summed", reset_less=True)
-        coming = sequencer.steps.p.control
-        unary_comes = matches(coming.operation, lambda op: not op.takes_x)
-        requantize_comes = coming.operation == AluOp.REQUANTIZE
-        # What the operation does with its rows, if it is legal.
-        unary, requantize, reads_src, reads_dst, to_acc = (
-            Signal(name=name, reset_less=True)
-            for name in ("unary", "requantize", "form_reads_src", "form_reads_dst", "to_acc")
+    def _last_group(self, step: Any) -> Value:
+        """Number of the last group of a step; one that does nothing has a single one."""
+        units = self._variant.units
+        ordinary, requantize = (
+            self._vector // lanes - 1 for lanes in (units.alu_lanes, units.requantize_lanes)
         )
-        with m.If(advance):
-            m.d.sync += [
-                comes.eq(sequencer.steps.valid),
-                taken.eq(sequencer.steps.p),
-                unary.eq(unary_comes),
-                requantize.eq(requantize_comes),
-                reads_src.eq(~(unary_comes & coming.use_immediate & ~requantize_comes)),
-                reads_dst.eq(~(unary_comes | coming.use_immediate)),
-                to_acc.eq(coming.destination == OutMemory.ACC),
-            ]
-        control, dst = taken.control, taken.index.dst
-        acc_bits = scratchpad(variant, Memory.ACC).index_bits
-        out_bits = scratchpad(variant, Memory.OUT).index_bits
-        step = Signal(
-            data.StructLayout(
-                {
-                    "src": len(taken.index.src),
-                    "dst": len(dst),
-                    "par": len(taken.index.par),
-                    **dict.fromkeys(("work", "requantize", "reads_src", "reads_dst"), 1),
-                    **dict.fromkeys(("illegal", "beyond", "last", "same_bank"), 1),
-                    "control": control.shape(),
-                    "retire": retire_layout(),
-                }
-            ),
-            name="decoded",
-        )
-        m.d.comb += [
-            step.requantize.eq(requantize),
-            step.reads_src.eq(step.work & reads_src),
-            step.reads_dst.eq(step.work & reads_dst),
-            step.illegal.eq(~taken.skip & ~matches(control.operation, lambda op: True)),
-            step.beyond.eq(
-                taken.out_of_range
-                | (
-                    ~taken.skip
-                    & (
-                        Mux(to_acc, dst[acc_bits:].any(), dst[out_bits:].any())
-                        # A register form reads the accumulator row of that number.
-                        | (reads_dst & dst[acc_bits:].any())
-                    )
-                )
-            ),
-            step.same_bank.eq(bank_of(variant, step.src) == bank_of(variant, dst[:acc_bits])),
-            step.work.eq(~(taken.skip | step.illegal | step.beyond)),
-            step.src.eq(taken.index.src),
-            step.dst.eq(dst),
-            step.par.eq(taken.index.par),
-            step.last.eq(taken.last),
-            step.control.eq(control),
-            step.retire.eq(taken.retire),
-            interlock.src.eq(step.src),
-            interlock.dst.eq(dst),
-            # A step in error may wait for rows, too: whether it is one is known later.
-            interlock.reads_src.eq(~taken.skip & reads_src),
-            interlock.reads_dst.eq(~taken.skip & reads_dst),
-            interlock.writes.eq(comes & ~taken.skip & to_acc),
-        ]
-        some, before = Signal(), Signal.like(step, name="before", reset_less=True)
-        with m.If(advance):
-            m.d.sync += [some.eq(comes), before.eq(step)]
-        return comes, some, before
+        return Mux(step.work, Mux(step.requantize, requantize, ordinary), 0)
 
     def _lanes(
         self, m: Module, platform: Any, start: Any, group: Value, step: Any, latency: int

@@ -21,7 +21,7 @@ from daedal.hw.interfaces import (
 )
 from daedal.hw.plane_walk import data_walk_layout, memory_beats, pad_walk_layout
 from daedal.hw.queue import Queue
-from daedal.hw.strided import StridedRequests, word_address_bits
+from daedal.hw.strided import StridedRequests, TransferHead, word_address_bits
 from daedal.isa.table import BASES, LoadMemory, Opcode
 from daedal.isa.transfer import PADDABLE
 from daedal.isa.variant import Variant
@@ -123,8 +123,7 @@ class Load(wiring.Component):
         """
         head = Signal.like(self.issue.payload, reset_less=True)
         fields = head.instruction
-        address = Signal(word_address_bits(self._variant), reset_less=True)
-        one_row, one_block = Signal(reset_less=True), Signal(reset_less=True)
+        transfer = TransferHead(self._variant)
         illegal = Signal(reset_less=True)
         job_due, request_due = Signal(), Signal()
         incoming = self.issue.payload.instruction
@@ -146,9 +145,7 @@ class Load(wiring.Component):
                 request_due.eq(self.issue.valid & some & ~bad),
                 illegal.eq(bad),
                 head.eq(self.issue.payload),
-                address.eq(self.base_address[incoming.base] + incoming.offset_beats),
-                one_row.eq(incoming.rows == 1),
-                one_block.eq(incoming.blocks == 1),
+                *transfer.take(incoming, self.base_address),
             ]
         self._prepare(m, fields, jobs.payload, *(queue.i.payload for queue in walk_jobs))
         m.d.comb += [
@@ -157,14 +154,7 @@ class Load(wiring.Component):
             jobs.payload.retire.index.eq(head.index),
             *(queue.i.valid.eq(job_due & jobs.ready) for queue in walk_jobs),
             requests.valid.eq(request_due),
-            requests.payload.address.eq(address),
-            requests.payload.beats.eq(self._row_beats(m, fields)),
-            requests.payload.blocks.eq(fields.blocks),
-            requests.payload.rows.eq(fields.rows),
-            requests.payload.one_row.eq(one_row),
-            requests.payload.one_block.eq(one_block),
-            requests.payload.row_stride.eq(fields.row_stride_beats),
-            requests.payload.block_stride.eq(fields.block_stride_beats),
+            *transfer.show(requests.payload, fields, self._row_beats(m, fields)),
         ]
         return holder.holds
 

@@ -11,7 +11,8 @@ from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib import data
 
 from daedal.hw.accumulator_bank import BANK_CYCLES
-from daedal.hw.accumulators import acc_grain, bank_of
+from daedal.hw.accumulators import bank_of
+from daedal.hw.fill_row import acc_grain
 from daedal.hw.layouts import INDEX_BITS
 from daedal.hw.pipeline import delay, register
 from daedal.hw.scratchpad import out_group, read_shape

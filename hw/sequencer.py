@@ -192,7 +192,6 @@ class Sequencer(wiring.Component):
         With the last micro-op, the innermost loop that is not at its end goes on (bit `turn` of
         that loop), and those within it start over; if there is none, the instruction is finished.
         """
-        names = _index_names(self._unit)
         held = Signal(self.issue.p.shape(), reset_less=True)
         current, following = held.instruction, waiting.issue.instruction
         active, skip, beyond = Signal(), Signal(), Signal()
@@ -200,13 +199,6 @@ class Sequencer(wiring.Component):
         before_last = Signal(len(index), reset_less=True)
         left = [Signal(len(current[f"extent{k}"]), name=f"left{k}") for k in range(LOOPS)]
         first = [Signal(name=f"first{k}") for k in range(LOOPS)]
-        sums = {
-            name: [
-                Signal(len(current[f"{name}_base"]) + 1, name=f"{name}_sum{k}", reset_less=True)
-                for k in range(LOOPS)
-            ]
-            for name in names
-        }
 
         # Flags of the step at hand, worked out when the step before it moved: loops that are at
         # their end, and at the one before.
@@ -270,15 +262,42 @@ class Sequencer(wiring.Component):
                         almost[level].eq(twice[level]),
                         first[level].eq(1),
                     ]
-        for name in names:
-            with m.If(advance & ~sums_go):
-                m.d.sync += [one.eq(following[f"{name}_base"]) for one in sums[name]]
+        sums = self._running_sums(m, advance & ~sums_go, advance, turn, current, following)
+        tag = self._tag(m, held, finish, skip, beyond, first)
+        return active, tag, sums
+
+    def _running_sums(
+        self, m: Module, load: Value, advance: Value, turn: Signal, current: Any, following: Any
+    ) -> dict[str, Value]:
+        """Base and loops' share of every row number, of the instruction in `current`."""
+        sums = {
+            name: [
+                Signal(len(current[f"{name}_base"]) + 1, name=f"{name}_sum{k}", reset_less=True)
+                for k in range(LOOPS)
+            ]
+            for name in _index_names(self._unit)
+        }
+        for name, levels in sums.items():
+            with m.If(load):
+                m.d.sync += [one.eq(following[f"{name}_base"]) for one in levels]
             with m.Elif(advance):
                 for level in range(LOOPS):
                     with m.If(turn[level]):
-                        moved = _sticky_sum(sums[name][level], current[f"{name}_factor{level}"])
-                        m.d.sync += [one.eq(moved) for one in sums[name][level:]]
+                        moved = _sticky_sum(levels[level], current[f"{name}_factor{level}"])
+                        m.d.sync += [one.eq(moved) for one in levels[level:]]
+        return {name: levels[-1] for name, levels in sums.items()}
 
+    def _tag(
+        self,
+        m: Module,
+        held: Any,
+        finish: Value,
+        skip: Value,
+        beyond: Value,
+        first: list[Signal],
+    ) -> Signal:
+        """What travels beside the row numbers of the step at hand; `first` by loop."""
+        current = held.instruction
         tag = Signal(self._tag_layout())
         m.d.comb += [
             tag.last.eq(finish),
@@ -295,7 +314,7 @@ class Sequencer(wiring.Component):
             m.d.comb += tag.fresh.eq(
                 current.overwrite & Cat(a | b for a, b in zip(stays, first, strict=True)).all()
             )
-        return active, tag, {name: sums[name][-1] for name in names}
+        return tag
 
     def _sum(self, m: Module, tag: Value, offsets: dict[str, Value], micro_op: Value) -> None:
         """Last stage: row numbers, range check and overwrite decision into the output register."""

@@ -21,7 +21,7 @@ from daedal.hw.interfaces import (
 from daedal.hw.layouts import retire_layout, row_bits
 from daedal.hw.queue import Queue
 from daedal.hw.row_reader import RowReader, store_job_layout
-from daedal.hw.strided import StridedRequests, word_address_bits
+from daedal.hw.strided import StridedRequests, TransferHead, word_address_bits
 from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import BASES, Opcode, OutMemory
@@ -119,8 +119,7 @@ class Store(wiring.Component):
         variant = self._variant
         head = Signal.like(self.issue.payload, reset_less=True)
         fields = head.instruction
-        address = Signal(word_address_bits(variant), reset_less=True)
-        one_row, one_block = Signal(reset_less=True), Signal(reset_less=True)
+        transfer = TransferHead(variant)
         empty = Signal(reset_less=True)
         beyond = Signal(reset_less=True)
         slot_due, job_due, request_due = Signal(), Signal(), Signal()
@@ -150,9 +149,7 @@ class Store(wiring.Component):
                 empty.eq(~some),
                 beyond.eq(self._is_beyond(m, incoming)),
                 head.eq(self.issue.payload),
-                address.eq(self.base_address[incoming.base] + incoming.offset_beats),
-                one_row.eq(incoming.rows == 1),
-                one_block.eq(incoming.blocks == 1),
+                *transfer.take(incoming, self.base_address),
             ]
 
         beats = Signal.like(requests.payload.beats)
@@ -179,14 +176,7 @@ class Store(wiring.Component):
             jobs.payload.cols.eq(fields.cols),
             jobs.payload.index.eq(head.index),
             requests.valid.eq(request_due & may_move),
-            requests.payload.address.eq(address),
-            requests.payload.beats.eq(beats),
-            requests.payload.blocks.eq(fields.blocks),
-            requests.payload.rows.eq(fields.rows),
-            requests.payload.one_row.eq(one_row),
-            requests.payload.one_block.eq(one_block),
-            requests.payload.row_stride.eq(fields.row_stride_beats),
-            requests.payload.block_stride.eq(fields.block_stride_beats),
+            *transfer.show(requests.payload, fields, beats),
         ]
         return holder.holds
 

@@ -4,7 +4,9 @@ Input: a stream of transfers (start address, planes, rows, strides). Output: a s
 for the masters, each marked when it is the last of its transfer.
 """
 
-from amaranth.hdl import Module, Signal
+from typing import Any
+
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,7 +15,13 @@ from daedal.hw.interfaces import read_request
 from daedal.isa.table import BitField, Opcode, instruction_layout
 from daedal.isa.variant import Variant
 
-__all__ = ["StridedRequests", "strided_request_layout", "transfer_layout", "word_address_bits"]
+__all__ = [
+    "StridedRequests",
+    "TransferHead",
+    "strided_request_layout",
+    "transfer_layout",
+    "word_address_bits",
+]
 
 
 def word_address_bits(variant: Variant) -> int:
@@ -55,6 +63,44 @@ def strided_request_layout(variant: Variant) -> data.StructLayout:
     """A request, and whether it is the last of its transfer."""
     request = read_request(variant).members["payload"].shape
     return data.StructLayout({"request": request, "last": 1})
+
+
+class TransferHead:
+    """Of the instruction at hand: what is worked out as it comes, and the transfer it asks for.
+
+    Parameters
+    ----------
+    variant
+        Gives the widths.
+    """
+
+    def __init__(self, variant: Variant) -> None:
+        self._address = Signal(word_address_bits(variant), name="address", reset_less=True)
+        self._one_row, self._one_block = (
+            Signal(reset_less=True),
+            Signal(name="one_block", reset_less=True),
+        )
+
+    def take(self, incoming: data.View, base_address: data.View) -> list[Any]:
+        """Statements of the cycle that takes the fields of an instruction."""
+        return [
+            self._address.eq(base_address[incoming.base] + incoming.offset_beats),
+            self._one_row.eq(incoming.rows == 1),
+            self._one_block.eq(incoming.blocks == 1),
+        ]
+
+    def show(self, transfer: data.View, fields: data.View, beats: Value) -> list[Any]:
+        """Statements that drive a transfer by the fields taken; a row has `beats` bus words."""
+        return [
+            transfer.address.eq(self._address),
+            transfer.beats.eq(beats),
+            transfer.blocks.eq(fields.blocks),
+            transfer.rows.eq(fields.rows),
+            transfer.one_row.eq(self._one_row),
+            transfer.one_block.eq(self._one_block),
+            transfer.row_stride.eq(fields.row_stride_beats),
+            transfer.block_stride.eq(fields.block_stride_beats),
+        ]
 
 
 class StridedRequests(wiring.Component):

@@ -4,7 +4,7 @@ Input: a variant and a scratchpad's name. Source of the RAMs' forms: `hw.scratch
 `hw.accumulators`.
 """
 
-from daedal.hw.accumulators import acc_grain
+from daedal.hw.fill_row import acc_grain
 from daedal.hw.layouts import micro_op_struct
 from daedal.hw.scratchpad import out_group, read_shape
 from daedal.isa.scratchpad import Memory, scratchpad
