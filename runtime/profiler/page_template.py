@@ -11,7 +11,7 @@ __all__ = ["page_template"]
 
 
 def page_template(name: str, package: str = __package__) -> Template:
-    """A template of `package`, which may include its own and those of this one, the style's."""
+    """A template of `package`, which may use its own others and those of this one, the style's."""
     folders = [resources.files(place) / "templates" for place in (package, __package__)]
 
     def load(wanted: str) -> str | None:
