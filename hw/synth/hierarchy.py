@@ -13,7 +13,7 @@ from typing import Any
 
 from daedal.hw.emit import TOP_MODULE
 
-__all__ = ["Hierarchy", "count_cells", "signal_of", "top_cells"]
+__all__ = ["Hierarchy", "count_cells", "signal_of", "top_cells", "top_module"]
 
 Cells = Mapping[str, Mapping[str, Any]]
 """Cells of a module by name."""
@@ -58,15 +58,21 @@ def signal_of(cell: str) -> str:
     return _SUFFIX.sub("", cell.lstrip("\\"))
 
 
-def top_cells(netlist: Mapping[str, Any]) -> Cells:
-    """Cells of the top module, all of the design where it is flattened."""
-    (cells,) = (
-        module["cells"]
+def top_module(netlist: Mapping[str, Any]) -> dict[str, Any]:
+    """The top module, all of the design where it is flattened."""
+    found: dict[str, Any]
+    (found,) = (
+        module
         for module in netlist["modules"].values()
         if int(module["attributes"].get("top", "0"), 2)
     )
-    found: Cells = cells
     return found
+
+
+def top_cells(netlist: Mapping[str, Any]) -> Cells:
+    """Cells of the top module."""
+    cells: Cells = top_module(netlist)["cells"]
+    return cells
 
 
 def count_cells(cells: Cells) -> tuple[dict[str, int], dict[str, dict[str, int]]]:

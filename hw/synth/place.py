@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from daedal.hw.synth.constants import share_addresses, with_near_constants
 from daedal.hw.synth.floorplan import floorplans
 from daedal.hw.synth.hierarchy import Hierarchy, top_cells
 from daedal.hw.synth.paths import TimingPath, read_path
@@ -158,11 +159,13 @@ def place_and_route_all(
     with tempfile.TemporaryDirectory(prefix="daedal-place-") as name:
         folder = Path(name)
         progress(0, "planning multipliers and block RAM")
+        share_addresses(cells)
         plans = floorplans(cells, [request.seed for request in requests])
         for number, plan in enumerate(plans):
             for cell, site in plan.items():
                 cells[cell]["attributes"]["BEL"] = site
-            (folder / f"design{number}.json").write_text(json.dumps(design), encoding="utf-8")
+            planned = with_near_constants(design, plan)
+            (folder / f"design{number}.json").write_text(json.dumps(planned), encoding="utf-8")
         calls = [_arguments(request, number, folder) for number, request in enumerate(requests)]
         with contextlib.closing(
             run_tools(

@@ -23,7 +23,7 @@ from daedal.isa.files import make_folder, write_atomically
 __all__ = ["RouteCache"]
 
 # Goes up when a kept answer would no longer be read, or would say something else.
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from daedal.hw.boards import ulx3s
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
+from daedal.hw.synth.constants import shared_addresses
 from daedal.sim.rtl.build import Built, build_board_simulator
 from daedal.sim.rtl.netlist.verilog import netlist_verilog
 from daedal.sim.rtl.verilog import kept_board_verilog
@@ -38,5 +39,5 @@ def build_board_netlist(
     verilog = kept_board_verilog(settings, cache_dir, report, family=Family.ECP5)
     kept = AreaCache(cache_dir.parent / "synth")
     netlist = kept.netlist(verilog, Family.ECP5, top=ulx3s.TOP_MODULE, progress=report)
-    text = netlist_verilog(netlist, ulx3s.TOP_MODULE)
+    text = netlist_verilog(shared_addresses(netlist), ulx3s.TOP_MODULE)
     return build_board_simulator(text, top=ulx3s.TOP_MODULE, cache_dir=cache_dir, progress=report)

@@ -10,6 +10,7 @@ from pathlib import Path
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
+from daedal.hw.synth.constants import shared_addresses
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.device import RtlDevice, default_cache_dir
 from daedal.sim.rtl.netlist.verilog import netlist_verilog
@@ -45,5 +46,5 @@ def netlist_device(
     tell = report or (lambda _sentence: None)
     verilog = kept_verilog(variant, folder, tell, family=Family.ECP5)
     netlist = AreaCache(folder.parent / "synth").netlist(verilog, Family.ECP5, progress=tell)
-    text = netlist_verilog(netlist, TOP_MODULE, seed=seed)
+    text = netlist_verilog(shared_addresses(netlist), TOP_MODULE, seed=seed)
     return RtlDevice(variant, cache_dir=cache_dir, report=report, verilog=text)
