@@ -39,7 +39,7 @@ def share_addresses(cells: Cells) -> None:
 
     A memory of at most eight words leaves high bits of its addresses constant, the same for reads
     and writes. If these follow another bit, each word has still a place of its own. Memories that
-    begin with anything but zeros, whose places matter, stay as they are.
+    begin with other values than zeros, whose places matter, stay as they are.
     """
     for cell in cells.values():
         if cell["type"] != _SMALL_MEMORY or "1" in cell["parameters"].get("INITVAL", ""):
@@ -50,8 +50,9 @@ def share_addresses(cells: Cells) -> None:
         if idle and live:
             for k in idle:
                 read[k], write[k] = read[live[-1]], write[live[-1]]
-            # What lay at addresses that nobody asked for may be undefined.
-            cell["parameters"]["INITVAL"] = "0" * 64
+            if "0" in cell["parameters"].get("INITVAL", ""):
+                # Where nobody could ask it may be undefined.
+                cell["parameters"]["INITVAL"] = "0" * 64
 
 
 def with_near_constants(design: Mapping[str, Any], plan: Mapping[str, str]) -> dict[str, Any]:

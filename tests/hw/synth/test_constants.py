@@ -164,6 +164,25 @@ def test_memories_that_stay_as_they_are(read: list[Any], write: list[Any], init:
     assert cells["memory"]["connections"] == pins
 
 
+@pytest.mark.parametrize(
+    ("init", "then"),
+    [("x" * 64, "x" * 64), ("x" * 60 + "0000", "0" * 64)],
+    ids=["nothing", "zeros in use"],
+)
+def test_what_a_memory_begins_with(init: str, then: str) -> None:
+    pins = {"RAD": [2, 3, "1", "0"], "WAD": [5, 6, "1", "0"]}
+    cells = {
+        "memory": {
+            "type": "TRELLIS_DPR16X4",
+            "parameters": {"INITVAL": init},
+            "connections": pins,
+        }
+    }
+    share_addresses(cells)
+    assert pins == {"RAD": [2, 3, 3, 3], "WAD": [5, 6, 6, 6]}
+    assert cells["memory"]["parameters"] == {"INITVAL": then}
+
+
 @pytest.mark.fpga
 @needs_nextpnr
 def test_nextpnr_takes_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
