@@ -12,9 +12,9 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from daedal.hw.synth.constants import share_addresses, with_near_constants
 from daedal.hw.synth.floorplan import floorplans
 from daedal.hw.synth.hierarchy import Hierarchy, top_cells
+from daedal.hw.synth.near_constants import share_addresses, with_near_constants
 from daedal.hw.synth.paths import TimingPath, read_path
 from daedal.hw.synth.pnr_progress import phase_of
 from daedal.hw.synth.sdf import read_sdf

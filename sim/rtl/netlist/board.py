@@ -11,7 +11,7 @@ from daedal.hw.boards import ulx3s
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
-from daedal.hw.synth.constants import shared_addresses
+from daedal.hw.synth.near_constants import shared_addresses
 from daedal.sim.rtl.build import Built, build_board_simulator
 from daedal.sim.rtl.netlist.verilog import netlist_verilog
 from daedal.sim.rtl.verilog import kept_board_verilog

@@ -10,7 +10,7 @@ from pathlib import Path
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
-from daedal.hw.synth.constants import shared_addresses
+from daedal.hw.synth.near_constants import shared_addresses
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.device import RtlDevice, default_cache_dir
 from daedal.sim.rtl.netlist.verilog import netlist_verilog

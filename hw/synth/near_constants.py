@@ -73,7 +73,9 @@ def with_near_constants(design: Mapping[str, Any], plan: Mapping[str, str]) -> d
     for name, site in plan.items():
         if cells[name]["type"] != _MULTIPLIER:
             continue
-        column, row, number = map(int, _SITE.fullmatch(site).groups())  # type: ignore[union-attr]
+        found = _SITE.fullmatch(site)
+        assert found is not None
+        column, row, number = map(int, found.groups())
         pins = cells[name]["connections"]
         near = {
             pin: [nets[bit, column - number, row] if bit in _CONSTANTS else bit for bit in bits]

@@ -12,9 +12,9 @@ import pytest
 from daedal.hw.family import Family
 from daedal.hw.synth import place
 from daedal.hw.synth.cache import AreaCache
-from daedal.hw.synth.constants import share_addresses, shared_addresses, with_near_constants
 from daedal.hw.synth.floorplan import SITES
 from daedal.hw.synth.hierarchy import top_cells
+from daedal.hw.synth.near_constants import share_addresses, shared_addresses, with_near_constants
 from daedal.hw.synth.place import PlaceRequest, place_and_route
 from daedal.sim.rtl.netlist.verilog import netlist_verilog
 from tests.support.small_netlist import SMALL, needs_nextpnr
