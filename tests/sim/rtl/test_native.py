@@ -1,9 +1,10 @@
 """The native simulator beside cocotb: same cycles, bytes and books, and its life in a process."""
 
 import _thread
+import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -151,6 +152,15 @@ def _identity(simulation: NativeSimulation) -> int:
     return simulation.get("result")
 
 
+@pytest.fixture
+def control_c() -> Iterator[None]:
+    """Control-C interrupts, though a shell's background job is started with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("control_c")
 def test_control_c_ends_a_run_and_the_next_is_well(native_standin: Built) -> None:
     """Without progress, without a limit: between two slices of cycles."""
     timer = threading.Timer(0.5, _thread.interrupt_main)
