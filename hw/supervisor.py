@@ -41,6 +41,10 @@ class Supervisor(wiring.Component):
     pulses all the same and draining goes on behind it: the next start waits for it, and ends in
     WATCHDOG if the slave stays silent.
 
+    An abort counts from the cycle of `start` on. Where the run has not begun, it ends in its first
+    cycle; where it waits for the bus, it never begins and ends when the bus has drained. A run
+    that is draining keeps its reason, and without a run an abort does nothing.
+
     Members
     -------
     start, abort, watchdog : from the control registers.
@@ -98,16 +102,24 @@ class Supervisor(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         running = Signal()
-        failing = self._find_error(m, running)
+        aborted, aborting = Signal(), Signal()
+        m.d.comb += aborting.eq(self.abort | aborted)
+        with m.If(self.abort & (self.start | self.running)):
+            m.d.sync += aborted.eq(1)
+        with m.If(self.finished):
+            m.d.sync += aborted.eq(0)
+        failing = self._find_error(m, running, aborting)
         m.d.comb += self.counting.eq(running)
         with m.If(self.start):
             m.d.sync += self.running.eq(1)
         with m.If(self.finished):
             m.d.sync += self.running.eq(0)
-        self._sequence(m, running, failing)
+        self._sequence(m, running, failing, aborted, aborting)
         return m
 
-    def _sequence(self, m: Module, running: Signal, failing: Signal) -> None:
+    def _sequence(
+        self, m: Module, running: Signal, failing: Signal, aborted: Signal, aborting: Signal
+    ) -> None:
         """The phases; what goes to many places is a register of its own beside the state."""
         patience = Signal(range(DRAIN_LIMIT_CYCLES + 1))
         settled = Signal()  # `patience` is more than `QUIET_CYCLES`
@@ -148,9 +160,11 @@ class Supervisor(wiring.Component):
                     self._explain(m, ErrorCode.WATCHDOG, Unit.FETCH)
                 with m.Elif(wanted):
                     m.d.sync += patience.eq(patience + 1)
-                    with m.If(exhausted):
+                    with m.If(exhausted | (aborted & self.drained)):
                         m.d.comb += self.finished.eq(1)
                         m.d.sync += wanted.eq(0)
+                with m.If(aborting & (self.start | wanted)):
+                    self._explain(m, ErrorCode.ABORTED, Unit.FETCH)
                 with m.If(self.drained):
                     m.d.sync += self.clear.eq(1)
                     m.next = "CLEAR"
@@ -166,7 +180,7 @@ class Supervisor(wiring.Component):
             self.error_index.eq(index),
         ]
 
-    def _find_error(self, m: Module, running: Signal) -> Signal:
+    def _find_error(self, m: Module, running: Signal, aborting: Signal) -> Signal:
         """Latch the first error of a run; returns the signal that it is there in this cycle.
 
         What units report is chosen from in two steps, first among those of a kind, then among the
@@ -205,7 +219,7 @@ class Supervisor(wiring.Component):
                     self.fetch_index,
                 ),
                 (deadlock, ErrorCode.DEADLOCK, stuck_unit, stuck_index),
-                (self.abort, ErrorCode.ABORTED, Unit.FETCH, self.fetch_index),
+                (aborting, ErrorCode.ABORTED, Unit.FETCH, self.fetch_index),
                 (timeout, ErrorCode.WATCHDOG, stuck_unit, stuck_index),
             ]
         )

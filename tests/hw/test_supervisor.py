@@ -1,8 +1,11 @@
 """Run control: which ends a run may have, what each reports, and that draining is bounded."""
 
+from typing import NamedTuple
+
 import pytest
 from amaranth.sim import Simulator
 
+from daedal.hw import supervisor
 from daedal.hw.interfaces import Activity
 from daedal.hw.supervisor import BLOCKED_CYCLES, DRAIN_LIMIT_CYCLES, QUIET_CYCLES, Supervisor
 from daedal.isa.registers import CycleClass, ErrorCode
@@ -247,5 +250,97 @@ def test_a_silent_bus_bounds_the_end_and_the_next_start() -> None:
         await ctx.tick()
         ctx.set(dut.fetch_done, 0)
         assert await end(ctx, dut) == (0, 0, 0)
+
+    run(drive)
+
+
+LIMIT = 16
+"""Drain limit of the trials below: they look at every cycle."""
+
+LENGTH = 64
+
+
+class Trial(NamedTuple):
+    """What was seen in a trial: flags cycle by cycle, and the ends in order."""
+
+    running: list[int]
+    counting: list[int]
+    ends: list[int]
+    codes: list[int]
+
+
+async def play(ctx, dut, starts: tuple[int, ...], silent: range, abort: int | None) -> Trial:
+    """Start in the cycles `starts`; a run is over in its sixth cycle, the bus hangs in `silent`."""
+    trial, age = Trial([], [], [], []), 0
+    for cycle in range(LENGTH):
+        ctx.set(dut.start, cycle in starts)
+        ctx.set(dut.abort, cycle == abort)
+        ctx.set(dut.drained, cycle not in silent)
+        counting, finished = ctx.get(dut.counting), ctx.get(dut.finished)
+        age = age + 1 if counting else 0
+        ctx.set(dut.fetch_done, age == 6)
+        trial.running.append(ctx.get(dut.running))
+        trial.counting.append(counting)
+        await ctx.tick()
+        if finished:
+            trial.ends.append(cycle)
+            trial.codes.append(ctx.get(dut.error_code))
+    assert not ctx.get(dut.running), "every run of a trial must end in it"
+    return trial
+
+
+def aborted(quiet: Trial, starts: tuple[int, ...], abort: int) -> list[int]:
+    """Codes of the ends: those without an abort, and ABORTED for the run that is not over yet."""
+    codes = list(quiet.codes)
+    for number, (begin, end) in enumerate(zip(starts, quiet.ends, strict=True)):
+        draining = any(quiet.counting[begin:abort]) and not quiet.counting[abort]
+        if begin <= abort <= end and not draining:
+            codes[number] = ErrorCode.ABORTED
+    return codes
+
+
+def test_an_abort_is_heard_in_every_cycle_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And in no other: one before a start or behind an end changes nothing.
+
+    The second start comes while the first run is cleared away, or later.
+    """
+    monkeypatch.setattr(supervisor, "DRAIN_LIMIT_CYCLES", LIMIT)
+    seen = set()
+
+    async def drive(ctx, dut) -> None:
+        for gap in (1, 2, 3, 6):
+            first = (await play(ctx, dut, (2,), range(0), None)).ends[0]
+            starts = (2, first + gap)
+            quiet = await play(ctx, dut, starts, range(0), None)
+            assert quiet.codes == [ErrorCode.NONE] * 2
+            for abort in range(LENGTH):
+                trial = await play(ctx, dut, starts, range(0), abort)
+                assert trial.codes == aborted(quiet, starts, abort), (gap, abort)
+                assert all(a <= b for a, b in zip(trial.ends, quiet.ends, strict=True))
+                seen.add(tuple(trial.codes))
+
+    run(drive)
+    assert len(seen) == 3, "trials with none, the first and the second run aborted"
+
+
+@pytest.mark.parametrize("wait", [1, 4])
+def test_an_abort_is_heard_while_a_start_waits_for_the_bus(
+    wait: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever the bus of the run before drains, and if it never does."""
+    monkeypatch.setattr(supervisor, "DRAIN_LIMIT_CYCLES", LIMIT)
+
+    async def drive(ctx, dut) -> None:
+        first = (await play(ctx, dut, (2,), range(5, LENGTH - 4), None)).ends[0]
+        starts = (2, first + wait)
+        for late in (-1, 0, 1, 2, LIMIT, LIMIT + 1, 26):
+            silent = range(5, starts[1] + late)
+            quiet = await play(ctx, dut, starts, silent, None)
+            for abort in range(starts[1] - 2, starts[1] + LIMIT + 6):
+                trial = await play(ctx, dut, starts, silent, abort)
+                assert trial.codes == aborted(quiet, starts, abort), (late, abort)
+                assert trial.ends[1] <= quiet.ends[1], (late, abort)
+                # Either the bus is drained at the interrupt, or the limit is over.
+                assert trial.ends[1] not in silent or trial.ends == quiet.ends, (late, abort)
 
     run(drive)

@@ -200,6 +200,22 @@ def test_an_abort_of_a_run_whose_slave_is_silent(channel: str, tmp_path: Path) -
     assert recovered.memory == expected_memories([good, good])[1]
 
 
+def test_an_abort_of_a_start_that_waits_for_a_silent_slave(tmp_path: Path) -> None:
+    """The run before ended without its bus; the next start waits for that, and is aborted."""
+    good = placed(random_program(TINY, SEED))
+    faults = Faults(stop_channels=("r",), stop_after_beats=60)
+    stuck = replace(good, faults=faults, abort_at=4000)
+    waiting = replace(good, faults=faults, abort_at=100)
+    job = launch_job(waiting)
+    job = replace(job, reset_before=False, writes=(ACKNOWLEDGE, *job.writes))
+    built = rtl_device(TINY).build(good.size_bytes)
+    results = run_jobs(built, [launch_job(stuck), job], work_dir=tmp_path)
+    for launch, result in zip((stuck, waiting), results, strict=True):
+        ended = launch_outcome(launch, result, "rtl")
+        assert (ended.error, ended.unit) == (ErrorCode.ABORTED, Unit.FETCH)
+    assert results[1].cycles <= ABORT_CYCLES + DRAIN_LIMIT_CYCLES
+
+
 def test_a_run_that_was_reset_is_no_good_run() -> None:
     launch = replace(placed(random_program(TINY, SEED)), reset_at=50)
     (outcome,) = rtl_device(TINY).launch_each([launch])
