@@ -10,8 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.axi import axi4_lite_pins
 from daedal.hw.counters import counts_layout
-from daedal.hw.interfaces import read_request
-from daedal.hw.layouts import INDEX_BITS
+from daedal.hw.layouts import INDEX_BITS, word_address_bits
 from daedal.hw.select import select_one
 from daedal.isa.registers import (
     CLASSES,
@@ -57,7 +56,7 @@ class Control(wiring.Component):
 
     def __init__(self, *, variant: Variant) -> None:
         self._variant = variant
-        word_bits = len(read_request(variant).create().p.address)
+        word_bits = word_address_bits(variant)
         self._skipped = variant.bus.address_bits - word_bits
         members = {
             **axi4_lite_pins(CONTROL_ADDRESS_BITS, ""),

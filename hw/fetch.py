@@ -10,9 +10,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from daedal.hw.assembler import LENGTH_BITS, Assembler
 from daedal.hw.axi import MAX_BURST_BEATS
 from daedal.hw.interfaces import error_signature, read_request, read_word
-from daedal.hw.layouts import INDEX_BITS, entry_layout
+from daedal.hw.layouts import INDEX_BITS, entry_layout, word_address_bits
 from daedal.hw.pipeline import register
-from daedal.hw.strided import word_address_bits
 from daedal.isa.registers import CycleClass, ErrorCode
 from daedal.isa.table import Unit, instruction_bits
 from daedal.isa.variant import Variant

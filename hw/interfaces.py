@@ -12,7 +12,14 @@ from amaranth.hdl import ShapeLike
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.layouts import INDEX_BITS, issue_layout, retire_layout, row_bits
+from daedal.hw.layouts import (
+    INDEX_BITS,
+    issue_layout,
+    request_beats_bits,
+    retire_layout,
+    row_bits,
+    word_address_bits,
+)
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Opcode
 from daedal.isa.variant import Variant
@@ -184,13 +191,15 @@ def out_write_signature(variant: Variant) -> wiring.Signature:
 
 
 def read_request(variant: Variant) -> stream.Signature:
-    """A reader asks for `beats` bus words from word address `address`; any length, any boundary.
+    """A reader asks for `beats` bus words, at least 1, from word `address`; any boundary.
 
     The read master splits it into INCR bursts of at most 32 beats that never cross 4 KiB, and
     reserves space for the data before it asks, so RREADY never waits for a unit.
     """
     return stream.Signature(
-        data.StructLayout({"address": _word_address_bits(variant), "beats": REQUEST_BEATS_BITS})
+        data.StructLayout(
+            {"address": word_address_bits(variant), "beats": request_beats_bits(variant)}
+        )
     )
 
 
@@ -202,10 +211,3 @@ def read_word(variant: Variant) -> stream.Signature:
 def write_response() -> wiring.Signature:
     """Pulse: one write request (in order) is complete; the worst BRESP of its bursts."""
     return wiring.Signature({"valid": Out(1), "response": Out(2)})
-
-
-REQUEST_BEATS_BITS = 20
-
-
-def _word_address_bits(variant: Variant) -> int:
-    return variant.bus.address_bits - (variant.bus_bytes - 1).bit_length()

@@ -5,15 +5,19 @@ Input: a variant. Output: `data.Layout`s whose field positions equal `isa.table`
 
 from amaranth.lib import data
 
+from daedal.hw.axi import MAX_BURST_BEATS
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import (
     BitField,
+    LoadMemory,
     Opcode,
+    OutMemory,
     Unit,
     instruction_bits,
     instruction_layout,
     micro_op_layout,
 )
+from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant
 
 __all__ = [
@@ -22,8 +26,10 @@ __all__ = [
     "instruction_struct",
     "issue_layout",
     "micro_op_struct",
+    "request_beats_bits",
     "retire_layout",
     "row_bits",
+    "word_address_bits",
 ]
 
 INDEX_BITS = 24
@@ -74,3 +80,17 @@ def retire_layout() -> data.StructLayout:
 def row_bits(variant: Variant, memory: Memory) -> int:
     """Width of a row number of a scratchpad."""
     return scratchpad(variant, memory).index_bits
+
+
+def word_address_bits(variant: Variant) -> int:
+    """Width of the address of a bus word."""
+    return variant.bus.address_bits - (variant.bus_bytes - 1).bit_length()
+
+
+def request_beats_bits(variant: Variant) -> int:
+    """Width of the length of a request: the longest row that a LOAD or STORE can name, in words."""
+    longest = MAX_BURST_BEATS  # of FETCH
+    for opcode, kinds in ((Opcode.LOAD, LoadMemory), (Opcode.STORE, OutMemory)):
+        cols = (1 << instruction_layout(variant, opcode)["cols"].width) - 1
+        longest = max(longest, *(cols * memory_beats(variant, kind) for kind in kinds))
+    return longest.bit_length()

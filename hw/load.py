@@ -19,11 +19,12 @@ from daedal.hw.interfaces import (
     read_word,
     unit_signature,
 )
-from daedal.hw.plane_walk import data_walk_layout, memory_beats, pad_walk_layout
+from daedal.hw.layouts import word_address_bits
+from daedal.hw.plane_walk import data_walk_layout, pad_walk_layout
 from daedal.hw.queue import Queue
-from daedal.hw.strided import StridedRequests, TransferHead, word_address_bits
+from daedal.hw.strided import StridedRequests, TransferHead
 from daedal.isa.table import BASES, LoadMemory, Opcode
-from daedal.isa.transfer import PADDABLE
+from daedal.isa.transfer import PADDABLE, memory_beats
 from daedal.isa.variant import Variant
 
 __all__ = ["Load"]

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.counters import COUNTS, counts_layout
 from daedal.hw.interfaces import error_signature, read_request, write_response
-from daedal.hw.layouts import INDEX_BITS
+from daedal.hw.layouts import INDEX_BITS, word_address_bits
 from daedal.hw.select import select_one
 from daedal.hw.small_fifo import SmallFifo
 from daedal.hw.token_count import TokenCount
@@ -56,7 +56,7 @@ class MarkRecorder(wiring.Component):
     def __init__(self, *, variant: Variant) -> None:
         self._beats = MARK_BYTES // variant.bus_bytes
         self._width = variant.bus.data_bits
-        address_bits = len(read_request(variant).create().p.address)
+        address_bits = word_address_bits(variant)
         members = {
             "enabled": Out(1),
             "cycle": In(64),

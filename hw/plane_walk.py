@@ -13,17 +13,10 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.countdown import Countdown
 from daedal.isa.scratchpad import scratchpad
 from daedal.isa.table import LoadMemory, Opcode, instruction_layout
+from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant
 
-__all__ = ["DataWalk", "PadWalk", "data_walk_layout", "memory_beats", "pad_walk_layout"]
-
-
-def memory_beats(variant: Variant, memory: LoadMemory) -> int:
-    """Bus words of a scratchpad row in memory; always a power of two."""
-    pad = scratchpad(variant, memory.memory)
-    if memory is LoadMemory.ACC_NARROW:
-        return pad.elements * variant.array.input_bits // variant.bus.data_bits
-    return pad.row_beats(variant)
+__all__ = ["DataWalk", "PadWalk", "data_walk_layout", "pad_walk_layout"]
 
 
 def _lines_layout(variant: Variant) -> dict[str, int]:

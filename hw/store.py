@@ -18,13 +18,14 @@ from daedal.hw.interfaces import (
     unit_signature,
     write_response,
 )
-from daedal.hw.layouts import retire_layout, row_bits
+from daedal.hw.layouts import retire_layout, row_bits, word_address_bits
 from daedal.hw.queue import Queue
 from daedal.hw.row_reader import RowReader, store_job_layout
-from daedal.hw.strided import StridedRequests, TransferHead, word_address_bits
+from daedal.hw.strided import StridedRequests, TransferHead
 from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import BASES, Opcode, OutMemory
+from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant
 
 __all__ = ["Store"]
@@ -156,8 +157,8 @@ class Store(wiring.Component):
         with m.Switch(fields.memory):
             for memory in OutMemory:
                 with m.Case(memory):
-                    words = scratchpad(variant, memory.memory).row_beats(variant)
-                    m.d.comb += beats.eq(fields.cols << (words - 1).bit_length())
+                    shift = (memory_beats(variant, memory) - 1).bit_length()
+                    m.d.comb += beats.eq(fields.cols << shift)
         # Nothing moves before there is a slot to wait in.
         may_move = slots.ready | ~slot_due
         m.d.comb += [

@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.countdown import Countdown
 from daedal.hw.interfaces import read_request
+from daedal.hw.layouts import word_address_bits
 from daedal.isa.table import BitField, Opcode, instruction_layout
 from daedal.isa.variant import Variant
 
@@ -20,13 +21,7 @@ __all__ = [
     "TransferHead",
     "strided_request_layout",
     "transfer_layout",
-    "word_address_bits",
 ]
-
-
-def word_address_bits(variant: Variant) -> int:
-    """Width of the address of a bus word."""
-    return variant.bus.address_bits - (variant.bus_bytes - 1).bit_length()
 
 
 def _count_bits(variant: Variant) -> int:

@@ -11,9 +11,17 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant
 
-__all__ = ["PADDABLE", "Transfer", "transfer"]
+__all__ = ["PADDABLE", "Transfer", "memory_beats", "transfer"]
 
 PADDABLE = (LoadMemory.INP, LoadMemory.ACC, LoadMemory.ACC_NARROW)
+
+
+def memory_beats(variant: Variant, kind: LoadMemory | OutMemory) -> int:
+    """Bus words of a scratchpad row in memory; always a power of two."""
+    pad = scratchpad(variant, kind.memory)
+    if kind is LoadMemory.ACC_NARROW:
+        return pad.elements * variant.array.input_bits // variant.bus.data_bits
+    return pad.row_beats(variant)
 
 
 @dataclass(frozen=True)

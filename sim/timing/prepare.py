@@ -34,6 +34,7 @@ from daedal.isa.table import (
     instruction_bits,
     micro_op_layout,
 )
+from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant
 from daedal.sim.timing.alu import READS_SOURCE, READS_TARGET, WRITES_ACC
 from daedal.sim.timing.expansion import GOOD, NO_UOPS, Loops, expand_program
@@ -192,7 +193,7 @@ def _moves(columns: _Columns, bases: Sequence[int]) -> dict[str, Any]:
     for code, kinds in ((Opcode.LOAD, LoadMemory), (Opcode.STORE, OutMemory)):
         for kind in kinds:
             chosen = (columns.opcode == code) & (memory == kind)
-            words[chosen] = _row_words(variant, kind)
+            words[chosen] = memory_beats(variant, kind)
             target[chosen] = {Memory.ACC: _ACC, Memory.INP: _INP}.get(kind.memory, _PLAIN)
     first = np.array(bases, dtype=np.int64) // variant.bus_bytes
     fields = {name: columns.get(name, *both) for name in _MOVED}
@@ -207,14 +208,6 @@ def _moves(columns: _Columns, bases: Sequence[int]) -> dict[str, Any]:
         "first_row": columns.get("row", *both),
         "row_words": words,
     }
-
-
-def _row_words(variant: Variant, kind: LoadMemory | OutMemory) -> int:
-    """Bus words of a scratchpad row in memory."""
-    pad = scratchpad(variant, kind.memory)
-    if kind is LoadMemory.ACC_NARROW:
-        return pad.elements * variant.array.input_bits // variant.bus.data_bits
-    return pad.row_beats(variant)
 
 
 def _steps(columns: _Columns) -> tuple[Ints, Ints, dict[Opcode, int]]:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from daedal.hw.strided import StridedRequests, word_address_bits
+from daedal.hw.layouts import word_address_bits
+from daedal.hw.strided import StridedRequests
 from daedal.isa.variant import load_variant
 from tests.hw.stream_bench import Bench, sink, source
 
