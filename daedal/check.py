@@ -18,6 +18,7 @@ from daedal.compiler.frontend.cut import cut_model
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.graph import Graph, get_op, run_all
+from daedal.compiler.onnxruntime_session import open_session
 from daedal.compiler.pipeline import graph_passes
 from daedal.isa.errors import ToolError
 from daedal.isa.variant import Variant
@@ -156,21 +157,17 @@ def _as_model_has_it(value: Array, item: onnx.ValueInfoProto) -> Array:
 
 
 def run_onnxruntime(model: onnx.ModelProto | bytes, inputs: Mapping[str, Array]) -> list[Array]:
-    """Outputs of the model as it stands: graph optimization off, one thread.
+    """Outputs of the model as it stands, see `compiler.onnxruntime_session`.
 
-    Raises ToolError where onnxruntime is missing.
+    Raises ToolError where onnxruntime is missing, and ModelError for an operator whose results
+    would depend on the processor.
     """
+    model = onnx.ModelProto.FromString(model) if isinstance(model, bytes) else model
     try:
-        import onnxruntime
+        run = open_session(model)
     except ImportError as error:
         raise ToolError(
             "comparing with onnxruntime needs the Python package onnxruntime, which is missing; "
             "install daedal[examples]"
         ) from error
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    data = model if isinstance(model, bytes) else model.SerializeToString()
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    return [np.asarray(value) for value in session.run(None, dict(inputs))]
+    return run(inputs)

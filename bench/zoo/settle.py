@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 from onnx import helper, numpy_helper, parser
 
 from bench.zoo.builder import OPSET
+from daedal.compiler.onnxruntime_session import open_session
 
 __all__ = ["run_float", "settle"]
 
@@ -71,8 +71,7 @@ def run_float(
     batched.graph.output.extend(
         helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in tensors
     )
-    session = onnxruntime.InferenceSession(batched.SerializeToString())
-    values = session.run(list(tensors), {image.name: images})
+    values = open_session(batched, tensors)({image.name: images})
     return dict(zip(tensors, values, strict=True))
 
 

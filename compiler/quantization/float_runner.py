@@ -1,12 +1,14 @@
 """Runs a float network: onnxruntime where it is installed, else ONNX's reference evaluator."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 import numpy as np
+import onnx
 from onnx.reference import ReferenceEvaluator
 
+from daedal.compiler.onnxruntime_session import integer_products, open_session
 from daedal.compiler.quantization.network import Array, Network
 from daedal.isa.errors import ModelError
 
@@ -28,14 +30,14 @@ def make_runner(network: Network, tensors: Sequence[str]) -> FloatRunner:
     inputs = {item.name for item in network.inputs}
     outputs = [name for name in network.output_names if name in tensors]
     observed = [name for name in tensors if name not in inputs and name not in outputs]
-    model = network.to_model(observe=observed).SerializeToString()
+    model = network.to_model(observe=observed)
     names = [*outputs, *observed]
     with _refusing():
         run = _session(model, names)
 
     def gather(feeds: Mapping[str, Array], /) -> dict[str, Array]:
         with _refusing():
-            values = dict(zip(names, run(dict(feeds)), strict=True))
+            values = dict(zip(names, run(feeds), strict=True))
         return {name: values[name] if name in values else feeds[name] for name in tensors}
 
     return gather
@@ -54,17 +56,11 @@ def _refusing() -> Iterator[None]:
         ) from error
 
 
-class _Run(Protocol):
-    def __call__(self, feeds: dict[str, Array], /) -> Sequence[Array]: ...
-
-
-def _session(model: bytes, names: list[str]) -> _Run:
-    try:
-        import onnxruntime
-    except ImportError:
-        evaluator = ReferenceEvaluator(model)
-        return lambda feeds: [np.asarray(value) for value in evaluator.run(names, feeds)]
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors come as exceptions
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return lambda feeds: [np.asarray(value) for value in session.run(names, feeds)]
+def _session(
+    model: onnx.ModelProto, names: list[str]
+) -> Callable[[Mapping[str, Array]], list[Array]]:
+    if next(integer_products(model), None) is None:
+        with suppress(ImportError):
+            return open_session(model, names)
+    evaluator = ReferenceEvaluator(model)
+    return lambda feeds: [np.asarray(value) for value in evaluator.run(names, dict(feeds))]

@@ -1,0 +1,94 @@
+"""Opens models in onnxruntime, the one place that does: with settings that make the results depend
+on the processor as little as possible.
+
+- Only operators on reals. The kernels that multiply 8-bit integers add two products in 16 bits, and
+  saturate, on processors without VNNI: 255 * 127 + 255 * 127 becomes 32767.
+- No graph optimization: it would turn QuantizeLinear, DequantizeLinear and what lies between them
+  into those kernels, and join others, so that sums are rounded elsewhere.
+- One thread: how a sum is cut into parts would follow the number of cores.
+
+What remains: the order within a sum of floats follows the width of the processor's vectors, so the
+last bits may differ.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from daedal.isa.errors import ModelError
+
+__all__ = ["INTEGER_PRODUCTS", "integer_products", "open_session"]
+
+Array = npt.NDArray[Any]
+Session = Callable[[Mapping[str, Array]], list[Array]]
+"""Gives the outputs for inputs by name."""
+
+INTEGER_PRODUCTS = frozenset(
+    {
+        "ConvInteger",
+        "DynamicQuantizeLSTM",
+        "DynamicQuantizeMatMul",
+        "MatMulInteger",
+        "MatMulIntegerToFloat",
+        "MatMulNBits",
+        "QAttention",
+        "QGemm",
+        "QLinearConv",
+        "QLinearMatMul",
+        "QMoE",
+    }
+)
+"""Operators of which onnxruntime computes sums of integer products.
+
+Source: ONNX, docs/Operators.md; onnxruntime, docs/ContribOperators.md.
+"""
+
+
+def open_session(model: onnx.ModelProto, outputs: Sequence[str] | None = None) -> Session:
+    """A function that runs `model` and gives `outputs`; all of the model's, in order, by default.
+
+    Raises
+    ------
+    ImportError
+        Where onnxruntime is not installed.
+    ModelError
+        For a model with one of `INTEGER_PRODUCTS`.
+
+    onnxruntime raises errors of many kinds for a model that it does not take.
+    """
+    import onnxruntime
+
+    for node in integer_products(model):
+        raise ModelError(
+            f"a model must compute with reals to be run in onnxruntime, not with {node.op_type} "
+            f"(node {node.name!r}), whose sums depend on the processor; read it with "
+            "compiler.frontend.reader.read_model, or run it in onnx.reference"
+        )
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # errors come as exceptions
+    data = model.SerializeToString()
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    names = None if outputs is None else list(outputs)
+
+    def run(feeds: Mapping[str, Array]) -> list[Array]:
+        return [np.asarray(value) for value in session.run(names, dict(feeds))]
+
+    return run
+
+
+def integer_products(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Nodes of `INTEGER_PRODUCTS`, in functions and inner graphs too."""
+    stack = [model.graph.node, *(function.node for function in model.functions)]
+    while stack:
+        for node in stack.pop():
+            if node.op_type in INTEGER_PRODUCTS:
+                yield node
+            for attribute in node.attribute:
+                stack += (inner.node for inner in (attribute.g, *attribute.graphs))
