@@ -70,16 +70,20 @@ def test_words_come_in_order(variant: Variant, stall: float, rng: np.random.Gene
     assert slave.most_open_reads == variant.bus.read_bursts
 
 
-def test_space_is_reserved_before_ar(rng: np.random.Generator) -> None:
-    """Readers that take nothing: exactly their FIFOs fill, and the slave never waits."""
+@pytest.mark.parametrize("first", [32, 31, 1])
+def test_space_is_reserved_before_ar(first: int, rng: np.random.Generator) -> None:
+    """Readers that take nothing: their FIFOs fill, one short burst first, and the slave never
+    waits. A burst of 32 is asked for while 32 words are free, and not while 31 are."""
     dut = ReadMaster(variant=TINY)
     slave = AxiSlave(TINY, np.zeros(MEMORY_BYTES, dtype=np.uint8), rng, read_latency=3)
     bench = Bench(dut)
     bench.background(slave.reads(dut.ar, dut.r))
-    full = sum(fifo_depth_words(TINY, reader) for reader in range(2))
+    full = 0
     for reader in range(2):
-        request = {"address": 0, "beats": 4096}
-        bench.background(source(getattr(dut, f"request{reader}"), [request]))
+        depth = fifo_depth_words(TINY, reader)
+        full += depth - (depth - first) % 32
+        requests = [{"address": 0, "beats": first}, {"address": 0, "beats": 4096}]
+        bench.background(source(getattr(dut, f"request{reader}"), requests))
 
     async def settle(ctx) -> None:
         await ctx.tick().repeat(full + 300)

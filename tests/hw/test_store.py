@@ -242,6 +242,22 @@ def test_rows_beyond_the_scratchpad_are_not_read(
     assert all(row < depth for kind, row in bench.rows_read if kind is memory.memory)
 
 
+@pytest.mark.parametrize("memory", list(OutMemory))
+@pytest.mark.parametrize("beyond", [0, 5])
+def test_a_first_row_beyond_the_scratchpad_is_not_read(
+    memory: OutMemory, beyond: int, rng: np.random.Generator
+) -> None:
+    """The field `row` is as wide as the larger of the two scratchpads needs."""
+    name = f"{memory.memory.value}_bytes"
+    variant = TINY.replace("uneven", **{name: getattr(TINY.memory, name) // 2})
+    depth = scratchpad(variant, memory.memory).depth_rows
+    last = Instruction.of(Opcode.STORE, memory=memory, row=depth - 1, blocks=1, rows=1, cols=1)
+    slave = AxiSlave(variant, np.zeros(MEMORY_BYTES, dtype=np.uint8), rng)
+    bench = run_to_error([last, last.replace(row=depth + beyond), last], slave)
+    assert bench.errors == [(ErrorCode.ROW_RANGE, 1)]
+    assert bench.rows_read == [(memory.memory, depth - 1)]
+
+
 @pytest.mark.parametrize(
     ("response", "code"), [(2, ErrorCode.WRITE_SLVERR), (3, ErrorCode.WRITE_DECERR)]
 )

@@ -227,6 +227,22 @@ def test_quiet_means_quiet_for_some_cycles() -> None:
     run(drive)
 
 
+def test_a_drained_bus_is_believed_after_some_cycles() -> None:
+    """The masters see `stop` late, so `drained` counts from a fixed cycle on, and then at once."""
+
+    async def drive(ctx, dut) -> None:
+        await start_and_run(ctx, dut)
+        ctx.set(dut.fetch_done, 1)
+        await ctx.tick()
+        ctx.set(dut.fetch_done, 0)
+        for _ in range(QUIET_CYCLES + 1):
+            assert (ctx.get(dut.stop), ctx.get(dut.finished)) == (1, 0)
+            await ctx.tick()
+        assert ctx.get(dut.finished) == 1
+
+    run(drive)
+
+
 def test_a_silent_bus_bounds_the_end_and_the_next_start() -> None:
     async def drive(ctx, dut) -> None:
         ctx.set(dut.drained, 0)

@@ -53,6 +53,15 @@ def test_requantize_is_exact(
     assert int(requantize(acc, bias, multiplier, shift, zero_point, low, high)) == expected
 
 
+@given(st.integers(-20, 20), st.integers(1, 44), st.integers(-1, 1), st.sampled_from((1, 3, 255)))
+def test_requantize_beside_ties(whole: int, shift: int, beside: int, factor: int) -> None:
+    """A tie, and the products just above and below it, whichever bits the shift drops."""
+    near = ((2 * whole + 1) << (shift - 1)) + beside
+    acc = -(-near // factor)
+    expected = exact_round(Fraction(acc * factor, 1 << shift))
+    assert int(requantize(acc, 0, factor, shift, 0, -(1 << 15), (1 << 15) - 1)) == expected
+
+
 @given(INT64, st.sampled_from((4, 8, 16, 32, 48, 64)))
 def test_wrap_and_saturate(x: int, bits: int) -> None:
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
@@ -73,6 +82,37 @@ def test_quantize_multiplier_is_close(real: float, bits: int) -> None:
     error = abs(Fraction(m, 1 << s) - Fraction(real))
     # Half a unit in the last place of m, or of the largest shift.
     assert error <= max(Fraction(real) / (1 << bits), Fraction(1, 1 << 64))
+
+
+@pytest.mark.parametrize(
+    ("real", "bits", "best"),
+    [
+        (0.0, 17, (0, 0)),
+        (1.0, 17, (1 << 16, 16)),
+        # The mantissa rounds up to 2**17, which has one bit more than there are.
+        (0.9999999, 17, (1 << 16, 16)),
+        (0.9999999 * 2.0**-47, 17, (1 << 16, 63)),
+        (2.0**17 - 1, 17, ((1 << 17) - 1, 0)),
+        # The largest shift leaves fewer bits: 3.5 is a tie.
+        (2.0**-47, 17, (1 << 16, 63)),
+        (2.0**-48, 17, (1 << 15, 63)),
+        (3.5 * 2.0**-63, 17, (4, 63)),
+        (2.0**-80, 17, (0, 63)),
+    ],
+)
+def test_quantize_multiplier_at_its_edges(real: float, bits: int, best: tuple[int, int]) -> None:
+    assert quantize_multiplier(real, bits) == best
+
+
+def test_quantize_multiplier_keeps_within_a_smaller_shift() -> None:
+    assert quantize_multiplier(0.75 * 2.0**-14, 17, max_shift=31) == (0b11 << 15, 31)
+    assert quantize_multiplier(0.75 * 2.0**-15, 17, max_shift=31) == (0b11 << 14, 31)
+
+
+@pytest.mark.parametrize("real", [2.0**17, 131071.9, 2.0**40])
+def test_quantize_multiplier_names_the_bound(real: float) -> None:
+    with pytest.raises(ValueError, match=r"must be below 2\*\*17"):
+        quantize_multiplier(real, 17)
 
 
 @pytest.mark.parametrize("real", [-1.0, float("nan"), float("inf"), 1e9])

@@ -34,6 +34,7 @@ STORE = "STORE memory=ACC base=outputs blocks=1 rows=1 cols=1"
         ("", "a program must end with FINISH"),
         ("FINISH\nFINISH", "FINISH must be the last instruction, not number 0"),
         ("FINISH pop=LOAD", "FINISH must carry no tokens"),
+        ("FINISH push=LOAD", "FINISH must carry no tokens"),
         (f"{GEMM} pop=LOAD\nFINISH", "instruction 0 (GEMM) finds none from LOAD"),
         (f"{LOAD}FINISH", "no token may be left at FINISH, but 1 from LOAD to GEMM"),
         (
@@ -127,6 +128,21 @@ def test_counter_overflow_needs_no_unlucky_timing() -> None:
     with pytest.raises(VerificationError, match=f"must stay within {limit}; LOAD can push"):
         verify(program(text))
     verify(program("LOAD push=GEMM\n" * limit + "GEMM pop=LOAD\n" * limit + "FINISH"))
+
+
+@pytest.mark.parametrize(("known", "most"), [(1, 1), (0, 2)])
+def test_a_pop_counts_when_it_is_surely_over(known: int, most: int) -> None:
+    """LOAD gives a second token knowing of GEMM's first or second instruction, which took one."""
+    push = ["", ""]
+    push[known] = " push=LOAD"
+    text = (
+        f"LOAD push=GEMM\nGEMM{push[0]}\nGEMM pop=LOAD{push[1]}\n"
+        "LOAD pop=GEMM push=GEMM\nGEMM pop=LOAD\nFINISH"
+    )
+    checked = program(text)
+    assert verify(checked).most_tokens == most
+    units = Interleaver(checked)
+    assert max(units.run(preferring(order)).most_tokens for order in permutations(UNITS)) == most
 
 
 def needs_order(instructions: Sequence, without: tuple[int, int]) -> bool:
