@@ -1,0 +1,150 @@
+"""Single faults planted in the sources: does a test notice? ``python bench/mutants.py``.
+
+Faults are chosen by seed in every area of the project (`bench/mutation/areas.py`) and planted one
+at a time in copies of the repository under `.daedal/mutants`, where the tests that reach the faulty
+function run until one fails. Verdicts are kept there: a run that was stopped goes on, and a verdict
+stands until the faulty file, or the test file that killed, changes. Exit status 1 when fewer than
+98 % of the faults that are not equivalent are noticed.
+
+``--only isa`` takes one area (or a part of a path), ``--at isa/verifier.py:203`` every fault of a
+line, ``--report`` prints what is known without running anything.
+"""
+
+import argparse
+import json
+import sys
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from queue import Queue
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.mutation.areas import AREAS, Area, choose
+from bench.mutation.faults import Fault, faults_of
+from bench.mutation.judge import SURVIVED, Judge, Verdict
+from bench.mutation.plan import Baselines, test_files
+from bench.mutation.pytest_run import stop_all
+from bench.mutation.report import BAR, killed_share, report
+from bench.mutation.tree import Tree
+from daedal.isa.files import write_atomically
+
+__all__ = ["main"]
+
+ROOT = Path(__file__).resolve().parents[1]
+HOME = ROOT / ".daedal" / "mutants"
+
+Work = tuple[Fault, Area]
+
+
+class Results:
+    """Verdicts by key, on disk after each."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+        self.verdicts = {item["key"]: Verdict(**item) for item in known}
+
+    def add(self, verdict: Verdict) -> None:
+        """Keep it."""
+        self.verdicts[verdict.key] = verdict
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        items = [verdict.to_json() for verdict in self.verdicts.values()]
+        write_atomically(self._path, json.dumps(items, indent=1) + "\n")
+
+
+def main() -> int:
+    """Judge what has no verdict yet; print the table."""
+    options = _options()
+    work = _chosen(options.seed, options.only, options.at)
+    results = Results(HOME / "results.json")
+    if not options.report:
+        _judge_all(_pending(work, results, options.fresh), results, options.workers, options.budget)
+    known = [results.verdicts[f.key] for f, _ in work if f.key in results.verdicts]
+    print(report(known, everything=options.all), end="")
+    if len(known) < len(work):
+        print(f"\n{len(work) - len(known)} of {len(work)} faults have no verdict yet")
+    if options.json:
+        write_atomically(options.json, json.dumps([v.to_json() for v in known], indent=1) + "\n")
+    return 0 if len(known) == len(work) and killed_share(known) >= BAR else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="an area, or the beginning of paths")
+    parser.add_argument("--at", default="", metavar="FILE:LINE", help="every fault of a line")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--budget", type=float, default=90.0, help="CPU seconds of tests per fault")
+    parser.add_argument("--fresh", action="store_true", help="judge again what has a verdict")
+    parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--all", action="store_true", help="list the killed ones, too")
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+def _chosen(seed: int, only: str, at: str) -> list[Work]:
+    if at:
+        path, _, line = at.partition(":")
+        source = (ROOT / path).read_text(encoding="utf-8")
+        area = next(area for area in AREAS if _has(area, path))
+        return [(f, area) for f in faults_of(path, source) if not line or f.line == int(line)]
+    work = [(fault, area) for area in AREAS for fault in choose(area, ROOT, seed)]
+    return [(f, a) for f, a in work if not only or a.name == only or f.path.startswith(only)]
+
+
+def _has(area: Area, path: str) -> bool:
+    return any(Path(path).match(pattern) for pattern in area.counts)
+
+
+def _pending(work: list[Work], results: Results, fresh: bool) -> list[Work]:
+    def stands(fault: Fault, area: Area) -> bool:
+        verdict = results.verdicts.get(fault.key)
+        return verdict is not None and verdict.holds(fault, test_files(fault, area, ROOT), ROOT)
+
+    return [(fault, area) for fault, area in work if fresh or not stands(fault, area)]
+
+
+def _judge_all(work: list[Work], results: Results, workers: int, budget_s: float) -> None:
+    """All of `work`, with a line for each verdict; Control-C keeps what there is."""
+    if not work:
+        return
+    clean = Tree(ROOT, HOME / "clean")
+    baselines = Baselines(clean, HOME / "baselines")
+    idle: Queue[Judge] = Queue()
+    for number in range(workers):
+        tree = Tree(ROOT, HOME / f"worker{number}")
+        idle.put(Judge(tree, clean, baselines, budget_s))
+
+    def judge(fault: Fault, area: Area) -> Verdict:
+        judge = idle.get()
+        try:
+            return judge.verdict(fault, area)
+        finally:
+            idle.put(judge)
+
+    began, done = time.monotonic(), 0
+    pool = ThreadPoolExecutor(workers)
+    running: set[Future[Verdict]] = {pool.submit(judge, *item) for item in work}
+    try:
+        while running:
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                verdict, done = future.result(), done + 1
+                results.add(verdict)
+                left = (time.monotonic() - began) / done * (len(work) - done)
+                mark = "!" if verdict.state == SURVIVED else " "
+                print(
+                    f"{done}/{len(work)} {mark} {verdict.state:10} {verdict.title}: {verdict.by} "
+                    f"[{left / 60:.0f} min left]",
+                    flush=True,
+                )
+    except KeyboardInterrupt:
+        stop_all()
+        print("stopped; run again to go on", flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

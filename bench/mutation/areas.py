@@ -1,0 +1,145 @@
+"""Where faults are planted: areas of the project, how many faults in which files, and which tests
+judge them beside those that mirror the file.
+
+The choice is by hash, not by a stream of random numbers: a fault that is added to a file, or taken
+away, leaves the choice of all others as it is, and so their results.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.mutation.faults import Fault, faults_of
+
+__all__ = ["AREAS", "Area", "choose", "files_of"]
+
+
+@dataclass(frozen=True)
+class Area:
+    """A part of the project.
+
+    Attributes
+    ----------
+    name : for the report, and for ``--only``.
+    counts : glob of files -> faults in each of them; of several globs the first that fits counts.
+    tests : folders and files under ``tests/`` that may judge any fault of the area, cheapest
+        first; they come after the tests that mirror the file.
+    hardware : whether emitted Verilog tells equivalents.
+    compiled : whether the area's functions become machine code, so that no trace sees them run.
+    """
+
+    name: str
+    counts: dict[str, int]
+    tests: tuple[str, ...]
+    hardware: bool = False
+    compiled: bool = False
+
+
+AREAS = (
+    Area(
+        "isa",
+        {
+            "isa/numerics.py": 8,
+            "isa/verifier.py": 8,
+            "isa/tokens.py": 5,
+            "isa/instruction.py": 4,
+            "isa/microcode.py": 4,
+            "isa/semantics.py": 8,
+            "isa/run_registers.py": 4,
+            "isa/docs.py": 0,
+            "isa/markdown.py": 0,
+            "isa/*.py": 1,
+        },
+        ("isa", "compiler/link", "sim/functional", "runtime", "test_tour.py"),
+    ),
+    Area(
+        "compiler",
+        {
+            "compiler/codegen/*.py": 1,
+            "compiler/link/*.py": 1,
+            "compiler/graph/passes/*.py": 1,
+            "compiler/quantization/*.py": 1,
+            "compiler/schedule/*.py": 1,
+            "compiler/tir/*.py": 1,
+        },
+        (
+            "compiler/link",
+            "compiler/codegen",
+            "compiler/tir",
+            "compiler/schedule",
+            "compiler/graph",
+            "compiler/te",
+            "compiler/ops",
+            "compiler/quantization",
+            "compiler",
+            "test_tour.py",
+        ),
+    ),
+    Area("timing", {"sim/timing/*.py": 1}, ("sim/timing", "sim/trace"), compiled=True),
+    Area(
+        "functional",
+        {"sim/functional/*.py": 2},
+        ("sim/functional", "isa", "test_tour.py"),
+        compiled=True,
+    ),
+    Area(
+        "runtime",
+        {
+            "runtime/profiler/page*.py": 0,
+            "runtime/profiler/legend.py": 0,
+            "runtime/devices/*.py": 2,
+            "runtime/profiler/*.py": 1,
+            "runtime/*.py": 2,
+        },
+        ("runtime", "daedal", "test_tour.py"),
+    ),
+    Area(
+        "hw",
+        {
+            "hw/emit.py": 0,
+            "hw/family.py": 0,
+            "hw/*.py": 1,
+            "hw/primitives/*.py": 1,
+        },
+        ("hw", "hw/primitives", "sim/rtl", "sim/timing"),
+        hardware=True,
+    ),
+)
+"""All areas. The counts sum to more than 200 faults."""
+
+
+def files_of(area: Area, root: Path) -> dict[str, int]:
+    """The area's files and how many faults each gets."""
+    counts = dict[str, int]()
+    for pattern, count in area.counts.items():
+        for path in sorted(root.glob(pattern)):
+            counts.setdefault(path.relative_to(root).as_posix(), count)
+    return {path: count for path, count in counts.items() if count}
+
+
+def choose(area: Area, root: Path, seed: int) -> list[Fault]:
+    """The faults of the area that `seed` chooses."""
+    chosen = list[Fault]()
+    for path, count in files_of(area, root).items():
+        faults = faults_of(path, (root / path).read_text(encoding="utf-8"))
+        chosen += _ranked(faults, seed)[:count]
+    return chosen
+
+
+def _ranked(faults: Iterable[Fault], seed: int) -> list[Fault]:
+    """All operators in turn, each with its faults in an order that only `seed` and keys give."""
+    families = defaultdict[str, list[Fault]](list)
+    for fault in sorted(faults, key=lambda fault: _rank(seed, fault.key)):
+        families[fault.operator].append(fault)
+    turns = [
+        (turn, _rank(seed, f"{fault.path} {operator}"), fault)
+        for operator, family in families.items()
+        for turn, fault in enumerate(family)
+    ]
+    return [fault for _, _, fault in sorted(turns, key=lambda item: item[:2])]
+
+
+def _rank(seed: int, text: str) -> str:
+    return hashlib.sha256(f"{seed} {text}".encode()).hexdigest()

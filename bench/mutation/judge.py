@@ -1,0 +1,121 @@
+"""The verdict on one fault: killed by a test, by a timeout, equivalent, or survived."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.mutation.areas import Area
+from bench.mutation.equivalence import reviewed_reasons, same_code, same_verilog
+from bench.mutation.faults import Fault, planted
+from bench.mutation.plan import Baselines, digest, stages, test_files
+from bench.mutation.pytest_run import run_tests
+from bench.mutation.tree import Tree
+
+__all__ = ["EQUIVALENT", "KILLED", "SURVIVED", "TIMEOUT", "Judge", "Verdict"]
+
+KILLED, TIMEOUT, EQUIVALENT, SURVIVED = "killed", "timeout", "equivalent", "survived"
+
+LIMIT_FACTOR, LIMIT_S, BUILD_S = 4, 20, 300
+"""CPU seconds that a run may take: so many times those of the unmutated one, and so many more, and
+more again where simulators of faulty hardware are built."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a fault.
+
+    Attributes
+    ----------
+    state : one of the names above; a fault found by the time limit is killed, by ``timeout``.
+    by : the test that failed, or why the fault is equivalent.
+    tests, seconds : how many tests ran, and what they cost without the fault.
+    source, judges : digests of the faulty file and of the test files that the verdict rests on.
+    """
+
+    key: str
+    title: str
+    area: str
+    operator: str
+    state: str
+    by: str
+    tests: int
+    seconds: float
+    source: str
+    judges: dict[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """As the results file has it."""
+        return asdict(self)
+
+    def holds(self, fault: Fault, files: list[str], root: Path) -> bool:
+        """Whether nothing that the verdict rests on has changed; `files` may judge now."""
+        if self.source != digest(root / fault.path):
+            return False
+        if self.state == SURVIVED and set(files) != set(self.judges):
+            return False
+        return all(digest(root / file) == seen for file, seen in self.judges.items())
+
+
+class Judge:
+    """Plants faults in a tree and runs tests there."""
+
+    def __init__(self, tree: Tree, clean: Tree, baselines: Baselines, budget_s: float) -> None:
+        self._source, self._tree, self._clean = clean.root, tree, clean
+        self._baselines, self._budget_s = baselines, budget_s
+
+    def verdict(self, fault: Fault, area: Area) -> Verdict:
+        """Plant the fault, find out, and heal."""
+        text = (self._source / fault.path).read_text(encoding="utf-8")
+        reason = reviewed_reasons().get(fault.key)
+        if reason is None and same_code(text, planted(text, fault)):
+            reason = "the same bytecode"
+        if reason is not None:
+            return self._verdict(fault, area, EQUIVALENT, reason, [])
+        files = test_files(fault, area, self._source)
+        tests, seconds = 0, 0.0
+        try:
+            for stage in stages(fault, area, files, self._baselines, self._budget_s):
+                self._tree.plant(fault)
+                limit = LIMIT_S + LIMIT_FACTOR * stage.seconds + BUILD_S * area.hardware
+                run = run_tests(self._tree, stage.files, order=stage.order, limit_s=limit)
+                self._tree.heal()
+                tests, seconds = tests + len(stage.order), seconds + stage.seconds
+                state, by = "", ""
+                if run.failed:
+                    state, by = KILLED, run.failed[0]
+                elif run.timed_out:
+                    state, by = TIMEOUT, run.last or stage.files[0]
+                elif run.broken:
+                    state, by = KILLED, f"{run.last or stage.files[0]}: {run.broken[-80:]}"
+                if state:
+                    killers = [by.split("::")[0]] if "::" in by else list(stage.files)
+                    return self._verdict(fault, area, state, by, killers, tests, seconds)
+            if area.hardware and self._same_verilog(fault):
+                return self._verdict(fault, area, EQUIVALENT, "the same Verilog, all variants", [])
+            return self._verdict(fault, area, SURVIVED, "", files, tests, seconds)
+        finally:
+            self._tree.heal()
+
+    def _same_verilog(self, fault: Fault) -> bool:
+        variants = sorted(path.stem for path in (self._source / "variants").glob("*.toml"))
+        # The small ones first: they tell most faults apart.
+        variants.sort(key=lambda name: name != "tiny")
+        self._tree.plant(fault)
+        return same_verilog(self._clean, self._tree, tuple(variants))
+
+    def _verdict(
+        self,
+        fault: Fault,
+        area: Area,
+        state: str,
+        by: str,
+        judges: list[str],
+        tests: int = 0,
+        seconds: float = 0.0,
+    ) -> Verdict:
+        seen = {file: digest(self._source / file) for file in judges}
+        source = digest(self._source / fault.path)
+        return Verdict(
+            fault.key, fault.title, area.name, fault.operator, state, by, tests,
+            round(seconds, 1), source, seen,
+        )  # fmt: skip
