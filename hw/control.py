@@ -47,6 +47,7 @@ class Control(wiring.Component):
     axi pins : as `axi.axi4_lite_pins` names them, without prefix.
     start, abort : pulses, in the cycle after the write.
     program, marks : bus word addresses; base{n} in `base_address`.
+    region_words : size{n} in whole bus words.
     running : a run is on (or wanted). finished : pulse, the run ended.
     error_code, error_unit, error_index : why, latched by the supervisor.
     cycles, beats_read, beats_written, counts{u}, marks_written : what `counters` and `marks` count.
@@ -67,6 +68,7 @@ class Control(wiring.Component):
             "program_length": Out(32),
             "watchdog": Out(32),
             "base_address": Out(data.ArrayLayout(word_bits, len(BASES))),
+            "region_words": Out(data.ArrayLayout(word_bits, len(BASES))),
             "marks": Out(word_bits),
             "marks_capacity": Out(32),
             "marks_written": In(32),
@@ -127,20 +129,23 @@ class Control(wiring.Component):
         return m
 
     def _drive_settings(self, m: Module, settings: dict[str, Signal]) -> None:
-        def word_address(name: str):
+        def words(name: str):
             return Cat(settings[f"{name}_lo"], settings[f"{name}_hi"])[
                 self._skipped : self._variant.bus.address_bits
             ]
 
         m.d.comb += [
-            self.program.eq(word_address("program")),
-            self.marks.eq(word_address("marks")),
+            self.program.eq(words("program")),
+            self.marks.eq(words("marks")),
             self.program_length.eq(settings["program_length"]),
             self.watchdog.eq(settings["watchdog"]),
             self.marks_capacity.eq(settings["marks_capacity"]),
         ]
         for number in range(len(BASES)):
-            m.d.comb += self.base_address[number].eq(word_address(f"base{number}"))
+            m.d.comb += [
+                self.base_address[number].eq(words(f"base{number}")),
+                self.region_words[number].eq(words(f"size{number}")),
+            ]
 
     def _accept_write(self, m: Module):
         """Collect AW and W; returns word address, data, strobes and the pulse of a write."""

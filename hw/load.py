@@ -23,6 +23,7 @@ from daedal.hw.layouts import word_address_bits
 from daedal.hw.plane_walk import data_walk_layout, pad_walk_layout
 from daedal.hw.queue import Queue
 from daedal.hw.strided import StridedRequests, TransferHead
+from daedal.isa.registers import ErrorCode
 from daedal.isa.table import BASES, LoadMemory, Opcode
 from daedal.isa.transfer import PADDABLE, memory_beats
 from daedal.isa.variant import Variant
@@ -43,8 +44,10 @@ class Load(wiring.Component):
     second cycle at most. Retirement is one cycle after the last word was accepted on `fill`.
 
     A memory code or a pad that the table does not allow is ILLEGAL_INSTRUCTION, a row past the end
-    of the scratchpad ROW_RANGE (nothing is written there), a bad RRESP READ_SLVERR or READ_DECERR;
-    after an error the unit stands still until it is reset.
+    of the scratchpad ROW_RANGE (nothing is written there), a row of memory that is not inside its
+    region MEMORY_RANGE (it is not asked for), a bad RRESP READ_SLVERR or READ_DECERR; after an
+    error the unit stands still until it is reset. MEMORY_RANGE comes from the front, which may be
+    ahead of an error of an earlier instruction.
 
     Parameters
     ----------
@@ -56,6 +59,8 @@ class Load(wiring.Component):
     issue, retire, activity, work, error : see `interfaces.unit_signature`; work is bus words.
     base_address : ``In(data.ArrayLayout(word_address_bits(variant), 4))``
         Base registers, as addresses of bus words.
+    region_words : ``In(data.ArrayLayout(word_address_bits(variant), 4))``
+        Bus words of the regions behind them.
     request, data : ``Out(read_request(variant))``, ``In(read_word(variant))``
         To reader 1 of the read master.
     fill, pads : ``Out(fill_signature(variant))``, ``Out(pad_signature(variant))``
@@ -68,6 +73,7 @@ class Load(wiring.Component):
             {
                 **unit_signature(variant, Opcode.LOAD),
                 "base_address": In(data.ArrayLayout(word_address_bits(variant), len(BASES))),
+                "region_words": In(data.ArrayLayout(word_address_bits(variant), len(BASES))),
                 "request": Out(read_request(variant)),
                 "data": In(read_word(variant)),
                 "fill": Out(fill_signature(variant)),
@@ -101,7 +107,7 @@ class Load(wiring.Component):
         connect(m, filler.fill, flipped(self.fill))
         connect(m, filler.pads, flipped(self.pads))
         connect(m, filler.retire, flipped(self.retire))
-        connect(m, filler.error, flipped(self.error))
+        self._report(m, filler, requests)
         m.d.comb += self.work.eq(filler.work)
         with m.If(filler.work | filler.padding):
             m.d.comb += self.activity.eq(Activity.BUSY)
@@ -146,7 +152,7 @@ class Load(wiring.Component):
                 request_due.eq(self.issue.valid & some & ~bad),
                 illegal.eq(bad),
                 head.eq(self.issue.payload),
-                *transfer.take(incoming, self.base_address),
+                *transfer.take(incoming, self.base_address, self.region_words),
             ]
         self._prepare(m, fields, jobs.payload, *(queue.i.payload for queue in walk_jobs))
         m.d.comb += [
@@ -155,9 +161,19 @@ class Load(wiring.Component):
             jobs.payload.retire.index.eq(head.index),
             *(queue.i.valid.eq(job_due & jobs.ready) for queue in walk_jobs),
             requests.valid.eq(request_due),
-            *transfer.show(requests.payload, fields, self._row_beats(m, fields)),
+            *transfer.show(requests.payload, head, self._row_beats(m, fields)),
         ]
         return holder.holds
+
+    def _report(self, m: Module, filler: LoadFiller, requests: StridedRequests) -> None:
+        """Raise the error pulse: of two in one cycle the filler's, whose instruction is earlier."""
+        told = Signal()
+        m.d.sync += [
+            told.eq(requests.beyond),
+            self.error.valid.eq(filler.error.valid | (requests.beyond & ~told)),
+            self.error.code.eq(Mux(filler.error.valid, filler.error.code, ErrorCode.MEMORY_RANGE)),
+            self.error.index.eq(Mux(filler.error.valid, filler.error.index, requests.index)),
+        ]
 
     def _is_illegal(self, m: Module, fields: data.View) -> Value:
         """Whether an instruction has a memory or pads that the table does not allow."""

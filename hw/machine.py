@@ -318,6 +318,8 @@ class _Blocks:
             self.fetch.length.eq(control.program_length),
             self.load.base_address.eq(control.base_address),
             self.store.base_address.eq(control.base_address),
+            self.load.region_words.eq(control.region_words),
+            self.store.region_words.eq(control.region_words),
         ]
         for name in ("cycles", "beats_read", "beats_written"):
             m.d.comb += getattr(control, name).eq(getattr(self.counters, name))

@@ -41,9 +41,10 @@ class Store(wiring.Component):
     accepted in every second cycle at most. It retires in order, an instruction when the bus has
     acknowledged all its writes.
 
-    A row past the end of the scratchpad is ROW_RANGE (it is not read), a bad BRESP WRITE_SLVERR or
-    WRITE_DECERR, reported when all writes of the instruction are acknowledged; after an error the
-    unit stands still until it is reset.
+    A row past the end of the scratchpad is ROW_RANGE (it is not read), a row of memory that is not
+    inside its region MEMORY_RANGE (it is not asked for), a bad BRESP WRITE_SLVERR or WRITE_DECERR,
+    reported when all writes of the instruction are acknowledged; after an error the unit stands
+    still until it is reset.
 
     Parameters
     ----------
@@ -55,6 +56,8 @@ class Store(wiring.Component):
     issue, retire, activity, work, error : see `interfaces.unit_signature`; work is bus words.
     base_address : ``In(data.ArrayLayout(word_address_bits(variant), 4))``
         Base registers, as addresses of bus words.
+    region_words : ``In(data.ArrayLayout(word_address_bits(variant), 4))``
+        Bus words of the regions behind them.
     out_read : ``Out(scratchpad_read_signature(...))``
         Read port of the OUT scratchpad.
     acc_read, acc_data : ``Out(stream of row numbers)``, ``In(valid, data)``
@@ -70,6 +73,7 @@ class Store(wiring.Component):
             {
                 **unit_signature(variant, Opcode.STORE),
                 "base_address": In(data.ArrayLayout(word_address_bits(variant), len(BASES))),
+                "region_words": In(data.ArrayLayout(word_address_bits(variant), len(BASES))),
                 "out_read": Out(scratchpad_read_signature(out.index_bits, out.row_bits)),
                 "acc_read": Out(stream.Signature(row_bits(variant, Memory.ACC))),
                 "acc_data": In(wiring.Signature({"valid": Out(1), "data": Out(acc.row_bits)})),
@@ -99,7 +103,7 @@ class Store(wiring.Component):
         connect(m, requests.o, acknowledged.i)
         connect(m, acknowledged.request, flipped(self.request))
         connect(m, flipped(self.response), acknowledged.response)
-        self._retire(m, waiting.o, acknowledged, reader)
+        self._retire(m, waiting.o, acknowledged, reader, requests)
 
         m.d.comb += self.work.eq(reader.work)
         with m.If(self.work):
@@ -150,7 +154,7 @@ class Store(wiring.Component):
                 empty.eq(~some),
                 beyond.eq(self._is_beyond(m, incoming)),
                 head.eq(self.issue.payload),
-                *transfer.take(incoming, self.base_address),
+                *transfer.take(incoming, self.base_address, self.region_words),
             ]
 
         beats = Signal.like(requests.payload.beats)
@@ -177,7 +181,7 @@ class Store(wiring.Component):
             jobs.payload.cols.eq(fields.cols),
             jobs.payload.index.eq(head.index),
             requests.valid.eq(request_due & may_move),
-            *transfer.show(requests.payload, fields, beats),
+            *transfer.show(requests.payload, head, beats),
         ]
         return holder.holds
 
@@ -197,6 +201,7 @@ class Store(wiring.Component):
         waiting: stream.Interface,
         acknowledged: Acknowledgements,
         reader: RowReader,
+        requests: StridedRequests,
     ) -> None:
         """Let the oldest instruction go, or report what went wrong."""
         halted = Signal()
@@ -209,15 +214,21 @@ class Store(wiring.Component):
         m.d.sync += [
             self.retire.valid.eq(waiting.valid & waiting.ready),
             self.retire.payload.eq(waiting.payload.retire),
-            self.error.valid.eq((fails | reader.beyond) & ~halted),
-            self.error.index.eq(Mux(fails, waiting.payload.retire.index, reader.index)),
+            self.error.valid.eq((fails | reader.beyond | requests.beyond) & ~halted),
+            self.error.index.eq(
+                Mux(
+                    fails,
+                    waiting.payload.retire.index,
+                    Mux(reader.beyond, reader.index, requests.index),
+                )
+            ),
             self.error.code.eq(
                 Mux(
                     fails,
                     Mux(acknowledged.code[0], ErrorCode.WRITE_DECERR, ErrorCode.WRITE_SLVERR),
-                    ErrorCode.ROW_RANGE,
+                    Mux(reader.beyond, ErrorCode.ROW_RANGE, ErrorCode.MEMORY_RANGE),
                 )
             ),
         ]
-        with m.If(fails | reader.beyond):
+        with m.If(fails | reader.beyond | requests.beyond):
             m.d.sync += halted.eq(1)

@@ -73,6 +73,11 @@ class Program:
             sizes = (len(self.constants), *self.region_bytes[1:])
             object.__setattr__(self, "region_bytes", sizes)
 
+    @property
+    def region_words(self) -> tuple[int, ...]:
+        """Bus words of the regions: what LOAD and STORE may reach."""
+        return tuple(-(-size // self.variant.bus_bytes) for size in self.region_bytes)
+
     def encode(self) -> bytes:
         """The instruction stream as the machine fetches it."""
         return encode_all(self.variant, self.instructions)

@@ -25,8 +25,8 @@ __all__ = [
 ]
 
 CONTROL_ADDRESS_BITS = 12
-ID_VALUE = 0x44414531
-"""The characters DAE1: this register map and instruction table."""
+ID_VALUE = 0x44414532
+"""The characters DAE2: this register map and instruction table."""
 
 
 class CycleClass(enum.IntEnum):
@@ -64,6 +64,7 @@ class ErrorCode(enum.IntEnum):
     WATCHDOG = 10
     NO_FINISH = 11
     ABORTED = 12
+    MEMORY_RANGE = 13
 
 
 @dataclass(frozen=True)
@@ -144,13 +145,23 @@ REGISTERS: tuple[Register, ...] = (
     Register("marks_capacity", 0x048, True, "records that the ring holds; 0: marks are off"),
     Register("marks_written", 0x04C, False, "records written since the start"),
     Register("abort", 0x050, True, "write 1: end the run with error ABORTED"),
-    Register("id", 0x060, False, "0x44414531 (DAE1)"),
+    Register("id", 0x060, False, f"{ID_VALUE:#x} ({ID_VALUE.to_bytes(4).decode()})"),
     *_pair("fingerprint", 0x064, False, "fingerprint of the variant"),
     Register("error", 0x070, False, "bits 7..0 error code (0: none), bits 10..8 unit"),
     Register("error_instruction", 0x074, False, "index of the instruction that the error names"),
     *_pair("cycles", 0x080, False, "cycles from start to the end of the run"),
     *_pair("beats_read", 0x088, False, "bus words read"),
     *_pair("beats_written", 0x090, False, "bus words written"),
+    *(
+        part
+        for number, name in enumerate(BASES)
+        for part in _pair(
+            f"size{number}",
+            0x0A0 + 8 * number,
+            True,
+            f"bytes of {name} that LOAD and STORE may reach, whole bus words; after reset none",
+        )
+    ),
     *_counters(),
 )
 

@@ -105,6 +105,11 @@ def setup_writes(
             for number in range(len(BASES))
             for w in pair(f"base{number}", placement.bases[number])
         ),
+        *(
+            w
+            for number, words in enumerate(program.region_words)
+            for w in pair(f"size{number}", words * program.variant.bus_bytes)
+        ),
         *pair("marks", placement.marks_address),
         *single("marks_capacity", placement.num_marks),
         *single("gie", 1),

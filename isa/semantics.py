@@ -1,8 +1,9 @@
 """What every instruction does, in numpy: *the* definition of the machine.
 
-Input: a `State` (scratchpads), one instruction, external memory as a byte array and the four base
-addresses. Output: the state and memory, changed in place. Instructions run one after the other;
-tokens have no meaning here (`verifier` shows that concurrency cannot change the result).
+Input: a `State` (scratchpads), one instruction, external memory as a byte array, the four base
+addresses and the bus words of the regions behind them. Output: the state and memory, changed in
+place. Instructions run one after the other; tokens have no meaning here (`verifier` shows that
+concurrency cannot change the result).
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from daedal.isa.microcode import Expansion, UopArray, expand
 from daedal.isa.numerics import IntArray, requantize, saturate, wrap
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import AluOp, GemmMode, LoadMemory, Opcode, OutMemory, Unit
-from daedal.isa.transfer import Transfer, transfer
+from daedal.isa.transfer import Transfer, check_region, transfer
 from daedal.isa.variant import Variant
 
 __all__ = ["ByteMemory", "Parameters", "State", "execute"]
@@ -67,22 +68,37 @@ class State:
 
 
 def execute(
-    state: State, instruction: Instruction, memory: ByteMemory, bases: Sequence[int]
+    state: State,
+    instruction: Instruction,
+    memory: ByteMemory,
+    bases: Sequence[int],
+    region_words: Sequence[int],
 ) -> None:
     """Run one instruction. Raises ProgramError for rows or addresses that do not exist."""
     if instruction.opcode is Opcode.LOAD:
-        _load(state, instruction, memory, bases)
+        _load(state, instruction, memory, bases, region_words)
     elif instruction.opcode is Opcode.STORE:
-        _store(state, instruction, memory, bases)
+        _store(state, instruction, memory, bases, region_words)
     elif instruction.opcode is Opcode.GEMM:
         _gemm(state, instruction)
     elif instruction.opcode is Opcode.ALU:
         _alu(state, instruction)
 
 
-def _addresses(move: Transfer, base: int, memory: ByteMemory, what: str) -> npt.NDArray[np.int64]:
+def _addresses(
+    state: State,
+    instruction: Instruction,
+    move: Transfer,
+    memory: ByteMemory,
+    bases: Sequence[int],
+    region_words: Sequence[int],
+) -> npt.NDArray[np.int64]:
     """Byte numbers in `memory`, one line per scratchpad row that is moved: (rows, row_bytes)."""
-    starts = base + move.offsets_bytes
+    what = instruction.opcode.name
+    reach = int(move.offsets_bytes.max(initial=0)) + move.row_bytes
+    if move.offsets_bytes.size:
+        check_region(state.variant, what, instruction.base, reach, region_words[instruction.base])
+    starts = bases[instruction.base] + move.offsets_bytes
     if starts.size and (starts.min() < 0 or starts.max() + move.row_bytes > memory.size):
         raise ProgramError(
             f"{what} must stay within memory of {memory.size} bytes, "
@@ -92,11 +108,17 @@ def _addresses(move: Transfer, base: int, memory: ByteMemory, what: str) -> npt.
     return lines
 
 
-def _load(state: State, instruction: Instruction, memory: ByteMemory, bases: Sequence[int]) -> None:
+def _load(
+    state: State,
+    instruction: Instruction,
+    memory: ByteMemory,
+    bases: Sequence[int],
+    region_words: Sequence[int],
+) -> None:
     variant = state.variant
     move = transfer(variant, instruction)
     target = LoadMemory(instruction.memory)
-    lines = _addresses(move, bases[instruction.base], memory, "LOAD")
+    lines = _addresses(state, instruction, move, memory, bases, region_words)
     raw = memory[lines]
     if target in (LoadMemory.UOP_GEMM, LoadMemory.UOP_ALU):
         unit = Unit.GEMM if target is LoadMemory.UOP_GEMM else Unit.ALU
@@ -124,11 +146,15 @@ def _load(state: State, instruction: Instruction, memory: ByteMemory, bases: Seq
 
 
 def _store(
-    state: State, instruction: Instruction, memory: ByteMemory, bases: Sequence[int]
+    state: State,
+    instruction: Instruction,
+    memory: ByteMemory,
+    bases: Sequence[int],
+    region_words: Sequence[int],
 ) -> None:
     move = transfer(state.variant, instruction)
     source = state.acc if instruction.memory == OutMemory.ACC else state.out
-    lines = _addresses(move, bases[instruction.base], memory, "STORE")
+    lines = _addresses(state, instruction, move, memory, bases, region_words)
     # Rows may overlap in memory (stride 0): numpy keeps the last one, as the machine does.
     elements = source[move.rows].reshape(len(lines), source[0].size)
     memory[lines] = to_memory(elements, move.element_bits)

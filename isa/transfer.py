@@ -8,10 +8,10 @@ from daedal.isa.errors import ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.numerics import IntArray
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import LoadMemory, Opcode, OutMemory
+from daedal.isa.table import BASES, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant
 
-__all__ = ["PADDABLE", "Transfer", "memory_beats", "transfer"]
+__all__ = ["PADDABLE", "Transfer", "check_region", "memory_beats", "transfer"]
 
 PADDABLE = (LoadMemory.INP, LoadMemory.ACC, LoadMemory.ACC_NARROW)
 
@@ -37,6 +37,15 @@ class Transfer:
     pad_rows: IntArray
     row_bytes: int
     element_bits: int
+
+
+def check_region(variant: Variant, name: str, base: int, reach_bytes: int, words: int) -> None:
+    """Raise ProgramError where LOAD or STORE, by `name`, reaches past the words of its region."""
+    if reach_bytes > words * variant.bus_bytes:
+        raise ProgramError(
+            f"{name} must stay within the {words * variant.bus_bytes} bytes of {BASES[base]}, not "
+            f"reach byte {reach_bytes - 1}"
+        )
 
 
 def transfer(variant: Variant, instruction: Instruction) -> Transfer:

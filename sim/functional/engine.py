@@ -65,7 +65,7 @@ class Engine:
         while ending == Ending.LEFT_OVER:
             instruction = program.instructions[machine.position]
             try:
-                execute(self._state, instruction, memory, bases)
+                execute(self._state, instruction, memory, bases, program.region_words)
             except ProgramError as error:
                 raise DeviceError(
                     f"instruction {machine.position} ({instruction.unit.name}): {error}"
@@ -104,6 +104,7 @@ class Engine:
             memory32=memory.view(np.int32),
             memory64=memory.view(np.int64),
             bases=np.array(bases, dtype=np.int64),
+            region_words=np.array(program.region_words, dtype=np.int64),
             table=self._table,
             tokens=np.zeros(UNITS * UNITS, dtype=np.int64),
         )

@@ -35,5 +35,6 @@ class Machine:
     memory32: Array[i32]
     memory64: Array[i64]
     bases: Array[i64]
+    region_words: Array[i64]
     table: Array[i64]
     tokens: Array[i64]

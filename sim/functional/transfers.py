@@ -204,6 +204,8 @@ def load(m: Machine, at: i64) -> bool:
         last = begin + (blocks - 1) * block_stride + (rows - 1) * row_stride + cols * row_bytes
         if base < 0 or base % WORD_BYTES != 0 or last > len(m.memory8):
             return False
+        if last - base > m.region_words[t[at + LoadColumn.base]] * Shape.bus_bytes:
+            return False
     value = t[at + LoadColumn.pad_value]
     for block in range(blocks):
         for y in range(height):
@@ -256,6 +258,8 @@ def store(m: Machine, at: i64) -> bool:
     block_stride = t[at + StoreColumn.block_stride_beats] * Shape.bus_bytes
     last = begin + (blocks - 1) * block_stride + (rows - 1) * row_stride + cols * row_bytes
     if base < 0 or base % WORD_BYTES != 0 or last > len(m.memory8):
+        return False
+    if last - base > m.region_words[t[at + StoreColumn.base]] * Shape.bus_bytes:
         return False
     for block in range(blocks):
         for y in range(rows):

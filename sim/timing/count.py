@@ -101,7 +101,7 @@ def count_cycles(
     ------
     DeviceError
         The memory model is random, an instruction waits for ever, the program has no FINISH, or
-        rows or micro-ops do not exist.
+        rows, micro-ops or words of a region do not exist.
     """
     if timing.is_random:
         raise DeviceError(

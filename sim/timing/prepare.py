@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import DeviceError
+from daedal.isa.errors import DeviceError, ProgramError
 from daedal.isa.latencies import (
     PAGE_BYTES,
     alu_latency_cycles,
@@ -34,7 +34,7 @@ from daedal.isa.table import (
     instruction_bits,
     micro_op_layout,
 )
-from daedal.isa.transfer import memory_beats
+from daedal.isa.transfer import check_region, memory_beats
 from daedal.isa.variant import Variant
 from daedal.sim.timing.alu import READS_SOURCE, READS_TARGET, WRITES_ACC
 from daedal.sim.timing.expansion import GOOD, NO_UOPS, Loops, expand_program
@@ -56,10 +56,12 @@ def prepare(
 ) -> Plan:
     """Lay a program out for the model.
 
-    Raises DeviceError where a row leaves the accumulators, or micro-ops leave their memory.
+    Raises DeviceError where a row leaves the accumulators, micro-ops leave their memory, or a
+    transfer its region.
     """
     columns = _Columns(program)
     plan = _plan(columns, bases, timing, with_marks)
+    _check_regions(columns, plan, program)
     loops = _loops(columns, memory)
     variant = program.variant
     uops = {unit: scratchpad(variant, pad) for unit, pad in _UOPS.items()}
@@ -208,6 +210,27 @@ def _moves(columns: _Columns, bases: Sequence[int]) -> dict[str, Any]:
         "first_row": columns.get("row", *both),
         "row_words": words,
     }
+
+
+def _check_regions(columns: _Columns, plan: Plan, program: Program) -> None:
+    """Raise DeviceError for the first LOAD or STORE that reaches past its region."""
+    both = (Opcode.LOAD, Opcode.STORE)
+    base = columns.get("base", *both)
+    reach = columns.get("offset_beats", *both) + plan.request_beats
+    reach += (plan.blocks - 1) * plan.block_stride + (plan.rows - 1) * plan.row_stride
+    words = np.array(program.region_words, dtype=np.int64)[base]
+    beyond = (plan.blocks * plan.rows * plan.request_beats > 0) & (reach > words)
+    if not beyond.any():
+        return
+    number = int(np.argmax(beyond))
+    unit = program.instructions[number].unit
+    bus_bytes = columns.variant.bus_bytes
+    try:
+        check_region(
+            columns.variant, unit.name, base[number], reach[number] * bus_bytes, words[number]
+        )
+    except ProgramError as error:
+        raise DeviceError(f"instruction {number} ({unit.name}): {error}") from error
 
 
 def _steps(columns: _Columns) -> tuple[Ints, Ints, dict[Opcode, int]]:

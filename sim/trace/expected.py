@@ -63,6 +63,7 @@ class FunctionalRun:
     variant: Variant
     memory: ByteMemory
     bases: Sequence[int]
+    region_words: Sequence[int]
     state: State = field(init=False)
     _ports: dict[tuple[Memory, Unit], WritePort] = field(init=False)
     _writers: dict[Memory | None, npt.NDArray[np.int32]] = field(init=False)
@@ -84,7 +85,7 @@ class FunctionalRun:
         Raises ProgramError for rows or addresses that do not exist.
         """
         raw = self._raw_words(instruction)
-        execute(self.state, instruction, self.memory, self.bases)
+        execute(self.state, instruction, self.memory, self.bases, self.region_words)
         unit = instruction.unit
         if instruction.opcode is Opcode.LOAD:
             return self._loaded(instruction, raw), None

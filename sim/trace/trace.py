@@ -107,7 +107,9 @@ class _Comparison:
 
     def run(self) -> Trace:
         memory = np.frombuffer(self.launch.memory, dtype=np.uint8).copy()
-        functional = FunctionalRun(self.variant, memory, self.launch.bases)
+        functional = FunctionalRun(
+            self.variant, memory, self.launch.bases, self.launch.program.region_words
+        )
         misstep = self.timeline.first_misstep()
         for number, instruction in enumerate(self.timeline.instructions):
             sources = functional.sources(instruction)

@@ -205,7 +205,7 @@ def test_every_operation(name: str, gaps: float, traffic: float) -> None:
     # Nothing but the ALU writes OUT, and it starts with zeros.
     state.out[:] = 0
     for instruction in program:
-        execute(state, instruction, np.zeros(0, dtype=np.uint8), (0, 0, 0, 0))
+        execute(state, instruction, np.zeros(0, dtype=np.uint8), [0] * 4, [0] * 4)
     bench.run([issue_word(variant, item, k) for k, item in enumerate(program)])
     assert bench.errors == []
     assert bench.retired == list(range(len(program)))

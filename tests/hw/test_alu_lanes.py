@@ -58,7 +58,7 @@ def test_equals_semantics(name: str, operation: AluOp, saturate: int) -> None:
         Opcode.ALU, operation=operation, saturate=saturate, destination=OutMemory.ACC,
         uop_end=PAIRS, extent0=1, extent1=1, extent2=1,
     )  # fmt: skip
-    execute(state, instruction, np.zeros(0, dtype=np.uint8), (0, 0, 0, 0))
+    execute(state, instruction, np.zeros(0, dtype=np.uint8), [0] * 4, [0] * 4)
     expected = state.acc[:PAIRS].reshape(-1)
 
     dut = AluLanes(variant=variant)

@@ -83,6 +83,7 @@ def test_settings_read_back_and_reach_the_machine(variant, rng: np.random.Genera
 
     async def drive(ctx) -> None:
         assert await read(ctx, dut, rng, "watchdog") == WATCHDOG_DEFAULT_CYCLES
+        assert [ctx.get(dut.region_words[number]) for number in range(4)] == [0] * 4
         for name in names:
             await write(ctx, dut, rng, name, values[name])
         for name in names:
@@ -96,6 +97,7 @@ def test_settings_read_back_and_reach_the_machine(variant, rng: np.random.Genera
         assert ctx.get(dut.marks) == word_address("marks")
         for number in range(4):
             assert ctx.get(dut.base_address[number]) == word_address(f"base{number}")
+            assert ctx.get(dut.region_words[number]) == word_address(f"size{number}")
         assert ctx.get(dut.program_length) == values["program_length"]
         assert ctx.get(dut.marks_capacity) == values["marks_capacity"]
         assert ctx.get(dut.watchdog) == values["watchdog"]

@@ -219,7 +219,7 @@ def test_any_order_of_rows(name: str, gaps: float, traffic: float) -> None:
     words_before = bench.words(acc_rows)
     bench.words = lambda rows: words_before
     for instruction in program:
-        execute(state, instruction, np.zeros(0, dtype=np.uint8), (0, 0, 0, 0))
+        execute(state, instruction, np.zeros(0, dtype=np.uint8), [0] * 4, [0] * 4)
     bench.run([issue_word(variant, item, k) for k, item in enumerate(program)], acc_rows)
     bench.check(acc_rows)
     assert [index for index, _, _ in bench.retired] == list(range(len(program)))
@@ -242,7 +242,7 @@ def test_no_bubble() -> None:
     words = bench.words([3])
     bench.words = lambda rows: words
     for instruction in program:
-        execute(state, instruction, np.zeros(0, dtype=np.uint8), (0, 0, 0, 0))
+        execute(state, instruction, np.zeros(0, dtype=np.uint8), [0] * 4, [0] * 4)
     bench.run([issue_word(TINY, item, k) for k, item in enumerate(program)], [3])
     bench.check([3])
     busy = [k for k, kind in enumerate(bench.activity) if kind is Activity.BUSY]

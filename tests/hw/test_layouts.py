@@ -53,6 +53,7 @@ def test_a_load_of_a_whole_scratchpad_in_one_row_is_asked_for() -> None:
 
     async def watch(ctx) -> None:
         while True:
+            ctx.set(dut.region_words[1], words)
             _, _, valid, beats = await ctx.tick().sample(
                 dut.request.valid, dut.request.payload.beats
             )

@@ -1,6 +1,6 @@
 """LOAD behind the read master and a random memory, against `isa.semantics`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,12 @@ from daedal.isa.transfer import PADDABLE
 from daedal.isa.variant import Variant, load_variant
 from tests.hw.axi_slave import AxiSlave
 from tests.hw.stream_bench import Bench, plain, source
+from tests.support.region_cases import RegionCase, region_cases
 
 MEMORY_BYTES = 1 << 16
 BASES = [0, 0x4000, 0x8000, 0xA000]
+REGIONS = [MEMORY_BYTES - base for base in BASES]
+"""Bytes behind the bases: all that there are."""
 TINY, VTA = load_variant("tiny"), load_variant("vta")
 VARIANTS = {
     "tiny": TINY,
@@ -67,6 +70,7 @@ class LoadBench(Bench):
         *,
         issue_gap: float = 0.0,
         fill_gap: float = 0.0,
+        regions: Sequence[int] = REGIONS,
     ):
         self.system = LoadSystem(variant)
         super().__init__(self.system)
@@ -86,6 +90,7 @@ class LoadBench(Bench):
         async def watch(ctx: Any) -> None:
             for number, base in enumerate(BASES):
                 ctx.set(dut.base_address[number], base // variant.bus_bytes)
+                ctx.set(dut.region_words[number], regions[number] // variant.bus_bytes)
             while True:
                 (
                     _, _, valid, record, failed, code, index, activity, work,
@@ -254,7 +259,8 @@ def test_scratchpads_equal_the_semantics(
     bench.run()
     state, wanted = State(variant), State(variant)
     for instruction in instructions:
-        execute(wanted, instruction, memory, BASES)
+        words = [size // variant.bus_bytes for size in REGIONS]
+        execute(wanted, instruction, memory, BASES, words)
     apply_fills(state, bench.fills)
     assert_same(state, wanted)
     assert bench.errors == []
@@ -296,8 +302,10 @@ def test_retirement_waits_for_the_last_fill(memory: LoadMemory, rng: np.random.G
     assert words_written(VTA, bench.fills) == totals[-1]
 
 
-def run_to_error(instructions: list[Instruction], slave: AxiSlave) -> LoadBench:
-    bench = LoadBench(TINY, instructions, slave)
+def run_to_error(
+    instructions: list[Instruction], slave: AxiSlave, regions: Sequence[int] = REGIONS
+) -> LoadBench:
+    bench = LoadBench(TINY, instructions, slave, regions=regions)
     bench.until(lambda: bool(bench.errors))
 
     async def linger(ctx: Any) -> None:
@@ -341,6 +349,45 @@ def test_data_far_beyond_never_comes_back(rng: np.random.Generator) -> None:
     bench = run_to_error([GOOD, far], slave)
     assert bench.errors == [(ErrorCode.ROW_RANGE, 1)]
     assert bench.work == GOOD.cols * scratchpad(TINY, Memory.INP).row_beats(TINY)
+
+
+@pytest.mark.parametrize("case", region_cases(TINY, 64, 4), ids=str)
+def test_words_outside_the_region_are_not_read(case: RegionCase, rng: np.random.Generator) -> None:
+    """Of any base; the rows before are, and the instruction before is done."""
+    base, words, line = int(rng.integers(4)), 64, 4
+    regions = [0 if number != base else words * TINY.bus_bytes for number in range(4)]
+    loads = [
+        Instruction.of(Opcode.LOAD, base=base, cols=line, **fields)
+        for fields in ({"blocks": 1, "rows": 1}, case.fields, {"blocks": 1, "rows": 1})
+    ]
+    slave = AxiSlave(TINY, np.zeros(MEMORY_BYTES, dtype=np.uint8), rng, read_latency=4)
+    if case.inside is None:
+        bench = LoadBench(TINY, loads, slave, regions=regions)
+        bench.until(lambda: len(bench.retired) == len(loads))
+        bench.run()
+        assert bench.errors == []
+    else:
+        bench = run_to_error(loads, slave, regions)
+        assert bench.errors == [(ErrorCode.MEMORY_RANGE, 1)]
+        assert [record["index"] for record in bench.retired] == [0]
+        assert bench.work == slave.beats_read == (1 + case.inside) * line
+    for burst in slave.bursts_read:
+        assert BASES[base] <= burst.address
+        assert burst.address + burst.beats * TINY.bus_bytes <= BASES[base] + words * TINY.bus_bytes
+
+
+@pytest.mark.parametrize(
+    ("between", "told"), [(5, ["front", "filler"]), (6, ["filler"]), (8, ["filler", "front"])]
+)
+def test_errors_of_filler_and_front_are_told_one_by_one(
+    between: int, told: list[str], rng: np.random.Generator
+) -> None:
+    """A word fails while the front comes to a row outside; in one cycle the earlier load wins."""
+    slave = AxiSlave(TINY, np.zeros(MEMORY_BYTES, dtype=np.uint8), rng, read_errors={8 * 3: 2})
+    loads = [GOOD, *[GOOD.replace(offset_beats=8)] * between, GOOD.replace(base=1)]
+    bench = run_to_error(loads, slave, [MEMORY_BYTES, 0, 0, 0])
+    filler, front = (ErrorCode.READ_SLVERR, 0), (ErrorCode.MEMORY_RANGE, between + 1)
+    assert bench.errors == [{"filler": filler, "front": front}[name] for name in told]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """STORE before the write master and a random memory, against `isa.semantics`."""
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,12 @@ from daedal.isa.table import Opcode, OutMemory
 from daedal.isa.variant import Variant, load_variant
 from tests.hw.axi_slave import AxiSlave
 from tests.hw.stream_bench import Bench, plain, source
+from tests.support.region_cases import RegionCase, region_cases
 
 MEMORY_BYTES = 1 << 17
 BASES = [0, 0x4000, 0x8000, 0x10000]
+REGIONS = [MEMORY_BYTES - base for base in BASES]
+"""Bytes behind the bases: all that there are."""
 TINY, VTA = load_variant("tiny"), load_variant("vta")
 VARIANTS = {
     "tiny": TINY,
@@ -66,7 +70,13 @@ class StoreBench(Bench):
     """Runs STORE instructions from the scratchpads of `state`."""
 
     def __init__(
-        self, instructions: list[Instruction], slave: AxiSlave, state: State, *, gap: float = 0.0
+        self,
+        instructions: list[Instruction],
+        slave: AxiSlave,
+        state: State,
+        *,
+        gap: float = 0.0,
+        regions: Sequence[int] = REGIONS,
     ):
         variant = slave.variant
         self.system = StoreSystem(variant)
@@ -87,6 +97,7 @@ class StoreBench(Bench):
         async def watch(ctx: Any) -> None:
             for number, base in enumerate(BASES):
                 ctx.set(dut.base_address[number], base // variant.bus_bytes)
+                ctx.set(dut.region_words[number], regions[number] // variant.bus_bytes)
             while True:
                 _, _, valid, record, failed, code, index, activity, work = await ctx.tick().sample(
                     dut.retire.valid, dut.retire.payload,
@@ -179,7 +190,8 @@ def test_memory_equals_the_semantics(
     bench.until(lambda: len(bench.retired) == len(instructions))
     bench.run()
     for instruction in instructions:
-        execute(state, instruction, wanted, BASES)
+        words = [size // variant.bus_bytes for size in REGIONS]
+        execute(state, instruction, wanted, BASES, words)
     np.testing.assert_array_equal(memory, wanted)
     assert bench.errors == []
     assert bench.work == slave.beats_written
@@ -214,8 +226,11 @@ def test_retirement_waits_for_the_acknowledgement(rng: np.random.Generator) -> N
     assert bench.cycles_in[Activity.DRAIN] >= 45
 
 
-def run_to_error(instructions: list[Instruction], slave: AxiSlave) -> StoreBench:
-    bench = StoreBench(instructions, slave, random_state(slave.variant, slave.rng))
+def run_to_error(
+    instructions: list[Instruction], slave: AxiSlave, regions: Sequence[int] = REGIONS
+) -> StoreBench:
+    state = random_state(slave.variant, slave.rng)
+    bench = StoreBench(instructions, slave, state, regions=regions)
     bench.until(lambda: bool(bench.errors))
 
     async def linger(ctx: Any) -> None:
@@ -256,6 +271,34 @@ def test_a_first_row_beyond_the_scratchpad_is_not_read(
     bench = run_to_error([last, last.replace(row=depth + beyond), last], slave)
     assert bench.errors == [(ErrorCode.ROW_RANGE, 1)]
     assert bench.rows_read == [(memory.memory, depth - 1)]
+
+
+@pytest.mark.parametrize("case", region_cases(TINY, 64, 4), ids=str)
+def test_words_outside_the_region_are_not_written(
+    case: RegionCase, rng: np.random.Generator
+) -> None:
+    """Of any base; the rows before are, and the bytes around the region stay."""
+    base, words, line = int(rng.integers(4)), 64, 4
+    begin, end = BASES[base], BASES[base] + words * TINY.bus_bytes
+    regions = [0 if number != base else end - begin for number in range(4)]
+    stores = [
+        Instruction.of(Opcode.STORE, base=base, cols=line, **fields)
+        for fields in ({"blocks": 1, "rows": 1}, case.fields, {"blocks": 1, "rows": 1})
+    ]
+    memory = np.full(MEMORY_BYTES, 0xA5, dtype=np.uint8)
+    slave = AxiSlave(TINY, memory, rng)
+    if case.inside is None:
+        bench = StoreBench(stores, slave, random_state(TINY, rng), regions=regions)
+        bench.until(lambda: len(bench.retired) == len(stores))
+        bench.run()
+        assert bench.errors == []
+    else:
+        bench = run_to_error(stores, slave, regions)
+        assert bench.errors == [(ErrorCode.MEMORY_RANGE, 1)]
+        # What was asked for before goes on; only retirement stands still.
+        assert slave.beats_written == (1 + case.inside) * line
+    assert all(begin <= burst.address < end for burst in slave.bursts_written)
+    assert (memory[:begin] == 0xA5).all() and (memory[end:] == 0xA5).all()
 
 
 @pytest.mark.parametrize(

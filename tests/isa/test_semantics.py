@@ -173,7 +173,7 @@ def modes_that_match_plain_loops(variant: Variant, seed: int) -> set[int]:
     for instruction in case.program.instructions:
         if instruction.opcode is Opcode.LOAD and instruction.memory >= 5:
             for state in (ours, naive):
-                execute(state, instruction, memory, bases)
+                execute(state, instruction, memory, bases, case.program.region_words)
         if instruction.opcode not in (Opcode.GEMM, Opcode.ALU):
             continue
         fill(ours, rng)
@@ -181,7 +181,7 @@ def modes_that_match_plain_loops(variant: Variant, seed: int) -> set[int]:
             getattr(naive, name)[...] = getattr(ours, name)
         for name in ("bias", "multiplier", "shift"):
             getattr(naive.par, name)[...] = getattr(ours.par, name)
-        execute(ours, instruction, memory, bases)
+        execute(ours, instruction, memory, bases, case.program.region_words)
         if instruction.opcode is Opcode.GEMM:
             naive_gemm(naive, instruction)
         else:
@@ -202,7 +202,7 @@ def test_load_places_pads_around_each_plane() -> None:
         row_stride_beats=10, block_stride_beats=40, pad_top=1, pad_left=2, pad_right=1,
         pad_value=-7,
     )  # fmt: skip
-    execute(state, load, memory, [0, 64, 0, 0])
+    execute(state, load, memory, [0, 64, 0, 0], [0, 504, 0, 0])
     row = 3
     for block in range(2):
         for y in range(-1, 2):

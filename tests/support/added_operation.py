@@ -51,7 +51,8 @@ def check_isa() -> None:
     state.acc[:2] = operands(np.random.default_rng(1), state.acc[:2].shape)
     (x, y) = state.acc[:2].copy()
     # Micro-op 0 is all zeros, so the bases alone name the rows.
-    execute(state, instruction.replace(dst_base=0, src_base=1), np.zeros(0, np.uint8), (0, 0, 0, 0))
+    nothing = np.zeros(0, np.uint8)
+    execute(state, instruction.replace(dst_base=0, src_base=1), nothing, [0] * 4, [0] * 4)
     np.testing.assert_array_equal(state.acc[0], distance(x, y))
     print("functional")
 

@@ -128,7 +128,8 @@ class RegisterMachine:
         code = self._functional.read(self.wide("program") - self.base, size)
         instructions = tuple(decode_all(self.variant, code))
         bases = [self.wide(f"base{number}") - self.base for number in range(len(BASES))]
-        self._functional.launch(Program(self.variant, instructions), bases)
+        sizes = tuple(self.wide(f"size{number}") for number in range(len(BASES)))
+        self._functional.launch(Program(self.variant, instructions, region_bytes=sizes), bases)
         self.set_wide("cycles", 10 * len(instructions))
         self.set_wide("beats_read", 1 << 33)
         for unit in Unit:

@@ -38,5 +38,5 @@ def touched_places(program: Program) -> Iterator[tuple[set[Place], set[Place]]]:
             places = ((BASES[moved.base], beat) for beat in moved.beats.tolist())
             found[moved.write].update(places)
         if instruction.unit is Unit.LOAD:
-            execute(state, instruction, memory, bases)  # brings the micro-ops
+            execute(state, instruction, memory, bases, program.region_words)  # brings the micro-ops
         yield found

@@ -206,7 +206,7 @@ def _no_machine(machine: RegisterMachine) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_other_fingerprint, f"{TINY.fingerprint}; it answers 0000000000000005 with ID 0x44414531"),
+        (_other_fingerprint, f"{TINY.fingerprint}; it answers 0000000000000005 with ID 0x44414532"),
         (_no_machine, f"it answers {TINY.fingerprint} with ID 0xffffffff"),
     ],
 )

@@ -46,7 +46,7 @@ def store(**fields: int) -> Instruction:
 
 def faulty(*instructions: Instruction, **options) -> Launch:
     """A launch of `instructions` with four pages of memory behind four equal base registers."""
-    program = Program(TINY, instructions, region_bytes=(SIZE, 0, 0, 0))
+    program = Program(TINY, instructions, region_bytes=(SIZE,) * 4)
     options = {"timing": memory_model("ddr"), "watchdog_cycles": WATCHDOG_CYCLES, **options}
     return Launch(program, (0, 0, 0, 0), bytes(SIZE), cycle_limit=4 * BOUND_CYCLES, **options)
 
@@ -101,6 +101,14 @@ def test_a_bad_write_names_the_store(response: str, tmp_path) -> None:
     faults = Faults(first_byte=0x100, last_byte=0x107, write_response=response)
     bad = faulty(store(offset_beats=512), store(), FINISH, faults=faults)
     assert seen(outcomes(bad, None, tmp_path)) == (ErrorCode[f"WRITE_{response}"], Unit.STORE, 1)
+
+
+@pytest.mark.parametrize("transfer", [load, store])
+def test_a_row_outside_its_region_names_the_instruction(transfer, tmp_path) -> None:
+    """Its second row; the bus drains, and the next program runs."""
+    beyond = transfer(rows=2, cols=32, offset_beats=SIZE // 8 - 64, row_stride_beats=33)
+    ended = outcomes(faulty(transfer(), beyond, FINISH), None, tmp_path)
+    assert seen(ended) == (ErrorCode.MEMORY_RANGE, beyond.unit, 1)
 
 
 def test_a_bad_fetch_names_fetch(tmp_path) -> None:

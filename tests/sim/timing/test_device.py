@@ -121,4 +121,4 @@ def test_loops_expand_as_the_instruction_set_defines(seed: int) -> None:
                     np.testing.assert_array_equal(plan.sources[found], steps.rows["src"])
                     np.testing.assert_array_equal(plan.targets[found], steps.rows["dst"])
             if item.opcode is Opcode.LOAD:
-                execute(state, item, memory, launch.bases)
+                execute(state, item, memory, launch.bases, launch.program.region_words)

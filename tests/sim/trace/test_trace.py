@@ -103,7 +103,7 @@ def first_wrong_rounding(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> int
             memory = np.frombuffer(launch.memory, dtype=np.uint8).copy()
             results = []
             for instruction in launch.program.instructions:
-                execute(state, instruction, memory, launch.bases)
+                execute(state, instruction, memory, launch.bases, launch.program.region_words)
                 results.append(state.acc.tobytes() + state.out.tobytes())
         return results
 
@@ -120,7 +120,7 @@ def first_overwrite(launch: Launch) -> int:
             steps = expand(TINY, instruction, state.uops[Unit.GEMM])
             if state.acc[steps.rows["acc"][steps.restart]].any():
                 return number
-        execute(state, instruction, memory, launch.bases)
+        execute(state, instruction, memory, launch.bases, launch.program.region_words)
     raise AssertionError("no row is overwritten")
 
 
