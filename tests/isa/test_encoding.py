@@ -107,6 +107,22 @@ def test_micro_ops_round_trip(unit: Unit, rng: np.random.Generator) -> None:
             assert (decoded[name] == column).all()
 
 
+@pytest.mark.parametrize(
+    ("column", "offender"), [([3, 1 << 12], 1 << 12), ([-1, 3], -1), ([-1, 1 << 12], 1 << 12)]
+)
+def test_micro_ops_hold_what_their_fields_can(column: list[int], offender: int) -> None:
+    variant = VARIANTS[0]
+    width = micro_op_layout(variant, Unit.ALU)["dst"].width
+    assert width < 12
+    with pytest.raises(ProgramError) as caught:
+        encode_uops(variant, Unit.ALU, {"dst": column})
+    message = f"micro-op field ALU.dst must be 0 to {(1 << width) - 1}, not {offender}"
+    assert str(caught.value) == message
+    encode_uops(variant, Unit.ALU, {"dst": [0, (1 << width) - 1]})
+    with pytest.raises(ProgramError, match="a micro-op of ALU has no field 'inp'"):
+        encode_uops(variant, Unit.ALU, {"inp": [0]})
+
+
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
 def test_program_files_round_trip(variant, tmp_path: Path) -> None:
     spec = TensorSpec("x", 1, 64, (1, 20, 3, 3), 8, 1, 16)

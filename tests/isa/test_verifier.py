@@ -65,6 +65,10 @@ STORE = "STORE memory=ACC base=outputs blocks=1 rows=1 cols=1"
             f"{TAPS}LOAD memory=INP row=2 blocks=1 rows=1 cols=1\nFINISH",
             "instruction 2 (LOAD) writes row 2 of scratchpad 'inp' while instruction 1 (GEMM)",
         ),
+        (
+            f"{TAPS[:-1]} inp_base=5\nLOAD memory=INP row=3 blocks=1 rows=1 cols=4\nFINISH",
+            "instruction 2 (LOAD) writes row 5 of scratchpad 'inp' while instruction 1 (GEMM)",
+        ),
         (f"{TAPS[:-1]} inp_base=510\nFINISH", "GEMM.inp must stay below 510 rows, not reach 510"),
         (
             f"{TAPS[:-1]} wgt_base=14\nFINISH",
