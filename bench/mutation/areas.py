@@ -52,7 +52,7 @@ AREAS = (
             "isa/markdown.py": 0,
             "isa/*.py": 1,
         },
-        ("isa", "compiler/link", "sim/functional", "runtime", "test_tour.py"),
+        ("isa", "compiler/link", "sim/functional", "runtime/devices", "runtime", "test_tour.py"),
     ),
     Area(
         "compiler",

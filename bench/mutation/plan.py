@@ -8,6 +8,7 @@ whole file found, cheapest first.
 
 import hashlib
 import json
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from bench.mutation.tree import Tree
 
 __all__ = ["Baselines", "Stage", "digest", "stages", "test_files"]
 
-MEASURE_S = 240
+MEASURE_S = 120
 """CPU seconds after which no further test of a file is measured; such tests judge nothing."""
 
 
@@ -52,14 +53,20 @@ def test_files(fault: Fault, area: Area, root: Path) -> list[str]:
     for place in (mirror, *folders):
         files += [place] if place.is_file() else sorted(place.glob("test_*.py"))
     module = ".".join(("daedal", *Path(fault.path).with_suffix("").parts))
-    stem = Path(fault.path).stem
+    stem, name = Path(fault.path).stem, fault.scope.split(".")[0]
+    imports = re.compile(rf"\b(from|import) {re.escape(module)}\b")
+    asks_for = re.compile(rf"\b{re.escape(name)}\b")
 
     def rank(file: Path) -> int:
         if stem in file.stem:
             return 0
-        text = file.read_text(encoding="utf-8")
-        return 1 if f"{module} " in text or f"{module}\n" in text else 2
+        return 1 if imports.search(file.read_text(encoding="utf-8")) else 2
 
+    # Wherever they lie, those that ask the module for the faulty function or class by name.
+    for file in sorted(tests.rglob("test_*.py")) if name else ():
+        text = file.read_text(encoding="utf-8")
+        if imports.search(text) and asks_for.search(text):
+            files.append(file)
     names = dict.fromkeys(
         file.relative_to(root).as_posix()
         for file in sorted(dict.fromkeys(files), key=lambda file: rank(file))

@@ -108,3 +108,11 @@ def test_a_formula_that_uses_the_adder_twice_is_refused(monkeypatch: pytest.Monk
 def test_a_part_that_no_lane_has() -> None:
     with pytest.raises(AttributeError, match=r"^a lane of the ALU has no part 'divide'"):
         Recorder().divide()
+
+
+def test_a_recorder_remembers_operands_and_parts() -> None:
+    recorder = Recorder()
+    recorder.choose(recorder.less(), recorder.x, recorder.total())
+    assert recorder.used == {"choose", "less", "x", "total"}
+    assert AluOp.MIN.parts == {"choose", "less", "x", "y"}
+    assert AluOp.ADD.parts == {"total"}

@@ -107,6 +107,20 @@ def test_micro_ops_round_trip(unit: Unit, rng: np.random.Generator) -> None:
             assert (decoded[name] == column).all()
 
 
+def test_a_program_has_the_regions_it_is_given_and_room_for_its_constants() -> None:
+    assert Program(VARIANTS[0], ()).region_bytes == (0, 0, 0, 0)
+    assert Program(VARIANTS[0], (), bytes(8), (4, 5, 6, 7)).region_bytes == (8, 5, 6, 7)
+    assert Program(VARIANTS[0], (), bytes(8), (9, 5, 6, 7)).region_bytes == (9, 5, 6, 7)
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_tensor_of_another_size_is_refused(change: int) -> None:
+    spec = TensorSpec("x", 1, 64, (1, 20, 3, 3), 8, 1, 16)
+    message = f"tensor 'x' must have {spec.size_bytes} bytes, not {spec.size_bytes + change}"
+    with pytest.raises(ProgramError, match=message):
+        unpack_tensor(spec, bytes(spec.size_bytes + change))
+
+
 @pytest.mark.parametrize(
     ("column", "offender"), [([3, 1 << 12], 1 << 12), ([-1, 3], -1), ([-1, 1 << 12], 1 << 12)]
 )

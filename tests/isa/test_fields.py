@@ -13,6 +13,7 @@ NO_NUMBERS = (None, True, 1.0, "1", [], {}, math.nan, math.inf, -1, MAX_NUMBER +
 
 def test_what_is_right_stays() -> None:
     assert [whole(0), whole(-3, -3, 0), whole(MAX_NUMBER)] == [0, -3, MAX_NUMBER]
+    assert whole(1 << 53) == MAX_NUMBER, "every JSON reader has numbers up to there"
     assert wholes([]) == () and wholes([3, 1, 2], 1, 3) == (3, 1, 2)
     assert text("../层/ü [x]") == "../层/ü [x]" and text("") == ""
     assert word("permute and pad") == "permute and pad" and word("q_conv2d") == "q_conv2d"

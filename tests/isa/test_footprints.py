@@ -5,10 +5,12 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from daedal.isa import loop_rows
 from daedal.isa.assembly import assemble
 from daedal.isa.errors import ProgramError
 from daedal.isa.footprints import Footprints, Touch
 from daedal.isa.program import Program
+from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.variant import load_variant
 from tests.support.random_programs import random_program
 from tests.support.random_runs import every_variant
@@ -34,6 +36,43 @@ def test_random_programs_touch_what_their_expansion_touches(name: str) -> None:
         for number, expected in enumerate(touched_places(program)):
             found = flat(footprints.of(program.instructions[number]), footprints.sizes)
             assert found == expected, f"{name}, seed {seed}, instruction {number}"
+
+
+@pytest.mark.parametrize("fewer", ["acc", "out"])
+def test_an_operation_on_two_rows_needs_both(fewer: str) -> None:
+    """ADD reads ACC[dst] and writes OUT[dst]: the smaller of the two bounds dst."""
+    name = f"{fewer}_bytes"
+    variant = TINY.replace("uneven", **{name: getattr(TINY.memory, name) // 2})
+    depth = scratchpads(variant)[Memory(fewer)].depth_rows
+    text = "ALU operation=ADD destination=OUT uop_end=1 extent0=1 extent1=1 extent2=1 dst_base={}"
+    load = assemble("LOAD memory=UOP_ALU blocks=1 rows=1 cols=1")[0]
+
+    def touches(row: int) -> list[Touch]:
+        footprints = Footprints(Program(variant, (), bytes(256), (256, 256, 256, 256)))
+        list(footprints.of(load))
+        return list(footprints.of(assemble(text.format(row))[0]))
+
+    assert touches(depth - 1)
+    with pytest.raises(ProgramError, match=f"ALU.dst must stay below {depth} rows"):
+        touches(depth)
+
+
+def test_rows_beyond_the_last_are_refused_before_they_are_expanded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loops of one instruction may name more rows than memory holds numbers."""
+
+    def expand(*_: object) -> None:
+        raise AssertionError("the rows are expanded")
+
+    monkeypatch.setattr(loop_rows, "_sums", expand)
+    footprints = Footprints(Program(TINY, (), bytes(256), (256, 256, 256, 256)))
+    load = "LOAD memory=UOP_GEMM blocks=1 rows=1 cols=1"
+    gemm = "GEMM uop_end=1 extent0=1000 extent1=1000 extent2=1000 acc_factor0=15 acc_factor1=15"
+    instructions = assemble(f"{load}\n{gemm}")
+    list(footprints.of(instructions[0]))
+    with pytest.raises(ProgramError, match=r"GEMM\.acc must stay below 256 rows, not reach 29970"):
+        footprints.of(instructions[1])
 
 
 def load(text: str) -> set[int]:

@@ -1,5 +1,7 @@
 """The latencies that simulators count with are those that the gateware has."""
 
+from dataclasses import replace
+
 import pytest
 
 from daedal.hw import (
@@ -21,6 +23,7 @@ from daedal.hw.product import DotProducts
 from daedal.hw.requantize import Requantizer
 from daedal.isa import latencies
 from daedal.isa.table import instruction_bits
+from daedal.isa.variant import MultiplierStyle, load_variant
 from tests.support.random_runs import every_variant
 
 
@@ -41,6 +44,19 @@ def test_fixed_numbers() -> None:
     assert latencies.QUEUE_CYCLES == result_writer.QUEUE_CYCLES
     # The register before the FIFO, and the FIFO's own four cycles.
     assert latencies.READ_WORD_CYCLES == 1 + block_fifo._SKID
+
+
+@pytest.mark.parametrize("style", MultiplierStyle)
+@pytest.mark.parametrize(("block_in", "weight_bits"), [(8, 8), (16, 4), (32, 8)])
+def test_products_of_every_style(style: MultiplierStyle, block_in: int, weight_bits: int) -> None:
+    """Without the part of a lead that hides short ones."""
+    array = replace(
+        load_variant("vta").array,
+        multiplier_style=style.value,
+        block_in=block_in,
+        weight_bits=weight_bits,
+    )
+    assert latencies._dot_cycles(array) == DotProducts.latency(array)
 
 
 @pytest.mark.parametrize("name", sorted(every_variant()))
