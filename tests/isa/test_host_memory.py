@@ -3,10 +3,11 @@
 import numpy as np
 
 from daedal.isa.host_memory import HostMemory
+from daedal.isa.variant import load_variant
 
 
 def test_regions_begin_at_pages_and_do_not_overlap() -> None:
-    memory = HostMemory()
+    memory = HostMemory(load_variant("tiny"))
     sizes = [1, 0, 4096, 4097, 20]
     addresses = [memory.alloc(size) for size in sizes]
     assert all(address % 4096 == 0 for address in addresses)
