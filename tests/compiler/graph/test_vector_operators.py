@@ -60,7 +60,7 @@ def test_constants(data: st.DataObject, seed: int) -> None:
     operands = (b, a) if data.draw(st.booleans()) else (a, b)
     model = result(data.draw, maker, maker.op(op, *operands))
     lowered = ["q_mul"] if op == "Mul" else ["q_add"]
-    if op == "Mul" and form == "number" and value > 0:
+    if op == "Mul" and form == "number" and np.float32(value) > 0:
         lowered = ["q_requantize", "reshape"]  # no other integers, perhaps of another scale
     compare(model, feed(model, rng), *lowered)
 
