@@ -1,6 +1,6 @@
 """`Fallback`: which quantized tensors the host computes, because the accelerator cannot."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from daedal.compiler.graph.graph import Graph
 from daedal.isa.errors import UserError
@@ -31,26 +31,38 @@ class Fallback:
         self.first: UserError | None = None
         self.quantized = {node.output for node in imported.nodes if node.op == "quantize"}
 
-    def add(self, unfit: UnfitLayers) -> None:
-        """Leave what `unfit` names to the host. Raises its error where that changes nothing."""
+    def add(self, unfit: UnfitLayers, whole: Graph | None = None) -> None:
+        """Leave what `unfit` names to the host. Raises its error where that changes nothing.
+
+        Parameters
+        ----------
+        whole : the graph that `unfit.graph` is a part of, if it is one.
+        """
         self.first = self.first or next(iter(unfit.errors.values()))
         known = len(self.reasons)
+        graphs = [unfit.graph] if whole is None else [unfit.graph, whole]
         for tensor, error in unfit.errors.items():
-            for name in _quantized_from(unfit.graph, tensor, self.quantized):
+            for name in _quantized_from(graphs, tensor, self.quantized):
                 self.reasons.setdefault(name, str(error))
         if len(self.reasons) == known:
             raise next(iter(unfit.errors.values()))
 
 
-def _quantized_from(graph: Graph, tensor: str, quantized: Collection[str]) -> list[str]:
-    """The quantized tensors of the model that `tensor` is on the way to, or itself."""
+def _quantized_from(graphs: Sequence[Graph], tensor: str, quantized: Collection[str]) -> list[str]:
+    """The quantized tensors of the model that `tensor` is on the way to, or itself; `graphs` have
+    the same tensors under the same names."""
     found, stack, seen = [], [tensor], {tensor}
     while stack:
         name = stack.pop()
         if name in quantized:
             found.append(name)
             continue
-        fresh = [node.output for node in graph.users.get(name, ()) if node.output not in seen]
+        fresh = {
+            node.output: None
+            for graph in graphs
+            for node in graph.users.get(name, ())
+            if node.output not in seen
+        }
         seen.update(fresh)
         stack.extend(fresh)
     return found

@@ -10,6 +10,7 @@ from daedal.compiler.artifact.build import build_artifact
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.reader import read_model
+from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.pipeline import compile_graph
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import VariantError
@@ -46,6 +47,7 @@ def compile_model(
         to_tensors=to_tensors,
         fuse=fuse,
         host=host,
+        names=tensor_names(checked),
         dump_dir=dump_dir,
         report=report,
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from daedal.compiler.borders import check_borders
 from daedal.compiler.collection import without_collection
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates, dear_islands
 from daedal.compiler.dump import Dump
@@ -39,6 +40,7 @@ from daedal.compiler.graph.passes import (
     transposes_to_products,
 )
 from daedal.compiler.graph.passes.partition import Part
+from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.launch import CompiledLaunch, compile_launch
 from daedal.isa.errors import ModelError, UnsupportedError
 from daedal.isa.variant import Variant
@@ -58,12 +60,14 @@ class CompiledGraph:
     graph : after them.
     parts : what runs, one after the other; plain graphs are the host's.
     reasons : why the host computes some quantized tensors, by their names.
+    same : which tensors of all graphs, from `imported` to `graph`, have the same elements.
     """
 
     imported: Graph
     graph: Graph
     parts: tuple[Graph | CompiledLaunch, ...]
     reasons: Mapping[str, str]
+    same: SameElements
 
     @property
     def launches(self) -> tuple[CompiledLaunch, ...]:
@@ -145,12 +149,14 @@ def compile_graph(
     to_tensors: Sequence[str] = (),
     fuse: bool = True,
     host: HostRates | None = DEFAULT_HOST,
+    names: Collection[str] | None = None,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> CompiledGraph:
     """Compile `graph` (as imported) for `variant`.
 
-    A layer that the accelerator cannot run is left to the host, and the rest is compiled again.
+    A layer that the accelerator cannot run is left to the host, and the rest is compiled again. So
+    is one where host and accelerator would meet at a tensor that the model does not have.
 
     Parameters
     ----------
@@ -159,6 +165,7 @@ def compile_graph(
     host : rates by which small parts are left to the host, where the way to the accelerator takes
         longer than it saves; None: all that can runs on the accelerator, as does a part that the
         user cut out.
+    names : of the model's tensors; None: of all tensors of `graph`.
     dump_dir : folder for the graph after every pass, and the loop IR and segment of every layer.
     report : called with a sentence before each long step.
 
@@ -177,8 +184,10 @@ def compile_graph(
             variant, from_tensors, to_tensors, on_host=fallback.reasons, fuse=fuse
         )
         dump = Dump(dump_dir)
+        final, same = None, SameElements([graph])
         try:
-            final = _run_passes(graph, passes, dump, say)
+            final = _run_passes(graph, passes, dump, say, same)
+            check_borders(final, same, graph.types if names is None else names)
             parts = _partition(final, fallback)
             dear = {} if cut else _dear(parts, variant, host, fallback)
             if dear:
@@ -191,14 +200,19 @@ def compile_graph(
                 for part in parts
             )
         except UnfitLayers as unfit:
-            fallback.add(unfit)
+            fallback.add(unfit, final)
         else:
-            return CompiledGraph(graph, final, compiled, fallback.reasons)
+            return CompiledGraph(graph, final, compiled, fallback.reasons, same)
 
 
 def _run_passes(
-    graph: Graph, passes: Sequence[GraphPass], dump: Dump, say: Callable[[str], None]
+    graph: Graph,
+    passes: Sequence[GraphPass],
+    dump: Dump,
+    say: Callable[[str], None],
+    same: SameElements,
 ) -> Graph:
+    """The graph after all passes; `same` learns the views of every graph on the way."""
     dump("imported", graph)
     for name, run_pass in passes:
         say(f"graph pass {name}")
@@ -206,6 +220,7 @@ def _run_passes(
             graph = run_pass(graph)
         except UnsupportedError as error:
             raise UnfitLayers(graph, {error.tensor: error}) from error
+        same.add(graph)
         dump(name, graph)
     return graph
 

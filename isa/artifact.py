@@ -20,6 +20,7 @@ from daedal.isa.artifact_parts import (
     HostPart,
     Launch,
     Layer,
+    Move,
     Part,
     Placement,
     Result,
@@ -42,12 +43,13 @@ __all__ = [
     "HostPart",
     "Launch",
     "Layer",
+    "Move",
     "Placement",
     "Result",
     "Value",
 ]
 
-FORMAT = "daedal artifact 4"
+FORMAT = "daedal artifact 5"
 MAX_PARTS = 1000
 _MANIFEST = "manifest.json"
 _SUFFIXES = {"host": ".onnx", "launch": ".daedal"}

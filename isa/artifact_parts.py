@@ -18,6 +18,7 @@ __all__ = [
     "HostPart",
     "Launch",
     "Layer",
+    "Move",
     "Part",
     "Placement",
     "Result",
@@ -42,20 +43,33 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Binding:
-    """A tensor where host and accelerator meet: the model's `name` and `shape` of it.
+class Move:
+    """A change of the elements' order: a tensor gets `shape`, then its axes are permuted: axis i
+    of the result is axis ``order[i]``."""
 
-    `tensor` is its name in the program. `flip_sign`: the model holds uint8, the program int8 that
-    is 128 less. With an `order`, where the tensor comes from is reshaped to `view` and has its axes
-    permuted before it gets the shape that it has where it goes.
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A tensor where host and accelerator meet.
+
+    Attributes
+    ----------
+    name, shape : of the model's tensor. A tensor that only launches know has the name that it has
+        in the program that computes it.
+    tensor : its name in the program.
+    flip_sign : whether the model holds uint8, and the program int8 that is 128 less.
+    moves : what happens to the tensor, one after the other, on the way in or out; after them it
+        gets the shape that it has there.
     """
 
     name: str
     tensor: str
     shape: tuple[int, ...]
     flip_sign: bool
-    view: tuple[int, ...] = ()
-    order: tuple[int, ...] = ()
+    moves: tuple[Move, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -189,8 +203,7 @@ def _binding(item: dict[str, Any]) -> Binding:
         tensor=text(item["tensor"]),
         shape=wholes(item["shape"]),
         flip_sign=flag(item["flip_sign"]),
-        view=wholes(item["view"]),
-        order=wholes(item["order"]),
+        moves=tuple(Move(wholes(move["shape"]), wholes(move["order"])) for move in item["moves"]),
     )
 
 

@@ -99,7 +99,7 @@ class _LoadedLaunch:
     def run(self, values: Arrays) -> tuple[Arrays, dict[str, npt.NDArray[np.int64]], Profile]:
         """What the model names, the same as integers (N, C, H, W), and the counters."""
         fed = {
-            binding.tensor: _turned(binding, _to_program(binding, values)).reshape(
+            binding.tensor: _moved(binding, _to_program(binding, values)).reshape(
                 self._shapes[binding.tensor]
             )
             for binding in self._launch.inputs
@@ -120,9 +120,11 @@ def _check_names(bindings: Sequence[Binding], names: Sequence[str]) -> None:
 
 
 def _check_shape(binding: Binding, shape: tuple[int, ...]) -> None:
-    shapes = (shape, binding.shape, binding.view) if binding.order else (shape, binding.shape)
+    shapes = (shape, binding.shape, *(move.shape for move in binding.moves))
     same_size = len({math.prod(item) for item in shapes}) == 1
-    if not same_size or sorted(binding.order) != list(range(len(binding.view))):
+    if not same_size or any(
+        sorted(move.order) != list(range(len(move.shape))) for move in binding.moves
+    ):
         raise ArtifactError(
             f"an artifact must bind tensors to others of their size, and {binding.name!r} of shape "
             f"{binding.shape} is bound to {shape}; compile the model again"
@@ -146,10 +148,12 @@ def _to_program(binding: Binding, values: Arrays) -> npt.NDArray[np.int64]:
 
 
 def _to_model(binding: Binding, array: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    shaped = _turned(binding, array).reshape(binding.shape)
+    shaped = _moved(binding, array).reshape(binding.shape)
     return (shaped + 128).astype(np.uint8) if binding.flip_sign else shaped.astype(np.int8)
 
 
-def _turned(binding: Binding, array: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The axes in the order of the binding, if it has one."""
-    return array.reshape(binding.view).transpose(binding.order) if binding.order else array
+def _moved(binding: Binding, array: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The elements in the order that they have where the tensor goes."""
+    for move in binding.moves:
+        array = array.reshape(move.shape).transpose(move.order)
+    return array

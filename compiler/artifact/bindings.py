@@ -1,80 +1,79 @@
 """Where host and accelerator meet: tensors of a program by the model's names."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 
 import onnx
 
-from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import ints
+from daedal.compiler.frontend.cut import ModelCutter
+from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.same_elements import SameElements, is_host_view
 from daedal.isa.artifact import Binding
 
-__all__ = ["Way", "bind", "way_in", "way_out"]
-
-_VIEWS = ("flip_sign", "pack", "pack_stream", "reshape", "unpack")
-"""Operators that give the same values in another form: the driver does them."""
+__all__ = ["Bindings"]
 
 
-@dataclass(frozen=True)
-class Way:
-    """From a tensor of the model to one of the program, or back: the model's name, and the shape
-    and order of a transpose between them."""
+class Bindings:
+    """The model's tensors that have the elements of the programs' tensors.
 
-    name: str
-    view: tuple[int, ...] = ()
-    order: tuple[int, ...] = ()
+    Of several, that is the one that the model computes first: the host gets the others from it, as
+    the model does. A tensor whose elements the model has nowhere goes from launch to launch under
+    the name that it has in the program that computes it.
 
-    def through(self, graph: Graph, node: Node, name: str) -> "Way":
-        """The way that also leads through `node`, to `name`."""
-        if node.op != "transpose":
-            return replace(self, name=name)
-        order = ints(node.attrs, "order")
-        return Way(name, graph.types[node.inputs[0]].shape, order)
-
-    def leads_through(self, node: Node) -> bool:
-        """Whether the host's view `node` can be a part of it: the driver permutes axes once."""
-        return node.op in _VIEWS or (node.op == "transpose" and not self.order)
-
-
-Types = Mapping[str, onnx.ValueInfoProto]
-
-
-def way_in(types: Types, graph: Graph, name: str) -> Way:
-    """Where a tensor that enters the accelerator comes from: what its packing reads.
-
-    One that only launches know keeps its own name.
+    Parameters
+    ----------
+    graph : after all passes; `same` knows its views, and those of the graphs before it.
+    cutter : of the model.
+    starts : what the compiled part starts from, before all others.
+    types : of the model's tensors, with static shapes where they are known.
     """
-    way = Way(name)
-    while way.name not in types:
-        node = graph.producers.get(way.name)
-        if node is None or not way.leads_through(node):
-            return Way(name)
-        way = way.through(graph, node, node.inputs[0])
-    return way
 
+    def __init__(
+        self,
+        graph: Graph,
+        same: SameElements,
+        cutter: ModelCutter,
+        starts: Sequence[str],
+        types: Mapping[str, onnx.ValueInfoProto],
+    ) -> None:
+        self._graph = graph
+        self._same = same
+        self._types = types
+        first = {**dict.fromkeys(cutter.inputs, -1), **dict.fromkeys(starts, -2)}
+        self._places = {**cutter.producers, **first}
 
-def way_out(types: Types, graph: Graph, name: str) -> Way:
-    """Where a tensor that leaves the accelerator goes. The blocked tensor bears the model's name,
-    but where it is an output of the graph: then its plain form does."""
-    way = Way(name)
-    while way.name not in types:
-        views = [node for node in graph.users.get(way.name, ()) if way.leads_through(node)]
-        if not views:
-            return Way(name)
-        way = way.through(graph, views[0], views[0].output)
-    return way
+    def name(self, tensor: str) -> str:
+        """Name of a tensor that a launch reads or computes, outside the launch."""
+        known = [name for name in self._same.names(tensor) if name in self._places]
+        return min(known, key=self._places.__getitem__) if known else self._root(tensor)
 
+    def entering(self, part: Graph, tensor: str) -> Binding:
+        """The binding of what the launch of `part` reads as `tensor`."""
+        name = self.name(tensor)
+        return self._bound(part, name, tensor, name, tensor)
 
-def bind(types: Types, graph: Graph, way: Way, tensor: str) -> Binding:
-    """The binding of a program's `tensor` at the end of `way`."""
-    if way.name not in types:
-        return Binding(way.name, tensor, graph.types[tensor].shape, flip_sign=False)
-    kind = types[way.name].type.tensor_type
-    return Binding(
-        name=way.name,
-        tensor=tensor,
-        shape=tuple(int(dim.dim_value) for dim in kind.shape.dim),
-        flip_sign=kind.elem_type == onnx.TensorProto.UINT8,
-        view=way.view,
-        order=way.order,
-    )
+    def leaving(self, part: Graph, tensor: str) -> Binding:
+        """The binding of what it computes as `tensor`."""
+        name = self.name(tensor)
+        return self._bound(part, name, tensor, tensor, name)
+
+    def _bound(self, part: Graph, name: str, tensor: str, source: str, target: str) -> Binding:
+        moves = self._same.moves(source, target)
+        if name not in self._types:
+            types = part.types if name in part.types else self._graph.types
+            return Binding(name, tensor, types[name].shape, flip_sign=False, moves=moves)
+        kind = self._types[name].type.tensor_type
+        return Binding(
+            name=name,
+            tensor=tensor,
+            shape=tuple(int(dim.dim_value) for dim in kind.shape.dim),
+            flip_sign=kind.elem_type == onnx.TensorProto.UINT8,
+            moves=moves,
+        )
+
+    def _root(self, tensor: str) -> str:
+        """What the driver makes `tensor` of: the result of a launch."""
+        node = self._graph.producers.get(tensor)
+        while node is not None and is_host_view(node):
+            tensor = node.inputs[0]
+            node = self._graph.producers.get(tensor)
+        return tensor

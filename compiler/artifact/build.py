@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import onnx
 
-from daedal.compiler.artifact.bindings import bind, way_in, way_out
+from daedal.compiler.artifact.bindings import Bindings
 from daedal.compiler.artifact.host_parts import HostParts, HostTask
 from daedal.compiler.artifact.placements import place_nodes
 from daedal.compiler.frontend.cut import ModelCutter, is_static
@@ -54,6 +54,9 @@ class _Build:
         self._cutter = ModelCutter(model, self._types)
         self._starts = list(from_tensors) or self._cutter.inputs
         self._ends = list(to_tensors) or self._cutter.outputs
+        self._bindings = Bindings(
+            self._graph, compiled.same, self._cutter, self._starts, self._types
+        )
         self._launches = [self._launch(part) for part in compiled.launches]
         self._host = HostParts(self._cutter, self._tasks())
 
@@ -85,23 +88,19 @@ class _Build:
 
     def _launch(self, part: CompiledLaunch) -> Launch:
         graph = part.graph
-        inputs, outputs = (
-            tuple(
-                bind(self._types, graph, way(self._types, self._graph, name), name)
-                for name in names
-            )
-            for way, names in ((way_in, graph.inputs), (way_out, graph.outputs))
+        return Launch(
+            program=part.program,
+            inputs=tuple(self._bindings.entering(graph, name) for name in graph.inputs),
+            outputs=tuple(self._bindings.leaving(graph, name) for name in graph.outputs),
+            layers=tuple(
+                self._layer(part, layer, spec)
+                for layer, spec in zip(part.layers, part.results, strict=True)
+            ),
         )
-        layers = tuple(
-            self._layer(part, layer, spec)
-            for layer, spec in zip(part.layers, part.results, strict=True)
-        )
-        return Launch(part.program, inputs, outputs, layers)
 
     def _layer(self, part: CompiledLaunch, layer: Layer, spec: TensorSpec) -> Layer:
-        way = way_out(self._types, self._graph, layer.output)
-        binding = bind(self._types, part.graph, way, layer.output)
-        return replace(layer, output=way.name, result=Result(spec, binding))
+        binding = self._bindings.leaving(part.graph, layer.output)
+        return replace(layer, output=binding.name, result=Result(spec, binding))
 
     def _tasks(self) -> list[HostTask]:
         """One for each of the host's parts, and a last one for what is outside the graph."""
@@ -125,13 +124,13 @@ class _Build:
         if last:
             return tuple(self._ends)
         made = set(part.outputs)
-        ways = [
-            way_in(self._types, self._graph, name).name
+        names = [
+            self._bindings.name(name)
             for launch in self._compiled.launches
             for name in launch.graph.inputs
             if name in made
         ]
-        return tuple(dict.fromkeys(ways))
+        return tuple(dict.fromkeys(names))
 
     def _on_accelerator(self, parts: Sequence[HostPart | Launch]) -> dict[int, tuple[int, str]]:
         """Part and layer of each of the model's nodes that programs compute, by its number."""

@@ -14,6 +14,7 @@ from daedal.compiler.frontend.foreign import ForeignNodes
 from daedal.compiler.frontend.node import OnnxNode, element_type_name, tensor_value
 from daedal.compiler.frontend.operators import find_importer
 from daedal.compiler.frontend.reader import opset_of, read_model
+from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.types import TensorType
@@ -50,7 +51,7 @@ def load_onnx(source: str | Path | bytes | onnx.ModelProto) -> Graph:
     """
     model = source if isinstance(source, onnx.ModelProto) else read_model(source)
     opset = opset_of(model)
-    builder = GraphBuilder(model.graph.name or "model")
+    builder = GraphBuilder(model.graph.name or "model", taken=tensor_names(model))
     context = ImportContext(builder, opset)
     foreign = ForeignNodes(context, model)
     for tensor in model.graph.initializer:

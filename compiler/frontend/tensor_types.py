@@ -1,11 +1,18 @@
-"""Types of all tensors of a model, by ONNX's own shape inference."""
+"""Names of all tensors of a model, and their types by ONNX's own shape inference."""
 
 import onnx
 import onnx.shape_inference
 
 from daedal.isa.errors import ModelError, first_line
 
-__all__ = ["tensor_types"]
+__all__ = ["tensor_names", "tensor_types"]
+
+
+def tensor_names(model: onnx.ModelProto) -> frozenset[str]:
+    """Every tensor of the model's graph: inputs, initializers, and what its nodes compute."""
+    graph = model.graph
+    given = {item.name for item in (*graph.input, *graph.initializer)}
+    return frozenset(given | {name for node in graph.node for name in node.output if name})
 
 
 def tensor_types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:

@@ -1,6 +1,6 @@
 """Builds graphs node by node, inferring the type of every output as it is added."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -17,11 +17,19 @@ class GraphBuilder:
 
     Passes rebuild a graph by walking the old one in order: `copy_inputs`, then `add` or
     `copy_node`. Constants of the old graph come along when a node first reads them.
+
+    Parameters
+    ----------
+    source : the old graph.
+    taken : names that `fresh_name` must not give, in addition to those of `source`.
     """
 
-    def __init__(self, name: str, source: Graph | None = None) -> None:
+    def __init__(self, name: str, source: Graph | None = None, taken: Collection[str] = ()) -> None:
         self._name = name
         self._source = source
+        self._taken = frozenset(taken)
+        if source is not None:
+            self._taken |= source.taken | source.types.keys()
         self._inputs: list[str] = []
         self._nodes: list[Node] = []
         self._constants: dict[str, Array] = {}
@@ -116,10 +124,10 @@ class GraphBuilder:
         return not needed.isdisjoint(self._inputs)
 
     def fresh_name(self, base: str) -> str:
-        """`base`, or `base` with the first number that makes it new here and in the source."""
-        taken = self._source.types if self._source is not None else {}
+        """`base`, or `base` with the first number that makes it new: no tensor of this graph, of
+        the model, or of a graph before this one has it."""
         candidate, count = base, 0
-        while candidate in self.types or candidate in taken:
+        while candidate in self.types or candidate in self._taken:
             count += 1
             candidate = f"{base}_{count}"
         return candidate
@@ -139,6 +147,7 @@ class GraphBuilder:
             tuple(self._nodes),
             constants,
             types,
+            self._taken,
         )
 
     def _define(self, name: str, type_: TensorType) -> None:

@@ -55,6 +55,9 @@ class Graph:
 
     Passes never change a graph; they build another (`GraphBuilder`). Constants are arrays in the
     physical shape of their type and are read-only.
+
+    `taken` are the names that no pass may give to a tensor of its own: those of the model, and of
+    every graph that this one was made from. A name means the same values in all of them.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Graph:
     nodes: tuple[Node, ...]
     constants: Mapping[str, Array]
     types: Mapping[str, TensorType]
+    taken: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for array in self.constants.values():

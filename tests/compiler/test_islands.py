@@ -86,6 +86,28 @@ def test_a_tensor_that_several_parts_read(rng: np.random.Generator) -> None:
     assert nodes.count("Exp") == 2 and nodes.count("Neg") == 1 and nodes.count("Erf") == 1
 
 
+@pytest.mark.parametrize("operators", [("MaxPool", "Sigmoid"), ("Sigmoid", "MaxPool")])
+def test_tensors_between_two_operators_that_the_model_does_not_quantize(
+    rng: np.random.Generator, operators: tuple[str, str]
+) -> None:
+    """The host could not exchange them with the accelerator, so it runs both, and nothing else."""
+    maker = QdqModel()
+    x = conv(maker, rng, maker.requantized(maker.input("x", SHAPE), 0.05, 3))
+    for op in operators:
+        window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]} if op == "MaxPool" else {}
+        x = maker.op(op, x, **window)
+    artifact = check(maker.model(conv(maker, rng, maker.requantized(x, 1 / 256, -128))), rng, 2)
+    assert [layer.op for layer in artifact.layers] == ["q_conv2d", "q_conv2d"]
+    placed = {item.op: item for item in artifact.placements}
+    assert [placed[op].where for op in (*operators, "Conv")] == ["host", "host", "accelerator"]
+    first, second = operators
+    assert placed[first].why.startswith(
+        "host and accelerator can only exchange tensors that the model quantizes, and it does not "
+        "quantize what node '"
+    )
+    assert f"/{first}'" in placed[first].why and f"/{second}'" in placed[first].why
+
+
 def test_shapes_that_only_a_run_tells(rng: np.random.Generator) -> None:
     """What has no static shape is the host's, after everything else."""
     maker = QdqModel()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import daedal
-from daedal.isa.artifact import Artifact, Binding
+from daedal.isa.artifact import Artifact, Binding, Move
 from daedal.isa.errors import ArtifactError, ModelError
 from daedal.runtime.executor import Executor
 from daedal.runtime.host import HostModel
@@ -96,12 +97,12 @@ def test_what_fails_when_it_runs_is_one_sentence() -> None:
     "change",
     [
         {"shape": (1, 4, 5, 6)},
-        {"view": (1, 4, 5, 5), "order": (0, 1, 2, 2)},
-        {"view": (1, 4, 5, 5), "order": (0, 1, 2)},
-        {"view": (1, 4, 5, 4), "order": (0, 1, 2, 3)},
+        {"moves": (Move((1, 4, 5, 5), (0, 1, 2, 2)),)},
+        {"moves": (Move((1, 4, 5, 5), (0, 1, 2)),)},
+        {"moves": (Move((1, 4, 25), (0, 2, 1)), Move((1, 4, 5, 4), (0, 1, 2, 3)))},
     ],
 )
-def test_bindings_must_fit(change: dict[str, tuple[int, ...]]) -> None:
+def test_bindings_must_fit(change: dict[str, Any]) -> None:
     artifact = daedal.compile(small_model("residual"), "tiny")
     (launch,) = artifact.launches
     bad: Binding = replace(launch.inputs[0], **change)

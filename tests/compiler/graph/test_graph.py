@@ -52,6 +52,21 @@ def test_prints_stable_text() -> None:
     assert str(small_graph()) == print_graph(small_graph())
 
 
+def test_fresh_names_are_those_of_no_tensor_before() -> None:
+    """Not of the model, of this graph, or of one that a graph before this one had."""
+    first = GraphBuilder("first", taken=["of the model"])
+    first.input("x", TensorType((2,), "float32"))
+    first.add("relu", ["x"], output="gone")
+    second = GraphBuilder("second", first.finish(["gone"]))
+    second.copy_inputs()
+    third = GraphBuilder("third", second.finish(["x"]))
+    third.copy_inputs()
+    assert not third.is_defined("gone")
+    names = ["of the model", "gone", "x", "new"]
+    fresh = ["of the model_1", "gone_1", "x_1", "new"]
+    assert [third.fresh_name(name) for name in names] == fresh
+
+
 def test_interprets_and_returns_any_tensor() -> None:
     graph = small_graph()
     x = np.array([[1, 2, -3], [-1, 0, 1]], dtype=np.float32)

@@ -1,0 +1,59 @@
+"""Checks that host and accelerator meet only at tensors of the model.
+
+The host's parts are cut out of the model, so they can give and take only its tensors. What a pass
+invented must be a view of one of them (`SameElements`) where it goes from one side to the other.
+"""
+
+from collections.abc import Collection
+
+from daedal.compiler.fallback import UnfitLayers
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.same_elements import SameElements, is_host_view
+from daedal.isa.errors import UnsupportedError, UserError
+
+__all__ = ["check_borders"]
+
+
+def check_borders(graph: Graph, same: SameElements, names: Collection[str]) -> None:
+    """Check every tensor that the host gives to the accelerator or takes from it.
+
+    Parameters
+    ----------
+    graph : after all passes.
+    same : the views of `graph`, and of the graphs before it.
+    names : of the model's tensors.
+
+    Raises
+    ------
+    UnfitLayers
+        With the tensors whose computation reads one that the model does not have.
+    """
+    errors: dict[str, UserError] = {}
+    for node in graph.nodes:
+        if is_host_view(node):
+            continue
+        for name in node.inputs:
+            made = _made_by(graph, name)
+            if made is None or _is_same_side(made, node):
+                continue
+            if not any(x in names for x in same.names(name)):
+                errors[node.output] = UnsupportedError(
+                    "host and accelerator can only exchange tensors that the model quantizes, and "
+                    f"it does not quantize what {made} gives to {node}; quantize it",
+                    node.output,
+                )
+    if errors:
+        raise UnfitLayers(graph, errors)
+
+
+def _made_by(graph: Graph, name: str) -> Node | None:
+    """The node that computes the elements of `name`; None for what is given."""
+    node = graph.producers.get(name)
+    while node is not None and is_host_view(node):
+        node = graph.producers.get(node.inputs[0])
+    return node
+
+
+def _is_same_side(a: Node, b: Node) -> bool:
+    return get_op(a.op).on_accelerator == get_op(b.op).on_accelerator

@@ -1,0 +1,97 @@
+"""Which tensors hold the same elements, and in which order.
+
+Passes put views of tensors in the place of others, so the tensors that a launch reads and writes
+often have names that only the compiler knows. `SameElements` finds the model's tensor that has the
+same elements, and the moves from one to the other.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+import numpy as np
+
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.registry import ints
+from daedal.isa.artifact import Move
+
+__all__ = ["SameElements", "is_host_view"]
+
+_SAME_ORDER = ("flip_sign", "pack", "pack_stream", "reshape", "reshape_view", "unpack")
+"""Operators that keep the order of the elements. They may change shape, layout and sign."""
+
+_HOST_VIEWS = frozenset({*_SAME_ORDER, "transpose"} - {"reshape_view"})
+
+
+def is_host_view(node: Node) -> bool:
+    """Whether the driver does the work of `node` as it brings a tensor to the accelerator or back:
+    the host needs no model for it."""
+    return node.op in _HOST_VIEWS
+
+
+class SameElements:
+    """Tensors by their views, over all graphs of one compilation.
+
+    A name means the same tensor in all of these graphs, also where a later graph has it no more.
+    """
+
+    def __init__(self, graphs: Iterable[Graph] = ()) -> None:
+        self._steps: dict[str, dict[str, tuple[Move, ...]]] = {}
+        for graph in graphs:
+            self.add(graph)
+
+    def add(self, graph: Graph) -> None:
+        """Learn the views of `graph`."""
+        for node in graph.nodes:
+            if node.op == "transpose":
+                (source,) = node.inputs
+                move = Move(graph.types[source].shape, ints(node.attrs, "order"))
+                self._connect(source, node.output, (move,), (_inverse(move),))
+            elif node.op in _SAME_ORDER:
+                self._connect(node.inputs[0], node.output, (), ())
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """All tensors with the elements of `name`, and `name` itself first."""
+        return tuple(self._paths(name))
+
+    def moves(self, source: str, target: str) -> tuple[Move, ...]:
+        """How to bring the elements of `source` into the order of `target`, one of its `names`."""
+        return _shortened(self._paths(source)[target])
+
+    def _connect(
+        self, source: str, target: str, there: tuple[Move, ...], back: tuple[Move, ...]
+    ) -> None:
+        self._steps.setdefault(source, {}).setdefault(target, there)
+        self._steps.setdefault(target, {}).setdefault(source, back)
+
+    def _paths(self, start: str) -> dict[str, tuple[Move, ...]]:
+        """The moves from `start` to each tensor with its elements, the nearest first."""
+        found: dict[str, tuple[Move, ...]] = {start: ()}
+        queue = deque([start])
+        while queue:
+            name = queue.popleft()
+            for other, moves in self._steps.get(name, {}).items():
+                if other not in found:
+                    found[other] = found[name] + moves
+                    queue.append(other)
+        return found
+
+
+def _inverse(move: Move) -> Move:
+    """The move back."""
+    return Move(_moved_shape(move), tuple(int(axis) for axis in np.argsort(move.order)))
+
+
+def _moved_shape(move: Move) -> tuple[int, ...]:
+    return tuple(move.shape[axis] for axis in move.order)
+
+
+def _shortened(moves: tuple[Move, ...]) -> tuple[Move, ...]:
+    """The same moves with neighbours joined, without those that change nothing."""
+    found: list[Move] = []
+    for move in moves:
+        if found and _moved_shape(found[-1]) == move.shape:
+            last = found.pop()
+            move = Move(last.shape, tuple(last.order[axis] for axis in move.order))
+        if move.order != tuple(range(len(move.order))):
+            found.append(move)
+    return tuple(found)

@@ -1,0 +1,45 @@
+"""Which quantized tensors are left to the host for a layer that does not fit."""
+
+import pytest
+
+from daedal.compiler.fallback import Fallback, UnfitLayers
+from daedal.compiler.graph import GraphBuilder, TensorType
+from daedal.compiler.graph.extract import extract
+from daedal.compiler.graph.graph import Graph
+from daedal.isa.errors import ScheduleError
+
+UNFIT = ScheduleError("it is too large")
+
+
+def whole() -> Graph:
+    """part is on the way to y_q, in another part of the graph."""
+    builder = GraphBuilder("whole")
+    builder.input("x", TensorType((2, 3), "float32"))
+    builder.add("relu", ["x"], output="part")
+    builder.add("relu", ["part"], output="other")
+    builder.add("relu", ["other"], output="y_q")
+    builder.add("relu", ["x"], output="alone")
+    return builder.finish(["y_q", "alone"])
+
+
+def fallback() -> Fallback:
+    found = Fallback(whole())
+    found.quantized = {"y_q"}
+    return found
+
+
+def test_a_layer_that_only_a_later_part_reads() -> None:
+    part = extract(whole(), ["x"], ["part"])
+    found = fallback()
+    found.add(UnfitLayers(part, {"part": UNFIT}), whole())
+    assert found.reasons == {"y_q": "it is too large"}
+    assert found.first is UNFIT
+
+
+def test_what_leads_to_no_quantized_tensor_is_an_error() -> None:
+    with pytest.raises(ScheduleError, match=r"^it is too large$"):
+        fallback().add(UnfitLayers(whole(), {"alone": UNFIT}), whole())
+    found = fallback()
+    found.add(UnfitLayers(whole(), {"other": UNFIT}))
+    with pytest.raises(ScheduleError, match=r"^it is too large$"):
+        found.add(UnfitLayers(whole(), {"part": UNFIT}))
