@@ -1,6 +1,7 @@
 """The processor that machine code is made for: its name and features as LLVM calls them."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import llvmlite.binding as llvm
@@ -34,6 +35,11 @@ class Cpu:
         """Both in LLVM's form, each sorted."""
         there = [f"+{name}" for name in sorted(self.features)]
         return ",".join([*there, *(f"-{name}" for name in sorted(self.lacking))])
+
+    def without(self, names: Collection[str]) -> "Cpu":
+        """The same processor as if it lacked some features, and what LLVM builds on them."""
+        missing = frozenset(names)
+        return replace(self, features=self.features - missing, lacking=self.lacking | missing)
 
 
 @lru_cache(maxsize=1)

@@ -54,13 +54,14 @@ on disk, see `daedal.native.cache`; the key is what the kernel and all it calls 
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from daedal.isa.errors import KernelError
 from daedal.native.cache import ObjectCache
 from daedal.native.call import MachineCall
 from daedal.native.codegen import assembly_text, compile_text, load_object
+from daedal.native.cpu import Cpu, host_cpu
 from daedal.native.intrinsic import Intrinsic
 from daedal.native.module_text import ENTRY, module_text
 from daedal.native.plain import plain_call
@@ -78,14 +79,19 @@ class Kernel:
     ----------
     function
         The Python function as written; `plain` runs it on numpy arrays with the right meaning.
+    without_features
+        Features of this processor that the machine code does without, by LLVM's names.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], without_features: Collection[str] = ()
+    ) -> None:
         place = f"{where(function)}, {function.__name__}"
         if function.__closure__ or "<locals>" in function.__qualname__:
             raise KernelError(f"a kernel must be defined at module level ({place})")
         functools.update_wrapper(self, function)
         self.function = function
+        self.without_features = frozenset(without_features)
         self._calls: dict[bool, MachineCall] = {}
         self._lock = threading.Lock()
 
@@ -114,21 +120,30 @@ class Kernel:
         """Make it ready to run, as the first call does. Raises KernelError as written above."""
         self._calls[checked] = self._made(cache or ObjectCache(), checked)
 
-    def specialized(self, names: Mapping[str, Any]) -> "Kernel":
+    def specialized(
+        self, names: Mapping[str, Any], without_features: Collection[str] = ()
+    ) -> "Kernel":
         """A kernel of the same source in which some module-level names mean something else.
 
         So one source serves machines of all sizes, each with its sizes as constants. The names
-        mean the same in every kernel and intrinsic that it calls.
+        mean the same in every kernel and intrinsic that it calls. `without_features` shows what
+        older processors do.
         """
-        return _specialized(self, names, {})
+        made = _specialized(self, names, {})
+        made.without_features = frozenset(without_features)
+        return made
 
     def llvm(self, *, checked: bool = False) -> str:
         """LLVM's text before optimization."""
         return module_text(self, checked=checked)
 
-    def assembly(self, *, checked: bool = False) -> str:
-        """What this processor runs, as assembler text."""
-        return assembly_text(self.llvm(checked=checked))
+    def assembly(self, *, checked: bool = False, cpu: Cpu | None = None) -> str:
+        """What this processor runs, or `cpu`, as assembler text."""
+        return assembly_text(self.llvm(checked=checked), cpu or self._cpu)
+
+    @property
+    def _cpu(self) -> Cpu:
+        return host_cpu().without(self.without_features)
 
     def _call(self, *, checked: bool) -> MachineCall:
         call = self._calls.get(checked)
@@ -141,7 +156,11 @@ class Kernel:
 
     def _made(self, cache: ObjectCache, checked: bool) -> MachineCall:
         sources = sources_text(self, checked=checked)
-        data = cache.get(sources, lambda: compile_text(module_text(self, checked=checked)))
+        if self.without_features:
+            sources = f"{sources}\nfor {self._cpu.feature_text}"
+        data = cache.get(
+            sources, lambda: compile_text(module_text(self, checked=checked), self._cpu)
+        )
         return MachineCall(load_object(data, ENTRY), self, reachable(self)[0])
 
 

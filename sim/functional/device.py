@@ -4,7 +4,7 @@ With machine code (`engine`), or, for checking that, with the definition itself.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -33,16 +33,24 @@ class FunctionalDevice:
     kernels
         Run machine code, compiled at the first launch of a variant (seconds) and kept on disk.
         Without, `isa.semantics` in numpy: the same bytes, hundreds of times slower.
+    without_features
+        Features of this processor that the machine code does without, such as ``avx512vnni``: the
+        same bytes, at an older processor's speed.
     """
 
     def __init__(
-        self, variant: Variant, *, memory_bytes: int = 1 << 16, kernels: bool = True
+        self,
+        variant: Variant,
+        *,
+        memory_bytes: int = 1 << 16,
+        kernels: bool = True,
+        without_features: Collection[str] = (),
     ) -> None:
         self._variant = variant
         self._state = State(variant)
         self._memory = np.zeros(-(-memory_bytes // 8) * 8, dtype=np.uint8)
         self._next = 0
-        self._engine = Engine(self._state) if kernels else None
+        self._engine = Engine(self._state, without_features) if kernels else None
         # Whoever has had the state may keep it: from then on every launch looks for changes.
         self._exposed = False
 

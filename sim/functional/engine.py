@@ -1,6 +1,6 @@
 """Runs programs on an `isa.semantics.State` with machine code."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,9 +23,9 @@ __all__ = ["Engine", "run_kernel"]
 
 
 @lru_cache(maxsize=32)
-def run_kernel(variant: Variant) -> Kernel:
+def run_kernel(variant: Variant, without_features: frozenset[str] = frozenset()) -> Kernel:
     """`run.run` for one variant: compiled once, kept on disk."""
-    return run.specialized({"Shape": shape_of(variant)})
+    return run.specialized({"Shape": shape_of(variant)}, without_features)
 
 
 class Engine:
@@ -33,12 +33,14 @@ class Engine:
 
     What the kernels leave over (an illegal instruction, a base address that is no multiple of 8)
     is given to `execute`, which runs it or raises.
+
+    The machine code does without some features of this processor where they are named.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, without_features: Collection[str] = ()) -> None:
         self._state = state
         self._shape: type[Shape] = shape_of(state.variant)
-        self._run = run_kernel(state.variant)
+        self._run = run_kernel(state.variant, frozenset(without_features))
         # Vectors that cross a cache line cost twice: the arrays of the inner loops are aligned.
         for name in ("acc", "out"):
             setattr(state, name, _aligned(getattr(state, name)))

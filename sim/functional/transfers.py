@@ -1,10 +1,12 @@
 """LOAD and STORE as kernels: strided tiles with pads between memory and the scratchpads."""
 
 from daedal.isa.table import LoadMemory, OutMemory
+from daedal.native.intrinsic import intrinsic
 from daedal.native.kernel import kernel
-from daedal.native.types import i64
+from daedal.native.types import Array, i16, i64
 from daedal.sim.functional.columns import LoadColumn, StoreColumn
 from daedal.sim.functional.machine import Machine
+from daedal.sim.functional.pair_text import pair_text
 from daedal.sim.functional.shape import Shape
 
 __all__ = ["load", "pair_up", "store"]
@@ -46,33 +48,48 @@ def packed_bits(m: Machine, at: i64, offset: i64, width: i64) -> i64:
 
 
 @kernel
-def pair_input(m: Machine, row: i64) -> None:
-    """Bring the copy in pairs of one INP row up to date."""
-    for b in range(Shape.batch):
-        to = row * Shape.inp_pairs + b * 2 * Shape.pairs
-        first = row * Shape.inp_row + b * Shape.block_in
+def pair_inputs(m: Machine, first: i64, count: i64) -> None:
+    """Bring the copies in pairs of `count` INP rows up to date."""
+    if Shape.block_in > 1:
+        # The copy has the elements in the same order.
+        begin = first * Shape.inp_row
+        for k in range(begin, begin + count * Shape.inp_row):
+            m.inp_pairs[k] = m.inp[k]
+    else:
+        for k in range(first * Shape.inp_row, (first + count) * Shape.inp_row):
+            m.inp_pairs[2 * k] = m.inp[k]
+
+
+@intrinsic(pair_text)
+def pair_part(
+    wgt: Array[i64],
+    wgt_at: i64,
+    pairs: Array[i16],
+    pairs_at: i64,
+) -> None:
+    """Bring the copy in pairs of one part of a WGT row up to date."""
+    for lane in range(Shape.lanes):
         for i in range(Shape.block_in):
-            m.inp_pairs[to + i] = m.inp[first + i]
+            pair = i // 2 * Shape.lanes + lane
+            pairs[pairs_at + 2 * pair + i % 2] = wgt[wgt_at + lane * Shape.block_in + i]
 
 
 @kernel
 def pair_weights(m: Machine, row: i64) -> None:
     """Bring the copy in pairs of one WGT row up to date."""
     for part in range(Shape.block_out // Shape.lanes):
-        to = row * Shape.wgt_pairs + part * 2 * Shape.pairs * Shape.lanes
-        first = row * Shape.wgt_row + part * Shape.lanes * Shape.block_in
-        for lane in range(Shape.lanes):
-            for i in range(Shape.block_in):
-                pair = (i >> 1) * Shape.lanes + lane
-                weight = m.wgt[first + lane * Shape.block_in + i]
-                m.wgt_pairs[to + 2 * pair + (i & 1)] = weight
+        pair_part(
+            m.wgt,
+            row * Shape.wgt_row + part * Shape.lanes * Shape.block_in,
+            m.wgt_pairs,
+            row * Shape.wgt_pairs + part * 2 * Shape.pairs * Shape.lanes,
+        )
 
 
 @kernel
 def pair_up(m: Machine) -> None:
     """Bring both copies up to date, whatever has been written to the state."""
-    for row in range(Shape.inp_depth):
-        pair_input(m, row)
+    pair_inputs(m, 0, Shape.inp_depth)
     for row in range(Shape.wgt_depth):
         pair_weights(m, row)
 
@@ -94,19 +111,16 @@ def load_parameters(m: Machine, row: i64, at: i64) -> None:
 def load_rows(m: Machine, memory: i64, first: i64, count: i64, at: i64) -> None:
     """`count` rows from `first` on, densely from byte `at`."""
     if memory == LoadMemory.INP:
-        size = Shape.inp_row * Shape.inp_bits // 8
-        for row in range(count):
-            for k in range(Shape.inp_row):
-                value = element(m, at + row * size, k, Shape.inp_bits)
-                m.inp[(first + row) * Shape.inp_row + k] = value
-            pair_input(m, first + row)
+        # A row has a whole number of bytes.
+        for k in range(count * Shape.inp_row):
+            m.inp[first * Shape.inp_row + k] = element(m, at, k, Shape.inp_bits)
+        pair_inputs(m, first, count)
     elif memory == LoadMemory.WGT:
-        size = Shape.wgt_row * Shape.wgt_bits // 8
-        for row in range(count):
+        for row in range(first, first + count):
+            begin = (row - first) * Shape.wgt_row
             for k in range(Shape.wgt_row):
-                value = element(m, at + row * size, k, Shape.wgt_bits)
-                m.wgt[(first + row) * Shape.wgt_row + k] = value
-            pair_weights(m, first + row)
+                m.wgt[row * Shape.wgt_row + k] = element(m, at, begin + k, Shape.wgt_bits)
+            pair_weights(m, row)
     elif memory == LoadMemory.ACC:
         for k in range(count * Shape.acc_row):
             value = element(m, at, k, Shape.acc_memory_bits)
@@ -131,10 +145,9 @@ def pad_rows(m: Machine, memory: i64, first: i64, count: i64, value: i64) -> Non
     """`count` rows from `first` on, all elements the pad value."""
     if memory == LoadMemory.INP:
         kept = wrapped(value, Shape.inp_bits)
-        for row in range(count):
-            for k in range(Shape.inp_row):
-                m.inp[(first + row) * Shape.inp_row + k] = kept
-            pair_input(m, first + row)
+        for k in range(first * Shape.inp_row, (first + count) * Shape.inp_row):
+            m.inp[k] = kept
+        pair_inputs(m, first, count)
     else:
         for k in range(count * Shape.acc_row):
             m.acc[first * Shape.acc_row + k] = value

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from daedal.native import cache as module
@@ -74,6 +75,17 @@ def _fill(folder: Path) -> None:
             cache.path("a").unlink(missing_ok=True)
 
 
+def test_code_that_does_without_features_is_kept_apart(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path)
+    for without in ((), ("avx512f",), ("avx",)):
+        made = kernels.sums_of_pairs.specialized({}, without)
+        made.compile(cache)
+        out = np.zeros(3, dtype=np.int64)
+        made(np.arange(4), out)
+        assert out.tolist() == [1, 3, 5]
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 def test_concurrent_builders(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_fill, args=(tmp_path,)) for _ in range(3)]
@@ -107,9 +119,9 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
         "import numpy as np\n"
         "import daedal.native.kernel as module\n"
         "from tests.native import kernels\n"
-        "def build(text):\n"
+        "def build(text, cpu):\n"
         "    print('built')\n"
-        "    return compile_text(text)\n"
+        "    return compile_text(text, cpu)\n"
         "compile_text, module.compile_text = module.compile_text, build\n"
         "out = np.zeros(3, dtype=np.int64)\n"
         "kernels.sums_of_pairs(np.arange(4), out)\n"

@@ -99,4 +99,5 @@ def test_code_for_a_plainer_processor() -> None:
     assert "zmm" in assembly_text(text, wide)
     hidden = Cpu(host.triple, "x86-64-v4", frozenset(), frozenset({"avx512f"}))
     assert "zmm" not in assembly_text(text, hidden)
+    assert "zmm" not in assembly_text(text, wide.without(["avx512f"]))
     assert host.features and not host.features & host.lacking

@@ -7,13 +7,12 @@ import pytest
 
 from daedal.isa.assembly import assemble
 from daedal.isa.errors import DeviceError
-from daedal.isa.numerics import integer_range
 from daedal.isa.program import Program
-from daedal.isa.semantics import State
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.functional.engine import Engine, run_kernel
+from tests.support.machine_states import arrays, fill
 from tests.support.random_programs import RandomProgram, random_program
 
 TINY = load_variant("tiny")
@@ -27,32 +26,6 @@ VARIANTS = {
     "three_taps": TINY.replace("three_taps", depthwise_taps=3),
     "mixed": TINY.replace("mixed", batch=2, block_in=16, block_out=16, weight_bits=4),
 }
-
-
-def arrays(state: State) -> dict[str, np.ndarray]:
-    """Everything that a state holds."""
-    return {
-        **{name: getattr(state, name) for name in ("inp", "wgt", "acc", "out")},
-        **vars(state.par),
-        **{unit.name: words for unit, words in state.uops.items()},
-    }
-
-
-def fill(state: State, rng: np.random.Generator) -> None:
-    """Values of every magnitude, the extremes often."""
-    array = state.variant.array
-    widths = {
-        "inp": array.input_bits,
-        "wgt": array.weight_bits,
-        "acc": array.accumulator_bits,
-        "out": array.output_bits,
-    }
-    for name, bits in widths.items():
-        low, high = integer_range(bits)
-        target = getattr(state, name)
-        values = rng.integers(low, high, target.shape, endpoint=True)
-        extremes = rng.choice([low, high, -1, 0], target.shape)
-        target[...] = np.where(rng.random(target.shape) < 0.3, extremes, values)
 
 
 def launch(case: RandomProgram, *, kernels: bool, skew: int = 0) -> FunctionalDevice:
