@@ -11,10 +11,13 @@ line, ``--report`` prints what is known without running anything.
 """
 
 import argparse
+import fcntl
 import json
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
 
@@ -23,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.mutation.areas import AREAS, Area, choose
 from bench.mutation.faults import Fault, faults_of
 from bench.mutation.judge import SURVIVED, Judge, Verdict
-from bench.mutation.plan import Baselines, test_files
+from bench.mutation.plan import Baselines, judging_files
 from bench.mutation.pytest_run import stop_all
 from bench.mutation.report import BAR, killed_share, report
 from bench.mutation.tree import Tree
@@ -59,7 +62,9 @@ def main() -> int:
     work = _chosen(options.seed, options.only, options.at)
     results = Results(HOME / "results.json")
     if not options.report:
-        _judge_all(_pending(work, results, options.fresh), results, options.workers, options.budget)
+        with _alone(HOME / "lock"):
+            pending = _pending(work, results, options.fresh)
+            _judge_all(pending, results, options.workers, options.budget)
     known = [results.verdicts[f.key] for f, _ in work if f.key in results.verdicts]
     print(report(known, everything=options.all), end="")
     if len(known) < len(work):
@@ -69,13 +74,25 @@ def main() -> int:
     return 0 if len(known) == len(work) and killed_share(known) >= BAR else 1
 
 
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold the copies of the repository: two runs would plant their faults in one tree."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit("another run of this bench is under way; wait for it, or stop it")
+        yield
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="an area, or the beginning of paths")
     parser.add_argument("--at", default="", metavar="FILE:LINE", help="every fault of a line")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--budget", type=float, default=90.0, help="CPU seconds of tests per fault")
+    parser.add_argument("--budget", type=float, default=60.0, help="CPU seconds of tests per fault")
     parser.add_argument("--fresh", action="store_true", help="judge again what has a verdict")
     parser.add_argument("--report", action="store_true", help="run nothing")
     parser.add_argument("--all", action="store_true", help="list the killed ones, too")
@@ -100,7 +117,7 @@ def _has(area: Area, path: str) -> bool:
 def _pending(work: list[Work], results: Results, fresh: bool) -> list[Work]:
     def stands(fault: Fault, area: Area) -> bool:
         verdict = results.verdicts.get(fault.key)
-        return verdict is not None and verdict.holds(fault, test_files(fault, area, ROOT), ROOT)
+        return verdict is not None and verdict.holds(fault, judging_files(fault, area, ROOT), ROOT)
 
     return [(fault, area) for fault, area in work if fresh or not stands(fault, area)]
 

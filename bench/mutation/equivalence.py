@@ -3,13 +3,14 @@
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 from bench.mutation.tree import Tree
 
-__all__ = ["REVIEWED", "reviewed_reasons", "same_code", "same_verilog", "verilog_digests"]
+__all__ = ["REVIEWED", "reviewed", "same_code", "same_verilog", "verilog_digests"]
 
 REVIEWED = Path(__file__).parent / "equivalents.toml"
 """Key of a fault -> why no test can notice it, each looked at by a person."""
@@ -25,10 +26,11 @@ for name in sys.argv[1:]:
 """
 
 
-def reviewed_reasons() -> dict[str, str]:
-    """Why each fault of the reviewed table is equivalent."""
-    table = tomllib.loads(REVIEWED.read_text(encoding="utf-8"))
-    return {key: entry["reason"] for key, entry in table.items()}
+@cache
+def reviewed() -> dict[str, dict[str, str]]:
+    """The reviewed table: per key the file, the fault in words, and the reason."""
+    table: dict[str, dict[str, str]] = tomllib.loads(REVIEWED.read_text(encoding="utf-8"))
+    return table
 
 
 def same_code(before: str, after: str) -> bool:

@@ -265,7 +265,9 @@ def _swap(node: ast.AST, source: _Source) -> Iterator[Edit]:
     if name == "Mux" and len(node.args) == 3:
         _, left, right = node.args
         span = source.span(left)[0], source.span(right)[1]
-        yield (*span, f"{source.text(right)}, {source.text(left)}")
+        gap = source.data[source.span(left)[1] : source.span(right)[0]]
+        if gap.strip() == b"," and b")" not in source.data[span[1] : source.span(node)[1] - 1]:
+            yield (*span, f"{source.text(right)}, {source.text(left)}")
 
 
 def _slice(node: ast.AST, source: _Source) -> Iterator[Edit]:

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.mutation.areas import Area
-from bench.mutation.equivalence import reviewed_reasons, same_code, same_verilog
+from bench.mutation.equivalence import reviewed, same_code, same_verilog
 from bench.mutation.faults import Fault, planted
-from bench.mutation.plan import Baselines, digest, stages, test_files
+from bench.mutation.plan import Baselines, digest, judging_files, stages
 from bench.mutation.pytest_run import run_tests
 from bench.mutation.tree import Tree
 
@@ -66,12 +66,13 @@ class Judge:
     def verdict(self, fault: Fault, area: Area) -> Verdict:
         """Plant the fault, find out, and heal."""
         text = (self._source / fault.path).read_text(encoding="utf-8")
-        reason = reviewed_reasons().get(fault.key)
+        known = reviewed().get(fault.key)
+        reason = known["reason"] if known else None
         if reason is None and same_code(text, planted(text, fault)):
             reason = "the same bytecode"
         if reason is not None:
             return self._verdict(fault, area, EQUIVALENT, reason, [])
-        files = test_files(fault, area, self._source)
+        files = judging_files(fault, area, self._source)
         tests, seconds = 0, 0.0
         try:
             for stage in stages(fault, area, files, self._baselines, self._budget_s):

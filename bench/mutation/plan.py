@@ -22,7 +22,7 @@ from bench.mutation.imports import modules_of
 from bench.mutation.pytest_run import run_tests
 from bench.mutation.tree import Tree
 
-__all__ = ["Baselines", "Stage", "digest", "stages", "test_files"]
+__all__ = ["Baselines", "Stage", "digest", "judging_files", "stages"]
 
 MEASURE_S = 120
 """CPU seconds after which no further test of a file is measured; such tests judge nothing."""
@@ -42,7 +42,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
 
 
-def test_files(fault: Fault, area: Area, root: Path) -> list[str]:
+def judging_files(fault: Fault, area: Area, root: Path) -> list[str]:
     """The test files that may judge `fault`, in order."""
     tests = root / "tests"
     folders = [tests / place for place in area.tests]
