@@ -121,9 +121,7 @@ class FunctionalDevice:
                     )
                 tokens[source, unit] -= 1
             try:
-                execute(
-                    self._state, instruction, self._memory, bases, program.region_words
-                )
+                execute(self._state, instruction, self._memory, bases, program.region_words)
             except ProgramError as error:
                 raise DeviceError(f"instruction {index} ({unit.name}): {error}") from error
             for target in units_of(instruction.push):

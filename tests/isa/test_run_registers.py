@@ -43,7 +43,13 @@ def record(tag: int, unit: Unit, instruction: int, cycle: int) -> bytes:
 
 
 def test_setup_writes_every_register_by_name() -> None:
-    program = Program(TINY, tuple(assemble("LOAD mark=1\nLOAD\nFINISH mark=1")))
+    # A region ends with a whole bus word.
+    program = Program(
+        TINY,
+        tuple(assemble("LOAD mark=1\nLOAD\nFINISH mark=1")),
+        region_bytes=(0x108, 0x40, 0x1000, 0x2001),
+    )
+    sizes = (0x108, 0x40, 0x1000, 0x2008)
     bases = [(number + 1) << 33 | 0x1000 * number for number in range(len(BASES))]
     placement = RunPlacement(5 << 32 | 0x80, bases, 7 << 32 | 0x40, 3)
     written = setup_writes(program, placement, watchdog_cycles=99)
@@ -52,6 +58,7 @@ def test_setup_writes_every_register_by_name() -> None:
         "program_length": 3,
         "watchdog": 99,
         **{k: v for n, base in enumerate(bases) for k, v in halves(f"base{n}", base).items()},
+        **{k: v for n, size in enumerate(sizes) for k, v in halves(f"size{n}", size).items()},
         **halves("marks", 7 << 32 | 0x40),
         "marks_capacity": 3,
         "gie": 1,
