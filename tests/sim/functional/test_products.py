@@ -82,7 +82,7 @@ def run_both(state: State, instruction: Instruction, run: Kernel) -> tuple[State
     program = Program(state.variant, (instruction, Instruction(Opcode.FINISH)))
     machine = engine._machine(program, memory, [0, 0, 0, 0])
     assert run(machine, 0)
-    execute(expected, instruction, memory, [0, 0, 0, 0])
+    execute(expected, instruction, memory, [0] * 4, [0] * 4)
     return state, expected
 
 
