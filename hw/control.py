@@ -15,6 +15,7 @@ from daedal.hw.select import select_one
 from daedal.isa.registers import (
     CLASSES,
     CONTROL_ADDRESS_BITS,
+    DRAIN_LIMIT_CYCLES,
     ID_VALUE,
     REGISTERS,
     counter_offset,
@@ -38,7 +39,8 @@ class Control(wiring.Component):
     AW and W may come in any order; a write happens when both are there and its B is on offer in the
     next cycle. A read answers three cycles after AR. One write and one read are open at a time, and
     every access is answered OKAY: unknown registers read 0 and ignore writes. Write strobes are
-    honoured. While a run is on, writes to addresses, lengths and the watchdog are ignored.
+    honoured. While a run is on, writes to addresses, lengths, watchdog and limit are
+    ignored.
 
     `interrupt` is a level: `isr & ier & gie`. Reading `control` clears done, as in AP_CTRL.
 
@@ -67,6 +69,7 @@ class Control(wiring.Component):
             "program": Out(word_bits),
             "program_length": Out(32),
             "watchdog": Out(32),
+            "drain_limit": Out(32),
             "base_address": Out(data.ArrayLayout(word_bits, len(BASES))),
             "region_words": Out(data.ArrayLayout(word_bits, len(BASES))),
             "marks": Out(word_bits),
@@ -93,7 +96,11 @@ class Control(wiring.Component):
             for item in REGISTERS
             if item.writable and item.name not in ("control", "gie", "ier", "isr", "abort")
         }
-        settings["watchdog"] = Signal(32, init=WATCHDOG_DEFAULT_CYCLES, name="watchdog")
+        for name, init in (
+            ("watchdog", WATCHDOG_DEFAULT_CYCLES),
+            ("drain_limit", DRAIN_LIMIT_CYCLES),
+        ):
+            settings[name] = Signal(32, init=init, name=name)
         self._drive_settings(m, settings)
         m.d.comb += self.interrupt.eq(isr & ier & gie)
 
@@ -139,6 +146,7 @@ class Control(wiring.Component):
             self.marks.eq(words("marks")),
             self.program_length.eq(settings["program_length"]),
             self.watchdog.eq(settings["watchdog"]),
+            self.drain_limit.eq(settings["drain_limit"]),
             self.marks_capacity.eq(settings["marks_capacity"]),
         ]
         for number in range(len(BASES)):

@@ -309,6 +309,7 @@ class _Blocks:
             supervisor.start.eq(control.start),
             supervisor.abort.eq(control.abort),
             supervisor.watchdog.eq(control.watchdog),
+            supervisor.drain_limit.eq(control.drain_limit),
             control.running.eq(supervisor.running),
             control.finished.eq(supervisor.finished),
             control.error_code.eq(supervisor.error_code),

@@ -17,7 +17,7 @@ from daedal.isa.registers import CycleClass, ErrorCode
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["BLOCKED_CYCLES", "DRAIN_LIMIT_CYCLES", "QUIET_CYCLES", "Supervisor"]
+__all__ = ["BLOCKED_CYCLES", "QUIET_CYCLES", "Supervisor"]
 
 QUIET_CYCLES = 4
 """Cycles for which nothing may be queued or move before FINISH ends the run: longer than an
@@ -25,9 +25,6 @@ instruction needs from one place that is watched to the next."""
 
 BLOCKED_CYCLES = 32
 """Cycles of everything waiting after which a run is called deadlocked."""
-
-DRAIN_LIMIT_CYCLES = 4096
-"""Longest wait for open bursts after an error, before the end is reported anyway."""
 
 
 class Supervisor(wiring.Component):
@@ -37,9 +34,9 @@ class Supervisor(wiring.Component):
     `abort`, by the watchdog or by a deadlock; errors are heard a cycle or two after they come up.
     Then `stop` drains the bus masters, `finished` pulses, and `clear` has every unit reset in the
     cycle after it, the last one of `stop`.
-    Where the bus does not drain within `DRAIN_LIMIT_CYCLES` (a slave stopped answering), `finished`
+    Where the bus does not drain within `drain_limit` cycles (a slave stopped answering), `finished`
     pulses all the same and draining goes on behind it: the next start waits for it, and ends in
-    WATCHDOG if the slave stays silent.
+    WATCHDOG if the slave stays silent. The masters get `QUIET_CYCLES` to stop, whatever the limit.
 
     An abort counts from the cycle of `start` on. Where the run has not begun, it ends in its first
     cycle; where it waits for the bus, it never begins and ends when the bus has drained. A run
@@ -47,7 +44,7 @@ class Supervisor(wiring.Component):
 
     Members
     -------
-    start, abort, watchdog : from the control registers.
+    start, abort, watchdog, drain_limit : from the control registers.
     running : from `start` to `finished`. counting : the cycles that the counters count.
     begin : pulse before the first cycle of RUN. stop, clear : see above.
     finished, error_code, error_unit, error_index : the end of the run, and why.
@@ -64,6 +61,7 @@ class Supervisor(wiring.Component):
             "start": In(1),
             "abort": In(1),
             "watchdog": In(32),
+            "drain_limit": In(32),
             "running": Out(1),
             "counting": Out(1),
             "begin": Out(1),
@@ -121,15 +119,17 @@ class Supervisor(wiring.Component):
         self, m: Module, running: Signal, failing: Signal, aborted: Signal, aborting: Signal
     ) -> None:
         """The phases; what goes to many places is a register of its own beside the state."""
-        patience = Signal(range(DRAIN_LIMIT_CYCLES + 1))
-        settled = Signal()  # `patience` is more than `QUIET_CYCLES`
-        exhausted = patience[-1]
-        wanted = Signal()  # a start came while an earlier run's bursts were still draining
-        m.d.sync += [
-            self.begin.eq(0),
-            self.clear.eq(0),
-            settled.eq(patience >= QUIET_CYCLES),
+        patience, exhausted = Signal(32), Signal()
+        be_patient = [patience.eq(self.drain_limit), exhausted.eq(0)]
+        # The last of the cycles that have to pass says that `exhausted` is up in the next.
+        lose_patience = [
+            patience.eq(patience - 1),
+            exhausted.eq(exhausted | ~patience[1:].any()),
         ]
+        drained_for = Signal(QUIET_CYCLES + 1)  # a bit for each cycle of DRAIN that has passed
+        settled = drained_for[-1]
+        wanted = Signal()  # a start came while an earlier run's bursts were still draining
+        m.d.sync += [self.begin.eq(0), self.clear.eq(0)]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += self.stop.eq(0)
@@ -142,24 +142,24 @@ class Supervisor(wiring.Component):
                 m.next = "RUN"
             with m.State("RUN"):
                 with m.If(failing | self.fetch_done):
-                    m.d.sync += [patience.eq(0), settled.eq(0), running.eq(0), self.stop.eq(1)]
+                    m.d.sync += [*be_patient, drained_for.eq(0), running.eq(0), self.stop.eq(1)]
                     m.next = "DRAIN"
             with m.State("DRAIN"):
-                m.d.sync += patience.eq(patience + 1)
+                m.d.sync += [*lose_patience, drained_for.eq(Cat(1, drained_for))]
                 # A master takes two cycles to see `stop`, and may accept a last burst in them.
                 with m.If(self.drained & settled):
                     m.d.comb += self.finished.eq(1)
                     m.d.sync += self.clear.eq(1)
                     m.next = "CLEAR"
-                with m.Elif(exhausted):
+                with m.Elif(exhausted & settled):
                     m.d.comb += self.finished.eq(1)
                     m.next = "LINGER"
             with m.State("LINGER"):
                 with m.If(self.start):
-                    m.d.sync += [patience.eq(0), wanted.eq(1)]
+                    m.d.sync += [*be_patient, wanted.eq(1)]
                     self._explain(m, ErrorCode.WATCHDOG, Unit.FETCH)
                 with m.Elif(wanted):
-                    m.d.sync += patience.eq(patience + 1)
+                    m.d.sync += lose_patience
                     with m.If(exhausted | (aborted & self.drained)):
                         m.d.comb += self.finished.eq(1)
                         m.d.sync += wanted.eq(0)

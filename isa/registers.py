@@ -13,6 +13,7 @@ from daedal.isa.table import BASES, Unit
 __all__ = [
     "CLASSES",
     "CONTROL_ADDRESS_BITS",
+    "DRAIN_LIMIT_CYCLES",
     "ID_VALUE",
     "MARK_BYTES",
     "MARK_WORDS",
@@ -27,6 +28,9 @@ __all__ = [
 CONTROL_ADDRESS_BITS = 12
 ID_VALUE = 0x44414532
 """The characters DAE2: this register map and instruction table."""
+
+DRAIN_LIMIT_CYCLES = 4096
+"""Longest wait for open bursts after an error, unless the host says otherwise."""
 
 
 class CycleClass(enum.IntEnum):
@@ -145,6 +149,13 @@ REGISTERS: tuple[Register, ...] = (
     Register("marks_capacity", 0x048, True, "records that the ring holds; 0: marks are off"),
     Register("marks_written", 0x04C, False, "records written since the start"),
     Register("abort", 0x050, True, "write 1: end the run with error ABORTED"),
+    Register(
+        "drain_limit",
+        0x054,
+        True,
+        "report the end of a run after so many cycles, though bursts are still open; 0 as 1; after "
+        f"reset {DRAIN_LIMIT_CYCLES}",
+    ),
     Register("id", 0x060, False, f"{ID_VALUE:#x} ({ID_VALUE.to_bytes(4).decode()})"),
     *_pair("fingerprint", 0x064, False, "fingerprint of the variant"),
     Register("error", 0x070, False, "bits 7..0 error code (0: none), bits 10..8 unit"),
@@ -159,7 +170,7 @@ REGISTERS: tuple[Register, ...] = (
             f"size{number}",
             0x0A0 + 8 * number,
             True,
-            f"bytes of {name} that LOAD and STORE may reach, whole bus words; after reset none",
+            f"bytes of {name} that LOAD and STORE may reach; after reset 0",
         )
     ),
     *_counters(),

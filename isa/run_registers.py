@@ -13,6 +13,7 @@ from daedal.isa.profile import MarkRecord, Profile, UnitCounters
 from daedal.isa.program import Program
 from daedal.isa.registers import (
     CLASSES,
+    DRAIN_LIMIT_CYCLES,
     ID_VALUE,
     MARK_BYTES,
     MARK_WORDS,
@@ -83,7 +84,10 @@ def num_marked(program: Program) -> int:
 
 
 def setup_writes(
-    program: Program, placement: RunPlacement, watchdog_cycles: int = WATCHDOG_CYCLES
+    program: Program,
+    placement: RunPlacement,
+    watchdog_cycles: int = WATCHDOG_CYCLES,
+    drain_limit_cycles: int = DRAIN_LIMIT_CYCLES,
 ) -> tuple[tuple[int, int], ...]:
     """``(register address, value)`` in order; `START` is to follow. The interrupt is enabled."""
 
@@ -100,6 +104,7 @@ def setup_writes(
         *pair("program", placement.program_address),
         *single("program_length", len(program.instructions)),
         *single("watchdog", watchdog_cycles),
+        *single("drain_limit", drain_limit_cycles),
         *(
             w
             for number in range(len(BASES))

@@ -12,7 +12,7 @@ from daedal.isa.errors import DeviceError, UserError
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.protocols import PAGE_BYTES
-from daedal.isa.registers import MARK_BYTES, register
+from daedal.isa.registers import DRAIN_LIMIT_CYCLES, MARK_BYTES, register
 from daedal.isa.run_registers import (
     REPORT_REGISTERS,
     START,
@@ -70,6 +70,8 @@ class RegisterDevice:
         is for a machine that does not answer.
     watchdog_cycles
         Cycles without progress that end a run with error WATCHDOG.
+    drain_limit_cycles
+        Cycles that the bus gets to end its bursts after an error; a slow bus needs more.
 
     Raises
     ------
@@ -88,6 +90,7 @@ class RegisterDevice:
         memory_bytes: int,
         timeout_seconds: float = 60.0,
         watchdog_cycles: int = WATCHDOG_CYCLES,
+        drain_limit_cycles: int = DRAIN_LIMIT_CYCLES,
     ) -> None:
         if not timeout_seconds > 0:
             raise UserError(f"timeout_seconds must be above 0, not {timeout_seconds:g}")
@@ -106,7 +109,7 @@ class RegisterDevice:
         self._end = memory_base + memory_bytes
         self._memory_bytes = memory_bytes
         self._timeout_seconds = timeout_seconds
-        self._watchdog_cycles = watchdog_cycles
+        self._limits = (watchdog_cycles, drain_limit_cycles)
         self._placed: list[_Placed] = []
         check_identity(self._read(_IDENTITY), variant)
         if self._read(("control",))["control"] & _RUNNING:
@@ -157,9 +160,7 @@ class RegisterDevice:
         self._acknowledge(self._read(("control", "isr")))
         begin = time.perf_counter()
         with self._aborted_unless_done():
-            self._port.write_registers(
-                (*setup_writes(program, placement, self._watchdog_cycles), START)
-            )
+            self._port.write_registers((*setup_writes(program, placement, *self._limits), START))
             self._wait()
         seconds = time.perf_counter() - begin
         values = self._read(REPORT_REGISTERS)

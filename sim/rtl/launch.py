@@ -12,7 +12,7 @@ from daedal.isa.errors import DeviceError
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.program import Program
 from daedal.isa.protocols import PAGE_BYTES
-from daedal.isa.registers import MARK_BYTES, register
+from daedal.isa.registers import DRAIN_LIMIT_CYCLES, MARK_BYTES, register
 from daedal.isa.run_registers import (
     REPORT_REGISTERS,
     START,
@@ -57,6 +57,7 @@ class Launch:
     faults: Faults = field(default_factory=Faults)
     with_marks: bool = True
     watchdog_cycles: int = WATCHDOG_CYCLES
+    drain_limit_cycles: int = DRAIN_LIMIT_CYCLES
     cycle_limit: int = 2_000_000_000
     wave: tuple[int, int] | None = None
     abort_at: int | None = None
@@ -115,7 +116,9 @@ def launch_job(launch: Launch) -> Job:
     return Job(
         start=START,
         image=((0, launch.memory), (launch.program_address, code)),
-        writes=setup_writes(launch.program, placement, launch.watchdog_cycles),
+        writes=setup_writes(
+            launch.program, placement, launch.watchdog_cycles, launch.drain_limit_cycles
+        ),
         reads=tuple(register(name).offset for name in REPORT_REGISTERS),
         dumps=tuple(dumps),
         memory=launch.timing,

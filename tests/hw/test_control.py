@@ -5,7 +5,14 @@ import pytest
 from amaranth.sim import Simulator
 
 from daedal.hw.control import WATCHDOG_DEFAULT_CYCLES, Control
-from daedal.isa.registers import CLASSES, ID_VALUE, REGISTERS, counter_offset, register
+from daedal.isa.registers import (
+    CLASSES,
+    DRAIN_LIMIT_CYCLES,
+    ID_VALUE,
+    REGISTERS,
+    counter_offset,
+    register,
+)
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 
@@ -83,6 +90,7 @@ def test_settings_read_back_and_reach_the_machine(variant, rng: np.random.Genera
 
     async def drive(ctx) -> None:
         assert await read(ctx, dut, rng, "watchdog") == WATCHDOG_DEFAULT_CYCLES
+        assert await read(ctx, dut, rng, "drain_limit") == DRAIN_LIMIT_CYCLES
         assert [ctx.get(dut.region_words[number]) for number in range(4)] == [0] * 4
         for name in names:
             await write(ctx, dut, rng, name, values[name])
@@ -101,6 +109,7 @@ def test_settings_read_back_and_reach_the_machine(variant, rng: np.random.Genera
         assert ctx.get(dut.program_length) == values["program_length"]
         assert ctx.get(dut.marks_capacity) == values["marks_capacity"]
         assert ctx.get(dut.watchdog) == values["watchdog"]
+        assert ctx.get(dut.drain_limit) == values["drain_limit"]
 
     run(dut, drive)
 

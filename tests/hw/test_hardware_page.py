@@ -7,6 +7,7 @@ from daedal.hw import accumulators, marks, supervisor
 from daedal.hw.alu_lanes import AluLanes
 from daedal.hw.product import DotProducts
 from daedal.hw.requantize import Requantizer
+from daedal.isa import registers
 from daedal.isa.variant import load_variant
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "hardware.md").read_text()
@@ -17,7 +18,8 @@ def test_constants() -> None:
     quoted = re.findall(r"`([A-Z_]+)` \((\d+)\)", PAGE)
     assert len({name for name, _ in quoted}) >= 5
     for name, value in quoted:
-        homes = [module for module in (accumulators, marks, supervisor) if hasattr(module, name)]
+        modules = (accumulators, marks, supervisor, registers)
+        homes = [module for module in modules if hasattr(module, name)]
         assert [getattr(module, name) for module in homes] == [int(value)], name
 
 

@@ -5,14 +5,17 @@ from typing import NamedTuple
 import pytest
 from amaranth.sim import Simulator
 
-from daedal.hw import supervisor
 from daedal.hw.interfaces import Activity
-from daedal.hw.supervisor import BLOCKED_CYCLES, DRAIN_LIMIT_CYCLES, QUIET_CYCLES, Supervisor
+from daedal.hw.supervisor import BLOCKED_CYCLES, QUIET_CYCLES, Supervisor
 from daedal.isa.registers import CycleClass, ErrorCode
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 
 TINY = load_variant("tiny")
+
+
+LIMIT = 16
+"""Cycles of the drain limit."""
 
 
 def run(drive) -> None:
@@ -23,6 +26,7 @@ def run(drive) -> None:
             ctx.set(getattr(dut, f"vacant{unit}"), 1)
         ctx.set(dut.drained, 1)
         ctx.set(dut.marks_idle, 1)
+        ctx.set(dut.drain_limit, LIMIT)
         await drive(ctx, dut)
 
     simulator = Simulator(dut)
@@ -250,12 +254,11 @@ def test_a_silent_bus_bounds_the_end_and_the_next_start() -> None:
         ctx.set(dut.abort, 1)
         await ctx.tick()
         ctx.set(dut.abort, 0)
-        limit = DRAIN_LIMIT_CYCLES + 10
-        assert (await end(ctx, dut, limit))[0] == ErrorCode.ABORTED
+        assert (await end(ctx, dut))[0] == ErrorCode.ABORTED
         assert (ctx.get(dut.running), ctx.get(dut.stop), ctx.get(dut.clear)) == (0, 1, 0)
         await start_and_run(ctx, dut)
         assert ctx.get(dut.counting) == 0
-        assert await end(ctx, dut, limit) == (ErrorCode.WATCHDOG, Unit.FETCH, 0)
+        assert await end(ctx, dut) == (ErrorCode.WATCHDOG, Unit.FETCH, 0)
         # The slave wakes up: the bus drains, and the machine works again.
         await start_and_run(ctx, dut)
         await ctx.tick().repeat(5)
@@ -270,10 +273,36 @@ def test_a_silent_bus_bounds_the_end_and_the_next_start() -> None:
     run(drive)
 
 
-LIMIT = 16
-"""Drain limit of the trials below: they look at every cycle."""
-
 LENGTH = 64
+"""Cycles of a trial."""
+
+
+@pytest.mark.parametrize("limit", [0, 1, 4, 5, 6, 40])
+def test_the_drain_limit_is_kept_to_the_cycle(limit: int) -> None:
+    """At least the masters get the cycles that they need to stop; a waiting start needs none."""
+
+    async def cycles_to_the_end(ctx, dut) -> int:
+        for cycle in range(100):
+            if ctx.get(dut.finished):
+                await ctx.tick()
+                return cycle
+            await ctx.tick()
+        raise AssertionError("the run must end")
+
+    async def drive(ctx, dut) -> None:
+        ctx.set(dut.drain_limit, limit)
+        ctx.set(dut.drained, 0)
+        await start_and_run(ctx, dut)
+        ctx.set(dut.fetch_done, 1)
+        await ctx.tick()
+        ctx.set(dut.fetch_done, 0)
+        assert await cycles_to_the_end(ctx, dut) == max(limit, QUIET_CYCLES + 1)
+        assert ctx.get(dut.clear) == 0
+        await start(ctx, dut)
+        assert await cycles_to_the_end(ctx, dut) == max(limit, 1)
+        assert ctx.get(dut.error_code) == ErrorCode.WATCHDOG
+
+    run(drive)
 
 
 class Trial(NamedTuple):
@@ -315,12 +344,11 @@ def aborted(quiet: Trial, starts: tuple[int, ...], abort: int) -> list[int]:
     return codes
 
 
-def test_an_abort_is_heard_in_every_cycle_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_abort_is_heard_in_every_cycle_of_a_run() -> None:
     """And in no other: one before a start or behind an end changes nothing.
 
     The second start comes while the first run is cleared away, or later.
     """
-    monkeypatch.setattr(supervisor, "DRAIN_LIMIT_CYCLES", LIMIT)
     seen = set()
 
     async def drive(ctx, dut) -> None:
@@ -340,11 +368,8 @@ def test_an_abort_is_heard_in_every_cycle_of_a_run(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("wait", [1, 4])
-def test_an_abort_is_heard_while_a_start_waits_for_the_bus(
-    wait: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_abort_is_heard_while_a_start_waits_for_the_bus(wait: int) -> None:
     """Whenever the bus of the run before drains, and if it never does."""
-    monkeypatch.setattr(supervisor, "DRAIN_LIMIT_CYCLES", LIMIT)
 
     async def drive(ctx, dut) -> None:
         first = (await play(ctx, dut, (2,), range(5, LENGTH - 4), None)).ends[0]

@@ -52,11 +52,12 @@ def test_setup_writes_every_register_by_name() -> None:
     sizes = (0x108, 0x40, 0x1000, 0x2008)
     bases = [(number + 1) << 33 | 0x1000 * number for number in range(len(BASES))]
     placement = RunPlacement(5 << 32 | 0x80, bases, 7 << 32 | 0x40, 3)
-    written = setup_writes(program, placement, watchdog_cycles=99)
+    written = setup_writes(program, placement, watchdog_cycles=99, drain_limit_cycles=77)
     expected = {
         **halves("program", 5 << 32 | 0x80),
         "program_length": 3,
         "watchdog": 99,
+        "drain_limit": 77,
         **{k: v for n, base in enumerate(bases) for k, v in halves(f"base{n}", base).items()},
         **{k: v for n, size in enumerate(sizes) for k, v in halves(f"size{n}", size).items()},
         **halves("marks", 7 << 32 | 0x40),

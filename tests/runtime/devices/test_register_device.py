@@ -12,7 +12,8 @@ from daedal.isa.artifact import Artifact
 from daedal.isa.errors import ArtifactError, DeviceError, UserError
 from daedal.isa.program import Program
 from daedal.isa.protocols import PAGE_BYTES, Device
-from daedal.isa.registers import CLASSES, CycleClass, ErrorCode
+from daedal.isa.registers import CLASSES, DRAIN_LIMIT_CYCLES, CycleClass, ErrorCode
+from daedal.isa.run_registers import WATCHDOG_CYCLES
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from daedal.runtime.devices.register_device import RegisterDevice
@@ -278,3 +279,19 @@ def test_memory_must_be_in_reach_of_the_bus() -> None:
     message = "memory must lie below 0x100000000, which the 32 address bits of variant 'tiny' reach"
     with pytest.raises(DeviceError, match=f"{message}; it ends at 0x100100000"):
         opened(machine)
+
+
+def test_the_settings_of_a_run_reach_the_machine(digits: Artifact) -> None:
+    """Sizes of the regions in whole bus words, watchdog and drain limit."""
+    program = digits.launches[0].program
+    for options, wanted in (
+        ({}, (WATCHDOG_CYCLES, DRAIN_LIMIT_CYCLES)),
+        ({"watchdog_cycles": 70_000, "drain_limit_cycles": 9_000}, (70_000, 9_000)),
+    ):
+        machine = RegisterMachine(TINY)
+        loaded = LoadedProgram.place(program, opened(machine, **options))
+        loaded.device.launch(program, loaded.bases)
+        assert (machine.values["watchdog"], machine.values["drain_limit"]) == wanted
+        for number, size in enumerate(program.region_bytes):
+            assert size <= machine.wide(f"size{number}") < size + TINY.bus_bytes
+            assert machine.wide(f"size{number}") % TINY.bus_bytes == 0
