@@ -4,7 +4,7 @@ Input: the pins, and what the machine reports. Output: run settings, start and a
 interrupt.
 """
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -32,6 +32,9 @@ WATCHDOG_DEFAULT_CYCLES = 1 << 20
 _WORD_BITS = 3
 _GROUP_WORDS = 1 << _WORD_BITS
 
+_COUNTERS = ("cycles", "beats_read", "beats_written")
+"""Pairs of registers that count while they are read."""
+
 
 class Control(wiring.Component):
     """Registers behind AXI4-Lite.
@@ -42,7 +45,9 @@ class Control(wiring.Component):
     honoured. While a run is on, writes to addresses, lengths, watchdog and limit are
     ignored.
 
-    `interrupt` is a level: `isr & ier & gie`. Reading `control` clears done, as in AP_CTRL.
+    `interrupt` is a level: `isr & ier & gie`. Reading `control` clears done, as in AP_CTRL. Reading
+    the low half of a 64-bit counter keeps its high half of the same cycle for the next read of
+    that; it is kept for one counter at a time.
 
     Members
     -------
@@ -191,9 +196,7 @@ class Control(wiring.Component):
         }
         pairs = {
             "fingerprint": Const(int(self._variant.fingerprint, 16), 64),
-            "cycles": self.cycles,
-            "beats_read": self.beats_read,
-            "beats_written": self.beats_written,
+            **{name: getattr(self, name) for name in _COUNTERS},
         }
         for name, value in pairs.items():
             named[f"{name}_lo"], named[f"{name}_hi"] = value[:32], value[32:]
@@ -230,12 +233,42 @@ class Control(wiring.Component):
             members = [values.get(first + word, Const(0, 32)) for word in range(_GROUP_WORDS)]
             m.d.sync += group.eq(select_one(which_word, members))
             groups.append(group)
+        kept, is_kept = Signal(32, reset_less=True), Signal()
         with m.If(busy & ~chosen):
-            m.d.sync += chosen.eq(1)
+            m.d.sync += [chosen.eq(1), is_kept.eq(0)]
+
+            def asked(half: str) -> Value:
+                """A bit for each counter: this half of it is read."""
+                words = [register(f"{name}_{half}").offset // 4 for name in _COUNTERS]
+                return Cat(
+                    which_word[word % _GROUP_WORDS]
+                    & which_group[numbers.index(word // _GROUP_WORDS)]
+                    for word in words
+                )
+
+            self._keep_high(m, asked("lo"), asked("hi"), kept, is_kept, which_group)
         with m.If(chosen & ~self.rvalid):
-            m.d.sync += [self.rvalid.eq(1), self.rdata.eq(select_one(which_group, groups))]
+            shown = select_one(Cat(which_group, is_kept), [*groups, kept])
+            m.d.sync += [self.rvalid.eq(1), self.rdata.eq(shown)]
         with m.If(self.rvalid & self.rready):
             m.d.sync += [self.rvalid.eq(0), busy.eq(0), chosen.eq(0)]
         # Done is cleared in the cycle in which the group holding it is sampled, so that a run that
         # ends a cycle later is not lost.
         return busy & ~chosen & status
+
+    def _keep_high(
+        self,
+        m: Module,
+        low: Value,
+        high: Value,
+        kept: Signal,
+        is_kept: Signal,
+        which_group: Signal,
+    ) -> None:
+        """With a low half, keep the high half; show it in place of a group when it is asked for."""
+        owner = Signal(len(_COUNTERS))
+        with m.If(low.any()):
+            halves = [getattr(self, name)[32:] for name in _COUNTERS]
+            m.d.sync += [kept.eq(select_one(low, halves)), owner.eq(low)]
+        with m.If((high & owner).any()):
+            m.d.sync += [owner.eq(0), is_kept.eq(1), which_group.eq(0)]

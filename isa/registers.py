@@ -81,12 +81,16 @@ class Register:
     doc: str
 
 
-def _pair(name: str, offset: int, writable: bool, doc: str) -> tuple[Register, Register]:
+def _pair(
+    name: str, offset: int, writable: bool, doc: str, low: str = ""
+) -> tuple[Register, Register]:
     return (
-        Register(f"{name}_lo", offset, writable, f"{doc}, bits 31..0"),
+        Register(f"{name}_lo", offset, writable, f"{doc}, bits 31..0{low}"),
         Register(f"{name}_hi", offset + 4, writable, f"{doc}, bits 63..32"),
     )
 
+
+_KEEPS = "; reading it keeps bits 63..32 for their next read"
 
 _COUNTERS = 0x100
 _UNIT_STRIDE = 0x20
@@ -160,9 +164,9 @@ REGISTERS: tuple[Register, ...] = (
     *_pair("fingerprint", 0x064, False, "fingerprint of the variant"),
     Register("error", 0x070, False, "bits 7..0 error code (0: none), bits 10..8 unit"),
     Register("error_instruction", 0x074, False, "index of the instruction that the error names"),
-    *_pair("cycles", 0x080, False, "cycles from start to the end of the run"),
-    *_pair("beats_read", 0x088, False, "bus words read"),
-    *_pair("beats_written", 0x090, False, "bus words written"),
+    *_pair("cycles", 0x080, False, "cycles from start to the end of the run", _KEEPS),
+    *_pair("beats_read", 0x088, False, "bus words read", _KEEPS),
+    *_pair("beats_written", 0x090, False, "bus words written", _KEEPS),
     *(
         part
         for number, name in enumerate(BASES)

@@ -255,3 +255,66 @@ def test_abort_is_a_pulse(rng: np.random.Generator) -> None:
     simulator.add_testbench(drive)
     simulator.add_testbench(count, background=True)
     simulator.run()
+
+
+WIDE_COUNTERS = ("cycles", "beats_read", "beats_written")
+
+
+@pytest.mark.parametrize("name", WIDE_COUNTERS)
+def test_a_wide_counter_does_not_tear(name: str, rng: np.random.Generator) -> None:
+    """It counts in every cycle and passes 2^32 anywhere between the reads of its halves."""
+    dut = Control(variant=TINY)
+    count = getattr(dut, name)
+    passed = []
+
+    async def counting(ctx) -> None:
+        while True:
+            await ctx.tick()
+            ctx.set(count, ctx.get(count) + 1)
+
+    async def drive(ctx) -> None:
+        for distance in range(24):
+            ctx.set(count, (3 << 32) - distance)
+            first = ctx.get(count)
+            low = await read(ctx, dut, rng, f"{name}_lo")
+            middle = ctx.get(count)
+            await pause(ctx, rng)
+            high = await read(ctx, dut, rng, f"{name}_hi")
+            assert first <= high << 32 | low <= middle, distance
+            passed.append((low >> 31, ctx.get(count) >> 32))
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(counting, background=True)
+    simulator.add_testbench(drive)
+    simulator.run()
+    assert (1, 3) in passed, "some low half was read before 2^32 and its high half behind"
+
+
+def test_one_high_half_is_kept_at_a_time(rng: np.random.Generator) -> None:
+    """For the counter whose low half was read last; all others are live."""
+    dut = Control(variant=TINY)
+    a, b, c = WIDE_COUNTERS
+
+    async def drive(ctx) -> None:
+        async def halves(*wanted: str) -> list[int]:
+            """Each a counter and `lo` or `hi`; all counters move on after every read."""
+            for name in WIDE_COUNTERS:
+                ctx.set(getattr(dut, name), 0)
+            seen = []
+            for item in wanted:
+                seen.append(await read(ctx, dut, rng, item))
+                for name in WIDE_COUNTERS:
+                    value = ctx.get(getattr(dut, name))
+                    ctx.set(getattr(dut, name), value + (1 << 32) + 1)
+            return seen
+
+        assert await halves(f"{a}_hi", f"{a}_hi") == [0, 1]
+        assert await halves(f"{a}_lo", f"{a}_hi", f"{a}_hi") == [0, 0, 2]
+        assert await halves(f"{a}_lo", f"{b}_hi", "load_work", "id", f"{a}_hi") == [
+            0, 1, 0, ID_VALUE, 0,
+        ]  # fmt: skip
+        assert await halves(f"{a}_lo", f"{c}_lo", f"{a}_hi", f"{c}_hi") == [0, 1, 2, 1]
+        assert await halves(f"{b}_lo", f"{b}_lo", f"{b}_hi", f"{b}_hi") == [0, 1, 1, 3]
+
+    run(dut, drive)
