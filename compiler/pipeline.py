@@ -179,11 +179,12 @@ def compile_graph(
     say = report or (lambda _sentence: None)
     fallback = Fallback(graph)
     cut = bool(from_tensors or to_tensors)
+    dump = Dump(dump_dir)
     while True:
         passes = graph_passes(
             variant, from_tensors, to_tensors, on_host=fallback.reasons, fuse=fuse
         )
-        dump = Dump(dump_dir)
+        dump.restart()
         final, same = None, SameElements([graph])
         try:
             final = _run_passes(graph, passes, dump, say, same)

@@ -33,7 +33,8 @@ from daedal.isa.artifact_parts import (
 )
 from daedal.isa.errors import ArtifactError, ProgramError
 from daedal.isa.files import write_atomically
-from daedal.isa.program import MAX_FILE_BYTES, READ_FAILURES, Program
+from daedal.isa.inputs import read_input
+from daedal.isa.program import MAX_FILE_BYTES, READ_FAILURES, Program, member_sizes
 from daedal.isa.variant import Variant
 
 __all__ = [
@@ -179,15 +180,7 @@ class Artifact:
     @classmethod
     def load(cls, path: str | Path) -> "Artifact":
         """Read a file. Raises ArtifactError where it cannot be read."""
-        try:
-            with Path(path).open("rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
-        except OSError as error:
-            raise ArtifactError(
-                f"an artifact must be readable; {str(path)!r} is not: {error.strerror}"
-            ) from error
-        if len(data) > MAX_FILE_BYTES:
-            raise ArtifactError(f"an artifact must be at most {MAX_FILE_BYTES} bytes")
+        data = read_input(path, "an artifact", MAX_FILE_BYTES, ArtifactError)
         return cls.from_bytes(data, source=repr(str(path)))
 
 
@@ -207,7 +200,7 @@ def _member_names(parts: Sequence[dict[str, Any]]) -> list[str]:
 
 def _read(archive: zipfile.ZipFile, source: str) -> tuple[dict[str, Any], list[bytes]]:
     """The manifest and the parts' bytes, after sizes, names, format and hash were checked."""
-    sizes = {item.filename: item.file_size for item in archive.infolist()}
+    sizes = member_sizes(archive)
     if _MANIFEST not in sizes or sum(sizes.values()) > MAX_FILE_BYTES:
         raise ArtifactError(
             f"{source} must hold {_MANIFEST} and parts of at most {MAX_FILE_BYTES} bytes; "

@@ -1,13 +1,71 @@
-"""Writing files so that a reader sees the old one or the new one, never half of it."""
+"""Writing files so that a reader sees the old one or the new one, never half of it.
+
+An output is a new name or a regular file, which is replaced. A link to a regular file stays a link,
+and the file that it leads to is replaced. Everything else (a device, a pipe, a socket, a folder, a
+link to one of them or to nothing) is refused: a rename would put a file in its place.
+"""
 
 import contextlib
 import os
+import stat
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from daedal.isa.errors import UserError
+from daedal.isa.inputs import kind_of
 
-__all__ = ["make_folder", "write_atomically"]
+__all__ = [
+    "check_output_file",
+    "check_output_folder",
+    "make_folder",
+    "replace_output",
+    "write_atomically",
+]
+
+_MAX_PREFIX = 40
+"""Letters of an output's name in that of its temporary file, whose name may take 255 bytes."""
+
+
+def check_output_file(path: Path) -> Path:
+    """Where the bytes of an output go: `path`, or the regular file that a link leads to.
+
+    Raises UserError unless it can be made or replaced. Writes nothing.
+    """
+    target = Path(os.path.realpath(path))
+    mode = _mode(target)
+    if mode is None and path.is_symlink():
+        mode = _mode_behind(path)
+    if mode is not None and not stat.S_ISREG(mode):
+        raise UserError(
+            f"an output must be a regular file or a new name, and {str(path)!r} is "
+            f"{kind_of(mode)}; choose another path"
+        )
+    if not target.parent.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
+        raise UserError(
+            "an output must be a file in a folder that exists and can be written, not "
+            f"{str(path)!r}; make the folder or choose another path"
+        )
+    return target
+
+
+def check_output_folder(path: Path, names: Sequence[str] = ()) -> None:
+    """Raise UserError unless `path` is a folder to write into, or can be made, and so are files
+    called `names` in it. Makes nothing."""
+    nearest = path
+    while (mode := _mode(nearest)) is None:
+        nearest = nearest.parent
+    if stat.S_ISLNK(mode):
+        mode = _mode_behind(nearest)
+    if not stat.S_ISDIR(mode) or not os.access(nearest, os.W_OK | os.X_OK):
+        problem = "not writable" if stat.S_ISDIR(mode) else kind_of(mode)
+        raise UserError(
+            f"an output folder must be one that can be made and written; {str(path)!r} is not: "
+            f"{str(nearest)!r} is {problem}; choose another path"
+        )
+    if nearest == path:
+        for name in names:
+            check_output_file(path / name)
 
 
 def make_folder(path: Path) -> None:
@@ -21,31 +79,57 @@ def make_folder(path: Path) -> None:
         ) from error
 
 
+def replace_output(made: Path, path: Path) -> None:
+    """Put the file `made` in the place of the output `path`. Raises as `check_output_file`."""
+    os.replace(made, check_output_file(path))
+
+
 def write_atomically(path: Path, data: bytes | str) -> None:
     """Write `data` to `path` through a temporary file in the same folder.
 
-    Raises UserError where the folder cannot be written.
+    Raises UserError where `check_output_file` does, and where the disk is full.
     """
     content = data.encode() if isinstance(data, str) else data
+    target = check_output_file(path)
+    temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise UserError(
-            f"an output file must lie in a writable folder; {str(path)!r} does not: "
-            f"{error.strerror}"
-        ) from error
-    try:
+        handle, temporary = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name[:_MAX_PREFIX]}."
+        )
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
+        replace_output(Path(temporary), path)
     except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
         if isinstance(error, OSError):
             raise UserError(
-                f"an output file must be writable; {str(path)!r} is not: {error.strerror}"
+                f"an output file must be writable; {str(path)!r} is not: {error.strerror}; make "
+                "room or choose another path"
             ) from error
         raise
+
+
+def _mode(path: Path) -> int | None:
+    """What lies at a path, links not followed; None where nothing does."""
+    try:
+        return os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise UserError(
+            f"an output must have a path that can be made; {str(path)[:200]!r} has none: "
+            f"{error.strerror}; choose another path"
+        ) from error
+
+
+def _mode_behind(link: Path) -> int:
+    """What a link leads to; the mode of a link where it leads to nothing."""
+    try:
+        return os.stat(link).st_mode
+    except OSError:
+        return stat.S_IFLNK

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from daedal.isa.errors import UserError
+from daedal.isa.files import check_output_file, make_folder, replace_output
 
 __all__ = ["check_folder", "write_folder"]
 
@@ -50,7 +51,7 @@ def write_folder(folder: Path, texts: Mapping[str, str], marker: str) -> None:
     try:
         for name, text in {**texts, marker: ""}.items():
             path = stage / name
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             path.write_bytes(text.encode())
         umask = os.umask(0)
         os.umask(umask)
@@ -59,7 +60,14 @@ def write_folder(folder: Path, texts: Mapping[str, str], marker: str) -> None:
             stage.replace(folder)  # an empty folder may be replaced
             return
         for name in texts:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (stage / name).replace(folder / name)
+            make_folder((folder / name).parent)
+            check_output_file(folder / name)
+        for name in texts:
+            replace_output(stage / name, folder / name)
+    except OSError as error:
+        raise UserError(
+            f"an output folder must be one that can be written; {str(folder)!r} is not: "
+            f"{error.strerror}; make room or choose another path"
+        ) from error
     finally:
         shutil.rmtree(stage, ignore_errors=True)

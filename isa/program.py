@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -20,13 +21,21 @@ from typing import Any
 from daedal.isa.errors import ArtifactError, ProgramError
 from daedal.isa.fields import text, whole, wholes
 from daedal.isa.files import write_atomically
+from daedal.isa.inputs import read_input
 from daedal.isa.instruction import Instruction, decode_all, encode_all
 from daedal.isa.row_stream import RowStream
 from daedal.isa.table import BASES, instruction_bytes
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant
 
-__all__ = ["MAX_FILE_BYTES", "MAX_INSTRUCTIONS", "READ_FAILURES", "Program", "tensor_specs"]
+__all__ = [
+    "MAX_FILE_BYTES",
+    "MAX_INSTRUCTIONS",
+    "READ_FAILURES",
+    "Program",
+    "member_sizes",
+    "tensor_specs",
+]
 
 FORMAT = "daedal program 2"
 MAX_FILE_BYTES = 1 << 30
@@ -40,10 +49,13 @@ _MAX_LANES = 1 << 16
 READ_FAILURES = (
     zipfile.BadZipFile,
     zlib.error,
+    struct.error,
     AttributeError,
     EOFError,
-    KeyError,
+    LookupError,
+    MemoryError,
     NotImplementedError,
+    OverflowError,
     RuntimeError,
     TypeError,
     ValueError,
@@ -107,7 +119,7 @@ class Program:
         """Read what `to_bytes` wrote. Raises ArtifactError for anything else."""
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                sizes = {item.filename: item.file_size for item in archive.infolist()}
+                sizes = member_sizes(archive)
                 if set(sizes) != set(_MEMBERS) or sum(sizes.values()) > MAX_FILE_BYTES:
                     raise ArtifactError(f"{source} must hold {', '.join(_MEMBERS)}")
                 head, code, constants = (archive.read(name) for name in _MEMBERS)
@@ -150,12 +162,7 @@ class Program:
     @classmethod
     def load(cls, path: str | Path) -> "Program":
         """Read a file. Raises ArtifactError where it cannot be read."""
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            raise ArtifactError(
-                f"a program file must be readable; {str(path)!r} is not: {error.strerror}"
-            ) from error
+        data = read_input(path, "a program", MAX_FILE_BYTES, ArtifactError)
         return cls.from_bytes(data, source=repr(str(path)))
 
     def check_bounds(self) -> None:
@@ -187,6 +194,14 @@ class Program:
                 f"({self.variant.name!r}, {self.variant.fingerprint}), not on {device} of "
                 f"{variant.name!r} ({variant.fingerprint}); compile it for that variant"
             )
+
+
+def member_sizes(archive: zipfile.ZipFile) -> dict[str, int]:
+    """Bytes of each member. Raises BadZipFile for a way of compression that Daedal never uses."""
+    for item in archive.infolist():
+        if item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise zipfile.BadZipFile(f"compression of kind {item.compress_type}")
+    return {item.filename: item.file_size for item in archive.infolist()}
 
 
 def variant_from_json(data: Mapping[str, Any]) -> Variant:

@@ -14,6 +14,7 @@ from daedal.compiler.frontend.bounds import check_bounds
 from daedal.compiler.frontend.functions import check_functions, inline_functions
 from daedal.compiler.frontend.qoperators import expand_qoperators
 from daedal.isa.errors import ModelError, first_line
+from daedal.isa.inputs import read_input
 
 __all__ = ["MAX_MODEL_BYTES", "MIN_OPSET", "opset_of", "read_model"]
 
@@ -29,7 +30,11 @@ def read_model(source: str | Path | bytes) -> onnx.ModelProto:
     ModelError
         For a file that cannot be read, is too large, is truncated or is not valid ONNX.
     """
-    data = source if isinstance(source, bytes) else _read_file(Path(source))
+    data = (
+        source
+        if isinstance(source, bytes)
+        else read_input(source, "a model", MAX_MODEL_BYTES, ModelError)
+    )
     if len(data) > MAX_MODEL_BYTES:
         raise ModelError(
             f"a model must have at most {MAX_MODEL_BYTES} bytes, not {len(data)}; "
@@ -74,18 +79,3 @@ def opset_of(model: onnx.ModelProto) -> int:
             "convert it with onnx.version_converter"
         )
     return int(versions[0])
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        size_bytes = path.stat().st_size
-        if size_bytes > MAX_MODEL_BYTES:
-            raise ModelError(
-                f"a model must have at most {MAX_MODEL_BYTES} bytes, not {size_bytes} ({path}); "
-                "use a smaller model"
-            )
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelError(
-            f"a model must be a readable file, but {path} is not ({error.strerror}); check the path"
-        ) from error

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import Json
-from daedal.isa.files import make_folder, write_atomically
+from daedal.isa.files import check_output_folder, make_folder, write_atomically
 from daedal.isa.variant import Variant, load_variant
 from daedal.reports.console import make_console, print_json, show_progress
 
@@ -68,7 +68,8 @@ def build_command(
         return BoardSettings.for_baud(chosen, clock, memory_bytes, baud)
 
     settings(wanted or bank_bytes(chosen))  # what is wrong is said before the long steps
-    make_folder(out)
+    stem = out / f"{board.value}-{chosen.name}"
+    check_output_folder(out, [f"{stem.name}.json", f"{stem.name}.bit"])
     what = f"building variant {chosen.name} for {board.value}"
     with show_progress(_err) as progress:
 
@@ -85,7 +86,7 @@ def build_command(
         _tell(machine, None, board, as_json)
         raise typer.Exit(1)
     record = _tell(built.implementation, built, board, as_json)
-    stem = out / f"{board.value}-{chosen.name}"
+    make_folder(out)
     write_atomically(stem.with_suffix(".json"), json.dumps(record, indent=1) + "\n")
     if built.bitstream is None:
         raise typer.Exit(1)

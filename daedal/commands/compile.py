@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import Json, VariantName, check_outputs
-from daedal.isa.files import make_folder
+from daedal.isa.files import check_output_folder
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
 
 __all__ = ["compile_command"]
@@ -45,7 +45,7 @@ def compile_command(
 
     check_outputs(output)
     if dump_dir is not None:
-        make_folder(dump_dir)
+        check_output_folder(dump_dir)
     with show_progress(_err) as report:
         artifact = compile_model(
             model,

@@ -1,6 +1,5 @@
 """What commands share: options that several take, and the check of where they write."""
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +7,7 @@ from typing import Annotated
 import typer
 
 from daedal.isa.errors import UserError
+from daedal.isa.files import check_output_file
 
 __all__ = ["ArtifactFile", "Json", "Memory", "Simulator", "VariantName", "check_outputs"]
 
@@ -37,9 +37,13 @@ class Simulator(StrEnum):
 
 def check_outputs(*outputs: Path | None) -> None:
     """Refuse outputs that cannot be written before the work is done, not after."""
+    targets = set()
     for path in outputs:
-        if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
-            raise UserError(
-                f"an output must be a file in a folder that exists and can be written, not "
-                f"{str(path)!r}; make the folder or choose another path"
-            )
+        if path is not None:
+            target = check_output_file(path)
+            if target in targets:
+                raise UserError(
+                    f"outputs must be different files, and {str(path)!r} is asked for twice; "
+                    "choose another path"
+                )
+            targets.add(target)

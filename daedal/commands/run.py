@@ -1,5 +1,6 @@
 """``daedal run``: an artifact on a device."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ from daedal.commands.npz import load_arrays, save_arrays
 from daedal.commands.options import ArtifactFile, Json, Memory, Simulator, check_outputs
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import UserError
-from daedal.isa.files import make_folder
+from daedal.isa.files import check_output_folder, make_folder
 from daedal.isa.variant import load_variant
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
 
@@ -65,8 +66,12 @@ def run_command(
     from daedal.checking import check_layers
     from daedal.devices import open_device, text_options
     from daedal.isa.memory_model import memory_model
+    from daedal.sim.rtl.run import WAVE_FILE
 
     check_outputs(output)
+    window = None if wave is None else _window(wave)
+    if window is not None:
+        check_output_folder(wave_dir, [WAVE_FILE])
     loaded = Artifact.load(artifact)
     arrays = load_arrays(inputs)
     machine = load_variant(variant) if variant is not None else loaded.variant
@@ -78,9 +83,9 @@ def run_command(
             options["timing"] = memory_model(memory.value, seed)
         if device == "rtl":
             options |= {"simulator": simulator, "report": report}
-            if wave is not None:
+            if window is not None:
                 make_folder(wave_dir)
-                options |= {"wave": _window(wave), "work_dir": wave_dir}
+                options |= {"wave": window, "work_dir": wave_dir}
         opened = open_device(device, machine, **options)
 
         def progress(done: int, total: int) -> None:
@@ -134,7 +139,7 @@ def _print(result: "SimulationResult", check: "LayerCheck | None") -> None:
 
 
 def _window(text: str) -> tuple[int, int]:
-    first, _, end = text.partition(":")
-    if not (first.isdigit() and end.isdigit() and int(first) < int(end)):
-        raise UserError(f"--wave must be FIRST:END with FIRST below END, not {text!r}")
-    return int(first), int(end)
+    found = re.fullmatch(r"([0-9]{1,18}):([0-9]{1,18})", text)
+    if found is None or int(found[1]) >= int(found[2]):
+        raise UserError(f"--wave must be FIRST:END with FIRST below END, not {text[:80]!r}")
+    return int(found[1]), int(found[2])

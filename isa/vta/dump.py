@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from daedal.isa.errors import ProgramError
+from daedal.isa.inputs import read_input
 from daedal.isa.vta.stream import VtaInstruction, VtaQueue, decode_stream
 
 __all__ = ["VtaProgram", "VtaSegment"]
@@ -94,9 +95,4 @@ def _read(root: Path, name: str) -> bytes:
     path = root / name
     if Path(name).name != name:
         raise ProgramError(f"a file of a VTA dump must lie in its folder, unlike {name!r}")
-    try:
-        if path.stat().st_size > _MAX_FILE_BYTES:
-            raise ProgramError(f"{name} must be at most {_MAX_FILE_BYTES} bytes")
-        return path.read_bytes()
-    except OSError as error:
-        raise ProgramError(f"a VTA dump must hold {name}: {error.strerror}") from error
+    return read_input(path, f"{name} of a VTA dump", _MAX_FILE_BYTES, ProgramError)

@@ -5,17 +5,22 @@ import os
 from pathlib import Path
 
 from daedal.isa.errors import DeviceError, UserError
+from daedal.isa.inputs import read_input
 
 __all__ = ["map_device", "read_number", "write_attribute"]
+
+_MAX_TEXT_BYTES = 4096
+"""The kernel gives a page at most."""
 
 
 def read_number(path: Path) -> int:
     """A number in decimal, or in hexadecimal with 0x. Raises UserError for anything else."""
     try:
-        text = path.read_text(encoding="ascii").strip()
+        text = read_input(path, "a driver's number", _MAX_TEXT_BYTES).decode("ascii").strip()
         return int(text, 0)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no number"
+    except (UserError, ValueError) as error:
+        cause = error.__cause__
+        reason = (cause.strerror if isinstance(cause, OSError) else None) or "it is no number"
         raise UserError(
             f"a driver must tell about its device in /sys; {str(path)!r} cannot be read: {reason}; "
             "load the driver, or name another device"

@@ -9,6 +9,7 @@ from typing import Any
 
 from daedal.isa.artifact import Layer
 from daedal.isa.errors import ArtifactError
+from daedal.isa.inputs import read_input
 from daedal.isa.profile import UnitCounters
 from daedal.isa.registers import CLASSES
 from daedal.isa.table import Unit
@@ -25,13 +26,7 @@ _MAX_COUNT = 1 << 62
 
 def load_profile(path: str | Path) -> NetworkProfile:
     """Read a file. Raises ArtifactError where it cannot be read, or holds no profile."""
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_PROFILE_BYTES + 1)
-    except OSError as error:
-        raise ArtifactError(
-            f"a profile must be a readable file; {str(path)!r} is not: {error.strerror}"
-        ) from error
+    data = read_input(path, "a profile", MAX_PROFILE_BYTES, ArtifactError)
     return read_profile(data, source=repr(str(path)))
 
 

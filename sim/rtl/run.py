@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from daedal.isa.errors import DeviceError, ProgramError
+from daedal.isa.files import make_folder, replace_output
 from daedal.sim.rtl.build import Built
 from daedal.sim.rtl.image import swap_words, whole_words, word_range
 from daedal.sim.rtl.intervention import OpenBursts
@@ -25,7 +26,9 @@ from daedal.sim.rtl.job import AXI_RULES, Job, RawResult, RunProgress
 from daedal.sim.rtl.native import run_native
 from daedal.sim.rtl.toolchain import find_icarus, simulation_environment
 
-__all__ = ["run_jobs", "run_module"]
+__all__ = ["WAVE_FILE", "run_jobs", "run_module"]
+
+WAVE_FILE = "wave.vcd"
 
 POLL_SECONDS = 0.05
 LOG_TAIL_LINES = 30
@@ -79,14 +82,14 @@ def run_jobs(
         )
 
     work_dir = work_dir.resolve()
-    work_dir.mkdir(parents=True, exist_ok=True)
+    make_folder(work_dir)
     scratch = Path(tempfile.mkdtemp(prefix="rtl-", dir=work_dir))
     try:
         with (scratch / "image.bin").open("wb") as image:
             described = [_describe(job, built, image, pause_cycles) for job in jobs]
         (scratch / "jobs.json").write_text(json.dumps(described))
         reporter = _Reporter(scratch / "results.jsonl", len(jobs), progress)
-        arguments = ["+image=image.bin", "+dump=dump.bin", "+wave=wave.vcd"]
+        arguments = ["+image=image.bin", "+dump=dump.bin", f"+wave={WAVE_FILE}"]
         run_module(
             built,
             built.bench,
@@ -96,10 +99,10 @@ def run_jobs(
             limit_seconds=limit_seconds,
         )
         reporter.poll()
-        if (scratch / "wave.vcd").exists():
-            os.replace(scratch / "wave.vcd", work_dir / "wave.vcd")
+        if (scratch / WAVE_FILE).exists():
+            replace_output(scratch / WAVE_FILE, work_dir / WAVE_FILE)
         for path in scratch.glob("observe_*.bin"):
-            os.replace(path, work_dir / path.name)
+            replace_output(path, work_dir / path.name)
         return _collect(jobs, reporter.results, scratch / "dump.bin", word_bytes)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -1,5 +1,6 @@
 """Folders are written whole, and never over files of somebody else."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -79,5 +80,29 @@ def test_an_interrupted_write_leaves_nothing(
 
     monkeypatch.setattr(Path, "write_bytes", interrupted)
     with pytest.raises(KeyboardInterrupt):
+        write_folder(tmp_path / "out", TEXTS, MARKER)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["a", "deep/down/b", "deep"])
+def test_nothing_but_files_is_replaced(tmp_path: Path, name: str) -> None:
+    """And what stands in the way is found before the first file is."""
+    folder = tmp_path / "out"
+    write_folder(folder, {"a": "old\n", "other/file": "old\n"}, MARKER)
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(folder / name)
+    before = contents(folder)
+    with pytest.raises(UserError, match=r"an output .*must be .*'.*out/.*' is"):
+        write_folder(folder, TEXTS, MARKER)
+    assert contents(folder) == before and (folder / name).is_fifo()
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(UserError, match=r"'.*out' is not: No space left on device; make room"):
         write_folder(tmp_path / "out", TEXTS, MARKER)
     assert os.listdir(tmp_path) == []

@@ -151,7 +151,7 @@ def test_a_dump_is_read(tmp_path: Path) -> None:
     [
         ("inp 0x1000 4", "must be 'role address size before after'"),
         ("inp 0x1000 3 inp.bin -", "inp.bin must hold 3 bytes, not 4"),
-        ("inp 0x1000 4 none.bin -", "a VTA dump must hold none.bin"),
+        ("inp 0x1000 4 none.bin -", "none.bin of a VTA dump must be a readable file"),
         ("inp 0x1000 4 ../inp.bin -", "must lie in its folder"),
         ("inp 0x1000 4 - -", "needs an address and contents"),
         ("a 0x1000 4 inp.bin -\nb 0x1002 4 inp.bin -", "segments must not overlap"),

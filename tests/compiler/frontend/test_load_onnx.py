@@ -169,8 +169,8 @@ def refused(maker: QdqModel) -> str:
 
 def test_refuses_a_file_that_is_not_there(tmp_path: Path) -> None:
     message = refusal(tmp_path / "none.onnx")
-    assert message.startswith("a model must be a readable file, but ")
-    assert message.endswith("(No such file or directory); check the path")
+    assert message.startswith("a model must be a readable file; ")
+    assert message.endswith("is not: No such file or directory; check the path")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])

@@ -48,7 +48,7 @@ def test_json(run: Run, tmp_path: Path, rng: np.random.Generator) -> None:
 
 
 def test_bad_input(run: Run, built: Path, tmp_path: Path) -> None:
-    refuses(run("inspect", tmp_path / "none.daedal"), "an artifact must be readable")
+    refuses(run("inspect", tmp_path / "none.daedal"), "an artifact must be a readable file")
     artifact = built / "digits.daedal"
     status, _, err = run("inspect", artifact, "--memory", "jitter")
     assert status == 1 and "needs a memory without random delays, not 'jitter'" in err

@@ -112,4 +112,4 @@ def test_profile_of_bad_input(run: Run, artifact: Path, tmp_path: Path) -> None:
     refuses(run(*profile, "--device", "functional"), "needs a device that counts cycles")
     refuses(run(*profile, "--device", "abacus"), "a device is one of", "'abacus'")
     refuses(run(*profile, "-o", tmp_path / "no" / "p.json"), "an output must be a file")
-    refuses(run("profile", tmp_path / "none.daedal"), "an artifact must be readable")
+    refuses(run("profile", tmp_path / "none.daedal"), "an artifact must be a readable file")
