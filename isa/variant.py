@@ -16,7 +16,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from daedal.isa.errors import VariantError
+from daedal.isa.errors import VariantError, first_line
+from daedal.isa.inputs import read_input
 
 __all__ = [
     "ArrayConfig",
@@ -29,7 +30,15 @@ __all__ = [
     "shipped_variants",
 ]
 
+MAX_SCRATCHPAD_BYTES = 1 << 26
+"""Far beyond the 1 MiB of the largest scratchpad of a shipped variant; the largest FPGAs have about
+100 MB on chip in all. Simulators and the verifier take memory for every row of a scratchpad."""
+
 MAX_TOML_BYTES = 64 * 1024
+_MAX_NUMBER = (1 << 63) - 1
+"""Of a whole number in TOML 1.0; Python reads longer ones, and cannot print the longest."""
+
+_MAX_SHOWN = 80
 
 
 def _require(condition: bool, message: str) -> None:
@@ -161,11 +170,13 @@ class MemoryConfig:
     acc_banks: int = 4
 
     def check(self) -> None:
-        """Raise VariantError for capacities that are no powers of two."""
+        """Raise VariantError for capacities that are no powers of two, or that no chip has."""
         for spec in dataclasses.fields(self):
             value = getattr(self, spec.name)
             _require(
-                _is_power_of_two(value), f"memory.{spec.name} must be a power of two, not {value}"
+                _is_power_of_two(value) and value <= MAX_SCRATCHPAD_BYTES,
+                f"memory.{spec.name} must be a power of two up to {MAX_SCRATCHPAD_BYTES}, "
+                f"not {value}",
             )
         _require(
             self.acc_banks in (2, 4, 8), f"memory.acc_banks must be 2, 4 or 8, not {self.acc_banks}"
@@ -306,13 +317,19 @@ class Variant:
     @classmethod
     def from_toml(cls, text: str, *, source: str = "variant") -> "Variant":
         """Read a variant; unknown sections, keys and wrong types are refused."""
+        if len(text) > MAX_TOML_BYTES:
+            raise VariantError(f"{source} must have at most {MAX_TOML_BYTES} letters, and has more")
         try:
             data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise VariantError(f"{source} must be valid TOML: {error}") from error
+        except RecursionError as error:
+            raise VariantError(f"{source} must be a variant, not values within values") from error
+        except ValueError as error:  # not TOML, or a number of thousands of digits
+            raise VariantError(f"{source} must be valid TOML: {first_line(error)}") from error
         name = data.pop("name", None)
         if not isinstance(name, str):
-            raise VariantError(f"{source} must give the variant's name as a string, not {name!r}")
+            raise VariantError(
+                f"{source} must give the variant's name as a string, not {_shown(name)}"
+            )
         sections = {"array": ArrayConfig, "memory": MemoryConfig, "bus": BusConfig}
         parts: dict[str, Any] = {
             key: _read_section(kind, key, data.pop(key, {}), source)
@@ -320,25 +337,36 @@ class Variant:
         }
         for key in data:
             raise VariantError(
-                f"{source} may hold name, [array], [memory], [bus] and [units], not {key!r}"
+                f"{source} may hold name, [array], [memory], [bus] and [units], not {_shown(key)}"
             )
         return cls(name=name, **parts)
 
 
 def _read_section(kind: type, section: str, values: object, source: str) -> Any:
     if not isinstance(values, dict):
-        raise VariantError(f"{source}: [{section}] must be a table, not {values!r}")
+        raise VariantError(f"{source}: [{section}] must be a table, not {_shown(values)}")
     types_by_name = typing.get_type_hints(kind)
     for key, value in values.items():
         if key not in types_by_name:
             known = ", ".join(types_by_name)
-            raise VariantError(f"{source}: [{section}] has no key {key!r}; it has {known}")
+            raise VariantError(f"{source}: [{section}] has no key {_shown(key)}; it has {known}")
         if type(value) is not types_by_name[key]:
             raise VariantError(
                 f"{source}: {section}.{key} must be of type {types_by_name[key].__name__}, "
-                f"not {value!r}"
+                f"not {_shown(value)}"
             )
+        if isinstance(value, int) and abs(value) > _MAX_NUMBER:
+            raise VariantError(f"{source}: {section}.{key} must be at most {_MAX_NUMBER}")
     return kind(**values)
+
+
+def _shown(value: object) -> str:
+    """A value of the file for a message: short, whatever it holds."""
+    if isinstance(value, (dict, list)):
+        return "a table" if isinstance(value, dict) else "a list"
+    if isinstance(value, int) and abs(value) > _MAX_NUMBER:
+        return "a number of more than 64 bits"
+    return repr(value)[:_MAX_SHOWN]
 
 
 def _variants_package() -> types.ModuleType:
@@ -368,19 +396,8 @@ def load_variant(name_or_path: str | Path) -> Variant:
             )
         source = resources.files(_variants_package()) / f"{text}.toml"
         return Variant.from_toml(source.read_text(encoding="utf-8"), source=f"variant {text!r}")
-    path = Path(name_or_path)
+    data = read_input(name_or_path, "a variant file", MAX_TOML_BYTES, VariantError)
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_TOML_BYTES + 1)
-    except OSError as error:
-        raise VariantError(
-            f"a variant file must be readable; {text!r} is not: {error.strerror}"
-        ) from error
-    if len(data) > MAX_TOML_BYTES:
-        raise VariantError(
-            f"a variant file must be at most {MAX_TOML_BYTES} bytes; {text!r} is not"
-        )
-    try:
-        return Variant.from_toml(data.decode("utf-8"), source=f"{path.name!r}")
+        return Variant.from_toml(data.decode("utf-8"), source=repr(Path(name_or_path).name))
     except UnicodeDecodeError as error:
         raise VariantError(f"a variant file must be UTF-8 text; {text!r} is not") from error

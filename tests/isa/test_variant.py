@@ -40,13 +40,19 @@ def test_fingerprint_depends_on_parameters_and_not_on_the_name() -> None:
     ("changes", "message"),
     [
         ({"block_in": 12}, "array.block_in must be a power of two up to 64, not 12"),
-        ({"inp_bytes": 3000}, "memory.inp_bytes must be a power of two, not 3000"),
+        ({"inp_bytes": 3000}, "memory.inp_bytes must be a power of two up to 67108864, not 3000"),
         ({"output_bits": 16}, "array.output_bits must equal array.input_bits"),
         ({"block_in": 32}, "array.depthwise_taps needs block_in equal to block_out"),
         ({"data_bits": 256}, "a row of scratchpad 'inp' must be a multiple of the bus width"),
         ({"acc_bytes": 64}, "scratchpad 'acc' must hold at least 4 rows of 64 bytes, not 1"),
         ({"alu_lanes": 32}, "units.alu_lanes must be a power of two up to batch x block_out = 16"),
-        ({"acc_bytes": 1 << 60}, "must fit"),
+        ({"acc_bytes": 1 << 27}, "memory.acc_bytes must be a power of two up to 67108864, not 1"),
+        ({"wgt_bytes": 1 << 40}, "memory.wgt_bytes must be a power of two up to 67108864, not 1"),
+        (
+            {"acc_bytes": 1 << 26, "inp_bytes": 1 << 26, "wgt_bytes": 1 << 26, "block_out": 4}
+            | {"block_in": 4, "batch": 2, "alu_lanes": 4, "requantize_lanes": 4},
+            "a micro-op must fit 64 bits, not 69",
+        ),
         ({"multiplier_bits": 40}, "units.multiplier_bits must be 8 to 26, not 40"),
         ({"multiplier_style": "dadda"}, "multiplier_style must be one of dsp, packed, lut, not"),
         (
@@ -87,12 +93,29 @@ def test_impossible_variants_are_refused(changes: dict[str, int], message: str) 
         ("[array]", "must give the variant's name"),
         ("name = ", "must be valid TOML"),
         ("name = '../x'", "a variant's name must be"),
+        ("name = 'x'\nmore = " + "[" * 5000 + "]" * 5000, "a variant, not values within values"),
+        (
+            "name = 'x'\n[memory]\nwgt_bytes = " + "9" * 5000,
+            "must be valid TOML: Exceeds the limit",
+        ),
+        (
+            "name = 'x'\n[memory]\nwgt_bytes = 0x1" + "0" * 5000,
+            "memory.wgt_bytes must be at most 9223372036854775807",
+        ),
+        ("name = 'x'\n[array]\nblock_in = -0x" + "f" * 9000, "must be valid TOML"),
+        ("name = 0x1" + "0" * 5000, "name as a string, not a number of more than 64 bits"),
+        ("name = 'x'\n[units]\ncounters = " + "9" * 4000, "not a number of more than 64 bits"),
+        ("name = 'x'\narray = " + "[" * 200 + "]" * 200, "[array] must be a table, not a list"),
+        ("name = 'x'\n[array]\n" + "b" * 5000 + " = 3", "[array] has no key 'bbb"),
+        ("name = 'x'\n[array]\nbatch = '" + "b" * 5000 + "'", "of type int, not 'bbb"),
+        ("name = '" + "x" * 70_000 + "'", "must have at most 65536 letters"),
     ],
 )
 def test_bad_files_are_refused(text: str, message: str) -> None:
     with pytest.raises(VariantError) as caught:
         Variant.from_toml(text)
     assert message in str(caught.value)
+    assert len(str(caught.value)) < 500 and str(caught.value).isprintable()
 
 
 def test_load_by_path_and_unknown_name(tmp_path: Path) -> None:
@@ -103,5 +126,5 @@ def test_load_by_path_and_unknown_name(tmp_path: Path) -> None:
     assert load_variant(path) == VTA.replace(name="mine", queue_depth=8)
     with pytest.raises(VariantError, match=r"a variant is one of .*tiny, vta"):
         load_variant("nope")
-    with pytest.raises(VariantError, match="must be readable"):
+    with pytest.raises(VariantError, match="a variant file must be a readable file"):
         load_variant(tmp_path / "missing.toml")
