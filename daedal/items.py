@@ -34,6 +34,8 @@ def split_items(
                 f"input {name!r} must have shape {shape}, or several of it along axis 0, "
                 f"not {array.shape}"
             )
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            raise ModelError(f"inputs must be numbers, and input {name!r} has NaN; clean it")
         counts.add(array.shape[0] // single)
     if len(counts) != 1:
         raise ModelError(f"all inputs must hold the same number of items, not {sorted(counts)}")

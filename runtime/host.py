@@ -1,5 +1,6 @@
 """The host's part of a model: small ONNX models run by ONNX's own reference evaluator."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,7 +73,11 @@ class HostModel:
                 raise ModelError(f"input {name!r} must have shape {shape}, not {array.shape}")
             feeds[name] = _converted(name, array, self._dtypes[name])
         try:
-            results = self._evaluator.run(None, feeds)
+            with warnings.catch_warnings():
+                # Numbers that no integer stands for, infinite ones among them, would be quantized
+                # to the lowest integer, whatever their sign.
+                warnings.filterwarnings("error", "invalid value encountered in cast")
+                results = self._evaluator.run(None, feeds)
         except Exception as error:  # whatever an operator of any model may meet
             raise ModelError(
                 f"the host must be able to run its operators, and {self._what} failed: "
@@ -106,5 +111,9 @@ def _converted(name: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.
     if array.dtype == dtype:
         return array
     if dtype.kind == "f" and array.dtype.kind in "fiub":
-        return array.astype(dtype)
+        with np.errstate(over="ignore"):
+            converted = array.astype(dtype)
+        if np.isinf(converted).any() and not np.isinf(array).any():
+            raise ModelError(f"input {name!r} must fit {dtype}, and has larger values; scale it")
+        return converted
     raise ModelError(f"input {name!r} must be {dtype}, not {array.dtype}; convert the array")

@@ -41,16 +41,57 @@ def test_size_is_bounded_before_anything_is_read(
         npz.load_arrays(tmp_path / "x.npz")
 
 
-def test_header_that_claims_too_much(tmp_path: Path) -> None:
-    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (999999999999,), }"
+def npz_with_header(path: Path, header: str) -> Path:
+    """A .npz of one array without data whose header says that."""
     text = header.encode().ljust(117) + b"\n"
-    data = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
-    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
-        archive.writestr("a.npy", data)
+    with zipfile.ZipFile(path, "w") as archive:
+        size = len(text).to_bytes(2, "little")
+        archive.writestr("a.npy", b"\x93NUMPY\x01\x00" + size + text)
+    return path
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (999999999999,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1 << 70,), }",
+        f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({1 << 70},), }}",
+        f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({1 << 62}, {1 << 62}), }}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-3,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (True, None), }",
+        "{'descr': ('<f4', ('<f4', 3)), 'fortran_order': False, 'shape': (1,), }",
+        "{'descr': '<q999', 'fortran_order': 3, 'shape': (1,), }",
+        "{'descr': 'V' , 'shape': (1,), }",
+        "{[]: 3}",
+        "{" * 400,
+        "-" * 9000,
+        "(" * 90 + ")" * 90,
+    ],
+)
+def test_headers_that_claim_what_cannot_be(tmp_path: Path, header: str) -> None:
     with pytest.raises(ModelError, match=r"a \.npz of arrays by name"):
-        npz.load_arrays(tmp_path / "x.npz")
+        npz.load_arrays(npz_with_header(tmp_path / "x.npz", header))
+
+
+def test_flipped_bits(tmp_path: Path) -> None:
+    """Read as what was written, or refused; the checksums of the zip find those in the data."""
+    np.savez(tmp_path / "x.npz", a=np.arange(3))
+    data = (tmp_path / "x.npz").read_bytes()
+    read = 0
+    for flip in range(0, 8 * len(data), 3):
+        changed = bytearray(data)
+        changed[flip // 8] ^= 1 << flip % 8
+        (tmp_path / "x.npz").write_bytes(changed)
+        try:
+            found = npz.load_arrays(tmp_path / "x.npz")
+        except ModelError as error:
+            assert str(error).isprintable()
+        else:
+            assert [array.tolist() for array in found.values()] == [[0, 1, 2]]
+            read += 1
+    assert 0 < read < 8 * len(data) / 6
 
 
 def test_folder_that_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="must lie in a writable folder"):
+    with pytest.raises(UserError, match="an output must be a file in a folder that exists"):
         npz.save_arrays(tmp_path / "none" / "x.npz", {"a": np.zeros(1)})

@@ -182,6 +182,10 @@ def test_inputs_that_do_not_fit(run: Run, built: Path, tmp_path: Path) -> None:
         ({"input": image[0]}, "must have shape (1, 1, 8, 8)"),
         ({"input": image[:0]}, "not (0, 1, 8, 8)"),
         ({"input": image.astype(complex)}, "must be float32, not complex128"),
+        ({"input": image * np.nan}, "inputs must be numbers, and input 'input' has NaN"),
+        ({"input": image - np.inf}, "part 0 failed: invalid value encountered in cast"),
+        ({"input": image + 1e30}, "part 0 failed: invalid value encountered in cast"),
+        ({"input": image.astype(float) + 1e300}, "must fit float32, and has larger values"),
     ]
     for arrays, part in cases:
         np.savez(tmp_path / "x.npz", **arrays)
@@ -195,7 +199,8 @@ def test_unknown_device(run: Run, built: Path) -> None:
 
 def test_wave_window(run: Run, built: Path) -> None:
     arguments = ("run", built / "digits.daedal", "-i", built / "images.npz", "--device", "rtl")
-    refuses(run(*arguments, "--wave", "9:3"), "--wave must be FIRST:END", "'9:3'")
+    for window in ("9:3", "3:3", "²:³", "0:٣", "1", "1:2:3", "-1:2", " 1:2", "0:" + "9" * 5000):
+        refuses(run(*arguments, f"--wave={window}"), "--wave must be FIRST:END", f"'{window[:9]}")
 
 
 def test_missing_compiler(built: Path, tmp_path: Path) -> None:
