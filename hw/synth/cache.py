@@ -7,9 +7,11 @@ question.
 import gzip
 import hashlib
 import json
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.estimate import Synthesis, synthesis_script, synthesize
@@ -19,6 +21,8 @@ from daedal.hw.synth.tools import YOSYS
 from daedal.isa.files import make_folder, write_atomically
 
 __all__ = ["AreaCache", "yosys_version"]
+
+_Kept = TypeVar("_Kept")
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,7 @@ class AreaCache:
         UserError
             The folder cannot be written.
         """
-        path = self._answer(verilog, family, top, progress)
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = self._answer(verilog, family, top, progress, _read_counts)
         return CellReport.of(family, kept["cells"], kept["units"])
 
     def netlist(
@@ -62,8 +65,7 @@ class AreaCache:
         progress: Callable[[str], None] | None = None,
     ) -> str:
         """The mapped netlist of the same answer, in JSON; raises as `synthesize` does."""
-        path = self._answer(verilog, family, top, progress)
-        return gzip.decompress(_netlist_of(path).read_bytes()).decode("utf-8")
+        return self._answer(verilog, family, top, progress, _read_netlist)
 
     def key(self, verilog: str, family: Family, top: str = TOP_MODULE) -> str:
         """Name of an answer: the family, and a hash of all that it depends on."""
@@ -77,14 +79,19 @@ class AreaCache:
         family: Family,
         top: str,
         progress: Callable[[str], None] | None,
-    ) -> Path:
-        """File of the counts, which lies beside the netlist's; both are made where missing."""
+        read: Callable[[Path], _Kept | None],
+    ) -> _Kept:
+        """What `read` finds in the file of the counts, or in the netlist's, which lies beside it;
+        both are made where one is missing or damaged."""
         make_folder(self.folder)
         path = self.folder / f"{self.key(verilog, family, top)}.json"
         with alone(path, progress):
-            if not path.is_file():
+            found = read(path) if path.is_file() else None
+            if found is None:
                 _keep(path, synthesize(verilog, family, top=top, progress=progress))
-        return path
+                found = read(path)
+                assert found is not None, "what was just written can be read"
+        return found
 
 
 def yosys_version() -> str:
@@ -97,7 +104,30 @@ def _keep(path: Path, made: Synthesis) -> None:
     netlist = gzip.compress(made.netlist.encode("utf-8"), compresslevel=6, mtime=0)
     write_atomically(_netlist_of(path), netlist)
     kept = {"cells": made.report.cells, "units": made.report.units}
-    write_atomically(path, json.dumps(kept, indent=1) + "\n")
+    write_atomically(path, json.dumps(kept | {"sha256": _hash(kept)}, indent=1) + "\n")
+
+
+def _read_counts(path: Path) -> dict[str, Any] | None:
+    """The counts of an answer; None where the file is damaged. Old ones have no hash."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        counts = {"cells": kept["cells"], "units": kept["units"]}
+        return counts if kept.get("sha256", _hash(counts)) == _hash(counts) else None
+    except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _hash(counts: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(counts, sort_keys=True).encode()).hexdigest()
+
+
+def _read_netlist(path: Path) -> str | None:
+    """The netlist of an answer; None where its file is missing or damaged, as its format tells."""
+    try:
+        text = gzip.decompress(_netlist_of(path).read_bytes()).decode("utf-8")
+        return text or None  # an empty file is no error to gzip
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error):
+        return None
 
 
 def _netlist_of(path: Path) -> Path:

@@ -10,9 +10,11 @@ import gzip
 import hashlib
 import json
 import math
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from daedal.hw.synth.locks import alone
 from daedal.hw.synth.paths import TimingPath
@@ -64,7 +66,8 @@ class RouteCache:
         files = [self.folder / f"{key}.json.gz" for key in keys]
         given_up = [self.folder / f"{key}.given-up" for key in keys]
         with alone(self.folder / f"netlist-{design[:24]}", progress):
-            kept = {n: _read(path) for n, path in enumerate(files) if path.is_file()}
+            found = {n: _read(path) for n, path in enumerate(files) if path.is_file()}
+            kept = {n: routed for n, routed in found.items() if routed is not None}
             missing = [
                 n
                 for n in range(len(requests))
@@ -105,8 +108,15 @@ def _keep(path: Path, routed: Routed) -> None:
     write_atomically(path, gzip.compress(text.encode(), compresslevel=6, mtime=0))
 
 
-def _read(path: Path) -> Routed:
-    record = json.loads(gzip.decompress(path.read_bytes()))
+def _read(path: Path) -> Routed | None:
+    """A kept answer; None where the file is damaged, as its format tells."""
+    try:
+        return _routed(json.loads(gzip.decompress(path.read_bytes())))
+    except (OSError, EOFError, KeyError, TypeError, ValueError, zlib.error):
+        return None
+
+
+def _routed(record: dict[str, Any]) -> Routed:
     return Routed(
         request=PlaceRequest(**record["request"]),
         fmax_mhz=record["fmax_mhz"],

@@ -4,19 +4,17 @@ Input: the emitted Verilog of an accelerator (module `daedal_top`) and the sizes
 memory. Output: `Built`, a simulator on disk that `run.py` starts as often as it likes.
 """
 
-import fcntl
 import hashlib
 import json
 import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from daedal.isa.errors import ToolError
+from daedal.isa.files import make_folder
 from daedal.sim.rtl.compile import (
     build_icarus,
     build_verilator,
@@ -24,6 +22,7 @@ from daedal.sim.rtl.compile import (
     verilator_identity,
 )
 from daedal.sim.rtl.compile_native import build_native, native_identity
+from daedal.sim.rtl.kept import is_whole, lock, scratch_folder, seal
 
 __all__ = [
     "COCOTB_SIMULATORS",
@@ -228,14 +227,15 @@ def _build(
         json.dumps([RECIPE, identity(), texts, top, sorted(parameters.items()), waves]).encode()
     ).hexdigest()[:24]
     cache_dir = cache_dir.resolve()
-    cache_dir.mkdir(parents=True, exist_ok=True)
     final = cache_dir / f"{simulator}-{key}"
+    if is_whole(final, name):  # a folder that cannot be written will do
+        return Built(final / name, simulator, top, waves, 0.0)
+    make_folder(cache_dir)
     seconds = 0.0
-    with _lock(cache_dir / f"{simulator}-{key}.lock"):
-        if not (final / name).is_file():
+    with lock(cache_dir / f"{simulator}-{key}.lock"):
+        if not is_whole(final, name):  # nobody else built it meanwhile
             began = time.perf_counter()
-            scratch = Path(tempfile.mkdtemp(prefix="building-", dir=cache_dir))
-            try:
+            with scratch_folder(cache_dir) as scratch:
                 keep = scratch / "keep"
                 keep.mkdir()
                 files = []
@@ -243,17 +243,8 @@ def _build(
                     files.append(f"source{index}.v")
                     (scratch / files[-1]).write_text(text)
                 build(scratch, files, keep / name, top, parameters, waves, report)
+                seal(keep)
                 shutil.rmtree(final, ignore_errors=True)
                 keep.rename(final)
-            finally:
-                shutil.rmtree(scratch, ignore_errors=True)
             seconds = time.perf_counter() - began
     return Built(final / name, simulator, top, waves, seconds)
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold `path` against other builders of the same simulator."""
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield

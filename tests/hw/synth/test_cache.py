@@ -57,7 +57,9 @@ def test_resources_are_counted_by_the_table_of_today(
     area = AreaCache(tmp_path)
     area.synthesize("module", Family.XC7)
     (path,) = tmp_path.glob("*.json")
-    assert json.loads(path.read_text()) == {"cells": dict(sorted(CELLS.items())), "units": {}}
+    kept = json.loads(path.read_text())
+    assert kept.pop("sha256")
+    assert kept == {"cells": dict(sorted(CELLS.items())), "units": {}}
 
 
 def test_units_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,3 +88,36 @@ def test_a_failure_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(ToolError, match="no"):
             AreaCache(tmp_path).synthesize("module", Family.XC7)
     assert list(tmp_path.glob("*.json")) == []
+
+
+@pytest.mark.parametrize("suffix", [".json", ".netlist.gz"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "missing"])
+def test_damaged_answers_are_asked_for_again(
+    tmp_path: Path, asked: list[tuple[str, Family]], suffix: str, damage: str
+) -> None:
+    area = AreaCache(tmp_path)
+    area.synthesize("module", Family.XC7)
+    (path,) = tmp_path.glob(f"*{suffix}")
+    data = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage == "flipped":  # a count, or a letter of the netlist
+        at = data.index(b"3") if suffix == ".json" else len(data) // 2
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    else:
+        path.write_bytes(data[: len(data) // 2] if damage == "cut" else b"")
+    for _ in range(2):
+        assert area.synthesize("module", Family.XC7) == CellReport.of(Family.XC7, CELLS)
+        assert area.netlist("module", Family.XC7) == "netlist of module"
+    assert len(asked) == 2
+
+
+def test_answers_of_before_there_were_hashes_are_read(
+    tmp_path: Path, asked: list[tuple[str, Family]]
+) -> None:
+    area = AreaCache(tmp_path)
+    area.synthesize("module", Family.XC7)
+    (path,) = tmp_path.glob("*.json")
+    path.write_text(json.dumps({"cells": CELLS, "units": {}}))
+    assert area.synthesize("module", Family.XC7) == CellReport.of(Family.XC7, CELLS)
+    assert len(asked) == 1

@@ -1,5 +1,6 @@
 """Routed designs are kept: a seed is routed once, and what was done survives a stop."""
 
+import gzip
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -141,3 +142,23 @@ def test_all_that_run_are_told(tmp_path: Path, router: Router) -> None:
         "seed 1 packing; seed 2 done, 102.0 MHz",
         "seed 1 done, 101.0 MHz; seed 2 done, 102.0 MHz",
     ]
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "other JSON"])
+def test_damaged_answers_are_routed_again(tmp_path: Path, router: Router, damage: str) -> None:
+    requests = seeds(1, 2)
+    first = RouteCache(tmp_path).route("{}", requests)
+    path = min(tmp_path.glob("*.json.gz"))
+    data = path.read_bytes()
+    middle = len(data) // 2
+    path.write_bytes(
+        {
+            "empty": b"",
+            "cut": data[:middle],
+            "flipped": data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :],
+            "other JSON": gzip.compress(b"[3]"),
+        }[damage]
+    )
+    for _ in range(2):
+        assert RouteCache(tmp_path).route("{}", requests) == first
+    assert [len(seeds) for seeds in router.asked] == [2, 1]

@@ -1,5 +1,8 @@
 """Building simulators: the cache, its keys, and what a failed build leaves behind."""
 
+import dataclasses
+import shutil
+import sys
 import threading
 from pathlib import Path
 
@@ -7,7 +10,10 @@ import pytest
 
 from daedal.isa.errors import ToolError
 from daedal.sim.rtl import compile as compile_module
+from daedal.sim.rtl import compile_native
 from daedal.sim.rtl.build import Built, build_simulator
+from daedal.sim.rtl.kept import is_whole
+from daedal.sim.rtl.toolchain import find_verilator
 
 pytestmark = pytest.mark.rtl
 
@@ -109,3 +115,36 @@ def test_much_to_compile_is_optimized_less(tmp_path: Path, monkeypatch: pytest.M
     assert compile_module._less_optimization(tmp_path) == []
     (tmp_path / "Vtop__1.cpp").write_bytes(bytes(600))
     assert compile_module._less_optimization(tmp_path) == ["OPT_FAST=-O1"]
+
+
+def test_a_damaged_runtime_library_is_kept_anew(tmp_path: Path) -> None:
+    (tmp_path / "obj").mkdir()
+    for name in ("verilated.o", "verilated_vcd_c.o", "Vtop.o"):
+        (tmp_path / "obj" / name).write_text(name)
+    runtime = tmp_path / "verilator-runtime-x"
+    for _ in range(2):
+        compile_module._keep_runtime(tmp_path, runtime)
+        assert is_whole(runtime, "verilated.o", "verilated_vcd_c.o")
+        assert not (runtime / "Vtop.o").exists()
+        (runtime / "verilated.o").write_text("verilatee.o")
+        assert not is_whole(runtime)
+        shutil.rmtree(tmp_path / "runtime", ignore_errors=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("simulator", ["native", "verilator"])
+def test_blanks_in_paths(
+    simulator: str, standin_verilog: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In those of the cache, of Verilator and of Python."""
+    folder = tmp_path / "some folder"
+    folder.mkdir()
+    found = find_verilator()
+    (folder / "verilator").symlink_to(found.root)
+    moved = dataclasses.replace(found, root=folder / "verilator")
+    (folder / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    for module in (compile_module, compile_native):
+        monkeypatch.setattr(module, "find_verilator", lambda: moved)
+    built = build_simulator(standin_verilog, **SIZES, cache_dir=folder, simulator=simulator)
+    assert built.program.is_file() and built.build_seconds > 0

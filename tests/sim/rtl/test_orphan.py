@@ -3,13 +3,13 @@
 import json
 import subprocess
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from daedal.sim.rtl.build import Built
+from tests.support.processes import alive, wait_until
 
 pytestmark = pytest.mark.rtl
 
@@ -31,16 +31,6 @@ silent = Job(
 tell = lambda progress: print(progress.cycles, flush=True)
 run_jobs(Built(**built), [silent], work_dir=Path(sys.argv[2]), progress=tell, pause_cycles=1000)
 """
-PATIENCE_SECONDS = 20.0
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and that nobody asked about does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 @pytest.fixture
@@ -65,7 +55,4 @@ def test_a_simulator_does_not_outlive_its_parent(standin: Built, tmp_path: Path)
         starter.kill()
         starter.wait()
         starter.stdout.close()
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while alive(simulator) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not alive(simulator)
+    wait_until(lambda: not alive(simulator))

@@ -96,3 +96,12 @@ def test_the_environment_is_built_and_ours_is_left_alone(monkeypatch: pytest.Mon
     environment = toolchain.tool_environment()
     assert set(environment) <= {"PATH", "HOME", "TMPDIR", "LC_ALL"}
     assert dict(os.environ) == before
+
+
+def test_a_compiler_in_a_folder_with_blanks_is_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its command goes through the shells of makefiles."""
+    (tmp_path / "a b").mkdir()
+    program = fake(tmp_path / "a b", monkeypatch, "g++", "g++ (GCC) 13.2.0")
+    assert toolchain.find_compiler().command == f"'{program}'"

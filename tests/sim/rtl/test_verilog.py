@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from daedal.hw.family import Family
+from daedal.isa.errors import UserError
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl import verilog
 
@@ -73,3 +74,33 @@ def test_the_machine_is_made_of_what_is_hashed() -> None:
     folders = {name.split(".")[2] for name in done.stdout.split()}
     assert "machine" in folders
     assert folders.isdisjoint(verilog.EMITS_NOTHING)
+
+
+@pytest.mark.parametrize("damage", [b"", b"// SHA-256 0\n// tiny\n", b"// tiny\n", b"\xff\xfe"])
+def test_damaged_text_is_emitted_again(
+    tmp_path: Path, emitted: list[Variant], damage: bytes
+) -> None:
+    tiny = load_variant("tiny")
+    verilog.kept_verilog(tiny, tmp_path, print)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(damage)
+    for _ in range(2):
+        assert verilog.kept_verilog(tiny, tmp_path, print) == "// tiny\n"
+    assert emitted == [tiny] * 2
+
+
+def test_one_changed_letter_is_noticed(tmp_path: Path, emitted: list[Variant]) -> None:
+    tiny = load_variant("tiny")
+    verilog.kept_verilog(tiny, tmp_path, print)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes().replace(b"tiny", b"tinx"))
+    assert verilog.kept_verilog(tiny, tmp_path, print) == "// tiny\n"
+
+
+def test_where_nothing_can_be_kept_nothing_is_emitted(
+    tmp_path: Path, emitted: list[Variant]
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="an output folder must be one that can be made"):
+        verilog.kept_verilog(load_variant("tiny"), tmp_path / "file" / "rtl", print)
+    assert emitted == []

@@ -1,0 +1,91 @@
+"""What the cache of simulators keeps between builds, and what it forgets: folders under locks.
+
+A kept folder holds the hash of each of its files: a damaged one counts as missing. A scratch folder
+belongs to one builder, which holds a lock on a file in it; the next builder removes those that
+nobody holds any more, because their builders were killed.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from daedal.isa.errors import UserError
+
+__all__ = ["is_whole", "lock", "scratch_folder", "seal"]
+
+_HASHES = "hashes.json"
+_SCRATCH = "building-"
+_OWNER = "owner.lock"
+
+
+@contextlib.contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Hold `path` against other processes; whoever dies lets go of it."""
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def seal(folder: Path) -> None:
+    """Write down the hashes of all files of `folder`, which has no folders in it."""
+    hashes = {path.name: _hash(path) for path in folder.iterdir()}
+    (folder / _HASHES).write_text(json.dumps(hashes))
+
+
+def is_whole(folder: Path, *names: str) -> bool:
+    """Whether the files of a sealed folder are as they were, and `names` among them."""
+    try:
+        hashes = json.loads((folder / _HASHES).read_bytes())
+        return (
+            isinstance(hashes, dict)
+            and set(names) <= set(hashes)
+            and all(_hash(folder / name) == found for name, found in hashes.items())
+        )
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+@contextlib.contextmanager
+def scratch_folder(cache_dir: Path) -> Iterator[Path]:
+    """A new folder in `cache_dir` for one build; it is removed at the end, however that comes.
+
+    Raises UserError where it cannot be made, or has no room for what the block writes.
+    """
+    try:
+        with contextlib.ExitStack() as stack:
+            with lock(cache_dir / "scratch.lock"):
+                _sweep(cache_dir)
+                folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=cache_dir))
+                stack.callback(shutil.rmtree, folder, ignore_errors=True)
+                owner = stack.enter_context((folder / _OWNER).open("w"))
+                fcntl.flock(owner, fcntl.LOCK_EX)
+            yield folder
+    except OSError as error:
+        raise UserError(
+            f"a simulator must be built in a folder that can be written, with room; "
+            f"{str(cache_dir)!r} is none: {error.strerror or error}; make room, or work in another "
+            "folder"
+        ) from error
+
+
+def _sweep(cache_dir: Path) -> None:
+    """Remove the scratch folders that no builder holds; the caller has the lock on making them."""
+    for folder in cache_dir.glob(f"{_SCRATCH}*"):
+        try:
+            with (folder / _OWNER).open("w") as owner:
+                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            continue  # its builder lives
+        except OSError:  # it never had an owner's lock, or is no folder
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
