@@ -1,10 +1,19 @@
 """The command line: registers every command of `daedal.commands`, and turns errors into sentences.
 
 Results go to standard output (as JSON with ``--json``), progress to standard error. Exit status: 0
-done, 1 a device failed or differs, 2 the input was wrong, 130 interrupted.
+done, 1 a device failed or differs, 2 the input was wrong, or a file or the memory did not do, 130
+interrupted, 128 and the number of another signal that ended it.
 """
 
+import contextlib
+import io
+import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import NoReturn
 
 import typer
 from rich.markup import escape
@@ -50,10 +59,26 @@ app.command("disasm")(disasm_command)
 app.command("doctor")(doctor_command)
 
 
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+class _Ended(BaseException):
+    """A signal asks the process to end; whoever started something ends it on the way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
 def main() -> None:
     """Run the command line; users' mistakes end in one sentence and exit status 2."""
+    _show_everything()
     try:
-        app()
+        with _signals_raise():
+            try:
+                app()
+            finally:
+                sys.stdout.flush()  # here, where a full disk still becomes a sentence
     except UserError as error:
         _fail(str(error), 2)
     except DaedalError as error:
@@ -62,10 +87,53 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(1)
     except OSError as error:
+        _drop_output()
         reason = f"{error.filename!r} is not: {error.strerror}" if error.filename else str(error)
-        _fail(f"files must be readable and writable; {reason}", 1)
+        _fail(f"files must be readable and writable; {reason}", 2)
+    except MemoryError:
+        _fail("this needs more memory than there is; give smaller inputs or a smaller variant", 2)
     except KeyboardInterrupt:
         _fail("interrupted", 130)
+    except _Ended as ended:
+        _fail(f"ended by {signal.Signals(ended.number).name}", 128 + ended.number)
+
+
+def _show_everything() -> None:
+    """Names may hold letters that the terminal's encoding has not: they are escaped, not fatal."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextlib.contextmanager
+def _signals_raise() -> Iterator[None]:
+    """Within the block, signals that would end the process at once raise `_Ended`."""
+    caught = []
+    if threading.current_thread() is threading.main_thread():
+        # nohup ignores SIGHUP, and so do we then.
+        caught = [n for n in _SIGNALS if signal.getsignal(n) is signal.SIG_DFL]
+    for number in caught:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # a second one would cut the first one's work short
+    raise _Ended(number)
+
+
+def _drop_output() -> None:
+    """Give up what standard output could not take: Python would try again at its end, and fail."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _fail(sentence: str, status: int) -> None:

@@ -1,6 +1,10 @@
 """The command line: what all commands refuse alike, and the exit status of each kind of failure."""
 
 import dataclasses
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,3 +81,102 @@ def test_interrupted(run: Run, built: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("daedal.commands.run.load_arrays", interrupt)
     status, out, err = run("run", built / "digits.daedal", "-i", built / "images.npz")
     assert status == 130 and out == "" and "Traceback" not in err
+
+
+ENDING = """
+import os, signal, sys
+from daedal import cli
+
+def work():
+    number = int(sys.argv[1])
+    try:
+        os.kill(os.getpid(), number)
+    finally:
+        os.kill(os.getpid(), number)  # a second one does not cut this short
+        print("tidied up")
+
+cli.app = work
+if sys.argv[2:]:
+    signal.signal(int(sys.argv[1]), signal.SIG_IGN)
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_ended_by_a_signal(name: str, ignored: bool) -> None:
+    """What was begun is ended first; a signal that is ignored, as by nohup, stays so."""
+    number = getattr(signal, name)
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING, str(int(number)), *["ignored"] * ignored],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "tidied up\n"
+    if ignored:
+        assert (done.returncode, done.stderr) == (0, "")
+    else:
+        assert (done.returncode, done.stderr) == (128 + number, f"error: ended by {name}\n")
+
+
+def test_signals_are_as_they_were_afterwards(run: Run) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
+    assert run("ops")[0] == 0
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == before
+
+
+def test_standard_output_on_a_full_disk() -> None:
+    full = Path("/dev/full")
+    if not full.is_char_device():
+        pytest.skip("needs /dev/full")
+    with full.open("w") as output:  # opened, not named: nothing can take its place
+        done = subprocess.run(
+            [sys.executable, "-c", "from daedal.cli import main; main()", "ops", "--json"],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    refuses((done.returncode, "", done.stderr), "No space left on device")
+
+
+def test_too_little_memory(run: Run, built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhaust(_path: Path) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("daedal.commands.run.load_arrays", exhaust)
+    answer = run("run", built / "digits.daedal", "-i", built / "images.npz")
+    refuses(answer, "needs more memory than there is")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "GOOD/digits.daedal", "-i", "GOOD/images.npz", "--device", "rtl"),
+        ("profile", "GOOD/digits.daedal"),
+        ("trace", "GOOD/digits.daedal"),
+        ("synth", "tiny", "--target", "xc7z020"),
+        ("export", "tiny", "--vivado", "ip"),
+        ("build", "tiny", "--board", "ulx3s-85f", "--out", "out"),
+    ],
+)
+def test_a_cache_that_is_no_folder(
+    run: Run, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """Said before anything is emitted."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".daedal").touch()
+    monkeypatch.setattr("daedal.sim.rtl.verilog.emit_verilog", None)
+    words = [word.replace("GOOD", str(built)) for word in command]
+    refuses(run(*words), "an output folder must be one that can be made", ".daedal")
+    assert os.listdir(tmp_path) == [".daedal"]
+
+
+def test_a_name_that_the_terminal_cannot_show(run: Run, tmp_path: Path) -> None:
+    """It is no UTF-8: the letters that are not are escaped."""
+    output = tmp_path / os.fsdecode(b"a \xff.daedal")
+    status, out, err = run("compile", DIGITS, "-v", "tiny", "-o", output)
+    assert status == 0, err
+    assert "a \\udcff.daedal: " in out
+    assert output.is_file()
