@@ -47,22 +47,22 @@ class CompiledLaunch:
 
 
 def compile_launch(
-    graph: Graph, variant: Variant, dump: Dump, say: Callable[[str], None]
+    graph: Graph, variant: Variant, code: LayerCode, dump: Dump, say: Callable[[str], None]
 ) -> CompiledLaunch:
-    """Compile `graph`; `dump` gets every form, and `say` a sentence before each layer.
+    """Compile `graph`; `code` knows the layers of earlier launches, `dump` gets every form, and
+    `say` a sentence before each layer.
 
     Raises UnfitLayers with the error of every layer that does not fit.
     """
     graph = moves_to_views(graph)
     dump("moves_to_views", graph)
     nodes = [node for node in graph.nodes if not get_op(node.op).is_view]
-    code = LayerCode(graph, variant)
     segments = []
     failed: dict[str, UserError] = {}
     for number, node in enumerate(nodes):
         say(f"layer {number + 1} of {len(nodes)}: {node.op} {node.output!r}")
         try:
-            lowered, segment = code.of(node)
+            lowered, segment = code.of(graph, node)
         except ScheduleError as error:
             failed[node.output] = error
             continue

@@ -1,4 +1,4 @@
-"""`LayerCode`: the segment of each layer of a graph; layers of one kind are scheduled once.
+"""`LayerCode`: the segment of each layer; layers of one kind are scheduled once.
 
 Networks repeat their layers. Schedule and code depend on operator, attributes, and the types of
 operands and result alone, so a layer that differs from an earlier one in nothing but names gets
@@ -15,21 +15,20 @@ __all__ = ["LayerCode"]
 
 
 class LayerCode:
-    """Lowers and emits the nodes of `graph` for `variant`."""
+    """Lowers and emits nodes for `variant`, of all launches of a network."""
 
-    def __init__(self, graph: Graph, variant: Variant) -> None:
-        self._graph = graph
+    def __init__(self, variant: Variant) -> None:
         self._variant = variant
         self._known: dict[object, tuple[list[LoweredNode], Segment]] = {}
 
-    def of(self, node: Node) -> tuple[list[LoweredNode], Segment]:
-        """What `node` was lowered to (or the first one of its kind), and its segment.
+    def of(self, graph: Graph, node: Node) -> tuple[list[LoweredNode], Segment]:
+        """What `node` of `graph` was lowered to (or the first one of its kind), and its segment.
 
         Raises ScheduleError as `lower_node` does.
         """
-        kind = self._kind(node)
+        kind = _kind(graph, node)
         if kind not in self._known:
-            lowered = lower_node(self._graph, node, self._variant)
+            lowered = lower_node(graph, node, self._variant)
             parts = [
                 emit_segment(item.schedule.func, self._variant, item.tensors, views=item.views)
                 for item in lowered
@@ -42,12 +41,12 @@ class LayerCode:
         names = dict(zip((*first.inputs, first.output), (*node.inputs, node.output), strict=True))
         return lowered, renamed(segment, node.output, names)
 
-    def _kind(self, node: Node) -> object:
-        """Equal for nodes that take the same code."""
-        types = self._graph.types
-        return (
-            node.op,
-            tuple(sorted(node.attrs.items())),
-            tuple(types[name] for name in (*node.inputs, node.output)),
-            tuple(node.inputs.index(name) for name in node.inputs),
-        )
+
+def _kind(graph: Graph, node: Node) -> object:
+    """Equal for nodes that take the same code."""
+    return (
+        node.op,
+        tuple(sorted(node.attrs.items())),
+        tuple(graph.types[name] for name in (*node.inputs, node.output)),
+        tuple(node.inputs.index(name) for name in node.inputs),
+    )

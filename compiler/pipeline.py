@@ -42,6 +42,7 @@ from daedal.compiler.graph.passes import (
 from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.launch import CompiledLaunch, compile_launch
+from daedal.compiler.layer_code import LayerCode
 from daedal.isa.errors import ModelError, UnsupportedError
 from daedal.isa.variant import Variant
 
@@ -177,7 +178,7 @@ def compile_graph(
         None of its layers fits the variant.
     """
     say = report or (lambda _sentence: None)
-    fallback = Fallback(graph)
+    fallback, code = Fallback(graph), LayerCode(variant)
     cut = bool(from_tensors or to_tensors)
     dump = Dump(dump_dir)
     while True:
@@ -195,7 +196,7 @@ def compile_graph(
                 fallback.reasons.update(dear)
                 continue
             compiled = tuple(
-                compile_launch(part.graph, variant, dump, say)
+                compile_launch(part.graph, variant, code, dump, say)
                 if part.on_accelerator
                 else part.graph
                 for part in parts

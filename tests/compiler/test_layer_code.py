@@ -1,0 +1,25 @@
+"""Layers of one kind are scheduled once, whichever launches they are in."""
+
+from unittest import mock
+
+import numpy as np
+
+import daedal
+from daedal.compiler import layer_code
+from daedal.compiler.ops.accelerator.lowering import lower_node
+from tests.compiler.graph.qdq_models import QdqModel
+
+
+def test_launches_share_the_code_of_equal_layers(rng: np.random.Generator) -> None:
+    """Three convolutions with the host between them; the second one has another window."""
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", (1, 4, 6, 6)), 0.05, 3)
+    for kernel in (3, 1, 3):
+        values = rng.integers(-127, 128, (4, 4, kernel, kernel)).astype(np.int8)
+        y = maker.op("Conv", x, maker.weights(values, 0.01), pads=[kernel // 2] * 4)
+        soft = maker.op("Softmax", maker.requantized(y, 0.08, 3), axis=1)
+        x = maker.requantized(soft, 0.004, 3)
+    with mock.patch.object(layer_code, "lower_node", side_effect=lower_node) as lower:
+        artifact = daedal.compile(maker.model(x).SerializeToString(), "tiny", host=None)
+    assert len(artifact.launches) == len(artifact.layers) == 3
+    assert lower.call_count == 2
