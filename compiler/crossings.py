@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.isa.variant import Variant
@@ -36,7 +37,11 @@ DEFAULT_HOST = HostRates()
 
 
 def dear_islands(
-    parts: Collection[Graph], variant: Variant, host: HostRates, quantized: Collection[str]
+    parts: Collection[Graph],
+    variant: Variant,
+    host: HostRates,
+    quantized: Collection[str],
+    same: SameElements,
 ) -> Mapping[str, str]:
     """Quantized tensors that the host had better compute itself, and why.
 
@@ -48,6 +53,7 @@ def dear_islands(
     ----------
     parts : graphs of the launches.
     quantized : tensors that can be left to the host.
+    same : which of them have the elements of what an operator computes.
     """
     found = [
         (graph, nodes, len(islands))
@@ -66,7 +72,9 @@ def dear_islands(
             f"to bring {moved:,} bytes to the accelerator and back takes longer than it saves: "
             f"{-saved[number]:,.0f} cycles"
         )
-        dear.update((node.output, reason) for node in nodes if node.output in quantized)
+        for node in nodes:
+            names = [name for name in same.names(node.output) if name in quantized]
+            dear.update(dict.fromkeys(names, reason))
     return dear
 
 

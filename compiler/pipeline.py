@@ -191,7 +191,7 @@ def compile_graph(
             final = _run_passes(graph, passes, dump, say, same)
             check_borders(final, same, graph.types if names is None else names)
             parts = _partition(final, fallback)
-            dear = {} if cut else _dear(parts, variant, host, fallback)
+            dear = {} if cut else _dear(parts, variant, host, fallback, same)
             if dear:
                 fallback.reasons.update(dear)
                 continue
@@ -235,10 +235,16 @@ def _partition(graph: Graph, fallback: Fallback) -> tuple[Part, ...]:
 
 
 def _dear(
-    parts: Sequence[Part], variant: Variant, host: HostRates | None, fallback: Fallback
+    parts: Sequence[Part],
+    variant: Variant,
+    host: HostRates | None,
+    fallback: Fallback,
+    same: SameElements,
 ) -> Mapping[str, str]:
-    """What is to be left to the host for the way being too long, beside what is already."""
+    """Quantized tensors that the host had better compute, as the transfer costs more than it
+    saves, and why; without those that it computes already."""
     if host is None:
         return {}
     graphs = [part.graph for part in parts if part.on_accelerator]
-    return dear_islands(graphs, variant, host, fallback.quantized - fallback.reasons.keys())
+    quantized = fallback.quantized - fallback.reasons.keys()
+    return dear_islands(graphs, variant, host, quantized, same)

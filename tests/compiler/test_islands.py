@@ -205,3 +205,20 @@ def test_an_island_that_is_not_worth_the_way_is_left_to_the_host(rng: np.random.
     (found,) = daedal.simulate(artifact, inputs).outputs.values()
     (expected,) = run(graph, inputs).values()
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_product_of_few_rows_is_not_worth_the_way_either(rng: np.random.Generator) -> None:
+    """The compiler computes it as a map, which has another name than the model's tensor."""
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", SHAPE), 0.05, 3)
+    first = maker.requantized(maker.op("Conv", x, weights(maker, rng, 64, 5, 3, 3)), 0.08, 3)
+    soft = maker.requantized(maker.op("Softmax", first, axis=1), 0.004, -128)
+    rows = maker.op("Reshape", soft, maker.constant(np.array([1, 16, 64])))
+    y = maker.op("MatMul", rows, weights(maker, rng, 64, 2))
+    data = maker.model(maker.requantized(y, 0.01, 0)).SerializeToString()
+    artifact = daedal.compile(data, "tiny")
+    places = {item.op: item for item in artifact.placements}
+    assert (places["Conv"].where, places["MatMul"].where) == ("accelerator", "host")
+    assert places["MatMul"].why.startswith("to bring 1,152 bytes to the accelerator and back takes")
+    assert len(artifact.launches) == 1
+    assert len(daedal.compile(data, "tiny", host=None).launches) == 2
