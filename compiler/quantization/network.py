@@ -118,7 +118,7 @@ class Network:
             self.inputs,
             [*self.outputs, *observed],
             [
-                numpy_helper.from_array(np.ascontiguousarray(value), name)
+                numpy_helper.from_array(np.asarray(value, order="C"), name)
                 for name, value in self.constants.items()
                 if name in read and name not in without
             ],

@@ -13,7 +13,11 @@ from daedal.compiler.graph import get_op, run_all
 from daedal.compiler.quantization import Method, quantize_model
 from daedal.compiler.quantization.samples import Samples
 from daedal.isa.errors import ModelError
-from tests.compiler.quantization.float_networks import FloatNetwork, signal_to_noise_db
+from tests.compiler.quantization.float_networks import (
+    FloatNetwork,
+    evaluate,
+    signal_to_noise_db,
+)
 
 VTA = daedal.load_variant("vta")
 SHAPE = (1, 3, 13, 11)
@@ -161,6 +165,28 @@ def test_products_of_activations(rng: np.random.Generator) -> None:
     refuse(model, samples["x"], "samples must be arrays by name where a model has 2 inputs")
     samples["z"] = samples["z"][:6]
     refuse(model, samples, "all inputs must have the same number of samples, not [3, 4]")
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_a_head_that_reads_one_token(rng: np.random.Generator, transposed: int) -> None:
+    """A scalar index takes an axis away, also in the model that comes out."""
+    net = FloatNetwork(rng)
+    x = net.op("MatMul", net.input("x", (1, 7, 16)), net.normal(16, 32, scale=0.25))
+    token = net.op("Gather", x, net.constant(np.int64(2)), axis=1)
+    weights = net.normal(*((10, 32) if transposed else (32, 10)), scale=0.2)
+    y = net.op("Gemm", token, weights, net.normal(10), transB=transposed, output="y")
+    model = net.model(y)
+    samples = rng.normal(size=(20, 7, 16)).astype(np.float32)
+    data = daedal.quantize(model.SerializeToString(), samples)
+    onnx.checker.check_model(onnx.load_from_string(data), full_check=True)
+    artifact = daedal.compile(data, VTA, host=None)
+    assert [item.where for item in artifact.placements if item.op in ("Gemm", "MatMul")] == [
+        "accelerator",
+        "accelerator",
+    ]
+    found = daedal.simulate(artifact, {"x": samples}).outputs["y"]
+    expected = [evaluate(model, {"x": samples[k : k + 1]})["y"] for k in range(len(samples))]
+    assert signal_to_noise_db(np.concatenate(expected), found.reshape(-1, 10)) > 30
 
 
 def test_it_needs_no_onnxruntime(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
