@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daedal.isa.errors import ArtifactError
+from daedal.runtime.profiler import reader
 from daedal.runtime.profiler.reader import load_profile, read_profile
 from tests.support.profiles import random_launch
 
@@ -113,3 +114,15 @@ def test_files(tmp_path: Path) -> None:
     assert load_profile(target).name == "made"
     with pytest.raises(ArtifactError, match="a profile must be a readable file"):
         load_profile(tmp_path / "none.json")
+
+
+def test_a_file_may_be_as_large_as_the_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, text = tmp_path / "profile.json", json.dumps(document())
+    path.write_text(text)
+    monkeypatch.setattr(reader, "MAX_PROFILE_BYTES", len(text))
+    assert load_profile(path).to_json() == document()
+    monkeypatch.setattr(reader, "MAX_PROFILE_BYTES", len(text) - 1)
+    with pytest.raises(ArtifactError, match=f"must have at most {len(text) - 1} bytes"):
+        load_profile(path)
