@@ -6,8 +6,9 @@ function run until one fails. Verdicts are kept there: a run that was stopped go
 stands until the faulty file, or the test file that killed, changes. Exit status 1 when fewer than
 98 % of the faults that are not equivalent are noticed.
 
-``--only isa`` takes one area (or a part of a path), ``--at isa/verifier.py:203`` every fault of a
-line, ``--report`` prints what is known without running anything.
+``--only isa`` takes one area (or the beginning of paths), ``--at isa/verifier.py:203`` every fault of
+a line, ``--report`` prints what is known without running anything. ``--control`` plants what is no
+fault, once in each area: nothing may be killed.
 """
 
 import argparse
@@ -23,9 +24,9 @@ from queue import Queue
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.mutation.areas import AREAS, Area, choose
-from bench.mutation.faults import Fault, faults_of
-from bench.mutation.judge import SURVIVED, Judge, Verdict
+from bench.mutation.areas import AREAS, Area, choose, files_of
+from bench.mutation.faults import Fault, control_of, faults_of
+from bench.mutation.judge import KILLED, SURVIVED, TIMEOUT, Judge, Verdict
 from bench.mutation.plan import Baselines, judging_files
 from bench.mutation.pytest_run import stop_all
 from bench.mutation.report import BAR, killed_share, report
@@ -59,7 +60,7 @@ class Results:
 def main() -> int:
     """Judge what has no verdict yet; print the table."""
     options = _options()
-    work = _chosen(options.seed, options.only, options.at)
+    work = _controls() if options.control else _chosen(options.seed, options.only, options.at)
     results = Results(HOME / "results.json")
     if not options.report:
         with _alone(HOME / "lock"):
@@ -71,6 +72,8 @@ def main() -> int:
         print(f"\n{len(work) - len(known)} of {len(work)} faults have no verdict yet")
     if options.json:
         write_atomically(options.json, json.dumps([v.to_json() for v in known], indent=1) + "\n")
+    if options.control:
+        return 1 if any(verdict.state in (KILLED, TIMEOUT) for verdict in known) else 0
     return 0 if len(known) == len(work) and killed_share(known) >= BAR else 1
 
 
@@ -93,6 +96,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--budget", type=float, default=60.0, help="CPU seconds of tests per fault")
+    parser.add_argument("--control", action="store_true", help="plant what is no fault")
     parser.add_argument("--fresh", action="store_true", help="judge again what has a verdict")
     parser.add_argument("--report", action="store_true", help="run nothing")
     parser.add_argument("--all", action="store_true", help="list the killed ones, too")
@@ -108,6 +112,16 @@ def _chosen(seed: int, only: str, at: str) -> list[Work]:
         return [(f, area) for f in faults_of(path, source) if not line or f.line == int(line)]
     work = [(fault, area) for area in AREAS for fault in choose(area, ROOT, seed)]
     return [(f, a) for f, a in work if not only or a.name == only or f.path.startswith(only)]
+
+
+def _controls() -> list[Work]:
+    """One in each area, in the middle of its files."""
+    work = list[Work]()
+    for area in AREAS:
+        paths = list(files_of(area, ROOT))
+        path = paths[len(paths) // 2]
+        work.append((control_of(path, (ROOT / path).read_text(encoding="utf-8")), area))
+    return work
 
 
 def _has(area: Area, path: str) -> bool:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["OPERATORS", "Fault", "faults_of", "planted"]
+__all__ = ["OPERATORS", "Fault", "control_of", "faults_of", "planted"]
 
 Edit = tuple[int, int, str]
 """Bytes from, bytes to, and the text that replaces them."""
@@ -72,6 +72,12 @@ def faults_of(path: str, source: str) -> list[Fault]:
             Fault(path, line, column, operator, scope, start, stop, before, after, runs, key)
         )
     return found
+
+
+def control_of(path: str, source: str) -> Fault:
+    """What is planted like a fault and is none: no test may notice it."""
+    end, line = len(source.encode()), source.count("\n") + 1
+    return Fault(path, line, 0, "control", "", end, end, "", "_no_fault = 0\n", False, f"no {path}")
 
 
 def planted(source: str, fault: Fault) -> str:

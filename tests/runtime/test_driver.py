@@ -62,3 +62,14 @@ def test_regions_are_bounded() -> None:
     loaded = LoadedProgram.place(relu_program(), FunctionalDevice(TINY))
     with pytest.raises(ProgramError, match="region 'outputs' holds 96 bytes, not 97"):
         loaded.write_region(2, bytes(97))
+
+
+def test_bytes_may_fill_a_region_to_its_end_from_any_offset() -> None:
+    loaded = LoadedProgram.place(relu_program(), FunctionalDevice(TINY))
+    size = loaded.program.region_bytes[1]
+    loaded.write_region(1, bytes(range(size)))
+    loaded.write_region(1, b"\xff" * 5, size - 5)
+    assert loaded.read_region(1) == bytes(range(size - 5)) + b"\xff" * 5
+    with pytest.raises(ProgramError, match=f"'inputs' holds {size} bytes, not {size + 1}"):
+        loaded.write_region(1, bytes(5), size - 4)
+    assert loaded.read_region(1)[size - 5 :] == b"\xff" * 5

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.mutation.faults import OPERATORS, faults_of, planted
+from bench.mutation.faults import OPERATORS, control_of, faults_of, planted
 
 CASES = [
     ("compare", "x = a < (b)", ["x = a <= (b)"]),
@@ -100,3 +100,11 @@ def test_a_text_that_has_changed_is_refused() -> None:
     fault = faults_of("a.py", SOURCE)[0]
     with pytest.raises(ValueError, match="has changed"):
         planted(SOURCE.replace("f", "gg"), fault)
+
+
+def test_a_control_changes_nothing_that_runs() -> None:
+    source = planted(SOURCE, control_of("a.py", SOURCE))
+    assert source.startswith(SOURCE) and source != SOURCE
+    names: dict[str, object] = {}
+    exec(source, names)  # noqa: S102 our own text
+    assert names["f"](1) == 2  # type: ignore[operator]
