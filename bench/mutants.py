@@ -6,9 +6,9 @@ function run until one fails. Verdicts are kept there: a run that was stopped go
 stands until the faulty file, or the test file that killed, changes. Exit status 1 when fewer than
 98 % of the faults that are not equivalent are noticed.
 
-``--only isa`` takes one area (or the beginning of paths), ``--at isa/verifier.py:203`` every fault of
-a line, ``--report`` prints what is known without running anything. ``--control`` plants what is no
-fault, once in each area: nothing may be killed.
+``--only isa`` takes one area (or the beginning of paths), ``--at isa/verifier.py:203`` every fault
+of a line, ``--report`` prints what is known without running anything. ``--control`` plants what is
+no fault, once in each area: nothing may be killed.
 """
 
 import argparse
