@@ -94,3 +94,11 @@ def test_seed_follows_the_test_name(case: int, seed: int, rng: np.random.Generat
     drawn = rng.integers(1 << 30)
     assert drawn == first_draws[0]
     assert drawn != first_draws[1]
+
+
+@pytest.mark.xdist_group("kept-together")
+def test_a_group_is_kept_together(request: pytest.FixtureRequest) -> None:
+    """pytest-xdist sends tests to one worker by what it appends to their names; without it, workers
+    wait for each other's builds."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        assert request.node.nodeid.endswith("@kept-together")
