@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 import daedal
+from bench.calibration import calibrate
 from bench.network_memory import largest_live_set, workspace_bytes
 from bench.network_row import Effort, NetworkRow
-from bench.speed import calibrate
 from bench.zoo.builder import IMAGE
 from bench.zoo.networks import Network
 from daedal.api import SimulationResult
@@ -66,7 +66,7 @@ class NetworkBench:
         seconds, calibrations = [], []
         for number in range(compilations):
             self.say(f"{network.title}: compiling, {number + 1} of {compilations}")
-            calibrations.append(calibrate())
+            calibrations.append(calibrate().processor_seconds)
             began = time.process_time()
             artifact = daedal.compile(model, self.variant)
             seconds.append(time.process_time() - began)

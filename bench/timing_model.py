@@ -181,8 +181,8 @@ def main() -> int:
         low, high = min(speed.calibration_seconds), max(speed.calibration_seconds)
         bar = "" if speed.bar is None else f" (bar {speed.bar:,.0f})"
         out.print(
-            f"{speed.workload}: {speed.median:,.0f} {speed.unit}{bar}; "
-            f"calibration {1000 * low:.0f} to {1000 * high:.0f} ms"
+            f"{speed.workload}: {speed.median:,.0f} {speed.unit}, {speed.ratio:,.0f} in a "
+            f"calibration{bar} of {1000 * low:.1f} to {1000 * high:.1f} ms"
         )
     failed = [row for row in rows if not row.passed]
     for row in failed[:20]:

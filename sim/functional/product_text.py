@@ -12,7 +12,7 @@ from daedal.sim.functional.shape import Shape
 __all__ = ["ROWS", "dense_rows_text", "dense_text", "depthwise_text"]
 
 
-ROWS = 4
+ROWS = 2
 """Input rows that `dense_rows_text` multiplies at once: each weight is loaded once for them."""
 
 

@@ -98,7 +98,7 @@ def set_uops(state: State, **columns: list[int]) -> None:
 
 
 WEIGHTS_FIRST = {"extent0": 2, "extent1": 11, "extent2": 3, "acc_factor1": 1, "inp_factor1": 1}
-"""Eleven rows meet the same weights: twice as many as are multiplied at once, and some more."""
+"""Eleven rows meet the same weights: not a multiple of those that are multiplied at once."""
 FACTORS = {"acc_factor0": 11, "wgt_factor0": 3, "inp_factor2": 1, "wgt_factor2": 1}
 
 
