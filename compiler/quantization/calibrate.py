@@ -1,5 +1,6 @@
 """Observes the values of a network's tensors over samples, and picks the range of each."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,6 +12,9 @@ from daedal.isa.errors import ModelError
 
 __all__ = ["calibrate"]
 
+_BOUND_BITS = 12
+"""A value beyond its rounded bound is clipped by a sixteenth of a step of 8 bits, at most."""
+
 
 def calibrate(
     network: Network,
@@ -21,6 +25,8 @@ def calibrate(
     """The range of every tensor, each at least [0, 0].
 
     Two passes over the samples where the method needs histograms: the first finds their bounds.
+    These are rounded to `_BOUND_BITS` bits, so that what a processor's vector width does to the
+    last bits of a sum hardly ever reaches a scale.
 
     Raises
     ------
@@ -52,4 +58,10 @@ def _observe_bounds(
                 )
             known = bounds.get(name, (0.0, 0.0))
             bounds[name] = (min(known[0], low), max(known[1], high))
-    return bounds
+    return {name: (_rounded(low), _rounded(high)) for name, (low, high) in bounds.items()}
+
+
+def _rounded(value: float) -> float:
+    """The nearest number of `_BOUND_BITS` significant bits."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(round(mantissa * (1 << _BOUND_BITS)), exponent - _BOUND_BITS)

@@ -70,9 +70,10 @@ class Histogram:
         return cls(np.linspace(low, high, _NUM_BINS + 1), np.zeros(_NUM_BINS, dtype=np.int64))
 
     def add(self, values: Array) -> None:
-        """Count `values`."""
+        """Count `values`; one beyond the bounds counts as the bound."""
         if self.edges[0] < self.edges[-1]:
-            counts, _ = np.histogram(values[values != 0], self.edges)
+            known = np.clip(values[values != 0], self.edges[0], self.edges[-1])
+            counts, _ = np.histogram(known, self.edges)
             self.counts += counts
 
     @property

@@ -1,7 +1,7 @@
 """Whole networks through the quantizer: close to float, and every operator from integers."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -10,7 +10,9 @@ import pytest
 import daedal
 from daedal.check import compare_operators, integer_graph, run_onnxruntime
 from daedal.compiler.graph import get_op, run_all
-from daedal.compiler.quantization import Method, quantize_model
+from daedal.compiler.quantization import Method, calibrate, quantize_model
+from daedal.compiler.quantization.float_runner import FloatRunner, make_runner
+from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.samples import Samples
 from daedal.isa.errors import ModelError
 from tests.compiler.quantization.float_networks import (
@@ -200,6 +202,44 @@ def test_it_needs_no_onnxruntime(rng: np.random.Generator, monkeypatch: pytest.M
         if one.name.endswith("_scale"):
             values = (onnx.numpy_helper.to_array(item) for item in (one, other))
             np.testing.assert_allclose(*values, rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", list(Method))
+@pytest.mark.parametrize("build", [plain, branches, upsampling])
+def test_the_last_bits_of_the_activations_do_not_matter(
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+    build: Callable[[FloatNetwork], onnx.ModelProto],
+    method: str,
+) -> None:
+    """A processor with other vectors sums in another order."""
+    model = build(FloatNetwork(rng)).SerializeToString()
+    samples = rng.normal(0, 1, (6, *SHAPE[1:])).astype(np.float32)
+    expected = daedal.quantize(model, samples, method=method)
+
+    def nudging(network: Network, tensors: Sequence[str]) -> FloatRunner:
+        runner = make_runner(network, tensors)
+        inputs = {item.name for item in network.inputs}
+
+        def run(feeds: Mapping[str, Array], /) -> dict[str, Array]:
+            return {
+                name: value
+                if name in inputs
+                else value * rng.choice(np.float32([1 - 2**-23, 1, 1 + 2**-23]), value.shape)
+                for name, value in runner(feeds).items()
+            }
+
+        return run
+
+    monkeypatch.setattr(calibrate, "make_runner", nudging)
+    assert daedal.quantize(model, samples, method=method) == expected
+
+
+def test_bounds_have_twelve_bits() -> None:
+    for value in (0.0, 6.0, -4095.0, 2.0**-30):
+        assert calibrate._rounded(value) == value
+    assert calibrate._rounded(4096.9) == calibrate._rounded(4095.6) == 4096.0
+    assert calibrate._rounded(-4097.1) == -4098.0
 
 
 def test_equal_arguments_give_equal_bytes(rng: np.random.Generator) -> None:
