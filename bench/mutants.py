@@ -14,6 +14,7 @@ no fault, once in each area: nothing may be killed.
 import argparse
 import fcntl
 import json
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -59,6 +60,9 @@ class Results:
 
 def main() -> int:
     """Judge what has no verdict yet; print the table."""
+    # As Control-C, also for a run in the background, where a shell has Control-C ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     options = _options()
     work = _controls() if options.control else _chosen(options.seed, options.only, options.at)
     results = Results(HOME / "results.json")

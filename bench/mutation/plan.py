@@ -24,7 +24,7 @@ from bench.mutation.tree import Tree
 
 __all__ = ["Baselines", "Stage", "digest", "judging_files", "stages"]
 
-MEASURE_S = 120
+MEASURE_S = 60
 """CPU seconds after which no further test of a file is measured; such tests judge nothing."""
 
 

@@ -62,3 +62,19 @@ def test_memory_grows_and_keeps_its_contents() -> None:
     second = device.alloc(1 << 20)
     device.write(second, bytes(1 << 20))
     assert second % 4096 == 0 and device.read(first, 5) == b"hello"
+
+
+@pytest.mark.parametrize("size_bytes", [1, 100, 5 * 4096, 40 * 4096])
+def test_memory_grows_by_what_is_needed(size_bytes: int) -> None:
+    """Regions begin at pages; what was written stays when later ones need more memory."""
+    device = FunctionalDevice(TINY, memory_bytes=4096)
+    first = device.alloc(16)
+    device.write(first, b"0123456789abcdef")
+    second, third = device.alloc(size_bytes), device.alloc(8)
+    device.write(second + size_bytes - 1, b"x")
+    device.write(third, b"y" * 8)
+    assert [address % 4096 for address in (first, second, third)] == [0, 0, 0]
+    assert third - second == -(-size_bytes // 4096) * 4096
+    assert device.read(first, 16) == b"0123456789abcdef"
+    assert device.read(second + size_bytes - 1, 1) == b"x"
+    assert device.read(third, 8) == b"y" * 8
