@@ -12,7 +12,7 @@ from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.link import LinkedProgram, link, linker
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.isa.errors import ScheduleError, VerificationError
-from daedal.isa.table import Opcode, Unit
+from daedal.isa.table import LoadMemory, Opcode, Unit
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
 from tests.support.accelerator import memory_of, micro_variant, run_blocked, spec_of
@@ -176,8 +176,15 @@ def test_a_tile_that_is_too_large_names_the_buffer(rng):
 
 def test_a_program_has_a_bound(monkeypatch):
     network = Network(micro_variant(), 0)
-    monkeypatch.setattr(linker, "MAX_INSTRUCTIONS", len(network.link().program.instructions))
+    uops = (LoadMemory.UOP_GEMM, LoadMemory.UOP_ALU)
+    instructions = network.link().program.instructions
+    # Those that load micro-ops come later, and `Program.check_bounds` counts them.
+    length = sum(item.unit is not Unit.LOAD or item.memory not in uops for item in instructions)
+    monkeypatch.setattr(linker, "MAX_INSTRUCTIONS", length)
     network.link()
+    monkeypatch.setattr(linker, "MAX_INSTRUCTIONS", length - 1)
+    with pytest.raises(ScheduleError, match=f"at most {length - 1} instructions, not {length};"):
+        network.link()
     monkeypatch.setattr(linker, "MAX_INSTRUCTIONS", 9)
     with pytest.raises(ScheduleError) as error:
         network.link()
