@@ -449,7 +449,7 @@ def test_share_of_the_bus(
 @pytest.mark.parametrize(("rows", "cols"), [(14, 14), (16, 4), (4, 4)])
 def test_pads_cost_no_cycle(rows: int, cols: int, rng: np.random.Generator) -> None:
     """Beside data, two cycles per row of pad; one where data has ended; none for nothing."""
-    count = 12
+    count = max(4, 192 // (rows * cols))
     tiles = inp(rows, cols, count, 64, pad_top=1, pad_bottom=1, pad_left=1, pad_right=1)
     _, plain_cycles, _ = rate(inp(rows, cols, count, 64), rng)
     beats, cycles, bench = rate(tiles, rng)

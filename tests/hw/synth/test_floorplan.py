@@ -101,6 +101,7 @@ def test_partners_lie_side_by_side() -> None:
     assert assign_sites(kinds, pull, 1) != assign_sites(kinds, pull, 2)
 
 
+@pytest.mark.slow
 def test_a_full_device_has_a_site_for_each() -> None:
     kinds = [kind for kind, sites in SITES.items() for _ in sites]
     pull = np.ones((len(kinds), len(kinds))) - np.eye(len(kinds))
