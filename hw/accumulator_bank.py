@@ -15,6 +15,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import at_most_one, contract
 from daedal.hw.pipeline import register
 from daedal.hw.primitives.copies import copies
 from daedal.hw.row_memory import RowMemory
@@ -117,4 +118,5 @@ class AccumulatorBank(wiring.Component):
             ]
             outputs.append(rows.read.data)
         m.d.comb += self.read_data.eq(Cat(outputs))
+        contract(m, platform, at_most_one(self.writer), "one unit must write a bank at a time")
         return m

@@ -12,6 +12,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
 from daedal.hw.accumulator_bank import BANK_CYCLES, AccumulatorBank, Writer
+from daedal.hw.accumulator_contracts import check_accumulator_ports
+from daedal.hw.contracts import checks_contracts
 from daedal.hw.fill_row import acc_grain, widen_fill
 from daedal.hw.interfaces import accumulator_ports
 from daedal.hw.pipeline import delay, register
@@ -125,6 +127,9 @@ class Accumulators(wiring.Component):
             m.d.comb += [answers[name].valid.eq(valid), answers[name].data.eq(chosen)]
         reads = Cat(self._each_bank(takes_read[1]))
         m.d.comb += self.gemm_read.data.eq(self._answer(m, platform, "gemm", reads))
+        if checks_contracts(platform):
+            gemm = {"gemm_read": gemm_read, "gemm_write": gemm_write}
+            check_accumulator_ports(m, platform, variant, self, bank_of=self._bank, **gemm)
         return m
 
     def _bank(self, row: Value) -> Value:

@@ -8,6 +8,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import contract
 from daedal.hw.interfaces import read_request, write_response
 from daedal.hw.queue import Queue
 from daedal.hw.strided import strided_request_layout
@@ -83,4 +84,10 @@ class Acknowledgements(wiring.Component):
         m.d.sync += [good.eq(next_good), self.some.eq(next_good != 0)]
         with m.If(ends & so_far[1]):
             m.d.sync += [self.bad.eq(1), self.code.eq(so_far)]
+        for holds, rule in (
+            (~self.response.valid | lasts.o.valid, "only a request must be answered"),
+            (~self.take | self.some, "only a good instruction must be taken"),
+            ((good <= bursts) | ~ends | self.take, "no more must be good than STORE holds"),
+        ):
+            contract(m, platform, holds, rule)
         return m

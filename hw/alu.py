@@ -13,6 +13,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.accumulators import ACC_READ_CYCLES, bank_of
 from daedal.hw.alu_lanes import AluLanes
 from daedal.hw.alu_step import decode
+from daedal.hw.contracts import checks_contracts, contract
 from daedal.hw.interfaces import (
     Activity,
     accumulator_ports,
@@ -50,6 +51,8 @@ _CONTROLS = (
 )
 _TO_OPERANDS = ACC_READ_CYCLES + 2
 """Cycles from the start of a group to its operands: the read, row register, lane register."""
+_PAR_LATE = ACC_READ_CYCLES - 2
+"""Cycles from the start of a group to the read of its parameters."""
 
 
 class Alu(wiring.Component):
@@ -65,6 +68,8 @@ class Alu(wiring.Component):
     -------
     fill : micro-ops. par_read : slices of parameter rows. alu_* : the accumulators' ports of the
     same names. out_write : elements of output rows. The rest is `unit_signature`.
+
+    `needs_par`, for contracts only, says that somebody will use what `par_read` reads.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -79,6 +84,7 @@ class Alu(wiring.Component):
                 "out_write": Out(out_write_signature(variant)),
             }
         )
+        self.needs_par = Signal()
 
     @property
     def _vector(self) -> int:
@@ -98,6 +104,10 @@ class Alu(wiring.Component):
         acc_bits = len(self.alu_read.payload)
         m.submodules.interlock = interlock = Interlock(row_bits=acc_bits, depth=depth)
         start, group, step = self._issue(m, platform, sequencer, interlock)
+        if checks_contracts(platform):
+            needed = start.fire & step.work & step.requantize
+            late = delay(m, needed, _PAR_LATE, name="needs_par", reset_less=False)
+            m.d.comb += self.needs_par.eq(late)
 
         lanes = self._lanes(m, platform, start, group, step, latency)
         m.submodules.results = results = ResultWriter(
@@ -122,6 +132,10 @@ class Alu(wiring.Component):
         for name in ("alu_write", "out_write", "retire"):
             wiring.connect(m, getattr(results, name), wiring.flipped(getattr(self, name)))
 
+        written = self.alu_write.payload.row
+        meets = [p.valid & (p.payload == written) for p in (self.alu_read, self.alu_read2)]
+        apart = ~(self.alu_write.valid & Cat(meets).any())
+        contract(m, platform, apart, "a row must not be read while it is written")
         with m.If(start.fire & start.work):
             m.d.comb += self.activity.eq(Activity.BUSY)
         with m.Elif(~sequencer.idle | start.waits | self.issue.valid):
@@ -338,7 +352,7 @@ class Alu(wiring.Component):
         entries = width // pad.element_bits
         groups_bits, slice_bits = _bits(pad.elements // lanes), _bits(pad.elements // entries)
         inside_bits = groups_bits - slice_bits
-        late = ACC_READ_CYCLES - 2
+        late = _PAR_LATE
         row = Cat(group[inside_bits:groups_bits], step.par)
         m.d.comb += [
             self.par_read.enable.eq(delay(m, step.requantize, late, name="reads_par")),

@@ -8,6 +8,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import at_most_one, contract
 from daedal.hw.interfaces import read_word
 from daedal.hw.layouts import INDEX_BITS, entry_layout
 from daedal.isa.table import INSTRUCTIONS, Opcode, Unit, instruction_bits, instruction_layout
@@ -130,6 +131,13 @@ class Assembler(wiring.Component):
             self.entry.instruction.eq(Mux(hidden, *places)),
         ]
         self._count(m, complete)
+        kinds = Cat(self.target, self.finish, self.wrong)
+        for holds, rule in (
+            (~self.take | self.valid | self.start, "only an instruction that is there must go"),
+            (at_most_one(kinds), "an instruction must go one way"),
+            (~self.valid | kinds.any(), "an instruction must go some way"),
+        ):
+            contract(m, platform, holds, rule)
         return m
 
     def _judge(self, first_word: Value, failed: Value) -> Value:

@@ -7,6 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import contract
 from daedal.hw.small_fifo import SmallFifo
 from daedal.hw.tally import Tally
 
@@ -79,4 +80,7 @@ class BlockFifo(wiring.Component):
             landed.eq(read.data),
         ]
         m.d.comb += [skid.w_en.eq(landing), skid.w_data.eq(landed)]
+        collides = write.en & read.en & (write.addr == read.addr)
+        contract(m, platform, ~landing | skid.w_rdy, "what was read must have a place to land")
+        contract(m, platform, ~collides, "no item must be read while it is written")
         return m

@@ -4,11 +4,12 @@ Input: a stream of `read_request`s (word address, beats). Output: a stream of bu
 beats that never cross 4 KiB.
 """
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.axi import MAX_BURST_BEATS, PAGE_BYTES
+from daedal.hw.contracts import checks_contracts, contract
 from daedal.hw.interfaces import read_request
 from daedal.hw.skid import SkidBuffer
 from daedal.isa.variant import Variant
@@ -94,7 +95,39 @@ class BurstSplitter(wiring.Component):
             m.d.sync += waiting.eq(arriving)
         with m.If(advance | ~active):
             m.d.sync += rest.eq(Mux(active & ~last, following, Mux(waits, waiting, arriving)))
+        if checks_contracts(platform):
+            self._check(m, platform, active, burst)
+            for some, held in ((active, rest), (waits, waiting)):
+                meant = self._is_classified(held)
+                contract(m, platform, ~some | meant, "flags must say what is left")
+            contract(m, platform, room != waits, "there must be room where no request waits")
+            contract(m, platform, ~waits | active, "a request must wait behind another one")
         return m
+
+    def _is_classified(self, held: data.View) -> Value:
+        """Whether the flags of a request at hand are those that `_rest_layout` describes."""
+        address, beats = held.request.address, held.request.beats
+        low, few = address[:_BLOCK_BITS], beats[:_BLOCK_BITS]
+        flags = Cat(held.near_end, held.long, held.offset, held.carries)
+        meant = Cat(
+            address[_BLOCK_BITS : self._page_bits].all(),
+            beats > MAX_BURST_BEATS,
+            low.any() | few.any(),
+            low + few > MAX_BURST_BEATS,
+        )
+        return (flags == meant) & (beats != 0)
+
+    def _check(self, m: Module, platform: object, active: Signal, burst: data.View) -> None:
+        """What is given, and what comes out."""
+        given = self.i.payload.beats != 0
+        size = (burst.beats != 0) & (burst.beats <= MAX_BURST_BEATS)
+        within = burst.address[: self._page_bits] + burst.beats <= 1 << self._page_bits
+        for holds, rule in (
+            (~self.i.valid | given, "a request of 0 beats must never be given"),
+            (~active | size, "a burst must have 1 to 32 beats"),
+            (~active | within, "a burst must not cross 4 KiB"),
+        ):
+            contract(m, platform, holds, rule)
 
     def _classify(self, m: Module, arriving: data.View) -> None:
         """A request as it comes in."""

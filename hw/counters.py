@@ -8,6 +8,7 @@ from amaranth.hdl import Module, ValueLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import contract
 from daedal.hw.pipeline import delay
 from daedal.hw.tokens import CLASS_BITS, QUEUED_UNITS
 from daedal.isa.registers import CLASSES
@@ -81,6 +82,8 @@ class Counters(wiring.Component):
                 )
                 counts = getattr(self, f"counts{unit:d}")
                 classes = [kind == number for number in CLASSES]
+                one = sum(classes) == 1
+                contract(m, platform, ~running | one, "a cycle of a unit must be of one class")
                 for number, event in enumerate((*classes, work)):
                     with m.If(self.clear):
                         m.d.sync += counts[number].eq(0)

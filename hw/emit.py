@@ -8,7 +8,7 @@ import re
 from amaranth.back import verilog
 from amaranth.lib import wiring
 
-from daedal.hw.family import Family
+from daedal.hw.family import Family, Portable
 from daedal.hw.machine import Machine
 from daedal.isa.variant import Variant
 
@@ -23,7 +23,18 @@ _ZEROED = re.compile(
 _ENTRY = re.compile(r"    (\S+?) ?\[(\d+)\] = (\d+)'h0+;\n")
 
 
-def emit_verilog(variant: Variant, family: Family | None = None, *, observe: bool = False) -> str:
+_ASSERTION = re.compile(
+    r"^( *)if \(!(.+)\)\n +\$write\((\".*\")\);\n +assert \(\2\);$", re.MULTILINE
+)
+
+
+def emit_verilog(
+    variant: Variant,
+    family: Family | None = None,
+    *,
+    observe: bool = False,
+    assertions: bool = False,
+) -> str:
     """Return the accelerator as Verilog text, ending with a newline.
 
     Equal parameters give equal bytes: source locations, which hold paths, are left out, and the
@@ -36,19 +47,33 @@ def emit_verilog(variant: Variant, family: Family | None = None, *, observe: boo
         `hw.primitives` has them. None is for simulators and for all tools.
     observe : add the pin of that name for simulations (`hw.observe`); such a machine is not for
         synthesis.
+    assertions : check the contracts of `hw.contracts`: a simulation ends where one is broken. Not
+        for synthesis, and not with a family.
     """
-    chip = f", for {family.value}" if family else ""
-    title = f"Daedal accelerator, variant {variant.name}, fingerprint {variant.fingerprint}{chip}."
-    return emit_component(Machine(variant=variant, observe=observe), TOP_MODULE, title, family)
+    use = f", for {family.value}" if family else ", with assertions" if assertions else ""
+    title = f"Daedal accelerator, variant {variant.name}, fingerprint {variant.fingerprint}{use}."
+    machine = Machine(variant=variant, observe=observe)
+    return emit_component(machine, TOP_MODULE, title, family, assertions=assertions)
 
 
 def emit_component(
-    component: wiring.Component, name: str, title: str, family: Family | None = None
+    component: wiring.Component,
+    name: str,
+    title: str,
+    family: Family | None = None,
+    *,
+    assertions: bool = False,
 ) -> str:
     """Return `component` as Verilog with top module `name`, under a comment that says `title`."""
+    assert not (family and assertions), "assertions are for simulations of the portable form"
+    platform = family or (Portable.ASSERTED if assertions else Portable.PLAIN)
     text = verilog.convert(
-        component, name=name, platform=family, emit_src=False, strip_internal_attrs=True
+        component, name=name, platform=platform, emit_src=False, strip_internal_attrs=True
     )
+    # Verilog-2005 has no `assert`, and Icarus reads no more; `$fatal` all simulators know, and
+    # they say where it is.
+    text = _ASSERTION.sub(r"\1if (!\2)\n\1  $fatal(1, \3);", text)
+    assert "assert (" not in text, "Yosys writes assertions in a form that is not known here"
     text = re.sub(r"\A/\*.*?\*/\n", "", text, count=1)  # the generator's name, version and build
     text = _ZEROED.sub(_loop_over_zeros, text)
     header = f"// {title}\n// Generated; change hw/ or the variant instead.\n\n"

@@ -1,8 +1,11 @@
-"""The FPGA families that a machine can be emitted and synthesized for."""
+"""What a machine can be emitted for: the platforms of Amaranth's elaboration.
+
+None, the platform of Amaranth's own simulator, is neither of these.
+"""
 
 import enum
 
-__all__ = ["Family"]
+__all__ = ["Family", "Portable"]
 
 
 class Family(enum.Enum):
@@ -11,3 +14,10 @@ class Family(enum.Enum):
     XC7 = "xc7"
     ECP5 = "ecp5"
     XCUP = "xcup"
+
+
+class Portable(enum.Enum):
+    """Text that all tools understand, with the assertions of `contracts` or without."""
+
+    PLAIN = "plain"
+    ASSERTED = "asserted"

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.assembler import LENGTH_BITS, Assembler
 from daedal.hw.axi import MAX_BURST_BEATS
+from daedal.hw.contracts import contract
 from daedal.hw.interfaces import error_signature, read_request, read_word
 from daedal.hw.layouts import INDEX_BITS, entry_layout, word_address_bits
 from daedal.hw.pipeline import register
@@ -94,7 +95,7 @@ class Fetch(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         running = Signal()
-        received_all = self._ask(m, running)
+        received_all = self._ask(m, platform, running)
         m.submodules.assembler = assembler = Assembler(variant=self._variant)
         connect(m, flipped(self.data), assembler.data)
         dispatch = Signal()
@@ -134,7 +135,7 @@ class Fetch(wiring.Component):
     def _queue(self, unit: Unit) -> stream.Interface:
         return getattr(self, f"queue{unit:d}")
 
-    def _ask(self, m: Module, running: Signal) -> Signal:
+    def _ask(self, m: Module, platform: object, running: Signal) -> Signal:
         """Request the program piece by piece; return whether all words asked for have come."""
         total = Signal(range((1 << LENGTH_BITS) * self._beats))
         m.d.comb += total.eq(self.length * self._beats)
@@ -166,14 +167,15 @@ class Fetch(wiring.Component):
                 more.eq(total != 0),
                 address.eq(self.program_word_address),
             ]
-        return self._count_words(m, asks)
+        return self._count_words(m, platform, asks)
 
-    def _count_words(self, m: Module, asks: Signal) -> Signal:
+    def _count_words(self, m: Module, platform: object, asks: Signal) -> Signal:
         """Whether all words asked for have come; the count itself is a cycle behind."""
         asked = Signal()
         outstanding = Signal(range((1 << LENGTH_BITS) * self._beats))
         received = self.data.valid & self.data.ready
         received_all = Signal(init=1)
+        contract(m, platform, ~received | (outstanding != 0), "only words asked for must come")
         m.d.sync += [
             asked.eq(asks),
             outstanding.eq(outstanding + Mux(asked, self.request.payload.beats, 0) - received),

@@ -8,6 +8,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import contract
 from daedal.hw.interfaces import fill_signature
 from daedal.hw.layouts import retire_layout
 from daedal.isa.variant import Variant
@@ -94,4 +95,11 @@ class FillBuffer(wiring.Component):
                 self.fill.payload.eq(Mux(held, spare.fill, self.move.fill)),
                 self.ending.eq(Mux(held, spare_over, self.over)),
             ]
+        for holds, rule in (
+            (self.ready != held, "there must be room where nothing is held"),
+            (~(self.move.valid | self.over) | self.ready, "a fill must come where there is room"),
+            (~(self.over & self.ending), "no instruction must end while another one does"),
+            (~self.over_alone | self.over, "an end without a fill must be an end"),
+        ):
+            contract(m, platform, holds, rule)
         return m

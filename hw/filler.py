@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from daedal.hw.contracts import contract
 from daedal.hw.fill_buffer import FillBuffer
 from daedal.hw.interfaces import error_signature, fill_signature, pad_signature, read_word
 from daedal.hw.layouts import retire_layout
@@ -133,6 +134,12 @@ class LoadFiller(wiring.Component):
         with m.Elif(rows.valid & pad_rows.valid):
             m.d.sync += first.eq(0)
 
+        walks = rows.valid & pad_rows.valid
+        for holds, rule in (
+            (~self.active | first | walks, "the walks must not be behind the filler"),
+            (~over | walks, "an instruction must end with both walks"),
+        ):
+            contract(m, platform, holds, rule)
         # The queue of jobs goes on in the cycle after, so that nothing here reaches into it.
         m.d.sync += self.job.ready.eq(starts & self.job.valid)
         with m.If(starts):

@@ -7,6 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import contract
 from daedal.hw.interfaces import Activity, error_signature
 from daedal.hw.layouts import INDEX_BITS, entry_layout, issue_layout
 from daedal.hw.pipeline import register
@@ -102,6 +103,12 @@ class IssueGate(wiring.Component):
             m.d.sync += last.eq(self.issue.p.index)
         self._look_ahead(m, memory, held, illegal, wants, lacking)
         self._classify(m, held, lacking, passes)
+        there = Cat(self.available, self.mark_available)
+        for holds, rule in (
+            ((Cat(self.take, self.mark_taken) & ~there) == 0, "what is taken must be there"),
+            (~self.issue.valid | (held & ~illegal), "only a legal instruction must be issued"),
+        ):
+            contract(m, platform, holds, rule)
         return m
 
     def _look_ahead(

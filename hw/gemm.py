@@ -12,6 +12,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.accumulators import ACC_READ_CYCLES, bank_of
+from daedal.hw.contracts import at_most_one, before, checks_contracts, contract
 from daedal.hw.interfaces import (
     Activity,
     accumulator_ports,
@@ -91,6 +92,9 @@ class Gemm(wiring.Component):
             self.wgt_read.enable.eq(product),
             self.wgt_read.row.eq(step.wgt),
         ]
+        if checks_contracts(platform):
+            held = before(m, self.gemm_hold).bit_select(bank_of(variant, step.acc), 1)
+            contract(m, platform, ~(issue & held), "no product must start where its bank is held")
         m.d.sync += [
             self.error.valid.eq(valid & advance & (step.illegal | step.beyond)),
             self.error.code.eq(
@@ -319,6 +323,7 @@ class Gemm(wiring.Component):
         # elements has a choice of its own.
         slices = min(len(totals), _SLICES)
         choice = delay(m, nearest, ACC_READ_CYCLES - 2, name="choice")
+        contract(m, platform, at_most_one(nearest), "one source of a row must be chosen")
         choices = copies(m, platform, choice, slices, name="slice_choice")
         again = delay(m, match[0], ACC_READ_CYCLES, name="again")
         agains = copies(m, platform, again, slices, name="slice_again")

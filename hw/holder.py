@@ -4,6 +4,8 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import contract
+
 __all__ = ["Holder"]
 
 
@@ -32,4 +34,6 @@ class Holder(wiring.Component):
         m = Module()
         stays = (self.ready & self.valid) | self.waits
         m.d.sync += [self.holds.eq(stays), self.ready.eq(~stays)]
+        contract(m, platform, self.holds != self.ready, "there must be room where nothing is held")
+        contract(m, platform, ~self.waits | self.holds, "without an instruction none must stay")
         return m

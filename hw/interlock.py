@@ -10,6 +10,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import before, checks_contracts, contract
 from daedal.hw.pipeline import register
 
 __all__ = ["Interlock"]
@@ -57,7 +58,7 @@ class Interlock(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         depth = self._depth
-        entering, leaving, is_full, gets_full = self._ring(m)
+        entering, leaving, is_full, gets_full = self._ring(m, platform)
         busy = Signal(depth)
         rows = [Signal(len(self.dst), name=f"row{k}", reset_less=True) for k in range(depth)]
         # A step's row, whether it writes that, the groups that it waits for; whether it reads the
@@ -113,13 +114,16 @@ class Interlock(wiring.Component):
                 arrived.first.eq(Mux(self.next, reads_arrived, reads_issued)),
                 arrived.second.eq(Mux(self.next, 0, reads_arrived)),
             ]
+        if checks_contracts(platform):
+            stopped = before(m, self.stops)
+            contract(m, platform, ~(self.enter & stopped), "no group must start where it must not")
         return m
 
     def _reads(self, row: Value) -> Value:
         """The step that arrives reads this row."""
         return (self.reads_src & (self.src == row)) | (self.reads_dst & (self.dst == row))
 
-    def _ring(self, m: Module) -> tuple[Value, Value, Value, Value]:
+    def _ring(self, m: Module, platform: Any) -> tuple[Value, Value, Value, Value]:
         """Places of the ring, one-hot: (that the group entering now takes, that one leaves).
 
         Then: there is no place in the next cycle; there is none if a group enters now.
@@ -137,6 +141,12 @@ class Interlock(wiring.Component):
             m.d.sync += [count.eq(count + 1), self.empty.eq(0)]
         with m.Elif(leaves & ~self.enter):
             m.d.sync += [count.eq(count - 1), self.empty.eq(count == 1)]
+        for holds, rule in (
+            (~self.leave | ((head != tail) | (count == depth)), "only a group inside must leave"),
+            (~self.enter | leaves | (count != depth), "a full ring must take no group"),
+            (self.empty == (count == 0), "the flag empty must say what the count does"),
+        ):
+            contract(m, platform, holds, rule)
         # A full ring takes nothing, so of one that loses a group there is room.
         is_full, gets_full = (~leaves & (count == number) for number in (depth, depth - 1))
         return Mux(self.enter, head, 0), leaving, is_full, gets_full

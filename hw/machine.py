@@ -13,12 +13,14 @@ from amaranth.lib.wiring import In, Out, connect
 from daedal.hw.accumulators import Accumulators
 from daedal.hw.alu import Alu
 from daedal.hw.axi import axi4_lite_pins, axi4_pins, connect_axi4_pins
+from daedal.hw.contracts import checks_contracts
 from daedal.hw.control import Control
 from daedal.hw.counters import Counters
 from daedal.hw.fetch import Fetch
 from daedal.hw.gate import IssueGate
 from daedal.hw.gemm import Gemm
 from daedal.hw.load import Load
+from daedal.hw.machine_contracts import check_machine
 from daedal.hw.marks import MarkRecorder
 from daedal.hw.observe import connect_observation, observation_layout
 from daedal.hw.primitives.copies import copies
@@ -83,6 +85,8 @@ class Machine(wiring.Component):
         blocks.connect_run(m)
         blocks.connect_counters(m)
         blocks.connect_control(m, self)
+        if checks_contracts(platform):
+            check_machine(m, platform, blocks)
         if self._observe:
             connect_observation(m, self._variant, blocks, self.observe)
         return m

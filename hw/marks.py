@@ -3,10 +3,13 @@
 Input: retirements and counters. Output: write requests and bus words for the write master.
 """
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import at_most_one, contract
 from daedal.hw.counters import COUNTS, counts_layout
 from daedal.hw.interfaces import error_signature, read_request, write_response
 from daedal.hw.layouts import INDEX_BITS, word_address_bits
@@ -86,8 +89,8 @@ class MarkRecorder(wiring.Component):
         heard = Signal(len(QUEUED_UNITS))  # a marked instruction of a unit retired a cycle before
         queues = [self._collect(m, unit, heard[unit]) for unit in QUEUED_UNITS]
         m.submodules.in_flight = in_flight = SmallFifo(width=2 + INDEX_BITS, depth=_IN_FLIGHT)
-        self._send(m, queues, in_flight)
-        self._acknowledge(m, in_flight)
+        self._send(m, platform, queues, in_flight)
+        self._acknowledge(m, platform, in_flight)
         waiting = Cat(heard, (queue.r_rdy for queue in queues), in_flight.r_rdy)
         m.d.comb += self.idle.eq(~waiting.any())
         return m
@@ -125,7 +128,9 @@ class MarkRecorder(wiring.Component):
         ]
         return queue
 
-    def _send(self, m: Module, queues: list[SmallFifo], in_flight: SmallFifo) -> None:
+    def _send(
+        self, m: Module, platform: Any, queues: list[SmallFifo], in_flight: SmallFifo
+    ) -> None:
         """Choose a record, ask for its burst, give its words, and only then look for the next."""
         unit, chosen = Signal(2), Signal(len(queues))  # `chosen` has a bit per unit
         slot, last_slot, capacity_less_one = Signal(32), Signal(), Signal(32)
@@ -146,7 +151,7 @@ class MarkRecorder(wiring.Component):
         m.d.sync += [
             capacity_less_one.eq(self.capacity - 1),
             last_slot.eq(slot == capacity_less_one),
-            over.eq(self._give(m, records, choose, chosen)),
+            over.eq(self._give(m, platform, records, choose, chosen)),
         ]
         with m.If(asked):
             m.d.sync += [asking.eq(0), slot.eq(slot + 1), address.eq(address + self._beats)]
@@ -161,8 +166,18 @@ class MarkRecorder(wiring.Component):
                     m.d.sync += [unit.eq(number), chosen.eq(1 << number)]
         with m.If(over):
             m.d.sync += choosing.eq(1)
+        there = (chosen & Cat(queue.r_rdy for queue in queues)).any()
+        contract(m, platform, at_most_one(chosen), "one record must be sent at a time")
+        contract(m, platform, ~over | there, "only a record that is there must leave")
 
-    def _give(self, m: Module, records: list[data.View], choose: Signal, chosen: Signal) -> Value:
+    def _give(
+        self,
+        m: Module,
+        platform: Any,
+        records: list[data.View],
+        choose: Signal,
+        chosen: Signal,
+    ) -> Value:
         """Put the words of the chosen record before the bus; returns that the last one leaves.
 
         They take two steps to get there, the same beat of every unit's record and then that of the
@@ -180,6 +195,7 @@ class MarkRecorder(wiring.Component):
         ]
         m.d.sync += [chosen_beat.eq(select_one(chosen, beats)), words.w_en.eq(fills)]
         m.d.comb += words.w_data.eq(chosen_beat)
+        contract(m, platform, ~words.w_en | words.w_rdy, "a word must find a place before the bus")
         # `ahead` is 0 again when the last beat is on its way.
         with m.If(choose | (fills & (ahead != 0))):
             m.d.sync += ahead.eq(Mux(ahead == last, 0, ahead + 1))
@@ -197,8 +213,10 @@ class MarkRecorder(wiring.Component):
             ]
         return leaves & final
 
-    def _acknowledge(self, m: Module, in_flight: SmallFifo) -> None:
+    def _acknowledge(self, m: Module, platform: Any, in_flight: SmallFifo) -> None:
         failed = self.response.response[1]
+        sent = ~self.response.valid | in_flight.r_rdy
+        contract(m, platform, sent, "only a record that was sent must be acknowledged")
         m.d.comb += [
             in_flight.r_en.eq(self.response.valid),
             self.error.valid.eq(self.response.valid & failed),

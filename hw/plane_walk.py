@@ -6,10 +6,11 @@ instruction. Each is a position or two ahead of what it shows, so that nothing h
 the way from a position to what it steers.
 """
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import at_most_one, contract
 from daedal.hw.countdown import Countdown
 from daedal.isa.scratchpad import scratchpad
 from daedal.isa.table import LoadMemory, Opcode, instruction_layout
@@ -126,7 +127,13 @@ class _Walk(wiring.Component):
         self._left = Signal(reset_less=True)
 
     def _show(
-        self, m: Module, nothing: Value, is_row: Value, last: Value, **more: Signal
+        self,
+        m: Module,
+        platform: object,
+        nothing: Value,
+        is_row: Value,
+        last: Value,
+        **more: Signal,
     ) -> tuple[Value, Value]:
         """Show the position at hand, when its turn comes; returns whether to load and to advance.
 
@@ -161,6 +168,15 @@ class _Walk(wiring.Component):
                 *(one.eq(0) for one in (self.writes, self.skips, self.ends)),
                 *(one.eq(1) for one in (self.done, self.passed)),
             ]
+
+        kinds = Cat(self.writes, self.skips, self.done, self.beyond)
+        for holds, rule in (
+            (~self.step | self.valid, "only a position that is there must be stepped over"),
+            (~self.over | (self.valid & self.last), "an instruction must end with its last one"),
+            (at_most_one(kinds), "a position must be of one kind"),
+            (self.valid == kinds.any(), "a position must be of some kind"),
+        ):
+            contract(m, platform, holds, rule)
 
         # The queue of jobs goes on in the cycle after, so that nothing here reaches into it.
         taken, loads = Signal(), Signal()
@@ -212,7 +228,7 @@ class DataWalk(_Walk):
         beat = Signal.like(self.beat, reset_less=True)
         nothing = ~job.lines.has_data
         last = nothing | (lines.last_data & cols.last & words.last)
-        loads, advances = self._show(m, nothing, lines.has_data, last, beat=beat)
+        loads, advances = self._show(m, platform, nothing, lines.has_data, last, beat=beat)
         with m.If(loads):
             m.d.sync += [self._row.eq(incoming.first), self._left.eq(0), beat.eq(0)]
             lines.load(m, incoming.lines)
@@ -255,7 +271,8 @@ class PadWalk(_Walk):
         # The position is the data of a line, lies behind it, is the last one of its line.
         at_data, behind, line_end = (Signal(reset_less=True) for _ in range(3))
         nothing = ~job.has_pads
-        loads, advances = self._show(m, nothing, ~at_data, nothing | (line_end & lines.last))
+        last = nothing | (line_end & lines.last)
+        loads, advances = self._show(m, platform, nothing, ~at_data, last)
 
         def begin_line(fields: data.View, has_data: Value) -> None:
             m.d.sync += [at_data.eq(has_data & ~fields.has_left), behind.eq(0)]

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from daedal.hw.axi import ID_BITS, MAX_BURST_BEATS, address_channel, read_channel
 from daedal.hw.block_fifo import BlockFifo
 from daedal.hw.burst import BurstSplitter
+from daedal.hw.contracts import contract
 from daedal.hw.interfaces import read_request, read_word
 from daedal.hw.pipeline import register
 from daedal.hw.tally import Tally
@@ -145,5 +146,10 @@ class ReadMaster(wiring.Component):
                 fifo.i.payload.data.eq(word.data),
                 fifo.i.payload.response.eq(word.resp),
             ]
+            for holds, rule in (
+                (~fifo.i.valid | fifo.i.ready, "a word that comes must find room in its FIFO"),
+                (spare <= depth - MAX_BURST_BEATS, "a FIFO must not gain room"),
+            ):
+                contract(m, platform, holds, rule)
         m.d.comb += starts.eq(may_start & granted)
         return m

@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.accumulators import ACC_READ_CYCLES
+from daedal.hw.contracts import contract
 from daedal.hw.countdown import Countdown
 from daedal.hw.interfaces import scratchpad_read_signature
 from daedal.hw.layouts import INDEX_BITS, row_bits
@@ -102,6 +103,8 @@ class RowReader(wiring.Component):
         landed = Signal(row_layout, reset_less=True)
         lands = register(m, out_lands | self.acc_data.valid, name="lands", reset_less=False)
         m.d.comb += [rows.w_data.eq(landed), rows.w_en.eq(lands)]
+        both = out_lands & self.acc_data.valid
+        contract(m, platform, ~both, "rows of one memory must land in a cycle")
         m.d.sync += [
             landed.from_acc.eq(self.acc_data.valid),
             landed.bits.eq(self.acc_data.data),

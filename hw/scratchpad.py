@@ -9,11 +9,12 @@ waits for one comes before the data.
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.accumulator_bank import BANK_CYCLES
+from daedal.hw.contracts import contract
 from daedal.hw.interfaces import (
     fill_signature,
     out_write_signature,
@@ -137,10 +138,14 @@ class Scratchpad(wiring.Component):
         ]
         with m.If(hit):
             m.d.comb += write.enable.eq(1 << fill.beat[:word_bits])
+        outside = fill.row[pad.index_bits :].any() if len(fill.row) > pad.index_bits else 0
+        contract(m, platform, ~(hit & outside), "LOAD must not fill a row that is not there")
         if self._memory is Memory.INP:
             enable = register(m, self.pads.enable, name="pads", reset_less=False)
             pad_row = register(m, self.pads.row, name="pad_row")
             value = register(m, self.pads.data, name="pad_data")
+            meets = hit & enable.bit_select(fill.beat[:word_bits], 1)
+            contract(m, platform, ~meets, "a pad must not go where a word goes in the same cycle")
             for number in range(words):
                 with m.If(enable[number]):
                     m.d.comb += [
@@ -151,6 +156,10 @@ class Scratchpad(wiring.Component):
         _register_write(m, write, rows.write)
         return m
 
+    def collides(self) -> Value:
+        """The row whose number stands at the RAM is written in this cycle."""
+        return _collides(self.rows)
+
 
 def _register_write(m: Module, write: Any, port: Any) -> None:
     """What is written goes to the RAMs through a register."""
@@ -159,6 +168,13 @@ def _register_write(m: Module, write: Any, port: Any) -> None:
         port.row.eq(register(m, write.row, name="write_row")),
         port.data.eq(register(m, write.data, name="write_data")),
     ]
+
+
+def _collides(rows: Any) -> Value:
+    """A row is read in the cycle in which one of its columns is written."""
+    write = rows.write
+    meets = [on & (write.row[k] == rows.read.row) for k, on in enumerate(write.enable)]
+    return rows.read.enable & Cat(meets).any()
 
 
 class OutScratchpad(wiring.Component):
@@ -204,7 +220,14 @@ class OutScratchpad(wiring.Component):
             rows.read.row.eq(delay(m, self.read.row, late, name="read_row")),
             self.read.data.eq(rows.read.data),
         ]
+        masks = [self.write.mask[k : k + group] for k in range(0, pad.elements, group)]
+        whole = Cat((mask == 0) | mask.all() for mask in masks).all()
+        contract(m, platform, ~self.write.enable | whole, "elements must be written by groups")
         return m
+
+    def collides(self) -> Value:
+        """The row whose number stands at the RAM is written in this cycle."""
+        return _collides(self.rows)
 
 
 class MicroOpMemory(wiring.Component):
@@ -216,6 +239,8 @@ class MicroOpMemory(wiring.Component):
     advance : both pipeline registers of the read port move in this cycle, else they hold.
     index : number of the micro-op to read.
     data : the micro-op whose number stood at `index` two advances ago.
+
+    `needed`, for contracts only, says that an advance reads what somebody will use.
     """
 
     def __init__(self, *, variant: Variant, unit: Unit) -> None:
@@ -231,6 +256,7 @@ class MicroOpMemory(wiring.Component):
                 "data": Out(self._layout),
             }
         )
+        self.needed = Signal()
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -256,4 +282,8 @@ class MicroOpMemory(wiring.Component):
         with m.If(self.advance):
             m.d.sync += [select.eq(self.index[:select_bits]), select_out.eq(select)]
         m.d.comb += self.data.eq(ram.read_data.word_select(select_out, used))
+        meets = ram.write_enable & (ram.write_row == ram.read_row)
+        collides = self.needed & self.advance & meets
+        rule = "a micro-op must not be read while it is written: a token is missing"
+        contract(m, platform, ~collides, rule)
         return m

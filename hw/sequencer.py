@@ -10,6 +10,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import at_most_one, checks_contracts, contract
 from daedal.hw.interfaces import fill_signature
 from daedal.hw.layouts import instruction_struct, issue_layout, retire_layout
 from daedal.hw.pipeline import register
@@ -106,6 +107,8 @@ class Sequencer(wiring.Component):
         ]
         some, waiting, accept = self._wait(m, len(micro_ops.index))
         active, tag, offsets = self._loops(m, platform, some, waiting, accept, micro_ops.index)
+        if checks_contracts(platform):
+            m.d.comb += micro_ops.needed.eq(active & ~(tag.skip | tag.out_of_range))
         valids = [active]
         with m.If(advance):
             for stage in ("address", "read"):
@@ -264,6 +267,8 @@ class Sequencer(wiring.Component):
                     ]
         sums = self._running_sums(m, advance & ~sums_go, advance, turn, current, following)
         tag = self._tag(m, held, finish, skip, beyond, first)
+        contract(m, platform, at_most_one(turn), "one loop must go on at a time")
+        contract(m, platform, ~accept | some, "only an instruction that waits must be taken")
         return active, tag, sums
 
     def _running_sums(

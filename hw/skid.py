@@ -9,6 +9,8 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import contract
+
 __all__ = ["SkidBuffer"]
 
 
@@ -49,4 +51,6 @@ class SkidBuffer(wiring.Component):
             ]
         with m.Elif(self.i.valid):
             m.d.sync += [spared.eq(1), room.eq(0)]
+        contract(m, platform, room != spared, "there must be room where nothing is spared")
+        contract(m, platform, ~spared | self.o.valid, "a word must be spared behind another one")
         return m

@@ -10,6 +10,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import contract
 from daedal.hw.family import Family
 from daedal.hw.primitives.copies import copies
 from daedal.hw.tally import Tally
@@ -72,6 +73,8 @@ class SmallFifo(wiring.Component):
             tally.up.eq(self.w_en if self._trusts else self.w_en & self.w_rdy),
             tally.down.eq(self.r_en & self.r_rdy),
         ]
+        if self._trusts:
+            contract(m, platform, ~self.w_en | self.w_rdy, "a full FIFO must not be written")
         width = len(self.w_data)
         # Elsewhere all copies of an address are one register, and slices would change nothing.
         step = _SLICE_BITS if platform is Family.ECP5 else max(1, width)

@@ -10,6 +10,7 @@ from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import contract
 from daedal.hw.countdown import Countdown
 from daedal.hw.interfaces import read_request
 from daedal.hw.layouts import INDEX_BITS, request_beats_bits, word_address_bits
@@ -212,4 +213,9 @@ class StridedRequests(wiring.Component):
             ]
             rows.load(m, self.i.payload.rows, one=self.i.payload.one_row)
             blocks.load(m, self.i.payload.blocks, one=self.i.payload.one_block)
+        given = self.i.payload
+        some = (given.beats != 0) & (given.rows != 0) & (given.blocks != 0)
+        flags = (given.one_row == (given.rows == 1)) & (given.one_block == (given.blocks == 1))
+        contract(m, platform, ~self.i.valid | some, "an empty transfer must never be given")
+        contract(m, platform, ~self.i.valid | flags, "flags must say what the counts do")
         return m

@@ -9,6 +9,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import contract
 from daedal.hw.interfaces import Activity, error_signature
 from daedal.hw.layouts import INDEX_BITS
 from daedal.hw.pipeline import delay, register
@@ -113,6 +114,7 @@ class Supervisor(wiring.Component):
         with m.If(self.finished):
             m.d.sync += self.running.eq(0)
         self._sequence(m, running, failing, aborted, aborting)
+        contract(m, platform, ~self.finished | self.running, "only a run must end")
         return m
 
     def _sequence(

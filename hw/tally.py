@@ -7,6 +7,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import contract
+
 __all__ = ["Tally"]
 
 
@@ -63,4 +65,12 @@ class Tally(wiring.Component):
                 self.full.eq(fills),
             ]
         m.d.comb += self.gets_full.eq(Mux(self.up != self.down, fills, self.full))
+        for holds, rule in (
+            (~self.up | self.down | ~self.full, "a full tally must not count up"),
+            (~self.down | self.up | ~self.none, "a tally of none must not count down"),
+            (count <= self._most, "a tally must not be beyond its most"),
+            (self.none == (count == 0), "the flag none must say what the count does"),
+            (self.full == (count == self._most), "the flag full must say what the count does"),
+        ):
+            contract(m, platform, holds, rule)
         return m

@@ -7,6 +7,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import contract
+
 __all__ = ["TokenCount"]
 
 
@@ -65,4 +67,11 @@ class TokenCount(wiring.Component):
                 self.many.eq(count > 2),
                 self.full.eq(0),
             ]
+        for holds, rule in (
+            (~self.take | self.some, "a token that is not there must not be taken"),
+            (self.some == (count != 0), "the flag some must say what the count does"),
+            (self.many == (count > 1), "the flag many must say what the count does"),
+            (self.full == (count == self._most), "the flag full must say what the count does"),
+        ):
+            contract(m, platform, holds, rule)
         return m

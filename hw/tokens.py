@@ -9,6 +9,7 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.contracts import before, checks_contracts, contract
 from daedal.hw.interfaces import error_signature
 from daedal.hw.layouts import INDEX_BITS, retire_layout
 from daedal.hw.token_count import TokenCount
@@ -66,12 +67,13 @@ class TokenFile(wiring.Component):
             self.error.code.eq(ErrorCode.TOKEN_OVERFLOW),
         ]
         m.d.sync += self.error.valid.eq(0)
+        counts: list[TokenCount] = []
         for giver in QUEUED_UNITS:
             overflow = Signal(3, name=f"overflow{giver:d}")
             index = Signal(INDEX_BITS, name=f"index{giver:d}", reset_less=True)
             takers = [unit for unit in QUEUED_UNITS if unit is not giver]
             m.d.sync += [
-                overflow.eq(Cat(self._counter(m, giver, taker) for taker in takers)),
+                overflow.eq(Cat(self._counter(m, giver, taker, counts) for taker in takers)),
                 index.eq(getattr(self, f"retire{giver:d}").payload.index),
             ]
             with m.If(overflow.any()):
@@ -80,11 +82,16 @@ class TokenFile(wiring.Component):
                     self.error.index.eq(index),
                     self.error_unit.eq(giver),
                 ]
+        if checks_contracts(platform):
+            wraps = Cat(before(m, count.full & ~count.take) & ~count.full for count in counts)
+            noticed = ~before(m, wraps.any()) | self.error.valid
+            contract(m, platform, noticed, "a counter that overflows must be reported")
         return m
 
-    def _counter(self, m: Module, giver: Unit, taker: Unit) -> Value:
+    def _counter(self, m: Module, giver: Unit, taker: Unit, counts: list[TokenCount]) -> Value:
         """Count the tokens of a pair; returns that they are more than can be counted."""
         count = TokenCount(most=(1 << self._bits) - 1)
+        counts.append(count)
         m.submodules[f"count_{giver:d}_{taker:d}"] = count
         retire = getattr(self, f"retire{giver:d}")
         m.d.comb += [

@@ -12,6 +12,7 @@ from daedal.hw.axi import (
     write_channel,
 )
 from daedal.hw.burst import BurstSplitter
+from daedal.hw.contracts import at_most_one, contract
 from daedal.hw.interfaces import read_request, write_response
 from daedal.hw.skid import SkidBuffer
 from daedal.hw.small_fifo import SmallFifo
@@ -127,15 +128,17 @@ class WriteMaster(wiring.Component):
                     self.aw.payload.addr.eq(burst.address << (variant.bus_bytes - 1).bit_length()),
                     self.aw.payload.len.eq(burst.beats - 1),
                 ]
-            self._respond(m, writer, grant, burst.last, answer_valid, answer)
+            self._respond(m, platform, writer, grant, burst.last, answer_valid, answer)
         m.d.comb += count.up.eq(may_start & granted)
+        contract(m, platform, ~order.w_en | order.w_rdy, "an open burst must have a place")
 
-        self._send_words(m, order, order_layout)
+        self._send_words(m, platform, order, order_layout)
         return m
 
     def _respond(
         self,
         m: Module,
+        platform: object,
         writer: int,
         grant: Signal,
         last: Value,
@@ -155,11 +158,18 @@ class WriteMaster(wiring.Component):
             lasts.w_data.eq(last),
             lasts.r_en.eq(mine),
         ]
+        for holds, rule in (
+            (~grant | lasts.w_rdy, "an open burst of a writer must have a place"),
+            (~mine | lasts.r_rdy, "only an open burst must be answered"),
+        ):
+            contract(m, platform, holds, rule)
         m.d.sync += [response.valid.eq(mine & lasts.r_data), response.response.eq(so_far)]
         with m.If(mine):
             m.d.sync += worst.eq(Mux(lasts.r_data, 0, so_far))
 
-    def _send_words(self, m: Module, order: SmallFifo, layout: data.StructLayout) -> None:
+    def _send_words(
+        self, m: Module, platform: object, order: SmallFifo, layout: data.StructLayout
+    ) -> None:
         """Move the words of the oldest burst to W."""
         # The burst at hand, taken from the queue while its predecessor's last word goes out. A bit
         # for each writer says whose it is; the many bits of a word have a selector of their own.
@@ -170,6 +180,7 @@ class WriteMaster(wiring.Component):
         sources = [getattr(self, f"data{number}") for number in range(self._writers)]
         m.submodules.words = words = SkidBuffer(write_channel(self._variant))
         connect(m, words.o, flipped(self.w))
+        contract(m, platform, at_most_one(serves), "the words of one writer must go at a time")
         free = words.i.ready
         there = (serves & Cat(source.valid for source in sources)).any()
         active = serves.any()

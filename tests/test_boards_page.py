@@ -64,5 +64,7 @@ def test_python_runs(tmp_path: Path) -> None:
         pytest.skip(str(error))
     checkout = make_checkout(tmp_path)
     (snippet,) = blocks(PAGE, "python")
+    assert snippet.count("report=print)") == 1
+    snippet = snippet.replace("report=print)", "report=print, assertions=True)")
     (checkout / "snippet.py").write_text(snippet)
     run_line("python snippet.py", checkout)

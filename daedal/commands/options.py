@@ -9,9 +9,21 @@ import typer
 from daedal.isa.errors import UserError
 from daedal.isa.files import check_output_file
 
-__all__ = ["ArtifactFile", "Json", "Memory", "Simulator", "VariantName", "check_outputs"]
+__all__ = [
+    "ArtifactFile",
+    "Assertions",
+    "Json",
+    "Memory",
+    "Simulator",
+    "VariantName",
+    "check_outputs",
+]
 
 ArtifactFile = Annotated[Path, typer.Argument(help="What `daedal compile` wrote.")]
+Assertions = Annotated[
+    bool,
+    typer.Option("--assertions", help="rtl: the machine checks its own contracts; slower."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Report as JSON on standard output.")]
 VariantName = Annotated[
     str, typer.Option("--variant", "-v", help="A shipped variant's name, or a .toml file.")

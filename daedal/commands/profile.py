@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import ArtifactFile, Json, Memory, check_outputs
+from daedal.commands.options import ArtifactFile, Assertions, Json, Memory, check_outputs
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import UserError
 from daedal.isa.files import write_atomically
@@ -34,6 +34,7 @@ def profile_command(
     trace: Annotated[
         Path | None, typer.Option(help="Write a trace for Perfetto or chrome://tracing.")
     ] = None,
+    assertions: Assertions = False,
     as_json: Json = False,
 ) -> None:
     """Launch ARTIFACT once and show where its cycles went, layer by layer.
@@ -57,7 +58,7 @@ def profile_command(
             memory=memory_model(memory.value, seed),
             timeline=html is not None or trace is not None,
             name=artifact.stem,
-            **({"report": report} if device == "rtl" else {}),
+            **({"assertions": assertions, "report": report} if device == "rtl" else {}),
         )
     document = result.to_json()
     if output is not None:

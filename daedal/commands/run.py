@@ -9,7 +9,14 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.npz import load_arrays, save_arrays
-from daedal.commands.options import ArtifactFile, Json, Memory, Simulator, check_outputs
+from daedal.commands.options import (
+    ArtifactFile,
+    Assertions,
+    Json,
+    Memory,
+    Simulator,
+    check_outputs,
+)
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import UserError
 from daedal.isa.files import check_output_folder, make_folder
@@ -56,6 +63,7 @@ def run_command(
         str | None, typer.Option(help="rtl: record cycles FIRST:END as a waveform.")
     ] = None,
     wave_dir: Annotated[Path, typer.Option(help="rtl: folder of the waveform.")] = Path(),
+    assertions: Assertions = False,
     as_json: Json = False,
 ) -> None:
     """Run an artifact on a device, once per item that the inputs hold along axis 0.
@@ -82,7 +90,7 @@ def run_command(
         if device in ("rtl", "timing"):
             options["timing"] = memory_model(memory.value, seed)
         if device == "rtl":
-            options |= {"simulator": simulator, "report": report}
+            options |= {"simulator": simulator, "assertions": assertions, "report": report}
             if window is not None:
                 make_folder(wave_dir)
                 options |= {"wave": window, "work_dir": wave_dir}

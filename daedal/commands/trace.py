@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from daedal.commands.npz import load_arrays
-from daedal.commands.options import ArtifactFile, Json
+from daedal.commands.options import ArtifactFile, Assertions, Json
 from daedal.isa.artifact import Artifact
 from daedal.isa.memory_model import PRESETS, memory_model
 from daedal.reports.console import make_console, print_json, show_progress
@@ -23,6 +23,7 @@ def trace_command(
     memory: Annotated[str, typer.Option(help=f"Memory model: {', '.join(PRESETS)}.")] = "ddr",
     seed: Annotated[int, typer.Option(help="Seed of random tensors and of memory jitter.")] = 0,
     simulator: Annotated[str, typer.Option(help="verilator or icarus.")] = "verilator",
+    assertions: Assertions = False,
     as_json: Json = False,
 ) -> None:
     """Run ARTIFACT on the RTL and on the functional simulator, up to the first difference.
@@ -41,6 +42,7 @@ def trace_command(
             seed=seed,
             timing=memory_model(memory, seed),
             simulator=simulator,
+            assertions=assertions,
             report=report,
             progress=lambda done, total: report(f"trace: {done} of {total} done"),
         )

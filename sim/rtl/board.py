@@ -10,6 +10,7 @@ import threading
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from daedal.hw.boards import ulx3s
@@ -18,6 +19,7 @@ from daedal.hw.boards.settings import BoardSettings
 from daedal.isa.errors import DeviceError
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.build import Built, build_board_simulator
+from daedal.sim.rtl.contracts import broken_contract
 from daedal.sim.rtl.toolchain import require_tools
 from daedal.sim.rtl.verilog import kept_board_verilog
 
@@ -70,7 +72,8 @@ class BoardSimulation:
         os.close(self._ours)
         os.close(self._theirs)
         if self._failure:
-            raise DeviceError(f"the simulation failed; it said: {self._failure}")
+            said = f"the simulation failed; it said: {self._failure}"
+            raise DeviceError(broken_contract(self._failure) or said)
 
     def _run(self) -> None:
         while not self._ending.is_set():
@@ -86,14 +89,16 @@ def simulated_board(
     *,
     cache_dir: Path,
     memory_bytes: int = 1 << 16,
+    assertions: bool = False,
     build: Build | None = None,
     report: Report = lambda _sentence: None,
 ) -> Iterator[BoardSimulation]:
     """Switch a ULX3S with `variant` on, until the block ends; memory and scratchpads are zero.
 
     The first time, Verilog is emitted and built, which takes a minute or two; `cache_dir` keeps
-    both, and `report` is called with one sentence before each long step. `build` makes the
-    simulator in another way, as `netlist.board.build_board_netlist` does.
+    both, and `report` is called with one sentence before each long step. With `assertions` the
+    machine checks its contracts (`hw.contracts`). `build` makes the simulator in another way, as
+    `netlist.board.build_board_netlist` does.
 
     Raises
     ------
@@ -105,7 +110,7 @@ def simulated_board(
     require_tools("native")
     clock = pll_settings(ulx3s.OSCILLATOR_HZ, _CLOCK_HZ)
     settings = BoardSettings(variant, clock, memory_bytes, _DIVISOR, _SILENCE_CYCLES)
-    built = (build or _build)(settings, cache_dir, report)
+    built = (build or partial(_build, assertions))(settings, cache_dir, report)
     simulation = BoardSimulation(built.program, _DIVISOR)
     try:
         yield simulation
@@ -113,10 +118,10 @@ def simulated_board(
         simulation.close()
 
 
-def _build(settings: BoardSettings, cache_dir: Path, report: Report) -> Built:
+def _build(assertions: bool, settings: BoardSettings, cache_dir: Path, report: Report) -> Built:
     """The simulator of the design as it is emitted."""
     return build_board_simulator(
-        kept_board_verilog(settings, cache_dir, report),
+        kept_board_verilog(settings, cache_dir, report, assertions=assertions),
         top=ulx3s.TOP_MODULE,
         cache_dir=cache_dir,
         progress=report,

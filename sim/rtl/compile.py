@@ -122,11 +122,12 @@ def verilate_and_make(
     identity: Sequence[str],
     waves: bool,
     report: Callable[[str], None],
+    runtime_flags: Sequence[str] = (),
 ) -> None:
     """Build `files` and whatever C++ `options` name into `program`.
 
-    `identity` tells apart builds whose run-time library is not compiled alike. Raises ToolError as
-    `build_verilator` does.
+    `identity` tells apart builds whose run-time library is not compiled alike, and `runtime_flags`
+    are for that library alone. Raises ToolError as `build_verilator` does.
     """
     verilator, compiler, make = find_verilator(), find_compiler(), find_make()
     # make knows no file names with blanks: it sees relative ones only.
@@ -147,7 +148,7 @@ def verilate_and_make(
         environment,
         "Verilator",
     )
-    variables = _make_variables(compiler, waves)
+    variables = _make_variables(compiler, waves, runtime_flags)
     runtime = _runtime_folder(scratch.parent, [*identity, *variables])
     found = is_whole(runtime)
     if found:
@@ -201,7 +202,7 @@ def _keep_runtime(scratch: Path, runtime: Path) -> None:
             keep.rename(runtime)
 
 
-def _make_variables(compiler: Compiler, waves: bool) -> list[str]:
+def _make_variables(compiler: Compiler, waves: bool, runtime_flags: Sequence[str]) -> list[str]:
     """Return what the wheel's makefile lacks or guesses: tools by name, flags, optimization."""
     gcc = compiler.family == "gcc"
     # A 16x16 int8 array with its scratchpads ran 1.8 Mcycle/s with -O2, no more with -O3 or
@@ -218,7 +219,7 @@ def _make_variables(compiler: Compiler, waves: bool) -> list[str]:
         "CFG_LDLIBS_THREADS=-lpthread",
         "OPT_FAST=-O2",
         "OPT_SLOW=-O0",
-        "OPT_GLOBAL=-O2",
+        f"OPT_GLOBAL={' '.join(['-O2', *runtime_flags])}",
         f"VM_TRACE={int(waves)}",
     ]
 

@@ -15,7 +15,7 @@ from daedal.sim.rtl.toolchain import find_compiler, find_verilator
 __all__ = ["build_native", "native_identity"]
 
 _HDL = Path(__file__).parent / "hdl"
-_HEADER = "failures.h"
+_HEADERS = ("failures.h", "said.h")
 
 # Several of these libraries live in one process, beside anything else: each shows the functions of
 # its interface and binds all others, Verilator's run-time library among them, to itself.
@@ -27,6 +27,9 @@ _COMPILER_FLAGS = (
     *("-DVL_USER_FINISH", "-DVL_USER_STOP", "-DVL_USER_FATAL"),
 )
 
+# It prints why it stops; make runs in a folder of its own.
+_RUNTIME_FLAGS = ("-include", "../said.h")
+
 
 def native_identity(main: str = "native.cpp") -> list[str]:
     """Return what else a native build depends on: its tools, its main loop, its flags."""
@@ -34,9 +37,10 @@ def native_identity(main: str = "native.cpp") -> list[str]:
         main,
         find_verilator().version,
         find_compiler().version,
-        *((_HDL / name).read_text() for name in (main, _HEADER)),
+        *((_HDL / name).read_text() for name in (main, *_HEADERS)),
         _EXPORTS,
         *_COMPILER_FLAGS,
+        *_RUNTIME_FLAGS,
     ]
 
 
@@ -59,7 +63,7 @@ def build_native(
     """
     if waves:
         raise ToolError("the simulator native records no waveforms; choose verilator or icarus")
-    for name in (main, _HEADER):
+    for name in (main, *_HEADERS):
         (scratch / name).write_text((_HDL / name).read_text())
     (scratch / "exports").write_text(_EXPORTS)
     options = [
@@ -70,5 +74,14 @@ def build_native(
         main,
     ]
     verilate_and_make(
-        scratch, files, program, top, parameters, options, native_identity(main), False, report
+        scratch,
+        files,
+        program,
+        top,
+        parameters,
+        options,
+        native_identity(main),
+        False,
+        report,
+        runtime_flags=_RUNTIME_FLAGS,
     )

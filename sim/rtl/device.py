@@ -54,6 +54,9 @@ class RtlDevice(HostMemory):
         Called while programs run.
     wave
         ``(begin, end)`` cycles of each launch to record in ``work_dir/wave.vcd``.
+    assertions
+        The machine checks its own contracts (`hw.contracts`), and a launch in which one is broken
+        is a DeviceError; slower. Not with `verilog`.
     verilog
         Another text of the same machine, such as its synthesized netlist; by default what
         `hw` emits for the variant.
@@ -70,6 +73,7 @@ class RtlDevice(HostMemory):
         report: Callable[[str], None] | None = None,
         progress: Callable[[RunProgress], None] | None = None,
         wave: tuple[int, int] | None = None,
+        assertions: bool = False,
         verilog: str | None = None,
     ) -> None:
         super().__init__(variant)
@@ -80,6 +84,7 @@ class RtlDevice(HostMemory):
         self._report = report or (lambda _sentence: None)
         self._progress = progress
         self._wave = wave
+        self._assertions = assertions
         self._verilog = verilog
         self._built: Built | None = None
 
@@ -124,7 +129,9 @@ class RtlDevice(HostMemory):
         if self._built is None or self._built.words < words:
             require_tools(self._simulator)
             if self._verilog is None:
-                self._verilog = kept_verilog(self._variant, self._cache_dir, self._report)
+                self._verilog = kept_verilog(
+                    self._variant, self._cache_dir, self._report, assertions=self._assertions
+                )
             self._built = build_simulator(
                 self._verilog,
                 data_bits=bus.data_bits,

@@ -26,6 +26,7 @@ from daedal.sim.rtl.commands import (
     STATUS_TIMEOUT,
     complaint,
 )
+from daedal.sim.rtl.contracts import broken_contract
 from daedal.sim.rtl.image import whole_words
 from daedal.sim.rtl.intervention import RESET_CYCLES, OpenBursts
 from daedal.sim.rtl.job import AXI_RULES, Job, RawResult, RunProgress
@@ -98,7 +99,9 @@ class NativeSimulation:
             watch()
         if state < 0:
             message = self._library.daedal_failure(self._handle).decode(errors="replace")
-            raise DeviceError(f"the simulation failed; it said: {message}")
+            raise DeviceError(
+                broken_contract(message) or f"the simulation failed; it said: {message}"
+            )
         status = self.get("status")
         wrong = complaint(op, operands.get("op_address", 0), status)
         if wrong is not None:

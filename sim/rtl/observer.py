@@ -85,13 +85,15 @@ def observe_launch(
     cache_dir: Path,
     work_dir: Path,
     simulator: str = "verilator",
+    assertions: bool = False,
     verilog: str | None = None,
     report: Callable[[str], None] | None = None,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> tuple[RawResult, Observation]:
     """Run `launch`; the observation's files lie in `work_dir` as long as it is used.
 
-    `verilog` replaces the machine by another one with the pin `observe`, for tests.
+    With `assertions` the machine checks its contracts, and a broken one is a DeviceError. `verilog`
+    replaces the machine by another one with the pin `observe`, for tests.
 
     Raises
     ------
@@ -108,7 +110,7 @@ def observe_launch(
     variant = launch.program.variant
     report = report or (lambda _sentence: None)
     if verilog is None:
-        verilog = kept_verilog(variant, cache_dir, report, observe=True)
+        verilog = kept_verilog(variant, cache_dir, report, observe=True, assertions=assertions)
     needed = max(launch.size_bytes, _LEAST_BYTES)
     built = build_simulator(
         verilog,

@@ -20,6 +20,7 @@ from typing import Any
 from daedal.isa.errors import DeviceError, ProgramError
 from daedal.isa.files import make_folder, replace_output
 from daedal.sim.rtl.build import Built
+from daedal.sim.rtl.contracts import broken_contract
 from daedal.sim.rtl.image import swap_words, whole_words, word_range
 from daedal.sim.rtl.intervention import OpenBursts
 from daedal.sim.rtl.job import AXI_RULES, Job, RawResult, RunProgress
@@ -174,6 +175,9 @@ def run_module(
         )
     passed = (folder / "cocotb.xml").exists() and _passed(folder / "cocotb.xml")
     if process.returncode != 0 or not passed:
+        broken = broken_contract(log.read_text(errors="replace"))
+        if broken is not None:
+            raise DeviceError(broken)
         raise DeviceError(
             f"the simulation failed (exit status {process.returncode}); its log ends:\n{_tail(log)}"
         )

@@ -37,13 +37,19 @@ def kept_verilog(
     *,
     family: Family | None = None,
     observe: bool = False,
+    assertions: bool = False,
 ) -> str:
     """The Verilog of `variant`, out of `cache_dir` or emitted into it, as `emit_verilog` does."""
-    what = f"{variant.name} {variant.fingerprint} {family} {'observe' if observe else ''}"
+    form = f"{'observe' if observe else ''} {'assertions' if assertions else ''}"
+    what = f"{variant.name} {variant.fingerprint} {family} {form}"
     said = f"emitting the Verilog of variant {variant.name}"
     key = f"{what} {_emitter(EMITS_NOTHING)}"
     return _kept(
-        key, cache_dir, report, said, lambda: emit_verilog(variant, family, observe=observe)
+        key,
+        cache_dir,
+        report,
+        said,
+        lambda: emit_verilog(variant, family, observe=observe, assertions=assertions),
     )
 
 
@@ -53,13 +59,14 @@ def kept_board_verilog(
     report: Callable[[str], None],
     *,
     family: Family | None = None,
+    assertions: bool = False,
 ) -> str:
     """The Verilog of the whole design on a ULX3S, out of `cache_dir` or emitted into it."""
     variant = settings.variant
-    machine = kept_verilog(variant, cache_dir, report, family=family)
+    machine = kept_verilog(variant, cache_dir, report, family=family, assertions=assertions)
     numbers = (settings.clock, settings.memory_bytes, settings.divisor, settings.silence_cycles)
     said = f"emitting the Verilog of a ULX3S with variant {variant.name}"
-    what = f"ulx3s {variant.name} {variant.fingerprint} {family} {numbers}"
+    what = f"ulx3s {variant.name} {variant.fingerprint} {family} {numbers} {assertions}"
     key = f"{what} {_emitter(EMITS_NO_BOARD)}"
     return _kept(key, cache_dir, report, said, lambda: ulx3s.emit(settings, machine, family))
 

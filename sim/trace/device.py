@@ -28,7 +28,7 @@ class TraceDevice(HostMemory):
         The machine.
     timing
         Memory model behind the RTL's bus.
-    simulator, cache_dir, verilog
+    simulator, cache_dir, assertions, verilog
         As in `sim.rtl.observer.observe_launch`; the default folder is the RTL device's.
     watchdog_cycles
         Cycles without progress that end a run of the RTL.
@@ -43,6 +43,7 @@ class TraceDevice(HostMemory):
         timing: MemoryModel = PRESETS["ddr"],
         simulator: str = "verilator",
         cache_dir: Path | None = None,
+        assertions: bool = False,
         verilog: str | None = None,
         watchdog_cycles: int = WATCHDOG_CYCLES,
         report: Callable[[str], None] | None = None,
@@ -51,6 +52,7 @@ class TraceDevice(HostMemory):
         self._timing = timing
         self._simulator = simulator
         self._cache_dir = cache_dir if cache_dir is not None else default_cache_dir()
+        self._assertions = assertions
         self._verilog = verilog
         self._watchdog_cycles = watchdog_cycles
         self._report = report
@@ -79,6 +81,7 @@ class TraceDevice(HostMemory):
                 cache_dir=self._cache_dir,
                 work_dir=Path(folder),
                 simulator=self._simulator,
+                assertions=self._assertions,
                 verilog=self._verilog,
                 report=self._report,
             )

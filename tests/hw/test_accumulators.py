@@ -200,7 +200,7 @@ def test_waiting_is_bounded(name: str) -> None:
         closed = dut.write_closed if name == "alu_write" else dut.read_closed
 
         async def run(ctx) -> None:
-            port, opened = getattr(dut, name), False
+            port, opened = getattr(dut, name), True  # as nothing was closed before
             ctx.set(port.payload, payload)
             ctx.set(dut.alu_wants[number : number + 1], ~0)
             for _ in range(600):

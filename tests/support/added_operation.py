@@ -100,7 +100,7 @@ def check_rtl(cache_dir: Path) -> None:
     cases = [c for c in cases if any(uses(item) for item in c.program.instructions)][:2]
     assert len(cases) == 2
     launches = [placed(case, memory_model("jitter", case.seed)) for case in cases]
-    device = RtlDevice(TINY, simulator="icarus", cache_dir=cache_dir)
+    device = RtlDevice(TINY, simulator="icarus", cache_dir=cache_dir, assertions=True)
     outcomes = device.launch_each(launches)
     for outcome, expected in zip(outcomes, expected_memories(launches), strict=True):
         outcome.check()

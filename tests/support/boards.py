@@ -21,4 +21,4 @@ def board_with(variant: Variant) -> AbstractContextManager[BoardSimulation]:
         require_tools("native")
     except ToolError as error:
         pytest.skip(str(error))
-    return simulated_board(variant, cache_dir=CACHE, memory_bytes=MEMORY_BYTES)
+    return simulated_board(variant, cache_dir=CACHE, memory_bytes=MEMORY_BYTES, assertions=True)

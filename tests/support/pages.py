@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support.rtl import CACHE
 
-__all__ = ["blocks", "commands", "make_checkout", "run_line"]
+__all__ = ["blocks", "commands", "make_checkout", "run_line", "with_assertions"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -33,11 +33,22 @@ def make_checkout(folder: Path) -> Path:
     return folder
 
 
+_ON_RTL = re.compile(r"daedal (run\b.*--device rtl|profile\b(?!.*--device)|trace)\b")
+
+
+def with_assertions(command: str) -> str:
+    """A page's command as the tests run it: simulated machines check their contracts.
+
+    So the pages' runs are checked, too, and take the simulators that all tests share.
+    """
+    return f"{command} --assertions" if _ON_RTL.match(command) else command
+
+
 def run_line(command: str, folder: Path) -> str:
     """Run a shell line with this Python's tools first on the path; return what it printed."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["sh", "-c", command],
+        ["sh", "-c", with_assertions(command)],
         cwd=folder,
         env={**os.environ, "PATH": path, "PYTHONPATH": str(folder)},
         capture_output=True,

@@ -17,8 +17,11 @@ CACHE = Path(__file__).resolve().parent.parent.parent / ".daedal" / "rtl"
 
 
 def rtl_device(variant: Variant, simulator: str | None = None, **options) -> RtlDevice:
-    """A device whose simulators are kept between sessions: they are addressed by content."""
-    return RtlDevice(variant, simulator=simulator, cache_dir=CACHE, **options)
+    """A device whose simulators are kept between sessions: they are addressed by content.
+
+    The machine checks its own contracts, as in all simulations of the tests: one build serves all.
+    """
+    return RtlDevice(variant, simulator=simulator, cache_dir=CACHE, assertions=True, **options)
 
 
 def placed(case: RandomProgram, timing: MemoryModel | None = None, **options) -> Launch:

@@ -41,7 +41,7 @@ def test_profile_writes_everything(run: Run, artifact: Path, tmp_path: Path) -> 
     outputs = [tmp_path / name for name in ("p.json", "p.html", "p.trace")]
     status, out, err = run(
         *("profile", artifact, "--layer", "add0_linear", "-o", outputs[0]),
-        *("--html", outputs[1], "--trace", outputs[2]),
+        *("--html", outputs[1], "--trace", outputs[2], "--assertions"),
     )
     assert status == 0, err
     assert "conv3_linear" in out and "of roof" in out and "Units in add0_linear" in out

@@ -47,6 +47,7 @@ def test_run_as_json(run: Run, built: Path) -> None:
 @pytest.mark.rtl
 def test_run_on_the_rtl_reports_every_layer(run: Run, built: Path) -> None:
     arguments = ("run", built / "digits.daedal", "-i", built / "images.npz", "--device", "rtl")
+    arguments = (*arguments, "--assertions")
     status, out, err = run(*arguments)
     assert status == 0, err
     assert "of peak" in out and "maxpool0" in out and "Units over" in out

@@ -21,6 +21,7 @@ from daedal.sim.trace.difference import Kind
 from examples.digits.data import demo_images
 from tests.support.command_line import Run, refuses
 from tests.support.mutants import MUTANTS, mutant_verilog
+from tests.support.pages import with_assertions
 from tests.support.rtl import CACHE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,7 +63,7 @@ def icarus() -> None:
 @pytest.mark.usefixtures("icarus")
 def test_no_difference_ends_with_status_0(run: Run, layer: Path) -> None:
     arguments = (layer / "layer.daedal", "-i", layer / "images.npz", "--simulator", "icarus")
-    status, out, _ = run("trace", *arguments)
+    status, out, _ = run("trace", *arguments, "--assertions")
     assert status == 0
     instructions = len(Artifact.load(layer / "layer.daedal").program.instructions)
     assert out.startswith(f"no difference: {instructions} instructions, ")
@@ -80,7 +81,7 @@ def test_the_guide_runs(
     (tmp_path / ".daedal").symlink_to(CACHE.parent)
     monkeypatch.chdir(tmp_path)
     for line in block.splitlines():
-        monkeypatch.setattr(sys, "argv", shlex.split(line))
+        monkeypatch.setattr(sys, "argv", shlex.split(with_assertions(line)))
         with pytest.raises(SystemExit) as end:
             cli.main()
         assert not end.value.code

@@ -36,7 +36,8 @@ def test_a_program_runs_between_independent_bus_models(odds: float, tmp_path: Pa
     }
     (tmp_path / "bench.json").write_text(json.dumps(bench))
     (tmp_path / "memory.bin").write_bytes(bytes(memory))
-    built = build_cocotb([emit_verilog(variant)], top=TOP_MODULE, parameters={}, cache_dir=CACHE)
+    text = emit_verilog(variant, assertions=True)
+    built = build_cocotb([text], top=TOP_MODULE, parameters={}, cache_dir=CACHE)
     run_module(built, "tests.support.axi_bench", tmp_path, limit_seconds=300)
     error, control, isr = json.loads((tmp_path / "registers.json").read_text())
     assert error == 0

@@ -216,7 +216,7 @@ def test_the_device_takes_the_native_one_unless_waves_are_asked_for(
         return Built(Path(), simulator, "harness", waves, 0.0)
 
     monkeypatch.setattr("daedal.sim.rtl.device.build_simulator", build)
-    monkeypatch.setattr("daedal.sim.rtl.device.kept_verilog", lambda *_: "")
+    monkeypatch.setattr("daedal.sim.rtl.device.kept_verilog", lambda *_, assertions: "")
     monkeypatch.setattr("daedal.sim.rtl.device.require_tools", lambda _simulator: None)
     RtlDevice(TINY).build()
     RtlDevice(TINY, wave=(0, 10)).build()

@@ -59,11 +59,11 @@ def test_long_programs() -> None:
 
 def test_no_read_depends_on_a_colliding_write(monkeypatch: pytest.MonkeyPatch) -> None:
     """`hw.synth` tells synthesis so; here such a read gives the complement of the word."""
-    plain = emit_verilog(TINY)
+    plain = emit_verilog(TINY, assertions=True)
     poison_block_ram(monkeypatch)
-    poisoned = emit_verilog(TINY)
+    poisoned = emit_verilog(TINY, assertions=True)
     assert poisoned != plain
-    monkeypatch.setattr("daedal.sim.rtl.device.kept_verilog", lambda *_: poisoned)
+    monkeypatch.setattr("daedal.sim.rtl.device.kept_verilog", lambda *_, assertions: poisoned)
     run_random_programs(rtl_device(TINY), range(300, 400)).check()
 
 

@@ -18,10 +18,11 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[Variant]:
     """Variants that were emitted, in order; what is emitted is their name."""
     variants: list[Variant] = []
 
-    def emit(variant: Variant, family: Family | None, *, observe: bool) -> str:
+    def emit(variant: Variant, family: Family | None, *, observe: bool, assertions: bool) -> str:
         variants.append(variant)
         chip = f" for {family.value}" if family else ""
-        return f"// {variant.name}{chip}{' observed' if observe else ''}\n"
+        form = f"{' observed' if observe else ''}{' asserted' if assertions else ''}"
+        return f"// {variant.name}{chip}{form}\n"
 
     monkeypatch.setattr(verilog, "emit_verilog", emit)
     return variants
@@ -40,7 +41,9 @@ def test_an_observed_machine_is_kept_beside_it(tmp_path: Path, emitted: list[Var
     for _ in range(2):
         assert verilog.kept_verilog(tiny, tmp_path, print) == "// tiny\n"
         assert verilog.kept_verilog(tiny, tmp_path, print, observe=True) == "// tiny observed\n"
-    assert emitted == [tiny, tiny]
+        asserted = verilog.kept_verilog(tiny, tmp_path, print, assertions=True)
+        assert asserted == "// tiny asserted\n"
+    assert emitted == [tiny] * 3
 
 
 def test_a_machine_for_a_chip_is_kept_beside_it(tmp_path: Path, emitted: list[Variant]) -> None:

@@ -50,7 +50,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("observed")
     return Run(
         launch,
-        *observe_launch(launch, cache_dir=CACHE, work_dir=folder, simulator="icarus"),
+        *observe_launch(
+            launch, cache_dir=CACHE, work_dir=folder, simulator="icarus", assertions=True
+        ),
     )
 
 

@@ -69,7 +69,12 @@ def layer() -> Launch:
 
 def traced(launch: Launch, folder: Path, simulator: str, verilog: str | None = None) -> Trace:
     found = trace_launch(
-        launch, cache_dir=CACHE, work_dir=folder, simulator=simulator, verilog=verilog
+        launch,
+        cache_dir=CACHE,
+        work_dir=folder,
+        simulator=simulator,
+        assertions=True,
+        verilog=verilog,
     )
     print(found.difference)
     return found

@@ -129,7 +129,9 @@ def test_digits_on_the_netlist_of_a_board() -> None:
     expected = daedal.simulate(artifact, {"input": images})
     results = []
     for build in (build_board_netlist, None):
-        with simulated_board(variant, cache_dir=CACHE, build=build, report=print) as board:
+        with simulated_board(
+            variant, cache_dir=CACHE, assertions=True, build=build, report=print
+        ) as board:
             device = uart_device(variant, port=str(board.path))
             results.append(daedal.simulate(artifact, {"input": images}, device=device))
     ours, theirs = results
