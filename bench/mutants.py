@@ -14,6 +14,7 @@ no fault, once in each area: nothing may be killed.
 import argparse
 import fcntl
 import json
+import os
 import signal
 import sys
 import time
@@ -179,6 +180,11 @@ def _judge_all(work: list[Work], results: Results, workers: int, budget_s: float
         print("stopped; run again to go on", flush=True)
     finally:
         pool.shutdown(cancel_futures=True)
+    # On a loaded machine the first number says little; the second, by workers, is a free one's.
+    times = os.times()
+    cpu = times.user + times.system + times.children_user + times.children_system
+    wall = time.monotonic() - began
+    print(f"{done} verdicts in {wall / 60:.1f} min, {cpu / 60:.1f} min of CPU\n", flush=True)
 
 
 if __name__ == "__main__":

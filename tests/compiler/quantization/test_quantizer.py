@@ -271,6 +271,23 @@ def test_activations_must_be_finite(rng: np.random.Generator) -> None:
     refuse(model, np.full(SHAPE, 3e38, np.float32), "becomes NaN or infinite with sample 0")
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_activations_must_be_finite_on_both_sides(sign: int, rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    weights = net.constant(np.full((4, 3, 1, 1), sign * 1e38, np.float32), name="w")
+    model = net.model(net.op("Conv", net.input("x", SHAPE), weights))
+    refuse(model, np.full(SHAPE, 9, np.float32), "becomes NaN or infinite with sample 0")
+
+
+def test_samples_fill_whole_batches(rng: np.random.Generator) -> None:
+    net, shape = FloatNetwork(rng), (2, *SHAPE[1:])
+    weights = net.constant(np.ones((4, 3, 1, 1), np.float32), name="w")
+    model = net.model(net.op("Conv", net.input("x", shape), weights))
+    good = rng.normal(0, 1, (4, *shape[1:])).astype(np.float32)
+    quantize_model(model.SerializeToString(), good)
+    refuse(model, good[:3], "samples of input 'x' must have shape (2, 3, 13, 11), or several")
+
+
 def test_a_quantized_model_is_refused(rng: np.random.Generator) -> None:
     samples = rng.normal(0, 1, SHAPE).astype(np.float32)
     quantized = quantize_model(plain(FloatNetwork(rng)).SerializeToString(), samples)
