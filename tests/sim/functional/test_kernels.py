@@ -7,9 +7,11 @@ import pytest
 
 from daedal.isa.assembly import assemble
 from daedal.isa.errors import DeviceError
+from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
+from daedal.sim.functional import engine
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.functional.engine import Engine, run_kernel
 from tests.support.machine_states import arrays, fill
@@ -51,11 +53,33 @@ def assert_equal(a: FunctionalDevice, b: FunctionalDevice) -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_random_programs_leave_the_same_bits(name: str) -> None:
+def test_random_programs_leave_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels run all of it: what they leave to the definition is right, and far slower."""
+
+    def left_over(_: object, instruction: Instruction, *__: object) -> None:
+        raise AssertionError(f"the kernels leave {instruction} to the definition")
+
+    monkeypatch.setattr(engine, "execute", left_over)
     for seed in range(12):
         print(f"seed {seed}")
         case = random_program(VARIANTS[name], seed, length=40)
         assert_equal(launch(case, kernels=True), launch(case, kernels=False))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GEMM uop_end=1 extent0=1 extent1=1 extent2=1",
+        "ALU operation=ADD destination=ACC uop_end=1 extent0=1 extent1=1 extent2=1",
+    ],
+)
+def test_micro_ops_behind_the_last_do_not_count(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may name rows that are not there."""
+    monkeypatch.setattr(engine, "execute", None)
+    device = FunctionalDevice(TINY)
+    for unit in (Unit.GEMM, Unit.ALU):
+        device.state.uops[unit][1:] = (1 << 63) - 1
+    device.launch(Program(TINY, tuple(assemble(f"{line}\nFINISH"))), [0, 0, 0, 0])
 
 
 def test_bases_need_not_be_aligned() -> None:
