@@ -152,14 +152,17 @@ def _stage(chosen: list[tuple[str, str]], seconds: float, baselines: Baselines) 
 def _reaching(fault: Fault, area: Area, baseline: dict[str, Any]) -> list[tuple[str, float]]:
     """Tests that reach the faulty function, cheapest first.
 
-    What runs when the module is imported, and what is compiled by `native` and so never runs as
-    Python, is reached by every test that reaches anything in the module.
+    What runs when the module is imported is reached by every test that reaches anything in the
+    module. Where functions are compiled and never run as Python, any test of the file may reach it.
     """
     names: list[str] = baseline["functions"]
     here = f"{fault.path}::"
     function = {number for number, name in enumerate(names) if name == here + fault.scope}
     module = {number for number, name in enumerate(names) if name.startswith(here)}
-    tests = baseline["tests"].items()
-    numbers = function if fault.runs and not area.compiled else module
-    found = [(name, t["seconds"]) for name, t in tests if numbers.intersection(t["reached"])]
+    numbers = function if fault.runs else module
+    found = [
+        (name, test["seconds"])
+        for name, test in baseline["tests"].items()
+        if area.compiled or numbers.intersection(test["reached"])
+    ]
     return sorted(found, key=lambda item: item[1])
