@@ -145,11 +145,11 @@ def _judge_all(work: list[Work], results: Results, workers: int, budget_s: float
     """All of `work`, with a line for each verdict; Control-C keeps what there is."""
     if not work:
         return
-    clean = Tree(ROOT, HOME / "clean")
+    clean = Tree(ROOT, HOME / "clean", HOME / "caches")
     baselines = Baselines(clean, HOME / "baselines")
     idle: Queue[Judge] = Queue()
     for number in range(workers):
-        tree = Tree(ROOT, HOME / f"worker{number}")
+        tree = Tree(ROOT, HOME / f"worker{number}", HOME / "caches")
         idle.put(Judge(tree, clean, baselines, budget_s))
 
     def judge(fault: Fault, area: Area) -> Verdict:

@@ -1,4 +1,7 @@
-"""Copies of the repository in which faults are planted, each with caches of its own.
+"""Copies of the repository in which faults are planted.
+
+Built simulators and kernels are found by content, so the copies share a folder of them: what a
+fault changes has another name there.
 
 A copy's tests import `daedal` from the copy: a `sitecustomize` module on PYTHONPATH finds the
 root folders there, before the editable install finds them elsewhere.
@@ -39,10 +42,13 @@ sys.meta_path.insert(0, _Finder())
 
 
 class Tree:
-    """A copy of the repository `source` under `home`, brought up to date."""
+    """A copy of the repository `source` under `home`, brought up to date.
 
-    def __init__(self, source: Path, home: Path) -> None:
-        self._source, self._home = source, home
+    `caches` keeps what tests build.
+    """
+
+    def __init__(self, source: Path, home: Path, caches: Path) -> None:
+        self._source, self._home, self._caches = source, home, caches
         self.root = home / "tree"
         self._site = home / "site"
         self._healthy: tuple[str, bytes] | None = None
@@ -55,7 +61,7 @@ class Tree:
             **os.environ,
             "PYTHONPATH": str(self._site),
             "PYTHONHASHSEED": "0",
-            "XDG_CACHE_HOME": str(self._home / "cache"),
+            "XDG_CACHE_HOME": str(self._caches),
         }
 
     def plant(self, fault: Fault) -> None:
@@ -113,6 +119,12 @@ class Tree:
         self._site.mkdir(exist_ok=True)
         (self._site / "sitecustomize.py").write_text(_FINDER.format(folders=folders))
         shutil.copy(Path(__file__).parent / "watch.py", self._site / "mutation_watch.py")
+        built = self.root / ".daedal" / "rtl"
+        if not built.is_symlink():
+            built.parent.mkdir(exist_ok=True)
+            (self._caches / "rtl").mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(built, ignore_errors=True)
+            built.symlink_to((self._caches / "rtl").resolve())
         # The models that tests look for beside the repository.
         shared = self._home / "shared"
         if not shared.is_symlink() and (self._source.parent / "shared").is_dir():

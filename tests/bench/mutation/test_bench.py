@@ -55,7 +55,7 @@ def fault_to(after: str) -> Fault:
 
 def test_a_fault_is_judged_by_the_tests_that_reach_it(project: Path) -> None:
     home = project.parent / "home"
-    tree = Tree(project, home / "worker")
+    tree = Tree(project, home / "worker", home / "caches")
     baselines = Baselines(tree, home / "baselines")
     (stage,) = stages(fault_to("min"), AREA, [TESTS], baselines, 60.0)
     assert (stage.files, stage.order) == ((TESTS,), (f"{TESTS}::test_largest",))
@@ -83,15 +83,15 @@ def test_only_files_that_import_the_module_judge(project: Path) -> None:
 
 
 def test_a_tree_follows_its_source(project: Path, tmp_path: Path) -> None:
-    tree = Tree(project, tmp_path / "home")
+    tree = Tree(project, tmp_path / "home", tmp_path / "caches")
     tree.plant(fault_to("min"))
     extra = project / "isa" / "extra.py"
     extra.write_text("x = 1\n")
-    again = Tree(project, tmp_path / "home")
+    again = Tree(project, tmp_path / "home", tmp_path / "caches")
     assert (again.root / CODE).read_text() == FILES[CODE], "a fault left behind is taken out"
     assert (again.root / "isa/extra.py").read_text() == "x = 1\n"
     extra.unlink()
-    Tree(project, tmp_path / "home")
+    Tree(project, tmp_path / "home", tmp_path / "caches")
     assert not (again.root / "isa/extra.py").exists()
 
 

@@ -9,6 +9,7 @@ from daedal.isa.assembly import assemble
 from daedal.isa.errors import DeviceError
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
+from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from daedal.sim.functional import engine
@@ -64,6 +65,26 @@ def test_random_programs_leave_the_same_bits(name: str, monkeypatch: pytest.Monk
         print(f"seed {seed}")
         case = random_program(VARIANTS[name], seed, length=40)
         assert_equal(launch(case, kernels=True), launch(case, kernels=False))
+
+
+@pytest.mark.parametrize("fewer", ["acc", "out"])
+@pytest.mark.parametrize("destination", ["ACC", "OUT"])
+def test_an_operation_on_two_rows_needs_both(fewer: str, destination: str) -> None:
+    """ADD reads ACC[dst] and writes there or to OUT[dst]."""
+    name = f"{fewer}_bytes"
+    variant = TINY.replace("uneven", **{name: getattr(TINY.memory, name) // 2})
+    depths = [scratchpads(variant)[memory].depth_rows for memory in (Memory.ACC, Memory.OUT)]
+    depth = depths[0] if destination == "ACC" else min(depths)
+    line = f"ALU operation=ADD destination={destination} uop_end=1 {LOOPS} dst_base="
+    for row, fits in ((depth - 1, True), (depth, False)):
+        program = Program(variant, tuple(assemble(f"{line}{row}\nFINISH")))
+        for kernels in (True, False):
+            device = FunctionalDevice(variant, kernels=kernels)
+            if fits:
+                device.launch(program, [0, 0, 0, 0])
+                continue
+            with pytest.raises(DeviceError, match=rf"ALU\.dst must stay below {depth} rows"):
+                device.launch(program, [0, 0, 0, 0])
 
 
 @pytest.mark.parametrize(
