@@ -18,7 +18,7 @@ from bench.network_row import Effort, NetworkRow
 from bench.zoo.builder import IMAGE
 from bench.zoo.networks import Network
 from daedal.api import SimulationResult
-from daedal.isa.artifact import Artifact
+from daedal.isa.artifact import Artifact, Placement
 from daedal.isa.errors import DaedalError
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant
@@ -117,8 +117,8 @@ def _row(
         network.name,
         network.title,
         artifact.variant.name,
-        macs=sum(item.macs for item in artifact.placements),
-        accelerator_macs=sum(item.macs for item in on_accelerator),
+        macs=_macs(artifact.placements),
+        accelerator_macs=_macs(on_accelerator),
         launches=len(programs),
         instructions=sum(len(program.instructions) for program in programs),
         fused=_effort(artifact, timed),
@@ -144,3 +144,9 @@ def _effort(artifact: Artifact, timed: SimulationResult) -> Effort:
 
 def _figures(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: layer[name] for name in LAYER_FIGURES} for layer in layers]
+
+
+def _macs(placements: Sequence[Placement]) -> int:
+    counts = [item.macs for item in placements if item.macs is not None]
+    assert len(counts) == len(placements), "every node's multiply-accumulates are known"
+    return sum(counts)

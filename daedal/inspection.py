@@ -1,7 +1,7 @@
 """`inspect`: what is inside an artifact, where each node of its model runs, and what it costs.
 
 >>> report = daedal.inspect(artifact)
->>> report.share_of_macs, [(item.node, item.why) for item in report.on_host]
+>>> [(item.placement.node, item.placement.why, item.share_of_time) for item in report.nodes]
 """
 
 import time
@@ -69,12 +69,13 @@ class HostReport:
 class NodeReport:
     """Where a node of the model runs.
 
-    `share_of_time` is that of its layer, or of its whole part on the host, at one node of it; None
-    at the others, and where nothing was measured.
+    `share_of_macs` is None where the number is not known of every node. `share_of_time` is that of
+    its layer, or of its whole part on the host, at one node of it; None at the others, and where
+    nothing was measured.
     """
 
     placement: Placement
-    share_of_macs: float
+    share_of_macs: float | None
     share_of_time: float | None = None
 
 
@@ -170,24 +171,29 @@ def _timed(model: HostModel) -> float:
 def _nodes(report: Inspection) -> tuple[NodeReport, ...]:
     """Shares of MACs and of time. A layer's time stands at its node with the most MACs."""
     placements = report.artifact.placements
-    macs = max(1, sum(item.macs for item in placements if item.part is not None))
+    known = all(item.macs is not None for item in placements if item.part is not None)
+    macs = max(1, sum(item.macs or 0 for item in placements if item.part is not None))
     leaders: dict[tuple[int | None, str], Placement] = {}
     for item in placements:
         if item.part is not None:
             key = item.part, item.layer
-            if key not in leaders or item.macs > leaders[key].macs:
+            if key not in leaders or (item.macs or 0) > (leaders[key].macs or 0):
                 leaders[key] = item
     shares = _shares_of_time(report)
     return tuple(
         NodeReport(
             item,
-            item.macs / macs if item.part is not None else 0.0,
+            _share(item, macs) if known else None,
             shares.get((item.part, item.layer))
             if leaders.get((item.part, item.layer)) is item
             else None,
         )
         for item in placements
     )
+
+
+def _share(item: Placement, macs: int) -> float:
+    return (item.macs or 0) / macs if item.part is not None else 0.0
 
 
 def _shares_of_time(report: Inspection) -> Mapping[tuple[int | None, str], float]:

@@ -120,7 +120,7 @@ class Placement:
     ----------
     op : ONNX's operator.
     output : its first output.
-    macs : its multiply-accumulates.
+    macs : its multiply-accumulates; None where nobody knows how many they are.
     part : number of the artifact's part that does its work; None for a folded one.
     layer : output of the layer that does it, on the accelerator.
     """
@@ -130,7 +130,7 @@ class Placement:
     output: str
     where: str
     why: str
-    macs: int
+    macs: int | None
     part: int | None = None
     layer: str = ""
 
@@ -235,7 +235,7 @@ def placement_from_json(item: dict[str, Any]) -> Placement:
         output=text(item["output"]),
         where=where,
         why=text(item["why"]),
-        macs=whole(item["macs"]),
+        macs=None if item["macs"] is None else whole(item["macs"]),
         part=None if item["part"] is None else whole(item["part"]),
         layer=text(item["layer"]),
     )

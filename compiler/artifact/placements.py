@@ -1,11 +1,11 @@
 """The report: where each node of a model runs, and why it does not run on the accelerator."""
 
-import math
 from collections.abc import Mapping
 
 import onnx
 
-from daedal.compiler.frontend.cut import ModelCutter
+from daedal.compiler.artifact.products import count_products
+from daedal.compiler.frontend.cut import ModelCutter, is_static
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.ops.foreign import names_read
 from daedal.compiler.graph.passes.integer_rules import RULES
@@ -14,7 +14,6 @@ from daedal.isa.artifact import Placement
 __all__ = ["place_nodes"]
 
 _QUANTIZATION = ("DequantizeLinear", "QuantizeLinear")
-_BY_WEIGHTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 _BORDER = "host and accelerator meet here"
 _DYNAMIC = "its shape or type is known only when it runs"
@@ -91,7 +90,7 @@ def _place(
         output=output,
         where=where,
         why=why,
-        macs=_macs(cutter, node, output),
+        macs=count_products(node, lambda name: _shape(cutter, name)),
         part=part,
         layer=layer,
     )
@@ -138,26 +137,11 @@ def _reasons_by_tensor(cutter: ModelCutter, reasons: Mapping[str, str]) -> dict[
     return found
 
 
-def _macs(cutter: ModelCutter, node: onnx.NodeProto, output: str) -> int:
-    """Multiply-accumulates of a node, as its ONNX operator defines them; 0 for most operators."""
-    if node.op_type not in _BY_WEIGHTS or node.domain:
-        return 0
-    shapes = [_shape(cutter, name) for name in (*node.input[:2], output)]
-    if any(shape is None or not shape for shape in shapes):
-        return 0
-    x, w, y = (shape or () for shape in shapes)
-    if node.op_type == "Conv":
-        return math.prod(y) * math.prod(w[1:])
-    if node.op_type == "ConvTranspose":
-        return math.prod(x) * math.prod(w[1:])
-    transposed = any(item.name == "transA" and item.i for item in node.attribute)
-    return math.prod(y) * (x[0] if transposed else x[-1])
-
-
 def _shape(cutter: ModelCutter, name: str) -> tuple[int, ...] | None:
+    """The static shape of a tensor, where it is known."""
     if name in cutter.initializers:
         return tuple(cutter.initializers[name].dims)
     value = cutter.types.get(name)
-    if value is None:
+    if value is None or not is_static(value.type.tensor_type):
         return None
     return tuple(int(dim.dim_value) for dim in value.type.tensor_type.shape.dim)

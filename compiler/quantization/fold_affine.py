@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from daedal.compiler.quantization.attributes import attribute
+from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.operators import channel_axis
 from daedal.isa.errors import ModelError

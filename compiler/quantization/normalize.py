@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from daedal.compiler.quantization.attributes import attribute, drop_attributes
+from daedal.compiler.frontend.attributes import attribute, drop_attributes
 from daedal.compiler.quantization.network import Network
 
 __all__ = ["normalize"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx
 
-from daedal.compiler.quantization.attributes import attribute
+from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.quantization.network import Network
 
 __all__ = [

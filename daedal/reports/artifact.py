@@ -1,6 +1,7 @@
 """What was compiled, as tables, in a few lines, and as plain data."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from rich.markup import escape
@@ -68,38 +69,57 @@ def placement_json(item: Placement) -> dict[str, Any]:
     }
 
 
-def share_of_macs(artifact: Artifact) -> float:
-    """Part of the multiply-accumulates that runs on the accelerator; 1 where there are none."""
+def share_of_macs(artifact: Artifact) -> float | None:
+    """Part of the multiply-accumulates that runs on the accelerator; 1 where there are none, None
+    where the number is not known of every node."""
+    if _uncounted(artifact):
+        return None
     every = _macs(artifact, "accelerator", "host")
     return _macs(artifact, "accelerator") / every if every else 1.0
 
 
 def _macs(artifact: Artifact, *places: str) -> int:
-    return sum(item.macs for item in artifact.placements if item.where in places)
+    return sum(item.macs or 0 for item in artifact.placements if item.where in places)
+
+
+def _uncounted(artifact: Artifact) -> list[Placement]:
+    """Nodes that run and whose multiply-accumulates nobody knows."""
+    return [item for item in artifact.placements if item.macs is None and item.where != "folded"]
 
 
 def summary_lines(artifact: Artifact) -> list[str]:
     """How much of the model runs on the accelerator, in how many launches, and why not all."""
-    every = _macs(artifact, "accelerator", "host")
     layers, launches = len(artifact.layers), len(artifact.launches)
-    lines = [
-        f"{100 * share_of_macs(artifact):.1f} % of {every:,} multiply-accumulates on the "
-        f"accelerator, {'one layer' if layers == 1 else f'{layers} layers'} in "
+    where = (
+        f"on the accelerator, {'one layer' if layers == 1 else f'{layers} layers'} in "
         f"{'one launch' if launches == 1 else f'{launches} launches'}"
-    ]
+    )
+    share = share_of_macs(artifact)
+    if share is None:
+        lines = [
+            f"{_macs(artifact, 'accelerator'):,} multiply-accumulates {where}",
+            f"{_macs(artifact, 'host'):,} multiply-accumulates on the host, and those of "
+            f"{_nodes(_uncounted(artifact))}: how many they are is not known",
+        ]
+    else:
+        every = _macs(artifact, "accelerator", "host")
+        lines = [f"{100 * share:.1f} % of {every:,} multiply-accumulates {where}"]
     by_reason: dict[str, list[Placement]] = {}
     for item in artifact.placements:
         if item.where == "host":
             # Reasons with figures in them are one reason, and the first one's figures are shown.
             by_reason.setdefault(re.sub(r"\d[\d,.]*", "", item.why), []).append(item)
     for items in by_reason.values():
-        if len(items) <= _NUM_NAMED:
-            nodes = ", ".join(f"{item.op} {item.node!r}" for item in items)
-        else:
-            operators = ", ".join(dict.fromkeys(item.op for item in items))
-            nodes = f"{len(items)} nodes ({operators})"
-        lines.append(f"on the host: {nodes}: {items[0].why}")
+        lines.append(f"on the host: {_nodes(items)}: {items[0].why}")
     return lines
+
+
+def _nodes(items: Sequence[Placement]) -> str:
+    """A few nodes by their names, more by their operators."""
+    if len(items) <= _NUM_NAMED:
+        return ", ".join(f"{item.op} {item.node!r}" for item in items)
+    operators = ", ".join(dict.fromkeys(item.op for item in items))
+    return f"{len(items)} nodes ({operators})"
 
 
 def program_tables(artifact: Artifact) -> list[Table]:

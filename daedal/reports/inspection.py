@@ -166,9 +166,16 @@ def _node_row(item: NodeReport) -> list[str]:
         placement.op,
         placement.where,
         escape(placement.why or clip_text(placement.layer, _NAME_LENGTH)),
-        f"{100 * item.share_of_macs:.1f} %",
+        _macs(item),
         "" if item.share_of_time is None else f"{100 * item.share_of_time:.1f} %",
     ]
+
+
+def _macs(item: NodeReport) -> str:
+    """A node's share, or its number where that of other nodes is not known."""
+    if item.share_of_macs is not None:
+        return f"{100 * item.share_of_macs:.1f} %"
+    return "not known" if item.placement.macs is None else f"{item.placement.macs:,}"
 
 
 def _names(names: list[str]) -> str:

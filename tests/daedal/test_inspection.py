@@ -1,16 +1,21 @@
 """What `inspect` counts, measures and shares out."""
 
+import io
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from rich.console import Console
 
 import daedal
 from daedal.inspection import HostReport, Inspection, LaunchReport, inspect
 from daedal.isa.artifact import Artifact, HostPart
 from daedal.isa.table import BASES
+from daedal.reports.artifact import share_of_macs
+from daedal.reports.inspection import inspection_json, print_inspection
+from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.small_networks import island
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
@@ -111,3 +116,39 @@ def test_a_part_of_the_host_that_fails_on_zeros(digits: Artifact) -> None:
     report = inspect(Artifact(parts, digits.inputs, digits.outputs, digits.placements))
     assert report.parts[-1].seconds is None and report.seconds is None
     assert all(part.seconds is not None for part in report.parts[:-1])
+
+
+def followed(rng: np.random.Generator, op: str) -> onnx.ModelProto:
+    """A convolution, and an LSTM over the rows of its map, or a sum of threefold products."""
+    maker = QdqModel(17)
+    x = maker.requantized(maker.input("x", (1, 4, 6, 6)), 0.05, 3)
+    weights = maker.weights(rng.integers(-127, 128, (4, 4, 1, 1)).astype(np.int8), 0.01)
+    y = maker.requantized(maker.op("Conv", x, weights), 0.08, 3)
+    if op == "Einsum":
+        return maker.model(maker.op("Einsum", y, y, y, equation="abij,abjk,abkl->abil"))
+    rows = maker.op("Reshape", y, maker.constant(np.array([6, 1, 24])))
+    gates = [rng.normal(size=(1, 20, n)).astype(np.float32) for n in (24, 5)]
+    return maker.model(maker.op("LSTM", rows, *map(maker.constant, gates), hidden_size=5))
+
+
+def test_products_of_the_host_count(rng: np.random.Generator) -> None:
+    """An LSTM with six steps of 20 * (24 + 5) products, and a convolution with 576."""
+    artifact = daedal.compile(followed(rng, "LSTM").SerializeToString(), "tiny")
+    assert share_of_macs(artifact) == 576 / (576 + 6 * 20 * 29)
+    report = inspect(artifact, time_host=False)
+    shares = {item.placement.op: item.share_of_macs for item in report.nodes}
+    assert shares["LSTM"] == 3480 / (576 + 3480)
+
+
+def test_products_that_nobody_can_count(rng: np.random.Generator) -> None:
+    artifact = daedal.compile(followed(rng, "Einsum").SerializeToString(), "tiny")
+    assert share_of_macs(artifact) is None
+    report = inspect(artifact, time_host=False)
+    assert {item.share_of_macs for item in report.nodes} == {None}
+    nodes = {item["op"]: item for item in inspection_json(report)["nodes"]}
+    assert (nodes["Einsum"]["macs"], nodes["Conv"]["macs"]) == (None, 576)
+    console = Console(file=io.StringIO(), width=200)
+    print_inspection(console, report)
+    rows = [line.split() for line in console.file.getvalue().splitlines()]
+    assert [row[-2:] for row in rows if row[1:2] == ["Einsum"]] == [["not", "known"]]
+    assert [row[-1] for row in rows if row[1:3] == ["Conv", "accelerator"]] == ["576"]

@@ -17,7 +17,7 @@ def artifact() -> Artifact:
     return daedal.compile(DIGITS, "tiny", to_tensors=["conv0_q"])
 
 
-def placed(number: int, where: str, why: str, macs: int = 0) -> Placement:
+def placed(number: int, where: str, why: str, macs: int | None = 0) -> Placement:
     return Placement(f"n{number}", "Conv", f"t{number}", where, why, macs, part=number)
 
 
@@ -36,3 +36,18 @@ def test_reasons_that_differ_in_figures_are_one(artifact: Artifact) -> None:
 
 def test_nothing_to_multiply(artifact: Artifact) -> None:
     assert share_of_macs(replace(artifact, placements=())) == 1
+
+
+def test_a_number_that_nobody_knows_is_in_no_share(artifact: Artifact) -> None:
+    """A loop may run any number of times; where the nodes are folded, that is no matter."""
+    items = (placed(0, "accelerator", "", 150), placed(1, "host", "slow", 7))
+    report = replace(artifact, placements=(*items, placed(2, "host", "foreign", None)))
+    assert share_of_macs(report) is None
+    assert summary_lines(report)[:2] == [
+        "150 multiply-accumulates on the accelerator, one layer in one launch",
+        "7 multiply-accumulates on the host, and those of Conv 'n2': how many they are is not "
+        "known",
+    ]
+    assert Artifact.from_bytes(report.to_bytes()) == report
+    folded = replace(artifact, placements=(*items, placed(2, "folded", "", None)))
+    assert share_of_macs(folded) == 150 / 157
