@@ -107,14 +107,25 @@ def test_an_unknown_simulator_is_refused(tmp_path: Path) -> None:
         build_simulator("", **SIZES, cache_dir=tmp_path, simulator="questa")
 
 
+VIOLATION = 'module checked(input c); always @(posedge c) $fatal(1, "no"); endmodule\n'
+
+
 def test_much_to_compile_is_optimized_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what runs in every cycle counts."""
     monkeypatch.setattr(compile_module, "LARGE_BYTES", 1000)
     (tmp_path / "Vtop__Slow.cpp").write_bytes(bytes(2000))
     (tmp_path / "Vtop__0.cpp").write_bytes(bytes(600))
-    assert compile_module._less_optimization(tmp_path) == []
+    assert compile_module._less_optimization(tmp_path, False) == []
+    assert compile_module._less_optimization(tmp_path, True) == ["OPT_FAST=-O1"]
     (tmp_path / "Vtop__1.cpp").write_bytes(bytes(600))
-    assert compile_module._less_optimization(tmp_path) == ["OPT_FAST=-O1"]
+    assert compile_module._less_optimization(tmp_path, False) == ["OPT_FAST=-O1"]
+
+
+def test_assertions_are_found_in_any_source(tmp_path: Path) -> None:
+    (tmp_path / "plain.v").write_text("module plain; endmodule\n")
+    (tmp_path / "checked.v").write_text(VIOLATION)
+    assert not compile_module._checks_itself(tmp_path, ["plain.v"])
+    assert compile_module._checks_itself(tmp_path, ["plain.v", "checked.v"])
 
 
 def test_a_damaged_runtime_library_is_kept_anew(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_long_programs() -> None:
     run_random_programs(rtl_device(TINY), range(5), length=120).check()
 
 
+@pytest.mark.slow
 def test_no_read_depends_on_a_colliding_write(monkeypatch: pytest.MonkeyPatch) -> None:
     """`hw.synth` tells synthesis so; here such a read gives the complement of the word."""
     plain = emit_verilog(TINY, assertions=True)
@@ -67,7 +68,7 @@ def test_no_read_depends_on_a_colliding_write(monkeypatch: pytest.MonkeyPatch) -
     run_random_programs(rtl_device(TINY), range(300, 400)).check()
 
 
-@pytest.mark.parametrize("style", ["packed", "lut"])
+@pytest.mark.parametrize("style", ["packed", pytest.param("lut", marks=pytest.mark.slow)])
 def test_other_multipliers(style: str) -> None:
     variant = TINY.replace(f"tiny-{style}", multiplier_style=style)
     run_random_programs(rtl_device(variant), range(500, 530)).check()
