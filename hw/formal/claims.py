@@ -1,10 +1,39 @@
 """`Claims`: a block with free inputs, and what is claimed about it, as one-bit outputs."""
 
+import re
 from typing import Any
 
-from amaranth.hdl import ClockDomain, Elaboratable, Module, Signal
+from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module, Signal
 
-__all__ = ["Claims"]
+from daedal.hw.contracts import GatheredContracts
+
+__all__ = ["Claims", "Inside"]
+
+
+class Inside:
+    """The named signals that a block and those in it drive; blocks know nothing of it.
+
+    Claims that hold in every cycle need not follow from themselves; what is said of registers makes
+    up for that.
+    """
+
+    def __init__(self, fragment: Fragment) -> None:
+        self._fragment = fragment
+
+    def __getitem__(self, path: str) -> Signal:
+        """The signal of that name; ``block.name`` is one of a block inside."""
+        *blocks, name = path.split(".")
+        fragment = self._fragment
+        for block in blocks:
+            (fragment,) = (part for part, called, _ in fragment.subfragments if called == block)
+        driven = [
+            signal
+            for statements in fragment.statements.values()
+            for signal in statements._lhs_signals()
+            if signal.name == name
+        ]
+        (found,) = driven
+        return found
 
 
 class Claims(Elaboratable):
@@ -28,6 +57,7 @@ class Claims(Elaboratable):
         self.always: dict[str, Signal] = {}
         self.assumed: dict[str, Signal] = {}
         self.reachable: dict[str, Signal] = {}
+        self._gathered = GatheredContracts()
 
     def state(self, m: Module) -> None:
         """Add the block, its surroundings and the claims to `m`."""
@@ -37,7 +67,15 @@ class Claims(Elaboratable):
         m = Module()
         m.domains.sync = self.clock
         self.state(m)
+        for number, (rule, holds) in enumerate(self._gathered.found):
+            self.require(m, f"{re.sub(r'[^a-z0-9]+', '_', rule.lower())}_{number}", holds)
         return m
+
+    def place(self, m: Module, name: str, block: Any) -> Inside:
+        """Add a block whose signals claims speak of; its own contracts are claims, too."""
+        fragment = Fragment.get(block, self._gathered)
+        m.submodules[name] = fragment
+        return Inside(fragment)
 
     def free(self, shape: Any, name: str) -> Signal:
         """A signal that nobody drives."""
