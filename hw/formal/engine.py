@@ -4,9 +4,11 @@
 property-directed reachability (IC3): it learns clauses that hold after any number of cycles.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from daedal.hw.formal.aiger import Graph
+from daedal.hw.formal.certificate import Certificate
 from daedal.isa.errors import ToolError
 
 __all__ = ["Unrolled", "invariant"]
@@ -55,6 +57,7 @@ class Unrolled:
         self._state = [self._z3.BoolVal(False)] * len(graph.latches)
         self._value: Any = None
         self.depth = 0
+        self._goals = 0
 
     def extend(self) -> None:
         """One cycle more."""
@@ -67,20 +70,28 @@ class Unrolled:
         self._value = _cycle(z3, self._solver, graph, f"c{self.depth}", self._state)
         self.depth += 1
 
-    def possible(self, name: str, wanted: bool) -> bool:
-        """Whether output `name` can be `wanted` in the last cycle."""
-        value = self._value(self._graph.outputs[name])
-        goal = self._z3.Bool(f"{name}_{wanted}_{self.depth}")
-        self._solver.add(self._z3.Implies(goal, value if wanted else self._z3.Not(value)))
-        return bool(self._solver.check(goal) == self._z3.sat)
+    def first(self, names: Sequence[str], wanted: bool) -> str | None:
+        """The first of these outputs that some run makes `wanted` in its last cycle."""
+        if not self._possible(names, wanted):
+            return None
+        return next(name for name in names if self._possible([name], wanted))
+
+    def _possible(self, names: Sequence[str], wanted: bool) -> bool:
+        z3 = self._z3
+        values = [self._value(self._graph.outputs[name]) for name in names]
+        self._goals += 1
+        goal = z3.Bool(f"goal{self._goals}")
+        reached = [value if wanted else z3.Not(value) for value in values]
+        self._solver.add(z3.Implies(goal, z3.Or(reached)))
+        return bool(self._solver.check(goal) == z3.sat)
 
 
-def invariant(graph: Graph, *, max_frames: int) -> int | None:
+def invariant(graph: Graph, *, max_frames: int) -> Certificate | None:
     """Prove that no run sets an ``always_*`` output to 0.
 
-    Returns the number of frames at which the clauses repeat, or None where `max_frames` were not
-    enough. The graph must hold in its first cycle, and the caller has looked at short runs: a
-    counterexample found here is a ``ValueError``.
+    Returns the clauses, or None where `max_frames` were not enough. The graph must hold in its
+    first cycle, and the caller has looked at short runs: a counterexample found here is a
+    ``ValueError``.
 
     Source: Een, Mishchenko, Brayton: Efficient Implementation of Property Directed Reachability,
     FMCAD 2011.
@@ -116,7 +127,7 @@ class _Reachability:
             self._solver.add(z3.Implies(self._active[0], z3.Not(bit)))
         self._fresh = 0
 
-    def run(self, max_frames: int) -> int | None:
+    def run(self, max_frames: int) -> Certificate | None:
         z3 = self._z3
         for _ in range(max_frames):
             self._frames.append(set())
@@ -124,8 +135,12 @@ class _Reachability:
             top = len(self._frames) - 1
             while self._solver.check(*self._active[top:], self._bad) == z3.sat:
                 self._block(self._lifted(self._solver.model(), self._bad), top)
-            if self._propagate():
-                return top
+            repeats = self._propagate()
+            if repeats is not None:
+                frames = self._frames[repeats + 1 :]
+                cubes = sorted(sorted(cube) for frame in frames for cube in frame)
+                clauses = ([-k - 1 if value else k + 1 for k, value in cube] for cube in cubes)
+                return Certificate(len(self._latches), tuple(map(tuple, clauses)))
         return None
 
     def _literals(self, cube: Cube, bits: list[Any]) -> list[Any]:
@@ -200,13 +215,13 @@ class _Reachability:
         clause = self._z3.Not(self._z3.And(self._literals(cube, self._now)))
         self._solver.add(self._z3.Implies(self._active[frame], clause))
 
-    def _propagate(self) -> bool:
-        """Move clauses forward; true if two frames became equal."""
+    def _propagate(self) -> int | None:
+        """Move clauses forward; the first frame that became equal to the next one."""
         for frame in range(1, len(self._frames) - 1):
             for cube in sorted(self._frames[frame], key=sorted):
                 if self._unreached(cube, frame) is not None:
                     self._frames[frame].discard(cube)
                     self._learn(cube, frame + 1)
             if not self._frames[frame]:
-                return True
-        return False
+                return frame
+        return None

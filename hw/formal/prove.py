@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 
 from daedal.hw.formal.aiger import lower
+from daedal.hw.formal.certificate import Certificate, refusal
 from daedal.hw.formal.claims import Claims
 from daedal.hw.formal.engine import Unrolled, invariant
 
@@ -19,7 +20,8 @@ class Result:
     broken : name of a claim that fails, with the cycle (from 0) of the shortest run that shows it.
     reached : cases that a run of `depth` cycles shows, with the cycle. missed : the others.
     depth : cycles of all runs that were searched.
-    frames : the claims hold in runs of every length; frames of the search. None: not decided.
+    certificate : why the claims hold in runs of every length, checked. None: not decided.
+    undecided : why there is none where one was asked for.
     seconds : wall-clock time.
     """
 
@@ -27,7 +29,8 @@ class Result:
     reached: dict[str, int]
     missed: tuple[str, ...]
     depth: int
-    frames: int | None
+    certificate: Certificate | None
+    undecided: str
     seconds: float
 
     @property
@@ -38,11 +41,15 @@ class Result:
     @property
     def proved(self) -> bool:
         """The claims hold for every length of run."""
-        return self.holds and self.frames is not None
+        return self.holds and self.certificate is not None
 
 
-def prove(claims: Claims, *, depth: int, max_frames: int = 0) -> Result:
-    """Search all runs of up to `depth` cycles, then, with `max_frames`, runs of any length.
+def prove(claims: Claims, *, depth: int, max_frames: int = 0, steps: int = 0) -> Result:
+    """Search all runs of up to `depth` cycles, then look at runs of any length.
+
+    With `max_frames` clauses are searched that imply the claims; with `steps` they must follow from
+    themselves in so many cycles. What is found is written down, read again and checked by
+    `certificate.refusal`, which shares no code with the search.
 
     Raises ToolError if Yosys or z3 is missing.
     """
@@ -52,13 +59,25 @@ def prove(claims: Claims, *, depth: int, max_frames: int = 0) -> Result:
     reached: dict[str, int] = {}
     for cycle in range(depth):
         runs.extend()
-        for name in claims.always:
-            if runs.possible(f"always_{name}", False):
-                took = time.perf_counter() - start
-                return Result((name, cycle), reached, (), cycle + 1, None, took)
+        broken = runs.first([f"always_{name}" for name in claims.always], False)
+        if broken is not None:
+            took = time.perf_counter() - start
+            failing = (broken.removeprefix("always_"), cycle)
+            return Result(failing, reached, (), cycle + 1, None, "", took)
         for name in claims.reachable:
-            if name not in reached and runs.possible(f"reachable_{name}", True):
+            if name not in reached and runs.first([f"reachable_{name}"], True):
                 reached[name] = cycle
     missed = tuple(name for name in claims.reachable if name not in reached)
-    frames = invariant(graph, max_frames=max_frames) if max_frames else None
-    return Result(None, reached, missed, depth, frames, time.perf_counter() - start)
+    found, undecided = None, ""
+    if max_frames:
+        found = invariant(graph, max_frames=max_frames)
+        undecided = "" if found else f"{max_frames} frames were not enough"
+    elif steps:
+        found = Certificate(len(graph.latches), (), steps)
+    if found is not None:
+        found = Certificate.from_text(found.to_text())
+        undecided = refusal(graph, found) or ""
+        assert steps or not undecided, f"the search is wrong: {undecided}"
+    certificate = None if undecided else found
+    took = time.perf_counter() - start
+    return Result(None, reached, missed, depth, certificate, undecided, took)

@@ -1,0 +1,101 @@
+"""Claims about the burst splitter: what goes out is what was asked for, in legal bursts."""
+
+from types import ModuleType
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data
+
+from daedal.hw import burst
+from daedal.hw.axi import MAX_BURST_BEATS, PAGE_BYTES
+from daedal.hw.formal.claims import Claims
+from daedal.isa.variant import Variant
+
+__all__ = ["BurstSplitting"]
+
+
+class BurstSplitting(Claims):
+    """Each request becomes bursts without a gap: contiguous, together as long as it, none too long.
+
+    A model holds what is left of the request at hand and the one that waits, as two addresses and
+    two counts. Every burst must be the first words of what is left: at most 32, none past a 4 KiB
+    boundary, and the last one exactly where nothing is left behind it. With the claims on the
+    registers all of them follow from themselves in one cycle, at the full widths. The buffer behind
+    that is a block of its own (`streams.FirstInFirstOut`).
+
+    Parameters
+    ----------
+    variant : gives the widths.
+    module : `hw.burst`; tests put a broken one here.
+    """
+
+    def __init__(self, *, variant: Variant, module: ModuleType = burst) -> None:
+        super().__init__()
+        self._variant = variant
+        self._module: Any = module
+
+    def state(self, m: Module) -> None:
+        block = self._module.BurstSplitter(variant=self._variant)
+        inside = self.place(m, "block", block)
+        request = block.i.payload
+        valid = self.free(1, "give")
+        m.d.comb += [
+            block.i.valid.eq(valid),
+            request.address.eq(self.free(len(request.address), "address")),
+            request.beats.eq(self.free(len(request.beats), "beats")),
+            block.o.ready.eq(self.free(1, "take")),
+        ]
+        self.assume(m, "some_beats", ~valid | (request.beats != 0))
+
+        layout = request.shape()
+        left, behind = Signal(layout, name="left"), Signal(layout, name="behind")
+        is_left, is_behind = Signal(), Signal()
+        # In front of the buffer: `o` of the splitter proper.
+        out = data.View(block.o.payload.shape(), inside["i__payload"])
+        taken = inside["i__valid"] & inside["offer.i__ready"]
+        self._follow(m, block, out, taken, (is_left, left), (is_behind, behind))
+
+        page_words = PAGE_BYTES // self._variant.bus_bytes
+        to_page = page_words - left.address[: (page_words - 1).bit_length()]
+        most = Signal(range(MAX_BURST_BEATS + 1))
+        m.d.comb += most.eq(Mux(to_page < MAX_BURST_BEATS, to_page, MAX_BURST_BEATS))
+        ends = left.beats <= most
+        claims = {
+            "one_to_32_beats": (out.beats != 0) & (out.beats <= MAX_BURST_BEATS),
+            "within_a_page": out.beats <= to_page,
+            "no_more_than_is_left": out.beats <= left.beats,
+            "begins_where_the_last_ended": out.address == left.address,
+            "last_where_nothing_is_left": out.last == (out.beats == left.beats),
+            "as_long_as_it_can_be": out.beats == Mux(ends, left.beats, most),
+        }
+        for name, holds in claims.items():
+            self.require(m, name, ~is_left | holds)
+        self.require(m, "offers_what_is_left", inside["i__valid"] == is_left)
+        self.require(m, "accepts", block.i.ready == ~is_behind)
+        # The registers hold what the model does; their flags are the splitter's own contracts.
+        for some, model, name in ((is_left, left, "rest"), (is_behind, behind, "waiting")):
+            request = inside[name][: len(model.as_value())]
+            self.require(m, f"{name}_is_known", ~some | (request == model.as_value()))
+            self.require(m, f"{name}_has_words", ~some | (model.beats != 0))
+        self.reach(m, "three_bursts", taken & (left.beats > 2 * MAX_BURST_BEATS))
+        self.reach(m, "page_end", taken & (to_page < MAX_BURST_BEATS) & ~out.last)
+        self.reach(m, "waits", is_behind)
+
+    def _follow(self, m: Module, block: Any, out: Any, taken: Any, first: Any, second: Any) -> None:
+        """The model: requests come in, bursts take their words from the first one."""
+        (is_left, left), (is_behind, behind) = first, second
+        comes = block.i.valid & block.i.ready
+        with m.If(~is_left | (taken & out.last)):
+            m.d.sync += [
+                is_left.eq(is_behind | comes),
+                left.eq(Mux(is_behind, behind, block.i.payload)),
+                is_behind.eq(0),
+            ]
+        with m.Else():
+            with m.If(comes):
+                m.d.sync += [is_behind.eq(1), behind.eq(block.i.payload)]
+            with m.If(taken):
+                m.d.sync += [
+                    left.address.eq(left.address + out.beats),
+                    left.beats.eq(left.beats - out.beats),
+                ]
