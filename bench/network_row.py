@@ -89,7 +89,8 @@ class NetworkRow:
 
     @property
     def peak_share(self) -> float:
-        """Part of the multiplications that the array could have done in these cycles."""
+        """Part of the multiplications that the array could have done in these cycles; those with
+        padding count, as they do in what others published."""
         return self.accelerator_macs / self.macs_per_cycle / self.cycles if self.cycles else 0.0
 
     @property

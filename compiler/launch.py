@@ -22,6 +22,7 @@ from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.link import Alias, LinkedProgram, LinkReport, link
 from daedal.compiler.link.constants import map_bytes, parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.lowering import multiplications
+from daedal.compiler.ops.accelerator.padding_macs import padding_macs
 from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.isa.artifact import Layer
 from daedal.isa.errors import ModelError, ScheduleError, UserError
@@ -82,6 +83,7 @@ def compile_launch(
             macs=multiplications(graph, node),
             output=node.output,
             bytes_once=bytes_once(graph, node, variant),
+            padding_macs=padding_macs(graph, node),
         )
         for tag, node in enumerate(nodes)
     ]

@@ -101,6 +101,7 @@ class Layer:
     bytes_once : what it would move if every byte of input rows it touches, of weights, parameters
         and outputs crossed the bus once.
     result : where its output lies; None where that is not known.
+    padding_macs : how many of `macs` are with padding; the accelerator may leave them out.
     """
 
     tag: int
@@ -110,6 +111,12 @@ class Layer:
     output: str
     bytes_once: int
     result: Result | None = None
+    padding_macs: int = 0
+
+    @property
+    def needed_macs(self) -> int:
+        """Multiply-accumulates without those with padding."""
+        return self.macs - self.padding_macs
 
 
 @dataclass(frozen=True)
@@ -216,6 +223,7 @@ def _layer(item: dict[str, Any]) -> Layer:
         output=text(item["output"]),
         bytes_once=whole(item["bytes_once"]),
         result=None if item["result"] is None else _result(item["result"]),
+        padding_macs=whole(item["padding_macs"]),
     )
 
 

@@ -29,6 +29,8 @@ LAYER_UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
 class LayerProfile:
     """One layer: cycles, and per unit its cycles by class and its work.
 
+    Multiplications count without those with padding, which the compiler leaves out where it can.
+
     `macs_per_cycle` and `bus_bytes` (per cycle) are the machine's full rates, `mode_macs_per_cycle`
     is what its array does at most in the layer's mode: dense, or depthwise. Layers overlap: one
     that worked while the layer before was still storing may take fewer cycles than its roofline.
@@ -47,7 +49,7 @@ class LayerProfile:
     @property
     def ideal_cycles(self) -> float:
         """What its multiplications take at the array's full rate in its mode."""
-        return self.layer.macs / self.mode_macs_per_cycle
+        return self.layer.needed_macs / self.mode_macs_per_cycle
 
     @property
     def memory_cycles(self) -> float:
@@ -61,8 +63,10 @@ class LayerProfile:
 
     @property
     def share(self) -> float:
-        """Part of the multiplications that the array could have done in these cycles."""
-        return self.layer.macs / self.macs_per_cycle / self.cycles if self.cycles > 0 else 0.0
+        """Part of the multiplications that the array could have done in these cycles, or in those
+        that its products took, where it began while the layer before was still storing."""
+        cycles = max(self.cycles, self.products)
+        return self.layer.needed_macs / self.macs_per_cycle / cycles if cycles > 0 else 0.0
 
     @property
     def roofline_share(self) -> float:
@@ -81,7 +85,14 @@ class LayerProfile:
     @property
     def reuse(self) -> float:
         """Multiply-accumulates for every byte that was moved."""
-        return self.layer.macs / self.bytes_moved if self.bytes_moved else 0.0
+        return self.layer.needed_macs / self.bytes_moved if self.bytes_moved else 0.0
+
+    @property
+    def rate(self) -> float:
+        """Multiply-accumulates per cycle: of the layer's cycles, or of those that array and bus
+        take for it at least, where it worked while the layer before was still storing."""
+        cycles = max(self.cycles, self.ideal_cycles, self.bytes_moved / self.bus_bytes)
+        return self.layer.needed_macs / cycles if cycles > 0 else 0.0
 
     @property
     def traffic(self) -> float:
@@ -106,6 +117,7 @@ class LayerProfile:
             "op": self.layer.op,
             "output": self.layer.output,
             "macs": self.layer.macs,
+            "padding_macs": self.layer.padding_macs,
             "mode_macs_per_cycle": self.mode_macs_per_cycle,
             "cycles": self.cycles,
             "ideal_cycles": self.ideal_cycles,

@@ -77,6 +77,7 @@ def _layer_json(item: LayerReport) -> dict[str, Any]:
         "output": layer.output,
         "shape": None if layer.result is None else list(layer.result.spec.shape),
         "macs": layer.macs,
+        "padding_macs": layer.padding_macs,
         "bytes_once": layer.bytes_once,
         "bytes_moved": None if profile is None else profile.bytes_moved,
         "instructions": item.num_instructions,
@@ -125,7 +126,18 @@ def _parts_table(report: Inspection) -> Table:
 
 
 def _layers_table(report: Inspection) -> Table:
-    heads = ("layer", "op", "result", "shape", "MACs", "moved", "once", "instructions", "cycles")
+    heads = (
+        "layer",
+        "op",
+        "result",
+        "shape",
+        "MACs",
+        "with padding",
+        "moved",
+        "once",
+        "instructions",
+        "cycles",
+    )
     table = plain_table("Layers on the accelerator", (*heads, "of launch"), 4)
     for part in report.launches:
         for item in part.layers:
@@ -136,6 +148,7 @@ def _layers_table(report: Inspection) -> Table:
                 escape(clip_text(layer.output, _NAME_LENGTH)),
                 "" if layer.result is None else "x".join(map(str, layer.result.spec.shape)),
                 f"{layer.macs:,}",
+                f"{layer.padding_macs:,}",
                 "" if profile is None else f"{profile.bytes_moved:,} B",
                 f"{layer.bytes_once:,} B",
                 f"{item.num_instructions:,}",

@@ -8,7 +8,7 @@ from rich.table import Table
 from daedal.isa.profile import UnitCounters
 from daedal.isa.registers import CLASSES
 from daedal.isa.table import Unit
-from daedal.reports.tables import plain_table
+from daedal.reports.tables import padding_note, plain_table
 from daedal.runtime.layers import LayerProfile
 from daedal.runtime.profiler.diff import LayerChange, ProfileDiff
 from daedal.runtime.profiler.network_profile import NetworkProfile
@@ -26,7 +26,8 @@ def layers_table(profile: NetworkProfile) -> Table:
     "held up by": the unit at the end of the chain of those who wait for each other; "ideal":
     multiplications at the full rate of the layer's mode; "roofline": the longer of that and every
     byte once over the bus; "of roof": the share of the layer's cycles that this is; "of peak": the
-    share of the multiplications that the array can do.
+    share of the multiplications that the array can do. Products with padding are in none of them;
+    the caption tells how many they are.
     """
     heads = ("layer", "bound", "held up by", "cycles", "ideal", "roofline", "of roof", "of peak")
     table = plain_table(escape(title(profile)), (*heads, "moved", "once", "MACs/B"), 3)
@@ -55,11 +56,13 @@ def layers_table(profile: NetworkProfile) -> Table:
         _cycles(ideal),
         _cycles(profile.roofline_cycles),
         _share(profile.roofline_cycles, profile.cycles),
-        _share(profile.macs / profile.conditions.macs_per_cycle, profile.cycles),
+        _share(profile.share, 1),
         f"{moved:,} B",
         f"{sum(item.layer.bytes_once for item in profile.layers):,} B",
-        f"{profile.macs / max(1, moved):.1f}",
+        f"{(profile.macs - profile.padding_macs) / max(1, moved):.1f}",
     )
+    note = padding_note(profile.macs, profile.padding_macs)
+    table.caption = f"ideal, of peak, MACs/B: {note}" if note else None
     return table
 
 

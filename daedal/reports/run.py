@@ -8,7 +8,7 @@ from rich.table import Table
 
 from daedal.isa.registers import CycleClass
 from daedal.isa.table import Unit
-from daedal.reports.tables import plain_table
+from daedal.reports.tables import padding_note, plain_table
 from daedal.runtime.layers import LayerProfile
 
 __all__ = ["layers_table", "profile_table"]
@@ -17,7 +17,8 @@ __all__ = ["layers_table", "profile_table"]
 def layers_table(layers: Sequence[LayerProfile]) -> Table:
     """Cycles per layer, and where the units spent them.
 
-    "of peak" is the share of the multiplications that the array could do in the layer's cycles.
+    "of peak" is the share of the multiplications that the array could do in the layer's cycles;
+    products with padding are not in it, and the caption tells how many they are.
     """
     heads = ("layer", "op", "MACs", "cycles", "of peak", "read", "written", "GEMM", "ALU", "LOAD")
     table = plain_table("Layers", heads, num_left=2)
@@ -38,7 +39,8 @@ def layers_table(layers: Sequence[LayerProfile]) -> Table:
         )
     table.add_section()
     cycles = sum(item.cycles for item in layers)
-    share = sum(item.share * item.cycles for item in layers) / max(1, cycles)
+    rate = sum(item.layer.needed_macs for item in layers) / max(1, cycles)
+    share = rate / layers[0].macs_per_cycle if layers else 0.0
     table.add_row(
         "all",
         "",
@@ -48,6 +50,11 @@ def layers_table(layers: Sequence[LayerProfile]) -> Table:
         f"{sum(item.bytes_read for item in layers):,} B",
         f"{sum(item.bytes_written for item in layers):,} B",
     )
+    macs, padding = (
+        sum(getattr(item.layer, name) for item in layers) for name in ("macs", "padding_macs")
+    )
+    note = padding_note(macs, padding)
+    table.caption = f"of peak: {note}" if note else None
     return table
 
 

@@ -19,7 +19,7 @@ from daedal.runtime.profiler.timeline import Timeline
 
 __all__ = ["FORMAT", "Conditions", "NetworkProfile", "network_profile"]
 
-FORMAT = "daedal profile 2"
+FORMAT = "daedal profile 3"
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,17 @@ class NetworkProfile:
         """Multiply-accumulates of all layers."""
         return sum(layer.layer.macs for layer in self.layers)
 
+    @property
+    def padding_macs(self) -> int:
+        """How many of them are with padding."""
+        return sum(layer.layer.padding_macs for layer in self.layers)
+
+    @property
+    def share(self) -> float:
+        """Part of the multiplications that the array could have done in all cycles."""
+        needed = self.macs - self.padding_macs
+        return needed / self.conditions.macs_per_cycle / self.cycles if self.cycles else 0.0
+
     def with_timeline(self, timeline: Timeline) -> "NetworkProfile":
         """The same with a timeline."""
         return replace(self, timeline=timeline)
@@ -97,6 +108,9 @@ class NetworkProfile:
             "conditions": asdict(self.conditions),
             "cycles": self.cycles,
             "tail_cycles": self.tail_cycles,
+            "macs": self.macs,
+            "padding_macs": self.padding_macs,
+            "share": self.share,
             "roofline_cycles": self.roofline_cycles,
             "beats_read": self.beats_read,
             "beats_written": self.beats_written,

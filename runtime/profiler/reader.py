@@ -86,13 +86,17 @@ def _layer(item: dict[str, Any], machine: Conditions) -> LayerProfile:
     mode_macs_per_cycle = _count(item["mode_macs_per_cycle"])
     if mode_macs_per_cycle == 0:
         raise ValueError("rates of the roofs must not be 0")
+    macs, padding_macs = _count(item["macs"]), _count(item["padding_macs"])
+    if padding_macs > macs:
+        raise ValueError("products with padding must be a part of all products")
     layer = Layer(
         tag=_count(item["tag"]),
         name=_text(item["name"]),
         op=_text(item["op"]),
-        macs=_count(item["macs"]),
+        macs=macs,
         output=_text(item["output"]),
         bytes_once=_count(item["bytes_once"]),
+        padding_macs=padding_macs,
     )
     return LayerProfile(
         layer=layer,

@@ -1,7 +1,9 @@
 """`roofline_chart`: layers under the roofs of bus and array, both axes logarithmic.
 
-A layer's filled point lies at the multiplications it did per byte moved and per cycle. The hollow
-point beside it, where it differs, is where the layer would lie if every byte crossed the bus once.
+A layer's filled point lies at the multiplications it did per byte moved and per cycle, without
+those with padding. It lies on the roof at most: a layer that worked while the layer before was
+still storing has the cycles that array and bus take for it. The hollow point beside it, where it
+differs, is where the layer would lie if every byte crossed the bus once, under the same roof.
 Layers that multiply nothing have no place here.
 
 Source: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for
@@ -51,11 +53,15 @@ def roofline_chart(profile: NetworkProfile) -> Drawing:
     numbered = [
         (number, layer)
         for number, layer in enumerate(profile.layers, start=1)
-        if layer.layer.macs and layer.cycles > 0 and layer.bytes_moved and layer.layer.bytes_once
+        if layer.layer.needed_macs
+        and layer.cycles > 0
+        and layer.bytes_moved
+        and layer.layer.bytes_once
     ]
     ridge = peak / bus
     reuses = [layer.reuse for _, layer in numbered] + [_reuse_once(x) for _, x in numbered]
-    rates = [layer.layer.macs / layer.cycles for _, layer in numbered]
+    rates = [layer.rate for _, layer in numbered]
+    rates += [_reuse_once(layer) * bus for _, layer in numbered if _reuse_once(layer) < layer.reuse]
     rates += [peak / 16, peak * 1.5, min([*rates, peak]) / 1.5]
     axes = _Axes([*reuses, ridge / 4, ridge * 4], rates)
     _draw_axes(drawing, axes)
@@ -67,7 +73,7 @@ def roofline_chart(profile: NetworkProfile) -> Drawing:
 
 
 def _reuse_once(layer: LayerProfile) -> float:
-    return layer.layer.macs / layer.layer.bytes_once
+    return layer.layer.needed_macs / layer.layer.bytes_once
 
 
 def _draw_axes(drawing: Drawing, axes: _Axes) -> None:
@@ -104,15 +110,15 @@ def _draw_roof(drawing: Drawing, axes: _Axes, peak: int, bus: int) -> None:
 
 
 def _draw_layer(drawing: Drawing, axes: _Axes, number: int, layer: LayerProfile) -> None:
-    rate = layer.layer.macs / layer.cycles
-    x, y, once = axes.at_x(layer.reuse), axes.at_y(rate), axes.at_x(_reuse_once(layer))
+    x, y, reuse_once = axes.at_x(layer.reuse), axes.at_y(layer.rate), _reuse_once(layer)
+    once, below = axes.at_x(reuse_once), axes.at_y(min(layer.rate, reuse_once * layer.bus_bytes))
     hint = (
-        f"{number} {layer.layer.name}: {rate:.1f} per cycle, {layer.reuse:.1f} per byte moved "
-        f"({_reuse_once(layer):.1f} if each were moved once), bound by {layer.bound.value}"
+        f"{number} {layer.layer.name}: {layer.rate:.1f} per cycle, {layer.reuse:.1f} per byte "
+        f"moved ({reuse_once:.1f} if each were moved once), bound by {layer.bound.value}"
     )
     if abs(once - x) > _NEAR:
-        drawing.add("line", kind="reuse", x1=x, y1=y, x2=once, y2=y)
-        drawing.add("circle", kind="once", cx=once, cy=y, r=4, hint=hint)
+        drawing.add("line", kind="reuse", x1=x, y1=y, x2=once, y2=below)
+        drawing.add("circle", kind="once", cx=once, cy=below, r=4, hint=hint)
     drawing.add("circle", kind="point", cx=x, cy=y, r=6, hint=hint)
 
 
@@ -120,7 +126,7 @@ def _draw_numbers(drawing: Drawing, axes: _Axes, numbered: list[tuple[int, Layer
     """Write numbers below the points; layers that lie on each other share a list of them."""
     groups: list[tuple[float, float, list[int]]] = []
     for number, layer in numbered:
-        x, y = axes.at_x(layer.reuse), axes.at_y(layer.layer.macs / layer.cycles)
+        x, y = axes.at_x(layer.reuse), axes.at_y(layer.rate)
         for left, top, numbers in groups:
             if abs(left - x) < _SHARED_X and abs(top - y) < _SHARED_Y:
                 numbers.append(number)

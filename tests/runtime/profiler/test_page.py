@@ -105,16 +105,33 @@ def test_everything_is_drawn_inside(seed: int) -> None:
                 assert 0 <= float(element.get(name, 0)) <= height
 
 
-def test_points_lie_under_the_roof() -> None:
-    """A layer at the array's full rate lies on the roof, others below."""
-    profile = made(8)
-    root = ElementTree.fromstring(roofline_chart(profile).text())
-    points = [item for item in root.iter("circle") if item.get("class") == "point"]
+@given(seed=st.integers(0, 2**32 - 1))
+def test_points_lie_under_the_roof(seed: int) -> None:
+    """Filled and hollow ones, also where a layer takes fewer cycles than array and bus."""
+    profile = made(seed)
+    drawing = roofline_chart(profile)
+    root = ElementTree.fromstring(drawing.text())
     multiplying = [item for item in profile.layers if item.layer.macs and item.bytes_moved]
-    assert len(points) == len(multiplying) > 0
+    points = [item for item in root.iter("circle") if item.get("class") == "point"]
+    assert len(points) == len(multiplying)
+    rates = [item.rate for item in multiplying]
     heights = [float(item.attrib["cy"]) for item in points]
-    rates = [item.layer.macs / item.cycles for item in multiplying]
-    assert np.argsort(heights).tolist() == np.argsort(rates)[::-1].tolist()
+    assert all(
+        heights[one] <= heights[other]
+        for one, rate in enumerate(rates)
+        for other, lower in enumerate(rates)
+        if rate > 1.01 * lower
+    )
+    for item in multiplying:
+        assert item.rate <= item.macs_per_cycle
+        assert item.rate <= item.reuse * item.bus_bytes * (1 + 1e-9)
+    (roof,) = (item for item in root.iter("polyline") if item.get("class") == "roof")
+    corners = [tuple(map(float, pair.split(","))) for pair in roof.attrib["points"].split()]
+    xs, ys = zip(*corners, strict=True)
+    for item in root.iter("circle"):
+        # The slope is a line in this drawing, as both axes are logarithmic.
+        height = np.interp(float(item.attrib["cx"]), xs, ys)
+        assert float(item.attrib["cy"]) >= height - 0.5
 
 
 def test_drawings_of_their_own() -> None:

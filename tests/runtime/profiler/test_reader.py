@@ -82,7 +82,7 @@ def test_bytes_that_are_no_text() -> None:
 
 def test_another_format() -> None:
     data = document() | {"format": "daedal profile 9"}
-    with pytest.raises(ArtifactError, match=r"must be of format 'daedal profile 2', not '.* 9'"):
+    with pytest.raises(ArtifactError, match=r"must be of format 'daedal profile 3', not '.* 9'"):
         read_profile(json.dumps(data))
 
 
