@@ -9,6 +9,7 @@ import onnx
 from daedal.compiler.artifact.bindings import Bindings
 from daedal.compiler.artifact.host_parts import HostParts, HostTask
 from daedal.compiler.artifact.placements import place_nodes
+from daedal.compiler.artifact.reasons import HostReasons
 from daedal.compiler.frontend.cut import ModelCutter, is_static
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.graph.graph import Graph
@@ -77,13 +78,19 @@ class _Build:
             inputs=tuple(self._value(name) for name in self._starts),
             outputs=tuple(self._value(name) for name in self._ends),
             placements=place_nodes(
-                self._cutter,
-                self._compiled.imported,
-                self._graph,
-                self._on_accelerator(parts),
-                self._on_host(parts),
-                self._compiled.reasons,
+                self._cutter, self._on_accelerator(parts), self._on_host(parts), self._reasons()
             ),
+        )
+
+    def _reasons(self) -> HostReasons:
+        launches = self._launches
+        bound = (item for part in launches for item in (*part.inputs, *part.outputs))
+        return HostReasons(
+            self._cutter,
+            self._compiled.imported,
+            self._graph,
+            {item.name for item in bound},
+            self._compiled.reasons,
         )
 
     def _launch(self, part: CompiledLaunch) -> Launch:

@@ -1,0 +1,181 @@
+"""Why a node of the model runs on the host: one sentence for each."""
+
+from collections.abc import Collection, Mapping
+
+import onnx
+
+from daedal.compiler.frontend.cut import ModelCutter
+from daedal.compiler.frontend.operators.table import OPERATORS
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.foreign import names_read
+
+__all__ = ["HostReasons"]
+
+_QUANTIZATION = ("DequantizeLinear", "QuantizeLinear")
+_QUANTIZED = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
+_FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
+
+_BORDER = "host and accelerator meet here"
+_INNER = "the host computes what is around it"
+_CONSTANT = "it is constant"
+_DYNAMIC = "its shape or type is known only when it runs"
+_FOREIGN = "the accelerator has no such operator"
+_UNQUANTIZED = "it does not stand between DequantizeLinear and QuantizeLinear"
+_TABLE = "the ALU of no variant has a table"
+_SHAPES = "both operands must be quantized, and one must have the shape of the result"
+_MOVES = "only channels, rows and columns move, of tensors of up to four dimensions"
+_BY_OPERATOR = {
+    "add": _SHAPES,
+    "concat": _MOVES,
+    "mul": _SHAPES,
+    "pad": _MOVES,
+    "q_lookup": _TABLE,
+    "reshape": "it only tells in which order the host reads the elements",
+    "resize": _MOVES,
+    "slice": _MOVES,
+    "sub": _SHAPES,
+    "transpose": "LOAD and STORE move whole rows and cannot transpose",
+}
+"""Why an operator of the graph cannot run on the accelerator although its tensors are quantized."""
+
+_PASSING = frozenset(
+    {
+        "Clip",
+        "Concat",
+        "Dropout",
+        "Flatten",
+        "GlobalMaxPool",
+        "Identity",
+        "Max",
+        "MaxPool",
+        "Min",
+        "Pad",
+        "ReduceMax",
+        "Relu",
+        "Reshape",
+        "Resize",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
+"""Operators that need no quantization of their own between others: they choose among values."""
+
+
+class HostReasons:
+    """What the report says of the nodes of one model.
+
+    Parameters
+    ----------
+    cutter : of the model.
+    imported, graph : before and after all passes; `onnx` nodes say why they are foreign.
+    exchanged : names of the tensors that host and accelerator give each other.
+    reasons : by quantized tensor, why what it quantizes was left to the host.
+    """
+
+    def __init__(
+        self,
+        cutter: ModelCutter,
+        imported: Graph,
+        graph: Graph,
+        exchanged: Collection[str],
+        reasons: Mapping[str, str],
+    ) -> None:
+        self._cutter = cutter
+        self._imported, self._graph = imported, graph
+        self._exchanged = frozenset(exchanged)
+        self._users: dict[str, list[onnx.NodeProto]] = {}
+        for node in cutter.nodes:
+            for name in names_read(node):
+                self._users.setdefault(name, []).append(node)
+        integers = {
+            node.output: _BY_OPERATOR[node.op]
+            for node in graph.nodes
+            if node.op in _BY_OPERATOR
+            and node.output in cutter.producers
+            and graph.types[node.output].dtype == "int8"
+        }
+        self._by_tensor = self._before({**integers, **reasons})
+
+    def of(self, node: onnx.NodeProto) -> str:
+        """Why the host runs `node`."""
+        output = next((name for name in node.output if name), "")
+        if output in self._cutter.constants:
+            return _CONSTANT
+        if node.op_type in _QUANTIZATION:
+            tensor = output if node.op_type == "QuantizeLinear" else node.input[0]
+            return _BORDER if tensor in self._exchanged else _INNER
+        if output in self._by_tensor:
+            return self._by_tensor[output]
+        if output not in self._imported.types:
+            return _DYNAMIC
+        made = self._graph.producers.get(output, self._imported.producers.get(output))
+        if made is not None and made.note:
+            return made.note
+        return self._of_known(node, output, made)
+
+    def _of_known(self, node: onnx.NodeProto, output: str, made: Node | None) -> str:
+        """Of an operator with an importer, which took the node."""
+        entry = OPERATORS.get(node.op_type)
+        if entry is None:
+            return _FOREIGN
+        if entry.where == "host":
+            return _TABLE if made is not None and made.op == "activation" else _FOREIGN
+        operands = all(self._is_quantized(name, backwards=True) for name in names_read(node))
+        if not operands or not self._is_quantized(output, backwards=False):
+            return _UNQUANTIZED
+        if made is not None and made.op in _BY_OPERATOR:
+            return _BY_OPERATOR[made.op]
+        return f"the accelerator runs it only {entry.limits}" if entry.limits else _UNQUANTIZED
+
+    def _is_quantized(self, tensor: str, *, backwards: bool) -> bool:
+        """Whether every path that computes `tensor` begins at quantized tensors or constants; or,
+        forwards, whether one path from it ends at one. The paths lead through `_PASSING` only."""
+        stack, seen = [tensor], {tensor}
+        while stack:
+            name = stack.pop()
+            number = self._cutter.producers.get(name)
+            kind = self._element_type(name)
+            if kind in _QUANTIZED:
+                if not backwards:
+                    return True
+                continue
+            if backwards:
+                if name in self._cutter.constants or (kind and kind not in _FLOATS):
+                    continue
+                before = None if number is None else self._cutter.nodes[number]
+                if before is not None and before.op_type == "DequantizeLinear":
+                    continue
+                if before is None or before.op_type not in _PASSING:
+                    return False
+                fresh = names_read(before)
+            else:
+                users = self._users.get(name, ())
+                if any(user.op_type == "QuantizeLinear" for user in users):
+                    return True
+                fresh = [x for user in users if user.op_type in _PASSING for x in user.output]
+            stack.extend(x for x in fresh if x and x not in seen)
+            seen.update(fresh)
+        return backwards
+
+    def _element_type(self, name: str) -> int:
+        value = self._cutter.types.get(name)
+        return 0 if value is None else int(value.type.tensor_type.elem_type)
+
+    def _before(self, reasons: Mapping[str, str]) -> dict[str, str]:
+        """Reasons of quantized tensors, by every float tensor between them and those before."""
+        found: dict[str, str] = {}
+        for quantized, reason in reasons.items():
+            stack = [quantized]
+            while stack:
+                number = self._cutter.producers.get(stack.pop())
+                if number is None:
+                    continue
+                node = self._cutter.nodes[number]
+                fresh = [name for name in names_read(node) if name not in found]
+                if node.op_type != "DequantizeLinear":
+                    found.update(dict.fromkeys(fresh, reason))
+                    stack.extend(fresh)
+        return found

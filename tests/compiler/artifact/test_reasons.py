@@ -1,0 +1,105 @@
+"""Why nodes run on the host: what could run on the accelerator is told that it is not quantized."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import daedal
+from daedal.isa.artifact import Placement
+from tests.compiler.graph.qdq_models import QdqModel
+
+Maker = Callable[[QdqModel, str], str]
+
+UNQUANTIZED = "it does not stand between DequantizeLinear and QuantizeLinear"
+
+
+def placed(rng: np.random.Generator, inner: Maker, *, quantized: bool = False) -> list[Placement]:
+    """A convolution, `inner`, and an Erf, which no importer takes."""
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", (1, 4, 6, 6)), 0.05, 3)
+    weights = maker.weights(rng.integers(-127, 128, (4, 4, 1, 1)).astype(np.int8), 0.01)
+    x = maker.requantized(maker.op("Conv", x, weights), 0.08, 3)
+    y = inner(maker, x)
+    y = maker.requantized(y, 0.08, 3) if quantized else y
+    model = maker.model(maker.op("Erf", y))
+    return list(daedal.compile(model.SerializeToString(), "tiny", host=None).placements)
+
+
+def number(maker: QdqModel, value: float) -> str:
+    return maker.constant(np.float32(value))
+
+
+INNER: dict[str, Maker] = {
+    "Add": lambda m, x: m.op("Add", x, x),
+    "AveragePool": lambda m, x: m.op("AveragePool", x, kernel_shape=[2, 2]),
+    "Clip": lambda m, x: m.op("Clip", x, number(m, 0), number(m, 6)),
+    "Concat": lambda m, x: m.op("Concat", x, x, axis=1),
+    "Flatten": lambda m, x: m.op("Flatten", x),
+    "GlobalAveragePool": lambda m, x: m.op("GlobalAveragePool", x),
+    "GlobalMaxPool": lambda m, x: m.op("GlobalMaxPool", x),
+    "HardSigmoid": lambda m, x: m.op("HardSigmoid", x),
+    "LeakyRelu": lambda m, x: m.op("LeakyRelu", x),
+    "Max": lambda m, x: m.op("Max", x, number(m, 1)),
+    "MaxPool": lambda m, x: m.op("MaxPool", x, kernel_shape=[2, 2]),
+    "Mul": lambda m, x: m.op("Mul", x, x),
+    "Pad": lambda m, x: m.op("Pad", x, m.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1]))),
+    "Relu": lambda m, x: m.op("Relu", x),
+    "Slice": lambda m, x: m.op("Slice", x, *(m.constant(np.array([v])) for v in (0, 2, 1))),
+    "Sub": lambda m, x: m.op("Sub", x, x),
+    "Transpose": lambda m, x: m.op("Transpose", x, perm=[0, 2, 1, 3]),
+}
+
+
+@pytest.mark.parametrize("op", INNER)
+def test_what_could_run_on_the_accelerator(op: str, rng: np.random.Generator) -> None:
+    """Its operands are quantized, and its result is not."""
+    (found,) = (item for item in placed(rng, INNER[op]) if item.op == op)
+    assert (found.where, found.why) == ("host", UNQUANTIZED)
+
+
+def test_results_that_are_quantized_of_operands_that_are_not(rng: np.random.Generator) -> None:
+    nodes = placed(rng, lambda m, x: m.op("Relu", m.op("Neg", x)), quantized=True)
+    (relu,) = (item for item in nodes if item.op == "Relu")
+    assert (relu.where, relu.why) == ("host", UNQUANTIZED)
+    (neg,) = (item for item in nodes if item.op == "Neg")
+    assert neg.why == "the compiler has no such operator"
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [
+        ("Sigmoid", "the ALU of no variant has a table"),
+        ("Tanh", "the ALU of no variant has a table"),
+        ("Softmax", "the accelerator has no such operator"),
+    ],
+)
+def test_what_the_accelerator_cannot_run(
+    op: str, reason: str, quantized: bool, rng: np.random.Generator
+) -> None:
+    """To quantize it would not help."""
+    nodes = placed(rng, lambda m, x: m.op(op, x), quantized=quantized)
+    (found,) = (item for item in nodes if item.op == op)
+    assert (found.where, found.why) == ("host", reason)
+
+
+def test_reasons_do_not_spread_to_other_operators(rng: np.random.Generator) -> None:
+    """Exp, whose result is reshaped and added up in floating point, has a reason of its own."""
+
+    def inner(maker: QdqModel, x: str) -> str:
+        rows = maker.op("Reshape", maker.op("Exp", x), maker.constant(np.array([1, 4, 36])))
+        return maker.op("Add", rows, rows)
+
+    reasons = {item.op: item.why for item in placed(rng, inner)}
+    assert reasons["Exp"] == "the compiler has no such operator"
+    assert reasons["Reshape"] == reasons["Add"] == UNQUANTIZED
+
+
+def test_tensors_that_stay_on_the_host_are_no_borders(rng: np.random.Generator) -> None:
+    nodes = placed(
+        rng, lambda m, x: m.op("Neg", m.requantized(m.op("Neg", x), 0.08, 3)), quantized=True
+    )
+    reasons = [item.why for item in nodes if item.where == "host" and "Linear" in item.op]
+    meet, around = "host and accelerator meet here", "the host computes what is around it"
+    assert reasons == [meet, meet, around, around, around, around]
