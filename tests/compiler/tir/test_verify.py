@@ -67,6 +67,21 @@ def test_legal_functions_pass() -> None:
     verify(func(copy("y", Y, X, {i: 8}, (i + 3) % 8)))
 
 
+def added(name: str) -> Stmt:
+    """``y[v] += x[v]``."""
+    var, axis = Var("i"), Axis("v", extent=8)
+    total = Load(Y, (axis,)) + Load(X, (axis,))
+    return For(
+        var, 8, BlockRealize((var,), make_block(name, (axis,), BufferStore(Y, (axis,), total)))
+    )
+
+
+def test_one_that_accumulates_waits_for_one_earlier_writer() -> None:
+    verify(func(Seq((whole("y", Y, X), added("one"), added("two")))))
+    with pytest.raises(InvalidIRError, match=r"block 'one' reads y\[v\] before it is completely"):
+        verify(func(Seq((added("one"), whole("y", Y, X)))))
+
+
 def both(outer: tuple[Var, int], first: Stmt, second: Stmt, low: Expr, extent: int) -> PrimFunc:
     """One loop around a window of `T`, filled by `first` and used by `second`."""
     window = (Range(low, extent),)
