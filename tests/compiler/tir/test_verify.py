@@ -82,6 +82,16 @@ def test_one_that_accumulates_waits_for_one_earlier_writer() -> None:
         verify(func(Seq((added("one"), whole("y", Y, X)))))
 
 
+def test_a_block_may_write_several_buffers() -> None:
+    other = Buffer("u", (8,), "int32", "acc")
+    var, axis = Var("i"), Axis("v", extent=8)
+    stores = Seq(tuple(BufferStore(target, (axis,), Load(X, (axis,))) for target in (other, T)))
+    first = For(var, 8, BlockRealize((var,), make_block("both", (axis,), stores)))
+    window = (Range(IntImm(0), 8),)
+    allocations = (Allocation(T, window), Allocation(other, window))
+    verify(func(Allocate(allocations, Seq((first, whole("y", Y, T))))))
+
+
 def both(outer: tuple[Var, int], first: Stmt, second: Stmt, low: Expr, extent: int) -> PrimFunc:
     """One loop around a window of `T`, filled by `first` and used by `second`."""
     window = (Range(low, extent),)
