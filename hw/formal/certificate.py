@@ -61,9 +61,9 @@ def refusal(graph: Graph, certificate: Certificate) -> str | None:
     step.cycle()
     step.assume_clauses(certificate)
     step.assume_surroundings()
-    number = step.failing_clause(certificate)
-    if number is not None:
-        return f"clause {number} need not hold in the next cycle"
+    broken = step.failing_clause(certificate)
+    if broken is not None:
+        return f"clause {broken} need not hold in the next cycle"
     if certificate.steps == 0:
         failing = step.failing_claim()
         return f"the clauses do not imply {failing!r}" if failing else None
