@@ -38,6 +38,9 @@ _BY_OPERATOR = {
 }
 """Why an operator of the graph cannot run on the accelerator although its tensors are quantized."""
 
+_ORDER = ("reshape", "transpose")
+"""These need no quantization behind them: a change of order is the same for integers."""
+
 _PASSING = frozenset(
     {
         "Clip",
@@ -124,6 +127,8 @@ class HostReasons:
         if entry.where == "host":
             return _TABLE if made is not None and made.op == "activation" else _FOREIGN
         operands = all(self._is_quantized(name, backwards=True) for name in names_read(node))
+        if operands and made is not None and made.op in _ORDER:
+            return _BY_OPERATOR[made.op]
         if not operands or not self._is_quantized(output, backwards=False):
             return _UNQUANTIZED
         if made is not None and made.op in _BY_OPERATOR:
