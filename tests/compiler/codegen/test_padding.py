@@ -1,10 +1,17 @@
 """Products with padding zeros are left out, and the result stays the same."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daedal.compiler import te
+from daedal.compiler.codegen.forms import Form, RegionForm
+from daedal.compiler.codegen.padding import interiors, without_padding
+from daedal.compiler.tir.expr import Buffer, IntImm, Var
+from daedal.compiler.tir.stmt import Range, Region
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from tests.support.accelerator import micro_variant
@@ -76,3 +83,46 @@ def test_only_zeros_are_left_out(rng, pad_value, taps):
 def test_a_map_of_one_pixel_has_one_tap(rng):
     case = conv_case(TINY, rng, (1, 3, 1, 1), 2, (3, 3), (1, 1), (1, 1, 1, 1), pad_value=0)
     assert products(case.check(interpret=False).program) == 3 * 2
+
+
+@given(st.integers(1, 3), st.integers(-4, 4), st.integers(1, 9), st.integers(1, 9))
+def test_the_interior_is_what_a_copy_reads_from_inside(factor, offset, size, extent):
+    """Also where it takes every other element, as loads of single rows do with a stride."""
+    x = te.placeholder((size, 2), "int8", "x")
+    y = te.compute((extent, 2), lambda i, j: x.padded(0)[i * factor + offset, j], "y")
+    func = te.create_prim_func([x], [y], "copy")
+    (interior,) = interiors(func).values()
+    inside = [i for i in range(extent) if 0 <= i * factor + offset < size]
+    assert [list(part) for part in interior] == [inside, [0, 1]]
+
+
+@given(
+    st.integers(1, 4),
+    st.tuples(st.integers(1, 6), st.integers(1, 6)),
+    st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    st.integers(-6, 2),
+    st.tuples(st.integers(0, 4), st.integers(1, 6)),
+)
+def test_pieces_are_the_products_that_matter(extent, counts, factors, constant, inside):
+    """Those of which a row of the operand lies inside; all of them where no piece can begin the
+    sums."""
+    reduce, spatial = Var("k"), Var("s")
+    ranges = {reduce: range(counts[0]), spatial: range(counts[1])}
+    interior = (range(inside[0], inside[0] + inside[1]),)
+    region = Region(Buffer("b", (16,), "int8", "inp"), (Range(IntImm(0), extent),))
+    operand = RegionForm(region, (Form(((reduce, factors[0]), (spatial, factors[1])), constant),))
+    pieces = without_padding(operand, interior, {}, ranges, {reduce})
+    found = [pair for piece in pieces for pair in itertools.product(piece[reduce], piece[spatial])]
+    assert len(set(found)) == len(found)
+    every = set(itertools.product(*ranges.values()))
+    matter = {
+        (k, s)
+        for k, s in every
+        if any(
+            k * factors[0] + s * factors[1] + constant + row in interior[0] for row in range(extent)
+        )
+    }
+    begins = any(all((k, s) in matter for s in ranges[spatial]) for k in ranges[reduce])
+    cuts = counts[0] > 1 and begins
+    assert set(found) == (matter if cuts else every)
+    assert not cuts or pieces[0][spatial] == ranges[spatial]

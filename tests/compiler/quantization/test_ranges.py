@@ -67,6 +67,15 @@ def test_percentile_leaves_out_the_outermost(rng: np.random.Generator) -> None:
     assert -1 - width <= chosen.low <= -1 + width and 2 - width <= chosen.high <= 2 + width
 
 
+def test_percentile_keeps_the_bins_that_it_reaches() -> None:
+    """Bounds are the outer edges of the first and of the last bin beyond the hundredth of a
+    percent."""
+    found = Histogram.empty(-8.0, 8.0)
+    found.counts[[2, 100, 900, 1500, 2040]] = [9, 200_000, 1, 100_000, 9]
+    chosen = choose_range(found, Method.PERCENTILE)
+    assert chosen == Range(float(found.edges[100]), float(found.edges[1501]))
+
+
 @pytest.mark.parametrize("method", list(Method))
 def test_zeros_alone_have_an_empty_range(method: Method) -> None:
     chosen = choose_range(histogram(np.zeros(9)), method)
