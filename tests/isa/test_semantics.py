@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from daedal.isa.errors import ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.microcode import decode_uops
 from daedal.isa.numerics import requantize
@@ -214,3 +215,16 @@ def test_load_places_pads_around_each_plane() -> None:
                 assert (state.inp[row] == expected).all(), (block, y, x)
                 row += 1
     assert not state.inp[row:].any() and not state.inp[:3].any()
+
+
+@pytest.mark.parametrize("opcode", [Opcode.LOAD, Opcode.STORE])
+@pytest.mark.parametrize(("base", "fits"), [(0, True), (8, True), (16, False), (-8, False)])
+def test_rows_stay_within_memory(opcode: Opcode, base: int, fits: bool) -> None:
+    """The region is as large as it likes; of two rows only the last, or the first, is outside."""
+    item = Instruction.of(opcode, blocks=1, rows=2, cols=1, row_stride_beats=1)
+    memory = np.zeros(24, dtype=np.uint8)
+    if fits:
+        execute(State(TINY), item, memory, [base] * 4, [99] * 4)
+        return
+    with pytest.raises(ProgramError, match=f"{opcode.name} must stay within memory of 24 bytes"):
+        execute(State(TINY), item, memory, [base] * 4, [99] * 4)

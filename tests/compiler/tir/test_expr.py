@@ -3,7 +3,8 @@
 import pytest
 
 from daedal.compiler.tir.errors import ExpressionError
-from daedal.compiler.tir.expr import Binary, Buffer, IntImm, Load, Var
+from daedal.compiler.tir.expr import And, Binary, Buffer, IntImm, Load, Or, Var
+from daedal.compiler.tir.printer import expr_text
 
 VAR = Var("i")
 DATA = Load(Buffer("x", (4,), "int32"), (VAR,))
@@ -37,3 +38,11 @@ def test_data_stays_as_it_was_written() -> None:
     """A multiplication by 1 is an instruction."""
     for expr in (DATA + 0, DATA * 1, DATA * 0, 0 + DATA, VAR + DATA * 1):
         assert isinstance(expr, Binary)
+
+
+def test_brackets_are_printed_where_they_are_needed() -> None:
+    a, b, c = (VAR < 1, VAR < 2, VAR < 3)
+    assert expr_text(Or(And(a, b), c)) == "i < 1 & i < 2 | i < 3"
+    assert expr_text(And(Or(a, b), c)) == "(i < 1 | i < 2) & i < 3"
+    assert expr_text((VAR + 1) * 2 - VAR // 3) == "(i + 1) * 2 - i // 3"
+    assert expr_text(VAR - (VAR - 2)) == "i - (i - 2)"
