@@ -1,6 +1,8 @@
 """Which modules a test file needs, by the text of its imports and of theirs."""
 
 import ast
+from collections import deque
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -8,15 +10,17 @@ __all__ = ["modules_of"]
 
 
 @cache
-def modules_of(root: Path, path: str) -> frozenset[str]:
-    """Files of the repository that `path` imports, directly or not, wherever the import stands."""
-    found, todo = set[str](), [path]
+def modules_of(root: Path, path: str) -> Mapping[str, int]:
+    """Files of the repository that `path` imports, wherever the import stands, and over how many
+    others: 1 where `path` names the module itself."""
+    found, todo = dict[str, int](), deque([(path, 1)])
     while todo:
-        for target in _imports(root, todo.pop()):
+        name, hops = todo.popleft()
+        for target in sorted(_imports(root, name)):
             if target not in found:
-                found.add(target)
-                todo.append(target)
-    return frozenset(found)
+                found[target] = hops
+                todo.append((target, hops + 1))
+    return found
 
 
 @cache

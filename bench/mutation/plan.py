@@ -1,9 +1,9 @@
 """Which tests judge a fault, and in which order.
 
-Test files come in this order: those named for the faulty file, those that import it by name, those
-of the folder that mirrors its own, those of the area. Files that do not import it, directly or
-not, are left out. Of a file run the tests that reach the faulty function, as a traced run of the
-whole file found, cheapest first.
+Test files are those of the folder that mirrors the faulty file's, those of the area, and any that
+ask for the faulty function by name. Those named for the file come first, then those that import it
+over few others; those that do not import it are left out. Of a file run the tests that reach the
+faulty function, as a traced run of the whole file found, cheapest first.
 """
 
 import hashlib
@@ -58,9 +58,8 @@ def judging_files(fault: Fault, area: Area, root: Path) -> list[str]:
     asks_for = re.compile(rf"\b{re.escape(name)}\b")
 
     def rank(file: Path) -> int:
-        if stem in file.stem:
-            return 0
-        return 1 if imports.search(file.read_text(encoding="utf-8")) else 2
+        hops = modules_of(root, file.relative_to(root).as_posix()).get(fault.path, 0)
+        return 0 if stem in file.stem else hops
 
     # Wherever they lie, those that ask the module for the faulty function or class by name.
     for file in sorted(tests.rglob("test_*.py")) if name else ():
@@ -153,16 +152,18 @@ def _reaching(fault: Fault, area: Area, baseline: dict[str, Any]) -> list[tuple[
     """Tests that reach the faulty function, cheapest first.
 
     What runs when the module is imported is reached by every test that reaches anything in the
-    module. Where functions are compiled and never run as Python, any test of the file may reach it.
+    module, or by any test where it has constants alone. So may it be where functions are compiled
+    and never run as Python.
     """
     names: list[str] = baseline["functions"]
     here = f"{fault.path}::"
     function = {number for number, name in enumerate(names) if name == here + fault.scope}
     module = {number for number, name in enumerate(names) if name.startswith(here)}
     numbers = function if fault.runs else module
+    anything = area.compiled or not (fault.runs or module)
     found = [
         (name, test["seconds"])
         for name, test in baseline["tests"].items()
-        if area.compiled or numbers.intersection(test["reached"])
+        if anything or numbers.intersection(test["reached"])
     ]
     return sorted(found, key=lambda item: item[1])

@@ -79,7 +79,7 @@ def test_a_fault_is_judged_by_the_tests_that_reach_it(project: Path) -> None:
 
 def test_only_files_that_import_the_module_judge(project: Path) -> None:
     assert judging_files(fault_to("min"), AREA, project) == [TESTS]
-    assert modules_of(project, TESTS) == {CODE}
+    assert modules_of(project, TESTS) == {CODE: 1}
 
 
 def test_a_tree_follows_its_source(project: Path, tmp_path: Path) -> None:
