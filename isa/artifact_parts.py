@@ -7,6 +7,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from daedal.isa.artifact_marks import check_marks
 from daedal.isa.fields import flag, text, whole, wholes, word
 from daedal.isa.program import Program, tensor_specs
 from daedal.isa.tensor import TensorSpec
@@ -191,11 +192,14 @@ def part_from_json(item: dict[str, Any], content: bytes, source: str) -> Part:
     if item["kind"] == "host":
         nodes = tuple(HostNode(word(node["op"]), text(node["name"])) for node in item["nodes"])
         return HostPart(content, nodes)
+    program = Program.from_bytes(content, source=source)
+    layers = tuple(_layer(layer) for layer in item["layers"])
+    check_marks(program, [layer.tag for layer in layers], source)
     return Launch(
-        program=Program.from_bytes(content, source=source),
+        program=program,
         inputs=tuple(_binding(binding) for binding in item["inputs"]),
         outputs=tuple(_binding(binding) for binding in item["outputs"]),
-        layers=tuple(_layer(layer) for layer in item["layers"]),
+        layers=layers,
     )
 
 

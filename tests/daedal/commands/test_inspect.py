@@ -2,13 +2,14 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import daedal
-from daedal.isa.artifact import Artifact
+from daedal.isa.artifact import Artifact, Launch
 from tests.support.command_line import Run, refuses
 from tests.support.small_networks import island
 
@@ -54,3 +55,27 @@ def test_bad_input(run: Run, built: Path, tmp_path: Path) -> None:
     assert status == 1 and "needs a memory without random delays, not 'jitter'" in err
     status, _, err = run("inspect", artifact, "--mhz", 0)
     assert status == 2 and "Usage" in err
+
+
+def test_marks_that_name_no_layer(run: Run, built: Path, tmp_path: Path) -> None:
+    """`inspect` refused them, and `run` did not."""
+    artifact = Artifact.load(built / "digits.daedal")
+    parts = tuple(
+        replace(
+            part,
+            program=replace(
+                part.program,
+                instructions=tuple(
+                    item.replace(tag=99) if item.mark else item
+                    for item in part.program.instructions
+                ),
+            ),
+        )
+        if isinstance(part, Launch)
+        else part
+        for part in artifact.parts
+    )
+    path = tmp_path / "marks.daedal"
+    replace(artifact, parts=parts).save(path)
+    for command in (("inspect", path), ("run", path, "-i", built / "images.npz")):
+        refuses(run(*command), "must mark the last instruction of each unit", "layer 99")

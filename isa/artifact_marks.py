@@ -1,0 +1,53 @@
+"""`check_marks`: whether the marks of a program name the layers that an artifact lists for it.
+
+Profiles, checks and traces take from the marks which layer an instruction belongs to.
+"""
+
+from collections.abc import Sequence
+
+from daedal.isa.errors import ArtifactError
+from daedal.isa.program import Program
+from daedal.isa.table import Opcode, Unit
+
+__all__ = ["check_marks"]
+
+
+def check_marks(program: Program, tags: Sequence[int], source: str) -> None:
+    """Check the marks of `program`, which `source` names in errors.
+
+    Parameters
+    ----------
+    tags : of the artifact's layers, in order.
+
+    Raises
+    ------
+    ArtifactError
+        Unless layers are numbered from 0, every mark names one of them, every one has a mark, no
+        unit marks one twice, and every instruction but FINISH has a mark of its unit at or after
+        it.
+    """
+    problem = _problem(program, tags)
+    if problem:
+        raise ArtifactError(
+            f"{source} must mark the last instruction of each unit in each of its {len(tags)} "
+            f"layers, and {problem}; compile the model again"
+        )
+
+
+def _problem(program: Program, tags: Sequence[int]) -> str:
+    """What is wrong with the marks; nothing where they are right."""
+    every = list(range(len(tags)))
+    if list(tags) != every or sorted(program.marks) != every:
+        return "its layers are not numbered from 0 in program and manifest"
+    seen: set[tuple[Unit, int]] = set()
+    for number, item in reversed(list(enumerate(program.instructions))):
+        if item.mark:
+            if item.tag not in program.marks:
+                return f"instruction {number} ({item.opcode.name}) has the mark of layer {item.tag}"
+            if (item.unit, item.tag) in seen:
+                return f"{item.unit.name} marks layer {item.tag} twice"
+            seen.add((item.unit, item.tag))
+        elif item.opcode is not Opcode.FINISH and all(unit is not item.unit for unit, _ in seen):
+            return f"instruction {number} ({item.opcode.name}) belongs to none of them"
+    missing = set(every) - {tag for _, tag in seen}
+    return f"layer {min(missing)} has no mark" if missing else ""
