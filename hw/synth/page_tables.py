@@ -20,6 +20,7 @@ __all__ = [
     "published_table",
     "refusals",
     "report_of",
+    "routed_sentence",
     "routed_table",
 ]
 
@@ -72,6 +73,20 @@ def routed_table(records: Sequence[Record], target: str) -> Table:
             ]
         )
     return head, rows
+
+
+def routed_sentence(records: Sequence[Record], target: str) -> str:
+    """How the figures of `routed_table` were made, and which command makes them again."""
+    shown = [record for record in _best(records, target) if "fmax_mhz" in record]
+    tried = {len(record["seeds"]) + len(record["given_up"]) for record in shown}
+    seeds = max(tried, default=1)
+    command = f"daedal synth VARIANT --target {target} --multipliers STYLE --seeds {seeds}"
+    return (
+        f"A row is what `{command}` reports with the style of its multipliers: the best of "
+        f"{seeds} seeds. Without these "
+        "options the command takes the multipliers that the variant has, and one seed: another "
+        "machine, and another clock."
+    )
 
 
 def area_table(records: Sequence[Record], target: str) -> Table:

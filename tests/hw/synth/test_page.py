@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from daedal.commands import synth
 from daedal.hw.synth.families import Family, Target
 from daedal.hw.synth.page import (
     PAGE_TARGETS,
@@ -13,7 +14,7 @@ from daedal.hw.synth.page import (
     synthesis_section,
     with_synthesis_section,
 )
-from daedal.hw.synth.page_tables import form_of, report_of
+from daedal.hw.synth.page_tables import form_of, report_of, routed_sentence
 from daedal.isa.variant import load_variant, shipped_variants
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -84,6 +85,17 @@ def test_every_published_figure_has_its_source_and_conditions() -> None:
         assert all(value > 0 for value in known)
         assert "://" not in row["source"]
         assert (row["frames_per_second"] is None) or row["network"]
+
+
+def test_the_page_says_how_to_get_its_figures() -> None:
+    """With the options that it names, the command asks for what was measured: 3 seeds, aiming at
+    the clock that it aims at where none is asked for."""
+    sentence = routed_sentence(MEASURED["variants"], "ecp5-85f")
+    command = "daedal synth VARIANT --target ecp5-85f --multipliers STYLE --seeds 3"
+    assert f"`{command}`" in sentence and "the best of 3 seeds" in sentence
+    routed = [item for item in MEASURED["variants"] if "fmax_mhz" in item]
+    assert {len(item["seeds"]) + len(item["given_up"]) for item in routed} == {3}
+    assert {item["target_mhz"] for item in routed} == {synth._AIM_MHZ}
 
 
 def test_section_of_made_up_figures() -> None:
