@@ -49,6 +49,7 @@ def test_story() -> None:
 
 
 @pytest.mark.rtl
+@pytest.mark.slow
 def test_commands_run(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """They measure what the page shows, within what small changes of the hardware may cost."""
     folder = make_checkout(tmp_path)

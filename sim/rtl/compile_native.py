@@ -33,11 +33,15 @@ _RUNTIME_FLAGS = ("-include", "../said.h")
 
 def native_identity(main: str = "native.cpp") -> list[str]:
     """Return what else a native build depends on: its tools, its main loop, its flags."""
+    return [main, *((_HDL / name).read_text() for name in (main, "failures.h")), *_library()]
+
+
+def _library() -> list[str]:
+    """Return what the run-time library depends on, whatever the main loop."""
     return [
-        main,
         find_verilator().version,
         find_compiler().version,
-        *((_HDL / name).read_text() for name in (main, *_HEADERS)),
+        (_HDL / "said.h").read_text(),
         _EXPORTS,
         *_COMPILER_FLAGS,
         *_RUNTIME_FLAGS,
@@ -80,7 +84,7 @@ def build_native(
         top,
         parameters,
         options,
-        native_identity(main),
+        _library(),
         False,
         report,
         runtime_flags=_RUNTIME_FLAGS,

@@ -15,6 +15,7 @@ COMMAND = ["synth.py", "--only", "tiny", "--seeds", "2"]
 
 
 @needs_nextpnr
+@pytest.mark.slow
 def test_a_second_run_answers_from_what_was_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,7 @@ from tests.support.random_schedule import random_schedule
 
 VARIANTS = [load_variant(name) for name in ("tiny", "vta", "batch4", "wide")]
 
-NUM_QUICK, NUM_SLOW = 6, 500
+NUM_QUICK, NUM_SLOW = 3, 500
 
 PER_SHAPE = 5
 """Schedules tried of one shape."""

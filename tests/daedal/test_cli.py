@@ -96,8 +96,7 @@ def work():
         print("tidied up")
 
 cli.app = work
-if sys.argv[2:]:
-    signal.signal(int(sys.argv[1]), signal.SIG_IGN)
+signal.signal(int(sys.argv[1]), signal.SIG_IGN if sys.argv[2:] else signal.SIG_DFL)
 cli.main()
 """
 

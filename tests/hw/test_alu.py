@@ -192,8 +192,14 @@ def random_program(variant: Variant, state: State, rng: np.random.Generator) -> 
     return program
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.parametrize(("gaps", "traffic"), [(0.0, 0.0), (0.3, 0.8)])
+@pytest.mark.parametrize(
+    ("name", "gaps", "traffic"),
+    [
+        ("full_rate", 0.0, 0.0),
+        *((name, 0.3, 0.8) for name in VARIANTS),
+        *(pytest.param(name, 0.0, 0.0, marks=pytest.mark.slow) for name in ("tiny", "wide_bus")),
+    ],
+)
 def test_every_operation(name: str, gaps: float, traffic: float) -> None:
     """All operations and destinations, hazards at every distance, with and without contention."""
     variant = VARIANTS[name]

@@ -180,7 +180,9 @@ def hazard_rows(acc_rows: list[int], rng: np.random.Generator) -> list[int]:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.parametrize(("gaps", "traffic"), [(0.0, 0.0), (0.5, 0.7)])
+@pytest.mark.parametrize(
+    ("gaps", "traffic"), [pytest.param(0.0, 0.0, marks=pytest.mark.slow), (0.5, 0.7)]
+)
 def test_any_order_of_rows(name: str, gaps: float, traffic: float) -> None:
     """Hazards at every distance, overwrites, three loops, all modes, with and without holds."""
     variant = VARIANTS[name]

@@ -21,14 +21,13 @@ from daedal.isa.verifier import verify
 from examples.digits.data import demo_images
 from tests.support.accelerator import Compiled, memory_of, run_blocked
 from tests.support.accelerator_operators import Case, conv_case
-from tests.support.random_runs import changed_variant, every_variant
+from tests.support.random_runs import every_variant
 from tests.support.rtl import rtl_device
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
 OUTPUT = "fc0_q"
 INT8 = [name for name, v in every_variant().items() if v.array.input_bits == 8]
 OTHERS = [name for name in every_variant() if name not in INT8]
-QUICK = sorted({"tiny", changed_variant()})
 PAD_VALUE = 5
 """What `conv_case` pads with."""
 
@@ -60,14 +59,16 @@ def check_digits_on_rtl(name: str) -> None:
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("name", [name for name in QUICK if name in INT8])
+@pytest.mark.parametrize(
+    "name", ["tiny", pytest.param("mixed", marks=pytest.mark.xdist_group("mixed-rtl"))]
+)
 def test_digits_on_rtl(name: str) -> None:
     check_digits_on_rtl(name)
 
 
 @pytest.mark.rtl
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in INT8 if name not in QUICK])
+@pytest.mark.parametrize("name", sorted({*INT8} - {"tiny", "mixed"}))
 def test_digits_on_rtl_of_every_other_variant(name: str) -> None:
     check_digits_on_rtl(name)
 

@@ -59,6 +59,7 @@ def icarus() -> None:
 
 
 @pytest.mark.rtl
+@pytest.mark.slow
 @pytest.mark.xdist_group("trace-rtl")
 @pytest.mark.usefixtures("icarus")
 def test_no_difference_ends_with_status_0(run: Run, layer: Path) -> None:

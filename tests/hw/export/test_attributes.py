@@ -15,10 +15,11 @@ from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl.toolchain import find_icarus, find_verilator, tool_environment
 from tests.support.exported import TOP_PORTS, emitted, wide_tiny
 
-VARIANTS = [load_variant("tiny"), wide_tiny()]
+TINY = pytest.param(load_variant("tiny"), id="tiny")
+WIDE = pytest.param(wide_tiny(), id="wide bus", marks=pytest.mark.slow)
 
 
-@pytest.fixture(scope="module", params=VARIANTS, ids=["tiny", "wide bus"])
+@pytest.fixture(scope="module", params=[TINY, WIDE])
 def variant(request: pytest.FixtureRequest) -> Variant:
     return request.param
 
@@ -74,7 +75,7 @@ def test_yosys_reads_the_interfaces_out_of_it(folder: Path, variant: Variant) ->
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("variant", VARIANTS[:1], ids=["tiny"], indirect=True)
+@pytest.mark.parametrize("variant", [TINY], indirect=True)
 def test_simulators_read_it(folder: Path, variant: Variant) -> None:
     try:
         verilator, icarus = find_verilator(), find_icarus()

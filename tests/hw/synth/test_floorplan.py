@@ -83,6 +83,7 @@ def test_blocks_on_a_random_network_conduct_as_its_inverse(rng: np.random.Genera
     assert couplings(cells, blocks) == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_partners_lie_side_by_side() -> None:
     """Thirty pairs of a multiplier and a block RAM: in rows 12 apart, and in the same columns."""
     kinds = ["MULT18X18D"] * 30 + ["DP16KD"] * 30

@@ -78,11 +78,10 @@ def test_every_pair_of_modules_has_its_worst_path(routed: tuple[Routed, list[str
 @pytest.mark.parametrize(
     ("design", "pins", "ends"),
     [
-        (SMALL, None, ("counter", "square")),
-        (SMALL, PINS, ("counter", "square")),
-        (MEMORIES, None, ("rows", "rows")),
+        pytest.param(SMALL, None, ("counter", "square"), id="out of context"),
+        pytest.param(SMALL, PINS, ("counter", "square"), id="with pins", marks=pytest.mark.slow),
+        pytest.param(MEMORIES, None, ("rows", "rows"), id="memories", marks=pytest.mark.slow),
     ],
-    ids=["out of context", "with pins", "memories"],
 )
 def test_delays_add_up_to_what_nextpnr_says(
     design: str, pins: str | None, ends: tuple[str, str], monkeypatch: pytest.MonkeyPatch
@@ -139,6 +138,7 @@ def test_seeds_in_parallel_give_what_each_gives_alone(
 
 @pytest.mark.fpga
 @needs_nextpnr
+@pytest.mark.slow
 def test_a_faster_grade_is_faster(netlist: str, routed: tuple[Routed, list[str]]) -> None:
     fast = place_and_route(netlist, PlaceRequest(speed_grade=8))
     assert fast.slowest_mhz > 1.2 * routed[0].slowest_mhz

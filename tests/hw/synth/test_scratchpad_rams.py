@@ -27,7 +27,7 @@ def component(variant: Variant, name: str) -> object:
     return Scratchpad(variant=variant, memory=Memory(name))
 
 
-@pytest.mark.parametrize("name", ["tiny", "int4", "batch4"])
+@pytest.mark.parametrize("name", ["tiny", "int4", pytest.param("batch4", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pad", UNITS_OF_SCRATCHPADS)
 def test_forms_are_those_of_the_gateware(name: str, pad: str) -> None:
     variant = load_variant(name)

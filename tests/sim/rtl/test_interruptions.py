@@ -27,13 +27,12 @@ from daedal.sim.rtl.run import run_jobs
 from tests.sim.rtl.conftest import CACHE, available
 from tests.support.known_scratchpads import known_scratchpads
 from tests.support.random_programs import random_program
-from tests.support.random_runs import changed_variant, every_variant
+from tests.support.random_runs import EXTRA_VARIANTS
 from tests.support.rtl import expected_memories, placed, rtl_device
 
 pytestmark = pytest.mark.rtl
 
 TINY = load_variant("tiny")
-CHANGED = changed_variant()
 SEED = 20_000
 ABORT_CYCLES = 8
 """From the cycle in which the host writes `abort` to the one in which the masters stop."""
@@ -177,10 +176,9 @@ def test_tiny(what: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", CHECKS)
-@pytest.mark.xdist_group(f"{CHANGED}-rtl")
+@pytest.mark.xdist_group("mixed-rtl")
 def test_another_variant(what: str, tmp_path: Path) -> None:
-    """Which one, the commit decides, as for the random programs."""
-    CHECKS[what](rounds(every_variant()[CHANGED], tmp_path, what, 15))
+    CHECKS[what](rounds(EXTRA_VARIANTS["mixed"], tmp_path, what, 15))
 
 
 @pytest.mark.parametrize("channel", CHANNELS)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 BUILDER = """
-import sys
+import signal, sys
 from pathlib import Path
 from daedal import cli
 from daedal.sim.rtl.build import build_simulator
@@ -35,6 +35,9 @@ sizes = dict(data_bits=64, addr_bits=32, words=1024)
 cli.app = lambda: build_simulator(
     "// design", **sizes, cache_dir=Path(sys.argv[1]), simulator="icarus"
 )
+# These tests may run where both are ignored: after nohup, or in the background of a script.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 cli.main()
 """
 

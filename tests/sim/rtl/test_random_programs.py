@@ -11,8 +11,6 @@ from tests.support.poisoned_memory import poison_block_ram
 from tests.support.random_runs import (
     EXTRA_VARIANTS,
     RandomRun,
-    changed_variant,
-    every_variant,
     ledger_of,
     run_random_programs,
 )
@@ -21,7 +19,6 @@ from tests.support.rtl import rtl_device
 pytestmark = pytest.mark.rtl
 
 TINY = load_variant("tiny")
-CHANGED = changed_variant()
 
 
 def report(run: RandomRun) -> None:
@@ -46,10 +43,9 @@ def test_two_hundred_fill_the_table() -> None:
     assert_complete(run_random_programs(rtl_device(TINY), range(1000, 1200)), 200)
 
 
-@pytest.mark.xdist_group(f"{CHANGED}-rtl")
+@pytest.mark.xdist_group("mixed-rtl")
 def test_two_hundred_on_another_variant() -> None:
-    """Which one, the commit decides; the name is printed with the result."""
-    device = rtl_device(every_variant()[CHANGED])
+    device = rtl_device(EXTRA_VARIANTS["mixed"])
     assert_complete(run_random_programs(device, range(200)), 200)
 
 
@@ -68,7 +64,8 @@ def test_no_read_depends_on_a_colliding_write(monkeypatch: pytest.MonkeyPatch) -
     run_random_programs(rtl_device(TINY), range(300, 400)).check()
 
 
-@pytest.mark.parametrize("style", ["packed", pytest.param("lut", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("style", ["packed", "lut"])
 def test_other_multipliers(style: str) -> None:
     variant = TINY.replace(f"tiny-{style}", multiplier_style=style)
     run_random_programs(rtl_device(variant), range(500, 530)).check()

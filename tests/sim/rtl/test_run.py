@@ -13,7 +13,7 @@ from daedal.sim.rtl.build import Built, build_simulator
 from daedal.sim.rtl.intervention import Intervention
 from daedal.sim.rtl.job import Faults, Job, RunProgress
 from daedal.sim.rtl.run import run_jobs
-from tests.sim.rtl.conftest import WORDS
+from tests.sim.rtl.conftest import WORDS, available
 
 pytestmark = pytest.mark.rtl
 
@@ -303,8 +303,9 @@ def test_jobs_that_cannot_be_are_refused(standin: Built, tmp_path: Path) -> None
     assert run_jobs(standin, [], work_dir=tmp_path) == []
 
 
+@pytest.mark.parametrize("name", ["icarus", pytest.param("verilator", marks=pytest.mark.slow)])
 def test_waves_hold_exactly_the_window(
-    cocotb_simulator: str, standin_verilog: str, cache_dir: Path, tmp_path: Path, data: bytes
+    name: str, standin_verilog: str, cache_dir: Path, tmp_path: Path, data: bytes
 ) -> None:
     built = build_simulator(
         standin_verilog,
@@ -312,7 +313,7 @@ def test_waves_hold_exactly_the_window(
         addr_bits=32,
         words=WORDS,
         cache_dir=cache_dir,
-        simulator=cocotb_simulator,
+        simulator=available(name),
         waves=True,
     )
     jobs = [copy_job(data), replace(copy_job(data), wave=(20, 50)), copy_job(data)]

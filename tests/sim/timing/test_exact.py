@@ -9,7 +9,7 @@ from daedal.isa.table import Opcode
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.launch import Launch
 from tests.support.random_programs import RandomProgram, random_program
-from tests.support.random_runs import changed_variant, every_variant
+from tests.support.random_runs import EXTRA_VARIANTS
 from tests.support.rtl import placed, rtl_device
 from tests.support.timing import differences, model_profile, rotating_seeds
 
@@ -54,7 +54,8 @@ def test_a_memory_that_takes_fewer_bursts_than_the_machine_asks_for(bursts: int)
     check([placed(case, few) for case in cases])
 
 
+@pytest.mark.xdist_group("mixed-rtl")
 def test_another_variant() -> None:
-    variant = every_variant()[changed_variant()]
+    variant = EXTRA_VARIANTS["mixed"]
     cases = [random_program(variant, seed, length=24) for seed in rotating_seeds(10)]
     check([placed(case, memory_model("ddr")) for case in cases])

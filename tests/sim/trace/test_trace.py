@@ -162,6 +162,7 @@ def test_a_wrong_rounding_is_found(
     assert {want - got for want, got in pairs} <= {0, 1}
 
 
+@pytest.mark.slow
 def test_a_lost_token_is_found(tmp_path: Path, simulator: str) -> None:
     """The machine reports whoever waits first; the trace knows whose token was lost."""
     launch = launched(0)
