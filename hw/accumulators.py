@@ -13,17 +13,18 @@ from amaranth.lib import wiring
 
 from daedal.hw.accumulator_bank import BANK_CYCLES, AccumulatorBank, Writer
 from daedal.hw.accumulator_contracts import check_accumulator_ports
-from daedal.hw.contracts import checks_contracts
+from daedal.hw.contracts import checks_contracts, require_at_elaboration
 from daedal.hw.fill_row import acc_grain, widen_fill
 from daedal.hw.interfaces import accumulator_ports
 from daedal.hw.pipeline import delay, register
+from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.primitives.copies import copies
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
 __all__ = ["ACC_READ_CYCLES", "PATIENCE_CYCLES", "Accumulators", "bank_of"]
 
-ACC_READ_CYCLES = BANK_CYCLES + 2
+ACC_READ_CYCLES = BANK_CYCLES + RAM_READ_CYCLES
 """From an accepted read to its row: the bank's registers, the RAM's and its output's."""
 
 PATIENCE_CYCLES = 4
@@ -71,6 +72,16 @@ class Accumulators(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         variant = self._variant
+        require_at_elaboration(
+            ACC_READ_CYCLES == BANK_CYCLES + RAM_READ_CYCLES,
+            "an answer must be taken from its bank when the row is there: ACC_READ_CYCLES must be "
+            "BANK_CYCLES and RAM_READ_CYCLES together",
+        )
+        require_at_elaboration(
+            PATIENCE_CYCLES >= 2,
+            "a request must have lost a cycle before its patience ends in the next: "
+            "PATIENCE_CYCLES must be at least 2",
+        )
         readers = {"alu": self.alu_read, "alu2": self.alu_read2, "store": self.store_read}
         read_bank = {name: self._bank(port.payload) for name, port in readers.items()}
         fill = self.fill.p

@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.accumulators import ACC_READ_CYCLES, bank_of
 from daedal.hw.alu_lanes import AluLanes
 from daedal.hw.alu_step import decode
-from daedal.hw.contracts import checks_contracts, contract
+from daedal.hw.contracts import checks_contracts, contract, require_at_elaboration
 from daedal.hw.interfaces import (
     Activity,
     accumulator_ports,
@@ -24,6 +24,7 @@ from daedal.hw.interfaces import (
 )
 from daedal.hw.interlock import Interlock
 from daedal.hw.pipeline import delay, register
+from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.primitives.copies import copies
 from daedal.hw.requantize import Requantizer
 from daedal.hw.result_writer import QUEUE_CYCLES, ResultWriter, result_meta_layout
@@ -53,6 +54,8 @@ _TO_OPERANDS = ACC_READ_CYCLES + 2
 """Cycles from the start of a group to its operands: the read, row register, lane register."""
 _PAR_LATE = ACC_READ_CYCLES - 2
 """Cycles from the start of a group to the read of its parameters."""
+_RING_SPARE = 3
+"""Groups that the ring holds beside those between issue and write."""
 
 
 class Alu(wiring.Component):
@@ -100,7 +103,8 @@ class Alu(wiring.Component):
         wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
         latency = _TO_OPERANDS + max(AluLanes.latency(), Requantizer.latency(variant))
         # Room for everything between issue and write, so that one group per cycle can pass.
-        depth = latency + QUEUE_CYCLES + 3
+        depth = latency + QUEUE_CYCLES + _RING_SPARE
+        _check_latencies(latency, depth)
         acc_bits = len(self.alu_read.payload)
         m.submodules.interlock = interlock = Interlock(row_bits=acc_bits, depth=depth)
         start, group, step = self._issue(m, platform, sequencer, interlock)
@@ -363,6 +367,26 @@ class Alu(wiring.Component):
         repeat = variant.units.requantize_lanes // lanes
         picked = register(m, chosen.replicate(repeat), name="parameters")
         m.d.comb += requantizer.parameters.as_value().eq(picked)
+
+
+def _check_latencies(latency: int, depth: int) -> None:
+    """Relations between what meets in the pipeline; `depth` is the ring's."""
+    require_at_elaboration(
+        _TO_OPERANDS == ACC_READ_CYCLES + 2,
+        "a group's operands must be taken when its rows are there: _TO_OPERANDS must be "
+        "ACC_READ_CYCLES and two registers",
+    )
+    require_at_elaboration(
+        _PAR_LATE + RAM_READ_CYCLES + 2 == _TO_OPERANDS,
+        "a group's parameters must meet its operands: _PAR_LATE, RAM_READ_CYCLES and two registers "
+        "must be _TO_OPERANDS",
+    )
+    # A place is free two cycles after its group is written: `leave` is a register, so is the count.
+    require_at_elaboration(
+        depth >= latency + QUEUE_CYCLES + 2,
+        "one group per cycle must pass: the ring must hold all between issue and write, and "
+        "_RING_SPARE of at least two more",
+    )
 
 
 def _starts(flags: Value) -> Value:

@@ -7,14 +7,18 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.contracts import contract
+from daedal.hw.contracts import contract, require_at_elaboration
+from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.small_fifo import SmallFifo
 from daedal.hw.tally import Tally
 
 __all__ = ["BlockFifo"]
 
-_SKID = 4
-"""A read's round trip in cycles: RAM, its output register, the skid queue, the credit back."""
+_ROUND_TRIP_CYCLES = RAM_READ_CYCLES + 2
+"""Of a read: RAM, its output register, the skid queue, the credit back."""
+
+_SKID = _ROUND_TRIP_CYCLES
+"""Items that are under way or in the skid queue."""
 
 
 class BlockFifo(wiring.Component):
@@ -45,6 +49,10 @@ class BlockFifo(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        require_at_elaboration(
+            _SKID >= _ROUND_TRIP_CYCLES,
+            "a FIFO must give one item per cycle: _SKID must cover _ROUND_TRIP_CYCLES of a read",
+        )
         m.submodules.memory = memory = Memory(shape=self._shape, depth=self._depth, init=[])
         write, read = memory.write_port(), memory.read_port()
         width = len(Value.cast(self.o.payload))

@@ -2,7 +2,8 @@
 
 Input: conditions that hold in every cycle. Output: assertions where the elaboration wants them, and
 nothing at all elsewhere: shipped Verilog is the same, byte for byte, with and without them in the
-source.
+source. Relations between constants of the design hold in no cycle but always:
+`require_at_elaboration` checks them when the design is built.
 """
 
 from typing import Any
@@ -12,13 +13,29 @@ from amaranth.hdl import Assert, Cat, Module, Signal, Value, ValueLike
 from daedal.hw.family import Portable
 
 __all__ = [
+    "ElaborationError",
     "GatheredContracts",
     "at_most_one",
     "before",
     "checks_contracts",
     "contract",
+    "require_at_elaboration",
     "stays_until_ready",
 ]
+
+
+class ElaborationError(AssertionError):
+    """Constants of the design do not fit together; nothing is built of them."""
+
+
+def require_at_elaboration(holds: bool, rule: str) -> None:
+    """Latencies and depths keep a relation, or elaboration ends with `rule`.
+
+    `rule` is a sentence that names what must fit together. Unlike ``assert`` it is checked in
+    optimized Python, too. Raises ElaborationError.
+    """
+    if not holds:
+        raise ElaborationError(rule)
 
 
 class GatheredContracts:

@@ -13,7 +13,10 @@ from daedal.hw.interfaces import fill_signature
 from daedal.hw.layouts import retire_layout
 from daedal.isa.variant import Variant
 
-__all__ = ["FillBuffer", "fill_move_layout"]
+__all__ = ["FILL_TO_RETIRE_CYCLES", "FillBuffer", "fill_move_layout"]
+
+FILL_TO_RETIRE_CYCLES = 1
+"""From an instruction's last fill to its retirement, which gives its tokens."""
 
 
 def fill_move_layout(variant: Variant) -> data.StructLayout:

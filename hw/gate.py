@@ -17,7 +17,10 @@ from daedal.isa.registers import CycleClass, ErrorCode
 from daedal.isa.table import INSTRUCTIONS, Opcode
 from daedal.isa.variant import Variant
 
-__all__ = ["IssueGate"]
+__all__ = ["TOKEN_TO_ISSUE_CYCLES", "IssueGate"]
+
+TOKEN_TO_ISSUE_CYCLES = 1
+"""From a token given to the issue of an instruction that waited for it, at least."""
 
 
 class IssueGate(wiring.Component):

@@ -11,8 +11,14 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.accumulators import ACC_READ_CYCLES, bank_of
-from daedal.hw.contracts import at_most_one, before, checks_contracts, contract
+from daedal.hw.accumulators import bank_of
+from daedal.hw.contracts import before, checks_contracts, contract, require_at_elaboration
+from daedal.hw.forwarding import (
+    AHEAD_CYCLES,
+    READ_TO_SUM_CYCLES,
+    READ_TO_WRITE_CYCLES,
+    accumulate,
+)
 from daedal.hw.interfaces import (
     Activity,
     accumulator_ports,
@@ -21,6 +27,7 @@ from daedal.hw.interfaces import (
 )
 from daedal.hw.layouts import retire_layout
 from daedal.hw.pipeline import delay, register
+from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.primitives.copies import copies
 from daedal.hw.product import DotProducts, tap_element
 from daedal.hw.scratchpad import read_signature
@@ -32,16 +39,8 @@ from daedal.isa.variant import Variant
 
 __all__ = ["Gemm"]
 
-_READ_TO_SUM = ACC_READ_CYCLES + 2
-"""Cycles from an accumulator read to the addition; see `Gemm._accumulate`."""
-_READ_TO_WRITE = _READ_TO_SUM
-"""To the write of the row, whose data follows a cycle later: the result's register."""
 _OPERANDS = 3
 """Cycles from the issue of a product to its operands: block RAM 2, a register."""
-_AHEAD = 1
-"""GEMM announces what it reads and writes so many cycles before."""
-_SLICES = 4
-"""Parts of a row with copies of what chooses among its sources."""
 
 
 class Gemm(wiring.Component):
@@ -104,14 +103,24 @@ class Gemm(wiring.Component):
         ]
         totals, latency = self._multiply(m, platform, step.lane, step.depthwise, step.three)
 
-        lead = latency - _READ_TO_SUM
-        reads = delay(m, issue, lead - _AHEAD, name="valid", reset_less=False)
-        row = delay(m, step.acc, lead - _AHEAD, name="row")
+        lead = latency - READ_TO_SUM_CYCLES
+        reads = delay(m, issue, lead - AHEAD_CYCLES, name="valid", reset_less=False)
+        row = delay(m, step.acc, lead - AHEAD_CYCLES, name="row")
         restart = delay(m, step.restart, lead, name="restart")
-        self._accumulate(m, platform, reads, row, restart, totals)
+        accumulate(
+            m,
+            platform,
+            read=self.gemm_read,
+            write=self.gemm_write,
+            valid=reads,
+            row=row,
+            restart=restart,
+            totals=totals,
+            bits=variant.array.accumulator_bits,
+        )
 
         leaving = [leave]
-        for age in range(lead + _READ_TO_WRITE + 1):
+        for age in range(lead + READ_TO_WRITE_CYCLES + 1):
             leaving.append(register(m, leaving[-1], name=f"leave_{age}", reset_less=False))
         m.d.comb += [
             self.retire.valid.eq(leaving[-1]),
@@ -224,6 +233,11 @@ class Gemm(wiring.Component):
         weights = Cat(register(m, w, name=f"wgt_row{o}") for o, w in enumerate(row_words))
         if num_taps:
             weights = self._placed(weights, vectors)
+        require_at_elaboration(
+            _OPERANDS == RAM_READ_CYCLES + 1,
+            "a product must take its operands when its rows are there: _OPERANDS must be "
+            "RAM_READ_CYCLES and a register",
+        )
         latency = _OPERANDS
         totals: list[Value] = []
         for b in range(array.batch):
@@ -239,7 +253,7 @@ class Gemm(wiring.Component):
             totals += [dots.total[o] for o in range(array.block_out)]
         latency += DotProducts.latency(array)
         # A small tree is faster than a read of the accumulators.
-        spare = max(0, _AHEAD + _READ_TO_SUM - latency)
+        spare = max(0, AHEAD_CYCLES + READ_TO_SUM_CYCLES - latency)
         totals = [delay(m, total, spare, name=f"total{k}") for k, total in enumerate(totals)]
         return totals, latency + spare
 
@@ -272,83 +286,6 @@ class Gemm(wiring.Component):
                 own = vector.word_select(o, array.weight_bits)
                 words[o * array.block_in + tap_element(array, o, tap)] |= own
         return Cat(words)
-
-    def _accumulate(
-        self,
-        m: Module,
-        platform: Any,
-        valid: Value,
-        row: Value,
-        restart: Value,
-        totals: list[Value],
-    ) -> None:
-        """Read, add, write. `restart` belongs to the cycle of the read; `valid` and `row`, which
-        announce it, come a cycle before.
-
-        With the read in cycle 0 and its data in cycle r (`ACC_READ_CYCLES`): 0 compare with the
-        rows of the products before; 1 choose the nearest match of distance 2 and more; r data
-        arrives, register; r + 1 forwarding mux, register; r + 2 write, and add (distance 1 takes
-        the result register itself), register; r + 3 the result is the data of that write. A read
-        sees writes up to the cycle before, so products from r + 3 back on are in the RAM.
-        """
-        bits = self._variant.array.accumulator_bits
-        m.d.comb += [self.gemm_read.enable.eq(valid), self.gemm_read.row.eq(row)]
-        valid = register(m, valid, name="reads", reset_less=False)
-        row = register(m, row, name="read_row")
-        valids, rows = [valid], [row]
-        for age in range(1, _READ_TO_WRITE + 1):
-            valids.append(register(m, valids[-1], name=f"write_valid_{age}", reset_less=False))
-            rows.append(register(m, rows[-1], name=f"write_row_{age}"))
-
-        match = Signal(_READ_TO_WRITE, reset_less=True)
-        m.d.sync += match.eq(
-            Cat(valids[d] & (rows[d] == row) & ~restart for d in range(1, _READ_TO_WRITE + 1))
-        )
-        nearest = Signal(_READ_TO_WRITE, reset_less=True)
-        # Bit 0: the RAM's own row; bit d - 1: forward from the product d before.
-        fresh = register(m, restart, name="restart_match")
-        m.d.sync += nearest.eq(
-            Cat(
-                ~fresh & ~match[1:].any(),
-                *(match[d] & ~match[1:d].any() for d in range(1, _READ_TO_WRITE)),
-            )
-        )
-
-        width = len(self.gemm_write.data)
-        result = Signal(width, reset_less=True)
-        sources = [register(m, self.gemm_read.data, name="stored"), result]
-        for age in range(1, _READ_TO_WRITE - 1):
-            sources.append(register(m, sources[-1], name=f"result_{age}"))
-        # An AND-OR: all bits of a choice are 0 where the product overwrites. Each slice of the
-        # elements has a choice of its own.
-        slices = min(len(totals), _SLICES)
-        choice = delay(m, nearest, ACC_READ_CYCLES - 2, name="choice")
-        contract(m, platform, at_most_one(nearest), "one source of a row must be chosen")
-        choices = copies(m, platform, choice, slices, name="slice_choice")
-        again = delay(m, match[0], ACC_READ_CYCLES, name="again")
-        agains = copies(m, platform, again, slices, name="slice_again")
-        operands, addends = [], []
-        for number in range(slices):
-            chosen = [
-                Mux(choices[number][k], source.word_select(number, width // slices), 0)
-                for k, source in enumerate(sources)
-            ]
-            operands.append(register(m, reduce(or_, chosen), name=f"operand_{number}"))
-            own_result = result.word_select(number, width // slices)
-            addends.append(Mux(agains[number], own_result, operands[number]))
-        addend = Signal(width)
-        m.d.comb += addend.eq(Cat(addends))
-        m.d.sync += result.eq(
-            Cat(
-                (addend.word_select(k, bits).as_signed() + total)[:bits]
-                for k, total in enumerate(totals)
-            )
-        )
-        m.d.comb += [
-            self.gemm_write.enable.eq(valids[-1 - _AHEAD]),
-            self.gemm_write.row.eq(rows[-1 - _AHEAD]),
-            self.gemm_write.data.eq(result),
-        ]
 
 
 def _bits(count: int) -> int:

@@ -21,6 +21,7 @@ from daedal.hw.gate import IssueGate
 from daedal.hw.gemm import Gemm
 from daedal.hw.load import Load
 from daedal.hw.machine_contracts import check_machine
+from daedal.hw.machine_latencies import check_latencies
 from daedal.hw.marks import MarkRecorder
 from daedal.hw.observe import connect_observation, observation_layout
 from daedal.hw.primitives.copies import copies
@@ -76,6 +77,7 @@ class Machine(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        check_latencies()
         m.domains.sync = ClockDomain()
         blocks = _Blocks(m, self._variant)
         blocks.connect_resets(m, self, platform)

@@ -12,10 +12,11 @@ from amaranth.lib import data
 
 from daedal.hw.accumulator_bank import BANK_CYCLES
 from daedal.hw.accumulators import bank_of
+from daedal.hw.contracts import require_at_elaboration
 from daedal.hw.fill_row import acc_grain
 from daedal.hw.layouts import INDEX_BITS
 from daedal.hw.pipeline import delay, register
-from daedal.hw.scratchpad import out_group, read_shape
+from daedal.hw.scratchpad import WRITE_CYCLES, out_group, read_shape
 from daedal.hw.tokens import QUEUED_UNITS
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
@@ -102,6 +103,10 @@ def observation_layout(variant: Variant) -> data.StructLayout:
 
 def connect_observation(m: Module, variant: Variant, blocks: Any, observe: data.View) -> None:
     """Drive `observe` from the blocks of a machine, which are attributes of `blocks`."""
+    require_at_elaboration(
+        WRITE_CYCLES == BANK_CYCLES,
+        "writes of one cycle must be seen in one cycle: WRITE_CYCLES must be BANK_CYCLES",
+    )
 
     def late(value: Value, name: str) -> Value:
         return delay(m, value, BANK_CYCLES, name=f"observe_{name}", reset_less=False)

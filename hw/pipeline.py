@@ -2,6 +2,8 @@
 
 from amaranth.hdl import Module, Signal, ValueLike
 
+from daedal.hw.contracts import require_at_elaboration
+
 __all__ = ["delay", "register"]
 
 
@@ -19,7 +21,11 @@ def register(m: Module, value: ValueLike, *, name: str, reset_less: bool = True)
 def delay(
     m: Module, value: ValueLike, cycles: int, *, name: str, reset_less: bool = True
 ) -> ValueLike:
-    """`value` exactly `cycles` cycles later; 0 gives `value` itself."""
+    """`value` exactly `cycles` cycles later; 0 gives `value` itself.
+
+    Raises ElaborationError where `cycles` is negative: the value is wanted before it is there.
+    """
+    require_at_elaboration(cycles >= 0, f"{name} must not be delayed by {cycles} cycles")
     for age in range(1, cycles + 1):
         value = register(m, value, name=f"{name}_{age}", reset_less=reset_less)
     return value

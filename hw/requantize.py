@@ -10,6 +10,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.arithmetic import clamp, multiply_latency, multiply_wide, round_up, saturate
+from daedal.hw.contracts import require_at_elaboration
 from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.multiplier import Operand
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -74,6 +75,11 @@ class Requantizer(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         late = self._multiply_latency(self._variant) + 4
+        require_at_elaboration(
+            late + 2 == self.latency(self._variant),
+            "the zero point must meet its lane two stages before the result: _FIXED_STAGES must be "
+            "two more than the stages before the addition",
+        )
         zero_point = delay(m, self.zero_point, late, name="zero_point")
         # Where the bounds are in the wrong order `high` alone counts: `low` becomes equal to it.
         ordered = Mux(self.low > self.high, self.high, self.low)

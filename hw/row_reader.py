@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.accumulators import ACC_READ_CYCLES
-from daedal.hw.contracts import contract
+from daedal.hw.contracts import contract, require_at_elaboration
 from daedal.hw.countdown import Countdown
 from daedal.hw.interfaces import scratchpad_read_signature
 from daedal.hw.layouts import INDEX_BITS, row_bits
@@ -18,8 +18,11 @@ from daedal.isa.variant import Variant
 
 __all__ = ["RowReader", "store_job_layout"]
 
+_ROUND_TRIP_CYCLES = ACC_READ_CYCLES + 4
+"""Of a read: the row, a register, the queue, and two until its place is free again."""
+
 _ROWS = 16
-"""Rows between a scratchpad's read port and the bus; a read's round trip takes 9 cycles."""
+"""Rows between a scratchpad's read port and the bus."""
 
 _WORDS = 2
 """Words between those and the write master."""
@@ -90,6 +93,11 @@ class RowReader(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        require_at_elaboration(
+            _ROWS >= _ROUND_TRIP_CYCLES,
+            "rows of one word must pass without a gap: _ROWS must cover _ROUND_TRIP_CYCLES of a "
+            "read",
+        )
         acc = scratchpad(self._variant, Memory.ACC)
         out = scratchpad(self._variant, Memory.OUT)
         row_layout = data.StructLayout({"from_acc": 1, "bits": acc.row_bits})

@@ -26,7 +26,10 @@ from daedal.isa.table import (
 )
 from daedal.isa.variant import Variant
 
-__all__ = ["Sequencer", "step_layout"]
+__all__ = ["ISSUE_TO_MICRO_OP_CYCLES", "Sequencer", "step_layout"]
+
+ISSUE_TO_MICRO_OP_CYCLES = 2
+"""From the issue of an instruction to the read of its first micro-op, at least."""
 
 
 def _index_names(unit: Unit) -> tuple[str, ...]:

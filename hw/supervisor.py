@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.contracts import contract
+from daedal.hw.contracts import contract, require_at_elaboration
 from daedal.hw.interfaces import Activity, error_signature
 from daedal.hw.layouts import INDEX_BITS
 from daedal.hw.pipeline import delay, register
@@ -26,6 +26,14 @@ instruction needs from one place that is watched to the next."""
 
 BLOCKED_CYCLES = 32
 """Cycles of everything waiting after which a run is called deadlocked."""
+
+_UNITS_SEEN_CYCLES = 2
+"""What units and gates do is looked at so many cycles later."""
+_FETCH_SEEN_CYCLES = 1
+"""What FETCH does."""
+_UNSEEN_CYCLES = 1 + _UNITS_SEEN_CYCLES - (_FETCH_SEEN_CYCLES + 1)
+"""Cycles in which an instruction is seen nowhere: FETCH has handed it out, and the gate, which has
+it in the next cycle, is looked at later."""
 
 
 class Supervisor(wiring.Component):
@@ -100,6 +108,12 @@ class Supervisor(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        for name, cycles in (("QUIET_CYCLES", QUIET_CYCLES), ("BLOCKED_CYCLES", BLOCKED_CYCLES)):
+            require_at_elaboration(
+                cycles > _UNSEEN_CYCLES,
+                "an instruction between FETCH and its gate must not look like none: "
+                f"{name} must be more than _UNSEEN_CYCLES",
+            )
         running = Signal()
         aborted, aborting = Signal(), Signal()
         m.d.comb += aborting.eq(self.abort | aborted)
@@ -201,7 +215,12 @@ class Supervisor(wiring.Component):
         ]
         # What units do is known late in a cycle, and far from here: it is looked at two cycles on.
         waiting, vacant = (
-            delay(m, Cat(getattr(self, f"{name}{unit:d}") for unit in QUEUED_UNITS), 2, name=name)
+            delay(
+                m,
+                Cat(getattr(self, f"{name}{unit:d}") for unit in QUEUED_UNITS),
+                _UNITS_SEEN_CYCLES,
+                name=name,
+            )
             for name in ("waiting", "vacant")
         )
         activities = [
@@ -274,8 +293,8 @@ class Supervisor(wiring.Component):
             register(m, getattr(self, name), name=f"seen_{name}")
             for name in ("drained", "marks_idle", "beat")
         )
-        fetch_class = register(m, self.fetch_class, name="seen_fetch_class")
-        ran = delay(m, running, 2, name="ran", reset_less=False)
+        fetch_class = register(m, self.fetch_class, name="seen_fetch_class")  # _FETCH_SEEN_CYCLES
+        ran = delay(m, running, _UNITS_SEEN_CYCLES, name="ran", reset_less=False)
         m.d.sync += [
             units_still.eq(idle & drained & marks_idle & ~beat),
             units_moved.eq(busy | beat),

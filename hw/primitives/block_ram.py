@@ -19,7 +19,10 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.family import Family
 
-__all__ = ["BlockRam"]
+__all__ = ["RAM_READ_CYCLES", "BlockRam"]
+
+RAM_READ_CYCLES = 2
+"""From a row's number to the row: the RAM's register and the output's."""
 
 _ADDRESS_BITS = 14
 _HALF_BITS = 18

@@ -10,6 +10,7 @@ from daedal.hw import (
     alu,
     axi,
     block_fifo,
+    forwarding,
     gemm,
     marks,
     read_master,
@@ -38,7 +39,7 @@ def test_fixed_numbers() -> None:
     assert latencies.STORE_WORDS == row_reader._WORDS
     assert latencies.STORE_AHEAD == hw_store._AHEAD
     assert latencies.STORE_REQUESTS_IN_MASTER == acknowledgements._IN_MASTER
-    assert latencies.ACC_READ_TO_WRITE_CYCLES == gemm._READ_TO_WRITE
+    assert latencies.ACC_READ_TO_WRITE_CYCLES == forwarding.READ_TO_WRITE_CYCLES
     # A row into a register, and from there to its place among those.
     assert latencies.STORE_ROW_CYCLES == accumulators.ACC_READ_CYCLES + 2
     assert latencies.QUEUE_CYCLES == result_writer.QUEUE_CYCLES
@@ -63,7 +64,8 @@ def test_products_of_every_style(style: MultiplierStyle, block_in: int, weight_b
 def test_numbers_of_a_variant(name: str) -> None:
     variant = every_variant()[name]
     latency = gemm._OPERANDS + DotProducts.latency(variant.array)
-    assert latencies.gemm_lead_cycles(variant) == max(gemm._AHEAD, latency - gemm._READ_TO_SUM)
+    lead = max(forwarding.AHEAD_CYCLES, latency - forwarding.READ_TO_SUM_CYCLES)
+    assert latencies.gemm_lead_cycles(variant) == lead
     slower = max(AluLanes.latency(), Requantizer.latency(variant))
     assert latencies.alu_latency_cycles(variant) == alu._TO_OPERANDS + slower
     words = instruction_bits(variant) // variant.bus.data_bits

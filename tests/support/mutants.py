@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 
+from daedal.hw import gemm
 from daedal.hw.emit import emit_verilog
 from daedal.hw.filler import LoadFiller
-from daedal.hw.gemm import Gemm
 from daedal.hw.requantize import Requantizer
 from daedal.hw.tokens import TokenFile
 from daedal.hw.write_master import WriteMaster
@@ -25,9 +26,12 @@ __all__ = ["MUTANTS", "Mutant", "mutant_verilog"]
 
 @dataclass(frozen=True)
 class Mutant:
-    """`before` occurs once in the source of `owner.method` and becomes `after`."""
+    """`before` occurs once in the source of `owner.method` and becomes `after`.
 
-    owner: type
+    `owner` is a class, or a module that calls a function of that name.
+    """
+
+    owner: type | ModuleType
     method: str
     before: str
     after: str
@@ -50,9 +54,7 @@ MUTANTS = {
     "pads with zero": Mutant(
         LoadFiller, "_pad_word", "element.eq(value.as_signed())", "element.eq(0)"
     ),
-    "never overwrites": Mutant(
-        Gemm, "_accumulate", "~fresh & ~match[1:].any()", "~match[1:].any()"
-    ),
+    "never overwrites": Mutant(gemm, "accumulate", "~fresh & ~match[1:].any()", "~match[1:].any()"),
     "drops a byte": Mutant(
         WriteMaster, "_send_words", "Mux(self.stop, 0, ~0)", "Mux(self.stop, 0, ~1)"
     ),
@@ -72,7 +74,7 @@ def _planted(mutant: Mutant) -> Iterator[None]:
     original = getattr(mutant.owner, mutant.method)
     source = textwrap.dedent(inspect.getsource(original))
     assert source.count(mutant.before) == 1, f"{mutant.method} has no single {mutant.before!r}"
-    names = dict(vars(sys.modules[mutant.owner.__module__]))
+    names = dict(vars(sys.modules[original.__module__]))
     exec(source.replace(mutant.before, mutant.after), names)  # noqa: S102 our own source
     setattr(mutant.owner, mutant.method, names[mutant.method])
     try:

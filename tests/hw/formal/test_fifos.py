@@ -60,7 +60,7 @@ def test_a_broken_queue_fails(right: str, wrong: str, claim: str | None, tmp_pat
     ("right", "wrong"),
     first_quick(
         {
-            "too few credits": ("_SKID = 4", "_SKID = 3"),
+            "too few credits": ("Tally(most=_SKID)", "Tally(most=_SKID - 1)"),
             "lands too early": ("skid.w_en.eq(landing)", "skid.w_en.eq(reading)"),
             "overfills": ("self.i.ready.eq(~level.full)", "self.i.ready.eq(1)"),
             "skips a place": (

@@ -1,0 +1,35 @@
+"""Latencies that must fit together from one unit to the next.
+
+Input: constants of the blocks that `machine` connects. Output: nothing, or an ElaborationError.
+What must fit within one block is checked there.
+"""
+
+from daedal.hw.accumulators import ACC_READ_CYCLES
+from daedal.hw.contracts import require_at_elaboration
+from daedal.hw.fill_buffer import FILL_TO_RETIRE_CYCLES
+from daedal.hw.gate import TOKEN_TO_ISSUE_CYCLES
+from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
+from daedal.hw.scratchpad import WRITE_CYCLES
+from daedal.hw.sequencer import ISSUE_TO_MICRO_OP_CYCLES
+
+__all__ = ["check_latencies"]
+
+
+def check_latencies() -> None:
+    """Check what units and scratchpads rely on.
+
+    The micro-ops of GEMM and ALU are what is read soonest after a token; rows of INP and WGT follow
+    six cycles later. OUT needs no such rule: its reads take as many registers as its writes.
+    """
+    first_read = FILL_TO_RETIRE_CYCLES + TOKEN_TO_ISSUE_CYCLES + ISSUE_TO_MICRO_OP_CYCLES
+    require_at_elaboration(
+        first_read > WRITE_CYCLES,
+        "a fill must be in its RAM before its token lets anybody read it: WRITE_CYCLES must be "
+        "less than FILL_TO_RETIRE_CYCLES, TOKEN_TO_ISSUE_CYCLES and ISSUE_TO_MICRO_OP_CYCLES "
+        "together",
+    )
+    require_at_elaboration(
+        WRITE_CYCLES + RAM_READ_CYCLES == ACC_READ_CYCLES,
+        "STORE must get rows of OUT as late as those of the accumulators: WRITE_CYCLES and "
+        "RAM_READ_CYCLES together must be ACC_READ_CYCLES",
+    )
