@@ -58,6 +58,7 @@ class Claims(Elaboratable):
         self.assumed: dict[str, Signal] = {}
         self.reachable: dict[str, Signal] = {}
         self._gathered = GatheredContracts()
+        self._runs: Signal | None = None
 
     def state(self, m: Module) -> None:
         """Add the block, its surroundings and the claims to `m`."""
@@ -82,6 +83,21 @@ class Claims(Elaboratable):
         signal = Signal(shape, name=name)
         self.inputs.append(signal)
         return signal
+
+    def runs(self, m: Module) -> Signal:
+        """0 in the first cycle, 1 in all others."""
+        if self._runs is None:
+            self._runs = Signal(name="runs")
+            m.d.sync += self._runs.eq(1)
+        return self._runs
+
+    def constant(self, m: Module, shape: Any, name: str) -> Signal:
+        """A signal that is any, and the same in all cycles of a run."""
+        chosen = self.free(shape, name)
+        before = Signal.like(chosen, name=f"{name}_before")
+        m.d.sync += before.eq(chosen)
+        self.assume(m, f"one_{name}", ~self.runs(m) | (chosen == before))
+        return chosen
 
     def require(self, m: Module, name: str, condition: Any) -> None:
         """`condition` must hold in every cycle."""

@@ -57,7 +57,7 @@ class RowInterlock(Claims):
     def state(self, m: Module) -> None:
         block = self._interlock(row_bits=self._row_bits, depth=self._depth)
         inside = self.place(m, "block", block)
-        chosen = self._chosen_row(m)
+        chosen = self.constant(m, self._row_bits, "row")
         reads, writes, is_step = self._steps(m, block, chosen)
         stopped = Signal()
         m.d.sync += stopped.eq(block.stops)
@@ -91,14 +91,6 @@ class RowInterlock(Claims):
         self.reach(m, "a_dependent_step_is_stopped", waits & stopped)
         self.reach(m, "a_stopped_step_goes", was_stopped & block.enter)
         self.reach(m, "the_ring_is_full", held == self._depth)
-
-    def _chosen_row(self, m: Module) -> Value:
-        """A row that is any, and the same in all cycles."""
-        chosen, before = self.free(self._row_bits, "row"), Signal(self._row_bits)
-        self._runs = runs = Signal()  # from the second cycle on
-        m.d.sync += [runs.eq(1), before.eq(chosen)]
-        self.assume(m, "one_row", ~runs | (chosen == before))
-        return chosen
 
     def _steps(self, m: Module, block: Any, chosen: Value) -> tuple[Value, Value, Value]:
         """Steps on their way, as the ALU moves them; of the one at the issue point: (it reads the
@@ -203,7 +195,7 @@ class RowInterlock(Claims):
         known = occupied | inside["leaving"]
         steps = Cat(Cat(self._stages[stage], self._step(inside, stage).writes) for stage in _STAGES)
         nothing = ~Cat(steps, inside["busy"], self._tracked[0]).any()
-        self.require(m, "there_is_nothing_at_first", self._runs | nothing)
+        self.require(m, "there_is_nothing_at_first", self.runs(m) | nothing)
         self.require(m, "busy_is_inside", (inside["busy"] & ~known) == 0)
         arrived, parked, issued = (self._step(inside, stage) for stage in _STAGES)
         for stage in _STAGES:
