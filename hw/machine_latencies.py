@@ -19,7 +19,7 @@ def check_latencies() -> None:
     """Check what units and scratchpads rely on.
 
     The micro-ops of GEMM and ALU are what is read soonest after a token; rows of INP and WGT follow
-    six cycles later. OUT needs no such rule: its reads take as many registers as its writes.
+    four cycles later. OUT needs no such rule: its reads take as many registers as its writes.
     """
     first_read = FILL_TO_RETIRE_CYCLES + TOKEN_TO_ISSUE_CYCLES + ISSUE_TO_MICRO_OP_CYCLES
     require_at_elaboration(

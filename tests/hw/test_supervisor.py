@@ -208,14 +208,14 @@ def test_the_watchdog_counts_cycles_without_progress() -> None:
     run(drive)
 
 
-def test_quiet_means_quiet_for_some_cycles() -> None:
+def test_quiet_means_quiet_for_some_cycles(quiet_cycles: int = QUIET_CYCLES) -> None:
     async def drive(ctx, dut) -> None:
         await start_and_run(ctx, dut)
         ctx.set(dut.activity0, Activity.BUSY)
         await ctx.tick().repeat(10)
         assert ctx.get(dut.all_quiet) == 0
         ctx.set(dut.activity0, Activity.NONE)
-        for _ in range(QUIET_CYCLES + 1):
+        for _ in range(quiet_cycles + 1):
             assert ctx.get(dut.all_quiet) == 0
             await ctx.tick()
         assert ctx.get(dut.all_quiet) == 1
@@ -224,7 +224,7 @@ def test_quiet_means_quiet_for_some_cycles() -> None:
         await ctx.tick()
         ctx.set(dut.fetch_class, CycleClass.IDLE)
         ctx.set(dut.vacant3, 0)
-        for _ in range(2 * QUIET_CYCLES):
+        for _ in range(2 * quiet_cycles):
             assert ctx.get(dut.all_quiet) == 0
             await ctx.tick()
 
