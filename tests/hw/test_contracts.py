@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Fragment, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
@@ -14,11 +14,12 @@ from amaranth.sim import Simulator
 from daedal.hw import tokens
 from daedal.hw.accumulators import Accumulators
 from daedal.hw.burst import BurstSplitter
-from daedal.hw.contracts import stays_until_ready
+from daedal.hw.contracts import GatheredContracts, stays_until_ready
 from daedal.hw.emit import emit_component
 from daedal.hw.fill_buffer import FillBuffer
 from daedal.hw.holder import Holder
 from daedal.hw.interlock import Interlock
+from daedal.hw.machine import Machine
 from daedal.hw.read_master import ReadMaster
 from daedal.hw.scratchpad import Scratchpad
 from daedal.hw.skid import SkidBuffer
@@ -26,7 +27,7 @@ from daedal.hw.small_fifo import SmallFifo
 from daedal.hw.strided import StridedRequests
 from daedal.hw.tally import Tally
 from daedal.hw.token_count import TokenCount
-from daedal.isa.scratchpad import Memory
+from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import load_variant
 from tests.hw.formal.broken import broken_copy
@@ -122,6 +123,18 @@ BROKEN: dict[str, tuple[Callable[[], Any], list[Cycle], str]] = {
         [{"fill.valid": 1, "fill.payload.memory": LoadMemory.INP, "pads.enable": 1}, {}],
         "a pad must not go where a word goes in the same cycle",
     ),
+    "a row that is not there": (
+        lambda: Scratchpad(variant=TINY, memory=Memory.WGT),
+        [
+            {
+                "fill.valid": 1,
+                "fill.payload.memory": LoadMemory.WGT,
+                "fill.payload.row": scratchpad(TINY, Memory.WGT).depth_rows,
+            },
+            {},
+        ],
+        "LOAD must not fill a row that is not there",
+    ),
     "two reads of a bank": (
         lambda: Accumulators(variant=TINY),
         [{"alu_read.valid": 1, "alu_read2.valid": 1, "alu_wants": 3}],
@@ -198,3 +211,12 @@ def test_shipped_text_is_as_without_contracts(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(module, "contract", lambda *_arguments: None, raising=False)
         monkeypatch.setattr(module, "checks_contracts", lambda _platform: False, raising=False)
     assert texts() == shipped
+
+
+def test_a_machine_watches_every_scratchpad_for_missing_tokens() -> None:
+    gathered = GatheredContracts()
+    Fragment.get(Machine(variant=TINY), gathered)
+    rules = [rule for rule, _ in gathered.found]
+    for name in ("INP", "WGT", "PAR", "OUT", "ACC"):
+        rule = f"a row of {name} must not be read while it is written: a token is missing"
+        assert rules.count(rule) == 1

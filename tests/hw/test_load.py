@@ -24,6 +24,7 @@ from tests.hw.axi_slave import AxiSlave
 from tests.hw.stream_bench import Bench, plain, source
 from tests.support.region_cases import RegionCase, region_cases
 
+_INTO_ACC = (LoadMemory.ACC, LoadMemory.ACC_NARROW)
 MEMORY_BYTES = 1 << 16
 BASES = [0, 0x4000, 0x8000, 0xA000]
 REGIONS = [MEMORY_BYTES - base for base in BASES]
@@ -132,7 +133,7 @@ class LoadBench(Bench):
         async def bench(ctx: Any) -> None:
             waiting = None
             while True:
-                into_acc = ctx.get(fill.payload.memory) in (LoadMemory.ACC, LoadMemory.ACC_NARROW)
+                into_acc = ctx.get(fill.payload.memory) in _INTO_ACC
                 ready = not into_acc or rng.random() >= gap
                 ctx.set(fill.ready, ready)
                 _, _, valid, payload = await ctx.tick().sample(fill.valid, fill.payload)
@@ -140,6 +141,8 @@ class LoadBench(Bench):
                 assert waiting in (None, item), "a fill changed before ready"
                 assert valid or waiting is None, "valid fell before ready"
                 waiting = item if valid and not ready else None
+                if valid:
+                    assert item["into_acc"] == (item["memory"] in _INTO_ACC)
                 if valid and ready:
                     self.fills.append(item)
 
@@ -341,11 +344,18 @@ def test_illegal_loads_are_reported(
         assert fill["row"] < scratchpad(TINY, LoadMemory(fill["memory"]).memory).depth_rows
 
 
-def test_data_far_beyond_never_comes_back(rng: np.random.Generator) -> None:
-    """Data behind pads of exactly twice the scratchpad: no word of it is written to row 0."""
-    depth = scratchpad(TINY, Memory.INP).depth_rows
+INP_ROWS = scratchpad(TINY, Memory.INP).depth_rows
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [{"cols": INP_ROWS, "pad_top": 2}, {"cols": 2 * INP_ROWS - 1, "pad_left": 1, "pad_top": 1}],
+)
+def test_data_far_beyond_never_comes_back(lines: dict[str, int], rng: np.random.Generator) -> None:
+    """Data behind pads of exactly twice the scratchpad, in two steps and in one: no word of it is
+    written to row 0."""
     slave = AxiSlave(TINY, np.zeros(MEMORY_BYTES, dtype=np.uint8), rng, read_latency=4)
-    far = Instruction.of(Opcode.LOAD, blocks=1, rows=1, cols=depth, pad_top=2)
+    far = Instruction.of(Opcode.LOAD, blocks=1, rows=1, **lines)
     bench = run_to_error([GOOD, far], slave)
     assert bench.errors == [(ErrorCode.ROW_RANGE, 1)]
     assert bench.work == GOOD.cols * scratchpad(TINY, Memory.INP).row_beats(TINY)
