@@ -100,7 +100,7 @@ AREAS = (
             "hw/*.py": 1,
             "hw/primitives/*.py": 1,
         },
-        ("sim/rtl/test_random_programs.py",),
+        ("sim/rtl/test_random_programs.py", "sim/rtl/test_faults.py", "sim/trace/test_trace.py"),
         hardware=True,
     ),
 )
