@@ -12,7 +12,7 @@ def eliminate_common_subexpressions(graph: Graph) -> Graph:
 
     Constants are equal if their types and their bytes are. Only nodes of the accelerator are
     merged: what the host runs is cut out of the model, by the names that the model has. For the
-    same reason a tensor stays where it is an output of the graph, or where the host reads it.
+    same reason a node stays whose result is an output of the graph, or is read by the host.
 
     Before::
 
@@ -46,13 +46,12 @@ def eliminate_common_subexpressions(graph: Graph) -> Graph:
 
 
 def _equal_constants(graph: Graph) -> dict[str, str]:
-    """For every constant the first one that equals it; outputs of the graph stay themselves."""
+    """For every constant the first one that equals it."""
     found: dict[object, str] = {}
-    first = {}
-    for name, array in graph.constants.items():
-        if name not in graph.outputs:
-            first[name] = found.setdefault((graph.types[name], array.tobytes()), name)
-    return first
+    return {
+        name: found.setdefault((graph.types[name], array.tobytes()), name)
+        for name, array in graph.constants.items()
+    }
 
 
 def _mergeable(graph: Graph, node: Node) -> bool:

@@ -1,6 +1,7 @@
 """What is computed twice is computed once, where no name is lost that somebody needs."""
 
 import numpy as np
+import pytest
 
 from daedal.compiler.graph import Graph, run_all, verify
 from daedal.compiler.graph.builder import GraphBuilder
@@ -70,6 +71,16 @@ def test_outputs_keep_their_names(rng):
     found = eliminate_common_subexpressions(graph)
     assert found.outputs == graph.outputs
     assert [node.output for node in found.nodes] == ["y", "z", "sum"]
+    same_values(graph, found, rng)
+
+
+@pytest.mark.parametrize("output", ["p", "q"])
+def test_a_constant_that_is_an_output_is_read_once_too(rng, output):
+    """Whichever of two equal ones it is: it stays an output, and the nodes read the first."""
+    graph = twice(params(5, 3, 2), outputs=("sum", output))
+    found = eliminate_common_subexpressions(graph)
+    assert found.nodes[1].inputs == ("y", "y", "one")
+    assert set(found.constants) == {"p", "one", output}
     same_values(graph, found, rng)
 
 
