@@ -66,6 +66,15 @@ def test_a_growing_tensor_leaves_its_end_to_others_until_it_needs_it() -> None:
     assert pack([grown, early]) == [0, 64]
 
 
+def test_the_tensor_that_ends_highest_is_moved_ahead() -> None:
+    """No order that is tried at first fits these into what is live at once, 512; repairs do."""
+    times = [(256, 5, 9), (128, 1, 3), (192, 3, 4), (64, 1, 1), (192, 2, 6)]
+    items = [tensor(*item) for item in times]
+    assert largest_live_bytes(items) == 512
+    ends = [offset + size for offset, (size, _, _) in zip(pack(items), times, strict=True)]
+    assert max(ends) == 512
+
+
 def chain(sizes: list[int]) -> list[Bundle]:
     return [tensor(size, step, step + 1) for step, size in enumerate(sizes)]
 
