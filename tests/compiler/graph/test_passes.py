@@ -231,6 +231,40 @@ def test_lower_qdq_refuses_sums_that_could_wrap(rng: np.random.Generator) -> Non
         lower_qdq(graph, multiplier_bits=17, accumulator_bits=16)
 
 
+@pytest.mark.parametrize(("depth", "wraps"), [(8, False), (9, True)])
+def test_lower_qdq_refuses_products_of_matrices_that_could_wrap(depth: int, wraps: bool) -> None:
+    """A sum of 8 products of int8 numbers less their zero points stays below 2**19."""
+    maker = QdqModel()
+    shapes = {"a": (2, depth), "b": (depth, 3)}
+    a, b = (
+        maker.dequantize(maker.input(name, shape, "int8"), 0.5, 3) for name, shape in shapes.items()
+    )
+    maker.quantize(maker.op("MatMul", a, b, output="t"), 8.0, -7, output="y")
+    graph = fold_constants(load_onnx(maker.model("y", dtype="int8").SerializeToString()))
+    if not wraps:
+        lowered = lower_qdq(graph, multiplier_bits=17, accumulator_bits=20)
+        assert "q_matmul" in ops(lowered)
+        return
+    with pytest.raises(ModelError) as error:
+        lower_qdq(graph, multiplier_bits=17, accumulator_bits=20)
+    assert str(error.value) == (
+        "sums of products must stay below 2**19, but they may reach 585225 (node 't/MatMul', "
+        "operator matmul); split the product or use a variant with wider accumulators"
+    )
+
+
+@pytest.mark.parametrize("op", ["Relu", "MaxPool"])
+def test_lower_qdq_leaves_a_layer_of_floats_in_float(op: str) -> None:
+    """Nothing quantizes what the ReLU or the pool selects from."""
+    maker = QdqModel()
+    attrs = {"kernel_shape": [2, 2]} if op == "MaxPool" else {}
+    selected = maker.op(op, maker.input("x", (1, 3, 5, 5)), **attrs)
+    weights = maker.weights(np.ones((4, 3, 1, 1), dtype=np.int8), 0.25)
+    maker.quantize(maker.op("Conv", selected, weights), 0.5, 3, output="y")
+    graph = lower(maker.model("y", dtype="int8"))
+    assert ops(graph)[1:] == ["relu" if op == "Relu" else "max_pool", "conv2d", "quantize"]
+
+
 def test_lower_qdq_refuses_a_scale_ratio_beyond_the_multiplier(rng: np.random.Generator) -> None:
     maker = QdqModel()
     x = maker.dequantize(maker.input("x", (1, 3), "int8"), 1e9, 3)

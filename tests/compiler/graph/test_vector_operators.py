@@ -2,10 +2,11 @@
 
 import numpy as np
 import onnx
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.compiler.graph.qdq_models import QdqModel
+from tests.compiler.graph.qdq_models import QdqModel, lower
 from tests.compiler.graph.test_integer_operators import (
     activation,
     compare,
@@ -181,6 +182,18 @@ def test_resize(data: st.DataObject, seed: int, transform: str, rounding: str, s
     )
     model = result(data.draw, maker, y)
     compare(model, feed(model, rng), "q_resize")
+
+
+@pytest.mark.parametrize("factors", [(2, 1, 1, 1), (1, 2, 1, 1), (1, 2, 3, 1)])
+def test_more_images_or_channels_are_left_to_the_host(factors: tuple[int, ...]) -> None:
+    maker = QdqModel()
+    x = maker.dequantize(maker.input("x", (1, 3, 2, 2), "int8"), 0.5, 3)
+    scales = maker.constant(np.array(factors, dtype=np.float32))
+    attrs = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    y = maker.op("Resize", x, "", scales, mode="nearest", **attrs)
+    maker.quantize(y, 0.25, -7, output="y")
+    graph = lower(maker.model("y", dtype="int8"))
+    assert [node.op for node in graph.nodes] == ["dequantize", "resize", "quantize"]
 
 
 @EXAMPLES
