@@ -56,6 +56,7 @@ def test_the_identity_is_as_described() -> None:
 
 
 @pytest.mark.rtl
+@pytest.mark.slow
 @pytest.mark.xdist_group("board")
 def test_python_runs(tmp_path: Path) -> None:
     try:

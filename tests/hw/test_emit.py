@@ -99,6 +99,7 @@ def test_memories_start_from_zero_in_a_loop(verilog: str) -> None:
     assert len(re.findall(r"^    \S+ ?\[\d+\] = \d+'h0+;$", verilog, re.M)) < 20
 
 
+@pytest.mark.slow
 def test_only_an_observed_machine_shows_what_it_writes(verilog: str) -> None:
     ports = top_ports(verilog)
     assert "observe" not in ports

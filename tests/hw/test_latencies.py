@@ -306,6 +306,7 @@ WRONG: dict[str, tuple[ModuleType, str, int, Callable[[], None]]] = {
 """Other values, and a test of the block's function."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "name", "change", "works"), WRONG.values(), ids=WRONG)
 def test_other_values_compute_something_else(
     module: ModuleType,

@@ -15,9 +15,13 @@ from tests.support.exported import TOP_PORTS, emitted, wide_tiny
 
 SPIRIT = {"s": "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"}
 VARIANTS = [load_variant("tiny"), wide_tiny()]
+PARAMS = [
+    pytest.param(VARIANTS[0], id="tiny"),
+    pytest.param(VARIANTS[1], id="wide bus", marks=pytest.mark.slow),
+]
 
 
-@pytest.fixture(scope="module", params=VARIANTS, ids=["tiny", "wide bus"])
+@pytest.fixture(scope="module", params=PARAMS)
 def variant(request: pytest.FixtureRequest) -> Variant:
     return request.param
 

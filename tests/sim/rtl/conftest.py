@@ -1,7 +1,8 @@
 """Simulators for these tests: built once, kept between sessions, found by content."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,12 @@ def standin_verilog() -> str:
     return (HERE / "standin.v").read_text()
 
 
+def with_slow_verilator(names: Sequence[str]) -> list[Any]:
+    """Each simulator. Verilator under cocotb builds for as long as `native`, which runs always."""
+    slow = {"verilator": [pytest.mark.slow]}
+    return [pytest.param(name, marks=slow.get(name, [])) for name in names]
+
+
 NEEDED: dict[str, tuple[Callable[[], object], ...]] = {
     "native": (find_verilator, find_compiler, find_make),
     "verilator": (find_verilator, find_compiler, find_make),
@@ -48,13 +55,13 @@ def available(simulator: str) -> str:
     return simulator
 
 
-@pytest.fixture(params=SIMULATORS)
+@pytest.fixture(params=with_slow_verilator(SIMULATORS))
 def simulator(request: pytest.FixtureRequest) -> str:
     """Each simulator in turn."""
     return available(request.param)
 
 
-@pytest.fixture(params=COCOTB_SIMULATORS)
+@pytest.fixture(params=with_slow_verilator(COCOTB_SIMULATORS))
 def cocotb_simulator(request: pytest.FixtureRequest) -> str:
     """Each simulator that cocotb drives in turn."""
     return available(request.param)

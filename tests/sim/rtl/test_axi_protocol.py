@@ -14,12 +14,10 @@ from daedal.sim.rtl.run import run_module
 from tests.support.random_programs import random_program
 from tests.support.rtl import CACHE, expected_memories, placed
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.slow]
 
 
-@pytest.mark.parametrize(
-    "odds", [0.3, *(pytest.param(odds, marks=pytest.mark.slow) for odds in (0.0, 0.8))]
-)
+@pytest.mark.parametrize("odds", [0.0, 0.3, 0.8])
 def test_a_program_runs_between_independent_bus_models(odds: float, tmp_path: Path) -> None:
     variant = load_variant("tiny")
     launch = placed(random_program(variant, 7, length=20), with_marks=False)

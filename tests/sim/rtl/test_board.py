@@ -19,7 +19,7 @@ from examples.digits.data import demo_images
 from tests.support.boards import MEMORY_BYTES, board_with
 from tests.support.random_programs import random_program
 
-pytestmark = [pytest.mark.rtl, pytest.mark.xdist_group("board")]
+pytestmark = [pytest.mark.rtl, pytest.mark.slow, pytest.mark.xdist_group("board")]
 
 TINY = load_variant("tiny")
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_qdq.onnx"
@@ -50,7 +50,6 @@ def test_the_digits_network_gives_the_bytes_of_functional(board: BoardSimulation
     check_digits(board, TINY, 2)
 
 
-@pytest.mark.slow
 def test_the_digits_network_on_the_variant_made_for_the_board() -> None:
     variant = load_variant("ecp5")
     with board_with(variant) as simulation:

@@ -77,6 +77,7 @@ def timeless(results: list[RawResult]) -> list[RawResult]:
     return [replace(result, seconds=0.0) for result in results]
 
 
+@pytest.mark.slow
 def test_the_standin(standin_verilog: str, rng: np.random.Generator, tmp_path: Path) -> None:
     """Synthesis, models, harness and native simulator on a design that builds in seconds."""
     netlist = AreaCache(CACHE.parent / "synth").netlist(standin_verilog, Family.ECP5)
