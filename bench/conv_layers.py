@@ -15,9 +15,9 @@ from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
 from daedal.compiler.link import link
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
-from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
-from daedal.compiler.ops.accelerator.conv_cost import ConvTile
-from daedal.compiler.ops.accelerator.conv_shape import ConvShape
+from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
+from daedal.compiler.ops.accelerator.conv.cost import ConvTile
+from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.conv2d import conv2d
 from daedal.compiler.ops.requantize import Bounds
 from daedal.isa.profile import Profile

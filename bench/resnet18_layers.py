@@ -29,8 +29,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.conv_layers import LAYERS, ConvLayer, LayerProgram
 from bench.depthwise_layers import depthwise_rows
-from daedal.compiler.ops.accelerator.conv_cost import ConvTile
-from daedal.compiler.ops.accelerator.conv_tile import ranked_tiles
+from daedal.compiler.ops.accelerator.conv.cost import ConvTile
+from daedal.compiler.ops.accelerator.conv.tile import ranked_tiles
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.isa.registers import CycleClass

@@ -10,27 +10,27 @@ from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetS
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
-from daedal.hw.accumulators import Accumulators
-from daedal.hw.alu import Alu
-from daedal.hw.axi import axi4_lite_pins, axi4_pins, connect_axi4_pins
+from daedal.hw.alu.alu import Alu
+from daedal.hw.bus.axi import axi4_lite_pins, axi4_pins, connect_axi4_pins
+from daedal.hw.bus.read_master import ReadMaster
+from daedal.hw.bus.write_master import WriteMaster
 from daedal.hw.contracts import checks_contracts
-from daedal.hw.control import Control
-from daedal.hw.counters import Counters
-from daedal.hw.fetch import Fetch
-from daedal.hw.gate import IssueGate
-from daedal.hw.gemm import Gemm
-from daedal.hw.load import Load
+from daedal.hw.control.control import Control
+from daedal.hw.control.counters import Counters
+from daedal.hw.control.marks import MarkRecorder
+from daedal.hw.control.supervisor import Supervisor
+from daedal.hw.gemm.gemm import Gemm
+from daedal.hw.issue.fetch import Fetch
+from daedal.hw.issue.gate import IssueGate
+from daedal.hw.issue.tokens import QUEUED_UNITS, TokenFile
+from daedal.hw.load.load import Load
 from daedal.hw.machine_contracts import check_machine
 from daedal.hw.machine_latencies import check_latencies
-from daedal.hw.marks import MarkRecorder
+from daedal.hw.memory.accumulators import Accumulators
+from daedal.hw.memory.scratchpad import OutScratchpad, Scratchpad
 from daedal.hw.observe import connect_observation, observation_layout
 from daedal.hw.primitives.copies import copies
-from daedal.hw.read_master import ReadMaster
-from daedal.hw.scratchpad import OutScratchpad, Scratchpad
-from daedal.hw.store import Store
-from daedal.hw.supervisor import Supervisor
-from daedal.hw.tokens import QUEUED_UNITS, TokenFile
-from daedal.hw.write_master import WriteMaster
+from daedal.hw.store.store import Store
 from daedal.isa.registers import CONTROL_ADDRESS_BITS
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import INSTRUCTIONS, Opcode, Unit

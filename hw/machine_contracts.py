@@ -5,7 +5,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Value
 
 from daedal.hw.contracts import before, contract, stays_until_ready
-from daedal.hw.tokens import QUEUED_UNITS
+from daedal.hw.issue.tokens import QUEUED_UNITS
 
 __all__ = ["check_machine"]
 

@@ -1,7 +1,7 @@
 """What one lane of the ALU can do, as an interface that operations are written against.
 
 `isa.alu_operations` gives each operation as a function of a `Lane`. Evaluated on a `NumpyLane` it
-is the operation's definition for the simulators; `hw.alu_lanes` evaluates the same function on
+is the operation's definition for the simulators; `hw.alu.alu_lanes` evaluates the same function on
 gateware. `Recorder` tells which parts of a lane an operation takes.
 """
 

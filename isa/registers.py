@@ -1,8 +1,8 @@
 """The control register map (AXI4-Lite, 32-bit words), cycle classes, error codes, mark records.
 
-`hw.control` builds it, `sim` and `runtime` drive it, `regs.h` and docs/hardware.md are generated
-from it. The first four registers follow the AP_CTRL layout of Vitis HLS kernels (UG1399, "S_AXILITE
-Control Register Map").
+`hw.control.control` builds it, `sim` and `runtime` drive it; `regs.h` and docs/hardware.md are
+generated from it. The first four registers follow the AP_CTRL layout of Vitis HLS kernels (UG1399,
+"S_AXILITE Control Register Map").
 """
 
 import enum

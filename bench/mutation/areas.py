@@ -16,6 +16,10 @@ from bench.mutation.faults import Fault, faults_of
 __all__ = ["AREAS", "Area", "choose", "files_of"]
 
 
+ROOMS = ("alu", "bus", "control", "gemm", "issue", "load", "memory", "parts", "primitives", "store")
+"""Folders of hw/ with what becomes Verilog."""
+
+
 @dataclass(frozen=True)
 class Area:
     """A part of the project.
@@ -98,9 +102,14 @@ AREAS = (
             "hw/emit.py": 0,
             "hw/family.py": 0,
             "hw/*.py": 1,
-            "hw/primitives/*.py": 1,
+            **{f"hw/{room}/*.py": 1 for room in ROOMS},
         },
-        ("sim/rtl/test_random_programs.py", "sim/rtl/test_faults.py", "sim/trace/test_trace.py"),
+        (
+            "hw",
+            "sim/rtl/test_random_programs.py",
+            "sim/rtl/test_faults.py",
+            "sim/trace/test_trace.py",
+        ),
         hardware=True,
     ),
 )

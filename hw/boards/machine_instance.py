@@ -6,8 +6,14 @@ from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.axi import address_channel, axi4_pins, read_channel, response_channel, write_channel
 from daedal.hw.boards.register_master import register_bus
+from daedal.hw.bus.axi import (
+    address_channel,
+    axi4_pins,
+    read_channel,
+    response_channel,
+    write_channel,
+)
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.machine import CONTROL_PREFIX, MEMORY_PREFIX
 from daedal.isa.variant import Variant

@@ -54,7 +54,7 @@ def register_bus() -> wiring.Signature:
 class RegisterMaster(wiring.Component):
     """Carry out accesses of whole words; BRESP and RRESP are not looked at.
 
-    `hw.control` answers every access, and with OKAY.
+    `hw.control.control` answers every access, and with OKAY.
 
     Members
     -------

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from amaranth.hdl import Shape
 from amaranth.lib.wiring import Out
 
-from daedal.hw.axi import ID_BITS, MAX_BURST_BEATS
+from daedal.hw.bus.axi import ID_BITS, MAX_BURST_BEATS
 from daedal.hw.machine import CONTROL_PREFIX, MEMORY_PREFIX, machine_pins
 from daedal.isa.registers import CONTROL_ADDRESS_BITS
 from daedal.isa.variant import Variant

@@ -4,8 +4,8 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal, Value
 
-from daedal.hw.accumulators import ACC_READ_CYCLES, Accumulators, bank_of
 from daedal.hw.formal.claims import Claims
+from daedal.hw.memory.accumulators import ACC_READ_CYCLES, Accumulators, bank_of
 from daedal.isa.table import LoadMemory
 from daedal.isa.variant import Variant
 

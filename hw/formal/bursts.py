@@ -6,8 +6,8 @@ from typing import Any
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 
-from daedal.hw import burst
-from daedal.hw.axi import MAX_BURST_BEATS, PAGE_BYTES
+from daedal.hw.bus import burst
+from daedal.hw.bus.axi import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.hw.formal.claims import Claims
 from daedal.isa.variant import Variant
 
@@ -26,7 +26,7 @@ class BurstSplitting(Claims):
     Parameters
     ----------
     variant : gives the widths.
-    module : `hw.burst`; tests put a broken one here.
+    module : `hw.bus.burst`; tests put a broken one here.
     """
 
     def __init__(self, *, variant: Variant, module: ModuleType = burst) -> None:

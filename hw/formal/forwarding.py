@@ -7,11 +7,11 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
-from daedal.hw import forwarding
-from daedal.hw.accumulators import ACC_READ_CYCLES
 from daedal.hw.formal.claims import Claims
+from daedal.hw.gemm import forwarding
 from daedal.hw.interfaces import scratchpad_read_signature
-from daedal.hw.pipeline import delay
+from daedal.hw.memory.accumulators import ACC_READ_CYCLES
+from daedal.hw.parts.pipeline import delay
 
 __all__ = ["INDUCTION_CYCLES", "Forwarding"]
 
@@ -41,7 +41,7 @@ class Forwarding(Claims):
     ----------
     row_bits : of a row's number. elements, bits : of a row, as many elements of so many bits; four
         or more are cut into four slices, fewer into one each.
-    module : `hw.forwarding`; tests put a broken one here.
+    module : `hw.gemm.forwarding`; tests put a broken one here.
     """
 
     def __init__(

@@ -5,8 +5,8 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 
+from daedal.hw.alu.interlock import Interlock
 from daedal.hw.formal.claims import Claims, Inside
-from daedal.hw.interlock import Interlock
 
 __all__ = ["RowInterlock"]
 

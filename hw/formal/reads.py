@@ -6,9 +6,9 @@ from typing import Any
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data
 
-from daedal.hw import read_master
-from daedal.hw.axi import MAX_BURST_BEATS
-from daedal.hw.burst import burst_layout
+from daedal.hw.bus import read_master
+from daedal.hw.bus.axi import MAX_BURST_BEATS
+from daedal.hw.bus.burst import burst_layout
 from daedal.hw.formal.claims import Claims, Inside
 from daedal.isa.variant import Variant
 
@@ -26,7 +26,7 @@ class ReadCredit(Claims):
     Parameters
     ----------
     variant : gives the depths of the FIFOs and the number of open bursts. readers : 1 or 2.
-    module : `hw.read_master`; tests put a broken one here.
+    module : `hw.bus.read_master`; tests put a broken one here.
     """
 
     def __init__(

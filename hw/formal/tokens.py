@@ -5,8 +5,8 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal
 
 from daedal.hw.formal.claims import Claims
-from daedal.hw.gate import IssueGate
-from daedal.hw.tokens import QUEUED_UNITS, TokenFile
+from daedal.hw.issue.gate import IssueGate
+from daedal.hw.issue.tokens import QUEUED_UNITS, TokenFile
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import Variant
 

@@ -10,7 +10,7 @@ from typing import Any
 from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetSignal, Signal, Value
 
 from daedal.hw.family import Family
-from daedal.hw.pipeline import register
+from daedal.hw.parts.pipeline import register
 
 __all__ = ["copies"]
 

@@ -17,9 +17,9 @@ from daedal.hw.synth.tools import YOSYS, run_tool
 
 __all__ = ["Synthesis", "synthesis_script", "synthesize"]
 
-# No scratchpad or FIFO depends on a word that is read while it is written (`hw.row_memory`,
-# `hw.scratchpad`, `hw.block_fifo` say why). Told so, Yosys leaves out the comparators and muxes
-# that would give every block RAM the behaviour of the text in that case.
+# No scratchpad or FIFO depends on a word that is read while it is written (`hw.memory.row_memory`,
+# `hw.memory.scratchpad`, `hw.parts.block_fifo` say why). Told so, Yosys leaves out the comparators
+# and muxes that would give every block RAM the behaviour of the text in that case.
 _MERGE_READ_REGISTERS = "memory_dff -no-rw-check"
 
 # Flip-flops of a tile share their enable and reset. Hundreds of sets of one or two, which a look-up

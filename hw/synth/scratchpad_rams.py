@@ -1,12 +1,12 @@
 """Scratchpads as block RAM: which unit holds them, and when fewer bytes take fewer blocks.
 
-Input: a variant and a scratchpad's name. Source of the RAMs' forms: `hw.scratchpad`,
-`hw.accumulators`.
+Input: a variant and a scratchpad's name. Source of the RAMs' forms: `hw.memory.scratchpad`,
+`hw.memory.accumulators`.
 """
 
-from daedal.hw.fill_row import acc_grain
 from daedal.hw.layouts import micro_op_struct
-from daedal.hw.scratchpad import out_group, read_shape
+from daedal.hw.memory.fill_row import acc_grain
+from daedal.hw.memory.scratchpad import out_group, read_shape
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.hw.issue.tokens import QUEUED_UNITS
 from daedal.hw.observe import WritePort, observation_layout, write_ports
-from daedal.hw.tokens import QUEUED_UNITS
 from daedal.isa.errors import ToolError
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant

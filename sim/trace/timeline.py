@@ -7,7 +7,7 @@ or out of order, or an error that the machine reported.
 
 from collections.abc import Mapping
 
-from daedal.hw.tokens import QUEUED_UNITS
+from daedal.hw.issue.tokens import QUEUED_UNITS
 from daedal.isa.errors import DeviceError
 from daedal.isa.instruction import Instruction
 from daedal.isa.table import Opcode, Unit

@@ -11,12 +11,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
 
-from daedal.hw.accumulators import Accumulators
-from daedal.hw.alu import Alu
-from daedal.hw.gemm import Gemm
+from daedal.hw.alu.alu import Alu
+from daedal.hw.gemm.gemm import Gemm
 from daedal.hw.interfaces import accumulator_ports, fill_signature, scratchpad_read_signature
 from daedal.hw.interfaces import unit_signature as unit_ports
-from daedal.hw.scratchpad import OutScratchpad, Scratchpad, read_shape
+from daedal.hw.memory.accumulators import Accumulators
+from daedal.hw.memory.scratchpad import OutScratchpad, Scratchpad, read_shape
 from daedal.isa.elements import to_memory
 from daedal.isa.instruction import Instruction, encode
 from daedal.isa.numerics import integer_range

@@ -3,7 +3,7 @@
 import pytest
 from amaranth.sim import Simulator
 
-from daedal.hw import row_memory
+from daedal.hw.memory import row_memory
 from tests.support.poisoned_memory import poison_block_ram
 
 

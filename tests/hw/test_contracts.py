@@ -11,22 +11,22 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
 
-from daedal.hw import tokens
-from daedal.hw.accumulators import Accumulators
-from daedal.hw.burst import BurstSplitter
+from daedal.hw.alu.interlock import Interlock
+from daedal.hw.bus.burst import BurstSplitter
+from daedal.hw.bus.read_master import ReadMaster
+from daedal.hw.bus.strided import StridedRequests
 from daedal.hw.contracts import GatheredContracts, stays_until_ready
 from daedal.hw.emit import emit_component
-from daedal.hw.fill_buffer import FillBuffer
-from daedal.hw.holder import Holder
-from daedal.hw.interlock import Interlock
+from daedal.hw.issue import tokens
+from daedal.hw.issue.token_count import TokenCount
+from daedal.hw.load.fill_buffer import FillBuffer
 from daedal.hw.machine import Machine
-from daedal.hw.read_master import ReadMaster
-from daedal.hw.scratchpad import Scratchpad
-from daedal.hw.skid import SkidBuffer
-from daedal.hw.small_fifo import SmallFifo
-from daedal.hw.strided import StridedRequests
-from daedal.hw.tally import Tally
-from daedal.hw.token_count import TokenCount
+from daedal.hw.memory.accumulators import Accumulators
+from daedal.hw.memory.scratchpad import Scratchpad
+from daedal.hw.parts.holder import Holder
+from daedal.hw.parts.skid import SkidBuffer
+from daedal.hw.parts.small_fifo import SmallFifo
+from daedal.hw.parts.tally import Tally
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import load_variant

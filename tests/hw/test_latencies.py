@@ -16,45 +16,37 @@ from amaranth.hdl import Fragment, Module, Signal
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
-from daedal.hw import (
-    accumulators,
-    alu,
-    block_fifo,
-    forwarding,
-    gemm,
-    machine_latencies,
-    observe,
-    requantize,
-    row_reader,
-    scratchpad,
-    supervisor,
-)
-from daedal.hw.accumulators import Accumulators
-from daedal.hw.alu import Alu
-from daedal.hw.block_fifo import BlockFifo
+from daedal.hw import machine_latencies, observe
+from daedal.hw.alu import alu, requantize
+from daedal.hw.alu.alu import Alu
+from daedal.hw.alu.requantize import Requantizer
 from daedal.hw.contracts import ElaborationError, require_at_elaboration
+from daedal.hw.control import supervisor
+from daedal.hw.control.supervisor import Supervisor
 from daedal.hw.family import Portable
-from daedal.hw.fill_buffer import FillBuffer
-from daedal.hw.gate import IssueGate
-from daedal.hw.gemm import Gemm
+from daedal.hw.gemm import forwarding, gemm
+from daedal.hw.gemm.gemm import Gemm
 from daedal.hw.interfaces import Activity
+from daedal.hw.issue.gate import IssueGate
+from daedal.hw.issue.sequencer import Sequencer
+from daedal.hw.issue.tokens import TokenFile
+from daedal.hw.load.fill_buffer import FillBuffer
 from daedal.hw.machine import Machine
-from daedal.hw.pipeline import delay
-from daedal.hw.requantize import Requantizer
-from daedal.hw.row_reader import RowReader
-from daedal.hw.sequencer import Sequencer
-from daedal.hw.supervisor import Supervisor
-from daedal.hw.tokens import TokenFile
+from daedal.hw.memory import accumulators, scratchpad
+from daedal.hw.memory.accumulators import Accumulators
+from daedal.hw.parts import block_fifo
+from daedal.hw.parts.block_fifo import BlockFifo
+from daedal.hw.parts.pipeline import delay
+from daedal.hw.store import row_reader
+from daedal.hw.store.row_reader import RowReader
 from daedal.isa.instruction import Instruction, encode
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory, Unit
 from daedal.isa.variant import load_variant
-from tests.hw import (
-    test_alu,
-    test_block_fifo,
-    test_gemm,
-    test_supervisor,
-)
+from tests.hw.alu import test_alu
 from tests.hw.compute_bench import issue_word, random_state
+from tests.hw.control import test_supervisor
+from tests.hw.gemm import test_gemm
+from tests.hw.parts import test_block_fifo
 from tests.hw.stream_bench import Bench, sink, source
 
 TINY = load_variant("tiny")

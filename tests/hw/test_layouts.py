@@ -3,7 +3,7 @@
 import pytest
 
 from daedal.hw.interfaces import read_request
-from daedal.hw.load import Load
+from daedal.hw.load.load import Load
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.table import LoadMemory, Opcode, OutMemory, instruction_layout

@@ -4,24 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from daedal.hw import (
-    accumulators,
-    acknowledgements,
-    alu,
-    axi,
-    block_fifo,
-    forwarding,
-    gemm,
-    marks,
-    read_master,
-    result_writer,
-    row_reader,
-    supervisor,
-)
-from daedal.hw import store as hw_store
-from daedal.hw.alu_lanes import AluLanes
-from daedal.hw.product import DotProducts
-from daedal.hw.requantize import Requantizer
+from daedal.hw.alu import alu, result_writer
+from daedal.hw.alu.alu_lanes import AluLanes
+from daedal.hw.alu.requantize import Requantizer
+from daedal.hw.bus import axi, read_master
+from daedal.hw.control import marks, supervisor
+from daedal.hw.gemm import forwarding, gemm
+from daedal.hw.gemm.product import DotProducts
+from daedal.hw.memory import accumulators
+from daedal.hw.parts import block_fifo
+from daedal.hw.store import acknowledgements, row_reader
+from daedal.hw.store import store as hw_store
 from daedal.isa import latencies
 from daedal.isa.table import instruction_bits
 from daedal.isa.variant import MultiplierStyle, load_variant

@@ -7,11 +7,11 @@ import numpy as np
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
-from daedal.compiler.ops.accelerator.conv2d import schedule_conv2d
-from daedal.compiler.ops.accelerator.conv_cost import ConvTile
-from daedal.compiler.ops.accelerator.conv_shape import ConvShape
-from daedal.compiler.ops.accelerator.pool_by_columns import schedule_pool_by_columns
-from daedal.compiler.ops.accelerator.vector import (
+from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
+from daedal.compiler.ops.accelerator.conv.cost import ConvTile
+from daedal.compiler.ops.accelerator.conv.shape import ConvShape
+from daedal.compiler.ops.accelerator.vector.pool_by_columns import schedule_pool_by_columns
+from daedal.compiler.ops.accelerator.vector.vector import (
     schedule_elementwise,
     schedule_move,
     schedule_pool,

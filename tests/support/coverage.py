@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from daedal.hw.axi import MAX_BURST_BEATS, PAGE_BYTES
+from daedal.hw.bus.axi import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.isa.alu_operations import AluOp
 from daedal.isa.effects import effects, external
 from daedal.isa.instruction import Instruction, reads_destination, units_of
@@ -376,7 +376,7 @@ class _Reader:
             self.steps["dst"] += 1
 
     def _bank(self, row: int) -> int:
-        """As `hw.accumulators.bank_of`: the top bit and the lowest bits."""
+        """As `hw.memory.accumulators.bank_of`: the top bit and the lowest bits."""
         half = self.variant.memory.acc_banks // 2
         depth = scratchpad(self.variant, Memory.ACC).depth_rows
         return row % half + half * (row >= depth // 2)

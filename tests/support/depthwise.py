@@ -7,8 +7,8 @@ import numpy as np
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
 from daedal.compiler.graph.layout import DepthwiseLayout
-from daedal.compiler.ops.accelerator.depthwise import schedule_depthwise
-from daedal.compiler.ops.accelerator.depthwise_shape import DepthwiseShape, DepthwiseTile
+from daedal.compiler.ops.accelerator.depthwise.depthwise import schedule_depthwise
+from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape, DepthwiseTile
 from daedal.compiler.ops.depthwise import depthwise_conv2d
 from daedal.compiler.ops.requantize import Bounds
 from daedal.isa.numerics import integer_range

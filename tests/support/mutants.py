@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 
-from daedal.hw import gemm
+from daedal.hw.alu.requantize import Requantizer
+from daedal.hw.bus.write_master import WriteMaster
 from daedal.hw.emit import emit_verilog
-from daedal.hw.filler import LoadFiller
-from daedal.hw.requantize import Requantizer
-from daedal.hw.tokens import TokenFile
-from daedal.hw.write_master import WriteMaster
+from daedal.hw.gemm import gemm
+from daedal.hw.issue.tokens import TokenFile
+from daedal.hw.load.filler import LoadFiller
 from daedal.isa.variant import Variant
 
 __all__ = ["MUTANTS", "Mutant", "mutant_verilog"]

@@ -12,8 +12,8 @@ from daedal.compiler.graph.ops.windows import convolve
 from daedal.compiler.graph.stream_layout import RowStreamWeightLayout
 from daedal.compiler.link import LinkedProgram, link
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
-from daedal.compiler.ops.accelerator.conv2d_stream import StreamShape, schedule_conv2d_stream
-from daedal.compiler.ops.accelerator.lower_stream import stream_view
+from daedal.compiler.ops.accelerator.conv.lower_stream import stream_view
+from daedal.compiler.ops.accelerator.conv.stream import StreamShape, schedule_conv2d_stream
 from daedal.compiler.ops.conv2d_stream import StreamWindow, conv2d_stream
 from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.tir import interpreter

@@ -7,7 +7,7 @@ import numpy as np
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
-from daedal.compiler.ops.accelerator.vector import schedule_elementwise, schedule_move
+from daedal.compiler.ops.accelerator.vector.vector import schedule_elementwise, schedule_move
 from daedal.compiler.ops.elementwise import add, leaky_relu, mul
 from daedal.compiler.ops.movement import concat, pad_map, resize_nearest, slice_map
 from daedal.compiler.ops.requantize import Bounds

@@ -6,7 +6,7 @@ there, and its own requantization gives the result. Meanwhile the multipliers ar
 
 from dataclasses import dataclass
 
-from daedal.compiler.ops.accelerator.elementwise_stages import (
+from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     MAP_RANK,
     OWN_ROWS,
     stages_of,

@@ -16,11 +16,11 @@ from daedal.compiler.graph.ops.registry import get_op, whole
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.accelerator.builders import Builder, bounds_of
-from daedal.compiler.ops.accelerator.convolution_builders import build_conv2d, build_depthwise
-from daedal.compiler.ops.accelerator.lower_stream import lower_stream_conv2d
-from daedal.compiler.ops.accelerator.lower_transposed import lower_transposed_conv2d
+from daedal.compiler.ops.accelerator.conv.builders import build_conv2d, build_depthwise
+from daedal.compiler.ops.accelerator.conv.lower_stream import lower_stream_conv2d
+from daedal.compiler.ops.accelerator.conv.lower_transposed import lower_transposed_conv2d
 from daedal.compiler.ops.accelerator.matmul import schedule_matmul
-from daedal.compiler.ops.accelerator.vector_builders import VECTOR_BUILDERS
+from daedal.compiler.ops.accelerator.vector.builders import VECTOR_BUILDERS
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.errors import ScheduleError

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from daedal.compiler.ops.accelerator.conv_cost import ConvTile
+from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from daedal.runtime.driver import LoadedProgram

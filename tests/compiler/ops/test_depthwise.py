@@ -14,7 +14,7 @@ from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.codegen.segment import SegmentInstruction
 from daedal.compiler.link.constants import weight_bytes
-from daedal.compiler.ops.accelerator.depthwise_shape import DepthwiseTile
+from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseTile
 from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.interpreter import run

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from daedal.compiler.ops.accelerator.vector_tile import Tile, VectorTiles, accumulation, map_sizes
+from daedal.compiler.ops.accelerator.vector.tile import Tile, VectorTiles, accumulation, map_sizes
 from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import Variant, load_variant

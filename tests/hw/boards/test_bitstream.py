@@ -8,11 +8,11 @@ from amaranth.hdl import Cat, ClockDomain, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.axi import axi4_lite_pins, axi4_pins
 from daedal.hw.boards import ulx3s
 from daedal.hw.boards.bitstream import build_bitstream, memory_bytes
 from daedal.hw.boards.pll import pll_settings
 from daedal.hw.boards.settings import BoardSettings
+from daedal.hw.bus.axi import axi4_lite_pins, axi4_pins
 from daedal.hw.emit import TOP_MODULE, emit_component
 from daedal.hw.machine import CONTROL_PREFIX, MEMORY_PREFIX
 from daedal.hw.synth.families import CellReport, Family

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from daedal.hw import accumulators
-from daedal.hw.accumulators import Accumulators
 from daedal.hw.formal.accumulators import BankArbiter
 from daedal.hw.formal.prove import prove
+from daedal.hw.memory import accumulators
+from daedal.hw.memory.accumulators import Accumulators
 from daedal.isa.variant import Variant, load_variant
 from tests.hw.formal.broken import broken_copy, first_quick
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from daedal.hw import burst
+from daedal.hw.bus import burst
 from daedal.hw.formal.bursts import BurstSplitting
 from daedal.hw.formal.prove import prove
 from daedal.hw.formal.streams import FirstInFirstOut
-from daedal.hw.skid import SkidBuffer
+from daedal.hw.parts.skid import SkidBuffer
 from daedal.isa.variant import load_variant
 from tests.hw.formal.broken import broken_copy, first_quick
 

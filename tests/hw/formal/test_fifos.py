@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from daedal.hw import block_fifo, queue
-from daedal.hw.block_fifo import BlockFifo
 from daedal.hw.formal.prove import prove
 from daedal.hw.formal.streams import FirstInFirstOut
-from daedal.hw.queue import Queue
+from daedal.hw.parts import block_fifo, queue
+from daedal.hw.parts.block_fifo import BlockFifo
+from daedal.hw.parts.queue import Queue
 from tests.hw.formal.broken import broken_copy, first_quick
 
 pytestmark = pytest.mark.formal

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from daedal.hw import forwarding
 from daedal.hw.formal.forwarding import INDUCTION_CYCLES, Forwarding
 from daedal.hw.formal.prove import prove
+from daedal.hw.gemm import forwarding
 from tests.hw.formal.broken import broken_copy, first_quick
 
 pytestmark = pytest.mark.formal

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daedal.hw import interlock
+from daedal.hw.alu import interlock
 from daedal.hw.formal import interlock as claims
 from daedal.hw.formal.interlock import RowInterlock
 from daedal.hw.formal.prove import prove

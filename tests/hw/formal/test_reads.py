@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daedal.hw import read_master
+from daedal.hw.bus import read_master
 from daedal.hw.formal.prove import prove
 from daedal.hw.formal.reads import ReadCredit
 from daedal.isa.variant import load_variant

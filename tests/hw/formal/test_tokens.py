@@ -6,11 +6,11 @@ from types import ModuleType
 
 import pytest
 
-from daedal.hw import gate, token_count, tokens
 from daedal.hw.formal.prove import prove
 from daedal.hw.formal.tokens import Tokens
-from daedal.hw.gate import IssueGate
-from daedal.hw.tokens import QUEUED_UNITS, TokenFile
+from daedal.hw.issue import gate, token_count, tokens
+from daedal.hw.issue.gate import IssueGate
+from daedal.hw.issue.tokens import QUEUED_UNITS, TokenFile
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant, load_variant
 from tests.hw.formal.broken import broken_copy, first_quick

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from amaranth.back import verilog
 
+from daedal.hw.memory.row_memory import RowMemory
 from daedal.hw.primitives.block_ram import BlockRam
-from daedal.hw.row_memory import RowMemory
 from daedal.hw.synth.families import Family
 from tests.hw.primitives.ecp5_models import disagreements
 

@@ -9,11 +9,11 @@ from amaranth.hdl import Module, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.alu_lanes import AluLanes
-from daedal.hw.pipeline import register
+from daedal.hw.alu.alu_lanes import AluLanes
+from daedal.hw.alu.requantize import Requantizer
+from daedal.hw.gemm.product import DotProducts
+from daedal.hw.parts.pipeline import register
 from daedal.hw.primitives.multiplier import Operand, registered_product
-from daedal.hw.product import DotProducts
-from daedal.hw.requantize import Requantizer
 from daedal.isa.variant import ArrayConfig, load_variant
 from tests.hw.primitives.ecp5_models import disagreements, inputs_of
 

@@ -7,8 +7,8 @@ from amaranth.back import verilog
 from amaranth.lib.wiring import Component
 
 from daedal.hw.emit import TOP_MODULE
-from daedal.hw.product import DotProducts
-from daedal.hw.row_memory import RowMemory
+from daedal.hw.gemm.product import DotProducts
+from daedal.hw.memory.row_memory import RowMemory
 from daedal.hw.synth.estimate import synthesize
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import ArrayConfig

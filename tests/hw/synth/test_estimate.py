@@ -7,8 +7,8 @@ import pytest
 from amaranth.back import verilog
 
 from daedal.hw.emit import TOP_MODULE, emit_verilog
-from daedal.hw.product import DotProducts
-from daedal.hw.row_memory import RowMemory
+from daedal.hw.gemm.product import DotProducts
+from daedal.hw.memory.row_memory import RowMemory
 from daedal.hw.synth.cache import AreaCache
 from daedal.hw.synth.estimate import synthesize
 from daedal.hw.synth.families import Family

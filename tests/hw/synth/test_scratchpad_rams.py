@@ -5,8 +5,8 @@ import re
 import pytest
 from amaranth.back import verilog
 
-from daedal.hw.accumulators import Accumulators
-from daedal.hw.scratchpad import MicroOpMemory, OutScratchpad, Scratchpad
+from daedal.hw.memory.accumulators import Accumulators
+from daedal.hw.memory.scratchpad import MicroOpMemory, OutScratchpad, Scratchpad
 from daedal.hw.synth.scratchpad_rams import UNITS_OF_SCRATCHPADS, halving_frees, ram_form
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Unit

@@ -31,7 +31,7 @@ SIZE = 0x4000
 FINISH = Instruction.of(Opcode.FINISH)
 WATCHDOG_CYCLES = 500
 BOUND_CYCLES = 8000
-"""Watchdog, then the bound on draining (`hw.supervisor`), and some program around them."""
+"""Watchdog, then the bound on draining (`hw.control.supervisor`), and some program around them."""
 
 
 def load(**fields: int) -> Instruction:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daedal.hw.control import WATCHDOG_DEFAULT_CYCLES
+from daedal.hw.control.control import WATCHDOG_DEFAULT_CYCLES
 from daedal.isa.errors import DeviceError
 from daedal.isa.memory_model import CHANNELS
 from daedal.isa.registers import DRAIN_LIMIT_CYCLES, ID_VALUE, REGISTERS, ErrorCode, register

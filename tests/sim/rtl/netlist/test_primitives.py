@@ -12,8 +12,8 @@ from amaranth.lib import wiring
 
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.family import Family
-from daedal.hw.product import DotProducts
-from daedal.hw.row_memory import RowMemory
+from daedal.hw.gemm.product import DotProducts
+from daedal.hw.memory.row_memory import RowMemory
 from daedal.hw.synth.cache import AreaCache
 from daedal.isa.variant import ArrayConfig
 from daedal.sim.rtl.netlist.verilog import netlist_verilog

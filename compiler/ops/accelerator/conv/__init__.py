@@ -1,0 +1,1 @@
+"""Convolutions on GEMM: schedules, tiles, cost."""

@@ -1,0 +1,129 @@
+"""Builders of convolutions on maps, alone or with an elementwise operator fused behind them."""
+
+from collections.abc import Sequence
+
+from daedal.compiler import te
+from daedal.compiler.codegen.intrinsics import accumulator_dtype
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.fused import CONV_PREFIX, tail_of
+from daedal.compiler.graph.ops.padding_classes import PaddingClasses
+from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.ops.windows import output_extents
+from daedal.compiler.ops.accelerator.builders import bounds_of, pair
+from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
+from daedal.compiler.ops.accelerator.conv.shape import ConvShape
+from daedal.compiler.ops.accelerator.depthwise.depthwise import schedule_depthwise
+from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
+from daedal.compiler.ops.accelerator.fused_tail import CONV, FusedTail
+from daedal.compiler.ops.accelerator.vector.elementwise_builders import ELEMENTWISE
+from daedal.compiler.ops.conv2d import conv2d
+from daedal.compiler.ops.depthwise import depthwise_conv2d
+from daedal.compiler.ops.requantize import Bounds
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.isa.variant import Variant
+
+__all__ = ["build_conv2d", "build_depthwise", "result_of", "with_tail"]
+
+_NUM_OPERANDS = 3
+"""Map, weights and parameters; what follows is the tail's."""
+
+_CLASS_RANK = 4
+"""Of parameters for classes of outputs: (OB, classes, block_out, 3)."""
+
+
+def result_of(node: Node) -> tuple[str, Bounds]:
+    """Name and bounds of a convolution's own result."""
+    if tail_of(node.op) is None:
+        return "y", bounds_of(node)
+    return CONV, bounds_of(node, CONV_PREFIX)
+
+
+def with_tail(
+    result: te.Tensor, operands: list[te.Tensor], node: Node, variant: Variant
+) -> te.Tensor:
+    """What the operator that is fused behind a convolution makes of `result`; that itself where
+    there is none. `operands` are those of the node."""
+    tail = tail_of(node.op)
+    if tail is None:
+        return result
+    return ELEMENTWISE[tail]([result, *operands[_NUM_OPERANDS:]], node, variant)
+
+
+def _count(params: te.Tensor) -> int:
+    """Classes of outputs with parameters of their own."""
+    return params.shape[1] if len(params.shape) == _CLASS_RANK else 1
+
+
+def _classes(
+    x: te.Tensor, kernel: Sequence[int], params: te.Tensor, node: Node
+) -> Sequence[Sequence[int]]:
+    """The class of each output, where the parameters tell such."""
+    if len(params.shape) < _CLASS_RANK:
+        return ()
+    window = (ints(node.attrs, name) for name in ("strides", "pads", "dilations"))
+    outputs = output_extents(x.shape[2:4], kernel, *window)
+    return PaddingClasses.of(x.shape[2:4], kernel, outputs, node.attrs).table
+
+
+def build_conv2d(
+    operands: list[te.Tensor], node: Node, variant: Variant, *, groups: int = 1
+) -> Schedule:
+    """The schedule of a dense convolution, or of several side by side."""
+    x, w, params = operands[:_NUM_OPERANDS]
+    strides, dilations = pair(node, "strides"), pair(node, "dilations")
+    pads, pad_value = ints(node.attrs, "pads"), whole(node.attrs, "pad_value")
+    name, bounds = result_of(node)
+    conv = conv2d(
+        x,
+        w,
+        params,
+        strides=strides,
+        pads=pads,
+        dilations=dilations,
+        pad_value=pad_value,
+        bounds=bounds,
+        groups=groups,
+        classes=_classes(x, w.shape[2:4], params, node),
+        accumulator=accumulator_dtype(variant),
+        name=name,
+    )
+    y = with_tail(conv, operands, node, variant)
+    func = te.create_prim_func(operands, [y], node.output)
+    tail = FusedTail.of(func)
+    shape = ConvShape.of(x, w, y, strides, dilations, pads, pad_value, tail, _count(params))
+    return schedule_conv2d(func, shape, variant)
+
+
+def build_depthwise(
+    operands: list[te.Tensor], node: Node, variant: Variant, *, kernel_width: int
+) -> Schedule:
+    """The schedule of a convolution of every channel by itself."""
+    x, w, params = operands[:_NUM_OPERANDS]
+    strides, dilations = pair(node, "strides"), pair(node, "dilations")
+    top, left, *_ = pads = ints(node.attrs, "pads")
+    name, bounds = result_of(node)
+    conv = depthwise_conv2d(
+        x,
+        w,
+        params,
+        kernel_width=kernel_width,
+        strides=strides,
+        pads=pads,
+        dilations=dilations,
+        pad_value=whole(node.attrs, "pad_value"),
+        bounds=bounds,
+        accumulator=accumulator_dtype(variant),
+        name=name,
+    )
+    y = with_tail(conv, operands, node, variant)
+    func = te.create_prim_func(operands, [y], node.output)
+    shape = DepthwiseShape.of(
+        x,
+        w,
+        y,
+        strides=strides,
+        dilations=dilations,
+        pads=(top, left),
+        tail=FusedTail.of(func),
+    )
+    return schedule_depthwise(func, shape, variant)

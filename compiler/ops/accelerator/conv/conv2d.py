@@ -1,0 +1,102 @@
+"""The accelerator's schedule of a convolution, alone or with an operator fused behind it.
+
+The output map and its channels are tiled; a tile is accumulated in steps of some input channels,
+with one LOAD of each operand and one GEMM to a step. Weights stay on chip while the map passes, or
+a tile of the map while the weights pass, whichever moves fewer bytes.
+"""
+
+from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
+from daedal.compiler.ops.accelerator.conv.cost import ConvTile
+from daedal.compiler.ops.accelerator.conv.shape import ConvShape
+from daedal.compiler.ops.accelerator.conv.tile import choose_tile
+from daedal.compiler.ops.accelerator.fused_tail import (
+    cache_params,
+    load_params,
+    place_tail,
+    tensorize_tail,
+)
+from daedal.compiler.schedule.handles import BlockRef, LoopRef
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.variant import Variant
+
+__all__ = ["schedule_conv2d"]
+
+
+def schedule_conv2d(
+    func: PrimFunc, shape: ConvShape, variant: Variant, tile: ConvTile | None = None
+) -> Schedule:
+    """Schedule the function of `daedal.compiler.ops.conv2d`, or one with an operator behind it.
+
+    The tile is the best one if none is given.
+
+    Raises
+    ------
+    ScheduleError
+        Not even the smallest tile fits the scratchpads.
+    """
+    tile = tile or choose_tile(shape, variant)
+    sch = Schedule(func, accelerator_intrinsics(variant))
+    acc, y = sch.get_block("acc"), sch.get_block("y")
+    store = sch.cache_write(y, 0, "out")
+    sch.set_scope(acc, 0, "acc")
+    n, oc, h, w, u, b, o = sch.get_loops(store)
+    turns = max(tile.group // (tile.out_blocks * tile.threads), 1)
+    oc_0, oc_1, thread, oc_2 = sch.split(oc, [None, turns, tile.threads, tile.out_blocks])
+    h_0, h_1 = sch.split(h, [None, tile.height])
+    w_0, w_1 = sch.split(w, [None, tile.width])
+    maps = (n, h_0, w_0)
+    if not tile.group:
+        outer = (*maps, oc_0, oc_1)
+    elif shape.groups > 1:
+        outer = (n, oc_0, h_0, w_0, oc_1)
+    else:
+        outer = (oc_0, *maps, oc_1)
+    sch.reorder(*outer, thread, oc_2, h_1, w_1, u, b, o)
+    sch.compute_at(y, thread)
+    requantized = place_tail(sch, thread)
+    sch.compute_at(acc, thread)
+    if tile.threads > 1:
+        sch.virtual_thread(thread)
+    ic_0, product = _order_products(sch, acc, tile)
+    weights = sch.cache_read(acc, "w", "wgt")
+    inputs = _inputs(sch, acc)
+    all_params = cache_params(sch, y, requantized)
+    for params in all_params:
+        sch.compute_at(params, thread)
+    sch.compute_at(weights, oc_0 if tile.group else ic_0)
+    sch.compute_at(inputs, w_0 if tile.keep_inputs else ic_0)
+    sch.tensorize(product, "gemm")
+    sch.tensorize(sch.get_loops(y)[-2], "requantize")
+    for params in all_params:
+        load_params(sch, params)
+    tensorize_tail(sch)
+    sch.tensorize(sch.get_loops(store)[-6], "store")
+    _load_steps(sch, weights, 6, tile.in_blocks if tile.group else 0)
+    _load_steps(sch, inputs, 7, tile.in_blocks if tile.keep_inputs else 0)
+    return sch
+
+
+def _inputs(sch: Schedule, acc: BlockRef) -> BlockRef:
+    """The block that brings input rows on chip: a gathering one, where the operator has it."""
+    producers = [block for block in sch.get_producers(acc) if block.name == "rows"]
+    if not producers:
+        return sch.cache_read(acc, "x", "inp")
+    sch.set_scope(producers[0], 0, "inp")
+    return producers[0]
+
+
+def _order_products(sch: Schedule, acc: BlockRef, tile: ConvTile) -> tuple[LoopRef, LoopRef]:
+    """The loop over steps of the reduction, and the outermost loop of one product."""
+    n, oc, h, w, u, b, o, ic, kh, kw, iu, i = sch.get_loops(acc)[-12:]
+    ic_0, ic_1 = sch.split(ic, [None, tile.in_blocks])
+    sch.reorder(ic_0, n, oc, h, w, u, ic_1, kh, kw, iu, b, o, i)
+    return ic_0, b
+
+
+def _load_steps(sch: Schedule, copy: BlockRef, dims: int, in_blocks: int) -> None:
+    """One LOAD for each step of the reduction, or with 0 one for the whole copy."""
+    outer, channels = sch.get_loops(copy)[-dims : 2 - dims]
+    if in_blocks:
+        _, outer = sch.split(channels, [None, in_blocks])
+    sch.tensorize(outer, "load")

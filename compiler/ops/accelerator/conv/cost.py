@@ -1,0 +1,153 @@
+"""`ConvCost`: what a tile of a convolution would take, from bytes, products and what overlaps.
+
+Input: shape, tile and variant. Output: estimated cycles, by which `conv_tile` ranks tiles.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from daedal.compiler.ops.accelerator.conv.shape import ConvShape
+from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.table import instruction_bytes
+from daedal.isa.variant import Variant
+
+__all__ = ["ConvCost", "ConvTile"]
+
+TRANSFER_CYCLES = 100
+"""From the request of the first row to the first product, and from the last one to the end."""
+
+
+@dataclass(frozen=True)
+class ConvTile:
+    """Sizes in blocks and pixels, and what stays while the rest passes.
+
+    Parameters
+    ----------
+    height, width : of a tile of the output map.
+    out_blocks : output blocks that are accumulated at once.
+    in_blocks : input blocks of one step of the reduction: one LOAD and one GEMM each.
+    group : output blocks whose weights stay on chip while all tiles of the map pass; 0 where
+        weights are loaded for each tile anew.
+    keep_inputs : whether all input blocks of a tile stay while the output blocks pass.
+    threads : virtual threads, each with the next output blocks of one tile. The linker's renaming
+        interleaves tiles without them; where it is off, only threads do.
+    """
+
+    height: int
+    width: int
+    out_blocks: int
+    in_blocks: int
+    group: int
+    keep_inputs: bool
+    threads: int = 1
+
+
+class ConvCost:
+    """Estimated cycles of the tiles of one convolution."""
+
+    def __init__(self, shape: ConvShape, variant: Variant, overlap: bool) -> None:
+        pads = scratchpads(variant)
+        self._shape = shape
+        self._overlap = overlap
+        self._inp, self._wgt, self._out, self._par = (
+            pads[memory].row_beats(variant)
+            for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
+        )
+        self._vector_cycles = shape.tail.vector_cycles(variant)
+        self._instruction_beats = instruction_bytes(variant) // variant.bus_bytes
+
+    def cycles(self, tile: ConvTile) -> float:
+        """The busier of multipliers and bus in each pass over what stays, and what nothing hides.
+
+        Loads of the first accumulated tile hide behind its products alone. Before the first product
+        there is one step's load, behind the last one a tile's requantization and store. Without
+        overlap all adds up.
+        """
+        passes = list(self._passes(tile))
+        last = tile.out_blocks * self._shape.out_parts * tile.height * tile.width
+        end = last * (self._vector_cycles + self._out)
+        if not self._overlap:
+            tiles = sum(item.times * item.tiles for item in passes)
+            steps = -(-self._shape.in_blocks // tile.in_blocks)
+            busy = sum(
+                item.times * (item.products + item.vector_cycles + item.beats) for item in passes
+            )
+            return busy + tiles * (steps + 2) * TRANSFER_CYCLES
+        first = passes[0]
+        kept = self._kept_weights(tile)
+        tile_beats = first.tile_beats + kept * tile.out_blocks / max(tile.group, 1)
+        turns = first.tiles - 1
+        products, beats = first.computing / first.tiles, first.beats + kept - tile_beats
+        total = sum(item.times * max(item.computing, item.beats) for item in passes)
+        return (
+            total
+            - max(first.computing, first.beats)
+            + max(products, tile_beats)
+            + max(turns * products, beats)
+            + tile_beats * tile.in_blocks / self._shape.in_blocks
+            + end
+            + TRANSFER_CYCLES
+        )
+
+    def instructions(self, tile: ConvTile) -> int:
+        """About how many the program has: one per load, product and result of a tile."""
+        steps = -(-self._shape.in_blocks // tile.in_blocks)
+        return sum(item.times * item.tiles for item in self._passes(tile)) * (3 * steps + 3)
+
+    def _kept_weights(self, tile: ConvTile) -> int:
+        """Beats of the weights that stay; 0 where they pass."""
+        return tile.group * self._shape.in_blocks * self._shape.weight_rows * self._wgt
+
+    def _passes(self, tile: ConvTile) -> Iterator["_Pass"]:
+        """Each kind of tile of the map, with the output blocks of one group; the largest first."""
+        shape = self._shape
+        steps = -(-shape.in_blocks // tile.in_blocks)
+        for height, rows in _sizes(shape.height, tile.height):
+            for width, columns in _sizes(shape.width, tile.width):
+                maps = rows * columns * shape.batches
+                inputs = shape.in_blocks * shape.input_rows(height, width) * self._inp
+                for blocks, groups in _sizes(shape.out_blocks, tile.group or shape.out_blocks):
+                    tiles = -(-blocks // tile.out_blocks)
+                    joins = blocks * shape.in_blocks * shape.weight_rows
+                    vectors = blocks * shape.out_parts * height * width
+                    # Weights that stay come in behind all the tiles of the map before them.
+                    weights = joins * self._wgt / (maps if tile.group else 1)
+                    moved = self._out + shape.tail.loads * self._inp
+                    params = blocks * shape.out_parts * shape.classes * self._par
+                    instructions = tiles * (3 * steps + 3) * self._instruction_beats
+                    others = params + vectors * moved + instructions
+                    yield _Pass(
+                        maps * groups,
+                        tiles,
+                        vectors * self._vector_cycles,
+                        joins * height * width * shape.needed,
+                        inputs * (1 if tile.keep_inputs else tiles) + weights + others,
+                        inputs + (0 if tile.group else joins * self._wgt / tiles),
+                    )
+
+
+class _Pass(NamedTuple):
+    """What `times` passes of a kind do, each: accumulated tiles, cycles of the ALU, products,
+    beats.
+
+    `tile_beats` are those that the first tile has to wait for.
+    """
+
+    times: int
+    tiles: int
+    vector_cycles: int
+    products: float
+    beats: float
+    tile_beats: float
+
+    @property
+    def computing(self) -> float:
+        """The busier of multipliers and ALU."""
+        return max(self.products, self.vector_cycles)
+
+
+def _sizes(extent: int, size: int) -> list[tuple[int, int]]:
+    """(size, how many) of the tiles of one dimension, the smaller rest last."""
+    whole, rest = divmod(extent, size)
+    return [(size, whole), *([(rest, 1)] if rest else [])]

@@ -1,0 +1,81 @@
+"""A convolution over streams: from the graph's node to its schedule and the view of its input."""
+
+from daedal.compiler import te
+from daedal.compiler.codegen.intrinsics import accumulator_dtype
+from daedal.compiler.codegen.memory_view import MemoryView
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
+from daedal.compiler.ops.accelerator.conv.builders import result_of, with_tail
+from daedal.compiler.ops.accelerator.conv.stream import StreamShape, schedule_conv2d_stream
+from daedal.compiler.ops.accelerator.fused_tail import FusedTail
+from daedal.compiler.ops.conv2d_stream import StreamWindow, conv2d_stream
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.variant import Variant
+
+__all__ = ["lower_stream_conv2d", "stream_view"]
+
+
+def lower_stream_conv2d(
+    graph: Graph, node: Node, variant: Variant, others: list[te.Tensor]
+) -> tuple[Schedule, dict[str, MemoryView]]:
+    """The schedule of a convolution over a stream, and how its parameter ``x`` lies in memory.
+
+    `others` are the operands behind map and weights.
+
+    Raises
+    ------
+    ScheduleError
+        No tile of it fits the scratchpads.
+    """
+    source, weights = (graph.types[name] for name in node.inputs[:2])
+    stream, layout = source.layout, weights.layout
+    assert isinstance(stream, RowStreamLayout) and isinstance(layout, RowStreamWeightLayout)
+    shape, view = stream_view(source.physical_shape, layout.beat, variant)
+    operands = [
+        te.placeholder(shape, source.dtype, "x"),
+        te.placeholder(weights.physical_shape, weights.dtype, "w"),
+        *others,
+    ]
+    _, _, height, width = graph.types[node.output].shape
+    window = StreamWindow(
+        step=layout.step,
+        beat=layout.beat,
+        groups_down=ints(node.attrs, "strides")[0] // layout.group_rows,
+        pad_groups=ints(node.attrs, "pads")[0] // layout.group_rows,
+        extent=(height, width),
+    )
+    name, bounds = result_of(node)
+    conv = conv2d_stream(
+        *operands[:3],
+        window=window,
+        parts=layout.block // layout.block_out,
+        pad_value=whole(node.attrs, "pad_value"),
+        bounds=bounds,
+        accumulator=accumulator_dtype(variant),
+        name=name,
+    )
+    y = with_tail(conv, operands, node, variant)
+    func = te.create_prim_func(operands, [y], node.output)
+    geometry = StreamShape.of(operands[0], operands[1], y, window, FusedTail.of(func))
+    return schedule_conv2d_stream(func, geometry, variant), {"x": view}
+
+
+def stream_view(
+    shape: tuple[int, ...], beat: int, variant: Variant
+) -> tuple[tuple[int, ...], MemoryView]:
+    """(NB, planes, groups, rows, batch, lanes) of a stream (NB, groups, num_rows, batch, lanes).
+
+    Plane p begins p beats (of `beat` elements) later, and so ends a row earlier than the stream.
+    """
+    blocks, groups, num_rows, batch, lanes = shape
+    planes = lanes // beat
+    pad = scratchpad(variant, Memory.INP)
+    row = pad.row_beats(variant)
+    assert planes in (1, row), "a plane begins at a beat"
+    view = MemoryView(
+        (groups * num_rows * row, 1, num_rows * row, row),
+        blocks * groups * num_rows * pad.row_bytes,
+    )
+    return (blocks, planes, groups, num_rows - (planes > 1), batch, lanes), view

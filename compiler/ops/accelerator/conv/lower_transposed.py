@@ -1,0 +1,120 @@
+"""A transposed convolution: its dense convolutions, each of which stores to rows of its own."""
+
+import math
+from collections.abc import Iterator
+
+from daedal.compiler import te
+from daedal.compiler.codegen.intrinsics import accumulator_dtype
+from daedal.compiler.codegen.memory_view import MemoryView
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.ops.sub_kernels import SubKernel
+from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
+from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
+from daedal.compiler.ops.accelerator.conv.shape import ConvShape
+from daedal.compiler.ops.conv2d import conv2d
+from daedal.compiler.ops.requantize import Bounds
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.variant import Variant
+
+__all__ = ["lower_transposed_conv2d"]
+
+
+def lower_transposed_conv2d(
+    graph: Graph, node: Node, variant: Variant, x_shape: tuple[int, ...], bounds: Bounds
+) -> Iterator[tuple[Schedule, dict[str, MemoryView]]]:
+    """The schedule of each dense convolution, and how its parameters lie in the node's tensors.
+
+    Parameters
+    ----------
+    x_shape : (NB, CB, H, W, U, batch, block_in) of the input.
+
+    Raises
+    ------
+    ScheduleError
+        No tile of one fits the scratchpads.
+    """
+    layout = graph.types[node.inputs[1]].layout
+    assert isinstance(layout, SubKernelLayout)
+    for number, part in enumerate(layout.parts):
+        window = _window(graph, node, part)
+        dilations = (part[0].dilation, part[1].dilation)
+        x, w, params = _operands(graph, node, x_shape, number)
+        pad_value = whole(node.attrs, "pad_value")
+        y = conv2d(
+            x,
+            w,
+            params,
+            strides=(1, 1),
+            pads=window,
+            dilations=dilations,
+            pad_value=pad_value,
+            bounds=bounds,
+            accumulator=accumulator_dtype(variant),
+        )
+        func = te.create_prim_func([x, w, params], [y], f"{node.output}.{number}")
+        shape = ConvShape.of(x, w, y, (1, 1), dilations, window, pad_value)
+        views = {
+            "w": _dense(
+                w.shape[:-2], layout.first_rows[number], layout.first_rows[-1], Memory.WGT, variant
+            ),
+            "params": _dense(
+                params.shape[:1],
+                number * params.shape[0],
+                len(layout.parts) * params.shape[0],
+                Memory.PAR,
+                variant,
+            ),
+            "y": _interleaved(graph, node, part, y.shape, variant),
+        }
+        yield schedule_conv2d(func, shape, variant), views
+
+
+def _window(graph: Graph, node: Node, part: SubKernel) -> tuple[int, int, int, int]:
+    """Pads of a dense convolution, top, left, bottom and right; those inside the map negative."""
+    size = graph.types[node.inputs[0]].shape[2:]
+    (top, bottom), (left, right) = (
+        axis.pads(extent) for axis, extent in zip(part, size, strict=True)
+    )
+    return top, left, bottom, right
+
+
+def _operands(
+    graph: Graph, node: Node, x_shape: tuple[int, ...], number: int
+) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    """Map, weights and parameters of a dense convolution."""
+    x, w, params = (graph.types[name] for name in node.inputs)
+    assert isinstance(w.layout, SubKernelLayout)
+    rows = params.physical_shape[0] // len(w.layout.parts)
+    return (
+        te.placeholder(x_shape, x.dtype, "x"),
+        te.placeholder(w.layout.part_shapes[number], w.dtype, "w"),
+        te.placeholder((rows, *params.shape[1:]), params.dtype, "params"),
+    )
+
+
+def _dense(
+    shape: tuple[int, ...], first_row: int, num_rows: int, memory: Memory, variant: Variant
+) -> MemoryView:
+    """Rows of `shape` that follow each other, from `first_row` of a tensor of `num_rows` on."""
+    pad = scratchpad(variant, memory)
+    beats = pad.row_beats(variant)
+    strides = tuple(beats * math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
+    return MemoryView(strides, num_rows * pad.row_bytes, first_row * beats)
+
+
+def _interleaved(
+    graph: Graph, node: Node, part: SubKernel, shape: tuple[int, ...], variant: Variant
+) -> MemoryView:
+    """Every so many rows and columns of the result."""
+    pad = scratchpad(variant, Memory.OUT)
+    images, blocks, _, _, vectors, _, _ = shape
+    _, _, height, width = graph.types[node.output].shape
+    down, right = ints(node.attrs, "strides")
+    pixel = vectors * pad.row_beats(variant)
+    line, plane = width * pixel, height * width * pixel
+    strides = (blocks * plane, plane, down * line, right * pixel, pad.row_beats(variant))
+    offset = part[0].phase * line + part[1].phase * pixel
+    size = images * blocks * height * width * vectors * pad.row_bytes
+    return MemoryView(strides, size, offset)

@@ -1,0 +1,1 @@
+"""Depthwise convolutions: schedules, tiles, cost."""

@@ -1,0 +1,1 @@
+"""Elementwise operators and pools on the ALU: schedules and tiles."""

@@ -1,0 +1,173 @@
+"""Builders of the integer operators that only the ALU computes, by name."""
+
+from collections.abc import Mapping
+
+from daedal.compiler import te
+from daedal.compiler.codegen.intrinsics import accumulator_dtype
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.integer_pooling import divisor_indices
+from daedal.compiler.graph.ops.movement import pad_margins
+from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.ops.accelerator.builders import Builder, bounds_of, pair
+from daedal.compiler.ops.accelerator.capacity import Capacity
+from daedal.compiler.ops.accelerator.vector.elementwise_builders import ELEMENTWISE
+from daedal.compiler.ops.accelerator.vector.pool_by_columns import schedule_pool_by_columns
+from daedal.compiler.ops.accelerator.vector.vector import (
+    schedule_elementwise,
+    schedule_move,
+    schedule_pool,
+)
+from daedal.compiler.ops.movement import concat, pad_map, resize_nearest, slice_map
+from daedal.compiler.ops.pooling import avg_pool, max_pool
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.variant import Variant
+
+__all__ = ["VECTOR_BUILDERS"]
+
+VECTOR_BURST_CYCLES = 4
+"""Cycles of a burst of one vector: with 16 in flight, a 16th of the memory's latency of 64.
+
+Where the columns between two that a slice keeps take no longer, they are loaded with them."""
+
+
+def _elementwise(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    y = ELEMENTWISE[node.op](operands, node, variant)
+    return schedule_elementwise(te.create_prim_func(operands, [y], node.output), variant)
+
+
+def _max_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    kernel, strides = pair(node, "kernel"), pair(node, "strides")
+    by_columns = _by_columns(operands[0], node, variant)
+    y = max_pool(
+        *operands,
+        kernel=kernel,
+        strides=strides,
+        pads=ints(node.attrs, "pads"),
+        pad_value=whole(node.attrs, "pad_value"),
+        bounds=bounds_of(node),
+        by_columns=by_columns,
+        accumulator=accumulator_dtype(variant),
+    )
+    func = te.create_prim_func(operands, [y], node.output)
+    if _is_large(operands[0], node, variant):
+        return schedule_pool_by_columns(func, kernel, "max", variant)
+    return schedule_pool(func, kernel, strides, "max", variant)
+
+
+def _avg_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    kernel, strides = pair(node, "kernel"), pair(node, "strides")
+    by_columns = _by_columns(operands[0], node, variant)
+    y = avg_pool(
+        *operands,
+        kernel=kernel,
+        strides=strides,
+        pads=ints(node.attrs, "pads"),
+        pad_value=whole(node.attrs, "pad_value"),
+        rows=divisor_indices(node.attrs).tolist(),
+        bounds=bounds_of(node),
+        by_columns=by_columns,
+        accumulator=accumulator_dtype(variant),
+    )
+    func = te.create_prim_func(operands, [y], node.output)
+    if _is_large(operands[0], node, variant):
+        return schedule_pool_by_columns(func, kernel, "add", variant)
+    return schedule_pool(func, kernel, strides, "add", variant)
+
+
+def _by_columns(x: te.Tensor, node: Node, variant: Variant) -> bool:
+    """Whether the columns of windows are to be reduced first: where that takes fewer operations
+    because windows share columns, and for large windows."""
+    height, width = pair(node, "kernel")
+    operations = height * pair(node, "strides")[1] + width
+    return operations < height * width or _is_large(x, node, variant)
+
+
+def _is_large(x: te.Tensor, node: Node, variant: Variant) -> bool:
+    """Whether a window is the whole map, or does not fit the accumulators with its columns."""
+    height, width = pair(node, "kernel")
+    top, left, bottom, right = ints(node.attrs, "pads")
+    whole_map = (x.shape[2] + top + bottom, x.shape[3] + left + right) == (height, width)
+    too_large = x.shape[4] * (height * width + width + 1) > Capacity(variant, 1).acc
+    return (whole_map and min(height, width) > 1) or too_large
+
+
+def _requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    y = ELEMENTWISE[node.op](operands, node, variant)
+    return schedule_move(te.create_prim_func(operands, [y], node.output), variant)
+
+
+def _slice(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    begins, ends, steps = (ints(node.attrs, name) for name in ("begins", "ends", "steps"))
+    block = variant.block
+    height, width = (-(-(ends[axis] - begins[axis]) // steps[axis]) for axis in (2, 3))
+    dense = steps[3] * scratchpad(variant, Memory.OUT).row_beats(variant) <= VECTOR_BURST_CYCLES
+    y = slice_map(
+        *operands,
+        begin=(begins[1] // block, begins[2], begins[3]),
+        shape=(-(-ends[1] // block) - begins[1] // block, height, width),
+        steps=steps[2:],
+        bounds=bounds_of(node),
+        load_columns=dense,
+        accumulator=accumulator_dtype(variant),
+    )
+    func = te.create_prim_func(operands, [y], node.output)
+    return schedule_move(func, variant, column_step=steps[3] if dense else 1)
+
+
+def _pad(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    x = operands[0]
+    block = variant.block
+    _, (front, back), *margins = pad_margins(node.attrs)
+    blocks = front // block + x.shape[1] + -(-back // block)
+    sizes = [x.shape[2 + axis] + sum(margin) for axis, margin in enumerate(margins)]
+    y = pad_map(
+        *operands,
+        before=(front // block, *(margin[0] for margin in margins)),
+        shape=(blocks, *sizes),
+        pad_value=whole(node.attrs, "pad_value"),
+        bounds=bounds_of(node),
+        accumulator=accumulator_dtype(variant),
+    )
+    return schedule_move(te.create_prim_func(operands, [y], node.output), variant)
+
+
+def _resize(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    _, _, *factors = ints(node.attrs, "factors")
+    y = resize_nearest(
+        *operands,
+        factors=factors,
+        bounds=bounds_of(node),
+        accumulator=accumulator_dtype(variant),
+    )
+    func = te.create_prim_func(operands, [y], node.output)
+    return schedule_move(func, variant, factors=(factors[0], factors[1]))
+
+
+def _concat(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+    *maps, params = operands
+    y = concat(
+        maps,
+        params,
+        blocks=[-(-channels // variant.block) for channels in ints(node.attrs, "channels")],
+        bounds=bounds_of(node),
+        accumulator=accumulator_dtype(variant),
+    )
+    # A tile within one map: which one it is follows from the loop over blocks.
+    return schedule_move(te.create_prim_func(operands, [y], node.output), variant, blocks=1)
+
+
+VECTOR_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
+    "q_add": (("a", "b", "params"), _elementwise),
+    "q_avg_pool": (("x", "params"), _avg_pool),
+    "q_concat": (("x", "params"), _concat),
+    "q_leaky_relu": (("x", "params"), _elementwise),
+    "q_max_pool": (("x", "params"), _max_pool),
+    "q_mul": (("a", "b", "params"), _elementwise),
+    "q_pad": (("x", "params"), _pad),
+    "q_requantize": (("x", "params"), _requantize),
+    "q_resize": (("x", "params"), _resize),
+    "q_slice": (("x", "params"), _slice),
+}
+"""Parameter names, as the tensor expressions call them, and the builder of each operator; a map
+that may come several times gets numbers."""

@@ -1,0 +1,143 @@
+"""The accelerator's schedules of operators that only the ALU computes: elementwise, pooling, moves.
+
+Blocks of channels, rows and, where a row is too long, columns are tiled. Every stage lives in the
+accumulators; a parameter row serves all channels.
+"""
+
+from collections.abc import Sequence
+
+from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
+from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
+    MAP_RANK,
+    OWN_ROWS,
+    stages_of,
+    tensorize_rows,
+    tensorize_stages,
+)
+from daedal.compiler.ops.accelerator.vector.tile import (
+    Tile,
+    TileWork,
+    VectorTiles,
+    accumulation,
+)
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.tir.sites import collect
+from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.variant import Variant
+
+__all__ = ["schedule_elementwise", "schedule_move", "schedule_pool", "tiled"]
+
+
+def schedule_elementwise(func: PrimFunc, variant: Variant) -> Schedule:
+    """Schedule a function of `daedal.compiler.ops.elementwise`: the stages work in place."""
+    stages = stages_of(func)
+    operands = [buf.shape[2:4] for buf in func.inputs if len(buf.shape) == MAP_RANK]
+    copies = sum(name in OWN_ROWS for name in stages)
+
+    def work(tile: Tile) -> TileWork:
+        c, h, w = tile
+        loaded = [c * min(h, height) * min(w, width) for height, width in operands]
+        computed = c * h * w * (len(stages) - len(operands))
+        return TileWork(sum(loaded), (*loaded, *[c * h * w] * copies), computed)
+
+    tile = VectorTiles(func, variant, work).best()
+    sch = tiled(func, variant, tile, list(stages))
+    tensorize_stages(sch, stages)
+    return sch
+
+
+def schedule_move(
+    func: PrimFunc,
+    variant: Variant,
+    *,
+    column_step: int = 1,
+    factors: tuple[int, int] = (1, 1),
+    blocks: int | None = None,
+) -> Schedule:
+    """Schedule a function that loads ``wide`` and requantizes it: those of
+    `daedal.compiler.ops.movement`, and `daedal.compiler.ops.requantize.requantize`.
+
+    Parameters
+    ----------
+    column_step : columns of ``wide`` from one of the result to the next.
+    factors : rows and columns of the result for one of ``wide``.
+    blocks : channel blocks of a tile; chosen where None.
+    """
+
+    def work(tile: Tile) -> TileWork:
+        c, h, w = tile
+        rows = c * (h // factors[0]) * ((w // factors[1] - 1) * column_step + 1)
+        return TileWork(rows, (rows,))
+
+    tile = VectorTiles(func, variant, work, grain=factors, blocks=blocks).best()
+    sch = tiled(func, variant, tile, ("wide",), factors)
+    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-MAP_RANK], "load_widen")
+    return sch
+
+
+def schedule_pool(
+    func: PrimFunc, kernel: Sequence[int], strides: Sequence[int], reduction: str, variant: Variant
+) -> Schedule:
+    """Schedule a function of `daedal.compiler.ops.pooling`, with ``columns`` or without;
+    `reduction` is "add" or "max"."""
+    by_columns = any(site.block.name == "columns" for site in collect(func.body)[0])
+    parts = func.outputs[0].shape[4]
+
+    def work(tile: Tile) -> TileWork:
+        c, h, w = tile
+        height, width = (h - 1) * strides[0] + kernel[0], (w - 1) * strides[1] + kernel[1]
+        wide, results = c * height * width, parts * c * h * w
+        if not by_columns:
+            steps = accumulation(kernel[0] * kernel[1], results, variant)
+            return TileWork(wide, (wide, c * h * w), -(-steps // parts))
+        steps = accumulation(kernel[0], parts * c * h * width, variant)
+        steps += accumulation(kernel[1], results, variant)
+        return TileWork(wide, (wide, c * h * width, c * h * w), -(-steps // parts))
+
+    reduced = ("acc", "columns") if by_columns else ("acc",)
+    overlapping = kernel[0] > strides[0] or kernel[1] > strides[1]
+    tile = VectorTiles(func, variant, work, overlapping=overlapping).best()
+    sch = tiled(func, variant, tile, (*reduced, "wide"))
+    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-MAP_RANK], "load_widen")
+    for name in reduced:
+        loops = sch.get_loops(sch.get_block(name))
+        num_taps = 1 if by_columns else 2
+        *_, b, o = loops[:-num_taps]
+        sch.reorder(*loops[-num_taps:], b, o)
+        sch.tensorize(b, f"alu_{reduction}_accumulate")
+    return sch
+
+
+def tiled(
+    func: PrimFunc,
+    variant: Variant,
+    tile: Tile,
+    stages: Sequence[str],
+    factors: tuple[int, int] = (1, 1),
+) -> Schedule:
+    """Tile the output, and compute each tile's `stages` (consumers first) in the accumulators.
+
+    Where the result repeats rows or columns `factors` times, its loops are split by them, so that
+    the rows that are read follow one loop each.
+    """
+    sch = Schedule(func, accelerator_intrinsics(variant))
+    y = sch.get_block("y")
+    store = sch.cache_write(y, 0, "out")
+    n, c, h, w, u, b, o = sch.get_loops(store)
+    c_0, c_1 = sch.split(c, [None, tile[0]])
+    h_0, h_1 = sch.split(h, [None, tile[1]])
+    w_0, w_1 = sch.split(w, [None, tile[2]])
+    sch.reorder(n, c_0, h_0, w_0, c_1, h_1, w_1, u, b, o)
+    sch.compute_at(y, w_0)
+    for name in stages:
+        sch.set_scope(sch.get_block(name), 0, "acc")
+        sch.compute_at(sch.get_block(name), w_0)
+    params = sch.cache_read(y, "params", "par")
+    sch.tensorize(sch.get_loops(params)[-3], "load")
+    sch.tensorize(sch.get_loops(store)[-6], "store")
+    _, h, w, _, _, _ = sch.get_loops(y)[-6:]
+    for loop, factor in zip((h, w), factors, strict=True):
+        if factor > 1:
+            sch.split(loop, [None, factor])
+    tensorize_rows(sch, y, "requantize")
+    return sch

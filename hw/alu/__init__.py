@@ -1,0 +1,1 @@
+"""ALU: vector operations and requantization on the accumulators."""

@@ -1,0 +1,399 @@
+"""ALU: vector operations on accumulator rows, REQUANTIZE among them.
+
+Input: ALU instructions, micro-ops from LOAD, rows of the accumulators and of PAR. Output: elements
+of accumulator or output rows.
+"""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.alu.alu_lanes import AluLanes
+from daedal.hw.alu.alu_step import decode
+from daedal.hw.alu.interlock import Interlock
+from daedal.hw.alu.requantize import Requantizer
+from daedal.hw.alu.result_writer import QUEUE_CYCLES, ResultWriter, result_meta_layout
+from daedal.hw.contracts import checks_contracts, contract, require_at_elaboration
+from daedal.hw.interfaces import (
+    Activity,
+    accumulator_ports,
+    fill_signature,
+    out_write_signature,
+    scratchpad_read_signature,
+    unit_signature,
+)
+from daedal.hw.issue.sequencer import Sequencer
+from daedal.hw.memory.accumulators import ACC_READ_CYCLES, bank_of
+from daedal.hw.memory.scratchpad import read_shape
+from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
+from daedal.hw.primitives.copies import copies
+from daedal.isa.registers import ErrorCode
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import Opcode, OutMemory
+from daedal.isa.variant import Variant
+
+__all__ = ["Alu"]
+
+_ACC_PORTS = (
+    *("alu_read", "alu_data", "alu_read2", "alu_data2", "alu_write"),
+    *("alu_wants", "alu_waits", "read_closed", "write_closed"),
+)
+_CONTROLS = (
+    "operation",
+    "use_immediate",
+    "immediate",
+    "destination",
+    "saturate",
+    "low",
+    "high",
+)
+_TO_OPERANDS = ACC_READ_CYCLES + 2
+"""Cycles from the start of a group to its operands: the read, row register, lane register."""
+_PAR_LATE = ACC_READ_CYCLES - 2
+"""Cycles from the start of a group to the read of its parameters."""
+_RING_SPARE = 3
+"""Groups that the ring holds beside those between issue and write."""
+
+
+class Alu(wiring.Component):
+    """A sequencer, an issue point, one fixed-latency pipeline for every operation, a write queue.
+
+    A vector is processed in groups: alu_lanes elements per cycle, or requantize_lanes. A step is
+    decoded and compared with the interlock's rows before it comes to the issue point. There the
+    first group of a vector waits for its rows (both in one cycle when their banks differ), for the
+    interlock (no row may be read while a result for it is in flight) and for room in the write
+    queue; the other groups follow one per cycle. Results are written in order.
+
+    Members
+    -------
+    fill : micro-ops. par_read : slices of parameter rows. alu_* : the accumulators' ports of the
+    same names. out_write : elements of output rows. The rest is `unit_signature`.
+
+    `needs_par`, for contracts only, says that somebody will use what `par_read` reads.
+    """
+
+    def __init__(self, *, variant: Variant) -> None:
+        self._variant = variant
+        ports = accumulator_ports(variant)
+        super().__init__(
+            {
+                **unit_signature(variant, Opcode.ALU),
+                "fill": In(fill_signature(variant)),
+                "par_read": Out(scratchpad_read_signature(*read_shape(variant, Memory.PAR))),
+                **{name: ports[name].flip() for name in _ACC_PORTS},
+                "out_write": Out(out_write_signature(variant)),
+            }
+        )
+        self.needs_par = Signal()
+
+    @property
+    def _vector(self) -> int:
+        return scratchpad(self._variant, Memory.ACC).elements
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        variant = self._variant
+        m.submodules.sequencer = sequencer = Sequencer(
+            variant=variant, opcode=Opcode.ALU, controls=_CONTROLS
+        )
+        wiring.connect(m, wiring.flipped(self.issue), sequencer.issue)
+        wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
+        latency = _TO_OPERANDS + max(AluLanes.latency(), Requantizer.latency(variant))
+        # Room for everything between issue and write, so that one group per cycle can pass.
+        depth = latency + QUEUE_CYCLES + _RING_SPARE
+        _check_latencies(latency, depth)
+        acc_bits = len(self.alu_read.payload)
+        m.submodules.interlock = interlock = Interlock(row_bits=acc_bits, depth=depth)
+        start, group, step = self._issue(m, platform, sequencer, interlock)
+        if checks_contracts(platform):
+            needed = start.fire & step.work & step.requantize
+            late = delay(m, needed, _PAR_LATE, name="needs_par", reset_less=False)
+            m.d.comb += self.needs_par.eq(late)
+
+        lanes = self._lanes(m, platform, start, group, step, latency)
+        m.submodules.results = results = ResultWriter(
+            variant=variant, lane_bits=len(lanes), depth=depth
+        )
+        meta = Signal(result_meta_layout(variant))
+        m.d.comb += [
+            meta.to_acc.eq(start.work & (step.control.destination == OutMemory.ACC)),
+            meta.to_out.eq(start.work & (step.control.destination != OutMemory.ACC)),
+            meta.requantize.eq(start.requantize),
+            meta.row.eq(step.dst),
+            meta.group.eq(group),
+            meta.last.eq(start.final & step.last),
+            meta.retire.eq(step.retire),
+            results.valid.eq(delay(m, start.fire, latency, name="fire", reset_less=False)),
+            results.meta.eq(delay(m, meta, latency, name="meta")),
+            results.lanes.eq(lanes),
+            results.write_closed.eq(self.write_closed),
+            self.alu_waits[2].eq(results.waits),
+            interlock.leave.eq(results.left),
+        ]
+        for name in ("alu_write", "out_write", "retire"):
+            wiring.connect(m, getattr(results, name), wiring.flipped(getattr(self, name)))
+
+        written = self.alu_write.payload.row
+        meets = [p.valid & (p.payload == written) for p in (self.alu_read, self.alu_read2)]
+        apart = ~(self.alu_write.valid & Cat(meets).any())
+        contract(m, platform, apart, "a row must not be read while it is written")
+        with m.If(start.fire & start.work):
+            m.d.comb += self.activity.eq(Activity.BUSY)
+        with m.Elif(~sequencer.idle | start.waits | self.issue.valid):
+            m.d.comb += self.activity.eq(Activity.STALL)
+        with m.Elif(~interlock.empty | self.retire.valid):
+            m.d.comb += self.activity.eq(Activity.DRAIN)
+        return m
+
+    def _issue(
+        self, m: Module, platform: Any, sequencer: Sequencer, interlock: Interlock
+    ) -> tuple[Any, Signal, Any]:
+        """The issue point: reads rows and starts one group per cycle; (start flags, group, step).
+
+        `waits` of the flags: there is a step at the issue point or before it.
+        """
+        variant = self._variant
+        start = Signal(
+            data.StructLayout(dict.fromkeys(("waits", "fire", "work", "final", "requantize"), 1)),
+            name="start",
+        )
+        group = Signal(result_meta_layout(variant)["group"].width)
+        # A step goes from `before` to the issue point, or parks where that is taken: what moves
+        # the sequencer is a register.
+        is_step, is_parked = Signal(), Signal()
+        parks = Signal()
+        # What moves hundreds of registers says so straight from one of its own.
+        steps_move, before_moves = copies(m, platform, ~parks, 2, name="moves")
+        comes, is_before, before = decode(m, variant, sequencer.steps, interlock, before_moves)
+        step = Signal.like(before, name="step", reset_less=True)
+        parked = Signal.like(before, name="parked", reset_less=True)
+        following = Signal.like(before, name="following")
+        follows, take, first = Signal(), Signal(), Signal()
+        # Rows that the step at the issue point has still to read, and which of them it cannot yet.
+        # What decides on the start of a group is all in registers: that is most of a cycle's way.
+        needs_src, needs_dst = Signal(), Signal()
+        one_bank = step.same_bank & needs_src
+        last_group = Signal()
+        groups = Signal.like(group, reset_less=True)
+        # That a group may start, but for a row that it needs and that is in a closed bank: its
+        # first, its second one. Those who ask lie far apart, so each has registers of its own.
+        may_start_next, src_blocks_next, dst_blocks_next = Signal(), Signal(), Signal()
+        reads, moves, enters, tells = copies(
+            m,
+            platform,
+            Cat(may_start_next, src_blocks_next, dst_blocks_next),
+            4,
+            name="may_start",
+            reset_less=False,
+        )
+        may_start, src_blocks, dst_blocks = reads
+        fires = Signal()  # `start.fire`, for this part itself
+        m.d.comb += [
+            start.waits.eq(comes | is_before | is_parked | is_step),
+            start.work.eq(step.work),
+            start.requantize.eq(step.requantize),
+            start.final.eq(last_group),
+            self.alu_read.payload.eq(step.src),
+            self.alu_read.valid.eq(may_start & needs_src & ~src_blocks),
+            self.alu_read2.payload.eq(step.dst),
+            self.alu_read2.valid.eq(may_start & needs_dst & ~dst_blocks),
+            self.alu_wants.eq(Cat(needs_src, needs_dst)),
+            self.alu_waits[0].eq(may_start & src_blocks),
+            self.alu_waits[1].eq(may_start & dst_blocks & ~one_bank),
+            fires.eq(_starts(moves)),
+            start.fire.eq(_starts(tells)),
+            take.eq(~is_step | (fires & start.final)),
+            following.eq(Mux(is_parked, parked, before)),
+            follows.eq(is_parked | is_before),
+            parks.eq(~take & (is_parked | is_before)),
+            sequencer.steps.ready.eq(steps_move),
+            interlock.parked.eq(is_parked),
+            interlock.next.eq(take),
+            interlock.enter.eq(_starts(enters)),
+            self.work.eq(start.fire & step.work & first),
+            first.eq(group == 0),
+        ]
+        needs_next = follows & following.reads_src, follows & following.reads_dst
+        shut_next = self._shut_out(following, *needs_next)
+        shut_still = self._shut_out(
+            step, needs_src & ~self.alu_read.valid, needs_dst & ~self.alu_read2.valid
+        )
+        m.d.comb += [
+            may_start_next.eq(Mux(take, follows, is_step) & ~interlock.stops),
+            src_blocks_next.eq(Mux(take, shut_next[0], shut_still[0])),
+            dst_blocks_next.eq(Mux(take, shut_next[1], shut_still[1])),
+        ]
+        with m.If(self.alu_read.valid):
+            m.d.sync += needs_src.eq(0)
+        with m.If(self.alu_read2.valid):
+            m.d.sync += needs_dst.eq(0)
+        with m.If(fires):
+            m.d.sync += [group.eq(group + 1), last_group.eq(group + 1 == groups)]
+        m.d.sync += is_parked.eq(parks)
+        with m.If(~is_parked):
+            m.d.sync += parked.eq(before)
+        with m.If(take):
+            last = self._last_group(following)
+            m.d.sync += [
+                is_step.eq(follows),
+                step.eq(following),
+                group.eq(0),
+                groups.eq(last),
+                last_group.eq(last == 0),
+                needs_src.eq(needs_next[0]),
+                needs_dst.eq(needs_next[1]),
+            ]
+        m.d.sync += [
+            self.error.valid.eq(start.fire & (step.illegal | step.beyond)),
+            self.error.code.eq(
+                Mux(step.illegal, ErrorCode.ILLEGAL_INSTRUCTION, ErrorCode.ROW_RANGE)
+            ),
+            self.error.index.eq(step.retire.index),
+        ]
+        return start, group, step
+
+    def _shut_out(self, step: Any, needs_src: Value, needs_dst: Value) -> tuple[Value, Value]:
+        """Whether the rows that a step still needs may not be read in the next cycle: (src, dst).
+
+        Two rows of one bank are read one after the other.
+        """
+        shut_src = needs_src & ~self._open(step.src)
+        shut_dst = needs_dst & (~self._open(step.dst) | (step.same_bank & needs_src))
+        return shut_src, shut_dst
+
+    def _open(self, row: Value) -> Value:
+        """Whether a row may be read in the next cycle."""
+        bits = scratchpad(self._variant, Memory.ACC).index_bits
+        return ~self.read_closed.bit_select(bank_of(self._variant, row[:bits]), 1)
+
+    def _last_group(self, step: Any) -> Value:
+        """Number of the last group of a step; one that does nothing has a single one."""
+        units = self._variant.units
+        ordinary, requantize = (
+            self._vector // lanes - 1 for lanes in (units.alu_lanes, units.requantize_lanes)
+        )
+        return Mux(step.work, Mux(step.requantize, requantize, ordinary), 0)
+
+    def _lanes(
+        self, m: Module, platform: Any, start: Any, group: Value, step: Any, latency: int
+    ) -> Value:
+        """From the start of a group to its results, as wide as the widest group."""
+        variant = self._variant
+        bits = variant.array.accumulator_bits
+        units = variant.units
+        # Answers come `ACC_READ_CYCLES` after the last read of a vector was accepted: its rows
+        # stand here from the cycle after that on, until the next vector's.
+        src = Signal(self._vector * bits, reset_less=True)
+        dst = Signal.like(src, name="dst")
+        with m.If(self.alu_data.valid):
+            m.d.sync += src.eq(self.alu_data.data)
+        with m.If(self.alu_data2.valid):
+            m.d.sync += dst.eq(self.alu_data2.data)
+        late = ACC_READ_CYCLES + 1
+        control = delay(m, step.control, late, name="control")
+        # Each of those that take a part of the rows has a number of its own.
+        numbers = copies(m, platform, delay(m, group, late - 1, name="group"), 4, name="group_here")
+
+        def part(row: Value, lanes: int, number: Value) -> Value:
+            return row.word_select(number[: _bits(self._vector // lanes)], lanes * bits)
+
+        x, y = (part(row, units.alu_lanes, numbers[k]) for k, row in enumerate((dst, src)))
+        m.submodules.lanes = lanes = AluLanes(variant=variant)
+        immediate = Signal(bits)
+        m.d.comb += immediate.eq(control.immediate)
+        x_or_y = Mux(control.use_immediate, y, x)
+        y_or_immediate = Mux(control.use_immediate, immediate.replicate(units.alu_lanes), y)
+        m.d.comb += [
+            lanes.x.eq(register(m, x_or_y, name="lanes_x")),
+            lanes.y.eq(register(m, y_or_immediate, name="lanes_y")),
+            lanes.operation.eq(control.operation),  # a cycle ahead
+            lanes.saturate.eq(register(m, control.saturate, name="lanes_saturate")),
+        ]
+        m.submodules.requantizer = requantizer = Requantizer(variant=variant)
+        acc = part(src, units.requantize_lanes, numbers[2])
+        m.d.comb += [
+            requantizer.acc.eq(register(m, acc, name="acc")),
+            requantizer.zero_point.eq(register(m, control.immediate, name="zero_point")),
+            requantizer.low.eq(register(m, control.low, name="low")),
+            requantizer.high.eq(register(m, control.high, name="high")),
+        ]
+        self._parameters(m, requantizer, step, group, numbers[3])
+
+        common = latency - _TO_OPERANDS
+        ordinary = delay(m, lanes.result, common - AluLanes.latency(), name="ordinary")
+        out_bits = variant.array.output_bits
+        outputs = delay(
+            m, requantizer.result, common - Requantizer.latency(variant), name="requantized"
+        )
+        requantized = Signal(units.requantize_lanes * bits)
+        for lane in range(units.requantize_lanes):
+            value = outputs.word_select(lane, out_bits).as_signed()
+            m.d.comb += requantized.word_select(lane, bits).eq(value)
+        widest = max(units.alu_lanes, units.requantize_lanes)
+        is_requantize = delay(m, start.requantize, latency, name="is_requantize")
+        return Mux(
+            is_requantize,
+            requantized.replicate(widest // units.requantize_lanes),
+            ordinary.replicate(widest // units.alu_lanes),
+        )
+
+    def _parameters(
+        self,
+        m: Module,
+        requantizer: Requantizer,
+        step: Any,
+        group: Value,
+        number: Value,
+    ) -> None:
+        """Read the slice of the parameter row that holds a group's channels, and pick them."""
+        variant = self._variant
+        pad = scratchpad(variant, Memory.PAR)
+        lanes = min(variant.units.requantize_lanes, pad.elements)
+        _, width = read_shape(variant, Memory.PAR)
+        entries = width // pad.element_bits
+        groups_bits, slice_bits = _bits(pad.elements // lanes), _bits(pad.elements // entries)
+        inside_bits = groups_bits - slice_bits
+        late = _PAR_LATE
+        row = Cat(group[inside_bits:groups_bits], step.par)
+        m.d.comb += [
+            self.par_read.enable.eq(delay(m, step.requantize, late, name="reads_par")),
+            self.par_read.row.eq(delay(m, row, late, name="par_row")),
+        ]
+        held = register(m, self.par_read.data, name="par_slice")
+        chosen = held.word_select(number[:inside_bits], lanes * pad.element_bits)
+        repeat = variant.units.requantize_lanes // lanes
+        picked = register(m, chosen.replicate(repeat), name="parameters")
+        m.d.comb += requantizer.parameters.as_value().eq(picked)
+
+
+def _check_latencies(latency: int, depth: int) -> None:
+    """Relations between what meets in the pipeline; `depth` is the ring's."""
+    require_at_elaboration(
+        _TO_OPERANDS == ACC_READ_CYCLES + 2,
+        "a group's operands must be taken when its rows are there: _TO_OPERANDS must be "
+        "ACC_READ_CYCLES and two registers",
+    )
+    require_at_elaboration(
+        _PAR_LATE + RAM_READ_CYCLES + 2 == _TO_OPERANDS,
+        "a group's parameters must meet its operands: _PAR_LATE, RAM_READ_CYCLES and two registers "
+        "must be _TO_OPERANDS",
+    )
+    # A place is free two cycles after its group is written: `leave` is a register, so is the count.
+    require_at_elaboration(
+        depth >= latency + QUEUE_CYCLES + 2,
+        "one group per cycle must pass: the ring must hold all between issue and write, and "
+        "_RING_SPARE of at least two more",
+    )
+
+
+def _starts(flags: Value) -> Value:
+    """A group may start, and neither of its rows is in a closed bank."""
+    return flags[0] & ~flags[1] & ~flags[2]
+
+
+def _bits(count: int) -> int:
+    """Bits that tell `count` things apart."""
+    return (count - 1).bit_length()

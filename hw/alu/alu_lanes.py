@@ -1,0 +1,121 @@
+"""The ordinary operations of the ALU, one group of lanes per cycle.
+
+Input: operands x and y and the operation. Output: results of accumulator width.
+"""
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.alu.hardware_lane import EARLY_STAGE, LATE_STAGE, HardwareLane, Staged
+from daedal.hw.parts.arithmetic import saturate
+from daedal.hw.parts.pipeline import delay, register
+from daedal.isa.alu_operations import AluOp
+from daedal.isa.variant import Variant
+
+__all__ = ["AluLanes"]
+
+_LATENCY = LATE_STAGE + 2
+
+
+class AluLanes(wiring.Component):
+    """Every `AluOp` with a formula, in 7 stages.
+
+    Stages 1 to 5 are the parts of `HardwareLane`; beside its shifter, 2 chooses among the other
+    results; 6 chooses between those and the shifter's; 7 saturates.
+
+    Members
+    -------
+    x, y : alu_lanes accumulators. operation : AluOp of those that come in the next cycle.
+    saturate : clamp to the output range.
+    result : alu_lanes values of accumulator width.
+    """
+
+    def __init__(self, *, variant: Variant) -> None:
+        self._variant = variant
+        width = variant.units.alu_lanes * variant.array.accumulator_bits
+        for op in AluOp:
+            op.check()
+        super().__init__(
+            {
+                "x": In(width),
+                "y": In(width),
+                "operation": In(AluOp),
+                "saturate": In(1),
+                "result": Out(width),
+            }
+        )
+
+    @staticmethod
+    def latency() -> int:
+        """Cycles from the operands to the result."""
+        return _LATENCY
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        bits = self._variant.array.accumulator_bits
+        code = Value.cast(self.operation)
+        saturates = delay(m, self.saturate, LATE_STAGE + 1, name="saturate")
+        early = _Choice(m, delay(m, code, EARLY_STAGE, name="before_early"), "early")
+        late = _Choice(m, delay(m, code, LATE_STAGE, name="before_late"), "late")
+        for number in range(self._variant.units.alu_lanes):
+            name = f"lane{number}"
+            x = self.x.word_select(number, bits).as_signed()
+            y = self.y.word_select(number, bits).as_signed()
+            lane = HardwareLane(m, platform, name, x, y, code)
+            results = {op: op.formula(lane) for op in AluOp if op.formula is not None}
+            first = early.of(bits, results, EARLY_STAGE)
+            first = register(m, first, name=f"{name}_arithmetic")
+            first = delay(m, first, LATE_STAGE - EARLY_STAGE - 1, name=f"{name}_value")
+            final = late.of(bits, results, LATE_STAGE, first)
+            wide = register(m, final, name=f"{name}_wide").as_signed()
+            clamped = Signal(signed(bits), name=f"{name}_clamped")
+            m.d.comb += clamped.eq(saturate(wide, self._variant.array.output_bits))
+            result = register(m, Mux(saturates, clamped, wide), name=f"{name}_result")
+            m.d.comb += self.result.word_select(number, bits).eq(result)
+        return m
+
+
+class _Choice:
+    """Which of a stage's results an operation takes, one-hot in registers for all lanes.
+
+    `before` is the operation a cycle before that stage.
+    """
+
+    def __init__(self, m: Module, before: Value, name: str) -> None:
+        self._m, self._before, self._name = m, before, name
+        self._flags: list[Signal] = []
+
+    def of(
+        self, bits: int, results: dict[AluOp, Staged], stage: int, otherwise: Value | None = None
+    ) -> Value:
+        """The result of the operation; operations that share one share a flag.
+
+        Those of other stages take `otherwise`.
+        """
+        groups: dict[int, tuple[Value, list[int]]] = {}
+        others = []
+        for op in AluOp:
+            result = results.get(op)
+            if result is not None and result.stage == stage:
+                groups.setdefault(id(result.value), (result.value, []))[1].append(int(op))
+            else:
+                others.append(int(op))
+        cases = list(groups.values())
+        if otherwise is not None:
+            cases.append((otherwise, others))
+        if not self._flags:
+            for number, (_, codes) in enumerate(cases):
+                flag = self._before.matches(*codes)
+                self._flags.append(register(self._m, flag, name=f"{self._name}_flag{number}"))
+        parts = []
+        for flag, (value, _) in zip(self._flags, cases, strict=True):
+            # A product may be wider, a flag narrower; all results wrap to `bits`.
+            part = Signal(bits, name=f"{self._name}_part")
+            self._m.d.comb += part.eq(value)
+            parts.append(Mux(flag, part, 0))
+        return reduce(or_, parts)

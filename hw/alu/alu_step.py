@@ -1,0 +1,102 @@
+"""A step of the ALU, decoded: what it reads, does and writes, and errors.
+
+Input: steps of the sequencer. Output: decoded steps, two cycles later; the interlock hears of their
+rows a cycle before.
+"""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, stream
+
+from daedal.hw.alu.hardware_lane import matches
+from daedal.hw.alu.interlock import Interlock
+from daedal.hw.layouts import retire_layout
+from daedal.hw.memory.accumulators import bank_of
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import AluOp, OutMemory
+from daedal.isa.variant import Variant
+
+__all__ = ["decode"]
+
+
+def decode(
+    m: Module, variant: Variant, steps: stream.Interface, interlock: Interlock, advance: Value
+) -> tuple[Signal, Signal, Any]:
+    """Take a step where `advance` says so.
+
+    (One is looked at; one stands before the issue point, it is this one).
+    """
+    # From the sum of a step's numbers to the interlock it is too far for one cycle.
+    comes = Signal()
+    taken = Signal(steps.p.shape(), name="summed", reset_less=True)
+    coming = steps.p.control
+    unary_comes = matches(coming.operation, lambda op: not op.takes_x)
+    requantize_comes = coming.operation == AluOp.REQUANTIZE
+    # What the operation does with its rows, if it is legal.
+    unary, requantize, reads_src, reads_dst, to_acc = (
+        Signal(name=name, reset_less=True)
+        for name in ("unary", "requantize", "form_reads_src", "form_reads_dst", "to_acc")
+    )
+    with m.If(advance):
+        m.d.sync += [
+            comes.eq(steps.valid),
+            taken.eq(steps.p),
+            unary.eq(unary_comes),
+            requantize.eq(requantize_comes),
+            reads_src.eq(~(unary_comes & coming.use_immediate & ~requantize_comes)),
+            reads_dst.eq(~(unary_comes | coming.use_immediate)),
+            to_acc.eq(coming.destination == OutMemory.ACC),
+        ]
+    control, dst = taken.control, taken.index.dst
+    acc_bits = scratchpad(variant, Memory.ACC).index_bits
+    out_bits = scratchpad(variant, Memory.OUT).index_bits
+    step = Signal(
+        data.StructLayout(
+            {
+                "src": len(taken.index.src),
+                "dst": len(dst),
+                "par": len(taken.index.par),
+                **dict.fromkeys(("work", "requantize", "reads_src", "reads_dst"), 1),
+                **dict.fromkeys(("illegal", "beyond", "last", "same_bank"), 1),
+                "control": control.shape(),
+                "retire": retire_layout(),
+            }
+        ),
+        name="decoded",
+    )
+    m.d.comb += [
+        step.requantize.eq(requantize),
+        step.reads_src.eq(step.work & reads_src),
+        step.reads_dst.eq(step.work & reads_dst),
+        step.illegal.eq(~taken.skip & ~matches(control.operation, lambda op: True)),
+        step.beyond.eq(
+            taken.out_of_range
+            | (
+                ~taken.skip
+                & (
+                    Mux(to_acc, dst[acc_bits:].any(), dst[out_bits:].any())
+                    # A register form reads the accumulator row of that number.
+                    | (reads_dst & dst[acc_bits:].any())
+                )
+            )
+        ),
+        step.same_bank.eq(bank_of(variant, step.src) == bank_of(variant, dst[:acc_bits])),
+        step.work.eq(~(taken.skip | step.illegal | step.beyond)),
+        step.src.eq(taken.index.src),
+        step.dst.eq(dst),
+        step.par.eq(taken.index.par),
+        step.last.eq(taken.last),
+        step.control.eq(control),
+        step.retire.eq(taken.retire),
+        interlock.src.eq(step.src),
+        interlock.dst.eq(dst),
+        # A step in error may wait for rows, too: whether it is one is known later.
+        interlock.reads_src.eq(~taken.skip & reads_src),
+        interlock.reads_dst.eq(~taken.skip & reads_dst),
+        interlock.writes.eq(comes & ~taken.skip & to_acc),
+    ]
+    some, before = Signal(), Signal.like(step, name="before", reset_less=True)
+    with m.If(advance):
+        m.d.sync += [some.eq(comes), before.eq(step)]
+    return comes, some, before

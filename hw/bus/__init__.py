@@ -1,0 +1,1 @@
+"""The AXI4 masters: requests cut into bursts, read data in order, write data and responses."""

@@ -1,0 +1,212 @@
+"""The write side of the AXI4 master: STORE and the marks give words, bursts go out."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from daedal.hw.bus.axi import (
+    ID_BITS,
+    MAX_BURST_BEATS,
+    address_channel,
+    response_channel,
+    write_channel,
+)
+from daedal.hw.bus.burst import BurstSplitter
+from daedal.hw.contracts import at_most_one, contract
+from daedal.hw.interfaces import read_request, write_response
+from daedal.hw.parts.skid import SkidBuffer
+from daedal.hw.parts.small_fifo import SmallFifo
+from daedal.hw.parts.tally import Tally
+from daedal.isa.variant import Variant
+
+__all__ = ["WriteMaster"]
+
+
+class WriteMaster(wiring.Component):
+    """Serve `writers` streams of requests with AXI4 writes; writer `w` uses ID `w`.
+
+    INCR bursts of at most 32 beats that never cross 4 KiB; at most ``bus.write_bursts`` open in
+    all; the lowest writer is served first. AW may go out before its data is there; the words of
+    bursts follow in the order of AW, whole bursts, every byte strobed. BREADY is always 1.
+
+    Latency: 3 cycles from a request to AW, 1 from a word to W, 2 from B to the response.
+    Throughput: a burst per cycle on AW, a word per cycle on W, without a gap between bursts.
+
+    Parameters
+    ----------
+    variant
+        Bus widths and the number of open bursts.
+    writers
+        How many; 1 or 2.
+
+    Members
+    -------
+    request{w} : ``In(read_request(variant))``
+    data{w} : ``In(stream.Signature(variant.bus.data_bits))``
+        The words of the requests, in order.
+    response{w} : ``Out(write_response())``
+        One pulse per request, in order: all its bursts are acknowledged.
+    aw : ``Out(stream.Signature(address_channel(variant)))``
+    w : ``Out(stream.Signature(write_channel(variant)))``
+    b : ``In(stream.Signature(response_channel()))``
+    stop : ``In(1)``
+        While 1, no further burst starts, and open ones are ended with beats that strobe no byte.
+    drained : ``Out(1)``
+        No burst is open or waits at AW. A reset then forgets all requests, and nobody misses them.
+    beat : ``Out(1)``
+        A word has gone out.
+    """
+
+    def __init__(self, *, variant: Variant, writers: int = 2) -> None:
+        if not 1 <= writers <= 1 << ID_BITS:
+            raise ValueError(f"writers must be 1 to {1 << ID_BITS}, not {writers!r}")
+        self._variant = variant
+        self._writers = writers
+        members = {}
+        for writer in range(writers):
+            members[f"request{writer}"] = In(read_request(variant))
+            members[f"data{writer}"] = In(stream.Signature(variant.bus.data_bits))
+            members[f"response{writer}"] = Out(write_response())
+        super().__init__(
+            {
+                **members,
+                "aw": Out(stream.Signature(address_channel(variant))),
+                "w": Out(stream.Signature(write_channel(variant))),
+                "b": In(stream.Signature(response_channel())),
+                "stop": In(1),
+                "drained": Out(1),
+                "beat": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        variant = self._variant
+        most = variant.bus.write_bursts
+
+        # Bursts whose AW has gone out and whose words have not.
+        order_layout = data.StructLayout({"writer": ID_BITS, "len": range(MAX_BURST_BEATS)})
+        m.submodules.order = order = SmallFifo(width=order_layout.size, depth=most)
+        entry = Signal(order_layout)
+        m.d.comb += order.w_data.eq(entry)
+
+        answer = Signal.like(self.b.payload, reset_less=True)
+        answer_valid = Signal()
+        m.d.comb += self.b.ready.eq(1)
+        m.d.sync += [answer_valid.eq(self.b.valid), answer.eq(self.b.payload)]
+
+        may_start = Signal()
+        m.submodules.open = count = Tally(most=most)
+        m.d.comb += [
+            may_start.eq((~self.aw.valid | self.aw.ready) & ~count.full & ~self.stop),
+            count.down.eq(answer_valid),
+            self.drained.eq(count.none & ~answer_valid),
+        ]
+        with m.If(self.aw.ready):
+            m.d.sync += self.aw.valid.eq(0)
+
+        granted = 0
+        for writer in range(self._writers):
+            m.submodules[f"splitter{writer}"] = splitter = BurstSplitter(variant=variant)
+            connect(m, flipped(getattr(self, f"request{writer}")), splitter.i)
+            grant = Signal(name=f"grant{writer}")
+            m.d.comb += [
+                grant.eq(may_start & splitter.o.valid & ~granted),
+                splitter.o.ready.eq(grant),
+            ]
+            granted = granted | splitter.o.valid
+            burst = splitter.o.payload
+            with m.If(grant):
+                m.d.comb += [
+                    order.w_en.eq(1),
+                    entry.writer.eq(writer),
+                    entry.len.eq(burst.beats - 1),
+                ]
+                m.d.sync += [
+                    self.aw.valid.eq(1),
+                    self.aw.payload.id.eq(writer),
+                    self.aw.payload.addr.eq(burst.address << (variant.bus_bytes - 1).bit_length()),
+                    self.aw.payload.len.eq(burst.beats - 1),
+                ]
+            self._respond(m, platform, writer, grant, burst.last, answer_valid, answer)
+        m.d.comb += count.up.eq(may_start & granted)
+        contract(m, platform, ~order.w_en | order.w_rdy, "an open burst must have a place")
+
+        self._send_words(m, platform, order, order_layout)
+        return m
+
+    def _respond(
+        self,
+        m: Module,
+        platform: object,
+        writer: int,
+        grant: Signal,
+        last: Value,
+        answer_valid: Signal,
+        answer: data.View,
+    ) -> None:
+        """Turn the B of each burst into one response per request."""
+        m.submodules[f"lasts{writer}"] = lasts = SmallFifo(
+            width=1, depth=self._variant.bus.write_bursts
+        )
+        response = getattr(self, f"response{writer}")
+        mine = answer_valid & (answer.id == writer)
+        worst = Signal(2, name=f"worst{writer}")
+        so_far = Mux(answer.resp > worst, answer.resp, worst)
+        m.d.comb += [
+            lasts.w_en.eq(grant),
+            lasts.w_data.eq(last),
+            lasts.r_en.eq(mine),
+        ]
+        for holds, rule in (
+            (~grant | lasts.w_rdy, "an open burst of a writer must have a place"),
+            (~mine | lasts.r_rdy, "only an open burst must be answered"),
+        ):
+            contract(m, platform, holds, rule)
+        m.d.sync += [response.valid.eq(mine & lasts.r_data), response.response.eq(so_far)]
+        with m.If(mine):
+            m.d.sync += worst.eq(Mux(lasts.r_data, 0, so_far))
+
+    def _send_words(
+        self, m: Module, platform: object, order: SmallFifo, layout: data.StructLayout
+    ) -> None:
+        """Move the words of the oldest burst to W."""
+        # The burst at hand, taken from the queue while its predecessor's last word goes out. A bit
+        # for each writer says whose it is; the many bits of a word have a selector of their own.
+        serves = Signal(self._writers)
+        writer = Signal(ID_BITS)
+        remaining, last = Signal(range(MAX_BURST_BEATS)), Signal()
+
+        sources = [getattr(self, f"data{number}") for number in range(self._writers)]
+        m.submodules.words = words = SkidBuffer(write_channel(self._variant))
+        connect(m, words.o, flipped(self.w))
+        contract(m, platform, at_most_one(serves), "the words of one writer must go at a time")
+        free = words.i.ready
+        there = (serves & Cat(source.valid for source in sources)).any()
+        active = serves.any()
+        move = Signal()
+        m.d.comb += [
+            move.eq(free & (there | (active & self.stop))),
+            self.beat.eq(self.w.valid & self.w.ready),
+        ]
+        for number, source in enumerate(sources):
+            m.d.comb += source.ready.eq(serves[number] & free & ~self.stop)
+        m.d.comb += [
+            words.i.valid.eq(move),
+            words.i.payload.data.eq(Array(source.payload for source in sources)[writer]),
+            words.i.payload.strb.eq(Mux(self.stop, 0, ~0)),
+            words.i.payload.last.eq(last),
+        ]
+        with m.If(move):
+            m.d.sync += [remaining.eq(remaining - 1), last.eq(remaining == 1)]
+
+        take = ~active | (move & last)
+        head = layout(order.r_data)
+        m.d.comb += order.r_en.eq(take)
+        with m.If(take):
+            m.d.sync += [
+                serves.eq(Mux(order.r_rdy, 1 << head.writer, 0)),
+                writer.eq(head.writer),
+                remaining.eq(head.len),
+                last.eq(head.len == 0),
+            ]

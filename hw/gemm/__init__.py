@@ -1,0 +1,1 @@
+"""GEMM: blocks of inputs times blocks of weights into the accumulators."""

@@ -1,0 +1,132 @@
+"""GEMM's accumulation: rows are read, added to and written, and sums in flight are forwarded.
+
+Input: which rows are read, and the sums of the products. Output: the rows' new values. A plain
+function: what it adds belongs to GEMM's own module.
+"""
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+
+from daedal.hw.contracts import at_most_one, contract, require_at_elaboration
+from daedal.hw.memory.accumulators import ACC_READ_CYCLES
+from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.primitives.copies import copies
+
+__all__ = ["AHEAD_CYCLES", "READ_TO_SUM_CYCLES", "READ_TO_WRITE_CYCLES", "accumulate"]
+
+READ_TO_SUM_CYCLES = ACC_READ_CYCLES + 2
+"""From an accumulator read to the addition; see `accumulate`."""
+READ_TO_WRITE_CYCLES = READ_TO_SUM_CYCLES
+"""To the write of the row, whose data follows a cycle later: the result's register."""
+AHEAD_CYCLES = 1
+"""GEMM announces what it reads and writes so many cycles before."""
+_SLICES = 4
+"""Parts of a row with copies of what chooses among its sources."""
+
+
+def accumulate(
+    m: Module,
+    platform: Any,
+    *,
+    read: Any,
+    write: Any,
+    valid: Value,
+    row: Value,
+    restart: Value,
+    totals: list[Value],
+    bits: int,
+) -> None:
+    """Read, add, write.
+
+    With the read in cycle 0 and its data in cycle r (`ACC_READ_CYCLES`): 0 compare with the
+    rows of the products before; 1 choose the nearest match of distance 2 and more; r data
+    arrives, register; r + 1 forwarding mux, register; r + 2 write, and add (distance 1 takes
+    the result register itself), register; r + 3 the result is the data of that write. A read
+    sees writes up to the cycle before, so products from r + 3 back on are in the RAM.
+
+    Parameters
+    ----------
+    m : where it is built. platform : of the elaboration.
+    read, write : GEMM's ports of the accumulators, `gemm_read` and `gemm_write` of
+        `interfaces.accumulator_ports`.
+    valid, row : announce a read, `AHEAD_CYCLES` before it.
+    restart : in the cycle of the read, the product overwrites its row.
+    totals : what is added, signed, `READ_TO_SUM_CYCLES` after the read; as many as a row has
+        elements.
+    bits : of an element.
+    """
+    _check_latencies()
+    m.d.comb += [read.enable.eq(valid), read.row.eq(row)]
+    valid = register(m, valid, name="reads", reset_less=False)
+    row = register(m, row, name="read_row")
+    valids, rows = [valid], [row]
+    for age in range(1, READ_TO_WRITE_CYCLES + 1):
+        valids.append(register(m, valids[-1], name=f"write_valid_{age}", reset_less=False))
+        rows.append(register(m, rows[-1], name=f"write_row_{age}"))
+
+    match = Signal(READ_TO_WRITE_CYCLES, reset_less=True)
+    m.d.sync += match.eq(
+        Cat(valids[d] & (rows[d] == row) & ~restart for d in range(1, READ_TO_WRITE_CYCLES + 1))
+    )
+    nearest = Signal(READ_TO_WRITE_CYCLES, reset_less=True)
+    # Bit 0: the RAM's own row; bit d - 1: forward from the product d before.
+    fresh = register(m, restart, name="restart_match")
+    m.d.sync += nearest.eq(
+        Cat(
+            ~fresh & ~match[1:].any(),
+            *(match[d] & ~match[1:d].any() for d in range(1, READ_TO_WRITE_CYCLES)),
+        )
+    )
+
+    width = len(write.data)
+    result = Signal(width, reset_less=True)
+    sources = [register(m, read.data, name="stored"), result]
+    for age in range(1, READ_TO_WRITE_CYCLES - 1):
+        sources.append(register(m, sources[-1], name=f"result_{age}"))
+    # An AND-OR: all bits of a choice are 0 where the product overwrites. Each slice of the
+    # elements has a choice of its own.
+    slices = min(len(totals), _SLICES)
+    choice = delay(m, nearest, ACC_READ_CYCLES - 2, name="choice")
+    contract(m, platform, at_most_one(nearest), "one source of a row must be chosen")
+    choices = copies(m, platform, choice, slices, name="slice_choice")
+    again = delay(m, match[0], ACC_READ_CYCLES, name="again")
+    agains = copies(m, platform, again, slices, name="slice_again")
+    operands, addends = [], []
+    for number in range(slices):
+        chosen = [
+            Mux(choices[number][k], source.word_select(number, width // slices), 0)
+            for k, source in enumerate(sources)
+        ]
+        operands.append(register(m, reduce(or_, chosen), name=f"operand_{number}"))
+        own_result = result.word_select(number, width // slices)
+        addends.append(Mux(agains[number], own_result, operands[number]))
+    addend = Signal(width)
+    m.d.comb += addend.eq(Cat(addends))
+    m.d.sync += result.eq(
+        Cat(
+            (addend.word_select(k, bits).as_signed() + total)[:bits]
+            for k, total in enumerate(totals)
+        )
+    )
+    m.d.comb += [
+        write.enable.eq(valids[-1 - AHEAD_CYCLES]),
+        write.row.eq(rows[-1 - AHEAD_CYCLES]),
+        write.data.eq(result),
+    ]
+
+
+def _check_latencies() -> None:
+    """Relations between what meets at the addition."""
+    require_at_elaboration(
+        READ_TO_SUM_CYCLES == ACC_READ_CYCLES + 2,
+        "a product must be added when its row is there: READ_TO_SUM_CYCLES must be "
+        "ACC_READ_CYCLES and two registers",
+    )
+    require_at_elaboration(
+        READ_TO_WRITE_CYCLES == READ_TO_SUM_CYCLES,
+        "a row must be written when its sum is there: READ_TO_WRITE_CYCLES must be "
+        "READ_TO_SUM_CYCLES",
+    )

@@ -1,0 +1,297 @@
+"""GEMM: one (batch x block_in) by (block_in x block_out) product per cycle, added to one row.
+
+Input: GEMM instructions, micro-ops from LOAD, rows of INP and WGT. Output: accumulator rows.
+"""
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.contracts import before, checks_contracts, contract, require_at_elaboration
+from daedal.hw.gemm.forwarding import (
+    AHEAD_CYCLES,
+    READ_TO_SUM_CYCLES,
+    READ_TO_WRITE_CYCLES,
+    accumulate,
+)
+from daedal.hw.gemm.product import DotProducts, tap_element
+from daedal.hw.interfaces import (
+    Activity,
+    accumulator_ports,
+    fill_signature,
+    unit_signature,
+)
+from daedal.hw.issue.sequencer import Sequencer
+from daedal.hw.layouts import retire_layout
+from daedal.hw.memory.accumulators import bank_of
+from daedal.hw.memory.scratchpad import read_signature
+from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
+from daedal.hw.primitives.copies import copies
+from daedal.isa.registers import ErrorCode
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import GemmMode, Opcode
+from daedal.isa.variant import Variant
+
+__all__ = ["Gemm"]
+
+_OPERANDS = 3
+"""Cycles from the issue of a product to its operands: block RAM 2, a register."""
+
+
+class Gemm(wiring.Component):
+    """Rigid pipeline behind a sequencer and an issue point: a product that is issued never stops.
+
+    One product per cycle for any order of accumulator rows: rows whose sums are still in flight
+    are forwarded at every distance. Cycles after the issue of a product: rows 2, operands (in the
+    depthwise modes from selected vectors) 3, then `DotProducts.latency` to the sums, whose row is
+    written in that cycle, with what is in the accumulating register one later. `retire` follows the
+    write by one cycle.
+
+    Members
+    -------
+    fill : micro-ops. inp_read, wgt_read : operands. gemm_read, gemm_write, gemm_hold : the
+    accumulators' ports of the same names. The rest is `unit_signature`.
+    """
+
+    def __init__(self, *, variant: Variant) -> None:
+        self._variant = variant
+        ports = accumulator_ports(variant)
+        super().__init__(
+            {
+                **unit_signature(variant, Opcode.GEMM),
+                "fill": In(fill_signature(variant)),
+                "inp_read": Out(read_signature(variant, Memory.INP)),
+                "wgt_read": Out(read_signature(variant, Memory.WGT)),
+                **{name: ports[name].flip() for name in ("gemm_read", "gemm_write", "gemm_hold")},
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        variant = self._variant
+        m.submodules.sequencer = sequencer = Sequencer(
+            variant=variant, opcode=Opcode.GEMM, controls=("mode",)
+        )
+        wiring.connect(m, wiring.flipped(self.issue), sequencer.issue)
+        wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
+
+        issue, leave = Signal(), Signal()
+        valid, product, advance, step = self._decode(m, platform, sequencer)
+        m.d.comb += [
+            issue.eq(product & advance),
+            leave.eq(valid & advance & step.last),
+            self.work.eq(issue),
+            self.inp_read.enable.eq(product),
+            self.inp_read.row.eq(step.inp),
+            self.wgt_read.enable.eq(product),
+            self.wgt_read.row.eq(step.wgt),
+        ]
+        if checks_contracts(platform):
+            held = before(m, self.gemm_hold).bit_select(bank_of(variant, step.acc), 1)
+            contract(m, platform, ~(issue & held), "no product must start where its bank is held")
+        m.d.sync += [
+            self.error.valid.eq(valid & advance & (step.illegal | step.beyond)),
+            self.error.code.eq(
+                Mux(step.illegal, ErrorCode.ILLEGAL_INSTRUCTION, ErrorCode.ROW_RANGE)
+            ),
+            self.error.index.eq(step.retire.index),
+        ]
+        totals, latency = self._multiply(m, platform, step.lane, step.depthwise, step.three)
+
+        lead = latency - READ_TO_SUM_CYCLES
+        reads = delay(m, issue, lead - AHEAD_CYCLES, name="valid", reset_less=False)
+        row = delay(m, step.acc, lead - AHEAD_CYCLES, name="row")
+        restart = delay(m, step.restart, lead, name="restart")
+        accumulate(
+            m,
+            platform,
+            read=self.gemm_read,
+            write=self.gemm_write,
+            valid=reads,
+            row=row,
+            restart=restart,
+            totals=totals,
+            bits=variant.array.accumulator_bits,
+        )
+
+        leaving = [leave]
+        for age in range(lead + READ_TO_WRITE_CYCLES + 1):
+            leaving.append(register(m, leaving[-1], name=f"leave_{age}", reset_less=False))
+        m.d.comb += [
+            self.retire.valid.eq(leaving[-1]),
+            self.retire.payload.eq(delay(m, step.retire, len(leaving) - 1, name="retire")),
+        ]
+        with m.If(issue):
+            m.d.comb += self.activity.eq(Activity.BUSY)
+        with m.Elif(~sequencer.idle | valid | self.issue.valid):
+            m.d.comb += self.activity.eq(Activity.STALL)
+        with m.Elif(Cat(leaving).any()):
+            m.d.comb += self.activity.eq(Activity.DRAIN)
+        return m
+
+    def _decode(
+        self, m: Module, platform: Any, sequencer: Sequencer
+    ) -> tuple[Signal, Signal, Value, Any]:
+        """(A step is at the issue point, it is a product, the step moves on, it is this one).
+
+        All come from registers: whether a product is held is decided the cycle before, for the
+        step that will be there. `wgt` is a row of weights and `lane` the number of a vector in it.
+        """
+        variant = self._variant
+        taken = sequencer.steps.p
+        row_bits = scratchpad(variant, Memory.WGT).index_bits
+        wgt = taken.index.wgt
+        lane_bits = len(wgt) - row_bits
+        layout = data.StructLayout(
+            {
+                "acc": len(taken.index.acc),
+                "inp": len(taken.index.inp),
+                "wgt": row_bits,
+                "lane": lane_bits,
+                **dict.fromkeys(("restart", "last", "depthwise", "three"), 1),
+                **dict.fromkeys(("illegal", "beyond"), 1),
+                "retire": retire_layout(),
+            }
+        )
+        depthwise, illegal, beyond, three = Signal(), Signal(), Signal(), Signal()
+        if variant.array.depthwise_taps:
+            is_mode = [taken.control.mode == mode for mode in GemmMode.of(variant) if mode.taps]
+            m.d.comb += depthwise.eq(reduce(or_, is_mode))
+        outside = ~depthwise & wgt[row_bits:].any()
+        if variant.array.depthwise_taps > 1:
+            m.d.comb += three.eq(taken.control.mode == GemmMode.DEPTHWISE3)
+            # Of three rows or vectors from one of the last two on, some are not there.
+            last_two = wgt[1:lane_bits].all() | taken.index.inp[1:].all()
+            outside = outside | (three & last_two)
+        m.d.comb += [
+            illegal.eq((taken.control.mode != GemmMode.DENSE) & ~depthwise & ~taken.skip),
+            beyond.eq(taken.out_of_range | (outside & ~taken.skip)),
+        ]
+        valid, step = Signal(), Signal(layout, reset_less=True)
+        product, held, next_product = Signal(), Signal(), Signal()
+        next_acc = Mux(held, step.acc, taken.index.acc)
+        m.d.comb += next_product.eq(
+            Mux(held, product, sequencer.steps.valid & ~(taken.skip | illegal | beyond))
+        )
+        holds = next_product & self.gemm_hold.bit_select(bank_of(variant, next_acc), 1)
+        m.d.sync += [product.eq(next_product), held.eq(holds)]
+        advance = ~held
+        # What moves hundreds of registers says so straight from one of its own.
+        steps_move, step_moves = copies(m, platform, ~holds, 2, name="moves")
+        m.d.comb += sequencer.steps.ready.eq(steps_move)
+        with m.If(step_moves):
+            m.d.sync += [
+                valid.eq(sequencer.steps.valid),
+                step.acc.eq(taken.index.acc),
+                step.inp.eq(taken.index.inp),
+                step.wgt.eq(Mux(depthwise, wgt[lane_bits:], wgt[:row_bits])),
+                step.lane.eq(wgt[:lane_bits]),
+                step.depthwise.eq(depthwise),
+                step.three.eq(three),
+                step.illegal.eq(illegal),
+                step.beyond.eq(beyond),
+                step.restart.eq(taken.restart),
+                step.last.eq(taken.last),
+                step.retire.eq(taken.retire),
+            ]
+        return valid, product, advance, step
+
+    def _multiply(
+        self, m: Module, platform: Any, lane: Value, depthwise: Value, three: Value
+    ) -> tuple[list[Value], int]:
+        """Sums of all (batch, block_out) elements, and their latency from the issue in cycles."""
+        array = self._variant.array
+        inp_bits = array.block_in * array.input_bits
+        wgt_bits = array.block_in * array.weight_bits  # of one vector
+        inp, weights = self.inp_read.data, self.wgt_read.data
+        num_taps = array.depthwise_taps
+        row_words = _words(weights, wgt_bits)
+        if num_taps:
+            # Output o takes element o of the selected vectors and nothing else of its row. What a
+            # mode does not use is cleared in a register, and an OR puts the two together.
+            lane = register(m, lane, name="lane")
+            clears = copies(
+                m, platform, register(m, depthwise, name="depthwise"), array.block_out, name="clear"
+            )
+            depthwise = delay(m, depthwise, 2, name="depthwise_here")
+            vectors = [self._vector(m, platform, weights, lane, depthwise, 0)]
+            if num_taps > 1:
+                three = delay(m, three, 2, name="three")
+                # Of a row without its first k vectors, the same lane is the one k further on.
+                for k in range(1, num_taps):
+                    rest = weights[k * wgt_bits :]
+                    vectors.append(self._vector(m, platform, rest, lane, three, k))
+                three = register(m, three, name="slide")
+            row_words = [Mux(clear, 0, w) for clear, w in zip(clears, row_words, strict=True)]
+        # From block RAM to the multipliers it is a long way: a register lies between.
+        inp = register(m, inp, name="inp_row")
+        weights = Cat(register(m, w, name=f"wgt_row{o}") for o, w in enumerate(row_words))
+        if num_taps:
+            weights = self._placed(weights, vectors)
+        require_at_elaboration(
+            _OPERANDS == RAM_READ_CYCLES + 1,
+            "a product must take its operands when its rows are there: _OPERANDS must be "
+            "RAM_READ_CYCLES and a register",
+        )
+        latency = _OPERANDS
+        totals: list[Value] = []
+        for b in range(array.batch):
+            dots = DotProducts(array=array)
+            m.submodules[f"dots{b}"] = dots
+            # Rows of INP hold all of the batch.
+            m.d.comb += [
+                dots.inp.eq(Cat(_words(inp, inp_bits)[b :: array.batch])),
+                dots.wgt.eq(weights),
+            ]
+            if num_taps > 1:
+                m.d.comb += dots.slide.eq(three)
+            totals += [dots.total[o] for o in range(array.block_out)]
+        latency += DotProducts.latency(array)
+        # A small tree is faster than a read of the accumulators.
+        spare = max(0, AHEAD_CYCLES + READ_TO_SUM_CYCLES - latency)
+        totals = [delay(m, total, spare, name=f"total{k}") for k, total in enumerate(totals)]
+        return totals, latency + spare
+
+    def _vector(
+        self, m: Module, platform: Any, weights: Value, lane: Value, enable: Value, tap: int
+    ) -> Value:
+        """The weight vector number `lane` of a row, a cycle later; zeros without `enable`.
+
+        `lane` comes a cycle before the row. One of every four vectors goes into a register, one of
+        those comes out.
+        """
+        bits = self._variant.array.block_in * self._variant.array.weight_bits
+        fours = [weights[k : k + 4 * bits] for k in range(0, len(weights), 4 * bits)]
+        low = copies(m, platform, lane[:2], len(fours), name=f"lane{tap}")
+        high = register(m, lane[2:], name=f"four{tap}")
+        result: Value = Const(0, bits)
+        for number, four in enumerate(fours):
+            vector = Signal(bits, name=f"vector{tap}_{number}")
+            m.d.comb += vector.eq(four.word_select(low[number][: _bits(len(four) // bits)], bits))
+            chosen = enable & (high == number)
+            result = result | register(m, Mux(chosen, vector, 0), name=f"vector{tap}_{number}")
+        return result
+
+    def _placed(self, rows: Value, vectors: list[Value]) -> Value:
+        """Rows of weights, each with its own element of every vector where that tap is taken."""
+        array = self._variant.array
+        words = _words(rows, array.weight_bits)
+        for o in range(array.block_out):
+            for tap, vector in enumerate(vectors):
+                own = vector.word_select(o, array.weight_bits)
+                words[o * array.block_in + tap_element(array, o, tap)] |= own
+        return Cat(words)
+
+
+def _bits(count: int) -> int:
+    """Bits that tell `count` things apart."""
+    return (count - 1).bit_length()
+
+
+def _words(value: Value, bits: int) -> list[Value]:
+    return [value[k : k + bits] for k in range(0, len(value), bits)]

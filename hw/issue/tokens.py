@@ -1,0 +1,104 @@
+"""Dependency tokens: a counter for every ordered pair of units.
+
+A retiring instruction gives one token to every unit named in its `push` field. A unit's gate
+(`gate`) holds the next instruction until one token from every unit named in its `pop` field is
+there, and takes them all in the cycle in which the unit accepts the instruction.
+"""
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.contracts import before, checks_contracts, contract
+from daedal.hw.interfaces import error_signature
+from daedal.hw.issue.token_count import TokenCount
+from daedal.hw.layouts import INDEX_BITS, retire_layout
+from daedal.isa.registers import ErrorCode
+from daedal.isa.table import Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["CLASS_BITS", "QUEUED_UNITS", "TokenFile", "retire_signature"]
+
+QUEUED_UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
+"""The units that have a queue, tokens and marks."""
+
+CLASS_BITS = 3
+"""Width of an `isa.registers.CycleClass`."""
+
+
+def retire_signature() -> wiring.Signature:
+    """A pulse: an instruction is done; seen from the unit."""
+    return wiring.Signature({"valid": Out(1), "payload": Out(retire_layout())})
+
+
+class TokenFile(wiring.Component):
+    """The twelve counters.
+
+    A token is usable in the cycle after it was given. Giving and taking a token of the same pair
+    in one cycle leaves the count as it is, so a full counter overflows only when nobody takes.
+
+    Members
+    -------
+    retire{u} : what unit u gives.
+    available{u}, plenty{u} : bit x is set while at least one token from unit x waits for unit u, or
+    two. Straight from registers.
+    coming{u} : bit x is set while unit x gives unit u a token.
+    take{u} : one bit per unit x, takes a token; only where `available{u}` is set.
+    left : any counter is not zero.
+    error : two cycles before, a counter would have exceeded its largest value; `unit` and `index`
+    name who gave.
+    """
+
+    def __init__(self, *, variant: Variant) -> None:
+        self._bits = variant.units.token_bits
+        members = {"left": Out(1), "error": Out(error_signature()), "error_unit": Out(3)}
+        for unit in QUEUED_UNITS:
+            members[f"retire{unit:d}"] = In(retire_signature())
+            members[f"available{unit:d}"] = Out(4)
+            members[f"plenty{unit:d}"] = Out(4)
+            members[f"coming{unit:d}"] = Out(4)
+            members[f"take{unit:d}"] = In(4)
+        super().__init__(members)
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.d.comb += [
+            self.left.eq(Cat(getattr(self, f"available{u:d}") for u in QUEUED_UNITS).any()),
+            self.error.code.eq(ErrorCode.TOKEN_OVERFLOW),
+        ]
+        m.d.sync += self.error.valid.eq(0)
+        counts: list[TokenCount] = []
+        for giver in QUEUED_UNITS:
+            overflow = Signal(3, name=f"overflow{giver:d}")
+            index = Signal(INDEX_BITS, name=f"index{giver:d}", reset_less=True)
+            takers = [unit for unit in QUEUED_UNITS if unit is not giver]
+            m.d.sync += [
+                overflow.eq(Cat(self._counter(m, giver, taker, counts) for taker in takers)),
+                index.eq(getattr(self, f"retire{giver:d}").payload.index),
+            ]
+            with m.If(overflow.any()):
+                m.d.sync += [
+                    self.error.valid.eq(1),
+                    self.error.index.eq(index),
+                    self.error_unit.eq(giver),
+                ]
+        if checks_contracts(platform):
+            wraps = Cat(before(m, count.full & ~count.take) & ~count.full for count in counts)
+            noticed = ~before(m, wraps.any()) | self.error.valid
+            contract(m, platform, noticed, "a counter that overflows must be reported")
+        return m
+
+    def _counter(self, m: Module, giver: Unit, taker: Unit, counts: list[TokenCount]) -> Value:
+        """Count the tokens of a pair; returns that they are more than can be counted."""
+        count = TokenCount(most=(1 << self._bits) - 1)
+        counts.append(count)
+        m.submodules[f"count_{giver:d}_{taker:d}"] = count
+        retire = getattr(self, f"retire{giver:d}")
+        m.d.comb += [
+            count.give.eq(retire.valid & retire.payload.push[taker]),
+            count.take.eq(getattr(self, f"take{taker:d}")[giver]),
+            getattr(self, f"available{taker:d}")[giver].eq(count.some),
+            getattr(self, f"plenty{taker:d}")[giver].eq(count.many),
+            getattr(self, f"coming{taker:d}")[giver].eq(count.give),
+        ]
+        return count.give & ~count.take & count.full

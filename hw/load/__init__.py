@@ -1,0 +1,1 @@
+"""LOAD: rows from external memory into the scratchpads, with padding."""

@@ -1,0 +1,1 @@
+"""Scratchpads and accumulators: banks of block RAM behind the ports of the units."""

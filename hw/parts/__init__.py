@@ -1,0 +1,1 @@
+"""Small circuits that know nothing of the machine: queues, pipelines, counters, selectors."""

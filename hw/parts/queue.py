@@ -1,0 +1,71 @@
+"""An instruction queue: a first-in first-out memory with a registered output.
+
+Input: a stream from FETCH. Output: the same stream, to a unit's gate.
+"""
+
+from amaranth.hdl import Module, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.parts.small_fifo import SmallFifo
+
+__all__ = ["Queue"]
+
+
+class Queue(wiring.Component):
+    """Keep up to `depth` words, plus the one at the output, in order.
+
+    The memory is read asynchronously (a few words deep, it maps to distributed RAM) and its output
+    is registered, so nothing behind a queue sees the memory's delay; nor does anything before it:
+    `i.ready` is a register, too. A word takes two cycles from
+    `i` to `o`; one word per cycle passes.
+
+    Parameters
+    ----------
+    shape : shape of the payload.
+    depth : words that the memory holds, at least 1.
+    trusts : whoever writes counts for itself, so that there always is room.
+
+    Members
+    -------
+    i, o : the streams.
+    following : what `o` will show next, if there is a word behind it.
+    empty : no word is in the queue.
+    """
+
+    def __init__(self, shape, *, depth: int, trusts: bool = False) -> None:
+        if depth < 1:
+            raise ValueError(f"a queue's depth must be at least 1, not {depth}")
+        self._shape = shape
+        self._depth = depth
+        self._trusts = trusts
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),
+                "o": Out(stream.Signature(shape)),
+                "following": Out(shape),
+                "empty": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        width = len(Value.cast(self.i.p))
+        m.submodules.memory = memory = SmallFifo(
+            width=width, depth=self._depth, trusts=self._trusts
+        )
+        word = Signal(width, reset_less=True)
+        take = Signal()
+        m.d.comb += [
+            memory.w_data.eq(self.i.p),
+            memory.w_en.eq(self.i.valid),
+            self.i.ready.eq(memory.w_rdy),
+            take.eq(~self.o.valid | self.o.ready),
+            memory.r_en.eq(take),
+            self.o.p.eq(word),
+            Value.cast(self.following).eq(memory.r_data),
+            self.empty.eq(~self.o.valid & ~memory.r_rdy),
+        ]
+        with m.If(take):
+            m.d.sync += [self.o.valid.eq(memory.r_rdy), word.eq(memory.r_data)]
+        return m

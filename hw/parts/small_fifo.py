@@ -1,0 +1,106 @@
+"""A FIFO of a few words in distributed RAM, whose flags are registers.
+
+Input: words with an enable. Output: the oldest word, read asynchronously.
+"""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.contracts import contract
+from daedal.hw.family import Family
+from daedal.hw.parts.tally import Tally
+from daedal.hw.primitives.copies import copies
+
+__all__ = ["SmallFifo"]
+
+
+_SLICE_BITS = 64
+"""Bits of a word that share an address: 16 tables of an ECP5, which lie close to each other."""
+
+
+class SmallFifo(wiring.Component):
+    """First in, first out; a word can be read in the cycle after it was written.
+
+    Parameters
+    ----------
+    width
+        Bits of a word.
+    depth
+        Words, at least 1.
+    trusts
+        Whoever writes counts for itself, so that there always is room.
+
+    Members
+    -------
+    w_data, w_en, w_rdy
+        A word is written where `w_en` and `w_rdy` are 1.
+    r_data, r_en, r_rdy
+        `r_data` is the oldest word while `r_rdy` is 1; `r_en` removes it. Both `rdy` come straight
+        from registers.
+
+    Raises
+    ------
+    ValueError
+        `depth` is less than 1.
+    """
+
+    def __init__(self, *, width: int, depth: int, trusts: bool = False) -> None:
+        if depth < 1:
+            raise ValueError(f"depth must be at least 1, not {depth!r}")
+        self._depth = depth
+        self._trusts = trusts
+        super().__init__(
+            {
+                "w_data": In(width),
+                "w_en": In(1),
+                "w_rdy": Out(1),
+                "r_data": Out(width),
+                "r_en": In(1),
+                "r_rdy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.tally = tally = Tally(most=self._depth)
+        m.d.comb += [
+            self.w_rdy.eq(~tally.full),
+            self.r_rdy.eq(~tally.none),
+            tally.up.eq(self.w_en if self._trusts else self.w_en & self.w_rdy),
+            tally.down.eq(self.r_en & self.r_rdy),
+        ]
+        if self._trusts:
+            contract(m, platform, ~self.w_en | self.w_rdy, "a full FIFO must not be written")
+        width = len(self.w_data)
+        # Elsewhere all copies of an address are one register, and slices would change nothing.
+        step = _SLICE_BITS if platform is Family.ECP5 else max(1, width)
+        starts = range(0, max(1, width), step)
+        write_rows = self._rows(m, platform, tally.up, len(starts), "write_row")
+        read_rows = self._rows(m, platform, tally.down, len(starts), "read_row")
+        words = []
+        for number, start in enumerate(starts):
+            bits = self.w_data[start : start + step]
+            memory = Memory(shape=len(bits), depth=self._depth, init=[])
+            m.submodules["memory" if len(starts) == 1 else f"memory{number}"] = memory
+            write, read = memory.write_port(), memory.read_port(domain="comb")
+            m.d.comb += [
+                write.addr.eq(write_rows[number]),
+                write.data.eq(bits),
+                write.en.eq(tally.up),
+                read.addr.eq(read_rows[number]),
+            ]
+            words.append(read.data)
+        m.d.comb += self.r_data.eq(Cat(words))
+        return m
+
+    def _rows(self, m: Module, platform: Any, moves: Any, count: int, name: str) -> list[Any]:
+        """The row at which a port is, once for each slice of the words."""
+        following = Signal(range(self._depth), name=f"next_{name}")
+        rows = copies(m, platform, following, count, name=name, reset_less=False)
+        after = Mux(rows[0] == self._depth - 1, 0, rows[0] + 1)
+        m.d.comb += following.eq(Mux(moves, after, rows[0]))
+        return rows

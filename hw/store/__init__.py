@@ -1,0 +1,1 @@
+"""STORE: rows of OUT or the accumulators to external memory."""

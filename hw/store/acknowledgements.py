@@ -1,0 +1,93 @@
+"""What the bus says to STORE's requests, put together by instruction.
+
+Input: requests on their way to the write master, and its responses. Output: how many instructions
+are acknowledged, and how the first one failed that did.
+"""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from daedal.hw.bus.strided import strided_request_layout
+from daedal.hw.contracts import contract
+from daedal.hw.interfaces import read_request, write_response
+from daedal.hw.parts.queue import Queue
+from daedal.isa.variant import Variant
+
+__all__ = ["Acknowledgements"]
+
+_IN_MASTER = 4
+"""Requests that may sit in the write master beyond its open bursts."""
+
+
+class Acknowledgements(wiring.Component):
+    """Send requests on, and count the instructions whose requests all have a good response.
+
+    An instruction gets the worst of the responses to its requests. After the first bad one the
+    unit is about to stand still, and what comes then is of no interest.
+
+    Parameters
+    ----------
+    variant
+        The machine.
+
+    Members
+    -------
+    i : ``In(stream.Signature(strided_request_layout(variant)))``
+    request, response : ``Out(read_request(variant))``, ``In(write_response())``
+        To writer 0 of the write master.
+    some : ``Out(1)``
+        A good instruction has not been taken yet; straight from a register.
+    take : ``In(1)``
+        Take it.
+    bad, code : ``Out(1)``, ``Out(2)``
+        The instruction after all good ones failed, with this response; straight from registers.
+    """
+
+    def __init__(self, *, variant: Variant) -> None:
+        self._variant = variant
+        super().__init__(
+            {
+                "i": In(stream.Signature(strided_request_layout(variant))),
+                "request": Out(read_request(variant)),
+                "response": In(write_response()),
+                "some": Out(1),
+                "take": In(1),
+                "bad": Out(1),
+                "code": Out(2),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bursts = self._variant.bus.write_bursts
+        # With its output register, a place for each request that has no response.
+        m.submodules.lasts = lasts = Queue(1, depth=bursts + _IN_MASTER - 1)
+        m.d.comb += [
+            self.request.valid.eq(self.i.valid & lasts.i.ready),
+            self.request.payload.eq(self.i.payload.request),
+            self.i.ready.eq(self.request.ready & lasts.i.ready),
+            lasts.i.valid.eq(self.i.valid & self.request.ready),
+            lasts.i.payload.eq(self.i.payload.last),
+            lasts.o.ready.eq(self.response.valid),
+        ]
+        worst = Signal(2)
+        so_far = Mux(self.response.response > worst, self.response.response, worst)
+        with m.If(self.response.valid):
+            m.d.sync += worst.eq(Mux(lasts.o.payload, 0, so_far))
+
+        ends = self.response.valid & lasts.o.payload & ~self.bad
+        # As many as wait in STORE: a queue with its output register.
+        good = Signal(range(bursts + 2))
+        next_good = Signal.like(good)
+        m.d.comb += next_good.eq(good + (ends & ~so_far[1]) - self.take)
+        m.d.sync += [good.eq(next_good), self.some.eq(next_good != 0)]
+        with m.If(ends & so_far[1]):
+            m.d.sync += [self.bad.eq(1), self.code.eq(so_far)]
+        for holds, rule in (
+            (~self.response.valid | lasts.o.valid, "only a request must be answered"),
+            (~self.take | self.some, "only a good instruction must be taken"),
+            ((good <= bursts) | ~ends | self.take, "no more must be good than STORE holds"),
+        ):
+            contract(m, platform, holds, rule)
+        return m

@@ -1,0 +1,284 @@
+"""ALU with real accumulators against `isa.semantics`: operations, hazards, rates, errors."""
+
+import numpy as np
+import pytest
+
+from daedal.hw.interfaces import Activity
+from daedal.hw.memory.accumulators import ACC_READ_CYCLES
+from daedal.isa.instruction import Instruction
+from daedal.isa.microcode import encode_uops
+from daedal.isa.registers import ErrorCode
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.semantics import State, execute
+from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory, Unit, instruction_layout
+from daedal.isa.variant import Variant, load_variant
+from tests.hw.compute_bench import (
+    ComputeSide,
+    fill_words,
+    issue_word,
+    packed_row,
+    random_state,
+    simulate,
+)
+
+TINY = load_variant("tiny")
+VARIANTS = {
+    "tiny": TINY,
+    "full_rate": TINY.replace(alu_lanes=8, requantize_lanes=8, acc_banks=2, multiplier_bits=24),
+    "wide_bus": TINY.replace(
+        batch=2, block_in=8, data_bits=128, acc_banks=8, accumulator_bits=48, alu_lanes=4,
+        requantize_lanes=16, inp_bytes=8192, acc_bytes=16384,
+    ),
+}  # fmt: skip
+OUT_ROWS = range(12)
+PAR_ROWS = range(3)
+
+
+def banked_rows(variant: Variant) -> list[int]:
+    """A few accumulator rows at the edges of every bank."""
+    depth = scratchpad(variant, Memory.ACC).depth_rows
+    return [*range(10), *range(depth // 2, depth // 2 + 8), depth - 2, depth - 1]
+
+
+class Bench:
+    """Fill, issue instructions with gaps, take retirements and errors, read rows back."""
+
+    def __init__(self, variant: Variant, state: State, gaps: float = 0.0, traffic: float = 0.0):
+        self.variant = variant
+        self.rng = np.random.default_rng(5)
+        self.gaps = gaps
+        self.traffic = traffic
+        self.top = ComputeSide(variant=variant, opcode=Opcode.ALU)
+        self.acc_rows = banked_rows(variant)
+        self.words = [
+            *fill_words(state, LoadMemory.UOP_ALU, range(scratchpad_rows(variant, state))),
+            *fill_words(state, LoadMemory.PAR, PAR_ROWS),
+            *fill_words(state, LoadMemory.ACC, self.acc_rows),
+        ]
+        self.filled = self.stopped = False
+        self.retired: list[int] = []
+        self.errors: list[tuple[int, int]] = []
+        self.activity: list[Activity] = []
+        self.vectors = 0
+        self.acc: dict[int, int] = {}
+        self.out: dict[int, int] = {}
+
+    def run(self, program: list[int]) -> None:
+        dut, rng = self.top, self.rng
+
+        async def fill(ctx) -> None:
+            for word in self.words:
+                ctx.set(dut.fill.p, word)
+                ctx.set(dut.fill.valid, 1)
+                await ctx.tick().until(dut.fill.ready)
+            ctx.set(dut.fill.valid, 0)
+            self.filled = True
+
+        async def issue(ctx) -> None:
+            while not self.filled:
+                await ctx.tick()
+            for word in program:
+                while rng.random() < self.gaps:
+                    await ctx.tick()
+                ctx.set(dut.issue.p.as_value(), word)
+                ctx.set(dut.issue.valid, 1)
+                await ctx.tick().until(dut.issue.ready)
+                ctx.set(dut.issue.valid, 0)
+
+        async def watch(ctx) -> None:
+            while len(self.retired) < len(program):
+                self.activity.append(ctx.get(dut.activity))
+                self.vectors += ctx.get(dut.work)
+                if ctx.get(dut.retire.valid):
+                    self.retired.append(ctx.get(dut.retire.payload.index))
+                if ctx.get(dut.error.valid):
+                    self.errors.append((ctx.get(dut.error.code), ctx.get(dut.error.index)))
+                if len(self.retired) < len(program):
+                    await ctx.tick()
+            self.stopped = True
+            # From the very cycle of the retirement on the rows are there.
+            for row in reversed(OUT_ROWS):
+                ctx.set(dut.out_read.row, row)
+                ctx.set(dut.out_read.enable, 1)
+                await ctx.tick()
+                ctx.set(dut.out_read.enable, 0)
+                await ctx.tick().repeat(ACC_READ_CYCLES - 1)
+                self.out[row] = ctx.get(dut.out_read.data)
+            for row in self.acc_rows:
+                ctx.set(dut.store_read.p, row)
+                ctx.set(dut.store_read.valid, 1)
+                await ctx.tick().until(dut.store_read.ready)
+                ctx.set(dut.store_read.valid, 0)
+                value = await ctx.tick().sample(dut.store_data.data).until(dut.store_data.valid)
+                self.acc[row] = value[-1]
+
+        async def disturb(ctx) -> None:
+            """GEMM takes read and write ports of random banks, as long as it is not held."""
+            spare = self.acc_rows[-1]
+            while not self.stopped:
+                busy = self.filled and rng.random() < self.traffic
+                row = int(rng.choice(self.acc_rows))
+                held = ctx.get(dut.gemm_hold) != 0
+                ctx.set(dut.gemm_read.row, row)
+                ctx.set(dut.gemm_read.enable, busy and not held)
+                # The spare row belongs to GEMM alone: zeros, as the model has them.
+                ctx.set(dut.gemm_write.row, spare)
+                ctx.set(dut.gemm_write.enable, busy and not held)
+                await ctx.tick()
+            ctx.set(dut.gemm_read.enable, 0)
+            ctx.set(dut.gemm_write.enable, 0)
+
+        simulate(dut, fill, issue, watch, disturb)
+
+
+def scratchpad_rows(variant: Variant, state: State) -> int:
+    """Rows of the micro-op memory that are in use."""
+    per_row = scratchpad(variant, Memory.UOP_ALU).elements
+    return int(np.flatnonzero(state.uops[Unit.ALU]).max()) // per_row + 1
+
+
+def alu_uops(variant: Variant, dst: list[int], src: list[int], par: list[int]):
+    return encode_uops(variant, Unit.ALU, {"dst": dst, "src": src, "par": par})
+
+
+def random_program(variant: Variant, state: State, rng: np.random.Generator) -> list[Instruction]:
+    """Every operation in every form over hazards at every distance from 0 to 12."""
+    rows = banked_rows(variant)[:-1]
+    acc_dst, acc_src = [], []
+    for distance in range(13):
+        # The row written first is read `distance` later, with others between.
+        others = rng.choice(rows, distance + 1).tolist()
+        acc_dst += [others[0], *others[1:]]
+        acc_src += [int(rng.choice(rows)), *rng.choice(rows, distance).tolist()]
+        acc_dst.append(int(rng.choice(rows)))
+        acc_src.append(others[0])
+    count = len(acc_dst)
+    par = rng.integers(0, len(PAR_ROWS), count).tolist()
+    out_dst = rng.integers(0, len(OUT_ROWS) - 2, count).tolist()
+    table = state.uops[Unit.ALU]
+    table[:count] = alu_uops(variant, acc_dst, acc_src, par)
+    table[count : 2 * count] = alu_uops(variant, out_dst, acc_src, par)
+    program = []
+    for operation in AluOp:
+        for destination in OutMemory:
+            for immediate in (0, 1):
+                if operation is AluOp.REQUANTIZE and immediate:
+                    continue
+                shifts = operation in (AluOp.SHL, AluOp.SHR, AluOp.SHR_EVEN)
+                span = 40 if shifts else 1 << 17
+                low, high = sorted(rng.integers(-128, 128, 2).tolist())
+                begin = int(rng.integers(0, count - 6))
+                offset = 0 if destination is OutMemory.ACC else count
+                extents = (1, 1, 1) if rng.random() < 0.8 else rng.integers(0, 3, 3).tolist()
+                program.append(
+                    Instruction.of(
+                        Opcode.ALU, operation=operation, destination=destination,
+                        use_immediate=immediate, immediate=int(rng.integers(-span, span)),
+                        saturate=int(rng.integers(2)), low=low, high=high,
+                        uop_begin=offset + begin, uop_end=offset + begin + 6,
+                        tag=len(program), push=2,
+                        **{f"extent{k}": int(n) for k, n in enumerate(extents)},
+                    )
+                )  # fmt: skip
+    # The whole list of hazards for an operation with one row and for two with both; sums, which
+    # forget nothing, come last.
+    for operation in (AluOp.REQUANTIZE, AluOp.SUB, AluOp.ADD):
+        program.append(
+            Instruction.of(
+                Opcode.ALU, operation=operation, destination=OutMemory.ACC, uop_end=count,
+                extent0=1, extent1=1, extent2=1, low=-100, high=110, immediate=-5,
+            )
+        )  # fmt: skip
+    return program
+
+
+@pytest.mark.parametrize(
+    ("name", "gaps", "traffic"),
+    [
+        ("full_rate", 0.0, 0.0),
+        ("tiny", 0.3, 0.8),
+        ("wide_bus", 0.3, 0.8),
+        pytest.param("full_rate", 0.3, 0.8, marks=pytest.mark.slow),
+        *(pytest.param(name, 0.0, 0.0, marks=pytest.mark.slow) for name in ("tiny", "wide_bus")),
+    ],
+)
+def test_every_operation(name: str, gaps: float, traffic: float) -> None:
+    """All operations and destinations, hazards at every distance, with and without contention."""
+    variant = VARIANTS[name]
+    rng = np.random.default_rng(11)
+    state = random_state(variant, rng)
+    state.acc[banked_rows(variant)[-1]] = 0
+    program = random_program(variant, state, rng)
+    bench = Bench(variant, state, gaps, traffic)
+    # Nothing but the ALU writes OUT, and it starts with zeros.
+    state.out[:] = 0
+    for instruction in program:
+        execute(state, instruction, np.zeros(0, dtype=np.uint8), [0] * 4, [0] * 4)
+    bench.run([issue_word(variant, item, k) for k, item in enumerate(program)])
+    assert bench.errors == []
+    assert bench.retired == list(range(len(program)))
+    for row in bench.acc_rows:
+        assert bench.acc[row] == packed_row(state, Memory.ACC, row), f"accumulator row {row}"
+    for row in OUT_ROWS:
+        assert bench.out[row] == packed_row(state, Memory.OUT, row), f"output row {row}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "dst", "src", "cycles_per_vector"),
+    [
+        ({"operation": AluOp.MAX, "use_immediate": 1}, [0, 1, 2, 3], [4, 5, 6, 7], 1),
+        ({"operation": AluOp.ADD}, [0, 2, 4, 6], [1, 3, 5, 7], 1),
+        ({"operation": AluOp.ADD}, [0, 2, 4, 6], [128, 130, 132, 134], 1),
+        ({"operation": AluOp.ADD}, [0, 1, 2, 3], [4, 5, 6, 7], 2),
+        ({"operation": AluOp.REQUANTIZE, "destination": OutMemory.OUT}, [0, 1], [1, 0], 2),
+    ],
+)
+def test_rates(fields: dict, dst: list[int], src: list[int], cycles_per_vector: int) -> None:
+    """One vector per cycle, two where both rows lie in one bank; REQUANTIZE at its lanes' rate."""
+    variant = TINY.replace(alu_lanes=8, requantize_lanes=4)
+    state = random_state(variant, np.random.default_rng(3))
+    state.uops[Unit.ALU][: len(dst)] = alu_uops(variant, dst, src, [1] * len(dst))
+    bench = Bench(variant, state)
+    instruction = Instruction.of(
+        Opcode.ALU, uop_end=len(dst), extent0=1, extent1=1, extent2=1,
+        **{"destination": OutMemory.ACC, **fields},
+    )  # fmt: skip
+    program = [instruction] * (6 if fields["operation"] is AluOp.REQUANTIZE else 1)
+    bench.run([issue_word(variant, item, k) for k, item in enumerate(program)])
+    vectors = len(dst) * len(program)
+    assert bench.vectors == vectors
+    busy = [k for k, kind in enumerate(bench.activity) if kind is Activity.BUSY]
+    spread = busy[-1] - busy[0] + 1
+    groups = 2 if fields["operation"] is AluOp.REQUANTIZE else 1
+    assert len(busy) == vectors * groups
+    assert spread == cycles_per_vector * vectors - (cycles_per_vector - groups)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"dst_base": 255, "dst_factor2": 1, "extent2": 2}, ErrorCode.ROW_RANGE),
+        ({"src_base": 200, "src_factor2": 100, "extent2": 2}, ErrorCode.ROW_RANGE),
+        ({"par_base": 15, "par_factor1": 1, "extent1": 2}, ErrorCode.ROW_RANGE),
+        ({"uop_begin": 256 - 4, "uop_end": 257}, ErrorCode.ROW_RANGE),
+        ({"operation": 17}, ErrorCode.ILLEGAL_INSTRUCTION),
+    ],
+)
+def test_errors_name_the_instruction(fields: dict[str, int], code: ErrorCode) -> None:
+    """A row outside its scratchpad or an unknown operation is reported with its instruction."""
+    state = random_state(TINY, np.random.default_rng(2))
+    state.uops[Unit.ALU][0] = alu_uops(TINY, [1], [1], [1])[0]
+    good = Instruction.of(
+        Opcode.ALU, uop_end=1, extent0=1, extent1=1, extent2=1, destination=OutMemory.ACC
+    )
+    legal = {key: value for key, value in fields.items() if key != "operation"}
+    words = [
+        issue_word(TINY, item, k) for k, item in enumerate((good, good.replace(**legal), good))
+    ]
+    # The encoder refuses an unknown operation.
+    offset = instruction_layout(TINY, Opcode.ALU)["operation"].offset
+    words[1] |= fields.get("operation", 0) << offset
+    bench = Bench(TINY, state)
+    bench.run(words)
+    assert set(bench.errors) == {(int(code), 1)}
+    assert bench.retired == [0, 1, 2]

@@ -1,0 +1,195 @@
+"""Scratchpads and micro-op memories: fills, pads, foreign fills, latency."""
+
+import numpy as np
+import pytest
+
+from daedal.hw.memory.accumulators import ACC_READ_CYCLES
+from daedal.hw.memory.scratchpad import (
+    WRITE_CYCLES,
+    MicroOpMemory,
+    OutScratchpad,
+    Scratchpad,
+    read_shape,
+)
+from daedal.hw.memory.sliding_rows import SlidingRows
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import LoadMemory, Unit
+from daedal.isa.variant import Variant, load_variant
+from tests.hw.compute_bench import simulate
+
+TINY = load_variant("tiny")
+VARIANTS = {
+    "tiny": TINY,
+    "one_tap": TINY.replace(depthwise_taps=1),
+    "bus128": TINY.replace(data_bits=128, block_in=16, block_out=16, requantize_lanes=4),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("memory", [Memory.INP, Memory.WGT, Memory.PAR])
+def test_fills_and_reads(name: str, memory: Memory) -> None:
+    """Words and pads land where they belong, fills for others do not; reads take two cycles."""
+    variant: Variant = VARIANTS[name]
+    pad = scratchpad(variant, memory)
+    bus = variant.bus.data_bits
+    beats = pad.row_beats(variant)
+    _, width = read_shape(variant, memory)
+    rows_per_read = 3 if memory is Memory.INP and variant.array.depthwise_taps == 3 else 1
+    slices = pad.row_bits // width
+    rng = np.random.default_rng(6)
+    # Neighbours, of which every one is the first of three that are read.
+    rows = [*range(7), pad.depth_rows // 2, *range(pad.depth_rows - 3, pad.depth_rows)]
+    model = {row: [0] * beats for row in rows}
+    dut = Scratchpad(variant=variant, memory=memory)
+    assert len(dut.read.data) == rows_per_read * width
+
+    def read(row: int, part: int) -> tuple[int, int]:
+        """What is to be seen, and a mask that leaves out rows that do not exist or were not set."""
+        words, known = [], []
+        for number in range(row, row + rows_per_read):
+            taken = model.get(number, [0] * beats)[part * beats // slices :][: beats // slices]
+            words += taken
+            known += [number in model] * len(taken)
+        data = sum(word << (k * bus) for k, word in enumerate(words))
+        return data, sum(((1 << bus) - 1) << (k * bus) for k, bit in enumerate(known) if bit)
+
+    async def run(ctx) -> None:
+        ctx.set(dut.fill.valid, 1)
+        for _ in range(150):
+            target = LoadMemory[memory.name] if rng.random() < 0.8 else LoadMemory.ACC
+            row, beat = int(rng.choice(rows)), int(rng.integers(beats))
+            value = int.from_bytes(rng.bytes(bus // 8), "little")
+            ctx.set(dut.fill.p, {"memory": target, "row": row, "beat": beat, "data": value})
+            if memory is Memory.INP:
+                # Pads of the words of another row that the fill leaves free.
+                taken = 1 << beat if target.memory is memory else 0
+                enable, padded = int(rng.integers(1 << beats)) & ~taken, int(rng.choice(rows))
+                pad_word = int.from_bytes(rng.bytes(bus // 8), "little")
+                ctx.set(dut.pads.enable, enable)
+                ctx.set(dut.pads.row, padded)
+                ctx.set(dut.pads.data, pad_word)
+                for number in range(beats):
+                    if enable >> number & 1:
+                        model[padded][number] = pad_word
+            assert ctx.get(dut.fill.ready)
+            await ctx.tick()
+            if target.memory is memory:
+                model[row][beat] = value
+        ctx.set(dut.fill.valid, 0)
+        if memory is Memory.INP:
+            ctx.set(dut.pads.enable, 0)
+        await ctx.tick().repeat(WRITE_CYCLES)
+        order = [(int(rng.choice(rows)), int(rng.integers(slices))) for _ in range(60)]
+        ctx.set(dut.read.enable, 1)
+        for k in range(len(order) + 2):
+            if k < len(order):
+                ctx.set(dut.read.row, order[k][0] * slices + order[k][1])
+            if k >= 2:
+                expected, mask = read(*order[k - 2])
+                assert ctx.get(dut.read.data) & mask == expected, f"read {k - 2}"
+            await ctx.tick()
+
+    simulate(dut, run)
+
+
+def test_only_filled_memories() -> None:
+    """OUT has another writer."""
+    with pytest.raises(ValueError, match="must be INP, WGT or PAR"):
+        Scratchpad(variant=TINY, memory=Memory.OUT)
+
+
+def test_three_rows_of_one_bank_each() -> None:
+    """The smallest depth: all four starts, rows past the end from the front."""
+    dut = SlidingRows(depth=4, columns=2, column_bits=8)
+
+    async def run(ctx) -> None:
+        ctx.set(dut.write.enable, 0b11)
+        for row in range(4):
+            ctx.set(dut.write.row, [row, row])
+            ctx.set(dut.write.data, 0x2010 + 0x0101 * row)
+            await ctx.tick()
+        ctx.set(dut.write.enable, 0)
+        ctx.set(dut.read.enable, 1)
+        for row in range(4):
+            ctx.set(dut.read.row, row)
+            await ctx.tick().repeat(2)
+            expected = [0x2010 + 0x0101 * ((row + k) % 4) for k in range(3)]
+            assert ctx.get(dut.read.data) == sum(x << (16 * k) for k, x in enumerate(expected))
+
+    simulate(dut, run)
+    with pytest.raises(ValueError, match="a depth of at least 4, not 2"):
+        SlidingRows(depth=2, columns=2, column_bits=8)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_out_masks(name: str) -> None:
+    """Groups of lanes are written by their masks, everything else stays."""
+    variant = VARIANTS[name]
+    pad = scratchpad(variant, Memory.OUT)
+    group = min(variant.units.alu_lanes, variant.units.requantize_lanes)
+    rng = np.random.default_rng(2)
+    rows = [0, 3, pad.depth_rows - 1]
+    model = dict.fromkeys(rows, 0)
+    dut = OutScratchpad(variant=variant)
+
+    async def run(ctx) -> None:
+        for _ in range(80):
+            row, enable = int(rng.choice(rows)), bool(rng.random() < 0.8)
+            groups = rng.integers(0, 2, pad.elements // group)
+            elements = np.repeat(groups, group)
+            bits = np.repeat(elements, pad.element_bits)
+            data = int.from_bytes(rng.bytes(pad.row_bits // 8), "little")
+            mask = sum(int(bit) << k for k, bit in enumerate(bits))
+            ctx.set(dut.write.row, row)
+            ctx.set(dut.write.enable, enable)
+            ctx.set(dut.write.mask, sum(int(bit) << k for k, bit in enumerate(elements)))
+            ctx.set(dut.write.data, data)
+            await ctx.tick()
+            if enable:
+                model[row] = model[row] & ~mask | data & mask
+        ctx.set(dut.write.enable, 0)
+        ctx.set(dut.read.enable, 1)
+        for row in rows:
+            ctx.set(dut.read.row, row)
+            await ctx.tick().repeat(ACC_READ_CYCLES)
+            assert ctx.get(dut.read.data) == model[row]
+
+    simulate(dut, run)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("unit", [Unit.GEMM, Unit.ALU])
+def test_micro_ops_move_on_advance(name: str, unit: Unit) -> None:
+    """The micro-op of two advances ago, however many cycles those took."""
+    variant = VARIANTS[name]
+    target = LoadMemory.UOP_GEMM if unit is Unit.GEMM else LoadMemory.UOP_ALU
+    pad = scratchpad(variant, target.memory)
+    rng = np.random.default_rng(1)
+    dut = MicroOpMemory(variant=variant, unit=unit)
+    used = dut.data.shape().size
+    words = rng.integers(0, 1 << 62, 16, dtype=np.uint64).tolist()
+
+    async def run(ctx) -> None:
+        ctx.set(dut.fill.valid, 1)
+        for row in range(16 // pad.elements):
+            data = sum(words[row * pad.elements + k] << (64 * k) for k in range(pad.elements))
+            ctx.set(dut.fill.p, {"memory": target, "row": row, "data": data})
+            await ctx.tick()
+        # A fill for another memory of the same row changes nothing.
+        ctx.set(dut.fill.p, {"memory": LoadMemory.PAR, "row": 0, "data": 0})
+        await ctx.tick()
+        ctx.set(dut.fill.valid, 0)
+        await ctx.tick().repeat(WRITE_CYCLES)
+        asked: list[int] = []
+        for _ in range(100):
+            index, advance = int(rng.integers(16)), bool(rng.random() < 0.6)
+            ctx.set(dut.index, index)
+            ctx.set(dut.advance, advance)
+            if len(asked) >= 2:
+                expected = words[asked[-2]] & ((1 << used) - 1)
+                assert ctx.get(dut.data.as_value()) == expected
+            await ctx.tick()
+            if advance:
+                asked.append(index)
+
+    simulate(dut, run)
