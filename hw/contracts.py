@@ -10,7 +10,7 @@ from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Signal, Value, ValueLike
 
-from daedal.hw.family import Portable
+from daedal.hw.family import Platform, Portable
 
 __all__ = [
     "ElaborationError",
@@ -45,7 +45,7 @@ class GatheredContracts:
         self.found: list[tuple[str, Signal]] = []
 
 
-def checks_contracts(platform: Any) -> bool:
+def checks_contracts(platform: Platform) -> bool:
     """Whether an elaboration wants contracts.
 
     Amaranth's own simulator does (it has no platform), and so do ``Portable.ASSERTED`` and proofs.
@@ -56,7 +56,7 @@ def checks_contracts(platform: Any) -> bool:
 
 
 def contract(
-    m: Module, platform: Any, condition: ValueLike, rule: str, *, domain: str = "sync"
+    m: Module, platform: Platform, condition: ValueLike, rule: str, *, domain: str = "sync"
 ) -> None:
     """`condition` holds at every clock edge, or the simulation ends with `rule`.
 
@@ -84,7 +84,7 @@ def at_most_one(bits: Value) -> Value:
 
 
 def stays_until_ready(
-    m: Module, platform: Any, stream: Any, what: str, *, domain: str = "sync"
+    m: Module, platform: Platform, stream: Any, what: str, *, domain: str = "sync"
 ) -> None:
     """Rule 1 of `interfaces`: `stream` keeps valid and payload until ready."""
     if not checks_contracts(platform):

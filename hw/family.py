@@ -4,8 +4,12 @@ None, the platform of Amaranth's own simulator, is neither of these.
 """
 
 import enum
+from typing import TYPE_CHECKING, TypeAlias, Union
 
-__all__ = ["Family", "Portable"]
+if TYPE_CHECKING:
+    from daedal.hw.contracts import GatheredContracts
+
+__all__ = ["Family", "Platform", "Portable"]
 
 
 class Family(enum.Enum):
@@ -21,3 +25,7 @@ class Portable(enum.Enum):
 
     PLAIN = "plain"
     ASSERTED = "asserted"
+
+
+Platform: TypeAlias = Union[Family, Portable, "GatheredContracts", None]
+"""What `elaborate` is given; None by Amaranth's own simulator."""

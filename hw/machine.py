@@ -4,8 +4,6 @@ Input: a variant. Output: the component `Machine`, whose pins are the accelerato
 computed here; docs/architecture.md shows the same blocks as a diagram.
 """
 
-from typing import Any
-
 from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
@@ -19,6 +17,7 @@ from daedal.hw.control.control import Control
 from daedal.hw.control.counters import Counters
 from daedal.hw.control.marks import MarkRecorder
 from daedal.hw.control.supervisor import Supervisor
+from daedal.hw.family import Platform
 from daedal.hw.gemm.gemm import Gemm
 from daedal.hw.issue.fetch import Fetch
 from daedal.hw.issue.gate import IssueGate
@@ -75,7 +74,7 @@ class Machine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         check_latencies()
         m.domains.sync = ClockDomain()
@@ -142,7 +141,7 @@ class _Blocks:
         """Marks are built with the counters that they record."""
         return self.variant.units.counters
 
-    def connect_resets(self, m: Module, top: Machine, platform: Any) -> None:
+    def connect_resets(self, m: Module, top: Machine, platform: Platform) -> None:
         """Every unit's reset is a register of its own; some only the pin resets.
 
         They follow the pin and `clear` by a cycle, as the masters' `stop` follows the supervisor's.

@@ -5,6 +5,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Value
 
 from daedal.hw.contracts import before, contract, stays_until_ready
+from daedal.hw.family import Platform
 from daedal.hw.issue.tokens import QUEUED_UNITS
 
 __all__ = ["check_machine"]
@@ -13,7 +14,7 @@ _UNITS = "fetch"
 """Domain of the registers: all units are reset in the same cycle."""
 
 
-def check_machine(m: Module, platform: Any, blocks: Any) -> None:
+def check_machine(m: Module, platform: Platform, blocks: Any) -> None:
     """Assert the contracts between the blocks of `machine.Machine`."""
     fetch, load, store, marks = blocks.fetch, blocks.load, blocks.store, blocks.marks
     streams = {
@@ -36,7 +37,7 @@ def check_machine(m: Module, platform: Any, blocks: Any) -> None:
     _check_collisions(m, platform, blocks)
 
 
-def _check_collisions(m: Module, platform: Any, blocks: Any) -> None:
+def _check_collisions(m: Module, platform: Platform, blocks: Any) -> None:
     """No unit reads a row while another one writes it: what FPGAs then answer is not defined."""
     meets = {
         "INP": blocks.inp.collides(),

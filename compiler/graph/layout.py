@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "MAP_RANK",
     "PLAIN",
     "ActivationLayout",
     "DepthwiseLayout",
@@ -21,6 +22,9 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
+
+MAP_RANK = 4
+"""Axes of a map: images, channels, height, width."""
 
 
 class Layout:

@@ -8,6 +8,7 @@ import onnx
 from onnx import helper
 
 from daedal.compiler.frontend.attributes import attribute
+from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.operators import channel_axis
 from daedal.isa.errors import ModelError
@@ -17,7 +18,6 @@ __all__ = ["fold_affine"]
 _CHANNELS = 1
 """Axis of the channels, in ONNX."""
 
-_MAP_RANK = 4
 _NORM = "BatchNormalization"
 
 
@@ -65,7 +65,7 @@ def fold_affine(network: Network) -> None:
             _scale_layer(network, layer, affine)
             layer.output[0] = target
             node = layer
-        elif len(shapes[affine.x]) == _MAP_RANK and (len(affine.gain) > 1 or node.op_type == _NORM):
+        elif len(shapes[affine.x]) == MAP_RANK and (len(affine.gain) > 1 or node.op_type == _NORM):
             node = _depthwise(network, node, affine)
             kept.append(node)
         elif node.op_type == _NORM:

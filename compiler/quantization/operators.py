@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 import onnx
 
 from daedal.compiler.frontend.attributes import attribute
+from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.quantization.network import Network
 
 __all__ = [
@@ -28,7 +29,6 @@ BOUNDS = ("Clip", "Relu")
 """Operators that become bounds of the one before."""
 
 _FLOAT = onnx.TensorProto.FLOAT
-_MAP_RANK = 4
 
 _FIRST_OPERAND_MOVES = (
     "Flatten",
@@ -121,7 +121,7 @@ def _is_quantizable_layer(network: Network, types: Types, node: onnx.NodeProto) 
     rank = len(types[node.input[0]][1])
     if node.op_type != "Gemm":
         grouped = node.op_type == "ConvTranspose" and attribute(node, "group", 1) != 1
-        return rank == _MAP_RANK and not grouped
+        return rank == MAP_RANK and not grouped
     if len(node.input) > 2 and node.input[2]:
         channels = types[node.input[1]][1][channel_axis(node)]
         if network.constants[node.input[2]].size not in (1, channels):
@@ -133,7 +133,7 @@ def _is_quantizable_layer(network: Network, types: Types, node: onnx.NodeProto) 
 def _has_known_form(network: Network, types: Types, node: onnx.NodeProto) -> bool:
     """Whether the node is in a form that has integers for its result."""
     rank = len(types[node.input[0]][1])
-    if node.op_type in _POOLS and (rank != _MAP_RANK or any(node.output[1:])):
+    if node.op_type in _POOLS and (rank != MAP_RANK or any(node.output[1:])):
         return False
     if node.op_type in ("ReduceMax", "ReduceMean"):
         axes = attribute(node, "axes")

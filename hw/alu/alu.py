@@ -9,6 +9,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from daedal.hw.alu.alu_lanes import AluLanes
 from daedal.hw.alu.alu_step import decode
@@ -16,6 +17,7 @@ from daedal.hw.alu.interlock import Interlock
 from daedal.hw.alu.requantize import Requantizer
 from daedal.hw.alu.result_writer import QUEUE_CYCLES, ResultWriter, result_meta_layout
 from daedal.hw.contracts import checks_contracts, contract, require_at_elaboration
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import (
     Activity,
     accumulator_ports,
@@ -93,7 +95,7 @@ class Alu(wiring.Component):
     def _vector(self) -> int:
         return scratchpad(self._variant, Memory.ACC).elements
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         variant = self._variant
         m.submodules.sequencer = sequencer = Sequencer(
@@ -149,7 +151,7 @@ class Alu(wiring.Component):
         return m
 
     def _issue(
-        self, m: Module, platform: Any, sequencer: Sequencer, interlock: Interlock
+        self, m: Module, platform: Platform, sequencer: Sequencer, interlock: Interlock
     ) -> tuple[Any, Signal, Any]:
         """The issue point: reads rows and starts one group per cycle; (start flags, group, step).
 
@@ -278,7 +280,7 @@ class Alu(wiring.Component):
         return Mux(step.work, Mux(step.requantize, requantize, ordinary), 0)
 
     def _lanes(
-        self, m: Module, platform: Any, start: Any, group: Value, step: Any, latency: int
+        self, m: Module, platform: Platform, start: Any, group: Value, step: Any, latency: int
     ) -> Value:
         """From the start of a group to its results, as wide as the widest group."""
         variant = self._variant
@@ -298,7 +300,7 @@ class Alu(wiring.Component):
         numbers = copies(m, platform, delay(m, group, late - 1, name="group"), 4, name="group_here")
 
         def part(row: Value, lanes: int, number: Value) -> Value:
-            return row.word_select(number[: _bits(self._vector // lanes)], lanes * bits)
+            return row.word_select(number[: ceil_log2(self._vector // lanes)], lanes * bits)
 
         x, y = (part(row, units.alu_lanes, numbers[k]) for k, row in enumerate((dst, src)))
         m.submodules.lanes = lanes = AluLanes(variant=variant)
@@ -354,7 +356,10 @@ class Alu(wiring.Component):
         lanes = min(variant.units.requantize_lanes, pad.elements)
         _, width = read_shape(variant, Memory.PAR)
         entries = width // pad.element_bits
-        groups_bits, slice_bits = _bits(pad.elements // lanes), _bits(pad.elements // entries)
+        groups_bits, slice_bits = (
+            ceil_log2(pad.elements // lanes),
+            ceil_log2(pad.elements // entries),
+        )
         inside_bits = groups_bits - slice_bits
         late = _PAR_LATE
         row = Cat(group[inside_bits:groups_bits], step.par)
@@ -392,8 +397,3 @@ def _check_latencies(latency: int, depth: int) -> None:
 def _starts(flags: Value) -> Value:
     """A group may start, and neither of its rows is in a closed bank."""
     return flags[0] & ~flags[1] & ~flags[2]
-
-
-def _bits(count: int) -> int:
-    """Bits that tell `count` things apart."""
-    return (count - 1).bit_length()

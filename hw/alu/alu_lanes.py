@@ -5,13 +5,13 @@ Input: operands x and y and the operation. Output: results of accumulator width.
 
 from functools import reduce
 from operator import or_
-from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.alu.hardware_lane import EARLY_STAGE, LATE_STAGE, HardwareLane, Staged
+from daedal.hw.family import Platform
 from daedal.hw.parts.arithmetic import saturate
 from daedal.hw.parts.pipeline import delay, register
 from daedal.isa.alu_operations import AluOp
@@ -55,7 +55,7 @@ class AluLanes(wiring.Component):
         """Cycles from the operands to the result."""
         return _LATENCY
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         bits = self._variant.array.accumulator_bits
         code = Value.cast(self.operation)

@@ -6,10 +6,10 @@ formula, chosen by the operation. Parts are shared: an operation only sets their
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
+from daedal.hw.family import Platform
 from daedal.hw.parts.arithmetic import round_up
 from daedal.hw.parts.pipeline import delay, register
 from daedal.hw.primitives.copies import copies
@@ -55,7 +55,7 @@ class HardwareLane:
     """
 
     def __init__(
-        self, m: Module, platform: Any, name: str, x: Value, y: Value, operation: Value
+        self, m: Module, platform: Platform, name: str, x: Value, y: Value, operation: Value
     ) -> None:
         self._m, self._platform, self._name = m, platform, name
         self._x, self._y, self._operation = x, y, operation

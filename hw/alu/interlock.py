@@ -11,6 +11,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import before, checks_contracts, contract
+from daedal.hw.family import Platform
 from daedal.hw.parts.pipeline import register
 
 __all__ = ["Interlock"]
@@ -55,7 +56,7 @@ class Interlock(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         depth = self._depth
         entering, leaving, is_full, gets_full = self._ring(m, platform)
@@ -123,7 +124,7 @@ class Interlock(wiring.Component):
         """The step that arrives reads this row."""
         return (self.reads_src & (self.src == row)) | (self.reads_dst & (self.dst == row))
 
-    def _ring(self, m: Module, platform: Any) -> tuple[Value, Value, Value, Value]:
+    def _ring(self, m: Module, platform: Platform) -> tuple[Value, Value, Value, Value]:
         """Places of the ring, one-hot: (that the group entering now takes, that one leaves).
 
         Then: there is no place in the next cycle; there is none if a group enters now.

@@ -10,6 +10,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import require_at_elaboration
+from daedal.hw.family import Platform
 from daedal.hw.parts.arithmetic import clamp, multiply_latency, multiply_wide, round_up, saturate
 from daedal.hw.parts.pipeline import delay, register
 from daedal.hw.primitives.multiplier import Operand
@@ -72,7 +73,7 @@ class Requantizer(wiring.Component):
         """Cycles from the operands to the result."""
         return _FIXED_STAGES + Requantizer._multiply_latency(variant)
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         late = self._multiply_latency(self._variant) + 4
         require_at_elaboration(
@@ -96,8 +97,8 @@ class Requantizer(wiring.Component):
         return m
 
     def _lane(
-        self, m: Module, platform: Any, name: str, acc: Value, parameters: Any, zero_point: Value,
-        low: Value, high: Value,
+        self, m: Module, platform: Platform, name: str, acc: Value, parameters: Any,
+        zero_point: Value, low: Value, high: Value,
     ) -> Value:  # fmt: skip
         total = register(m, acc + parameters.bias, name=f"{name}_total")
         multiplier = register(m, parameters.multiplier, name=f"{name}_multiplier")

@@ -9,6 +9,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import accumulator_ports, out_write_signature
 from daedal.hw.layouts import retire_layout
 from daedal.hw.memory.accumulators import bank_of
@@ -86,7 +87,7 @@ class ResultWriter(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         layout = data.StructLayout(
             {"meta": result_meta_layout(self._variant), "lanes": len(self.lanes)}

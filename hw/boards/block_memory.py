@@ -1,11 +1,10 @@
 """On-chip memory in banks of block RAM: bus words with a write strobe for each byte."""
 
-from typing import Any
-
 from amaranth.hdl import Array, Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.family import Platform
 from daedal.hw.primitives.block_ram import BlockRam
 
 __all__ = ["BANK_WORDS", "READ_LATENCY_CYCLES", "BlockMemory"]
@@ -62,7 +61,7 @@ class BlockMemory(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         bank_bits = (BANK_WORDS - 1).bit_length()
         read_row = Signal(bank_bits, reset_less=True)

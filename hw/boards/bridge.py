@@ -14,6 +14,7 @@ from daedal.hw.boards.frame_receiver import PAYLOAD_LATENCY_CYCLES, request_layo
 from daedal.hw.boards.frame_sender import answer_layout
 from daedal.hw.boards.memory_slave import host_access
 from daedal.hw.boards.register_master import register_access
+from daedal.hw.family import Platform
 from daedal.hw.parts.pipeline import register
 from daedal.isa.bridge import MAX_PAYLOAD_BYTES, PROTOCOL_VERSION, Identity, Op, Status
 from daedal.isa.registers import CONTROL_ADDRESS_BITS
@@ -73,7 +74,7 @@ class Bridge(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         request, answer = self.request.payload, self.answer.payload
         state = _State(self)

@@ -3,14 +3,13 @@
 Input: the bytes of the serial port. Output: one request at a time, its payload in a buffer.
 """
 
-from typing import Any
-
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.crc.catalog import CRC32_ISO_HDLC
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.boards.uart_receiver import received_byte
+from daedal.hw.family import Platform
 from daedal.hw.primitives.block_ram import BlockRam
 from daedal.isa.bridge import (
     CRC_BYTES,
@@ -70,7 +69,7 @@ class FrameReceiver(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.submodules.crc = crc = CRC32_ISO_HDLC(data_width=8).create()
         m.submodules.buffer = buffer = BlockRam(depth=MAX_PAYLOAD_BYTES, width=8)

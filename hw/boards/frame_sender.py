@@ -10,6 +10,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.crc.catalog import CRC32_ISO_HDLC
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.family import Platform
 from daedal.isa.bridge import ANSWER_FIELDS, ANSWER_HEADER_BYTES, ANSWER_SYNC, CRC_BYTES
 
 __all__ = ["FrameSender", "answer_layout"]
@@ -43,7 +44,7 @@ class FrameSender(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.submodules.crc = crc = CRC32_ISO_HDLC(data_width=8).create()
         shifted = Signal(8 * ANSWER_HEADER_BYTES, reset_less=True)

@@ -15,6 +15,7 @@ from daedal.hw.bus.axi import (
     write_channel,
 )
 from daedal.hw.emit import TOP_MODULE
+from daedal.hw.family import Platform
 from daedal.hw.machine import CONTROL_PREFIX, MEMORY_PREFIX
 from daedal.isa.variant import Variant
 
@@ -54,7 +55,7 @@ class MachineInstance(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         # The reset goes to every corner of the chip: from a register.
         running = Signal()

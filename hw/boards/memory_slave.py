@@ -13,6 +13,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.boards.block_memory import READ_LATENCY_CYCLES, BlockMemory
 from daedal.hw.bus.axi import address_channel, read_channel, response_channel, write_channel
+from daedal.hw.family import Platform
 from daedal.hw.parts.pipeline import register
 from daedal.hw.parts.skid import SkidBuffer
 from daedal.isa.variant import Variant
@@ -88,7 +89,7 @@ class MemorySlave(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.submodules.memory = memory = BlockMemory(
             num_words=self._num_words, word_bytes=self._variant.bus_bytes

@@ -5,12 +5,12 @@ back, which gives finer steps than the input's multiples.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from amaranth.hdl import Instance, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.family import Platform
 from daedal.isa.errors import UserError
 
 __all__ = ["Pll", "PllSettings", "pll_settings"]
@@ -86,7 +86,7 @@ class Pll(wiring.Component):
         self._settings = settings
         super().__init__({"input": In(1), "clock": Out(1), "locked": Out(1)})
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         settings = self._settings
         feedback = Signal()

@@ -1,11 +1,10 @@
 """An AXI4-Lite master for one access at a time."""
 
-from typing import Any
-
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.family import Platform
 from daedal.isa.registers import CONTROL_ADDRESS_BITS
 
 __all__ = ["RegisterMaster", "register_access", "register_bus"]
@@ -67,7 +66,7 @@ class RegisterMaster(wiring.Component):
     def __init__(self) -> None:
         super().__init__({"access": In(register_access()), "bus": Out(register_bus())})
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         access, bus = self.access, self.bus
         m.d.sync += access.done.eq(0)

@@ -4,8 +4,6 @@ Input: a variant, and the sizes that a board has room for. Output: the component
 holds the machine by the name of its emitted module (`hw.emit`).
 """
 
-from typing import Any
-
 from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
@@ -18,6 +16,7 @@ from daedal.hw.boards.memory_slave import MemorySlave
 from daedal.hw.boards.register_master import RegisterMaster
 from daedal.hw.boards.uart_receiver import UartReceiver
 from daedal.hw.boards.uart_transmitter import UartTransmitter
+from daedal.hw.family import Platform
 from daedal.isa.variant import Variant
 
 __all__ = ["Shell"]
@@ -65,7 +64,7 @@ class Shell(wiring.Component):
             {"rx": In(1, init=1), "tx": Out(1, init=1), "busy": Out(1), "interrupt": Out(1)}
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.submodules.receiver = receiver = UartReceiver(divisor=self._divisor)
         m.submodules.transmitter = transmitter = UartTransmitter(divisor=self._divisor)

@@ -1,11 +1,11 @@
 """The receiving half of a serial port: a pin -> bytes."""
 
-from typing import Any
-
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
+
+from daedal.hw.family import Platform
 
 __all__ = ["LEAST_DIVISOR", "UartReceiver", "received_byte"]
 
@@ -48,7 +48,7 @@ class UartReceiver(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         line = Signal(init=1)
         m.submodules.synchronizer = FFSynchronizer(self.pin, line, init=1)

@@ -1,10 +1,10 @@
 """The sending half of a serial port: bytes -> a pin."""
 
-from typing import Any
-
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
+from daedal.hw.family import Platform
 
 __all__ = ["UartTransmitter"]
 
@@ -31,7 +31,7 @@ class UartTransmitter(wiring.Component):
         self._divisor = divisor
         super().__init__({"i": In(stream.Signature(8)), "pin": Out(1, init=1)})
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         count = Signal(range(self._divisor))
         bits_left = Signal(range(11))

@@ -5,8 +5,6 @@ route. Source: the ULX3S project's constraints for boards 2.x and 3.0 (github.co
 doc/constraints/ulx3s_v20.lpf): sites, pulls and drives.
 """
 
-from typing import Any
-
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer
@@ -16,7 +14,7 @@ from daedal.hw.boards.pll import Pll
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.boards.shell import Shell
 from daedal.hw.emit import emit_component
-from daedal.hw.family import Family
+from daedal.hw.family import Family, Platform
 
 __all__ = ["OSCILLATOR_HZ", "PACKAGE", "SPEED_GRADE", "TOP_MODULE", "Ulx3s", "constraints", "emit"]
 
@@ -66,7 +64,7 @@ class Ulx3s(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         settings = self._settings
         m.submodules.pll = pll = Pll(settings=settings.clock)

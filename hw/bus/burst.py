@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.bus.axi import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.hw.contracts import checks_contracts, contract
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import read_request
 from daedal.hw.parts.skid import SkidBuffer
 from daedal.isa.variant import Variant
@@ -56,7 +57,7 @@ class BurstSplitter(wiring.Component):
             {"i": In(read_request(variant)), "o": Out(stream.Signature(burst_layout(variant)))}
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         layout = _rest_layout(self.i.payload.shape())
         arriving, rest, waiting = (
@@ -117,7 +118,7 @@ class BurstSplitter(wiring.Component):
         )
         return (flags == meant) & (beats != 0)
 
-    def _check(self, m: Module, platform: object, active: Signal, burst: data.View) -> None:
+    def _check(self, m: Module, platform: Platform, active: Signal, burst: data.View) -> None:
         """What is given, and what comes out."""
         given = self.i.payload.beats != 0
         size = (burst.beats != 0) & (burst.beats <= MAX_BURST_BEATS)

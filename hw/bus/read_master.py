@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from daedal.hw.bus.axi import ID_BITS, MAX_BURST_BEATS, address_channel, read_channel
 from daedal.hw.bus.burst import BurstSplitter
 from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import read_request, read_word
 from daedal.hw.parts.block_fifo import BlockFifo
 from daedal.hw.parts.pipeline import register
@@ -84,7 +85,7 @@ class ReadMaster(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         variant = self._variant
         most = variant.bus.read_bursts

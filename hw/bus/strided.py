@@ -11,6 +11,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import read_request
 from daedal.hw.layouts import INDEX_BITS, request_beats_bits, word_address_bits
 from daedal.hw.parts.countdown import Countdown
@@ -153,7 +154,7 @@ class StridedRequests(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         active = Signal()
         transfer = Signal.like(self.i.payload, reset_less=True)

@@ -13,6 +13,7 @@ from daedal.hw.bus.axi import (
 )
 from daedal.hw.bus.burst import BurstSplitter
 from daedal.hw.contracts import at_most_one, contract
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import read_request, write_response
 from daedal.hw.parts.skid import SkidBuffer
 from daedal.hw.parts.small_fifo import SmallFifo
@@ -79,7 +80,7 @@ class WriteMaster(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         variant = self._variant
         most = variant.bus.write_bursts
@@ -138,7 +139,7 @@ class WriteMaster(wiring.Component):
     def _respond(
         self,
         m: Module,
-        platform: object,
+        platform: Platform,
         writer: int,
         grant: Signal,
         last: Value,
@@ -168,7 +169,7 @@ class WriteMaster(wiring.Component):
             m.d.sync += worst.eq(Mux(lasts.r_data, 0, so_far))
 
     def _send_words(
-        self, m: Module, platform: object, order: SmallFifo, layout: data.StructLayout
+        self, m: Module, platform: Platform, order: SmallFifo, layout: data.StructLayout
     ) -> None:
         """Move the words of the oldest burst to W."""
         # The burst at hand, taken from the queue while its predecessor's last word goes out. A bit

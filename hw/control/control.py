@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.bus.axi import axi4_lite_pins
 from daedal.hw.control.counters import counts_layout
+from daedal.hw.family import Platform
 from daedal.hw.layouts import INDEX_BITS, word_address_bits
 from daedal.hw.parts.select import select_one
 from daedal.isa.registers import (
@@ -93,7 +94,7 @@ class Control(wiring.Component):
             members[f"counts{unit:d}"] = In(counts_layout())
         super().__init__(members)
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         done, gie, ier, isr = Signal(), Signal(), Signal(), Signal()
         settings = {

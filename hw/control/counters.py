@@ -9,6 +9,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
 from daedal.hw.issue.tokens import CLASS_BITS, QUEUED_UNITS
 from daedal.hw.parts.pipeline import delay
 from daedal.isa.registers import CLASSES
@@ -62,7 +63,7 @@ class Counters(wiring.Component):
             members[f"counts{unit:d}"] = Out(counts_layout())
         super().__init__(members)
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         running = delay(
             m, self.running & ~self.clear, _LATE_CYCLES, name="running", reset_less=False

@@ -3,14 +3,13 @@
 Input: retirements and counters. Output: write requests and bus words for the write master.
 """
 
-from typing import Any
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import at_most_one, contract
 from daedal.hw.control.counters import COUNTS, counts_layout
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import error_signature, read_request, write_response
 from daedal.hw.issue.token_count import TokenCount
 from daedal.hw.issue.tokens import QUEUED_UNITS, retire_signature
@@ -83,7 +82,7 @@ class MarkRecorder(wiring.Component):
             members[f"taken{unit:d}"] = In(1)
         super().__init__(members)
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.d.sync += self.enabled.eq(self.capacity.any())
         heard = Signal(len(QUEUED_UNITS))  # a marked instruction of a unit retired a cycle before
@@ -129,7 +128,7 @@ class MarkRecorder(wiring.Component):
         return queue
 
     def _send(
-        self, m: Module, platform: Any, queues: list[SmallFifo], in_flight: SmallFifo
+        self, m: Module, platform: Platform, queues: list[SmallFifo], in_flight: SmallFifo
     ) -> None:
         """Choose a record, ask for its burst, give its words, and only then look for the next."""
         unit, chosen = Signal(2), Signal(len(queues))  # `chosen` has a bit per unit
@@ -173,7 +172,7 @@ class MarkRecorder(wiring.Component):
     def _give(
         self,
         m: Module,
-        platform: Any,
+        platform: Platform,
         records: list[data.View],
         choose: Signal,
         chosen: Signal,
@@ -213,7 +212,7 @@ class MarkRecorder(wiring.Component):
             ]
         return leaves & final
 
-    def _acknowledge(self, m: Module, platform: Any, in_flight: SmallFifo) -> None:
+    def _acknowledge(self, m: Module, platform: Platform, in_flight: SmallFifo) -> None:
         failed = self.response.response[1]
         sent = ~self.response.valid | in_flight.r_rdy
         contract(m, platform, sent, "only a record that was sent must be acknowledged")

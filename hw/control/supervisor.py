@@ -10,6 +10,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import contract, require_at_elaboration
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import Activity, error_signature
 from daedal.hw.issue.tokens import CLASS_BITS, QUEUED_UNITS
 from daedal.hw.layouts import INDEX_BITS
@@ -106,7 +107,7 @@ class Supervisor(wiring.Component):
             }
         super().__init__(members)
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         for name, cycles in (("QUIET_CYCLES", QUIET_CYCLES), ("BLOCKED_CYCLES", BLOCKED_CYCLES)):
             require_at_elaboration(

@@ -6,6 +6,7 @@ from typing import Any
 from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module, Signal
 
 from daedal.hw.contracts import GatheredContracts
+from daedal.hw.family import Platform
 
 __all__ = ["Claims", "Inside"]
 
@@ -64,7 +65,7 @@ class Claims(Elaboratable):
         """Add the block, its surroundings and the claims to `m`."""
         raise NotImplementedError
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.domains.sync = self.clock
         self.state(m)

@@ -11,6 +11,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from daedal.hw.contracts import at_most_one, contract, require_at_elaboration
+from daedal.hw.family import Platform
 from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.hw.parts.pipeline import delay, register
 from daedal.hw.primitives.copies import copies
@@ -29,7 +30,7 @@ _SLICES = 4
 
 def accumulate(
     m: Module,
-    platform: Any,
+    platform: Platform,
     *,
     read: Any,
     write: Any,

@@ -10,8 +10,10 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from daedal.hw.contracts import before, checks_contracts, contract, require_at_elaboration
+from daedal.hw.family import Platform
 from daedal.hw.gemm.forwarding import (
     AHEAD_CYCLES,
     READ_TO_SUM_CYCLES,
@@ -71,7 +73,7 @@ class Gemm(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         variant = self._variant
         m.submodules.sequencer = sequencer = Sequencer(
@@ -135,7 +137,7 @@ class Gemm(wiring.Component):
         return m
 
     def _decode(
-        self, m: Module, platform: Any, sequencer: Sequencer
+        self, m: Module, platform: Platform, sequencer: Sequencer
     ) -> tuple[Signal, Signal, Value, Any]:
         """(A step is at the issue point, it is a product, the step moves on, it is this one).
 
@@ -202,7 +204,7 @@ class Gemm(wiring.Component):
         return valid, product, advance, step
 
     def _multiply(
-        self, m: Module, platform: Any, lane: Value, depthwise: Value, three: Value
+        self, m: Module, platform: Platform, lane: Value, depthwise: Value, three: Value
     ) -> tuple[list[Value], int]:
         """Sums of all (batch, block_out) elements, and their latency from the issue in cycles."""
         array = self._variant.array
@@ -258,7 +260,7 @@ class Gemm(wiring.Component):
         return totals, latency + spare
 
     def _vector(
-        self, m: Module, platform: Any, weights: Value, lane: Value, enable: Value, tap: int
+        self, m: Module, platform: Platform, weights: Value, lane: Value, enable: Value, tap: int
     ) -> Value:
         """The weight vector number `lane` of a row, a cycle later; zeros without `enable`.
 
@@ -272,7 +274,9 @@ class Gemm(wiring.Component):
         result: Value = Const(0, bits)
         for number, four in enumerate(fours):
             vector = Signal(bits, name=f"vector{tap}_{number}")
-            m.d.comb += vector.eq(four.word_select(low[number][: _bits(len(four) // bits)], bits))
+            m.d.comb += vector.eq(
+                four.word_select(low[number][: ceil_log2(len(four) // bits)], bits)
+            )
             chosen = enable & (high == number)
             result = result | register(m, Mux(chosen, vector, 0), name=f"vector{tap}_{number}")
         return result
@@ -286,11 +290,6 @@ class Gemm(wiring.Component):
                 own = vector.word_select(o, array.weight_bits)
                 words[o * array.block_in + tap_element(array, o, tap)] |= own
         return Cat(words)
-
-
-def _bits(count: int) -> int:
-    """Bits that tell `count` things apart."""
-    return (count - 1).bit_length()
 
 
 def _words(value: Value, bits: int) -> list[Value]:

@@ -3,10 +3,9 @@
 Input: one row of activations and pairs of rows of weights, from registers. Output: their sums.
 """
 
-from typing import Any
-
 from amaranth.hdl import Cat, Module, Mux, Value
 
+from daedal.hw.family import Platform
 from daedal.hw.parts.arithmetic import adder_tree, adder_tree_latency
 from daedal.hw.parts.pipeline import delay, register
 from daedal.hw.primitives.multiplier import Operand, registered_product
@@ -28,7 +27,7 @@ def packed_products_latency(num_terms: int) -> int:
 
 def packed_products(
     m: Module,
-    platform: Any,
+    platform: Platform,
     inp: list[Operand],
     rows: list[list[Operand]],
     own: list[dict[int, Operand]],

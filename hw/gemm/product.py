@@ -4,12 +4,11 @@ Input: one row of activations, block_out rows of weights. Output: block_out exac
 multipliers are built is the variant's `array.multiplier_style`; numbers never depend on it.
 """
 
-from typing import Any
-
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.family import Platform
 from daedal.hw.gemm.lut_multiplier import multiply_in_luts, multiply_in_luts_latency
 from daedal.hw.gemm.packed_product import packed_products, packed_products_latency
 from daedal.hw.parts.arithmetic import adder_tree, adder_tree_latency
@@ -71,7 +70,7 @@ class DotProducts(wiring.Component):
             case MultiplierStyle.LUT:
                 return 1 + multiply_in_luts_latency(array.weight_bits) + tree
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         array = self._array
         row_bits = array.block_in * array.input_bits
@@ -120,7 +119,7 @@ def _operands(m: Module, word: Value, bits: int, *, name: str) -> list[Operand]:
 
 def _row(
     m: Module,
-    platform: Any,
+    platform: Platform,
     array: ArrayConfig,
     inp: list[Operand],
     row: list[Operand],

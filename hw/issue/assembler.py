@@ -9,6 +9,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import at_most_one, contract
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import read_word
 from daedal.hw.layouts import INDEX_BITS, entry_layout
 from daedal.isa.table import INSTRUCTIONS, Opcode, Unit, instruction_bits, instruction_layout
@@ -73,7 +74,7 @@ class Assembler(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         word = self.data.payload
         words = data.ArrayLayout(len(word.data), self._beats)

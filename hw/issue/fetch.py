@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.bus.axi import MAX_BURST_BEATS
 from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import error_signature, read_request, read_word
 from daedal.hw.issue.assembler import LENGTH_BITS, Assembler
 from daedal.hw.layouts import INDEX_BITS, entry_layout, word_address_bits
@@ -92,7 +93,7 @@ class Fetch(wiring.Component):
         )
         self._beats = instruction_bits(variant) // variant.bus.data_bits
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         running = Signal()
         received_all = self._ask(m, platform, running)
@@ -135,7 +136,7 @@ class Fetch(wiring.Component):
     def _queue(self, unit: Unit) -> stream.Interface:
         return getattr(self, f"queue{unit:d}")
 
-    def _ask(self, m: Module, platform: object, running: Signal) -> Signal:
+    def _ask(self, m: Module, platform: Platform, running: Signal) -> Signal:
         """Request the program piece by piece; return whether all words asked for have come."""
         total = Signal(range((1 << LENGTH_BITS) * self._beats))
         m.d.comb += total.eq(self.length * self._beats)
@@ -169,7 +170,7 @@ class Fetch(wiring.Component):
             ]
         return self._count_words(m, platform, asks)
 
-    def _count_words(self, m: Module, platform: object, asks: Signal) -> Signal:
+    def _count_words(self, m: Module, platform: Platform, asks: Signal) -> Signal:
         """Whether all words asked for have come; the count itself is a cycle behind."""
         asked = Signal()
         outstanding = Signal(range((1 << LENGTH_BITS) * self._beats))

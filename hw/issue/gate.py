@@ -8,6 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import Activity, error_signature
 from daedal.hw.issue.tokens import CLASS_BITS, QUEUED_UNITS
 from daedal.hw.layouts import INDEX_BITS, entry_layout, issue_layout
@@ -81,7 +82,7 @@ class IssueGate(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.submodules.memory = memory = SmallFifo(width=self._entry.size, depth=self._depth)
         held, illegal, passes = Signal(), Signal(), Signal()

@@ -11,6 +11,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import at_most_one, checks_contracts, contract
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import fill_signature
 from daedal.hw.layouts import instruction_struct, issue_layout, retire_layout
 from daedal.hw.memory.scratchpad import MicroOpMemory
@@ -98,7 +99,7 @@ class Sequencer(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.submodules.micro_ops = micro_ops = MicroOpMemory(variant=self._variant, unit=self._unit)
         advance = self.steps.ready
@@ -187,7 +188,7 @@ class Sequencer(wiring.Component):
     def _loops(
         self,
         m: Module,
-        platform: Any,
+        platform: Platform,
         some: Signal,
         waiting: Any,
         accept: Signal,

@@ -8,6 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
 
 __all__ = ["TokenCount"]
 
@@ -50,7 +51,7 @@ class TokenCount(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         count = Signal(range(self._most + 1), init=self._init)
         with m.If(self.give & ~self.take):

@@ -10,6 +10,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import before, checks_contracts, contract
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import error_signature
 from daedal.hw.issue.token_count import TokenCount
 from daedal.hw.layouts import INDEX_BITS, retire_layout
@@ -60,7 +61,7 @@ class TokenFile(wiring.Component):
             members[f"take{unit:d}"] = In(4)
         super().__init__(members)
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.d.comb += [
             self.left.eq(Cat(getattr(self, f"available{u:d}") for u in QUEUED_UNITS).any()),

@@ -9,6 +9,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import fill_signature
 from daedal.hw.layouts import retire_layout
 from daedal.isa.variant import Variant
@@ -68,7 +69,7 @@ class FillBuffer(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         spare = Signal.like(self.move, reset_less=True)
         spare_over = Signal(reset_less=True)

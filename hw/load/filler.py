@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import error_signature, fill_signature, pad_signature, read_word
 from daedal.hw.layouts import retire_layout
 from daedal.hw.load.fill_buffer import FillBuffer
@@ -82,7 +83,7 @@ class LoadFiller(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         variant = self._variant
         m.submodules.rows = rows = DataWalk(variant=variant)

@@ -10,6 +10,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.bus.strided import StridedRequests, TransferHead
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import (
     Activity,
     fill_signature,
@@ -81,7 +82,7 @@ class Load(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         variant = self._variant
         m.submodules.requests = requests = StridedRequests(variant=variant)

@@ -11,6 +11,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import at_most_one, contract
+from daedal.hw.family import Platform
 from daedal.hw.parts.countdown import Countdown
 from daedal.isa.scratchpad import scratchpad
 from daedal.isa.table import LoadMemory, Opcode, instruction_layout
@@ -129,7 +130,7 @@ class _Walk(wiring.Component):
     def _show(
         self,
         m: Module,
-        platform: object,
+        platform: Platform,
         nothing: Value,
         is_row: Value,
         last: Value,
@@ -219,7 +220,7 @@ class DataWalk(_Walk):
         most = max(memory_beats(variant, memory) for memory in LoadMemory)
         super().__init__(variant, data_walk_layout(variant), beat=max(1, (most - 1).bit_length()))
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         job, incoming = self._held, self.job.payload
         lines = _Lines(m, job.lines)
@@ -263,7 +264,7 @@ class PadWalk(_Walk):
     def __init__(self, *, variant: Variant) -> None:
         super().__init__(variant, pad_walk_layout(variant))
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         job, incoming = self._held, self.job.payload
         lines = _Lines(m, job.lines)

@@ -9,13 +9,13 @@ of the row.
 """
 
 import enum
-from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import at_most_one, contract
+from daedal.hw.family import Platform
 from daedal.hw.memory.row_memory import RowMemory
 from daedal.hw.parts.pipeline import register
 from daedal.hw.primitives.copies import copies
@@ -81,7 +81,7 @@ class AccumulatorBank(wiring.Component):
             for _ in range(columns // per_slice)
         ]
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         num_slices = len(self.slices)
         writers = copies(m, platform, self.writer, num_slices, name="writer")

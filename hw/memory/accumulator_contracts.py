@@ -7,6 +7,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Value
 
 from daedal.hw.contracts import before, contract
+from daedal.hw.family import Platform
 from daedal.hw.memory.fill_row import acc_grain
 from daedal.isa.table import LoadMemory
 from daedal.isa.variant import Variant
@@ -19,7 +20,7 @@ _Access = tuple[Value, Value]
 
 def check_accumulator_ports(
     m: Module,
-    platform: Any,
+    platform: Platform,
     variant: Variant,
     ports: Any,
     *,
@@ -58,7 +59,9 @@ def check_accumulator_ports(
     contract(m, platform, ~write.valid | whole, "elements must be written by grains")
 
 
-def _check_alu(m: Module, platform: Any, ports: Any, bank_of: Callable[[Value], Value]) -> None:
+def _check_alu(
+    m: Module, platform: Platform, ports: Any, bank_of: Callable[[Value], Value]
+) -> None:
     """The ALU uses no bank that was closed in the cycle before, and waits for no other."""
     read_closed, write_closed = before(m, ports.read_closed), before(m, ports.write_closed)
     read, read2, write = ports.alu_read, ports.alu_read2, ports.alu_write

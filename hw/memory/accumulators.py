@@ -12,6 +12,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
 from daedal.hw.contracts import checks_contracts, require_at_elaboration
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import accumulator_ports
 from daedal.hw.memory.accumulator_bank import BANK_CYCLES, AccumulatorBank, Writer
 from daedal.hw.memory.accumulator_contracts import check_accumulator_ports
@@ -69,7 +70,7 @@ class Accumulators(wiring.Component):
             for _ in range(variant.memory.acc_banks)
         ]
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         variant = self._variant
         require_at_elaboration(
@@ -291,7 +292,7 @@ class Accumulators(wiring.Component):
             m.d.sync += [age.eq(0), expires.eq(0), hold.eq(0)]
         return hold, goes_first
 
-    def _answer(self, m: Module, platform: Any, name: str, granted: Value) -> Value:
+    def _answer(self, m: Module, platform: Platform, name: str, granted: Value) -> Value:
         """The row of the bank that a request was granted, `ACC_READ_CYCLES` later."""
         outputs = [bank.read_data for bank in self.banks]
         slices = len(self.banks[0].slices)

@@ -1,11 +1,10 @@
 """Block RAM of wide rows: one read port with a registered output, one write port by columns."""
 
-from typing import Any
-
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import scratchpad_read_signature
 from daedal.hw.primitives.block_ram import BlockRam
 
@@ -45,7 +44,7 @@ class RowMemory(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         parts = []
         for number in range(len(self.write.enable)):

@@ -14,6 +14,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import (
     fill_signature,
     out_write_signature,
@@ -115,7 +116,7 @@ class Scratchpad(wiring.Component):
             column_bits=variant.bus.data_bits,
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         pad = scratchpad(self._variant, self._memory)
         row_width, data_width = read_shape(self._variant, self._memory)
@@ -204,7 +205,7 @@ class OutScratchpad(wiring.Component):
             column_bits=group * pad.element_bits,
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.submodules.rows = rows = self.rows
         pad, group = scratchpad(self._variant, Memory.OUT), out_group(self._variant)
@@ -258,7 +259,7 @@ class MicroOpMemory(wiring.Component):
         )
         self.needed = Signal()
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         pad = scratchpad(self._variant, self._load.memory)
         used, per_row = self._layout.size, pad.elements

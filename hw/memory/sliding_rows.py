@@ -1,11 +1,10 @@
 """Block RAM that reads three consecutive rows per cycle: `RowMemory` in four banks of rows."""
 
-from typing import Any
-
 from amaranth.hdl import Array, Cat, Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import scratchpad_read_signature
 from daedal.hw.memory.row_memory import RowMemory
 from daedal.hw.parts.pipeline import delay
@@ -52,7 +51,7 @@ class SlidingRows(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         columns = len(self.write.enable)
         first, place = self.read.row[:_BANK_BITS], self.read.row[_BANK_BITS:]

@@ -3,10 +3,9 @@
 Each function names its numpy twin; tests compare the two.
 """
 
-from typing import Any
-
 from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value, signed
 
+from daedal.hw.family import Platform
 from daedal.hw.parts.pipeline import register
 from daedal.hw.primitives.multiplier import Operand, registered_product
 
@@ -111,7 +110,7 @@ def _operand_limbs(operand: Operand) -> list[Operand]:
     return [Operand(value, held) for value, held in both]
 
 
-def multiply_wide(m: Module, platform: Any, a: Operand, b: Operand, *, name: str) -> Value:
+def multiply_wide(m: Module, platform: Platform, a: Operand, b: Operand, *, name: str) -> Value:
     """Exact product of two operands wider than a multiplier: registered limb products, then sums.
 
     The product comes `multiply_latency` cycles after the operands' registers.

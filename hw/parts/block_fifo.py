@@ -8,6 +8,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import contract, require_at_elaboration
+from daedal.hw.family import Platform
 from daedal.hw.parts.small_fifo import SmallFifo
 from daedal.hw.parts.tally import Tally
 from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
@@ -47,7 +48,7 @@ class BlockFifo(wiring.Component):
         self._depth = depth
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         require_at_elaboration(
             _SKID >= _ROUND_TRIP_CYCLES,

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
 
 __all__ = ["Holder"]
 
@@ -30,7 +31,7 @@ class Holder(wiring.Component):
     def __init__(self) -> None:
         super().__init__({"ready": Out(1, init=1), "valid": In(1), "holds": Out(1), "waits": In(1)})
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         stays = (self.ready & self.valid) | self.waits
         m.d.sync += [self.holds.eq(stays), self.ready.eq(~stays)]

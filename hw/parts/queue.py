@@ -7,6 +7,7 @@ from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.hw.family import Platform
 from daedal.hw.parts.small_fifo import SmallFifo
 
 __all__ = ["Queue"]
@@ -48,7 +49,7 @@ class Queue(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         width = len(Value.cast(self.i.p))
         m.submodules.memory = memory = SmallFifo(

@@ -10,6 +10,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
 
 __all__ = ["SkidBuffer"]
 
@@ -33,7 +34,7 @@ class SkidBuffer(wiring.Component):
     def __init__(self, shape: Any) -> None:
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         given, shown = Value.cast(self.i.payload), Value.cast(self.o.payload)
         spare, word = Signal(len(given), reset_less=True), Signal(len(given), reset_less=True)

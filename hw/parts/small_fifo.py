@@ -11,7 +11,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import contract
-from daedal.hw.family import Family
+from daedal.hw.family import Family, Platform
 from daedal.hw.parts.tally import Tally
 from daedal.hw.primitives.copies import copies
 
@@ -64,7 +64,7 @@ class SmallFifo(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.submodules.tally = tally = Tally(most=self._depth)
         m.d.comb += [
@@ -97,7 +97,7 @@ class SmallFifo(wiring.Component):
         m.d.comb += self.r_data.eq(Cat(words))
         return m
 
-    def _rows(self, m: Module, platform: Any, moves: Any, count: int, name: str) -> list[Any]:
+    def _rows(self, m: Module, platform: Platform, moves: Any, count: int, name: str) -> list[Any]:
         """The row at which a port is, once for each slice of the words."""
         following = Signal(range(self._depth), name=f"next_{name}")
         rows = copies(m, platform, following, count, name=name, reset_less=False)

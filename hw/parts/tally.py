@@ -8,6 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
 
 __all__ = ["Tally"]
 
@@ -53,7 +54,7 @@ class Tally(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         count = Signal(range(self._most + 1))
         fills = self.up & (count == self._most - 1)

@@ -17,7 +17,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory as Ram
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.family import Family
+from daedal.hw.family import Family, Platform
 
 __all__ = ["RAM_READ_CYCLES", "BlockRam"]
 
@@ -77,7 +77,7 @@ class BlockRam(wiring.Component):
         tables = -(-self._depth // 16) * -(-width // 4)
         return tables >= _TABLES_PER_BLOCK * -(-width // self._block_width)
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         if platform is Family.ECP5 and self._pays_on_ecp5():
             self._ecp5(m)

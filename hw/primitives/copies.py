@@ -5,18 +5,16 @@ and a placer that gets one with hundreds of loads all over the chip pays for it 
 path. So ECP5 gets the cells by name, which nothing merges.
 """
 
-from typing import Any
-
 from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetSignal, Signal, Value
 
-from daedal.hw.family import Family
+from daedal.hw.family import Family, Platform
 from daedal.hw.parts.pipeline import register
 
 __all__ = ["copies"]
 
 
 def copies(
-    m: Module, platform: Any, value: Value, count: int, *, name: str, reset_less: bool = True
+    m: Module, platform: Platform, value: Value, count: int, *, name: str, reset_less: bool = True
 ) -> list[Value]:
     """`count` registers with `value` of the cycle before, which nothing merges.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from amaranth.hdl import ClockSignal, Const, Instance, Module, Signal, Value
 
-from daedal.hw.family import Family
+from daedal.hw.family import Family, Platform
 from daedal.hw.parts.pipeline import register
 
 __all__ = ["Operand", "registered_product"]
@@ -34,7 +34,7 @@ class Operand:
 
 
 def registered_product(
-    m: Module, platform: Any, a: Operand | Value, b: Operand | Value, *, name: str
+    m: Module, platform: Platform, a: Operand | Value, b: Operand | Value, *, name: str
 ) -> Value:
     """``a * b`` of two registered operands, one cycle later and exact.
 

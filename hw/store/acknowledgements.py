@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.bus.strided import strided_request_layout
 from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import read_request, write_response
 from daedal.hw.parts.queue import Queue
 from daedal.isa.variant import Variant
@@ -58,7 +59,7 @@ class Acknowledgements(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         bursts = self._variant.bus.write_bursts
         # With its output register, a place for each request that has no response.

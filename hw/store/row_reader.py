@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import contract, require_at_elaboration
+from daedal.hw.family import Platform
 from daedal.hw.interfaces import scratchpad_read_signature
 from daedal.hw.layouts import INDEX_BITS, row_bits
 from daedal.hw.memory.accumulators import ACC_READ_CYCLES
@@ -91,7 +92,7 @@ class RowReader(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: Platform) -> Module:
         m = Module()
         require_at_elaboration(
             _ROWS >= _ROUND_TRIP_CYCLES,

@@ -4,11 +4,11 @@ import math
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
+from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.selection import PIXELWISE
 
 __all__ = ["flatten_dense_to_conv"]
 
-_MAP_RANK = 4
 _ELEMENTWISE = ("q_add", "q_leaky_relu", "q_mul", "q_requantize")
 
 
@@ -59,7 +59,7 @@ class _Rewrite:
         """Whether an elementwise operator is on tensors that become maps alike."""
         shapes = {self._graph.types[name].shape for name in node.inputs[:-1]}
         rank = self._graph.types[node.output].rank
-        return rank in (1, 2, 3) or (rank > _MAP_RANK and len(shapes) == 1)
+        return rank in (1, 2, 3) or (rank > MAP_RANK and len(shapes) == 1)
 
     def _rewrite_dense(self, node: Node) -> None:
         x, w, params = node.inputs
@@ -123,6 +123,6 @@ def _map_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Four dimensions: leading or trailing ones, or the last ones joined."""
     if len(shape) == 1:
         return (1, *shape, 1, 1)
-    if len(shape) <= _MAP_RANK:
-        return (*shape, *(1,) * (_MAP_RANK - len(shape)))
+    if len(shape) <= MAP_RANK:
+        return (*shape, *(1,) * (MAP_RANK - len(shape)))
     return (*shape[:3], math.prod(shape[3:]))

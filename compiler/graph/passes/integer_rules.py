@@ -26,9 +26,9 @@ from daedal.compiler.graph.passes.movement_rules import (
 )
 from daedal.compiler.graph.passes.pooling_rules import lower_avg_pool, lower_max_pool
 from daedal.compiler.graph.passes.quantized_weights import find_weights, real_constant
-from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
+from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor, check_sums
 from daedal.compiler.graph.selection import PIXELWISE
-from daedal.isa.errors import ModelError, UnsupportedError
+from daedal.isa.errors import ModelError
 
 __all__ = ["RULES"]
 
@@ -165,20 +165,11 @@ def _layer_operands(
             )
         biases = steps.astype(np.int64)
     totals = sums(weights.values.astype(np.int64))
-    _check_accumulator(node, wide, context.accumulator_bits)
+    largest = int(np.abs(wide).sum(axis=1).max()) * 128
+    check_sums(node, largest, context.accumulator_bits)
     ratios = np.tile(product_scales / q.scale, len(totals))
     params = context.params(node, output, (biases - x.zero_point * totals).reshape(-1), ratios)
     return [x.name, _weight_constant(context, weights.name, weights.values), params]
-
-
-def _check_accumulator(node: Node, wide: Array, accumulator_bits: int) -> None:
-    """Refuse a layer whose sum could leave the accumulator: its result would wrap."""
-    largest = int(np.abs(wide).sum(axis=1).max()) * 128
-    if largest >= 1 << (accumulator_bits - 1):
-        raise UnsupportedError(
-            f"sums of products must stay below 2**{accumulator_bits - 1}, but they may reach "
-            f"{largest} ({node}); split the layer or use a variant with wider accumulators"
-        )
 
 
 def _weight_constant(context: LoweringContext, name: str, values: Array) -> str:

@@ -8,8 +8,7 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Node
 from daedal.compiler.graph.ops.matmul import correction
-from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
-from daedal.isa.errors import UnsupportedError
+from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor, check_sums
 
 __all__ = ["add_matmul"]
 
@@ -45,7 +44,7 @@ def add_matmul(
     columns = shapes[1][-1]
     if list(shapes[1][:-2]) != batch:
         return None
-    _check_accumulator(node, depth, accumulator_bits)
+    check_sums(node, depth * 255 * 255, accumulator_bits)
     count = math.prod(batch)
     stacked = _reshaped(builder, a.name, (count, rows, depth))
     left = _reshaped(builder, _turned(builder, stacked), (count, depth, rows, 1))
@@ -71,16 +70,6 @@ def add_matmul(
         return _turned(builder, stacked, output)
     shape = (*batch, rows, columns)
     return _reshaped(builder, _turned(builder, stacked), shape, output)
-
-
-def _check_accumulator(node: Node, depth: int, accumulator_bits: int) -> None:
-    """Refuse a product whose sums could leave the accumulators."""
-    largest = depth * 255 * 255
-    if largest >= 1 << (accumulator_bits - 1):
-        raise UnsupportedError(
-            f"sums of products must stay below 2**{accumulator_bits - 1}, but they may reach "
-            f"{largest} ({node}); split the product or use a variant with wider accumulators"
-        )
 
 
 def _reshaped(builder: GraphBuilder, name: str, shape: tuple[int, ...], output: str = "") -> str:

@@ -7,14 +7,13 @@ than four dimensions become maps by trailing dimensions of 1.
 import numpy as np
 
 from daedal.compiler.graph.graph import AttrValue, Node
+from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.passes.lowering_context import LoweringContext
 from daedal.compiler.graph.passes.quantized_weights import real_constant
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
 from daedal.isa import numerics
 
 __all__ = ["lower_concat", "lower_moved", "lower_pad", "lower_resize", "lower_slice"]
-
-_MAP_RANK = 4
 
 
 def lower_moved(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
@@ -30,13 +29,13 @@ def lower_slice(context: LoweringContext, node: Node, q: Quantization, output: s
     """A part of the integers; images must stay."""
     x_type = context.graph.types[node.inputs[0]]
     begins, ends, steps = (_values(node, name) for name in ("begins", "ends", "steps"))
-    if x_type.rank > _MAP_RANK or (begins[0], ends[0], steps[0]) != (0, x_type.shape[0], 1):
+    if x_type.rank > MAP_RANK or (begins[0], ends[0], steps[0]) != (0, x_type.shape[0], 1):
         return None
     x = context.source(node.inputs[0], q)
     if x is None:
         return None
     params, finish = context.rescale(node, output, x, q)
-    fill = _MAP_RANK - x_type.rank
+    fill = MAP_RANK - x_type.rank
     attrs: dict[str, AttrValue] = {
         "begins": begins + (0,) * fill,
         "ends": ends + (1,) * fill,
@@ -52,7 +51,7 @@ def lower_pad(context: LoweringContext, node: Node, q: Quantization, output: str
     x_type = context.graph.types[node.inputs[0]]
     pads = _values(node, "pads")
     before, after = pads[: x_type.rank], pads[x_type.rank :]
-    if x_type.rank > _MAP_RANK or before[0] or after[0]:
+    if x_type.rank > MAP_RANK or before[0] or after[0]:
         return None
     value = 0.0
     if len(node.inputs) == 2:
@@ -67,7 +66,7 @@ def lower_pad(context: LoweringContext, node: Node, q: Quantization, output: str
     if x is None:
         return None
     params, finish = context.rescale(node, output, x, q)
-    fill = (0,) * (_MAP_RANK - x_type.rank)
+    fill = (0,) * (MAP_RANK - x_type.rank)
     attrs: dict[str, AttrValue] = {
         "pads": before + fill + after + fill,
         "pad_value": int(numerics.quantize(value, x.scale, x.zero_point, np.int8)),
@@ -83,14 +82,14 @@ _GRID = 1e-6
 def lower_resize(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
     """Repeated integers; images and channels must stay."""
     factors = _values(node, "factors")
-    if len(factors) > _MAP_RANK or any(factor != 1 for factor in factors[:2]):
+    if len(factors) > MAP_RANK or any(factor != 1 for factor in factors[:2]):
         return None
     x = context.source(node.inputs[0], q)
     if x is None:
         return None
     params, finish = context.rescale(node, output, x, q)
     attrs: dict[str, AttrValue] = {
-        "factors": factors + (1,) * (_MAP_RANK - len(factors)),
+        "factors": factors + (1,) * (MAP_RANK - len(factors)),
         **finish.attrs,
     }
     return _on_map(context, node, "q_resize", [x], params, attrs, output)
@@ -100,7 +99,7 @@ def lower_concat(context: LoweringContext, node: Node, q: Quantization, output: 
     """Each operand to the scale of the result; images must stay."""
     axis = node.attrs["axis"]
     assert isinstance(axis, int)
-    if len(context.graph.types[node.output].shape) > _MAP_RANK or axis == 0:
+    if len(context.graph.types[node.output].shape) > MAP_RANK or axis == 0:
         return None
     found = [context.source(name, q) for name in node.inputs]
     operands = [x for x in found if x is not None]
@@ -130,8 +129,8 @@ def _lower_concat_in_map(
     begin, total = 0, ""
     for number, x in enumerate(operands):
         extent = context.builder.types[x.name].shape[axis]
-        pads = [0] * (2 * _MAP_RANK)
-        pads[axis], pads[_MAP_RANK + axis] = begin, shape[axis] - begin - extent
+        pads = [0] * (2 * MAP_RANK)
+        pads[axis], pads[MAP_RANK + axis] = begin, shape[axis] - begin - extent
         begin += extent
         name = context.builder.fresh_name(f"{output}.part")
         params = _rescales(context, node, [x], q, name)
@@ -184,12 +183,12 @@ def _on_map(
     """
     builder = context.builder
     shape = context.graph.types[node.output].shape
-    if len(shape) == _MAP_RANK:
+    if len(shape) == MAP_RANK:
         names = [x.name for x in operands]
         return builder.add(op, [*names, params], attrs, output=output, name=node.name)
     maps = []
     for x in operands:
-        wide = builder.types[x.name].shape + (1,) * (_MAP_RANK - len(shape))
+        wide = builder.types[x.name].shape + (1,) * (MAP_RANK - len(shape))
         lifted = builder.fresh_name(f"{x.name}.map")
         maps.append(builder.add("reshape", [x.name], {"shape": wide}, output=lifted))
     inner, outer = output, builder.fresh_name(f"{output}.flat")

@@ -9,7 +9,14 @@ from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.isa import numerics
 from daedal.isa.errors import UnsupportedError
 
-__all__ = ["FACTOR_BITS", "Quantization", "QuantizedTensor", "make_params", "shared_factors"]
+__all__ = [
+    "FACTOR_BITS",
+    "Quantization",
+    "QuantizedTensor",
+    "check_sums",
+    "make_params",
+    "shared_factors",
+]
 
 FACTOR_BITS = 15
 """Magnitude bits of the factors of an addition: signed 16-bit immediates of the ALU's multiply."""
@@ -53,6 +60,18 @@ class Quantization:
 
     def _quantize(self, real: float) -> int:
         return int(numerics.quantize(real, self.scale, self.zero_point, np.int8))
+
+
+def check_sums(node: Node, largest: int, accumulator_bits: int) -> None:
+    """Refuse a layer whose sums of products reach `largest` and so could leave the accumulators.
+
+    Raises UnsupportedError.
+    """
+    if largest >= 1 << (accumulator_bits - 1):
+        raise UnsupportedError(
+            f"sums of products must stay below 2**{accumulator_bits - 1}, but they may reach "
+            f"{largest} ({node}); split the layer or use a variant with wider accumulators"
+        )
 
 
 def make_params(

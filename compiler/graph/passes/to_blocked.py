@@ -5,7 +5,13 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Attrs, Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
-from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout, Layout, WeightLayout
+from daedal.compiler.graph.layout import (
+    MAP_RANK,
+    ActivationLayout,
+    DepthwiseLayout,
+    Layout,
+    WeightLayout,
+)
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.ops.registry import get_op, ints, whole
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
@@ -55,8 +61,6 @@ def to_blocked(
     assert not depthwise_taps or block_in == block_out, "depthwise modes need a square array"
     return _Blocking(graph, block_in, block_out, batch, depthwise_taps).run()
 
-
-_MAP_RANK = 4
 
 _WITH_CHANNELS = ("q_conv2d", "q_conv_transpose2d")
 """Operators with parameters per channel of the result."""
@@ -114,7 +118,7 @@ class _Blocking:
         before, after = (self._graph.types[name].shape for name in (node.inputs[0], node.output))
         users = self._graph.users[node.output]
         return (
-            len(before) == len(after) == _MAP_RANK
+            len(before) == len(after) == MAP_RANK
             and before[:2] == after[:2]
             and any(get_op(user.op).on_accelerator for user in users)
         )

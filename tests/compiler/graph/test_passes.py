@@ -249,7 +249,7 @@ def test_lower_qdq_refuses_products_of_matrices_that_could_wrap(depth: int, wrap
         lower_qdq(graph, multiplier_bits=17, accumulator_bits=20)
     assert str(error.value) == (
         "sums of products must stay below 2**19, but they may reach 585225 (node 't/MatMul', "
-        "operator matmul); split the product or use a variant with wider accumulators"
+        "operator matmul); split the layer or use a variant with wider accumulators"
     )
 
 
