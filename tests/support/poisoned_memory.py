@@ -47,5 +47,5 @@ class PoisonedMemory(Elaboratable):
 
 def poison_block_ram(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give every block RAM of `hw` this behaviour until the test ends."""
-    for name in ("primitives.block_ram.Ram", "block_fifo.Memory"):
+    for name in ("primitives.block_ram.Ram", "parts.block_fifo.Memory"):
         monkeypatch.setattr(f"daedal.hw.{name}", PoisonedMemory)

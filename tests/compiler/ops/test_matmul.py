@@ -292,6 +292,6 @@ def test_sums_that_leave_the_accumulators_are_refused(rng):
     with pytest.raises(
         ModelError,
         match=r"sums of products must stay below 2\*\*31, but they may reach \d+ \(.*\); split the "
-        "product or use a variant with wider accumulators",
+        "layer or use a variant with wider accumulators",
     ):
         daedal.compile(model.SerializeToString(), "vta")
