@@ -1,4 +1,4 @@
-"""Requests of any length and place -> AXI4 INCR bursts.
+"""Requests of any length and alignment -> AXI4 INCR bursts.
 
 Input: a stream of `read_request`s (word address, beats). Output: a stream of bursts of at most 32
 beats that never cross 4 KiB.
@@ -36,9 +36,9 @@ class BurstSplitter(wiring.Component):
     A burst is as long as it can be: up to 32 beats, the rest of the request, or the rest of the
     4 KiB page. A request of 0 beats breaks the contract of `read_request` and is never given.
 
-    Nothing hangs on both sides within a cycle: a request that arrives while the one at hand has
-    bursts left waits in a second register, and so does a burst behind one that is not taken. What
-    a burst's length hangs on is compared in the cycle before it is needed.
+    There is no combinational path between the two sides. A request that arrives while the current
+    one has bursts left waits in a second register, and so does a burst behind one that is not
+    accepted. The comparisons that decide a burst's length are made one cycle early and registered.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ class BurstSplitter(wiring.Component):
 
     Members
     -------
-    i : ``In(read_request(variant))``, `i.ready` straight from a register.
-    o : ``Out(stream.Signature(burst_layout(variant)))``, straight from registers.
+    i : ``In(read_request(variant))``, `i.ready` is a registered output.
+    o : ``Out(stream.Signature(burst_layout(variant)))``, registered outputs.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -77,7 +77,7 @@ class BurstSplitter(wiring.Component):
         m.submodules.offer = offer = SkidBuffer(self.o.payload.shape())
         connect(m, offer.o, flipped(self.o))
         burst = offer.i.payload
-        # The same bit twice: one chooses among many bits, one is asked from outside.
+        # `room` is the inverse of `waits`: `waits` drives the wide mux, `room` drives `i.ready`.
         room = Signal(init=1)
         m.d.comb += [
             offer.i.valid.eq(active),
@@ -106,7 +106,7 @@ class BurstSplitter(wiring.Component):
         return m
 
     def _is_classified(self, held: data.View) -> Value:
-        """Whether the flags of a request at hand are those that `_rest_layout` describes."""
+        """Whether the flags of the current request are as `_rest_layout` defines them."""
         address, beats = held.request.address, held.request.beats
         low, few = address[:_BLOCK_BITS], beats[:_BLOCK_BITS]
         flags = Cat(held.near_end, held.long, held.offset, held.carries)
@@ -119,7 +119,7 @@ class BurstSplitter(wiring.Component):
         return (flags == meant) & (beats != 0)
 
     def _check(self, m: Module, platform: Platform, active: Signal, burst: data.View) -> None:
-        """What is given, and what comes out."""
+        """Contracts on incoming requests and outgoing bursts."""
         given = self.i.payload.beats != 0
         size = (burst.beats != 0) & (burst.beats <= MAX_BURST_BEATS)
         within = burst.address[: self._page_bits] + burst.beats <= 1 << self._page_bits
@@ -131,7 +131,7 @@ class BurstSplitter(wiring.Component):
             contract(m, platform, holds, rule)
 
     def _classify(self, m: Module, arriving: data.View) -> None:
-        """A request as it comes in."""
+        """Flags of an arriving request."""
         address, beats = self.i.payload.address, self.i.payload.beats
         within = address[:_BLOCK_BITS] + beats[:_BLOCK_BITS]
         m.d.comb += [
@@ -143,12 +143,12 @@ class BurstSplitter(wiring.Component):
         ]
 
     def _follow(self, m: Module, rest: data.View, following: data.View) -> None:
-        """What is left of `rest` behind a burst that is not its last."""
+        """What is left of `rest` after a burst that is not its last."""
         address, beats = rest.request.address, rest.request.beats
         low, few = address[:_BLOCK_BITS], beats[:_BLOCK_BITS]
         blocks, block = beats[_BLOCK_BITS:], address[_BLOCK_BITS : self._page_bits]
         within = Signal(_BLOCK_BITS + 1)
-        # A page whose blocks are counted by no bit is a single block.
+        # Where the block number has no bits, the page is a single block.
         before_end = (block == (1 << len(block)) - 2) if len(block) else Const(1)
         m.d.comb += [
             within.eq(low + few),
@@ -176,12 +176,13 @@ _BLOCK_BITS = (MAX_BURST_BEATS - 1).bit_length()
 
 
 def _rest_layout(request: data.StructLayout) -> data.StructLayout:
-    """What is left of a request, and what its next burst hangs on.
+    """What is left of a request, and the flags that decide the length of its next burst.
 
-    `near_end`: it begins in the last 32 words of a page, the only place where the page's end is
-    nearer than 32 beats. `long`: more than 32 beats are left. The low five bits of address and
-    beats: `offset`, their sum is not 0; `carries`, it is more than 32. So a sum of 32 or fewer
-    beats passes the end of its 32 words by `offset` where they are 32, else by `carries`.
+    `near_end`: it begins in the last 32 words of a page, the only place from which the page's end
+    can be fewer than 32 beats away. `long`: more than 32 beats are left. `offset` and `carries`
+    describe the sum of the low five bits of address and beats: it is not 0; it is more than 32. A
+    burst of 32 or fewer beats crosses the end of its block of 32 words if `offset` is set (for 32
+    beats) or `carries` is set (for fewer).
     """
     return data.StructLayout(
         {"request": request, "near_end": 1, "long": 1, "offset": 1, "carries": 1}

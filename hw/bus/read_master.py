@@ -1,4 +1,4 @@
-"""The read side of the AXI4 master: FETCH and LOAD ask, bursts go out, words come back."""
+"""The read side of the AXI4 master: requests of FETCH and LOAD in, bursts out, words back."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -18,14 +18,14 @@ from daedal.isa.variant import Variant
 __all__ = ["ReadMaster", "fifo_depth_words"]
 
 _FETCH_BURSTS = 4
-"""Bursts that FETCH's FIFO holds at least: three cover 64 cycles of latency, one is being read."""
+"""Minimum size of FETCH's FIFO in bursts: three cover 64 cycles of latency, one is being read."""
 
 _FETCH_INSTRUCTIONS = 32
-"""Instructions that FETCH's FIFO holds at least, for the times when memory is busy with LOAD's."""
+"""Minimum size of FETCH's FIFO in instructions: covers the time that memory serves LOAD."""
 
 
 def fifo_depth_words(variant: Variant, reader: int) -> int:
-    """Words that the FIFO of a reader holds: 0 is FETCH, others have room for every open burst."""
+    """Words in the FIFO of a reader: 0 is FETCH; the others hold every outstanding burst."""
     if reader == 0:
         words = _FETCH_INSTRUCTIONS * instruction_bits(variant) // variant.bus.data_bits
         return max(_FETCH_BURSTS * MAX_BURST_BEATS, words)
@@ -35,10 +35,10 @@ def fifo_depth_words(variant: Variant, reader: int) -> int:
 class ReadMaster(wiring.Component):
     """Serve `readers` streams of requests with AXI4 reads; reader `r` uses ID `r`.
 
-    INCR bursts of at most 32 beats that never cross 4 KiB; at most ``bus.read_bursts`` open in
-    all; the lowest reader is served first. A burst is asked for only when its reader's FIFO has 32
-    free words that no open burst will fill, so RREADY is always 1. Every RRESP is passed on with
-    its word; what counts as an error is the reader's to decide.
+    INCR bursts of at most 32 beats that never cross 4 KiB; at most ``bus.read_bursts`` outstanding
+    in all; the lowest reader has priority. A burst is issued only when its reader's FIFO has 32
+    free words not reserved by outstanding bursts, so RREADY is always 1. Every RRESP is passed on
+    with its word; the reader decides what counts as an error.
 
     Latency: 3 cycles from a request to AR, 5 from R to the reader. Throughput: a burst per cycle
     on AR, a word per cycle per reader.
@@ -46,7 +46,7 @@ class ReadMaster(wiring.Component):
     Parameters
     ----------
     variant
-        Bus widths and the number of open bursts.
+        Bus widths and the number of outstanding bursts.
     readers
         How many; 1 or 2.
 
@@ -57,12 +57,12 @@ class ReadMaster(wiring.Component):
     ar : ``Out(stream.Signature(address_channel(variant)))``
     r : ``In(stream.Signature(read_channel(variant)))``
     stop : ``In(1)``
-        While 1, no further burst starts; the words of open ones land in the FIFOs.
+        While 1, no further burst is issued; the words of outstanding ones go into the FIFOs.
     drained : ``Out(1)``
-        No burst is open or waits at AR. A reset then forgets all requests and words, and nobody
-        misses them.
+        No burst is outstanding or waits at AR. It is then safe to reset the master, which drops all
+        requests and words.
     beat : ``Out(1)``
-        A word has come in.
+        A word was received.
     """
 
     def __init__(self, *, variant: Variant, readers: int = 2) -> None:
@@ -90,7 +90,7 @@ class ReadMaster(wiring.Component):
         variant = self._variant
         most = variant.bus.read_bursts
 
-        # R is registered before it is sorted by ID; there is always room for it.
+        # R is registered before the demux by ID; the FIFOs always have room for it.
         word = Signal.like(self.r.payload, reset_less=True)
         word_valid = Signal()
         m.d.comb += [self.r.ready.eq(1), self.beat.eq(word_valid)]
@@ -119,8 +119,8 @@ class ReadMaster(wiring.Component):
             connect(m, flipped(request), splitter.i)
             connect(m, flipped(words), fifo.o)
 
-            # Free words of the FIFO that no open burst will fill, beyond those of one burst: its
-            # sign says whether there is room for one.
+            # Free words of the FIFO that are not reserved by outstanding bursts, less the 32 of the
+            # next burst: a negative value means no room for it.
             spare = Signal(
                 range(-MAX_BURST_BEATS, depth), init=depth - MAX_BURST_BEATS, name=f"spare{reader}"
             )
@@ -139,7 +139,7 @@ class ReadMaster(wiring.Component):
                     self.ar.payload.addr.eq(burst.address << (variant.bus_bytes - 1).bit_length()),
                     self.ar.payload.len.eq(burst.beats - 1),
                 ]
-            # What leaves the FIFO is known late in a cycle, and counted in the next.
+            # FIFO reads are registered and counted one cycle later: `ready` is a long path.
             left = register(m, words.valid & words.ready, name=f"left{reader}", reset_less=False)
             m.d.sync += spare.eq(spare + left - Mux(grant, burst.beats, 0))
             m.d.comb += [

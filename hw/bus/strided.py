@@ -36,10 +36,10 @@ def _count_bits(variant: Variant) -> int:
 
 
 def _room_bits(variant: Variant) -> int:
-    """Width of a region's words behind a row, with a sign.
+    """Width of the signed number of words between the end of a row and the end of its region.
 
-    From a size, less than the address space, go an offset and a row; what is negative goes no
-    further.
+    It is a region's size (less than the address space) minus an offset and a row. The walk stops at
+    the first negative value.
     """
     offset = instruction_layout(variant, Opcode.LOAD)["offset_beats"].width
     return max(word_address_bits(variant), offset, request_beats_bits(variant)) + 2
@@ -49,8 +49,8 @@ def transfer_layout(variant: Variant) -> data.StructLayout:
     """A transfer of `blocks` planes of `rows` rows of `beats` bus words; none of them is 0.
 
     `room` is the number of words between the end of the first row and the end of its region,
-    negative where the row is not inside. `one_row` and `one_block` say that there is just one of
-    them. `index` is the instruction's.
+    negative where the row is not inside. `one_row` and `one_block`: there is exactly one row per
+    plane, exactly one plane. `index` is the instruction's.
     """
     count = _count_bits(variant)
     request = read_request(variant).members["payload"].shape
@@ -77,7 +77,7 @@ def strided_request_layout(variant: Variant) -> data.StructLayout:
 
 
 class TransferHead:
-    """Of the instruction at hand: what is worked out as it comes, and the transfer it asks for.
+    """The current instruction: values derived when it is accepted, and its transfer.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class TransferHead:
 
     def __init__(self, variant: Variant) -> None:
         self._address = Signal(word_address_bits(variant), name="address", reset_less=True)
-        # Words of the region from the first row on.
+        # Words from the first row to the end of the region.
         self._behind = Signal(signed(_room_bits(variant)), name="behind", reset_less=True)
         self._one_row, self._one_block = (
             Signal(reset_less=True),
@@ -97,7 +97,7 @@ class TransferHead:
     def take(
         self, incoming: data.View, base_address: data.View, region_words: data.View
     ) -> list[Any]:
-        """Statements of the cycle that takes the fields of an instruction."""
+        """Statements for the cycle in which an instruction is accepted."""
         return [
             self._address.eq(base_address[incoming.base] + incoming.offset_beats),
             self._behind.eq(region_words[incoming.base] - incoming.offset_beats),
@@ -106,7 +106,7 @@ class TransferHead:
         ]
 
     def show(self, transfer: data.View, head: data.View, beats: Value) -> list[Any]:
-        """Statements that drive a transfer by the `head` taken; a row has `beats` bus words."""
+        """Statements that drive `transfer` from the accepted `head`, with rows of `beats` words."""
         fields = head.instruction
         return [
             transfer.address.eq(self._address),
@@ -126,9 +126,9 @@ class StridedRequests(wiring.Component):
     """Walk over the rows of transfers, one request per cycle, without a gap between transfers.
 
     Row ``r`` of plane ``b`` starts at word ``address + b * block_stride + r * row_stride``, modulo
-    the address space. What is left of the region behind it, `room`, goes down where the address
-    goes up. Strides have no sign, so a negative `room` tells that the row is not inside the region,
-    wherever its address has wrapped to; the walk stops there until it is reset.
+    the address space. `room`, the words left in the region after the row, decreases by as much as
+    the address increases. Strides are unsigned, so a negative `room` means that the row is not
+    inside the region, even if its address has wrapped; the walk then stops until it is reset.
 
     Parameters
     ----------
@@ -138,10 +138,10 @@ class StridedRequests(wiring.Component):
     Members
     -------
     i : ``In(stream.Signature(transfer_layout(variant)))``
-    o : ``Out(stream.Signature(strided_request_layout(variant)))``, straight from registers.
+    o : ``Out(stream.Signature(strided_request_layout(variant)))``, registered outputs.
     beyond, index : ``Out(1)``, ``Out(INDEX_BITS)``
-        The row at hand is not inside its region: it is not offered, and nothing follows. Whose
-        row it is. Straight from registers.
+        The current row is not inside its region: it is not offered, and no row follows. `index` is
+        its instruction's. Registered outputs.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -166,7 +166,7 @@ class StridedRequests(wiring.Component):
         blocks = Countdown(len(transfer.blocks), name="blocks")
 
         last = Signal(reset_less=True)
-        # Sums from registers: the choice between them comes after the carries.
+        # Both sums are computed from registers; the mux comes after the carry chains.
         next_row, next_block = Signal.like(row_address), Signal.like(block_address)
         next_row_room, next_block_room = Signal.like(row_room), Signal.like(block_room)
         outside = Mux(rows.last, next_block_room[-1], next_row_room[-1])

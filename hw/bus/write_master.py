@@ -1,4 +1,4 @@
-"""The write side of the AXI4 master: STORE and the marks give words, bursts go out."""
+"""The write side of the AXI4 master: requests and words of STORE and marks in, bursts out."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -26,9 +26,9 @@ __all__ = ["WriteMaster"]
 class WriteMaster(wiring.Component):
     """Serve `writers` streams of requests with AXI4 writes; writer `w` uses ID `w`.
 
-    INCR bursts of at most 32 beats that never cross 4 KiB; at most ``bus.write_bursts`` open in
-    all; the lowest writer is served first. AW may go out before its data is there; the words of
-    bursts follow in the order of AW, whole bursts, every byte strobed. BREADY is always 1.
+    INCR bursts of at most 32 beats that never cross 4 KiB; at most ``bus.write_bursts`` outstanding
+    in all; the lowest writer has priority. AW may be sent before its data is available. W follows
+    in the order of AW, burst by burst, with every byte strobed. BREADY is always 1.
 
     Latency: 3 cycles from a request to AW, 1 from a word to W, 2 from B to the response.
     Throughput: a burst per cycle on AW, a word per cycle on W, without a gap between bursts.
@@ -36,7 +36,7 @@ class WriteMaster(wiring.Component):
     Parameters
     ----------
     variant
-        Bus widths and the number of open bursts.
+        Bus widths and the number of outstanding bursts.
     writers
         How many; 1 or 2.
 
@@ -51,11 +51,13 @@ class WriteMaster(wiring.Component):
     w : ``Out(stream.Signature(write_channel(variant)))``
     b : ``In(stream.Signature(response_channel()))``
     stop : ``In(1)``
-        While 1, no further burst starts, and open ones are ended with beats that strobe no byte.
+        While 1, no further burst is issued, and outstanding ones are completed with beats that
+        strobe no byte.
     drained : ``Out(1)``
-        No burst is open or waits at AW. A reset then forgets all requests, and nobody misses them.
+        No burst is outstanding or waits at AW. It is then safe to reset the master, which drops all
+        requests.
     beat : ``Out(1)``
-        A word has gone out.
+        A word was sent.
     """
 
     def __init__(self, *, variant: Variant, writers: int = 2) -> None:
@@ -85,7 +87,7 @@ class WriteMaster(wiring.Component):
         variant = self._variant
         most = variant.bus.write_bursts
 
-        # Bursts whose AW has gone out and whose words have not.
+        # Bursts whose AW was issued and whose words were not.
         order_layout = data.StructLayout({"writer": ID_BITS, "len": range(MAX_BURST_BEATS)})
         m.submodules.order = order = SmallFifo(width=order_layout.size, depth=most)
         entry = Signal(order_layout)
@@ -172,8 +174,8 @@ class WriteMaster(wiring.Component):
         self, m: Module, platform: Platform, order: SmallFifo, layout: data.StructLayout
     ) -> None:
         """Move the words of the oldest burst to W."""
-        # The burst at hand, taken from the queue while its predecessor's last word goes out. A bit
-        # for each writer says whose it is; the many bits of a word have a selector of their own.
+        # The current burst, taken from the queue while its predecessor's last word is sent. Its
+        # writer is one-hot; the wide data mux has its own copy of the select bits.
         serves = Signal(self._writers)
         writer = Signal(ID_BITS)
         remaining, last = Signal(range(MAX_BURST_BEATS)), Signal()
