@@ -28,27 +28,27 @@ from daedal.isa.variant import Variant
 __all__ = ["WATCHDOG_DEFAULT_CYCLES", "Control"]
 
 WATCHDOG_DEFAULT_CYCLES = 1 << 20
-"""The watchdog after reset: a machine that nobody configured does not hang either."""
+"""The watchdog's value after reset: a machine that was never configured does not hang either."""
 
 _WORD_BITS = 3
 _GROUP_WORDS = 1 << _WORD_BITS
 
 _COUNTERS = ("cycles", "beats_read", "beats_written")
-"""Pairs of registers that count while they are read."""
+"""64-bit counters: pairs of registers that may change between the two reads."""
 
 
 class Control(wiring.Component):
     """Registers behind AXI4-Lite.
 
-    AW and W may come in any order; a write happens when both are there and its B is on offer in the
-    next cycle. A read answers three cycles after AR. One write and one read are open at a time, and
-    every access is answered OKAY: unknown registers read 0 and ignore writes. Write strobes are
-    honoured. While a run is on, writes to addresses, lengths, watchdog and limit are
+    AW and W may come in any order; a write takes effect when both have arrived, and BVALID rises in
+    the next cycle. A read is answered three cycles after AR. One write and one read may be
+    outstanding, and every access is answered OKAY: unknown registers read 0 and ignore writes.
+    Write strobes are honoured. During a run, writes to addresses, lengths, watchdog and limit are
     ignored.
 
     `interrupt` is a level: `isr & ier & gie`. Reading `control` clears done, as in AP_CTRL. Reading
-    the low half of a 64-bit counter keeps its high half of the same cycle for the next read of
-    that; it is kept for one counter at a time.
+    the low half of a 64-bit counter latches its high half in the same cycle, for the next read of
+    the high half; one counter is latched at a time.
 
     Members
     -------
@@ -56,7 +56,7 @@ class Control(wiring.Component):
     start, abort : pulses, in the cycle after the write.
     program, marks : bus word addresses; base{n} in `base_address`.
     region_words : size{n} in whole bus words.
-    running : a run is on (or wanted). finished : pulse, the run ended.
+    running : a run is active or requested. finished : pulse, the run ended.
     error_code, error_unit, error_index : why, latched by the supervisor.
     cycles, beats_read, beats_written, counts{u}, marks_written : what `counters` and `marks` count.
 
@@ -162,7 +162,7 @@ class Control(wiring.Component):
             ]
 
     def _accept_write(self, m: Module):
-        """Collect AW and W; returns word address, data, strobes and the pulse of a write."""
+        """Collect AW and W; return word address, data, strobes and the write pulse."""
         have_address, have_word = Signal(), Signal()
         address = Signal(CONTROL_ADDRESS_BITS - 2)
         word, strobes = Signal(32), Signal(4)
@@ -209,11 +209,11 @@ class Control(wiring.Component):
         return words
 
     def _answer_reads(self, m: Module, values: dict[int, object]):
-        """Serve AR and R; returns the pulse of a read of `control`.
+        """Serve AR and R; return the pulse of a read of `control`.
 
-        The value is chosen in two registered steps, first within groups of words, then among
-        groups: seventy words in one step would be the longest path of the machine. What chooses is
-        a bit for each, decoded as the address comes in.
+        The read mux has two registered stages, first within groups of words, then among groups: a
+        mux of seventy words in one cycle would be the critical path of the machine. Its selects are
+        one-hot, decoded when the address arrives.
         """
         numbers = sorted({word // _GROUP_WORDS for word in values})
         which_word, which_group = Signal(_GROUP_WORDS), Signal(len(numbers))
@@ -239,7 +239,7 @@ class Control(wiring.Component):
             m.d.sync += [chosen.eq(1), is_kept.eq(0)]
 
             def asked(half: str) -> Value:
-                """A bit for each counter: this half of it is read."""
+                """One bit per counter: this half of it is read."""
                 words = [register(f"{name}_{half}").offset // 4 for name in _COUNTERS]
                 return Cat(
                     which_word[word % _GROUP_WORDS]
@@ -253,8 +253,8 @@ class Control(wiring.Component):
             m.d.sync += [self.rvalid.eq(1), self.rdata.eq(shown)]
         with m.If(self.rvalid & self.rready):
             m.d.sync += [self.rvalid.eq(0), busy.eq(0), chosen.eq(0)]
-        # Done is cleared in the cycle in which the group holding it is sampled, so that a run that
-        # ends a cycle later is not lost.
+        # Done is cleared in the cycle in which its group is sampled, so that the end of a run one
+        # cycle later is not lost.
         return busy & ~chosen & status
 
     def _keep_high(
@@ -266,7 +266,7 @@ class Control(wiring.Component):
         is_kept: Signal,
         which_group: Signal,
     ) -> None:
-        """With a low half, keep the high half; show it in place of a group when it is asked for."""
+        """Latch the high half when the low half is read; return it instead of a group's value."""
         owner = Signal(len(_COUNTERS))
         with m.If(low.any()):
             halves = [getattr(self, name)[32:] for name in _COUNTERS]

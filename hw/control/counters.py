@@ -23,7 +23,7 @@ COUNTS = len(CLASSES) + 1
 """Counters of one unit: a cycle counter per class, then its work."""
 
 _LATE_CYCLES = 2
-"""From an event to the counters: what units do is known late in a cycle, and far from here."""
+"""Register stages from an event to the counters: the units' signals have long paths."""
 
 
 def counts_layout() -> data.ArrayLayout:
@@ -34,15 +34,15 @@ def counts_layout() -> data.ArrayLayout:
 class Counters(wiring.Component):
     """Count while `running`; hold otherwise; start from zero at `clear`.
 
-    Every input is registered first, so a count shows an event three cycles after it, and all counts
-    show the same past: a unit's classes sum to `cycles` at all times. Without `units.counters`
-    only `cycles` and the bus words are built, and the others read 0.
+    Inputs are registered, so a count shows an event three cycles after it. All counts have the same
+    delay: a unit's classes sum to `cycles` at all times. Without `units.counters` only `cycles` and
+    the bus words are built, and the others read 0.
 
     Members
     -------
-    running, clear : see above. cycle_class{u}, work{u} : of all five units; the classes of those
-        that have a queue are of the cycle before, as their gates say them.
-    beat_read, beat_written : a bus word passed.
+    running, clear : see above. cycle_class{u}, work{u} : of all five units; units with a queue
+        report the class of the previous cycle, from their gates.
+    beat_read, beat_written : a bus word was transferred.
     counts{u}, cycles, beats_read, beats_written : the counts.
     """
 

@@ -23,13 +23,13 @@ from daedal.isa.variant import Variant
 __all__ = ["MARKS_PER_UNIT", "MarkRecorder"]
 
 MARKS_PER_UNIT = 4
-"""Records of one unit that wait on chip; a gate holds a marked instruction back beyond these."""
+"""Records of one unit buffered on chip; with all in use, the gate stalls a marked instruction."""
 
 _IN_FLIGHT = 4
 
 
 def _snapshot_layout() -> data.StructLayout:
-    """What a record is made of, in the order of `isa.registers.MARK_FIELDS`."""
+    """Fields of a record, in the order of `isa.registers.MARK_FIELDS`."""
     return data.StructLayout(
         {"tag": 16, "index": INDEX_BITS, "cycle": 64, "counts": counts_layout()}
     )
@@ -38,20 +38,19 @@ def _snapshot_layout() -> data.StructLayout:
 class MarkRecorder(wiring.Component):
     """Takes a snapshot at every marked retirement and writes it to the ring.
 
-    Retirement never waits: a gate admits a marked instruction only against a free place of its
-    unit, which it takes as it takes tokens. A retirement is heard in the cycle after it. Records of
-    one unit stay in order; the ring holds `capacity` records and starts over, so the newest ones
-    survive.
+    Retirement never stalls: record buffers are credits, and a gate issues a marked instruction only
+    when its unit has one, which it takes like a token. A retirement is registered first. Records of
+    one unit stay in order; the ring holds `capacity` records and wraps, overwriting the oldest.
 
     Members
     -------
     enabled : `capacity` is not 0; without it nothing is recorded.
     retire{u}, counts{u}, cycle : what is recorded.
-    available{u}, plenty{u}, coming{u}, taken{u} : free places, see `gate.IssueGate`.
+    available{u}, plenty{u}, coming{u}, taken{u} : credits, see `gate.IssueGate`.
     base_address : bus word address of the ring. capacity : its records.
     restart : pulse at the start of a run: begin at the ring's first record.
     request, data, response : writer of the write master.
-    idle : nothing waits or is in flight. written : records acknowledged since `restart`.
+    idle : no record waits or is in flight. written : records acknowledged since `restart`.
     error, error_unit : a record's write failed; names the marked instruction.
     """
 
@@ -85,7 +84,7 @@ class MarkRecorder(wiring.Component):
     def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.d.sync += self.enabled.eq(self.capacity.any())
-        heard = Signal(len(QUEUED_UNITS))  # a marked instruction of a unit retired a cycle before
+        heard = Signal(len(QUEUED_UNITS))  # a marked instruction retired in the previous cycle
         queues = [self._collect(m, unit, heard[unit]) for unit in QUEUED_UNITS]
         m.submodules.in_flight = in_flight = SmallFifo(width=2 + INDEX_BITS, depth=_IN_FLIGHT)
         self._send(m, platform, queues, in_flight)
@@ -103,7 +102,7 @@ class MarkRecorder(wiring.Component):
             index.eq(retire.payload.index),
         ]
         layout = _snapshot_layout()
-        # The gate admits no mark without a place.
+        # The gate issues no marked instruction without a credit.
         queue = SmallFifo(width=layout.size, depth=MARKS_PER_UNIT, trusts=True)
         m.submodules[f"queue{unit:d}"] = queue
         snapshot = Signal(layout, name=f"snapshot{unit:d}")
@@ -115,7 +114,7 @@ class MarkRecorder(wiring.Component):
             queue.w_data.eq(snapshot),
             queue.w_en.eq(heard),
         ]
-        # A place is taken when the gate admits the instruction, long before the record comes.
+        # A credit is taken when the gate issues the instruction, long before its record arrives.
         most = (1 << MARKS_PER_UNIT.bit_length()) - 1
         m.submodules[f"places{unit:d}"] = places = TokenCount(most=most, init=MARKS_PER_UNIT)
         m.d.comb += [
@@ -130,7 +129,7 @@ class MarkRecorder(wiring.Component):
     def _send(
         self, m: Module, platform: Platform, queues: list[SmallFifo], in_flight: SmallFifo
     ) -> None:
-        """Choose a record, ask for its burst, give its words, and only then look for the next."""
+        """Choose a record, request its burst and send its words before choosing the next one."""
         unit, chosen = Signal(2), Signal(len(queues))  # `chosen` has a bit per unit
         slot, last_slot, capacity_less_one = Signal(32), Signal(), Signal(32)
         address = Signal.like(self.request.p.address)
@@ -177,10 +176,10 @@ class MarkRecorder(wiring.Component):
         choose: Signal,
         chosen: Signal,
     ) -> Value:
-        """Put the words of the chosen record before the bus; returns that the last one leaves.
+        """Send the words of the chosen record; return whether the last one is accepted.
 
-        They take two steps to get there, the same beat of every unit's record and then that of the
-        chosen one, and are there long before the bus asks for them.
+        The mux has two registered stages: the same beat of every unit's record, then the chosen
+        unit's. The words are ready long before the bus asks for them.
         """
         m.submodules.words = words = SmallFifo(width=self._width, depth=max(2, self._beats))
         last = self._beats - 1
@@ -195,7 +194,7 @@ class MarkRecorder(wiring.Component):
         m.d.sync += [chosen_beat.eq(select_one(chosen, beats)), words.w_en.eq(fills)]
         m.d.comb += words.w_data.eq(chosen_beat)
         contract(m, platform, ~words.w_en | words.w_rdy, "a word must find a place before the bus")
-        # `ahead` is 0 again when the last beat is on its way.
+        # `ahead` wraps to 0 when the last beat has been read.
         with m.If(choose | (fills & (ahead != 0))):
             m.d.sync += ahead.eq(Mux(ahead == last, 0, ahead + 1))
         with m.If(choose):
@@ -226,7 +225,7 @@ class MarkRecorder(wiring.Component):
                 Cat(in_flight.r_data[:2], Const(0, 1), in_flight.r_data[2:])
             ),
         ]
-        # Software reads the number after the run, when the rest of the machine is cleared.
+        # Software reads this count after the run, when the rest of the machine has been cleared.
         written = Signal(32, reset_less=True)
         m.d.comb += self.written.eq(written)
         with m.If(self.restart):
@@ -236,7 +235,7 @@ class MarkRecorder(wiring.Component):
 
 
 def _words(record: data.View, unit: int) -> Value:
-    """A record as it lies in memory."""
+    """A record in its memory layout."""
     words = [
         Cat(record.tag, Const(unit, 2)),
         record.index,

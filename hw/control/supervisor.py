@@ -1,6 +1,6 @@
 """Run control: start, end, errors, watchdog, deadlock detection and the clearing of the machine.
 
-Input: what every unit reports. Output: the phases of a run, and its error status.
+Input: the units' status. Output: the phases of a run, and its error status.
 """
 
 from typing import Any
@@ -22,35 +22,36 @@ from daedal.isa.variant import Variant
 __all__ = ["BLOCKED_CYCLES", "QUIET_CYCLES", "Supervisor"]
 
 QUIET_CYCLES = 4
-"""Cycles for which nothing may be queued or move before FINISH ends the run: longer than an
-instruction needs from one place that is watched to the next."""
+"""Cycles with nothing queued and nothing moving before FINISH ends the run: longer than an
+instruction takes from one observed place to the next."""
 
 BLOCKED_CYCLES = 32
-"""Cycles of everything waiting after which a run is called deadlocked."""
+"""Cycles in which everything waits before a run is declared deadlocked."""
 
 _UNITS_SEEN_CYCLES = 2
-"""What units and gates do is looked at so many cycles later."""
+"""Delay of the status of units and gates before the supervisor evaluates it."""
 _FETCH_SEEN_CYCLES = 1
-"""What FETCH does."""
+"""The same delay for FETCH."""
 _UNSEEN_CYCLES = 1 + _UNITS_SEEN_CYCLES - (_FETCH_SEEN_CYCLES + 1)
-"""Cycles in which an instruction is seen nowhere: FETCH has handed it out, and the gate, which has
-it in the next cycle, is looked at later."""
+"""Cycles in which an instruction is visible nowhere: FETCH has dispatched it, and the status of the
+gate, which holds it in the next cycle, is delayed longer."""
 
 
 class Supervisor(wiring.Component):
     """Sequences a run.
 
     RUN ends by FETCH's `done`, by the first error (of several in one cycle, the lowest unit's), by
-    `abort`, by the watchdog or by a deadlock; errors are heard a cycle or two after they come up.
-    Then `stop` drains the bus masters, `finished` pulses, and `clear` has every unit reset in the
-    cycle after it, the last one of `stop`.
-    Where the bus does not drain within `drain_limit` cycles (a slave stopped answering), `finished`
-    pulses all the same and draining goes on behind it: the next start waits for it, and ends in
-    WATCHDOG if the slave stays silent. The masters get `QUIET_CYCLES` to stop, whatever the limit.
+    `abort`, by the watchdog or by a deadlock; errors take effect one or two cycles after they are
+    raised. Then `stop` drains the bus masters, `finished` pulses, and `clear` resets every unit in
+    the next cycle, the last one of `stop`. Where the bus does not drain within `drain_limit` cycles
+    (a slave stopped answering), `finished` pulses anyway and draining continues: the next start
+    waits for it, and ends in WATCHDOG if the slave stays silent. Draining takes at least
+    `QUIET_CYCLES`, whatever the limit, so that the masters see `stop`.
 
-    An abort counts from the cycle of `start` on. Where the run has not begun, it ends in its first
-    cycle; where it waits for the bus, it never begins and ends when the bus has drained. A run
-    that is draining keeps its reason, and without a run an abort does nothing.
+    An abort is accepted from the cycle of `start` on. If the run has not begun yet, it ends in its
+    first cycle; if it waits for the bus to drain, it never begins and ends when the bus has
+    drained. A run that is already draining keeps its error code. Without a run an abort does
+    nothing.
 
     Members
     -------
@@ -61,7 +62,7 @@ class Supervisor(wiring.Component):
     activity{u}, waiting{u}, vacant{u}, index{u} : of units 0..3; vacant: neither its queue nor its
     gate holds an instruction.
     fetch_class, fetch_index, fetch_work, fetch_finishing, fetch_done : of FETCH.
-    all_quiet : to FETCH, nothing is queued or under way.
+    all_quiet : to FETCH, nothing is queued or in flight.
     error{u}, gate_error{u}, token_error, mark_error (and their `_unit`s) : pulses.
     tokens_left, marks_idle, drained, beat : of tokens, marks and bus masters.
     """
@@ -135,15 +136,15 @@ class Supervisor(wiring.Component):
     def _sequence(
         self, m: Module, running: Signal, failing: Signal, aborted: Signal, aborting: Signal
     ) -> None:
-        """The phases; what goes to many places is a register of its own beside the state."""
+        """The FSM of the phases; high-fanout outputs are registers of their own, not decoded."""
         patience, exhausted = Signal(32), Signal()
         be_patient = [patience.eq(self.drain_limit), exhausted.eq(0)]
-        # The last of the cycles that have to pass says that `exhausted` is up in the next.
+        # Set in the last cycle of the limit: `exhausted` rises in the next.
         lose_patience = [
             patience.eq(patience - 1),
             exhausted.eq(exhausted | ~patience[1:].any()),
         ]
-        drained_for = Signal(QUIET_CYCLES + 1)  # a bit for each cycle of DRAIN that has passed
+        drained_for = Signal(QUIET_CYCLES + 1)  # thermometer code of the cycles spent in DRAIN
         settled = drained_for[-1]
         wanted = Signal()  # a start came while an earlier run's bursts were still draining
         m.d.sync += [self.begin.eq(0), self.clear.eq(0)]
@@ -198,10 +199,10 @@ class Supervisor(wiring.Component):
         ]
 
     def _find_error(self, m: Module, running: Signal, aborting: Signal) -> Signal:
-        """Latch the first error of a run; returns the signal that it is there in this cycle.
+        """Latch the first error of a run; return the signal that one is present in this cycle.
 
-        What units report is chosen from in two steps, first among those of a kind, then among the
-        kinds and what the supervisor finds itself: one step would be too long for a cycle.
+        Errors are selected in two registered stages, first within each kind of report, then among
+        the kinds: one stage would be too long a path. The supervisor's own errors are one kind.
         """
         kinds = (
             [(getattr(self, f"error{unit:d}"), unit) for unit in Unit],
@@ -214,7 +215,7 @@ class Supervisor(wiring.Component):
         reports = [
             [(error.valid, error.code, unit, error.index) for error, unit in kind] for kind in kinds
         ]
-        # What units do is known late in a cycle, and far from here: it is looked at two cycles on.
+        # The units' status has long paths: it is evaluated two cycles later, after registers.
         waiting, vacant = (
             delay(
                 m,
@@ -259,7 +260,7 @@ class Supervisor(wiring.Component):
     def _choose(
         self, m: Module, number: int, reports: list[tuple[Any, Any, Any, Any]], running: Signal
     ) -> tuple[Signal, Signal, Signal, Signal]:
-        """The first report of a kind in this cycle, in registers."""
+        """The first report of a kind in this cycle, registered."""
         valid = Signal(name=f"found{number}")
         code, unit, index = (
             Signal(width, name=f"found_{name}{number}", reset_less=True)
@@ -281,11 +282,11 @@ class Supervisor(wiring.Component):
         waiting: ValueLike,
         vacant: ValueLike,
     ) -> tuple[Signal, Signal]:
-        """Quiet, blocked and unproductive cycles; returns deadlock and watchdog.
+        """Count quiet, blocked and unproductive cycles; return deadlock and watchdog.
 
-        All of it looks at what units did two cycles before, which it has in registers (`activities`
-        are of the cycle before), and at what FETCH did one before: of an instruction that FETCH
-        hands out it hears before the unit says that it has it.
+        The units' status is evaluated two cycles late (`activities` are already one cycle old),
+        that of FETCH one cycle late. So a dispatch by FETCH is seen before the unit reports the
+        instruction.
         """
         idle = Cat(activity == Activity.NONE for activity in activities).all()
         busy = Cat(activity == Activity.BUSY for activity in activities).any()
@@ -303,7 +304,7 @@ class Supervisor(wiring.Component):
         fetch_moves = fetch_class == CycleClass.BUSY
         still = units_still & ~fetch_moves
 
-        # The cycle at hand is the last of those that must be quiet.
+        # `enough`: this cycle, if quiet, is the last of those required.
         quiet_before = Signal(range(QUIET_CYCLES))
         quiet = still & vacant.all() & ran
         enough = quiet_before == QUIET_CYCLES - 1
@@ -325,9 +326,8 @@ class Supervisor(wiring.Component):
         return deadlock, self._watchdog(m, units_moved | fetch_moves | ~ran)
 
     def _watchdog(self, m: Module, moved: Value) -> Signal:
-        """Count cycles without progress; returns that there were as many as are allowed."""
-        # What `unproductive` is compared with is one fewer, and another one as that is done a cycle
-        # ahead.
+        """Count cycles without progress; return whether the limit is reached."""
+        # The limit is reduced by two: the comparison is registered and runs one cycle early.
         enabled, allowed, at_once = Signal(), Signal(32), Signal()
         unproductive, timeout = Signal(32), Signal()
         m.d.sync += [
@@ -345,7 +345,7 @@ class Supervisor(wiring.Component):
         return timeout
 
     def _stuck(self, m: Module, waiting: Value, active: Value) -> tuple[Signal, Signal]:
-        """Unit and instruction to blame: one that waits for a token, else one that is not empty."""
+        """Unit and instruction to blame: a unit with work inside, else one waiting for a token."""
         unit, index = Signal(3), Signal(INDEX_BITS)
         m.d.sync += [unit.eq(Unit.FETCH), index.eq(self.fetch_index)]
         chosen = Mux(active.any(), active, waiting)
