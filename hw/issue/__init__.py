@@ -1,1 +1,1 @@
-"""Instructions on their way into a unit: fetched, assembled, held for tokens, looped over."""
+"""The path of an instruction to its unit: fetch, assembly, dependency tokens, hardware loops."""

@@ -1,6 +1,6 @@
-"""Bus words of the program -> instructions, each with where it goes.
+"""Bus words of the program -> instructions, each with its target queue.
 
-Input: the words that FETCH asked for. Output: the instruction at hand, decoded as far as FETCH
+Input: the words that FETCH requested. Output: the current instruction, decoded as far as FETCH
 needs it.
 """
 
@@ -24,9 +24,9 @@ LENGTH_BITS = 32
 class Assembler(wiring.Component):
     """Collect the words of instructions, one per cycle, and show one instruction at a time.
 
-    There are two places: while one shows its instruction, the other takes the words of the next.
-    So whether a word is taken hangs on registers alone, and the instruction after one that had to
-    wait is there in the next cycle. An instruction shows in the cycle after its last word came.
+    There are two buffers: while one presents its instruction, the other collects the words of the
+    next. So `data.ready` depends on registers alone, and the instruction after a stalled one
+    follows in the next cycle. An instruction is valid in the cycle after its last word.
 
     Parameters
     ----------
@@ -40,17 +40,18 @@ class Assembler(wiring.Component):
     running : ``In(1)``
         While 0, words are dropped.
     discard : ``In(1)``
-        While 1, words are taken whatever is there.
+        While 1, words are accepted even if both buffers are full.
     data : ``In(read_word(variant))``
     take : ``In(1)``
-        The instruction at hand is done with; only where there is one.
+        Remove the current instruction; only while `valid`.
     valid, entry : ``Out(1)``, ``Out(entry_layout(variant))``
-        Whether there is one, and it. Without one, `entry.index` is the last one's.
+        The current instruction, if there is one; otherwise `entry.index` is the last one's.
     target : ``Out(4)``
-        A bit per unit with a queue: it goes there. `finish`: it is FINISH. `wrong`: it is neither,
-        by its opcode or because a word came with an error; `response` is the worst of its words.
+        One bit per queued unit: the instruction's destination. `finish`: it is FINISH. `wrong`: it
+        is neither, because of its opcode or an error response; `response` is the worst RRESP of its
+        words.
     missing : ``Out(1)``
-        There is none, and all instructions of the program were shown.
+        There is no current instruction, and the program has no more.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -79,22 +80,22 @@ class Assembler(wiring.Component):
         word = self.data.payload
         words = data.ArrayLayout(len(word.data), self._beats)
         places = [Signal(words, name=f"words{n}") for n in range(2)]
-        filled = Signal()  # the place that takes words
-        # What is said of the instruction at hand, and of the one behind it.
+        filled = Signal()  # the buffer that collects words
+        # Decoded flags of the current instruction, and of the one behind it.
         verdict, spare = (Signal(_verdict_layout(), name=name) for name in ("verdict", "spare"))
         count = Signal(range(max(2, self._beats)))
         last = count == self._beats - 1
         worst = Signal(2)
         so_far = Mux(word.response > worst, word.response, worst)
 
-        # There is a spare verdict when both places hold an instruction.
+        # `spare` is valid when both buffers hold an instruction.
         open_place = ~spare.valid
         complete = self.data.valid & open_place & last & self.running
         m.d.comb += self.data.ready.eq(self.discard | open_place)
         with m.If(self.data.valid & self.data.ready):
             m.d.sync += [count.eq(Mux(last, 0, count + 1)), worst.eq(Mux(last, 0, so_far))]
         for number, held in enumerate(places):
-            # What stands in a place that is open does not matter: no need to wait for a word.
+            # An open buffer's contents do not matter, so the enable need not include `data.valid`.
             for beat in range(self._beats):
                 with m.If((filled == number) & open_place & (count == beat)):
                     m.d.sync += held[beat].eq(word.data)
@@ -112,7 +113,7 @@ class Assembler(wiring.Component):
             ]
         with m.Elif(complete):
             m.d.sync += spare.eq(judged)
-        hidden = Signal(init=1)  # not the place of the instruction at hand
+        hidden = Signal(init=1)  # not the buffer of the current instruction
         m.d.sync += [filled.eq(filled ^ complete), hidden.eq(hidden ^ self.take)]
         with m.If(self.start):
             m.d.sync += [
@@ -142,7 +143,7 @@ class Assembler(wiring.Component):
         return m
 
     def _judge(self, first_word: Value, failed: Value) -> Value:
-        """What an instruction's first word says: the first members of `_verdict_layout`."""
+        """Decode an instruction's first word: the first members of `_verdict_layout`."""
         opcode = first_word[: self._opcode_bits]
         forms = INSTRUCTIONS.values()
         targets = [
@@ -153,7 +154,7 @@ class Assembler(wiring.Component):
         return Cat(*targets, finish, ~(Cat(*targets).any() | finish))
 
     def _count(self, m: Module, complete: Value) -> None:
-        """Numbers of instructions: of the one at hand, and of those still to come."""
+        """Index of the current instruction, and the number of instructions still to come."""
         left, none_left = Signal(LENGTH_BITS), Signal()
         index, before = Signal(INDEX_BITS), Signal(INDEX_BITS)
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""FETCH: read the program, and hand each instruction to the queue of its unit.
+"""FETCH: read the program, and dispatch each instruction to the queue of its unit.
 
 Input: words of the program from the read master. Output: one stream of raw instructions per unit.
 """
@@ -33,14 +33,14 @@ _WAITS = {
 class Fetch(wiring.Component):
     """The FETCH unit.
 
-    It asks for the program as fast as its FIFO in the read master takes it, and dispatches an
-    instruction as soon as all its words are there: at the rate of the bus, one per cycle where an
-    instruction is one bus word. After FINISH it throws away what it has asked for beyond, and
+    It prefetches the program as far as its FIFO in the read master has room, and dispatches an
+    instruction as soon as all its words have arrived: at the rate of the bus, one per cycle where
+    an instruction is one bus word. After FINISH it discards the words prefetched beyond it, and
     waits for `all_quiet`.
 
     An unknown opcode is ILLEGAL_INSTRUCTION, a program that ends without FINISH NO_FINISH (naming
-    its last instruction), a bad RRESP READ_SLVERR or READ_DECERR; after an error the unit stands
-    still until it is reset.
+    its last instruction), a bad RRESP READ_SLVERR or READ_DECERR; after an error the unit halts
+    until it is reset.
 
     Parameters
     ----------
@@ -59,16 +59,16 @@ class Fetch(wiring.Component):
     all_quiet : ``In(1)``
         No unit holds an instruction, and no write is unacknowledged.
     done : ``Out(1)``
-        Pulse: FINISH is reached and all is quiet.
+        Pulse: FINISH is reached and `all_quiet` is set.
     finishing : ``Out(1)``
         FINISH is reached.
     cycle_class : ``Out(CycleClass)``
-        BUSY: dispatches. WAIT_x: the queue of x is full. STALL: waits for memory. IDLE: else.
+        BUSY: dispatches. WAIT_x: the queue of x is full. STALL: waits for memory. IDLE: otherwise.
     work : ``Out(1)``
         An instruction is dispatched; FINISH does not count.
     error : see `interfaces.unit_signature`
     index : ``Out(INDEX_BITS)``
-        Number of the instruction at hand, or of the last one while there is none.
+        Index of the current instruction, or of the last one while there is none.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -137,11 +137,11 @@ class Fetch(wiring.Component):
         return getattr(self, f"queue{unit:d}")
 
     def _ask(self, m: Module, platform: Platform, running: Signal) -> Signal:
-        """Request the program piece by piece; return whether all words asked for have come."""
+        """Request the program piece by piece; return whether all requested words have arrived."""
         total = Signal(range((1 << LENGTH_BITS) * self._beats))
         m.d.comb += total.eq(self.length * self._beats)
-        # Short pieces, so that little is thrown away after a FINISH in the middle: whole ones of
-        # as many words as a burst may have, then the rest.
+        # Short pieces, so that few words are discarded after an early FINISH: the length of the
+        # longest burst, then the rest.
         pieces, rest = Signal(len(total) - _PIECE_BITS), Signal(_PIECE_BITS)
         no_pieces, more = Signal(), Signal()
         address = Signal.like(self.program_word_address, reset_less=True)
@@ -171,7 +171,7 @@ class Fetch(wiring.Component):
         return self._count_words(m, platform, asks)
 
     def _count_words(self, m: Module, platform: Platform, asks: Signal) -> Signal:
-        """Whether all words asked for have come; the count itself is a cycle behind."""
+        """Whether all requested words have arrived; the count itself lags by one cycle."""
         asked = Signal()
         outstanding = Signal(range((1 << LENGTH_BITS) * self._beats))
         received = self.data.valid & self.data.ready
@@ -185,7 +185,7 @@ class Fetch(wiring.Component):
         return received_all
 
     def _report(self, m: Module, running: Signal, assembler: Assembler) -> None:
-        """Raise the error pulse, and stop for good."""
+        """Raise the error pulse, and halt."""
         m.d.sync += self.error.valid.eq(0)
         with m.If(running & (assembler.missing | assembler.wrong)):
             m.d.sync += [

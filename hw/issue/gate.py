@@ -1,6 +1,6 @@
 """The gate of a unit: its instruction queue, and the instruction that waits for its tokens.
 
-Input: instructions from FETCH, and which tokens are there. Output: instructions to the unit.
+Input: instructions from FETCH, and which tokens are available. Output: instructions to the unit.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal
@@ -21,17 +21,17 @@ from daedal.isa.variant import Variant
 __all__ = ["TOKEN_TO_ISSUE_CYCLES", "IssueGate"]
 
 TOKEN_TO_ISSUE_CYCLES = 1
-"""From a token given to the issue of an instruction that waited for it, at least."""
+"""Minimum latency from a token being given to the issue of the instruction that waits for it."""
 
 
 class IssueGate(wiring.Component):
-    """Hands a unit its next instruction once the tokens it pops are there.
+    """Issues a unit's next instruction once the tokens it pops are available.
 
-    Up to ``units.queue_depth`` instructions wait in a queue, and one more in a register, where an
-    instruction stands two cycles after FETCH gave it. From there it passes in the first cycle in
-    which its tokens are available and the unit is ready. Whether they are is decided a cycle ahead,
-    so that `issue.valid` is a register: a token counts that is just being given, and one does not
-    that the instruction before takes away.
+    Up to ``units.queue_depth`` instructions wait in a queue, and one more in a register, which an
+    instruction reaches two cycles after FETCH dispatched it. It is issued in the first cycle in
+    which its tokens are available and the unit is ready. Availability is computed one cycle ahead,
+    so that `issue.valid` is a register: tokens being given in that cycle count, tokens that the
+    previous instruction takes do not.
 
     An instruction whose `pop` or `push` names its own unit is reported and never issued.
 
@@ -40,17 +40,18 @@ class IssueGate(wiring.Component):
     variant
         Gives the depth of the queue and the layout of instructions.
     opcode
-        Of the unit's instructions.
+        Opcode of the unit's instructions.
 
     Members
     -------
     queue : from FETCH. issue : to the unit.
     available, plenty, coming, take : the unit's side of `TokenFile`.
-    mark_available, mark_plenty, mark_coming : room for a mark of this unit, as of tokens.
-    mark_taken : pulse, a mark's room is used.
-    marks_enabled : instructions with `mark` need room, as they come out of the queue; otherwise the
-    bit is ignored.
-    activity : the unit's. cycle_class : the `CycleClass` of the cycle before.
+    mark_available, mark_plenty, mark_coming : this unit's credits for marks, with the meaning that
+    they have for tokens.
+    mark_taken : pulse, a credit for a mark is taken.
+    marks_enabled : an instruction with `mark` needs a credit; sampled as it leaves the queue.
+    Otherwise the bit is ignored.
+    activity : the unit's. cycle_class : the `CycleClass` of the previous cycle.
     waiting : the next instruction lacks a token. vacant : there is no instruction.
     index : the next instruction's if it has left the queue, else the last issued one's.
     """
@@ -86,8 +87,8 @@ class IssueGate(wiring.Component):
         m = Module()
         m.submodules.memory = memory = SmallFifo(width=self._entry.size, depth=self._depth)
         held, illegal, passes = Signal(), Signal(), Signal()
-        wants = Signal(5)  # tokens and the room for a mark; 0 where nothing is held
-        lacking = Signal(5)  # what of that is not there
+        wants = Signal(5)  # tokens and the credit for a mark; 0 while nothing is held
+        lacking = Signal(5)  # those not available
         last = Signal(INDEX_BITS, reset_less=True)
         m.d.comb += [
             memory.w_data.eq(self.queue.p),
@@ -124,18 +125,18 @@ class IssueGate(wiring.Component):
         wants: Signal,
         lacking: Signal,
     ) -> None:
-        """What the next cycle's instruction wants, and whether it is there then."""
+        """Which tokens the next cycle's instruction needs, and whether they are available then."""
         some = Cat(self.available, self.mark_available)
         many = Cat(self.plenty, self.mark_plenty)
         coming = Cat(self.coming, self.mark_coming)
-        left = (many & wants) | (some & ~wants)  # behind the instruction that passes
+        left = (many & wants) | (some & ~wants)  # after those the instruction issued now takes
         following = data.View(self._issue, memory.r_data).instruction
         needs = Cat(following.pop, following.mark & self.marks_enabled)
         refused = (following.pop | following.push)[self._unit]
         misses = needs & ~(left | coming)
         still = wants & ~(some | coming)
         valid = Mux(memory.r_en, memory.r_rdy & ~refused & (misses == 0), ~illegal & (still == 0))
-        # The many bits of an instruction have a copy of `issue.valid` of their own.
+        # The wide instruction register has its own copy of `issue.valid` as an enable.
         word, closed = Signal(self._entry.size, reset_less=True), Signal(init=1)
         m.d.comb += data.View(self._entry, self.issue.p.as_value()).eq(word)
         m.d.sync += [self.issue.valid.eq(valid), closed.eq(~valid)]
@@ -152,7 +153,7 @@ class IssueGate(wiring.Component):
             m.d.sync += lacking.eq(still)
 
     def _classify(self, m: Module, held: Signal, lacking: Signal, passes: Signal) -> None:
-        # What a unit does is known late in a cycle, and far from here.
+        # A unit's activity is a long path: it is registered first.
         activity = register(m, self.activity, name="activity_then")
         held, passes = (
             register(m, bit, name=f"{bit.name}_then", reset_less=False) for bit in (held, passes)

@@ -30,7 +30,7 @@ from daedal.isa.variant import Variant
 __all__ = ["ISSUE_TO_MICRO_OP_CYCLES", "Sequencer", "step_layout"]
 
 ISSUE_TO_MICRO_OP_CYCLES = 2
-"""From the issue of an instruction to the read of its first micro-op, at least."""
+"""Minimum latency from the issue of an instruction to the read of its first micro-op."""
 
 
 def _index_names(unit: Unit) -> tuple[str, ...]:
@@ -40,10 +40,11 @@ def _index_names(unit: Unit) -> tuple[str, ...]:
 def step_layout(variant: Variant, opcode: Opcode, controls: tuple[str, ...]) -> data.StructLayout:
     """One step: a product of GEMM, a vector of the ALU.
 
-    `index` holds the row numbers by micro-op field; `out_of_range` tells that one of them left its
-    field. `restart` is the decision that the product overwrites (GEMM). `last` marks the last step
-    of its instruction, `skip` a step that only retires an instruction with nothing to do.
-    `control` carries the instruction's fields named in `controls`.
+    `index` holds the row numbers by micro-op field; `out_of_range`: one of them overflows its
+    field, or the range of micro-ops exceeds their memory. `restart`: the product overwrites the
+    accumulators (GEMM). `last` marks the last step of its instruction, `skip` a step that only
+    retires an instruction with nothing to do. `control` carries the instruction's fields named in
+    `controls`.
     """
     unit = INSTRUCTIONS[opcode].unit
     fields = instruction_struct(variant, opcode)
@@ -65,21 +66,22 @@ class Sequencer(wiring.Component):
     """Expand instructions into steps: for i0, for i1, for i2, for uop in [uop_begin, uop_end).
 
     index = base + i0 * factor0 + i1 * factor1 + i2 * factor2 + micro-op field. The loop sums are
-    kept as running sums, with one bit more that remembers an overflow. Pipeline: two waiting
-    instructions; loop state and micro-op address; RAM; RAM output register; sum. All but the first
-    moves while `steps.ready`, whether there is a step or not, and else stands: that flag comes late
-    and moves hundreds of registers, so nothing else is asked. `issue.ready` is a register, and
-    which loop goes on with a step is known from registers, worked out as the step before it moved.
+    kept as running sums, with one extra sticky bit for overflow. Pipeline: two waiting
+    instructions; loop state and micro-op address; RAM; RAM output register; sum. All stages but the
+    first advance together while `steps.ready`, whether they hold a step or not, and otherwise
+    stall: the flag arrives late and enables hundreds of registers, so it is the only condition.
+    `issue.ready` depends on registers alone. Which loop advances with a step is a register too,
+    computed one step ahead.
 
     Parameters
     ----------
     variant : the machine.
     opcode : GEMM or ALU.
-    controls : fields of the instruction that go along with each step.
+    controls : fields of the instruction that accompany each step.
 
     Members
     -------
-    issue : instructions. fill : micro-ops from LOAD. steps : what `step_layout` says.
+    issue : instructions. fill : micro-ops from LOAD. steps : stream of `step_layout`.
     idle : no instruction and no step is inside.
     """
 
@@ -129,11 +131,11 @@ class Sequencer(wiring.Component):
         return m
 
     def _wait(self, m: Module, uop_bits: int) -> tuple[Signal, Any, Signal]:
-        """(An instruction waits for the loops, it is this one partly decoded, they take it).
+        """Return (an instruction waits, that instruction partly decoded, the loops take it).
 
-        `last_uop` is the last micro-op's number, `alone` that there is one, `skip` that there is
-        nothing to do, `beyond` that micro-ops are missing, `once` and `twice` how often loops run;
-        `turn` and `finish` are those of its first step (`_loops`).
+        `last_uop` is the last micro-op's number. `alone`: there is only one micro-op. `skip`: there
+        is nothing to do. `beyond`: the range exceeds the micro-op memory. `once`, `twice`: one bit
+        per loop, its extent is 1, is 2. `turn` and `finish` are those of its first step (`_loops`).
         """
         layout = data.StructLayout(
             {
@@ -143,7 +145,8 @@ class Sequencer(wiring.Component):
                 **dict.fromkeys(("once", "twice", "turn"), LOOPS),
             }
         )
-        # Two places in turn, so that `ready` comes from registers and no instruction moves twice.
+        # Two registers used alternately, so that `ready` comes from registers and no instruction is
+        # copied between them.
         places = [Signal(layout, name=f"waiting{k}", reset_less=True) for k in range(2)]
         full = Signal(2)
         into, out, accept = Signal(), Signal(), Signal()
@@ -180,7 +183,7 @@ class Sequencer(wiring.Component):
         return some, waiting, accept
 
     def _tag_layout(self) -> data.StructLayout:
-        """What travels beside the row numbers; `fresh`: every loop allows an overwrite now."""
+        """What accompanies the row numbers; `fresh`: every loop allows an overwrite now."""
         steps = self.steps.p.shape()
         names = ("out_of_range", "last", "skip", "control", "retire")
         return data.StructLayout({"fresh": 1, **{n: steps[n].shape for n in names}})
@@ -194,10 +197,11 @@ class Sequencer(wiring.Component):
         accept: Signal,
         index: Value,
     ) -> tuple[Value, Value, dict[str, Value]]:
-        """State of the loops: (an instruction is active, tag of its current step, running sums).
+        """The loops; return (an instruction is active, tag of its current step, running sums).
 
-        With the last micro-op, the innermost loop that is not at its end goes on (bit `turn` of
-        that loop), and those within it start over; if there is none, the instruction is finished.
+        At the last micro-op, the innermost loop that is not in its last iteration advances (its bit
+        of `turn` is set), and the loops inside it restart; if all are in their last, the
+        instruction is finished.
         """
         held = Signal(self.issue.p.shape(), reset_less=True)
         current, following = held.instruction, waiting.issue.instruction
@@ -207,8 +211,8 @@ class Sequencer(wiring.Component):
         left = [Signal(len(current[f"extent{k}"]), name=f"left{k}") for k in range(LOOPS)]
         first = [Signal(name=f"first{k}") for k in range(LOOPS)]
 
-        # Flags of the step at hand, worked out when the step before it moved: loops that are at
-        # their end, and at the one before.
+        # Flags of the current step, computed one step ahead: loops in their last iteration (`done`)
+        # and in the one before it (`almost`).
         done, almost = Signal(LOOPS), Signal(LOOPS)
         once, twice, single = Signal(LOOPS), Signal(LOOPS), Signal()
         turn, finish, advance = Signal(LOOPS), Signal(), self.steps.ready
@@ -218,7 +222,7 @@ class Sequencer(wiring.Component):
             for level in range(LOOPS)
         )
         turn_next, finish_next = _next_turn(Mux(turn.any(), single, uop == before_last), done_next)
-        # An instruction is at hand, and this is not its last step; each part has its own flag.
+        # An instruction is active and this is not its last step; each consumer has its own copy.
         goes_next = Signal()
         goes, counts_go, sums_go = copies(m, platform, goes_next, 3, name="goes", reset_less=False)
         m.d.comb += [
@@ -226,8 +230,8 @@ class Sequencer(wiring.Component):
             accept.eq(some & advance & ~goes),
             goes_next.eq(Mux(advance, Mux(goes, ~finish_next, some & ~waiting.finish), goes)),
         ]
-        # What is loaded where nothing waits is never looked at: `advance` enables registers and
-        # chooses nothing.
+        # Loading garbage while no instruction waits is harmless, so `advance` is only an enable,
+        # never a mux select.
         with m.If(advance & ~goes):
             m.d.sync += [
                 active.eq(some),
@@ -278,7 +282,7 @@ class Sequencer(wiring.Component):
     def _running_sums(
         self, m: Module, load: Value, advance: Value, turn: Signal, current: Any, following: Any
     ) -> dict[str, Value]:
-        """Base and loops' share of every row number, of the instruction in `current`."""
+        """Base plus loop offsets of every row number, for the instruction in `current`."""
         sums = {
             name: [
                 Signal(len(current[f"{name}_base"]) + 1, name=f"{name}_sum{k}", reset_less=True)
@@ -305,7 +309,7 @@ class Sequencer(wiring.Component):
         beyond: Value,
         first: list[Signal],
     ) -> Signal:
-        """What travels beside the row numbers of the step at hand; `first` by loop."""
+        """What accompanies the current step's row numbers; `first`: in its first turn, by loop."""
         current = held.instruction
         tag = Signal(self._tag_layout())
         m.d.comb += [
@@ -326,7 +330,7 @@ class Sequencer(wiring.Component):
         return tag
 
     def _sum(self, m: Module, tag: Value, offsets: dict[str, Value], micro_op: Value) -> None:
-        """Last stage: row numbers, range check and overwrite decision into the output register."""
+        """Last stage: row numbers, range check and overwrite decision, registered."""
         step = self.steps.p
         beyond = []
         for name, offset in offsets.items():
@@ -346,14 +350,14 @@ class Sequencer(wiring.Component):
 
 
 def _next_turn(at_last_uop: Value, done: Value) -> tuple[Value, Value]:
-    """(One-hot, the loop that goes on with a step; whether none does, for all are done)."""
+    """Return (one-hot, the loop that advances with a step; whether all loops are done)."""
     within = [*(done[level + 1 :].all() for level in range(LOOPS - 1)), Const(1)]
     turn = Cat(at_last_uop & inner & ~bit for inner, bit in zip(within, done, strict=True))
     return turn, at_last_uop & done.all()
 
 
 def _sticky_sum(running: Value, step: Value) -> Value:
-    """`running` + `step`, where the top bit of `running` keeps that an earlier sum overflowed."""
+    """`running` + `step`; the top bit is sticky: it is set once a sum has overflowed."""
     total = running + step
     width = len(running) - 1
     return Cat(total[:width], total[width:].any())

@@ -1,6 +1,6 @@
-"""A count of tokens that says in registers what its takers ask: is there one, is there another.
+"""A token counter with registered flags: at least one, at least two, full.
 
-Input: tokens given and taken. Output: what is there.
+Input: tokens given and taken. Output: the flags.
 """
 
 from amaranth.hdl import Module, Signal
@@ -16,8 +16,8 @@ __all__ = ["TokenCount"]
 class TokenCount(wiring.Component):
     """Count tokens, up to `most`.
 
-    Giving and taking one in a cycle leave the count as it is, so giving alone to a full count is
-    what wraps it.
+    Giving and taking in one cycle leaves the count unchanged; only giving without taking wraps a
+    full count.
 
     Parameters
     ----------
@@ -29,11 +29,11 @@ class TokenCount(wiring.Component):
     Members
     -------
     give, take : ``In(1)``
-        A token comes, and can be taken in the next cycle; one is taken (only while `some`).
+        A token is added and can be taken from the next cycle on; one is taken (only while `some`).
     some, many : ``Out(1)``
-        At least one is there, at least two are.
+        The count is at least one, at least two.
     full : ``Out(1)``
-        `most` are there. All three straight from registers.
+        The count is `most`. All three are registered outputs.
     """
 
     def __init__(self, *, most: int, init: int = 0) -> None:

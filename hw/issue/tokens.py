@@ -2,7 +2,7 @@
 
 A retiring instruction gives one token to every unit named in its `push` field. A unit's gate
 (`gate`) holds the next instruction until one token from every unit named in its `pop` field is
-there, and takes them all in the cycle in which the unit accepts the instruction.
+available, and takes them all in the cycle in which the unit accepts the instruction.
 """
 
 from amaranth.hdl import Cat, Module, Signal, Value
@@ -35,19 +35,20 @@ def retire_signature() -> wiring.Signature:
 class TokenFile(wiring.Component):
     """The twelve counters.
 
-    A token is usable in the cycle after it was given. Giving and taking a token of the same pair
-    in one cycle leaves the count as it is, so a full counter overflows only when nobody takes.
+    A token can be taken from the cycle after it was given. Giving and taking a token of the same
+    pair in one cycle leaves the count unchanged, so a full counter overflows only if no token is
+    taken in that cycle.
 
     Members
     -------
     retire{u} : what unit u gives.
-    available{u}, plenty{u} : bit x is set while at least one token from unit x waits for unit u, or
-    two. Straight from registers.
+    available{u}, plenty{u} : bit x is set while at least one token, at least two tokens, from unit
+    x wait for unit u. Registered outputs.
     coming{u} : bit x is set while unit x gives unit u a token.
     take{u} : one bit per unit x, takes a token; only where `available{u}` is set.
     left : any counter is not zero.
-    error : two cycles before, a counter would have exceeded its largest value; `unit` and `index`
-    name who gave.
+    error : a counter would have exceeded its largest value two cycles earlier; `unit` and `index`
+    name the giver.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -90,7 +91,7 @@ class TokenFile(wiring.Component):
         return m
 
     def _counter(self, m: Module, giver: Unit, taker: Unit, counts: list[TokenCount]) -> Value:
-        """Count the tokens of a pair; returns that they are more than can be counted."""
+        """Count the tokens of a pair; return whether the counter overflows."""
         count = TokenCount(most=(1 << self._bits) - 1)
         counts.append(count)
         m.submodules[f"count_{giver:d}_{taker:d}"] = count
