@@ -1,7 +1,7 @@
-"""The last register of LOAD before the scratchpads, and a spare one behind it.
+"""LOAD's output register before the scratchpads, with a skid register.
 
-The accumulators refuse a fill late in a cycle. With a place for the one fill that is on its way by
-then, LOAD needs to know it only in the next cycle.
+The accumulators' `ready` is a long path. The skid register takes the fill that LOAD sends in the
+same cycle, so LOAD sees the stall one cycle later, from a register.
 """
 
 from amaranth.hdl import Module, Mux, Signal
@@ -17,7 +17,7 @@ from daedal.isa.variant import Variant
 __all__ = ["FILL_TO_RETIRE_CYCLES", "FillBuffer", "fill_move_layout"]
 
 FILL_TO_RETIRE_CYCLES = 1
-"""From an instruction's last fill to its retirement, which gives its tokens."""
+"""Latency from an instruction's last fill to its retirement, which gives its tokens."""
 
 
 def fill_move_layout(variant: Variant) -> data.StructLayout:
@@ -26,7 +26,7 @@ def fill_move_layout(variant: Variant) -> data.StructLayout:
 
 
 class FillBuffer(wiring.Component):
-    """Fills, and the ends of instructions between them, in order and without a gap.
+    """A skid buffer for fills and ends of instructions, in order and without bubbles.
 
     Latency: one cycle.
 
@@ -41,16 +41,16 @@ class FillBuffer(wiring.Component):
         Register: a fill or an end may come in this cycle.
     move : ``In(fill_move_layout(variant))``
     over, over_as : ``In(1)``, ``In(retire_layout())``
-        With this move an instruction ends. Not while there is an `ending`.
+        An instruction ends with this move. Not while `ending` is set.
     over_alone : ``In(1)``
-        An instruction ends that no fill comes with; part of `over`, known before it.
+        An instruction ends without a fill; implies `over`, but arrives earlier in the cycle.
     ending : ``Out(1)``
-        Register: the move at `fill` is the end of an instruction.
-    fill : ``Out(fill_signature(variant))``, straight from registers.
+        Register: the move at the output ends an instruction.
+    fill : ``Out(fill_signature(variant))``, registered outputs.
     retire : as in `interfaces.unit_signature`, one cycle after the instruction's last fill was
         accepted.
     active : ``Out(1)``
-        Something is on its way.
+        A fill, an end or a retirement is in flight.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -74,7 +74,8 @@ class FillBuffer(wiring.Component):
         spare = Signal.like(self.move, reset_less=True)
         spare_over = Signal(reset_less=True)
         ending_as = Signal(retire_layout(), reset_less=True)
-        # The opposite of `ready`, kept beside it: one steers this buffer, the other what is before.
+        # The inverse of `ready` in a register of its own: this one controls the buffer, `ready` the
+        # logic before it.
         held = Signal()
         free, keeps = Signal(), Signal()
         m.d.comb += [
@@ -90,7 +91,7 @@ class FillBuffer(wiring.Component):
         ]
         with m.If(~held):
             m.d.sync += [spare.eq(self.move), spare_over.eq(self.over)]
-        # Whatever it is that ends next, until it does.
+        # The instruction that ends next; held from its end to its retirement.
         with m.If(~self.ending & ~held):
             m.d.sync += ending_as.eq(self.over_as)
         with m.If(free):

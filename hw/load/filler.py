@@ -1,4 +1,4 @@
-"""The half of LOAD that writes: words in, rows of data and of pad out, side by side."""
+"""The write half of LOAD: bus words in; rows of data and of pad out, in parallel."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -19,7 +19,7 @@ __all__ = ["LoadFiller", "load_job_layout"]
 
 
 def load_job_layout(variant: Variant) -> data.StructLayout:
-    """One LOAD, but for where its rows are."""
+    """One LOAD without the positions of its rows, which the walks get."""
     fields = instruction_layout(variant, Opcode.LOAD)
     return data.StructLayout(
         {
@@ -32,16 +32,16 @@ def load_job_layout(variant: Variant) -> data.StructLayout:
 
 
 class LoadFiller(wiring.Component):
-    """Walk over jobs, one bus word per cycle, and their pads beside the words.
+    """Write the data of jobs, one bus word per cycle, and their pads in parallel.
 
     Pads of INP are written in the columns (bus words of a row) that the data of this cycle leaves
     free, so a row of pad takes one cycle while no data moves, two while it does, and none from the
     data unless a row is a single bus word. Pads of the accumulators take the cycles in which no
-    data moves. Data and pads of one instruction are in no order; instructions are, and each takes
-    two cycles at least.
+    data moves. Within an instruction, data and pads are not ordered; instructions are in order, and
+    each takes at least two cycles.
 
-    What a cycle can do is known from registers, those of the walks and of the buffer behind them;
-    only the words of the bus come when they come.
+    The decisions of a cycle depend on registers of the walks and of the buffer, and on `data.valid`
+    alone.
 
     Parameters
     ----------
@@ -53,15 +53,15 @@ class LoadFiller(wiring.Component):
     job, data_job, pad_job : ``In(stream.Signature(...))``
         An instruction, its data and its pads; all three come in the same cycle.
     data : ``In(read_word(variant))``
-    fill : ``Out(fill_signature(variant))``, straight from registers.
-    pads : ``Out(pad_signature(variant))``, straight from registers.
+    fill : ``Out(fill_signature(variant))``, registered outputs.
+    pads : ``Out(pad_signature(variant))``, registered outputs.
     retire, error : as in `interfaces.unit_signature`
     work, padding : ``Out(1)``
-        A word was taken on its way to `fill` in this cycle; some of a row of pad was.
+        A word was accepted in this cycle; part of a row of pad was written.
     active : ``Out(1)``
-        A job is at hand.
+        A job is being processed.
     draining : ``Out(1)``
-        The last of a job is still on its way.
+        The end of a job is still in the output buffer.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -98,7 +98,8 @@ class LoadFiller(wiring.Component):
         pad_value = Signal.like(self.job.payload.pad_value, reset_less=True)
         illegal = Signal(reset_less=True)
         retire = Signal(retire_layout(), reset_less=True)  # from a job's second cycle on
-        # A legal job is at hand, and nothing has failed; it may move; a word moves if it may.
+        # moving: there is a legal job, and no error; may_move: the buffer has room, too; comes: a
+        # data word is available.
         moving, may_move, comes = Signal(), Signal(), Signal()
         starts, over = Signal(), Signal()
         m.d.comb += [
@@ -113,7 +114,8 @@ class LoadFiller(wiring.Component):
 
         first, may_end = Signal(), Signal()
         m.d.comb += [
-            # Not in a job's first cycle: the walks look one job ahead, the buffer keeps one end.
+            # Not in a job's first cycle: the walks look only one job ahead. Not while `ending`: the
+            # buffer holds only one end.
             may_end.eq(may_move & ~first & ~buffer.ending),
             over.eq(
                 may_end
@@ -124,7 +126,7 @@ class LoadFiller(wiring.Component):
             rows.over.eq(over),
             pad_rows.over.eq(over),
             buffer.over.eq(over & ~(comes & self.data.payload.response[1])),
-            # Where no word comes, data blocks no pad.
+            # Without a data word, no pad is blocked.
             buffer.over_alone.eq(may_end & rows.done & (pad_rows.passed | pad_rows.ends)),
             buffer.over_as.eq(retire),
         ]
@@ -141,7 +143,7 @@ class LoadFiller(wiring.Component):
             (~over | walks, "an instruction must end with both walks"),
         ):
             contract(m, platform, holds, rule)
-        # The queue of jobs goes on in the cycle after, so that nothing here reaches into it.
+        # The job queue advances one cycle later: no combinational path from here into it.
         m.d.sync += self.job.ready.eq(starts & self.job.valid)
         with m.If(starts):
             m.d.sync += [
@@ -166,14 +168,15 @@ class LoadFiller(wiring.Component):
         beat: Value,
         starts: Value,
     ) -> tuple[Value, Value]:
-        """Write what the data leaves free of a row of pad; the row is left when it is complete.
+        """Write the columns of a row of pad that the data leaves free; step when it is complete.
 
-        Data of INP leaves all columns but one free. That one is written in the next cycle in which
-        anything moves, for by then data is in another column, unless a row is just one. Returns
-        whether data keeps the row at hand from completion, and whether a pad goes through `fill`.
+        Data of INP occupies one column. The pad of that column is written in the next cycle in
+        which anything moves, when data has moved to another column (unless a row has only one).
+        Returns whether data keeps the current row of pad from completing, and whether a pad goes
+        through `fill`.
         """
         columns = len(self.pads.enable)
-        # Of the accumulators and of rows of one column, data leaves nothing.
+        # narrow: data leaves no column free, in the accumulators and where a row has one column.
         into_inp, narrow = Signal(reset_less=True), Signal(reset_less=True)
         untouched = Signal(reset_less=True)
         missing = Signal.like(beat, name="missing_column", reset_less=True)
@@ -209,7 +212,7 @@ class LoadFiller(wiring.Component):
         pad_rows: PadWalk,
         comes: Value,
     ) -> None:
-        """What goes into the scratchpads: to the buffer, and to the register of INP's pads."""
+        """Drive the buffer of fills and the register of INP's pads."""
         fill = buffer.move.fill
         into_acc = (memory == LoadMemory.ACC) | (memory == LoadMemory.ACC_NARROW)
         m.d.comb += [
@@ -231,7 +234,7 @@ class LoadFiller(wiring.Component):
     def _report(
         self, m: Module, refused: Value, beyond: Value, moving: Signal, index: Value
     ) -> None:
-        """Stop for good, and raise the error pulse in the cycle after."""
+        """Halt on an error, and raise the error pulse two cycles after it."""
         response = self.data.payload.response
         halted, failed, fails = Signal(), Signal(), Signal()
         code = Signal.like(self.error.code, name="failed_code", reset_less=True)
@@ -251,7 +254,7 @@ class LoadFiller(wiring.Component):
             m.d.sync += [halted.eq(1), moving.eq(0)]
 
     def _pad_word(self, m: Module, value: Value, memory: Memory) -> Value:
-        """A bus word full of a pad value in the form that a memory's elements have in it."""
+        """A bus word filled with a pad value, in the memory form of a scratchpad's elements."""
         bits = scratchpad(self._variant, memory).memory_bits
         element = Signal(bits, name=f"pad_of_{memory.name.lower()}")
         m.d.comb += element.eq(value.as_signed())

@@ -1,8 +1,8 @@
 """LOAD: strided, padded tiles from memory into the scratchpads.
 
 Input: LOAD instructions. Output: requests to the read master, and the words (and pads) on the fill
-port. A front runs ahead and asks for the words of later instructions while `LoadFiller` still
-writes those of earlier ones, so queued loads hide their latencies.
+port. A front end runs ahead and requests the words of later instructions while `LoadFiller` still
+writes those of earlier ones, so the latencies of queued loads overlap.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -32,23 +32,24 @@ from daedal.isa.variant import Variant
 __all__ = ["Load"]
 
 _COUNTS = ("blocks", "rows", "cols", "pad_top", "pad_bottom", "pad_left", "pad_right")
-"""Fields that may be 0, which is worth knowing early."""
+"""Fields that may be 0; each gets a registered flag for that."""
 
 
 class Load(wiring.Component):
     """The LOAD unit.
 
-    Throughput: one bus word per cycle, without a gap between rows or instructions; pads of INP are
-    written beside the words and cost nothing while an instruction has at least twice as many bus
-    words as rows of pad (see `LoadFiller`), but for one cycle per line of pads above data. As many
-    instructions as the bus may have bursts open are asked for ahead, and one is accepted in every
-    second cycle at most. Retirement is one cycle after the last word was accepted on `fill`.
+    Throughput: one bus word per cycle, without a gap between rows or instructions. Pads of INP are
+    written in parallel with the words and cost nothing while an instruction has at least twice as
+    many bus words as rows of pad (see `LoadFiller`), except for one cycle per line of pads above
+    data. The front end runs ahead by as many instructions as the bus may have outstanding bursts,
+    and accepts one instruction every two cycles at most. Retirement is one cycle after the last
+    word was accepted on `fill`.
 
     A memory code or a pad that the table does not allow is ILLEGAL_INSTRUCTION, a row past the end
     of the scratchpad ROW_RANGE (nothing is written there), a row of memory that is not inside its
     region MEMORY_RANGE (it is not asked for), a bad RRESP READ_SLVERR or READ_DECERR; after an
-    error the unit stands still until it is reset. MEMORY_RANGE comes from the front, which may be
-    ahead of an error of an earlier instruction.
+    error the unit halts until it is reset. MEMORY_RANGE comes from the front end, so it may be
+    reported before an error of an earlier instruction.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ class Load(wiring.Component):
         m.submodules.requests = requests = StridedRequests(variant=variant)
         depth = variant.bus.read_bursts
         m.submodules.jobs = jobs = Queue(load_job_layout(variant), depth=depth)
-        # The walks are never behind the filler: where it has room for a job, so have they.
+        # The walks are never behind the filler: if its queue has room for a job, so do theirs.
         m.submodules.data_jobs = data_jobs = Queue(
             data_walk_layout(variant), depth=depth, trusts=True
         )
@@ -125,9 +126,9 @@ class Load(wiring.Component):
         walk_jobs: tuple[Queue, Queue],
         requests: stream.Interface,
     ) -> Value:
-        """The instruction at hand goes on to the filler and to its requests.
+        """Pass the current instruction to the filler and to the request generator.
 
-        Each of them takes it by itself. Returns whether there is one.
+        Each of them accepts it independently. Returns whether there is a current instruction.
         """
         head = Signal.like(self.issue.payload, reset_less=True)
         fields = head.instruction
@@ -167,7 +168,7 @@ class Load(wiring.Component):
         return holder.holds
 
     def _report(self, m: Module, filler: LoadFiller, requests: StridedRequests) -> None:
-        """Raise the error pulse: of two in one cycle the filler's, whose instruction is earlier."""
+        """Raise the error pulse; the filler's has priority, because its instruction is earlier."""
         told = Signal()
         m.d.sync += [
             told.eq(requests.beyond),
@@ -188,7 +189,7 @@ class Load(wiring.Component):
         return result
 
     def _row_beats(self, m: Module, fields: data.View) -> Signal:
-        """Bus words of one row of memory: a shift, for all row sizes are powers of two."""
+        """Bus words of one row of memory: a shift, because all row sizes are powers of two."""
         beats = Signal.like(self.request.payload.beats, name="row_beats")
         with m.Switch(fields.memory):
             for memory in LoadMemory:
@@ -205,7 +206,7 @@ class Load(wiring.Component):
         data_job: data.View,
         pad_job: data.View,
     ) -> None:
-        """Derive what the filler and its walks need."""
+        """Derive the jobs of the filler and its walks."""
         some = {name: Signal(name=f"some_{name}", reset_less=True) for name in _COUNTS}
         above_and_below = Signal(len(fields.pad_top) + 1, reset_less=True)
         beside = Signal(len(fields.pad_left) + 1, reset_less=True)
@@ -253,5 +254,5 @@ class Load(wiring.Component):
 
 
 def _pads(fields: data.View) -> Value:
-    """All pads of an instruction, side by side."""
+    """All pad fields of an instruction, concatenated."""
     return Cat(fields.pad_top, fields.pad_bottom, fields.pad_left, fields.pad_right)

@@ -1,9 +1,9 @@
-"""Where LOAD is in its padded planes: one walk over the words of data, one over the rows of pad.
+"""LOAD's address generators over padded planes: a walk over data words, a walk over rows of pad.
 
-Input: a LOAD as `data_walk_layout` or `pad_walk_layout`. Output: positions, straight from
-registers. The two walks share nothing, so pads may be written ahead of or beside the data of their
-instruction. Each is a position or two ahead of what it shows, so that nothing has to be compared on
-the way from a position to what it steers.
+Input: a LOAD as `data_walk_layout` or `pad_walk_layout`. Output: positions, in registers. The two
+walks are independent, so pads may be written ahead of the data of their instruction or in parallel
+with it. Each walk computes one or two positions ahead of its output, so that all flags of a
+position are registers and no comparison lies between a position and what it controls.
 """
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -24,7 +24,8 @@ __all__ = ["DataWalk", "PadWalk", "data_walk_layout", "pad_walk_layout"]
 def _lines_layout(variant: Variant) -> dict[str, int]:
     """Lines of `blocks` planes: `top` without data, `rows` with it, `bottom` without.
 
-    `has_top` and `has_bottom`: there are any. Without `has_data` all lines of a plane are `top`.
+    `has_top` and `has_bottom`: there are any. Without `has_data`, all lines of a plane count as
+    `top`.
     """
     fields = instruction_layout(variant, Opcode.LOAD)
     return {
@@ -39,15 +40,15 @@ def _lines_layout(variant: Variant) -> dict[str, int]:
 
 
 def _position_bits(variant: Variant) -> int:
-    """Width of a plane's height or width: two pads and a count, and the carry of their sum."""
+    """Bits of a plane's height or width: the sum of two pads and a count, carries included."""
     fields = instruction_layout(variant, Opcode.LOAD)
     return max(fields["cols"].width, fields["pad_top"].width + 1) + 1
 
 
 def data_walk_layout(variant: Variant) -> data.StructLayout:
-    """The data of a LOAD: `lines`, of which those with data have `cols` rows of a scratchpad.
+    """The data of a LOAD: `lines`, of which each with data has `cols` scratchpad rows.
 
-    `first` is the scratchpad row of the first line's first column of data; `width` the distance
+    `first` is the scratchpad row of the first line's first column of data; `width` is the distance
     from line to line, `to_next` that from the last data of a line to the first of the next.
     """
     fields = instruction_layout(variant, Opcode.LOAD)
@@ -64,10 +65,10 @@ def data_walk_layout(variant: Variant) -> data.StructLayout:
 
 
 def pad_walk_layout(variant: Variant) -> data.StructLayout:
-    """The pads of a LOAD, if it `has_pads`: lines without data have `width` of them.
+    """The pads of a LOAD, if it `has_pads`: `width` of them in a line without data.
 
-    Those with data have `left` before it and `right` behind it. `first` is the scratchpad row of
-    the first line's first column.
+    A line with data has `left` pads before the data and `right` after it. `first` is the scratchpad
+    row of the first line's first column.
     """
     fields = instruction_layout(variant, Opcode.LOAD)
     return data.StructLayout(
@@ -87,21 +88,23 @@ def pad_walk_layout(variant: Variant) -> data.StructLayout:
 
 
 class _Walk(wiring.Component):
-    """What both walks have: a job at hand, the position ahead of the one that is shown.
+    """Common part of both walks: the current job, and the position one ahead of the output.
 
     Members
     -------
     job : ``In(stream of LOADs)``
     step : ``In(1)``
-        What the position asks for is done. The last one stays until `over`.
+        The output position is done: go to the next. The last one stays until `over`.
     over : ``In(1)``
         The instruction is over: go to the first position of the next.
     valid : there is a position.
-    writes : there is something to be written. skips : it is nothing, and costs a step.
-    done : all of the instruction is done. beyond : the position is no row of its memory.
-    last : it is the last one of the instruction.
-    ends : it `writes`, and is the last one.
-    passed : all is done, but for the step that the last one costs if it `skips`.
+    writes : the position is to be written. skips : there is nothing to write at it, but it takes a
+    step.
+    done : all positions of the instruction are done. beyond : the position is past the end of its
+    memory.
+    last : the position is the last one of the instruction.
+    ends : `writes` and `last`.
+    passed : `done`, or the position `skips` and is the `last`.
     row : scratchpad row. All of them are registers.
     """
 
@@ -123,7 +126,7 @@ class _Walk(wiring.Component):
         )
         self._active = Signal()
         self._held = Signal(layout, reset_less=True)
-        # Wide enough for a step out of the memory from anywhere in it.
+        # Wide enough for a step from any row to past the end of the memory.
         self._row = Signal(max(rows, _position_bits(variant)) + 1, reset_less=True)
         self._left = Signal(reset_less=True)
 
@@ -136,9 +139,10 @@ class _Walk(wiring.Component):
         last: Value,
         **more: Signal,
     ) -> tuple[Value, Value]:
-        """Show the position at hand, when its turn comes; returns whether to load and to advance.
+        """Output the current position when its turn comes; return whether to load and to advance.
 
-        A spare place lets the walk go on, so that whether it does is known from registers.
+        A skid register lets the walk advance without waiting for `step`, so `advance` is a
+        register.
         """
         outside = self._left | self._is_outside(m)
         more_bits = {name: len(value) for name, value in more.items()}
@@ -179,7 +183,7 @@ class _Walk(wiring.Component):
         ):
             contract(m, platform, holds, rule)
 
-        # The queue of jobs goes on in the cycle after, so that nothing here reaches into it.
+        # The job queue advances one cycle later: no combinational path from here into it.
         taken, loads = Signal(), Signal()
         m.d.comb += [loads.eq(~self._active | (~full & last)), self.job.ready.eq(taken)]
         m.d.sync += taken.eq(loads & self.job.valid & ~taken)
@@ -191,14 +195,14 @@ class _Walk(wiring.Component):
         return loads, ~full
 
     def _count_rows(self, m: Module, distance: Value) -> None:
-        """Go on to the row of the next position; once out of the memory, stay out."""
+        """Step to the row of the next position; once past the end of the memory, stay past it."""
         m.d.sync += [
             self._row.eq(self._row + distance),
             self._left.eq(self._left | self._is_outside(m)),
         ]
 
     def _is_outside(self, m: Module) -> Value:
-        """Whether the row ahead lies past its scratchpad."""
+        """Whether the row ahead lies past the end of its scratchpad."""
         outside = Signal(name="row_outside")
         with m.Switch(self._held.memory):
             for memory in LoadMemory:
@@ -213,7 +217,7 @@ class DataWalk(_Walk):
 
     Members
     -------
-    beat : the word's place in its row; a register.
+    beat : index of the word in its row; a register.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -251,7 +255,7 @@ class DataWalk(_Walk):
         return m
 
     def _load_words(self, m: Module, words: Countdown, memory: Value) -> None:
-        """Begin a row of a memory."""
+        """Start counting the words of a row of `memory`."""
         with m.Switch(memory):
             for kind in LoadMemory:
                 with m.Case(kind):
@@ -269,7 +273,7 @@ class PadWalk(_Walk):
         job, incoming = self._held, self.job.payload
         lines = _Lines(m, job.lines)
         left = Countdown(len(job.width), name="pads")
-        # The position is the data of a line, lies behind it, is the last one of its line.
+        # The position is the data of a line, lies after it, is the last position of its line.
         at_data, behind, line_end = (Signal(reset_less=True) for _ in range(3))
         nothing = ~job.has_pads
         last = nothing | (line_end & lines.last)
@@ -307,14 +311,14 @@ class PadWalk(_Walk):
 
 
 class _Lines:
-    """The lines of all planes of a job, as `_lines_layout` has them.
+    """Iterates over the lines of all planes of a job (`_lines_layout`).
 
     Attributes
     ----------
-    has_data : register: the line has data.
-    last : the line is the last one.
+    has_data : register: the current line has data.
+    last : the current line is the last one.
     last_data : register: it is the last one with data.
-    next_has_data : the line after it has data.
+    next_has_data : the next line has data.
     """
 
     def __init__(self, m: Module, job: data.View) -> None:
@@ -326,13 +330,14 @@ class _Lines:
         self.has_data = Signal(name="line_has_data", reset_less=True)
         self.last = self._plane_end & self._blocks.last
         self.last_data = Signal(name="last_line_of_data", reset_less=True)
-        # Where a part of the plane ends, data comes behind pads, and pads come behind data.
+        # Within a plane, lines of pads and lines of data alternate: where one part ends, the other
+        # begins.
         self.next_has_data = Mux(
             self._plane_end, job.has_data & ~job.has_top, self.has_data ^ self._lines.last
         )
 
     def load(self, m: Module, job: data.View) -> None:
-        """Begin with the first line of a job."""
+        """Start at the first line of a job."""
         self._begin_plane(m, job, job.blocks == 1)
         self._blocks.load(m, job.blocks)
 
