@@ -1,7 +1,7 @@
-"""GEMM's accumulation: rows are read, added to and written, and sums in flight are forwarded.
+"""GEMM's accumulation: read-modify-write of accumulator rows, with forwarding of sums in flight.
 
 Input: which rows are read, and the sums of the products. Output: the rows' new values. A plain
-function: what it adds belongs to GEMM's own module.
+function: its logic is added to GEMM's own module.
 """
 
 from functools import reduce
@@ -19,13 +19,14 @@ from daedal.hw.primitives.copies import copies
 __all__ = ["AHEAD_CYCLES", "READ_TO_SUM_CYCLES", "READ_TO_WRITE_CYCLES", "accumulate"]
 
 READ_TO_SUM_CYCLES = ACC_READ_CYCLES + 2
-"""From an accumulator read to the addition; see `accumulate`."""
+"""Latency from an accumulator read to the addition; see `accumulate`."""
 READ_TO_WRITE_CYCLES = READ_TO_SUM_CYCLES
-"""To the write of the row, whose data follows a cycle later: the result's register."""
+"""Latency from the read to the write of the row; its data, the result register, follows a cycle
+later."""
 AHEAD_CYCLES = 1
-"""GEMM announces what it reads and writes so many cycles before."""
+"""GEMM announces its reads and writes this many cycles early."""
 _SLICES = 4
-"""Parts of a row with copies of what chooses among its sources."""
+"""Slices of a row; each has its own copy of the forwarding mux's select bits."""
 
 
 def accumulate(
@@ -42,22 +43,21 @@ def accumulate(
 ) -> None:
     """Read, add, write.
 
-    With the read in cycle 0 and its data in cycle r (`ACC_READ_CYCLES`): 0 compare with the
-    rows of the products before; 1 choose the nearest match of distance 2 and more; r data
-    arrives, register; r + 1 forwarding mux, register; r + 2 write, and add (distance 1 takes
-    the result register itself), register; r + 3 the result is the data of that write. A read
-    sees writes up to the cycle before, so products from r + 3 back on are in the RAM.
+    With the read in cycle 0 and its data in cycle r (`ACC_READ_CYCLES`): 0 compare with the rows of
+    the previous products; 1 choose the nearest match at distance 2 or more; r data arrives,
+    register; r + 1 forwarding mux, register; r + 2 write, and add (distance 1 takes the result
+    register itself), register; r + 3 the result is the data of that write. A read sees writes up to
+    the previous cycle, so products at distance r + 3 or more are already in the RAM.
 
     Parameters
     ----------
-    m : where it is built. platform : of the elaboration.
+    m : module to add to. platform : of the elaboration.
     read, write : GEMM's ports of the accumulators, `gemm_read` and `gemm_write` of
         `interfaces.accumulator_ports`.
     valid, row : announce a read, `AHEAD_CYCLES` before it.
     restart : in the cycle of the read, the product overwrites its row.
-    totals : what is added, signed, `READ_TO_SUM_CYCLES` after the read; as many as a row has
-        elements.
-    bits : of an element.
+    totals : signed addends, one per element of a row, `READ_TO_SUM_CYCLES` after the read.
+    bits : width of an element.
     """
     _check_latencies()
     m.d.comb += [read.enable.eq(valid), read.row.eq(row)]
@@ -73,7 +73,7 @@ def accumulate(
         Cat(valids[d] & (rows[d] == row) & ~restart for d in range(1, READ_TO_WRITE_CYCLES + 1))
     )
     nearest = Signal(READ_TO_WRITE_CYCLES, reset_less=True)
-    # Bit 0: the RAM's own row; bit d - 1: forward from the product d before.
+    # Bit 0: the row from the RAM; bit d - 1: forward from the product at distance d.
     fresh = register(m, restart, name="restart_match")
     m.d.sync += nearest.eq(
         Cat(
@@ -87,8 +87,8 @@ def accumulate(
     sources = [register(m, read.data, name="stored"), result]
     for age in range(1, READ_TO_WRITE_CYCLES - 1):
         sources.append(register(m, sources[-1], name=f"result_{age}"))
-    # An AND-OR: all bits of a choice are 0 where the product overwrites. Each slice of the
-    # elements has a choice of its own.
+    # AND-OR mux: all select bits are 0 where the product overwrites. Each slice of the elements has
+    # its own copy of them.
     slices = min(len(totals), _SLICES)
     choice = delay(m, nearest, ACC_READ_CYCLES - 2, name="choice")
     contract(m, platform, at_most_one(nearest), "one source of a row must be chosen")
@@ -120,7 +120,7 @@ def accumulate(
 
 
 def _check_latencies() -> None:
-    """Relations between what meets at the addition."""
+    """Check that row, sum and write of a product meet at the addition."""
     require_at_elaboration(
         READ_TO_SUM_CYCLES == ACC_READ_CYCLES + 2,
         "a product must be added when its row is there: READ_TO_SUM_CYCLES must be "

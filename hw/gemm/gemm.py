@@ -42,16 +42,16 @@ from daedal.isa.variant import Variant
 __all__ = ["Gemm"]
 
 _OPERANDS = 3
-"""Cycles from the issue of a product to its operands: block RAM 2, a register."""
+"""Latency from the issue of a product to its operands: block RAM 2, one register."""
 
 
 class Gemm(wiring.Component):
-    """Rigid pipeline behind a sequencer and an issue point: a product that is issued never stops.
+    """A sequencer, an issue point and a pipeline that never stalls: an issued product always moves.
 
-    One product per cycle for any order of accumulator rows: rows whose sums are still in flight
-    are forwarded at every distance. Cycles after the issue of a product: rows 2, operands (in the
-    depthwise modes from selected vectors) 3, then `DotProducts.latency` to the sums, whose row is
-    written in that cycle, with what is in the accumulating register one later. `retire` follows the
+    One product per cycle for any order of accumulator rows: sums still in flight are forwarded at
+    every distance. Cycles after the issue of a product: rows 2, operands (in the depthwise modes
+    from selected vectors) 3, then `DotProducts.latency` to the sums. The accumulator row's write is
+    in that cycle; its data, the accumulating register, comes one cycle later. `retire` follows the
     write by one cycle.
 
     Members
@@ -139,10 +139,10 @@ class Gemm(wiring.Component):
     def _decode(
         self, m: Module, platform: Platform, sequencer: Sequencer
     ) -> tuple[Signal, Signal, Value, Any]:
-        """(A step is at the issue point, it is a product, the step moves on, it is this one).
+        """Return (a step is at the issue point, it is a product, it advances, the step itself).
 
-        All come from registers: whether a product is held is decided the cycle before, for the
-        step that will be there. `wgt` is a row of weights and `lane` the number of a vector in it.
+        All are registers: whether a product is held is decided one cycle ahead, for the step that
+        will be there. `wgt` is a row of weights and `lane` the number of a vector in it.
         """
         variant = self._variant
         taken = sequencer.steps.p
@@ -167,7 +167,7 @@ class Gemm(wiring.Component):
         outside = ~depthwise & wgt[row_bits:].any()
         if variant.array.depthwise_taps > 1:
             m.d.comb += three.eq(taken.control.mode == GemmMode.DEPTHWISE3)
-            # Of three rows or vectors from one of the last two on, some are not there.
+            # Three rows or vectors that start at one of the last two run past the end.
             last_two = wgt[1:lane_bits].all() | taken.index.inp[1:].all()
             outside = outside | (three & last_two)
         m.d.comb += [
@@ -183,7 +183,7 @@ class Gemm(wiring.Component):
         holds = next_product & self.gemm_hold.bit_select(bank_of(variant, next_acc), 1)
         m.d.sync += [product.eq(next_product), held.eq(holds)]
         advance = ~held
-        # What moves hundreds of registers says so straight from one of its own.
+        # High-fanout enables: each comes directly from a register of its own.
         steps_move, step_moves = copies(m, platform, ~holds, 2, name="moves")
         m.d.comb += sequencer.steps.ready.eq(steps_move)
         with m.If(step_moves):
@@ -214,8 +214,9 @@ class Gemm(wiring.Component):
         num_taps = array.depthwise_taps
         row_words = _words(weights, wgt_bits)
         if num_taps:
-            # Output o takes element o of the selected vectors and nothing else of its row. What a
-            # mode does not use is cleared in a register, and an OR puts the two together.
+            # Output o takes element o of the selected vectors, and all its other weights are 0.
+            # Each mode clears the register of the operand that it does not use, and the two are
+            # ORed.
             lane = register(m, lane, name="lane")
             clears = copies(
                 m, platform, register(m, depthwise, name="depthwise"), array.block_out, name="clear"
@@ -224,13 +225,13 @@ class Gemm(wiring.Component):
             vectors = [self._vector(m, platform, weights, lane, depthwise, 0)]
             if num_taps > 1:
                 three = delay(m, three, 2, name="three")
-                # Of a row without its first k vectors, the same lane is the one k further on.
+                # In a row shifted down by k vectors, lane `lane` is vector lane + k.
                 for k in range(1, num_taps):
                     rest = weights[k * wgt_bits :]
                     vectors.append(self._vector(m, platform, rest, lane, three, k))
                 three = register(m, three, name="slide")
             row_words = [Mux(clear, 0, w) for clear, w in zip(clears, row_words, strict=True)]
-        # From block RAM to the multipliers it is a long way: a register lies between.
+        # The route from block RAM to the multipliers is long: it has a register.
         inp = register(m, inp, name="inp_row")
         weights = Cat(register(m, w, name=f"wgt_row{o}") for o, w in enumerate(row_words))
         if num_taps:
@@ -245,7 +246,7 @@ class Gemm(wiring.Component):
         for b in range(array.batch):
             dots = DotProducts(array=array)
             m.submodules[f"dots{b}"] = dots
-            # Rows of INP hold all of the batch.
+            # A row of INP holds the whole batch.
             m.d.comb += [
                 dots.inp.eq(Cat(_words(inp, inp_bits)[b :: array.batch])),
                 dots.wgt.eq(weights),
@@ -254,7 +255,7 @@ class Gemm(wiring.Component):
                 m.d.comb += dots.slide.eq(three)
             totals += [dots.total[o] for o in range(array.block_out)]
         latency += DotProducts.latency(array)
-        # A small tree is faster than a read of the accumulators.
+        # The latency of a small tree is shorter than that of an accumulator read: delay the sums.
         spare = max(0, AHEAD_CYCLES + READ_TO_SUM_CYCLES - latency)
         totals = [delay(m, total, spare, name=f"total{k}") for k, total in enumerate(totals)]
         return totals, latency + spare
@@ -262,10 +263,10 @@ class Gemm(wiring.Component):
     def _vector(
         self, m: Module, platform: Platform, weights: Value, lane: Value, enable: Value, tap: int
     ) -> Value:
-        """The weight vector number `lane` of a row, a cycle later; zeros without `enable`.
+        """Weight vector number `lane` of a row, one cycle later; zeros without `enable`.
 
-        `lane` comes a cycle before the row. One of every four vectors goes into a register, one of
-        those comes out.
+        `lane` comes one cycle before the row. The mux has two stages: one of every four vectors
+        into a register, then one of those.
         """
         bits = self._variant.array.block_in * self._variant.array.weight_bits
         fours = [weights[k : k + 4 * bits] for k in range(0, len(weights), 4 * bits)]
@@ -282,7 +283,7 @@ class Gemm(wiring.Component):
         return result
 
     def _placed(self, rows: Value, vectors: list[Value]) -> Value:
-        """Rows of weights, each with its own element of every vector where that tap is taken."""
+        """Rows of weights with each output's vector elements ORed in at their taps' positions."""
         array = self._variant.array
         words = _words(rows, array.weight_bits)
         for o in range(array.block_out):

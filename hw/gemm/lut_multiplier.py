@@ -17,12 +17,12 @@ def multiply_in_luts_latency(factor_bits: int) -> int:
 
 
 def multiply_in_luts(m: Module, a: Value, b: Value, *, name: str) -> Value:
-    """Exact product of two signed operands without any multiplication in the text.
+    """Exact product of two signed operands without a multiplication operator.
 
-    Synthesis tools give multiplications to hardware multipliers, by switches of the whole design
-    at best; additions of masked operands stay in logic. Each bit of `b` selects a multiple of `a`,
-    the top bit with a negative weight (two's complement), and each level of the tree halves the
-    number of terms. The number of bits of `b` must be a power of two.
+    Synthesis tools map multiplications to hardware multipliers, and at best have one switch for the
+    whole design; additions of masked operands stay in logic. Each bit of `b` selects a multiple of
+    `a`, the top bit with a negative weight (two's complement), and each level of the tree halves
+    the number of terms. The number of bits of `b` must be a power of two.
     """
     count = len(b)
     terms = [Mux(b[k], a, 0).as_signed() for k in range(count)]
@@ -34,7 +34,7 @@ def multiply_in_luts(m: Module, a: Value, b: Value, *, name: str) -> Value:
             shifted = Cat(Value.cast(0).replicate(distance), terms[k + 1]).as_signed()
             negative = level == 0 and k + 2 == count
             total = terms[k] - shifted if negative else terms[k] + shifted
-            # A partial product with d bits of `b` has d bits more than `a`.
+            # A partial product of d bits of `b` is d bits wider than `a`.
             width = len(a) + 2 * distance
             sums.append(register(m, total[:width].as_signed(), name=f"{name}_{level}_{k // 2}"))
         terms = sums

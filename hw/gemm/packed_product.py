@@ -1,6 +1,7 @@
 """Two products per hardware multiplier: neighbouring rows of weights share an activation.
 
-Input: one row of activations and pairs of rows of weights, from registers. Output: their sums.
+Input: one row of activations and pairs of rows of weights, from registers. Output: their dot
+products.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Value
@@ -13,11 +14,11 @@ from daedal.hw.primitives.multiplier import Operand, registered_product
 __all__ = ["packed_products", "packed_products_latency"]
 
 _OPERAND_BITS = 18
-"""The wider operand of a signed multiplier; ECP5 has 18 x 18 bits, 7-series 25 x 18 bits."""
+"""Width of the packed operand of a signed multiplier; ECP5 has 18 x 18 bits, 7-series 25 x 18."""
 
 _DIGIT_BITS = 2
-"""Bits of a weight that choose a multiple of an activation: three times it is the only odd one, and
-all pairs share it."""
+"""Bits of a weight that select a multiple (0 to 3) of an activation. Only three times it needs an
+adder, which all pairs share."""
 
 
 def packed_products_latency(num_terms: int) -> int:
@@ -32,9 +33,9 @@ def packed_products(
     rows: list[list[Operand]],
     own: list[dict[int, Operand]],
 ) -> list[Value]:
-    """Return ``sum_i inp[i] * row[i]`` of every row; `rows` come in an even number.
+    """Return ``sum_i inp[i] * row[i]`` of every row; the number of `rows` is even.
 
-    `own` has for each pair of rows the activations that it takes in place of some of `inp`.
+    `own` has for each pair of rows the activations that replace some of `inp`.
 
     For a pair of weights (upper w, lower v) and their activation x, one multiplier computes::
 
@@ -46,15 +47,15 @@ def packed_products(
 
         w * x = (P >> k) - h            v * x = h * 2**k + (P mod 2**k) - 2**(bits - 1) * x
 
-    All that is linear: P >> k, h and P mod 2**k are summed over i first, and put together once per
-    pair. The sum of x is made once, of `inp`; a pair with activations of its own adds by how much
-    they differ. For int8, k is 10 and h has 6 bits.
+    All of this is linear: P >> k, h and P mod 2**k are summed over i first, and combined once per
+    pair. The sum of x is computed once, of `inp`; a pair with activations of its own adds the
+    differences. For int8, k is 10 and h has 6 bits.
 
     Source: the packing of two int8 products into one multiplier is that of Xilinx WP486; there the
     multiplier is wide enough to keep the products apart.
     """
     input_bits, weight_bits = len(inp[0].held), len(rows[0][0].held)
-    # At least one bit of overlap: the sign of u * x is h itself then.
+    # At least one bit of overlap; with exactly one, h is the sign of u * x.
     k = min(_OPERAND_BITS - weight_bits, input_bits + weight_bits - 1)
     assert k >= weight_bits and len(rows) % 2 == 0
     overlap = input_bits + weight_bits - k
@@ -93,12 +94,12 @@ def packed_products(
 
 
 def _pack(v: Value, w: Value, k: int) -> Value:
-    """The multiplier's operand of a lower and an upper weight, `k` bits apart."""
+    """Pack a lower and an upper weight into the multiplier's operand, `k` bits apart."""
     return Cat(v[:-1], ~v[-1], Value.cast(0).replicate(k - len(v)), w).as_signed()
 
 
 def _triple(m: Module, x: Operand, bits: int, *, name: str) -> Value:
-    """The low bits of three times an operand, beside its register."""
+    """The low bits of three times an operand, registered like the operand itself."""
     low = x.value[:bits]
     return register(m, (low + (low << 1))[:bits], name=name)
 
@@ -106,7 +107,7 @@ def _triple(m: Module, x: Operand, bits: int, *, name: str) -> Value:
 def _own_sum(
     m: Module, inp: list[Operand], own: dict[int, Operand], common: Value, *, name: str
 ) -> Value:
-    """The registered sum of `inp` with some elements replaced; `common` is that of `inp`."""
+    """The registered sum of `inp` with some elements replaced; `common` is the sum of `inp`."""
     excess = [
         register(m, x.held - inp[i].held, name=f"{name}_excess{number}")
         for number, (i, x) in enumerate(own.items())
@@ -120,7 +121,7 @@ def _own_sum(
 def _low_product(m: Module, a: Value, b: Value, triple: Value, *, name: str) -> Value:
     """The low half of ``a * b`` of two operands of equal width, in logic, one register deep.
 
-    Two bits of `a` at a time choose among 0, b, 2 b and 3 b, so that half as many terms are added.
+    Two bits of `a` at a time select 0, b, 2 b or 3 b, which halves the number of terms.
     """
     bits = len(a)
     terms = []
@@ -129,19 +130,19 @@ def _low_product(m: Module, a: Value, b: Value, triple: Value, *, name: str) -> 
         if k + 1 < bits:
             chosen = Mux(a[k + 1], Mux(a[k], triple, b << 1), chosen)
         terms.append(chosen[: bits - k])
-    # Two halves, each registered, so that the additions are spread over two cycles.
+    # Two halves, each registered, so that the additions take two cycles.
     half = (len(terms) + 1) // 2
     first = register(m, _sum(terms[:half])[:bits], name=f"{name}_first")
     if len(terms) == half:
         return first
     place = half * _DIGIT_BITS
     second = register(m, _sum(terms[half:])[: bits - place], name=f"{name}_second")
-    # What is below the second half passes by its addition.
+    # The bits below the second half bypass its adder.
     return Cat(first[:place], (first[place:] + second)[: bits - place])
 
 
 def _sum(terms: list[Value]) -> Value:
-    """Of digits of one operand, each `_DIGIT_BITS` places above the last."""
+    """Sum of the terms of an operand's digits, each shifted by `_DIGIT_BITS` from the last."""
     total = terms[0]
     for number, term in enumerate(terms[1:], 1):
         total = total + (term << (number * _DIGIT_BITS))

@@ -1,7 +1,8 @@
 """Multipliers and adder trees: every row of weights times one row of activations per cycle.
 
-Input: one row of activations, block_out rows of weights. Output: block_out exact sums. How the
-multipliers are built is the variant's `array.multiplier_style`; numbers never depend on it.
+Input: one row of activations, block_out rows of weights. Output: block_out exact sums. The
+variant's `array.multiplier_style` selects how the multipliers are built; the sums do not depend on
+it.
 """
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed
@@ -20,7 +21,7 @@ __all__ = ["DotProducts", "tap_element"]
 
 
 def tap_element(array: ArrayConfig, output: int, tap: int) -> int:
-    """Which multiplier of an output takes a depthwise tap; the first one its own.
+    """The multiplier of an output that takes a depthwise tap; tap 0 takes the output's own element.
 
     The taps of outputs that share activations fall on different elements.
     """
@@ -32,17 +33,18 @@ class DotProducts(wiring.Component):
 
     Styles: DSP, a hardware multiplier per product; PACKED, one per two products of neighbouring
     rows (`packed_product`); LUT, adders in logic (`lut_multiplier`). All have registers at the
-    multipliers' inputs and outputs and a balanced tree with one addition per stage, and differ in
-    their latency.
+    multipliers' inputs and outputs and a balanced tree with one addition per stage; their latencies
+    differ.
 
-    With three depthwise taps there are two more rows of activations. In a cycle with `slide`,
-    row o has at ``tap_element(o, t)`` element o of activations t = 1 and 2 in place of its own.
+    With three depthwise taps there are two more rows of activations. In a cycle with `slide`, for t
+    = 1 and 2, row o takes element o of activation row t at ``tap_element(o, t)`` instead of that
+    element of `inp`.
 
     Members
     -------
-    inp : block_in signed elements, the first in the lowest bits; above them those of more rows.
+    inp : block_in signed elements, the first in the lowest bits; any further rows follow above.
     wgt : block_out rows of as many signed elements.
-    slide : (three depthwise taps only) take what neighbouring rows of activations have.
+    slide : (three depthwise taps only) take the elements of the neighbouring rows of activations.
     total : the exact sums.
     """
 
@@ -89,7 +91,7 @@ class DotProducts(wiring.Component):
         return m
 
     def _slid(self, m: Module) -> list[dict[int, Operand]]:
-        """For all outputs that share activations, those that are not simply `inp`'s, by element."""
+        """Operands that replace those of `inp`, by element; one dict per shared activation row."""
         array = self._array
         group = array.outputs_per_activation
         result: list[dict[int, Operand]] = []
@@ -112,7 +114,7 @@ def _elements(word: Value, bits: int) -> list[Value]:
 
 
 def _operands(m: Module, word: Value, bits: int, *, name: str) -> list[Operand]:
-    """The signed elements of a word, and those of its register."""
+    """The signed elements of a word, each before and after its register."""
     elements = [_elements(row, bits) for row in (word, register(m, word, name=name))]
     return [Operand(*both) for both in zip(*elements, strict=True)]
 
@@ -132,7 +134,7 @@ def _row(
         if array.style is MultiplierStyle.LUT:
             products.append(multiply_in_luts(m, x.held, w.held, name=f"{name}_product{i}"))
         else:
-            # Signals, so that synthesis sees a multiplication of exactly these widths.
+            # Explicit signals give synthesis a multiplication of exactly these widths.
             a = Signal(x.held.shape(), name=f"{name}_a{i}")
             b = Signal(w.held.shape(), name=f"{name}_b{i}")
             m.d.comb += [a.eq(x.held), b.eq(w.held)]
