@@ -53,28 +53,28 @@ _CONTROLS = (
     "high",
 )
 _TO_OPERANDS = ACC_READ_CYCLES + 2
-"""Cycles from the start of a group to its operands: the read, row register, lane register."""
+"""Latency from the start of a group to its operands: the read, row register, lane register."""
 _PAR_LATE = ACC_READ_CYCLES - 2
-"""Cycles from the start of a group to the read of its parameters."""
+"""Latency from the start of a group to the read of its parameters."""
 _RING_SPARE = 3
-"""Groups that the ring holds beside those between issue and write."""
+"""Places of the ring in addition to those for the groups between issue and write."""
 
 
 class Alu(wiring.Component):
     """A sequencer, an issue point, one fixed-latency pipeline for every operation, a write queue.
 
     A vector is processed in groups: alu_lanes elements per cycle, or requantize_lanes. A step is
-    decoded and compared with the interlock's rows before it comes to the issue point. There the
-    first group of a vector waits for its rows (both in one cycle when their banks differ), for the
-    interlock (no row may be read while a result for it is in flight) and for room in the write
-    queue; the other groups follow one per cycle. Results are written in order.
+    decoded and compared with the interlock's rows before it reaches the issue point. There the
+    first group of a vector waits for its rows (both are read in one cycle if their banks differ),
+    for the interlock (no row may be read while a result for it is in flight) and for room in the
+    write queue; the other groups follow, one per cycle. Results are written in order.
 
     Members
     -------
     fill : micro-ops. par_read : slices of parameter rows. alu_* : the accumulators' ports of the
     same names. out_write : elements of output rows. The rest is `unit_signature`.
 
-    `needs_par`, for contracts only, says that somebody will use what `par_read` reads.
+    `needs_par`, for contracts only: the row that `par_read` reads will be used.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -104,7 +104,7 @@ class Alu(wiring.Component):
         wiring.connect(m, wiring.flipped(self.issue), sequencer.issue)
         wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
         latency = _TO_OPERANDS + max(AluLanes.latency(), Requantizer.latency(variant))
-        # Room for everything between issue and write, so that one group per cycle can pass.
+        # One place for every group between issue and write sustains one group per cycle.
         depth = latency + QUEUE_CYCLES + _RING_SPARE
         _check_latencies(latency, depth)
         acc_bits = len(self.alu_read.payload)
@@ -153,9 +153,10 @@ class Alu(wiring.Component):
     def _issue(
         self, m: Module, platform: Platform, sequencer: Sequencer, interlock: Interlock
     ) -> tuple[Any, Signal, Any]:
-        """The issue point: reads rows and starts one group per cycle; (start flags, group, step).
+        """The issue point: reads rows, starts one group per cycle; return (start flags, group,
+        step).
 
-        `waits` of the flags: there is a step at the issue point or before it.
+        The flag `waits`: there is a step at the issue point or before it.
         """
         variant = self._variant
         start = Signal(
@@ -163,25 +164,25 @@ class Alu(wiring.Component):
             name="start",
         )
         group = Signal(result_meta_layout(variant)["group"].width)
-        # A step goes from `before` to the issue point, or parks where that is taken: what moves
-        # the sequencer is a register.
+        # A step goes from `before` to the issue point, or to `parked` (a skid register) if that is
+        # occupied: the sequencer's ready is a register.
         is_step, is_parked = Signal(), Signal()
         parks = Signal()
-        # What moves hundreds of registers says so straight from one of its own.
+        # High-fanout enables: each comes directly from a register of its own.
         steps_move, before_moves = copies(m, platform, ~parks, 2, name="moves")
         comes, is_before, before = decode(m, variant, sequencer.steps, interlock, before_moves)
         step = Signal.like(before, name="step", reset_less=True)
         parked = Signal.like(before, name="parked", reset_less=True)
         following = Signal.like(before, name="following")
         follows, take, first = Signal(), Signal(), Signal()
-        # Rows that the step at the issue point has still to read, and which of them it cannot yet.
-        # What decides on the start of a group is all in registers: that is most of a cycle's way.
+        # Rows that the step at the issue point still has to read. All inputs of the decision to
+        # start a group are registers: its outputs have long routes.
         needs_src, needs_dst = Signal(), Signal()
         one_bank = step.same_bank & needs_src
         last_group = Signal()
         groups = Signal.like(group, reset_less=True)
-        # That a group may start, but for a row that it needs and that is in a closed bank: its
-        # first, its second one. Those who ask lie far apart, so each has registers of its own.
+        # A group may start, except if its source row, its destination row is blocked by a closed
+        # bank. The consumers lie far apart, so each has its own copy of these flags.
         may_start_next, src_blocks_next, dst_blocks_next = Signal(), Signal(), Signal()
         reads, moves, enters, tells = copies(
             m,
@@ -192,7 +193,7 @@ class Alu(wiring.Component):
             reset_less=False,
         )
         may_start, src_blocks, dst_blocks = reads
-        fires = Signal()  # `start.fire`, for this part itself
+        fires = Signal()  # `start.fire`, the copy for the issue point itself
         m.d.comb += [
             start.waits.eq(comes | is_before | is_parked | is_step),
             start.work.eq(step.work),
@@ -258,7 +259,7 @@ class Alu(wiring.Component):
         return start, group, step
 
     def _shut_out(self, step: Any, needs_src: Value, needs_dst: Value) -> tuple[Value, Value]:
-        """Whether the rows that a step still needs may not be read in the next cycle: (src, dst).
+        """Whether the rows that a step still needs are blocked in the next cycle: (src, dst).
 
         Two rows of one bank are read one after the other.
         """
@@ -272,7 +273,7 @@ class Alu(wiring.Component):
         return ~self.read_closed.bit_select(bank_of(self._variant, row[:bits]), 1)
 
     def _last_group(self, step: Any) -> Value:
-        """Number of the last group of a step; one that does nothing has a single one."""
+        """Number of the last group of a step; a step without work has a single group."""
         units = self._variant.units
         ordinary, requantize = (
             self._vector // lanes - 1 for lanes in (units.alu_lanes, units.requantize_lanes)
@@ -282,12 +283,12 @@ class Alu(wiring.Component):
     def _lanes(
         self, m: Module, platform: Platform, start: Any, group: Value, step: Any, latency: int
     ) -> Value:
-        """From the start of a group to its results, as wide as the widest group."""
+        """The pipeline from the start of a group to its results, as wide as the widest group."""
         variant = self._variant
         bits = variant.array.accumulator_bits
         units = variant.units
-        # Answers come `ACC_READ_CYCLES` after the last read of a vector was accepted: its rows
-        # stand here from the cycle after that on, until the next vector's.
+        # Rows arrive `ACC_READ_CYCLES` after the last read of a vector was accepted. They are held
+        # here from the next cycle until the next vector's arrive.
         src = Signal(self._vector * bits, reset_less=True)
         dst = Signal.like(src, name="dst")
         with m.If(self.alu_data.valid):
@@ -296,7 +297,7 @@ class Alu(wiring.Component):
             m.d.sync += dst.eq(self.alu_data2.data)
         late = ACC_READ_CYCLES + 1
         control = delay(m, step.control, late, name="control")
-        # Each of those that take a part of the rows has a number of its own.
+        # Each mux that selects a part of the rows has its own copy of the group number.
         numbers = copies(m, platform, delay(m, group, late - 1, name="group"), 4, name="group_here")
 
         def part(row: Value, lanes: int, number: Value) -> Value:
@@ -311,7 +312,7 @@ class Alu(wiring.Component):
         m.d.comb += [
             lanes.x.eq(register(m, x_or_y, name="lanes_x")),
             lanes.y.eq(register(m, y_or_immediate, name="lanes_y")),
-            lanes.operation.eq(control.operation),  # a cycle ahead
+            lanes.operation.eq(control.operation),  # one cycle early
             lanes.saturate.eq(register(m, control.saturate, name="lanes_saturate")),
         ]
         m.submodules.requantizer = requantizer = Requantizer(variant=variant)
@@ -350,7 +351,7 @@ class Alu(wiring.Component):
         group: Value,
         number: Value,
     ) -> None:
-        """Read the slice of the parameter row that holds a group's channels, and pick them."""
+        """Read the slice of the parameter row that holds a group's channels, and select those."""
         variant = self._variant
         pad = scratchpad(variant, Memory.PAR)
         lanes = min(variant.units.requantize_lanes, pad.elements)
@@ -375,7 +376,7 @@ class Alu(wiring.Component):
 
 
 def _check_latencies(latency: int, depth: int) -> None:
-    """Relations between what meets in the pipeline; `depth` is the ring's."""
+    """Check the latencies of paths that meet in the pipeline; `depth` is the ring's."""
     require_at_elaboration(
         _TO_OPERANDS == ACC_READ_CYCLES + 2,
         "a group's operands must be taken when its rows are there: _TO_OPERANDS must be "
@@ -386,7 +387,7 @@ def _check_latencies(latency: int, depth: int) -> None:
         "a group's parameters must meet its operands: _PAR_LATE, RAM_READ_CYCLES and two registers "
         "must be _TO_OPERANDS",
     )
-    # A place is free two cycles after its group is written: `leave` is a register, so is the count.
+    # A place is free two cycles after its group is written: `leave` and the count are registered.
     require_at_elaboration(
         depth >= latency + QUEUE_CYCLES + 2,
         "one group per cycle must pass: the ring must hold all between issue and write, and "
@@ -395,5 +396,5 @@ def _check_latencies(latency: int, depth: int) -> None:
 
 
 def _starts(flags: Value) -> Value:
-    """A group may start, and neither of its rows is in a closed bank."""
+    """Whether a group starts: it may, and neither of its rows is in a closed bank."""
     return flags[0] & ~flags[1] & ~flags[2]

@@ -25,12 +25,13 @@ _LATENCY = LATE_STAGE + 2
 class AluLanes(wiring.Component):
     """Every `AluOp` with a formula, in 7 stages.
 
-    Stages 1 to 5 are the parts of `HardwareLane`; beside its shifter, 2 chooses among the other
-    results; 6 chooses between those and the shifter's; 7 saturates.
+    Stages 1 to 5 are the parts of `HardwareLane`. In parallel with its shifter, stage 2 selects
+    among the other results; stage 6 selects between that result and the shifter's; stage 7
+    saturates.
 
     Members
     -------
-    x, y : alu_lanes accumulators. operation : AluOp of those that come in the next cycle.
+    x, y : alu_lanes accumulators. operation : AluOp of the operands of the next cycle.
     saturate : clamp to the output range.
     result : alu_lanes values of accumulator width.
     """
@@ -52,7 +53,7 @@ class AluLanes(wiring.Component):
 
     @staticmethod
     def latency() -> int:
-        """Cycles from the operands to the result."""
+        """Latency in cycles from the operands to the result."""
         return _LATENCY
 
     def elaborate(self, platform: Platform) -> Module:
@@ -81,9 +82,9 @@ class AluLanes(wiring.Component):
 
 
 class _Choice:
-    """Which of a stage's results an operation takes, one-hot in registers for all lanes.
+    """One-hot select of a stage's result by the operation, in registers for all lanes.
 
-    `before` is the operation a cycle before that stage.
+    `before` is the operation one cycle before that stage.
     """
 
     def __init__(self, m: Module, before: Value, name: str) -> None:
@@ -93,9 +94,9 @@ class _Choice:
     def of(
         self, bits: int, results: dict[AluOp, Staged], stage: int, otherwise: Value | None = None
     ) -> Value:
-        """The result of the operation; operations that share one share a flag.
+        """The result of the operation; operations with the same result share a flag.
 
-        Those of other stages take `otherwise`.
+        Operations of other stages take `otherwise`.
         """
         groups: dict[int, tuple[Value, list[int]]] = {}
         others = []
@@ -114,7 +115,7 @@ class _Choice:
                 self._flags.append(register(self._m, flag, name=f"{self._name}_flag{number}"))
         parts = []
         for flag, (value, _) in zip(self._flags, cases, strict=True):
-            # A product may be wider, a flag narrower; all results wrap to `bits`.
+            # A product may be wider than `bits`, a flag narrower; all results wrap to `bits`.
             part = Signal(bits, name=f"{self._name}_part")
             self._m.d.comb += part.eq(value)
             parts.append(Mux(flag, part, 0))

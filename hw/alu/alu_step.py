@@ -1,7 +1,7 @@
-"""A step of the ALU, decoded: what it reads, does and writes, and errors.
+"""Decode a step of the ALU: which rows it reads and writes, its operation, errors.
 
-Input: steps of the sequencer. Output: decoded steps, two cycles later; the interlock hears of their
-rows a cycle before.
+Input: steps of the sequencer. Output: decoded steps, two cycles later; their rows go to the
+interlock one cycle earlier.
 """
 
 from typing import Any
@@ -23,17 +23,17 @@ __all__ = ["decode"]
 def decode(
     m: Module, variant: Variant, steps: stream.Interface, interlock: Interlock, advance: Value
 ) -> tuple[Signal, Signal, Any]:
-    """Take a step where `advance` says so.
+    """Decode a step while `advance` is set.
 
-    (One is looked at; one stands before the issue point, it is this one).
+    Return (a step is being decoded, one waits before the issue point, that step).
     """
-    # From the sum of a step's numbers to the interlock it is too far for one cycle.
+    # The path from the sums of row numbers to the interlock needs a register.
     comes = Signal()
     taken = Signal(steps.p.shape(), name="summed", reset_less=True)
     coming = steps.p.control
     unary_comes = matches(coming.operation, lambda op: not op.takes_x)
     requantize_comes = coming.operation == AluOp.REQUANTIZE
-    # What the operation does with its rows, if it is legal.
+    # How the operation uses its rows, if it is legal.
     unary, requantize, reads_src, reads_dst, to_acc = (
         Signal(name=name, reset_less=True)
         for name in ("unary", "requantize", "form_reads_src", "form_reads_dst", "to_acc")
@@ -76,7 +76,7 @@ def decode(
                 ~taken.skip
                 & (
                     Mux(to_acc, dst[acc_bits:].any(), dst[out_bits:].any())
-                    # A register form reads the accumulator row of that number.
+                    # A register form also reads accumulator row `dst`.
                     | (reads_dst & dst[acc_bits:].any())
                 )
             )
@@ -91,7 +91,7 @@ def decode(
         step.retire.eq(taken.retire),
         interlock.src.eq(step.src),
         interlock.dst.eq(dst),
-        # A step in error may wait for rows, too: whether it is one is known later.
+        # An illegal step may also wait for rows: errors are known too late to prevent it.
         interlock.reads_src.eq(~taken.skip & reads_src),
         interlock.reads_dst.eq(~taken.skip & reads_dst),
         interlock.writes.eq(comes & ~taken.skip & to_acc),

@@ -1,7 +1,7 @@
 """One lane of the ALU in gateware: the parts that `isa.lane.Lane` names, pipelined.
 
-Input: operands x and y, and the operation beside them. Output: the results of every operation's
-formula, chosen by the operation. Parts are shared: an operation only sets their controls.
+Input: operands x and y, and the operation. Output: the results of every operation's formula,
+selected by the operation. Parts are shared: an operation only sets their controls.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,10 +20,10 @@ from daedal.isa.lane import AMOUNT_BITS, FACTOR_BITS
 __all__ = ["EARLY_STAGE", "LATE_STAGE", "HardwareLane", "Staged", "matches"]
 
 EARLY_STAGE = 1
-"""Operands, adder and multiplier are registered this many cycles after x and y came."""
+"""Stage of the registers of operands, adder and multiplier: cycles after x and y."""
 
 LATE_STAGE = 5
-"""The shifter's result is."""
+"""Stage of the register of the shifter's result."""
 
 
 def matches(operation: Value, wanted: Callable[[AluOp], bool]) -> Value:
@@ -44,14 +44,15 @@ class HardwareLane:
     """`isa.lane.Lane` over `Staged` values.
 
     Parts that no operation uses are not built. Stage 1 adds or subtracts, multiplies and decodes
-    the shift; 2 shifts coarsely; 3 finely; 4 takes the half that counts and the rounding bit;
-    5 rounds. What a formula composes of them is combinational at the stage of its latest operand.
+    the shift; 2 shifts coarsely; 3 finely; 4 selects the half with the result and computes the
+    rounding bit; 5 rounds. What a formula builds from these parts is combinational, at the stage of
+    its latest operand.
 
     Parameters
     ----------
     m : where the lane is built. platform : None or a `Family`. name : prefix of its signals.
     x, y : operands.
-    operation : code, in the cycle before the operands.
+    operation : code, one cycle before the operands.
     """
 
     def __init__(
@@ -62,13 +63,14 @@ class HardwareLane:
         self._built: dict[str, Staged] = {}
 
     def _part(self, name: str, build: Callable[[], Value], stage: int = EARLY_STAGE) -> Staged:
-        """The one copy of a part."""
+        """The shared instance of a part; built on first use."""
         if name not in self._built:
             self._built[name] = Staged(build(), stage)
         return self._built[name]
 
     def _decoded(self, name: str, wanted: Callable[[AluOp], bool]) -> Value:
-        """A property of the operation, in the cycle of the operands; a register for every lane."""
+        """A property of the operation, in the cycle of the operands; each lane has its own
+        register."""
         name = f"{self._name}_{name}_decoded"
         flag = matches(self._operation, wanted)
         (own,) = copies(self._m, self._platform, flag, 1, name=name)
@@ -89,7 +91,7 @@ class HardwareLane:
 
     def _add(self) -> Signal:
         minus = self._decoded("minus", lambda op: "total" not in op.parts)
-        # x - y as x + ~y + 1, with the 1 as the carry: comparisons read its sign.
+        # x - y as x + ~y + 1, with the 1 as the carry-in; comparisons use the sign of the result.
         second = Mux(minus, ~self._y, self._y).as_signed()
         carried = Cat(1, self._x).as_signed() + Cat(minus, second).as_signed()
         return register(self._m, carried[1 : len(self._x) + 2], name=f"{self._name}_total")
@@ -107,7 +109,7 @@ class HardwareLane:
         return self._part("less", lambda: self._sum()[len(self._x)])
 
     def product(self) -> Staged:
-        """The low bits of x and y multiplied."""
+        """The product of the low bits of x and y."""
 
         def build() -> Value:
             a, b = self._x[:FACTOR_BITS].as_signed(), self._y[:FACTOR_BITS].as_signed()
@@ -128,8 +130,9 @@ class HardwareLane:
         return self.left()
 
     def _shift(self) -> Signal:
-        """{x, 0} moves right by the amount: the upper half is the quotient, the lower half what was
-        dropped. Left by n is right by bits - n, taking the lower half.
+        """Shift {x, 0} right by the amount: quotient in the upper half, dropped bits in the lower.
+
+        A left shift by n is a right shift by bits - n whose result is the lower half.
         """
         m, name, x = self._m, self._name, self._x
         bits = len(x)
@@ -137,9 +140,9 @@ class HardwareLane:
         negative = amount[-1]
         size = Mux(negative, -amount, amount)[:AMOUNT_BITS]
         goes_left = self._decoded("left", lambda op: "left" in op.parts) ^ negative
-        # Amounts beyond the width: the lower half before any shift, all zeros, to the left; the
-        # sign to the right. What is left of the width is not made of `size`, which would cost
-        # another carry.
+        # Amounts beyond the width: a left shift gives the unshifted lower half, all zeros; a right
+        # shift gives the sign. `rest` is not derived from `size`, which would add a second carry
+        # chain.
         rest = Mux(negative, bits + amount, bits - amount).as_signed()
         to_left = Mux(rest[-1], 0, rest[:6])
         to_right = Mux(size[-1], (1 << 6) - 1, size[:6])

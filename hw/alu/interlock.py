@@ -1,7 +1,7 @@
-"""The ALU's interlock: which steps read a row whose result is in flight.
+"""The ALU's interlock: stalls steps that read a row whose result is in flight.
 
-Input: steps on their way to the issue point, groups that enter the pipeline and leave it in order.
-Output: whether the step at the issue point must wait.
+Input: steps before the issue point, groups that enter the pipeline and leave it in order. Output:
+whether the step at the issue point must stall.
 """
 
 from typing import Any
@@ -18,21 +18,21 @@ __all__ = ["Interlock"]
 
 
 class Interlock(wiring.Component):
-    """A ring of the groups between issue and write, and which of them a step waits for.
+    """A ring of the groups between issue and write; each step records those it waits for.
 
     A step is compared with all rows at once when it arrives, two moves before the issue point. From
-    there on it carries one bit per place of the ring, which is cleared when that group leaves, so
-    only an OR stands before the issue. A row is free for a step three cycles after its group left.
+    then on it carries one bit per place of the ring, cleared when that group leaves, so only an OR
+    lies before the issue decision. A row may be read three cycles after its group left.
 
     Members
     -------
-    src, dst : rows of the step that arrives; reads_src, reads_dst, writes : what it does with them.
-    parked : a step waits directly before the issue point; none arrives meanwhile. Otherwise one
-        does in every cycle, and the one before it goes on to the issue point or parks.
+    src, dst : rows of the arriving step; reads_src, reads_dst, writes : how it uses them.
+    parked : a step waits directly before the issue point; none arrives meanwhile. Otherwise a step
+        arrives in every cycle, and the one before it goes to the issue point or parks.
     next : the issue point takes its next step.
-    enter : a group of the step at the issue point starts. Not where that `stops`.
-    leave : the oldest group is written (or needed no write); seen a cycle later, since
-        it comes late.
+    enter : a group of the step at the issue point starts. Not in a cycle after `stops`.
+    leave : the oldest group is written (or needed no write); registered first, because its path is
+        long.
     stops : the step that is at the issue point in the next cycle may not start there: it reads a
         row that a group in flight writes, or the ring is full.
     empty : of the ring.
@@ -62,8 +62,8 @@ class Interlock(wiring.Component):
         entering, leaving, is_full, gets_full = self._ring(m, platform)
         busy = Signal(depth)
         rows = [Signal(len(self.dst), name=f"row{k}", reset_less=True) for k in range(depth)]
-        # A step's row, whether it writes that, the groups that it waits for; whether it reads the
-        # row of the step at the issue point, of the parked one.
+        # A step's destination row, whether it writes that row, and the groups that it waits for.
+        # first, second: it reads the row of the step one ahead of it, of the step two ahead of it.
         layout = data.StructLayout(
             {"row": len(self.dst), "writes": 1, "waits": depth, "first": 1, "second": 1}
         )
@@ -84,7 +84,7 @@ class Interlock(wiring.Component):
             with m.If(entering[number]):
                 m.d.sync += entry.eq(issued.row)
         following = Signal(layout)
-        # Both cases from registers; what comes late only chooses.
+        # Both cases come from registers; the late signals are only mux selects.
         next_waits = following.first | following.waits.any()
         still_waits = issued.waits.any()
         m.d.comb += [
@@ -121,13 +121,13 @@ class Interlock(wiring.Component):
         return m
 
     def _reads(self, row: Value) -> Value:
-        """The step that arrives reads this row."""
+        """Whether the arriving step reads this row."""
         return (self.reads_src & (self.src == row)) | (self.reads_dst & (self.dst == row))
 
     def _ring(self, m: Module, platform: Platform) -> tuple[Value, Value, Value, Value]:
-        """Places of the ring, one-hot: (that the group entering now takes, that one leaves).
+        """Return the places, one-hot, that (the entering group takes, a leaving group frees).
 
-        Then: there is no place in the next cycle; there is none if a group enters now.
+        Then whether the ring is full in the next cycle, and whether it is if a group enters now.
         """
         depth = self._depth
         head, tail = Signal(depth, init=1), Signal(depth, init=1)
@@ -148,6 +148,6 @@ class Interlock(wiring.Component):
             (self.empty == (count == 0), "the flag empty must say what the count does"),
         ):
             contract(m, platform, holds, rule)
-        # A full ring takes nothing, so of one that loses a group there is room.
+        # A full ring accepts no group, so a ring that a group leaves has room.
         is_full, gets_full = (~leaves & (count == number) for number in (depth, depth - 1))
         return Mux(self.enter, head, 0), leaving, is_full, gets_full

@@ -21,11 +21,11 @@ from daedal.isa.variant import Variant
 __all__ = ["Requantizer", "parameter_layout"]
 
 _FIXED_STAGES = 6
-"""Stages beside the multiplication: bias, two of the shift, limit, zero point, bounds."""
+"""Stages other than the multiplier's: bias, two for the shift, limit, zero point, bounds."""
 
 _LIMIT_BITS = IMMEDIATE_BITS + 2
-"""A shifted value is limited to this width before the zero point is added: what lies beyond is
-beyond every bound with any zero point, as outputs have at most 16 bits."""
+"""A shifted value saturates to this width before the zero point is added: anything larger exceeds
+every bound with any zero point, because outputs have at most 16 bits."""
 
 
 def parameter_layout(variant: Variant) -> data.StructLayout:
@@ -39,8 +39,8 @@ def parameter_layout(variant: Variant) -> data.StructLayout:
 class Requantizer(wiring.Component):
     """``clip(rhe((acc + bias) * multiplier * 2**-shift) + zero_point, low, high)`` per lane.
 
-    Exactly `isa.numerics.requantize`. A new group may enter every cycle and leaves `latency`
-    cycles later.
+    Equals `isa.numerics.requantize` exactly. Throughput: one group per cycle; latency: `latency`
+    cycles.
 
     Members
     -------
@@ -70,7 +70,7 @@ class Requantizer(wiring.Component):
 
     @staticmethod
     def latency(variant: Variant) -> int:
-        """Cycles from the operands to the result."""
+        """Latency in cycles from the operands to the result."""
         return _FIXED_STAGES + Requantizer._multiply_latency(variant)
 
     def elaborate(self, platform: Platform) -> Module:
@@ -82,7 +82,7 @@ class Requantizer(wiring.Component):
             "two more than the stages before the addition",
         )
         zero_point = delay(m, self.zero_point, late, name="zero_point")
-        # Where the bounds are in the wrong order `high` alone counts: `low` becomes equal to it.
+        # If `low` exceeds `high`, `low` is set equal to `high`.
         ordered = Mux(self.low > self.high, self.high, self.low)
         low = delay(m, ordered, late + 1, name="low")
         high = delay(m, self.high, late + 1, name="high")
@@ -113,8 +113,8 @@ class Requantizer(wiring.Component):
             m, parameters.shift, self._multiply_latency(self._variant), name=f"{name}_shift"
         )
 
-        # One more bit below the point keeps the guard bit; sticky collects what falls beyond. Which
-        # bits those are is known a cycle before the product.
+        # One fraction bit keeps the guard bit; sticky collects the bits dropped below it. Which
+        # bits are dropped is decoded one cycle before the product.
         value = Cat(0, product).as_signed()
         falls = register(m, _fallen(shift[3:]), name=f"{name}_falls_coarse")
         shift = register(m, shift, name=f"{name}_shift_last")
@@ -128,18 +128,18 @@ class Requantizer(wiring.Component):
         floor, guard = value[1:].as_signed(), value[0]
         up = register(m, round_up(floor, guard, sticky), name=f"{name}_up")
         limited = register(m, saturate(floor, _LIMIT_BITS), name=f"{name}_limited")
-        # The rounding bit enters as the carry of the one addition.
+        # The rounding bit is the carry-in of the zero point's addition.
         carried = Cat(1, limited).as_signed() + Cat(up, zero_point).as_signed()
         moved = register(m, carried[1:].as_signed(), name=f"{name}_moved")
         return register(m, clamp(moved, low, high), name=f"{name}_result")
 
 
 def _fallen(steps: Value) -> Value:
-    """One bit per step of a shift: whether a shift by `steps` goes that far."""
+    """Thermometer code of `steps`: bit n is set if a shift by `steps` drops piece n."""
     return Cat(steps > number for number in range((1 << len(steps)) - 1))
 
 
 def _dropped(value: Value, falls: Value, step_bits: int) -> Value:
-    """Whether any bit falls off when `value` shifts right by steps of `step_bits` (`_fallen`)."""
+    """Whether any 1 is dropped when `value` shifts right by steps of `step_bits` (`_fallen`)."""
     pieces = [value[k * step_bits : (k + 1) * step_bits] for k in range(len(falls))]
     return Cat(piece.any() & fallen for piece, fallen in zip(pieces, falls, strict=True)).any()

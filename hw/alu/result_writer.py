@@ -1,4 +1,4 @@
-"""The last part of the ALU: results wait for their bank, are written in order, and retire.
+"""The ALU's write-back: results wait for their bank, are written in order, and retire.
 
 Input: groups of lanes from the ALU's pipeline. Output: elements of accumulator or output rows.
 """
@@ -21,11 +21,11 @@ from daedal.isa.variant import Variant
 __all__ = ["QUEUE_CYCLES", "ResultWriter", "result_meta_layout"]
 
 QUEUE_CYCLES = 2
-"""From a result to its write."""
+"""Minimum latency from a result to its write."""
 
 
 def result_meta_layout(variant: Variant) -> data.StructLayout:
-    """What the write needs to know of a group, beside its results."""
+    """What the write of a group needs in addition to its results."""
     smallest = min(variant.units.alu_lanes, variant.units.requantize_lanes)
     vector = scratchpad(variant, Memory.ACC).elements
     rows = max(scratchpad(variant, name).index_bits for name in (Memory.ACC, Memory.OUT))
@@ -43,10 +43,10 @@ def result_meta_layout(variant: Variant) -> data.StructLayout:
 
 
 class ResultWriter(wiring.Component):
-    """Keep up to `depth` results, and one more at the ports; write one per cycle.
+    """A queue of up to `depth` results, and one more at the ports; write one per cycle.
 
-    A result for the accumulators stands at the port until its bank is open, which is said a cycle
-    ahead. So whether it stands is a register, of which each that asks has a copy.
+    A result for the accumulators stalls at the port until its bank is open. `write_closed` comes
+    one cycle early, so the stall is a register, with a copy for each consumer.
 
     Parameters
     ----------
@@ -55,18 +55,18 @@ class ResultWriter(wiring.Component):
     lane_bits
         Width of a group's results.
     depth
-        Results that wait. Whoever gives them counts for itself: there always is room.
+        Capacity of the queue. The producer counts the free places: there is no back-pressure.
 
     Members
     -------
-    valid, meta, lanes : a group's results come.
+    valid, meta, lanes : the results of a group.
     alu_write, write_closed : the accumulators' ports of the same names. waits : their
         `alu_waits[2]`.
     out_write : elements of output rows.
     left : ``Out(1)``
-        A group is written, or needed no write.
+        A group is written, or needs no write.
     retire : ``Out(...)``
-        Register: the last group of an instruction left a cycle before.
+        Register: the last group of an instruction left in the previous cycle.
     """
 
     def __init__(self, *, variant: Variant, lane_bits: int, depth: int) -> None:
@@ -132,13 +132,13 @@ class ResultWriter(wiring.Component):
         return m
 
     def _shut_out(self, meta: Any) -> Value:
-        """Whether a result may not go into its bank in the next cycle."""
+        """Whether a result's bank is closed in the next cycle."""
         bits = scratchpad(self._variant, Memory.ACC).index_bits
         bank = bank_of(self._variant, meta.row[:bits])
         return meta.to_acc & self.write_closed.bit_select(bank, 1)
 
     def _show(self, m: Module, result: Any) -> None:
-        """Put a group of lanes at its place of the row, before both ports."""
+        """Align a group of lanes to its place in the row, at both ports."""
         variant = self._variant
         units, bits = variant.units, variant.array.accumulator_bits
         vector = scratchpad(variant, Memory.ACC).elements
