@@ -153,10 +153,9 @@ class Alu(wiring.Component):
     def _issue(
         self, m: Module, platform: Platform, sequencer: Sequencer, interlock: Interlock
     ) -> tuple[Any, Signal, Any]:
-        """The issue point: reads rows, starts one group per cycle; return (start flags, group,
-        step).
+        """The issue point: reads rows, starts groups; return (start flags, group, step).
 
-        The flag `waits`: there is a step at the issue point or before it.
+        One group per cycle. The flag `waits`: there is a step at the issue point or before it.
         """
         variant = self._variant
         start = Signal(
@@ -181,8 +180,9 @@ class Alu(wiring.Component):
         one_bank = step.same_bank & needs_src
         last_group = Signal()
         groups = Signal.like(group, reset_less=True)
-        # A group may start, except if its source row, its destination row is blocked by a closed
-        # bank. The consumers lie far apart, so each has its own copy of these flags.
+        # A group starts if it may and neither its source nor its destination row is in a closed
+        # bank (`_starts`). The consumers lie far apart, so each has its own copy of the three
+        # flags.
         may_start_next, src_blocks_next, dst_blocks_next = Signal(), Signal(), Signal()
         reads, moves, enters, tells = copies(
             m,

@@ -91,7 +91,7 @@ def decode(
         step.retire.eq(taken.retire),
         interlock.src.eq(step.src),
         interlock.dst.eq(dst),
-        # An illegal step may also wait for rows: errors are known too late to prevent it.
+        # A step in error may also wait for rows: the error is known too late to prevent it.
         interlock.reads_src.eq(~taken.skip & reads_src),
         interlock.reads_dst.eq(~taken.skip & reads_dst),
         interlock.writes.eq(comes & ~taken.skip & to_acc),

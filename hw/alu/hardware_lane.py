@@ -69,8 +69,7 @@ class HardwareLane:
         return self._built[name]
 
     def _decoded(self, name: str, wanted: Callable[[AluOp], bool]) -> Value:
-        """A property of the operation, in the cycle of the operands; each lane has its own
-        register."""
+        """A property of the operation, in the operands' cycle; each lane has its own register."""
         name = f"{self._name}_{name}_decoded"
         flag = matches(self._operation, wanted)
         (own,) = copies(self._m, self._platform, flag, 1, name=name)

@@ -63,7 +63,7 @@ class Interlock(wiring.Component):
         busy = Signal(depth)
         rows = [Signal(len(self.dst), name=f"row{k}", reset_less=True) for k in range(depth)]
         # A step's destination row, whether it writes that row, and the groups that it waits for.
-        # first, second: it reads the row of the step one ahead of it, of the step two ahead of it.
+        # first, second: it reads the row of the step at the issue point, of the parked step.
         layout = data.StructLayout(
             {"row": len(self.dst), "writes": 1, "waits": depth, "first": 1, "second": 1}
         )
