@@ -1,11 +1,10 @@
-"""One bank of the accumulators: RAM, and the registers that lie before it.
+"""One bank of the accumulators: RAM, and the registers before it.
 
-Input: the row to read, who writes which row, and a cycle later what each would write. Output: the
+Input: the row to read, the writer and its row, and one cycle later each writer's data. Output: the
 row, four cycles after its number.
 
-A bank is dozens of block RAMs that lie far apart on the chip. So a number spends its first cycle on
-the way to the bank and its second on the way to the RAMs, from a register of its own in each slice
-of the row.
+A bank is dozens of block RAMs that lie far apart on the chip. So two registers lie before them: one
+for the route to the bank, and one per slice of the row for the route to the RAMs.
 """
 
 import enum
@@ -26,7 +25,7 @@ BANK_CYCLES = 2
 """Registers before the RAM, for reads and for writes."""
 
 _SLICE_BITS = 128
-"""Bits of a row that share copies of what steers them: four 36-bit block RAMs."""
+"""Bits of a row that share one copy of the control registers: four 36-bit block RAMs."""
 
 
 class Writer(enum.IntFlag):
@@ -46,17 +45,17 @@ def _slice_columns(columns: int, column_bits: int) -> int:
 class AccumulatorBank(wiring.Component):
     """`depth` rows of `columns` x `column_bits` bits; a read and a write in every cycle.
 
-    A read sees what was written in cycles before; read and write of one row in the same cycle are
-    not defined (`RowMemory`).
+    A read sees the writes of previous cycles; reading and writing one row in the same cycle is
+    undefined (`RowMemory`).
 
     Members
     -------
     read_row, read_data : a row's number, and four cycles later the row.
-    writer, write_row : who writes (`Writer`) which row. What it writes follows in the next cycle:
+    writer, write_row : who writes (`Writer`) which row. The data follows in the next cycle:
     gemm_data : a whole row. alu_data, fill_data : the columns whose bits of alu_columns,
     fill_columns are set.
 
-    `slices` are the RAMs; what a writer does is at their ports `BANK_CYCLES` after `writer`.
+    `slices` are the RAMs; a write reaches their ports `BANK_CYCLES` after `writer`.
     """
 
     def __init__(self, *, depth: int, columns: int, column_bits: int) -> None:

@@ -1,4 +1,4 @@
-"""Assertions of what units and accumulators promise each other (`interfaces.accumulator_ports`)."""
+"""Assertions of the contract between units and accumulators (`interfaces.accumulator_ports`)."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -15,7 +15,7 @@ from daedal.isa.variant import Variant
 __all__ = ["check_accumulator_ports"]
 
 _Access = tuple[Value, Value]
-"""Whether somebody reads or writes in this cycle, and which row."""
+"""Whether there is a read or write in this cycle, and of which row."""
 
 
 def check_accumulator_ports(
@@ -28,7 +28,7 @@ def check_accumulator_ports(
     gemm_read: _Access,
     gemm_write: _Access,
 ) -> None:
-    """Assert the contract; what GEMM does is given as of the cycle in which it does that."""
+    """Assert the contract; GEMM's accesses are given in their own cycle, not as announced."""
     store, fill, write = ports.store_read, ports.fill, ports.alu_write
     narrow = fill.p.memory == LoadMemory.ACC_NARROW
     own = (fill.p.memory == LoadMemory.ACC) | narrow
@@ -62,7 +62,7 @@ def check_accumulator_ports(
 def _check_alu(
     m: Module, platform: Platform, ports: Any, bank_of: Callable[[Value], Value]
 ) -> None:
-    """The ALU uses no bank that was closed in the cycle before, and waits for no other."""
+    """The ALU uses no bank that was closed in the previous cycle, and waits for no other."""
     read_closed, write_closed = before(m, ports.read_closed), before(m, ports.write_closed)
     read, read2, write = ports.alu_read, ports.alu_read2, ports.alu_write
     accesses = (

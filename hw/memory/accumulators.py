@@ -1,4 +1,4 @@
-"""Banked accumulators: GEMM, ALU, STORE and LOAD share them, each bank one read and one write.
+"""Banked accumulators, shared by GEMM, ALU, STORE and LOAD; one read, one write port per bank.
 
 Input: `accumulator_ports`. Output: rows `ACC_READ_CYCLES` after each accepted read. The bank of a
 row is its top bit (the virtual thread, by convention of the compiler) and its lowest bits.
@@ -26,10 +26,10 @@ from daedal.isa.variant import Variant
 __all__ = ["ACC_READ_CYCLES", "PATIENCE_CYCLES", "Accumulators", "bank_of"]
 
 ACC_READ_CYCLES = BANK_CYCLES + RAM_READ_CYCLES
-"""From an accepted read to its row: the bank's registers, the RAM's and its output's."""
+"""Latency from an accepted read to its row: the bank's registers, the RAM's, its output's."""
 
 PATIENCE_CYCLES = 4
-"""A request that lost so many cycles takes one slot of its bank away from GEMM."""
+"""A request that lost arbitration for this many cycles takes one slot of its bank from GEMM."""
 
 
 def bank_of(variant: Variant, row: Value) -> Value:
@@ -40,21 +40,21 @@ def bank_of(variant: Variant, row: Value) -> Value:
 
 
 _Request = tuple[Value, Value]
-"""Whether somebody asks, and for which bank."""
+"""Whether there is a request, and for which bank."""
 
 
 class Accumulators(wiring.Component):
     """Accumulator rows in banks; arbitration per bank and cycle.
 
-    GEMM always goes first. Of the others the ALU goes before STORE (reads) and before LOAD
+    GEMM always has priority. Among the others the ALU has priority over STORE (reads) and over LOAD
     (writes), until one has waited `PATIENCE_CYCLES`: then it precedes the ALU, and in the next
-    cycle `gemm_hold` withholds a product of that bank from the one after it. GEMM's reads and
-    writes follow its issue after fixed times, so the freed slot comes that much later; with
-    repeated holds every wait is bounded.
+    cycle `gemm_hold` keeps GEMM from starting a product of that bank in the cycle after. GEMM's
+    reads and writes follow its issue at fixed latencies, so the freed slot comes that much later;
+    with repeated holds every wait is bounded.
 
-    Reads return what was accepted up to the cycle before. No unit may depend on a row that is
-    accepted for writing in the cycle in which its read is (GEMM forwards, tokens and the ALU's
-    interlock order the rest). `banks` hold the RAMs.
+    Reads see the writes accepted up to the previous cycle. No unit may depend on a row whose write
+    is accepted in the same cycle as its read (GEMM forwards; tokens and the ALU's interlock order
+    the rest). `banks` hold the RAMs.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -114,8 +114,8 @@ class Accumulators(wiring.Component):
             def takes(request: _Request, number: int = number) -> Value:
                 return request[0] & (request[1] == number)
 
-            # Where nobody gets the bank, any row may be read: what chooses it need not wait for
-            # the decision, whose outcome is the same.
+            # The row is selected by requests, not by grants, which come later: without a grant the
+            # row read does not matter, and with one both agree.
             here = {name: takes(request) for name, request in (asks | wants).items()}
             self._choose_read(m, bank, takes(takes_read), gemm_read[1], here, store_first)
             self._choose_write(m, bank, takes(takes_write), gemm_write[1], here)
@@ -125,7 +125,7 @@ class Accumulators(wiring.Component):
                     getattr(bank, f"{name}_data").eq(row),
                     getattr(bank, f"{name}_columns").eq(columns),
                 ]
-        # Fills for other memories are none of ours: ready says only "would be taken".
+        # `fill` also carries fills of other memories: for those, ready is always 1.
         m.d.comb += [
             self.store_read.ready.eq(~refused["store"]),
             self.fill.ready.eq(~refused["fill"] | ~fill.into_acc),
@@ -153,13 +153,13 @@ class Accumulators(wiring.Component):
         return row[low_bits : scratchpad(self._variant, Memory.ACC).index_bits - 1]
 
     def _each_bank(self, place: Value) -> list[Value]:
-        """Per bank, whether it is the one."""
+        """`place` as one-hot, a bit per bank."""
         return [place == number for number in range(len(self.banks))]
 
     def _held(
         self, m: Module, filled: Value, fill_columns: Value
     ) -> dict[str, tuple[Value, Value]]:
-        """What stands beside the decision: who writes says in the next cycle what."""
+        """Write data and columns of ALU and fill, one cycle after the arbitration."""
         grain = acc_grain(self._variant)
         grains = scratchpad(self._variant, Memory.ACC).elements // grain
         alu_columns = Cat(self.alu_write.payload.mask[number * grain] for number in range(grains))
@@ -184,7 +184,7 @@ class Accumulators(wiring.Component):
         here: dict[str, Value],
         store_first: Signal,
     ) -> None:
-        """Which row a bank reads, by who asks for one `here`."""
+        """The row that a bank reads; `here`: requests for this bank."""
         m.d.comb += bank.read_row.eq(self._inner(self.store_read.p))
         with m.If(gemm_here):
             m.d.comb += bank.read_row.eq(self._inner(gemm_row))
@@ -201,7 +201,7 @@ class Accumulators(wiring.Component):
         gemm_row: Value,
         here: dict[str, Value],
     ) -> None:
-        """Who writes to a bank, and into which row."""
+        """The writer of a bank, and its row."""
         with m.If(gemm_here):
             m.d.comb += [
                 bank.writer.eq(Writer.GEMM),
@@ -226,11 +226,11 @@ class Accumulators(wiring.Component):
         gemm_read: _Request,
         gemm_write: _Request,
     ) -> tuple[dict[str, Value], Signal]:
-        """(Whom of STORE and LOAD a bank is refused, STORE goes before the ALU).
+        """Return (STORE and LOAD: whether its request is refused; STORE precedes the ALU).
 
-        Requests are compared in pairs, not bank by bank, and what the ALU may do is said a cycle
-        ahead: every decision is two levels of logic from registers. For an urgent STORE, which
-        always asks, the ALU's reads stand back from all banks.
+        Requests are compared in pairs, not bank by bank, and the ALU is told of closed banks one
+        cycle ahead: every decision is two levels of logic from registers. For an urgent STORE,
+        which always requests, all banks are closed to the ALU's reads.
         """
         banks = self._variant.memory.acc_banks
 
@@ -246,7 +246,7 @@ class Accumulators(wiring.Component):
                 ~store_first
                 & (meets(bank["store"], wants["alu"]) | meets(bank["store"], wants["alu2"]))
             ),
-            # The ALU writes nothing where a fill is urgent.
+            # The ALU does not write to the bank of an urgent fill, which is closed to it.
             "fill": meets(bank["fill"], gemm_write) | meets(bank["fill"], asks["alu_write"]),
         }
         waits = dict(zip(("alu", "alu2", "alu_write"), self.alu_waits, strict=True))
@@ -265,16 +265,16 @@ class Accumulators(wiring.Component):
         return refused, store_first
 
     def _announced(self, port: Any) -> Value:
-        """One-hot, the bank that GEMM takes in the next cycle."""
+        """One-hot, the bank that GEMM uses in the next cycle."""
         number = bank_of(self._variant, port.row)
         return Mux(port.enable, 1 << number, 0)[: self._variant.memory.acc_banks]
 
     def _patience(
         self, m: Module, name: str, lost: Value, bank: Value, urgent: Signal
     ) -> tuple[Signal, Value]:
-        """Count lost cycles of one requester, up to `urgent`.
+        """Count the cycles that a requester has lost, until it is `urgent`.
 
-        (One-hot, the bank to name in `gemm_hold`; whether it goes first in the next cycle).
+        Return (one-hot, the bank to set in `gemm_hold`; whether it has priority in the next cycle).
         """
         banks = self._variant.memory.acc_banks
         age = Signal(range(PATIENCE_CYCLES), name=f"{name}_age")
@@ -293,7 +293,7 @@ class Accumulators(wiring.Component):
         return hold, goes_first
 
     def _answer(self, m: Module, platform: Platform, name: str, granted: Value) -> Value:
-        """The row of the bank that a request was granted, `ACC_READ_CYCLES` later."""
+        """The row read from the granted bank, `ACC_READ_CYCLES` later."""
         outputs = [bank.read_data for bank in self.banks]
         slices = len(self.banks[0].slices)
         bits = len(outputs[0]) // slices

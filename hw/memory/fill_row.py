@@ -1,4 +1,4 @@
-"""A fill of accumulators as a full row: bus words of either memory, or a pad.
+"""A fill of the accumulators as a full row: a bus word of ACC or ACC_NARROW, or a pad.
 
 Input: the fill port. Output: a row, and which of its columns are written.
 """
@@ -14,7 +14,7 @@ __all__ = ["acc_grain", "widen_fill"]
 
 
 def acc_grain(variant: Variant) -> int:
-    """Elements of a row that share a write enable: as fine as the narrowest writer.
+    """Elements of a row that share a write enable: those of the narrowest write.
 
     That is a bus word of LOAD or a group of lanes.
     """

@@ -1,4 +1,4 @@
-"""Block RAM of wide rows: one read port with a registered output, one write port by columns."""
+"""Block RAM of wide rows: one read port with a registered output, one write port per column."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data, wiring
@@ -14,14 +14,15 @@ __all__ = ["RowMemory"]
 class RowMemory(wiring.Component):
     """`depth` rows of `columns` x `column_bits` bits, each column a RAM of its own.
 
-    A read in the cycle of a write of the same row gives the old row in simulation and must not be
-    depended on: synthesis may drop the logic for it (FPGA block RAM leaves the result open).
+    A read in the same cycle as a write of the same row returns the old row in simulation. Do not
+    depend on it: in FPGA block RAM the result is undefined, and synthesis may drop the logic for
+    it.
 
     Members
     -------
     read : `data` is the row of two cycles before.
-    write : columns whose bit of `enable` is set, each of a row of its own; visible to reads from
-        the next cycle on.
+    write : columns whose bit of `enable` is set; each column has its own row number. Visible to
+        reads from the next cycle on.
     """
 
     def __init__(self, *, depth: int, columns: int, column_bits: int) -> None:

@@ -3,8 +3,8 @@
 Input: fills (`fill_signature`) or, for the output scratchpad, rows from the ALU. Output: registered
 read ports. Reads never depend on a write of the same cycle: tokens order the units.
 
-What is written crosses the chip in two cycles of its own. A token takes longer, so no reader that
-waits for one comes before the data.
+A write reaches the RAM two cycles after it is accepted. A token takes longer, so no reader that
+waits for one reads before the data is there.
 """
 
 from typing import Any
@@ -42,15 +42,15 @@ __all__ = [
 ]
 
 WRITE_CYCLES = BANK_CYCLES
-"""Registers before the RAMs of all scratchpads, for writes; those of the accumulators' banks."""
+"""Write registers before the RAMs of all scratchpads; the same number as in accumulator banks."""
 
 
 def read_shape(variant: Variant, memory: Memory) -> tuple[int, int]:
     """Widths (row number, data of one read) of a scratchpad.
 
-    Parameters are read by slices of a row, as many entries as are requantized per cycle but at
-    least a bus word: a narrower RAM takes fewer blocks. The row number is then
-    row * slices + slice.
+    Parameters are read in slices of a row: as many entries as are requantized per cycle, but at
+    least a bus word. A narrower RAM takes fewer blocks. The row number is then row * slices +
+    slice.
     """
     pad = scratchpad(variant, memory)
     width = pad.row_bits
@@ -67,9 +67,9 @@ def out_group(variant: Variant) -> int:
 
 
 def read_signature(variant: Variant, memory: Memory) -> wiring.Signature:
-    """Read port of INP, WGT or PAR: of INP as many rows from one on as there are depthwise taps.
+    """Read port of INP, WGT or PAR; of INP it has as many consecutive rows as depthwise taps.
 
-    The first row is the lowest.
+    The first row is in the lowest bits.
     """
     row_width, data_width = read_shape(variant, memory)
     slides = memory is Memory.INP and variant.array.depthwise_taps > 1
@@ -87,8 +87,9 @@ class Scratchpad(wiring.Component):
 
     Members
     -------
-    fill : takes the fills addressed to this memory and never waits; others pass by.
-    pads : (INP only) words of one row, beside the word of `fill` but never the same one.
+    fill : takes the fills addressed to this memory and never waits; others are ignored.
+    pads : (INP only) words of one row, written in the same cycle as the word of `fill` but never
+    the same one.
     read : a row two cycles after `enable`; of PAR a slice, of INP with three depthwise taps three
         rows.
 
@@ -124,7 +125,7 @@ class Scratchpad(wiring.Component):
         m.submodules.rows = rows = self.rows
         wiring.connect(m, wiring.flipped(self.read), rows.read)
 
-        # Where the data goes has the cycles before the RAM for its way over the chip.
+        # First of the two write registers before the RAM, for the route over the chip.
         fill = self.fill.p
         hit = self.fill.valid & (fill.memory == LoadMemory[self._memory.name])
         hit = register(m, hit, name="fills", reset_less=False)
@@ -158,12 +159,12 @@ class Scratchpad(wiring.Component):
         return m
 
     def collides(self) -> Value:
-        """The row whose number stands at the RAM is written in this cycle."""
+        """Whether the row being read at the RAM is written in this cycle."""
         return _collides(self.rows)
 
 
 def _register_write(m: Module, write: Any, port: Any) -> None:
-    """What is written goes to the RAMs through a register."""
+    """Drive the RAMs' write port through a register."""
     m.d.comb += [
         port.enable.eq(register(m, write.enable, name="write_enable", reset_less=False)),
         port.row.eq(register(m, write.row, name="write_row")),
@@ -172,7 +173,7 @@ def _register_write(m: Module, write: Any, port: Any) -> None:
 
 
 def _collides(rows: Any) -> Value:
-    """A row is read in the cycle in which one of its columns is written."""
+    """Whether a row is read in the cycle in which one of its columns is written."""
     write = rows.write
     meets = [on & (write.row[k] == rows.read.row) for k, on in enumerate(write.enable)]
     return rows.read.enable & Cat(meets).any()
@@ -183,9 +184,9 @@ class OutScratchpad(wiring.Component):
 
     Members
     -------
-    write : some elements of a row; elements that the ALU computes in one cycle share a mask.
-    read : a row so long after `enable` as one of the accumulators; it sees what was written in the
-        cycles before that.
+    write : some elements of a row; elements of one group of lanes share a mask bit's value.
+    read : a row `ACC_READ_CYCLES` after `enable`, as in the accumulators; it sees the writes of the
+        cycles before `enable`.
 
     `rows` is the RAM.
     """
@@ -227,7 +228,7 @@ class OutScratchpad(wiring.Component):
         return m
 
     def collides(self) -> Value:
-        """The row whose number stands at the RAM is written in this cycle."""
+        """Whether the row being read at the RAM is written in this cycle."""
         return _collides(self.rows)
 
 
@@ -236,12 +237,12 @@ class MicroOpMemory(wiring.Component):
 
     Members
     -------
-    fill : takes the fills addressed to this memory and never waits; others pass by.
-    advance : both pipeline registers of the read port move in this cycle, else they hold.
+    fill : takes the fills addressed to this memory and never waits; others are ignored.
+    advance : both pipeline registers of the read port advance in this cycle; otherwise they hold.
     index : number of the micro-op to read.
-    data : the micro-op whose number stood at `index` two advances ago.
+    data : the micro-op whose number was at `index` two advances ago.
 
-    `needed`, for contracts only, says that an advance reads what somebody will use.
+    `needed`, for contracts only: the micro-op that an advance reads will be used.
     """
 
     def __init__(self, *, variant: Variant, unit: Unit) -> None:
@@ -278,7 +279,7 @@ class MicroOpMemory(wiring.Component):
             ram.read_row.eq(self.index[select_bits:]),
             ram.advance.eq(self.advance),
         ]
-        # Which micro-op of the row it is goes beside the RAM's two registers.
+        # The micro-op's position in its row is delayed like the RAM's read, by two registers.
         select, select_out = (Signal(select_bits, reset_less=True) for _ in range(2))
         with m.If(self.advance):
             m.d.sync += [select.eq(self.index[:select_bits]), select_out.eq(select)]
