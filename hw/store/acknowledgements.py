@@ -1,7 +1,7 @@
-"""What the bus says to STORE's requests, put together by instruction.
+"""Collects the write responses of STORE's requests by instruction.
 
-Input: requests on their way to the write master, and its responses. Output: how many instructions
-are acknowledged, and how the first one failed that did.
+Input: requests to the write master, and its responses. Output: how many instructions are
+acknowledged, and the error of the first one that failed.
 """
 
 from amaranth.hdl import Module, Mux, Signal
@@ -18,14 +18,14 @@ from daedal.isa.variant import Variant
 __all__ = ["Acknowledgements"]
 
 _IN_MASTER = 4
-"""Requests that may sit in the write master beyond its open bursts."""
+"""Requests that the write master may hold in addition to its outstanding bursts."""
 
 
 class Acknowledgements(wiring.Component):
-    """Send requests on, and count the instructions whose requests all have a good response.
+    """Forward requests, and count the instructions whose requests all have a good response.
 
-    An instruction gets the worst of the responses to its requests. After the first bad one the
-    unit is about to stand still, and what comes then is of no interest.
+    An instruction gets the worst of the responses to its requests. After the first bad one the unit
+    halts, and later responses are ignored.
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ class Acknowledgements(wiring.Component):
     request, response : ``Out(read_request(variant))``, ``In(write_response())``
         To writer 0 of the write master.
     some : ``Out(1)``
-        A good instruction has not been taken yet; straight from a register.
+        A good instruction has not been taken yet; a registered output.
     take : ``In(1)``
         Take it.
     bad, code : ``Out(1)``, ``Out(2)``
-        The instruction after all good ones failed, with this response; straight from registers.
+        The instruction after all good ones failed, with this response; registered outputs.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -62,7 +62,7 @@ class Acknowledgements(wiring.Component):
     def elaborate(self, platform: Platform) -> Module:
         m = Module()
         bursts = self._variant.bus.write_bursts
-        # With its output register, a place for each request that has no response.
+        # Including its output register, one place per unanswered request.
         m.submodules.lasts = lasts = Queue(1, depth=bursts + _IN_MASTER - 1)
         m.d.comb += [
             self.request.valid.eq(self.i.valid & lasts.i.ready),
@@ -78,7 +78,7 @@ class Acknowledgements(wiring.Component):
             m.d.sync += worst.eq(Mux(lasts.o.payload, 0, so_far))
 
         ends = self.response.valid & lasts.o.payload & ~self.bad
-        # As many as wait in STORE: a queue with its output register.
+        # At most as many as wait in STORE: its queue and the queue's output register.
         good = Signal(range(bursts + 2))
         next_good = Signal.like(good)
         m.d.comb += next_good.eq(good + (ends & ~so_far[1]) - self.take)

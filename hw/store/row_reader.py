@@ -1,4 +1,4 @@
-"""The half of STORE that reads: scratchpad rows in their order, cut into bus words."""
+"""The read half of STORE: scratchpad rows in order, cut into bus words."""
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -20,19 +20,19 @@ from daedal.isa.variant import Variant
 __all__ = ["RowReader", "store_job_layout"]
 
 _ROUND_TRIP_CYCLES = ACC_READ_CYCLES + 4
-"""Of a read: the row, a register, the queue, and two until its place is free again."""
+"""Cycles from a read until its place is free again: the row, a register, the queue, two more."""
 
 _ROWS = 16
-"""Rows between a scratchpad's read port and the bus."""
+"""Rows buffered between a scratchpad's read port and the bus."""
 
 _WORDS = 2
-"""Words between those and the write master."""
+"""Words buffered between those rows and the write master."""
 
 
 def store_job_layout(variant: Variant) -> data.StructLayout:
     """One STORE of at least one row: blocks x rows x cols of them, from `row` on.
 
-    `beyond`: row `row` does not exist already.
+    `beyond`: even row `row` is past the end of the scratchpad.
     """
     fields = instruction_layout(variant, Opcode.STORE)
     return data.StructLayout(
@@ -49,12 +49,12 @@ def store_job_layout(variant: Variant) -> data.StructLayout:
 
 
 class RowReader(wiring.Component):
-    """Read the rows of jobs and give them out as bus words in memory form.
+    """Read the rows of jobs and output them as bus words in memory form.
 
-    A row is read only when there is room for it, so what a scratchpad answers is always taken. Of
-    OUT one row is read per cycle, of the accumulators, whose rows are several words, one in three:
-    a request is a register, and so is its grant.
-    Accumulators are sign-extended to their memory form here.
+    A row is read only when there is room for it, so a scratchpad's data is never refused. OUT is
+    read at one row per cycle; the accumulators, whose rows are several words, at one row every
+    three cycles, because both request and grant are registered. Accumulators are sign-extended to
+    their memory form here.
 
     Parameters
     ----------
@@ -68,11 +68,12 @@ class RowReader(wiring.Component):
     data : ``Out(stream.Signature(variant.bus.data_bits))``
         From a `SmallFifo`.
     work : ``Out(1)``
-        A word goes there in this cycle.
+        A word enters that FIFO in this cycle.
     active : ``Out(1)``
-        Rows or words are still to go there.
+        Rows or words are still to enter that FIFO.
     beyond, index : ``Out(1)``, ``Out(INDEX_BITS)``
-        The next row of the job at hand does not exist (it stays so), and whose job that is.
+        The next row of the current job does not exist (`beyond` then stays set); that job's
+        instruction.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -103,10 +104,10 @@ class RowReader(wiring.Component):
         out = scratchpad(self._variant, Memory.OUT)
         row_layout = data.StructLayout({"from_acc": 1, "bits": acc.row_bits})
         m.submodules.rows = rows = SmallFifo(width=row_layout.size, depth=_ROWS, trusts=True)
-        holds = Signal()  # A word on its way to the output.
+        holds = Signal()  # `word` holds a word for the output.
         self._walk(m, rows, holds)
 
-        # Both memories answer exactly so many cycles after the read, into a register.
+        # Both memories have the same read latency; their rows go into a register.
         lands = ACC_READ_CYCLES
         out_lands = delay(m, self.out_read.enable, lands, name="out_lands", reset_less=False)
         landed = Signal(row_layout, reset_less=True)
@@ -125,7 +126,7 @@ class RowReader(wiring.Component):
         return m
 
     def _walk(self, m: Module, rows: SmallFifo, holds: Value) -> None:
-        """Go through the rows of jobs, as far as there is room."""
+        """Read the rows of jobs one after another, as long as there is room."""
         active = Signal()
         job = Signal.like(self.job.payload, reset_less=True)
         row = Signal(len(job.row), reset_less=True)
@@ -134,12 +135,12 @@ class RowReader(wiring.Component):
         blocks = Countdown(len(job.blocks), name="blocks")
         m.submodules.places = places = Tally(most=_ROWS)
         beyond = Signal(reset_less=True)
-        # A row of the accumulators is asked for; it was granted in the cycle before. OUT needs no
+        # A row of the accumulators is requested; it was granted in the previous cycle. OUT needs no
         # grant.
         asks, granted = Signal(), Signal()
 
         from_acc = job.memory == OutMemory.ACC
-        # The next row exists and is one of OUT; there is room for it, too.
+        # reads_out: the next row exists and is in OUT; reads_now: there is also room for it.
         reads_out, reads_out_next, reads_now = Signal(), Signal(), Signal()
         popped = Signal()
         step = Signal()
@@ -179,8 +180,8 @@ class RowReader(wiring.Component):
                 with m.If(lines.last):
                     lines.load(m, job.rows)
                     blocks.step(m)
-        # The queue of jobs goes on in the cycle after, so nothing here reaches into it. And the
-        # next job comes a cycle after the last row of one, so that rows do not choose it.
+        # The job queue advances one cycle later: no combinational path from here into it. The next
+        # job is loaded one cycle after the last row, so the load does not depend on `step`.
         taken, taking = Signal(), Signal()
         m.d.comb += [taking.eq(~active & self.job.valid & ~taken), self.job.ready.eq(taken)]
         m.d.sync += taken.eq(taking)
@@ -211,7 +212,7 @@ class RowReader(wiring.Component):
         return result
 
     def _cut(self, m: Module, rows: SmallFifo, head: data.View, holds: Signal) -> None:
-        """Give out the words of the oldest row, each through a register; then the row goes."""
+        """Output the words of the oldest row, each through a register; then remove the row."""
         acc = scratchpad(self._variant, Memory.ACC)
         out = scratchpad(self._variant, Memory.OUT)
         width = self._variant.bus.data_bits
@@ -229,9 +230,9 @@ class RowReader(wiring.Component):
         )
         word = Signal(width, reset_less=True)
         advance = Signal()
-        # The master looks for words late in a cycle; here a place for the next one is enough.
+        # The master's `ready` is a long path: it ends in this FIFO.
         m.submodules.output = output = SmallFifo(width=width, depth=_WORDS)
-        # Those and the one on its way there.
+        # The words in the FIFO and the one in `word`.
         m.submodules.kept = kept = Tally(most=_WORDS + 1)
         m.d.comb += [
             kept.up.eq(advance & rows.r_rdy),

@@ -1,8 +1,8 @@
 """STORE: scratchpad rows to strided tiles in memory.
 
-Input: STORE instructions. Output: requests and words to the write master. Three parts run at once,
-each on its own instruction: requests go ahead, rows are read and cut into words (`RowReader`), and
-the oldest instruction waits for its acknowledgements.
+Input: STORE instructions. Output: requests and words to the write master. Three parts run
+concurrently, each on its own instruction: requests run ahead, rows are read and cut into words
+(`RowReader`), and the oldest instruction waits for its write responses.
 """
 
 from amaranth.hdl import Module, Mux, Signal, Value
@@ -32,20 +32,20 @@ from daedal.isa.variant import Variant
 __all__ = ["Store"]
 
 _AHEAD = 4
-"""Instructions between the front and the one whose rows are read."""
+"""Instructions queued between the front end and the one whose rows are read."""
 
 
 class Store(wiring.Component):
     """The STORE unit.
 
-    Throughput: one bus word per cycle, without a gap between rows or instructions, of which one is
-    accepted in every second cycle at most. It retires in order, an instruction when the bus has
+    Throughput: one bus word per cycle, without a gap between rows or instructions; one instruction
+    is accepted every two cycles at most. Instructions retire in order, each when the bus has
     acknowledged all its writes.
 
     A row past the end of the scratchpad is ROW_RANGE (it is not read), a row of memory that is not
     inside its region MEMORY_RANGE (it is not asked for), a bad BRESP WRITE_SLVERR or WRITE_DECERR,
-    reported when all writes of the instruction are acknowledged; after an error the unit stands
-    still until it is reset.
+    reported when all writes of the instruction are acknowledged; after an error the unit halts
+    until it is reset.
 
     Parameters
     ----------
@@ -118,9 +118,9 @@ class Store(wiring.Component):
     def _take(
         self, m: Module, jobs: stream.Interface, requests: stream.Interface, slots: stream.Interface
     ) -> Value:
-        """The instruction at hand goes on to its slot, then to its rows and its requests.
+        """Pass the current instruction to its slot, then to the row reader and to its requests.
 
-        Each of them takes it by itself. Returns whether there is one.
+        Each of them accepts it independently. Returns whether there is a current instruction.
         """
         variant = self._variant
         head = Signal.like(self.issue.payload, reset_less=True)
@@ -164,7 +164,7 @@ class Store(wiring.Component):
                 with m.Case(memory):
                     shift = (memory_beats(variant, memory) - 1).bit_length()
                     m.d.comb += beats.eq(fields.cols << shift)
-        # Nothing moves before there is a slot to wait in.
+        # Rows and requests wait until the slot is taken.
         may_move = slots.ready | ~slot_due
         m.d.comb += [
             slots.valid.eq(slot_due),
@@ -187,7 +187,7 @@ class Store(wiring.Component):
         return holder.holds
 
     def _is_beyond(self, m: Module, fields: data.View) -> Value:
-        """Whether the first row of an instruction lies past its scratchpad."""
+        """Whether the first row of an instruction is past the end of its scratchpad."""
         result = Signal(name="first_beyond")
         with m.Switch(fields.memory):
             for memory in OutMemory:
@@ -204,7 +204,7 @@ class Store(wiring.Component):
         reader: RowReader,
         requests: StridedRequests,
     ) -> None:
-        """Let the oldest instruction go, or report what went wrong."""
+        """Retire the oldest instruction, or report an error."""
         halted = Signal()
         empty = waiting.payload.empty
         fails = waiting.valid & ~empty & ~acknowledged.some & acknowledged.bad
