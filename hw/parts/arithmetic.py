@@ -1,4 +1,4 @@
-"""Arithmetic of the datapath: what `isa.numerics` defines, as expressions and pipelines.
+"""Arithmetic of the datapath: the functions of `isa.numerics` as expressions and pipelines.
 
 Each function names its numpy twin; tests compare the two.
 """
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 LIMB_BITS = 17
-"""Unsigned part of an 18x18 signed multiplier, the widest that every supported FPGA has."""
+"""Unsigned bits of an operand of an 18x18 signed multiplier, the widest on every supported FPGA."""
 
 
 def saturate(value: Value, bits: int) -> Value:
@@ -36,10 +36,10 @@ def saturate(value: Value, bits: int) -> Value:
 
 
 def clamp(value: Value, low: Value, high: Value) -> Value:
-    """``min(max(value, low), high)``, signed, of bounds in their order: `numpy.clip`.
+    """``min(max(value, low), high)``, signed, for low <= high: `numpy.clip`.
 
-    What a wide value has above the bounds' bits is compared apart, so that no carry is longer than
-    a bound.
+    The bits of a wide value above those of the bounds are compared separately, so that no carry
+    chain is longer than a bound.
     """
     bits = min(max(len(low), len(high)), len(value))
     excess, sign = value[bits - 1 :], value[-1]
@@ -53,8 +53,8 @@ def clamp(value: Value, low: Value, high: Value) -> Value:
 def less(a: Value, b: Value) -> Value:
     """``a < b``, signed, as the sign of one subtraction.
 
-    Of a comparison, synthesis for ECP5 takes the last two carries out of the chain, which costs
-    another two hops each.
+    For a comparison, synthesis for ECP5 takes the last two carries out of the carry chain; each
+    then costs another two hops of routing.
     """
     return (a - b)[-1]
 
@@ -68,7 +68,7 @@ def round_up(floor: Value, guard: Value, sticky: Value) -> Value:
 
 
 def adder_tree_latency(num_terms: int) -> int:
-    """Cycles of `adder_tree`."""
+    """Latency of `adder_tree` in cycles."""
     return (num_terms - 1).bit_length()
 
 
@@ -86,7 +86,7 @@ def adder_tree(m: Module, terms: list[Value], *, name: str) -> Value:
 
 
 def _limbs(value: Value) -> list[Value]:
-    """Split a value: unsigned limbs of `LIMB_BITS`, the highest with the sign of the value."""
+    """Split a value into unsigned limbs of `LIMB_BITS` bits; the highest limb is signed."""
     is_signed = value.shape().signed
     limbs = []
     top = len(value)
@@ -100,7 +100,7 @@ def _limbs(value: Value) -> list[Value]:
 
 
 def multiply_latency(a_shape: ShapeLike, b_shape: ShapeLike) -> int:
-    """Cycles of `multiply_wide` for operands of these shapes."""
+    """Latency of `multiply_wide` in cycles for operands of these shapes."""
     partial = len(_limbs(Signal(a_shape))) * len(_limbs(Signal(b_shape)))
     return 1 + adder_tree_latency(partial)
 

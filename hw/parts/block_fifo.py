@@ -1,4 +1,4 @@
-"""A deep FIFO in block RAM whose output register is in use: one item per cycle in, one out."""
+"""A deep FIFO in block RAM with its output register: one item per cycle in, one out."""
 
 from typing import Any
 
@@ -16,17 +16,17 @@ from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 __all__ = ["BlockFifo"]
 
 _ROUND_TRIP_CYCLES = RAM_READ_CYCLES + 2
-"""Of a read: RAM, its output register, the skid queue, the credit back."""
+"""Cycles from a read until its credit is back: RAM, its output register, skid queue, credit."""
 
 _SKID = _ROUND_TRIP_CYCLES
-"""Items that are under way or in the skid queue."""
+"""Credits: items in flight from the RAM or in the skid queue."""
 
 
 class BlockFifo(wiring.Component):
     """FIFO of at least `depth` items, each readable 4 cycles after it was written.
 
-    The RAM's read port is followed by a register, as timing on FPGAs demands; a small skid queue
-    catches what is in that pipeline when the reader stops.
+    The RAM's read port is followed by a register, which timing on FPGAs requires; a small skid
+    queue takes the items in that pipeline when the reader stalls.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class BlockFifo(wiring.Component):
         m.submodules.skid = skid = SmallFifo(width=width, depth=_SKID)
 
         m.submodules.level = level = Tally(most=self._depth)  # items in the RAM
-        m.submodules.spoken = spoken = Tally(most=_SKID)  # places of the skid that are spoken for
+        m.submodules.spoken = spoken = Tally(most=_SKID)  # reserved places of the skid queue
         fetch = Signal()
         m.d.comb += [
             self.i.ready.eq(~level.full),

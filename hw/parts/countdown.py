@@ -1,7 +1,7 @@
-"""A counter that knows a cycle ahead when it is at its last item.
+"""A counter with a registered flag for its last item.
 
-A comparison on the way from a counter to what it steers costs as many levels of logic as the
-counter is wide; here it is made while the counter moves, and only a flip-flop is left.
+A comparison between a counter and the logic that it controls lengthens the path with the counter's
+width. Here the flag is computed when the counter steps, so it is a flip-flop.
 """
 
 from amaranth.hdl import Module, Signal, Value
@@ -10,23 +10,23 @@ __all__ = ["Countdown"]
 
 
 class Countdown:
-    """Items still to come, the one at hand included.
+    """Counts the remaining items, the current one included.
 
-    `load` and `step` add statements to `m` and stand under the conditions of their caller.
+    `load` and `step` add statements to `m`, under the caller's conditions.
 
     Parameters
     ----------
     bits
         Width of the count.
     name
-        Of its signals.
+        Prefix of its signals.
 
     Attributes
     ----------
     last
-        Register: the item at hand is the last one.
+        Register: the current item is the last one.
     last_but_one
-        Comparison: the one after it is.
+        Combinational: the next item is the last one.
     """
 
     def __init__(self, bits: int, *, name: str) -> None:
@@ -35,7 +35,7 @@ class Countdown:
         self.last_but_one = self._left == 2
 
     def load(self, m: Module, total: Value, *, one: Value | None = None) -> None:
-        """Begin with `total` items, at least 1; `one`: whether that is 1, where it is known."""
+        """Start with `total` items, at least 1; `one`: whether it is 1, if already computed."""
         m.d.sync += [self._left.eq(total), self.last.eq(total == 1 if one is None else one)]
 
     def step(self, m: Module) -> None:

@@ -1,4 +1,4 @@
-"""Whether a unit holds an instruction, kept for the gate before it and for its own registers."""
+"""Flags for a unit's instruction register: one for the gate before it, one for the unit."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -11,21 +11,21 @@ __all__ = ["Holder"]
 
 
 class Holder(wiring.Component):
-    """One place for an instruction that leaves in parts.
+    """Control of a register for an instruction that is passed on in parts.
 
-    `ready` and `holds` are registers, and opposites. A gate decides late whether it passes an
-    instruction; what it looks at is not the one that enables hundreds of registers.
+    `ready` and `holds` are registers, each the inverse of the other. The gate's decision is a long
+    path, so it uses `ready`; `holds` enables hundreds of registers.
 
     Members
     -------
     ready : ``Out(1)``
-        There is room.
+        No instruction is held.
     valid : ``In(1)``
-        An instruction comes, if there is.
+        An instruction arrives, if `ready`.
     holds : ``Out(1)``
-        There is an instruction.
+        An instruction is held.
     waits : ``In(1)``
-        Some of it stays after this cycle; 0 without one.
+        Part of it remains after this cycle; 0 while none is held.
     """
 
     def __init__(self) -> None:

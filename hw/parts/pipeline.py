@@ -1,4 +1,4 @@
-"""Pipeline registers: values that travel beside each other through a fixed number of cycles."""
+"""Pipeline registers: delay values by a fixed number of cycles."""
 
 from amaranth.hdl import Module, Signal, ValueLike
 
@@ -10,7 +10,8 @@ __all__ = ["delay", "register"]
 def register(m: Module, value: ValueLike, *, name: str, reset_less: bool = True) -> Signal:
     """`value` one cycle later, in a signal of the same shape.
 
-    Control bits (valid, enable) need ``reset_less=False``; data does not care what it starts with.
+    Control bits (valid, enable) need ``reset_less=False``; the initial value of data does not
+    matter.
     """
     shape = value.shape()
     held = Signal(shape, name=name, reset_less=reset_less)
@@ -23,7 +24,7 @@ def delay(
 ) -> ValueLike:
     """`value` exactly `cycles` cycles later; 0 gives `value` itself.
 
-    Raises ElaborationError where `cycles` is negative: the value is wanted before it is there.
+    Raises ElaborationError if `cycles` is negative: the value would be needed before it exists.
     """
     require_at_elaboration(cycles >= 0, f"{name} must not be delayed by {cycles} cycles")
     for age in range(1, cycles + 1):

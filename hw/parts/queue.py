@@ -17,20 +17,19 @@ class Queue(wiring.Component):
     """Keep up to `depth` words, plus the one at the output, in order.
 
     The memory is read asynchronously (a few words deep, it maps to distributed RAM) and its output
-    is registered, so nothing behind a queue sees the memory's delay; nor does anything before it:
-    `i.ready` is a register, too. A word takes two cycles from
-    `i` to `o`; one word per cycle passes.
+    is registered, so the memory's delay is not on the path to the consumer; `i.ready` is a
+    register, too. Latency from `i` to `o`: two cycles; throughput: one word per cycle.
 
     Parameters
     ----------
     shape : shape of the payload.
     depth : words that the memory holds, at least 1.
-    trusts : whoever writes counts for itself, so that there always is room.
+    trusts : the writer keeps count, so there is always room: no back-pressure.
 
     Members
     -------
     i, o : the streams.
-    following : what `o` will show next, if there is a word behind it.
+    following : the word that `o` gets next, if the memory holds one.
     empty : no word is in the queue.
     """
 

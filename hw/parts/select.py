@@ -1,4 +1,4 @@
-"""Choosing among values by a bit for each: no decoder, and no level of logic per bit of a number.
+"""One-hot mux: no decoder, and fewer levels of logic than a mux by a binary number.
 
 Input: values and their bits. Output: the value whose bit is set.
 """
@@ -13,7 +13,7 @@ __all__ = ["select_one"]
 
 
 def select_one(which: Value, values: Sequence[ValueLike]) -> Value:
-    """The value whose bit of `which` is set; 0 where none is, and nonsense where several are.
+    """The value whose bit of `which` is set; 0 if none is, the OR of the values if several are.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A place between two streams in which nothing hangs on both sides within a cycle.
+"""A skid buffer: no combinational path between the streams on its two sides.
 
 Input: a stream. Output: the same stream, a cycle later.
 """
@@ -16,9 +16,10 @@ __all__ = ["SkidBuffer"]
 
 
 class SkidBuffer(wiring.Component):
-    """Keep up to two words: one on offer, and one that came before it was known to be in the way.
+    """Hold up to two words: one at the output, and one that arrived while the output stalled.
 
-    Valid, payload and ready are registers on both sides. Latency 1; one word per cycle passes.
+    Valid, payload and ready are registers on both sides. Latency one cycle; throughput one word per
+    cycle.
 
     Parameters
     ----------
@@ -38,7 +39,8 @@ class SkidBuffer(wiring.Component):
         m = Module()
         given, shown = Value.cast(self.i.payload), Value.cast(self.o.payload)
         spare, word = Signal(len(given), reset_less=True), Signal(len(given), reset_less=True)
-        # The same bit twice: one chooses among the payload's many bits, one is asked from outside.
+        # `room` is the inverse of `spared`: `spared` drives the payload's wide mux, `room` drives
+        # `i.ready`.
         spared, room = Signal(), Signal(init=1)
         m.d.comb += [shown.eq(word), self.i.ready.eq(room)]
         with m.If(~spared):

@@ -1,4 +1,4 @@
-"""A FIFO of a few words in distributed RAM, whose flags are registers.
+"""A FIFO of a few words in distributed RAM, with registered flags.
 
 Input: words with an enable. Output: the oldest word, read asynchronously.
 """
@@ -19,7 +19,7 @@ __all__ = ["SmallFifo"]
 
 
 _SLICE_BITS = 64
-"""Bits of a word that share an address: 16 tables of an ECP5, which lie close to each other."""
+"""Bits of a word that share an address register: 16 adjacent look-up tables of an ECP5."""
 
 
 class SmallFifo(wiring.Component):
@@ -32,15 +32,15 @@ class SmallFifo(wiring.Component):
     depth
         Words, at least 1.
     trusts
-        Whoever writes counts for itself, so that there always is room.
+        The writer keeps count, so there is always room: no back-pressure.
 
     Members
     -------
     w_data, w_en, w_rdy
         A word is written where `w_en` and `w_rdy` are 1.
     r_data, r_en, r_rdy
-        `r_data` is the oldest word while `r_rdy` is 1; `r_en` removes it. Both `rdy` come straight
-        from registers.
+        `r_data` is the oldest word while `r_rdy` is 1; `r_en` removes it. Both `rdy` are registered
+        outputs.
 
     Raises
     ------
@@ -76,7 +76,8 @@ class SmallFifo(wiring.Component):
         if self._trusts:
             contract(m, platform, ~self.w_en | self.w_rdy, "a full FIFO must not be written")
         width = len(self.w_data)
-        # Elsewhere all copies of an address are one register, and slices would change nothing.
+        # Elsewhere the copies of an address merge into one register, so slices would have no
+        # effect.
         step = _SLICE_BITS if platform is Family.ECP5 else max(1, width)
         starts = range(0, max(1, width), step)
         write_rows = self._rows(m, platform, tally.up, len(starts), "write_row")
@@ -98,7 +99,7 @@ class SmallFifo(wiring.Component):
         return m
 
     def _rows(self, m: Module, platform: Platform, moves: Any, count: int, name: str) -> list[Any]:
-        """The row at which a port is, once for each slice of the words."""
+        """A port's current row, one copy per slice of the words."""
         following = Signal(range(self._depth), name=f"next_{name}")
         rows = copies(m, platform, following, count, name=name, reset_less=False)
         after = Mux(rows[0] == self._depth - 1, 0, rows[0] + 1)

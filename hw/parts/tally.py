@@ -1,6 +1,6 @@
-"""A count whose two usual questions, none and full, are answered by registers.
+"""An up/down counter with registered flags `none` and `full`.
 
-Input: pulses of things that come and go. Output: whether there are none, or as many as may be.
+Input: pulses that count up and down. Output: whether the count is 0, or at its maximum.
 """
 
 from amaranth.hdl import Module, Mux, Signal
@@ -16,7 +16,7 @@ __all__ = ["Tally"]
 class Tally(wiring.Component):
     """Count from 0 to `most`.
 
-    The flags are set as the count moves, so what hangs on them waits for no comparison.
+    The flags are updated together with the count, so no comparison lies on the paths from them.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Tally(wiring.Component):
         m = Module()
         count = Signal(range(self._most + 1))
         fills = self.up & (count == self._most - 1)
-        # `down`, which tends to come late, only enables the registers.
+        # `down` usually has a long path, so it is only an enable of the registers.
         with m.If(self.up != self.down):
             m.d.sync += [
                 count.eq(Mux(self.up, count + 1, count - 1)),
