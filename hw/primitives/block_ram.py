@@ -2,9 +2,9 @@
 
 Input: rows to write, numbers of rows to read. Output: a row two cycles after its number.
 
-Synthesis infers ECP5's DP16KD without output registers. Their outputs then come 5.8 ns after the
-clock (speed grade 6), which leaves little of a cycle for the way to a flip-flop. From output
-registers it is a fraction of that, and the flip-flops are not needed: ECP5 gets the cell by name.
+Synthesis infers ECP5's DP16KD without output registers. Its clock-to-output delay is then 5.8 ns
+(speed grade 6), which leaves little of a cycle for routing to a flip-flop. With output registers it
+is a fraction of that, and the flip-flops are not needed. So ECP5 gets the cell by name.
 docs/hardware.md has the measurements.
 
 Source of widths, ports and registers: Lattice FPGA-TN-02204.
@@ -22,29 +22,29 @@ from daedal.hw.family import Family, Platform
 __all__ = ["RAM_READ_CYCLES", "BlockRam"]
 
 RAM_READ_CYCLES = 2
-"""From a row's number to the row: the RAM's register and the output's."""
+"""Latency from a row's number to the row: the RAM's register and the output register."""
 
 _ADDRESS_BITS = 14
 _HALF_BITS = 18
 
 _WIDTHS = ((36, 512), (18, 1024), (9, 2048), (4, 4096), (2, 8192), (1, 16384))
-"""Bits of a word, and words, of one DP16KD."""
+"""Shapes of one DP16KD: bits of a word, number of words."""
 
 _TABLES_PER_BLOCK = 32
-"""16 x 4 memories of look-up tables that a DP16KD must replace: Yosys weighs them so."""
+"""Minimum number of 16 x 4 look-up-table memories that a DP16KD must replace, as in Yosys."""
 
 
 class BlockRam(wiring.Component):
     """`depth` rows of `width` bits, all zero at first.
 
-    Two registers lie between a row's number and the row: the RAM's own, which takes a row where
-    `read_enable` is set and else keeps it, and the output's.
+    Two registers lie between a row's number and the row: the RAM's own, which loads a row if
+    `read_enable` is set and otherwise holds, and the output register.
 
     Members
     -------
-    read_enable, read_row : number of a row. Where it is written in the same cycle, the portable
-        form gives the old row; nothing may depend on that (FPGA block RAM leaves it open).
-    advance : the output register moves (it does where nothing drives this); else it holds.
+    read_enable, read_row : number of a row. If it is written in the same cycle, the portable form
+        gives the old row; nothing may depend on that (undefined in FPGA block RAM).
+    advance : the output register loads (the default if undriven); otherwise it holds.
     read_data : the output register.
     write_enable, write_row, write_data : visible to reads from the next cycle on.
     """
@@ -66,11 +66,11 @@ class BlockRam(wiring.Component):
 
     @property
     def _block_width(self) -> int:
-        """Widest word of a DP16KD with so many rows; 0 where there is none."""
+        """Widest word of a DP16KD that has at least the needed rows; 0 if there is none."""
         return next((bits for bits, rows in _WIDTHS if self._depth <= rows), 0)
 
     def _pays_on_ecp5(self) -> bool:
-        """Whether blocks are deep enough, and look-up tables would take more."""
+        """Whether a DP16KD is deep enough, and look-up tables would cost more."""
         if not self._block_width:
             return False
         width = len(self.write_data)
@@ -109,17 +109,17 @@ class BlockRam(wiring.Component):
             word = Signal(2 * _HALF_BITS, name=f"word{number}")
             m.d.comb += data.eq(self.write_data[bits])
             m.submodules[f"block{number}"] = self._dp16kd(data, word)
-            # Words of 36 bits come out of both halves, narrower ones of port B alone.
+            # Words of 36 bits use the outputs of both ports, narrower ones those of port B alone.
             out = word if block > _HALF_BITS else word[_HALF_BITS:]
             m.d.comb += self.read_data[bits].eq(out)
 
     def _dp16kd(self, data: Value, word: Value) -> Instance:
-        """One DP16KD: port A writes, port B reads; words of 36 bits take the pins of both."""
+        """One DP16KD: port A writes, port B reads; words of 36 bits use the data pins of both."""
         width = self._block_width
         ports: dict[str, Any] = {
             "p_DATA_WIDTH_A": width,
             "p_DATA_WIDTH_B": width,
-            # The lower half of a 36-bit word passes port A's output register.
+            # The lower half of a 36-bit word goes through port A's output register.
             "p_REGMODE_A": "OUTREG",
             "p_REGMODE_B": "OUTREG",
             "p_CSDECODE_A": "0b000",
@@ -139,8 +139,8 @@ class BlockRam(wiring.Component):
             "i_RSTB": Const(0),
         }
         ports |= {f"i_CS{side}{k}": Const(0) for side in "AB" for k in range(3)}
-        # A row's number ends at the top bit. Below it, ports of 18 bits and more take the enables
-        # of their bytes, of nine bits each.
+        # A row's number is aligned to the top address bit. On ports of 18 bits and more, the lowest
+        # address bits are the enables of nine-bit bytes.
         skipped = {36: 5, 18: 4, 9: 3, 4: 2, 2: 1, 1: 0}[width]
         enables = {36: 0b1111, 18: 0b11}.get(width, 0)
         write, read = (

@@ -1,8 +1,8 @@
-"""Copies of a register, for what too many cells or too distant ones read.
+"""Copies of a register with high fanout or distant loads.
 
-Input: a value. Output: registers that all hold it a cycle later. Synthesis merges equal registers,
-and a placer that gets one with hundreds of loads all over the chip pays for it with the slowest
-path. So ECP5 gets the cells by name, which nothing merges.
+Input: a value. Output: registers that all hold it one cycle later. Synthesis merges equal
+registers, and a single register with hundreds of loads all over the chip becomes the critical path.
+So ECP5 gets the cells by name, which no tool merges.
 """
 
 from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetSignal, Signal, Value
@@ -16,12 +16,12 @@ __all__ = ["copies"]
 def copies(
     m: Module, platform: Platform, value: Value, count: int, *, name: str, reset_less: bool = True
 ) -> list[Value]:
-    """`count` registers with `value` of the cycle before, which nothing merges.
+    """`count` registers of `value`, which synthesis does not merge.
 
     Parameters
     ----------
-    m : where they are built. platform : None or a `Family`. name : prefix of their signals.
-    reset_less : the domain's reset leaves them alone; otherwise it makes them 0.
+    m : module to add them to. platform : None or a `Family`. name : prefix of their signals.
+    reset_less : the domain's reset does not affect them; otherwise it sets them to 0.
     """
     if platform is not Family.ECP5:
         return [register(m, value, name=name, reset_less=reset_less)] * count

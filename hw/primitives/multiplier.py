@@ -1,12 +1,12 @@
 """Products whose registers lie inside the hardware multiplier.
 
-Input: two operands, each a register or one together with what it is loaded from. Output: their
-product, registered.
+Input: two operands, each a register, or a register and its input. Output: their product,
+registered.
 
-Synthesis infers MULT18X18D without its registers, and a path from a flip-flop through routing, the
-whole multiplier and routing again to another flip-flop is the slowest of an array. So ECP5 gets the
-cell by name, with its output registers, and with its input registers where an operand says what
-they would be loaded from. docs/hardware.md has the measurements.
+Synthesis infers MULT18X18D without its registers. The path from a flip-flop through routing, the
+whole multiplier and routing again to another flip-flop is then the critical path of an array. So
+ECP5 gets the cell by name, with its output registers, and with its input registers if an operand
+gives its register's input. docs/hardware.md has the measurements.
 """
 
 from dataclasses import dataclass
@@ -24,9 +24,10 @@ _OPERAND_BITS = 18
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand in a register: `value` is what the register is loaded from, `held` its output.
+    """An operand in a register: `value` is the register's input, `held` its output.
 
-    Multipliers may share `held`, or keep `value` in registers of their own.
+    A multiplier uses the shared register `held`, or loads `value` into an input register of its
+    own.
     """
 
     value: Value
@@ -40,8 +41,8 @@ def registered_product(
 
     Parameters
     ----------
-    m : where it is built. platform : None or a `Family`. name : prefix of its signals.
-    a, b : operands; a plain `Value` is taken as it is, any `Operand` one cycle after its `value`.
+    m : module to add it to. platform : None or a `Family`. name : prefix of its signals.
+    a, b : operands; of an `Operand`, `held` is multiplied, which comes one cycle after its `value`.
     """
     x, y = (o.held if isinstance(o, Operand) else o for o in (a, b))
     if platform is not Family.ECP5 or max(len(x), len(y)) > _OPERAND_BITS:
@@ -50,19 +51,19 @@ def registered_product(
     for side, operand in (("A", a), ("B", b)):
         inside = isinstance(operand, Operand)
         value = operand.value if isinstance(operand, Operand) else operand
-        # What is loaded has the width and sign of the register that the cell replaces.
+        # The cell's operand has the width and sign of the register that it replaces.
         bits = Signal(18, name=f"{name}_{side.lower()}")
         m.d.comb += bits.eq(value)
         ports |= {f"i_{side}{k}": bits[k] for k in range(_OPERAND_BITS)}
         ports |= {
             f"p_REG_INPUT{side}_CLK": "CLK0" if inside else "NONE",
             f"i_SIGNED{side}": Const(int(value.shape().signed)),
-            # The operand comes from the fabric, not from the next cell's shift register.
+            # The operand comes from the fabric, not from the shift chain of the next cell.
             f"i_SOURCE{side}": Const(0),
         }
     product = Signal((x * y).shape(), name=name)
     ports |= {f"o_P{k}": product[k] for k in range(len(product))}
-    # Nothing resets the registers: data does not care what it starts with.
+    # The registers have no reset: the initial value of data does not matter.
     ports |= {"p_REG_OUTPUT_CLK": "CLK0", "p_GSR": "DISABLED"}
     m.submodules[f"{name}_cell"] = Instance("MULT18X18D", **ports)
     return product
