@@ -1,9 +1,9 @@
-"""What blocks promise each other, as assertions of simulations.
+"""Contracts between blocks, as assertions for simulation and proofs.
 
-Input: conditions that hold in every cycle. Output: assertions where the elaboration wants them, and
-nothing at all elsewhere: shipped Verilog is the same, byte for byte, with and without them in the
-source. Relations between constants of the design hold in no cycle but always:
-`require_at_elaboration` checks them when the design is built.
+Input: conditions that hold in every cycle. Output: assertions if the elaboration asks for them,
+otherwise nothing: shipped Verilog is the same, byte for byte, with and without them in the source.
+Relations between constants of the design do not depend on a cycle: `require_at_elaboration` checks
+them when the design is built.
 """
 
 from typing import Any
@@ -25,31 +25,31 @@ __all__ = [
 
 
 class ElaborationError(AssertionError):
-    """Constants of the design do not fit together; nothing is built of them."""
+    """Constants of the design are inconsistent; nothing is built."""
 
 
 def require_at_elaboration(holds: bool, rule: str) -> None:
-    """Latencies and depths keep a relation, or elaboration ends with `rule`.
+    """Check a relation between latencies or depths; elaboration fails with `rule` if it is false.
 
-    `rule` is a sentence that names what must fit together. Unlike ``assert`` it is checked in
-    optimized Python, too. Raises ElaborationError.
+    `rule` is a sentence that states the relation. Unlike ``assert``, it is also checked in
+    optimized Python. Raises ElaborationError.
     """
     if not holds:
         raise ElaborationError(rule)
 
 
 class GatheredContracts:
-    """A platform for proofs: contracts become signals, in `found` by their rules, that stay 1."""
+    """A platform for proofs: each contract becomes a signal in `found`, by its rule, to stay 1."""
 
     def __init__(self) -> None:
         self.found: list[tuple[str, Signal]] = []
 
 
 def checks_contracts(platform: Platform) -> bool:
-    """Whether an elaboration wants contracts.
+    """Whether an elaboration includes contracts.
 
     Amaranth's own simulator does (it has no platform), and so do ``Portable.ASSERTED`` and proofs.
-    Whatever is only there for a contract stands behind this question.
+    Logic that only serves a contract must be built only if this is true.
     """
     asked = platform is None or platform is Portable.ASSERTED
     return asked or isinstance(platform, GatheredContracts)
@@ -58,9 +58,9 @@ def checks_contracts(platform: Platform) -> bool:
 def contract(
     m: Module, platform: Platform, condition: ValueLike, rule: str, *, domain: str = "sync"
 ) -> None:
-    """`condition` holds at every clock edge, or the simulation ends with `rule`.
+    """Assert `condition` at every clock edge; a simulation fails with `rule` if it is false.
 
-    `rule` is a sentence that says what must be; simulators add in which block it is not.
+    `rule` is a sentence that states the requirement; simulators add the block that violates it.
     """
     if isinstance(platform, GatheredContracts):
         holds = Signal(name="contract")
@@ -71,7 +71,7 @@ def contract(
 
 
 def before(m: Module, value: ValueLike, *, domain: str = "sync") -> Value:
-    """`value` of the cycle before, 0 after reset; for contracts only."""
+    """`value` in the previous cycle, 0 after reset; for contracts only."""
     given = Value.cast(value)
     held = Signal(len(given), name="before")
     m.d[domain] += held.eq(given)
@@ -79,7 +79,7 @@ def before(m: Module, value: ValueLike, *, domain: str = "sync") -> Value:
 
 
 def at_most_one(bits: Value) -> Value:
-    """Whether no more than one bit is set."""
+    """Whether at most one bit is set."""
     return (bits & (bits - 1)[: len(bits)]) == 0
 
 

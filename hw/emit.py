@@ -1,4 +1,4 @@
-"""Verilog of a variant: one text, the same bytes on every machine.
+"""Verilog of a variant: one text, the same bytes on every host.
 
 Input: a variant. Output: Verilog-2005 with the top module `daedal_top`.
 """
@@ -37,17 +37,17 @@ def emit_verilog(
 ) -> str:
     """Return the accelerator as Verilog text, ending with a newline.
 
-    Equal parameters give equal bytes: source locations, which hold paths, are left out, and the
-    header names what the text was made from instead of when.
+    Equal parameters give equal bytes: source locations, which contain paths, are left out, and the
+    header has no time stamp but names the source.
 
     Parameters
     ----------
     variant : the machine.
-    family : what it is to be synthesized for: hard blocks of that family stand by name where
-        `hw.primitives` has them. None is for simulators and for all tools.
+    family : target of synthesis: hard blocks of that family are instantiated by name where
+        `hw.primitives` has them. None gives portable text, for simulators and all tools.
     observe : add the pin of that name for simulations (`hw.observe`); such a machine is not for
         synthesis.
-    assertions : check the contracts of `hw.contracts`: a simulation ends where one is broken. Not
+    assertions : check the contracts of `hw.contracts`: a simulation stops when one is violated. Not
         for synthesis, and not with a family.
     """
     use = f", for {family.value}" if family else ", with assertions" if assertions else ""
@@ -64,14 +64,14 @@ def emit_component(
     *,
     assertions: bool = False,
 ) -> str:
-    """Return `component` as Verilog with top module `name`, under a comment that says `title`."""
+    """Return `component` as Verilog with top module `name`, headed by `title` as a comment."""
     assert not (family and assertions), "assertions are for simulations of the portable form"
     platform = family or (Portable.ASSERTED if assertions else Portable.PLAIN)
     text = verilog.convert(
         component, name=name, platform=platform, emit_src=False, strip_internal_attrs=True
     )
-    # Verilog-2005 has no `assert`, and Icarus reads no more; `$fatal` all simulators know, and
-    # they say where it is.
+    # Verilog-2005, all that Icarus reads, has no `assert`. Every simulator supports `$fatal`, and
+    # reports its location.
     text = _ASSERTION.sub(r"\1if (!\2)\n\1  $fatal(1, \3);", text)
     assert "assert (" not in text, "Yosys writes assertions in a form that is not known here"
     text = re.sub(r"\A/\*.*?\*/\n", "", text, count=1)  # the generator's name, version and build
@@ -81,10 +81,10 @@ def emit_component(
 
 
 def _loop_over_zeros(match: re.Match[str]) -> str:
-    """A memory that starts from zero, in three lines instead of one per word.
+    """A memory initialized to zero in a loop of three lines instead of one line per word.
 
-    Large scratchpads are most of the text otherwise, and of the time that simulators need to
-    compile it.
+    Otherwise large scratchpads are most of the text, and most of the time to compile it for
+    simulation.
     """
     entries = _ENTRY.findall(match[1])
     names = {(name, width) for name, _, width in entries}

@@ -1,6 +1,6 @@
-"""What a machine can be emitted for: the platforms of Amaranth's elaboration.
+"""Targets that a machine can be emitted for: the platforms of Amaranth's elaboration.
 
-None, the platform of Amaranth's own simulator, is neither of these.
+Amaranth's own simulator has the platform None instead.
 """
 
 import enum
@@ -21,11 +21,11 @@ class Family(enum.Enum):
 
 
 class Portable(enum.Enum):
-    """Text that all tools understand, with the assertions of `contracts` or without."""
+    """Portable Verilog for all tools, with or without the assertions of `contracts`."""
 
     PLAIN = "plain"
     ASSERTED = "asserted"
 
 
 Platform: TypeAlias = Union[Family, Portable, "GatheredContracts", None]
-"""What `elaborate` is given; None by Amaranth's own simulator."""
+"""The argument of `elaborate`; None from Amaranth's own simulator."""

@@ -1,11 +1,11 @@
-"""Signatures between the units of the machine: every wire bundle has one definition, here.
+"""Signatures between the units of the machine: the one definition of every wire bundle.
 
 Rules that hold for all of them:
 
 1. A `stream.Signature` keeps valid and payload until ready; valid never waits for ready.
-2. `retire` and `error` are pulses: the other side always takes them.
-3. `activity` says what the unit does in this very cycle; `tokens.IssueGate` and the counters turn
-   it into one `isa.registers.CycleClass` per cycle.
+2. `retire` and `error` are pulses: the receiver always accepts them.
+3. `activity` is what the unit does in the current cycle; `gate.IssueGate` turns it into one
+   `isa.registers.CycleClass` per cycle, which the counters count.
 """
 
 from amaranth.hdl import ShapeLike
@@ -44,8 +44,8 @@ __all__ = [
 class Activity(enum.Enum, shape=2):
     """What a unit does in a cycle.
 
-    BUSY: it moves or computes something. STALL: it has work, but memory, the bus or a scratchpad
-    port keeps it waiting. DRAIN: nothing left to start, results still in flight. NONE: empty.
+    BUSY: it moves or computes something. STALL: it has work, but waits for memory, the bus or a
+    scratchpad port. DRAIN: nothing left to start, results still in flight. NONE: empty.
     """
 
     NONE = 0
@@ -62,9 +62,9 @@ def error_signature() -> wiring.Signature:
 def unit_signature(variant: Variant, opcode: Opcode) -> dict[str, wiring.Member]:
     """Ports that LOAD, GEMM, ALU and STORE have in common.
 
-    `issue` gives the next instruction (its tokens are already taken). `retire` pulses once per
-    instruction, in order, when all its effects are visible to every unit; it may come while later
-    instructions run. `work` counts what `isa.registers` names as the unit's work, per cycle.
+    `issue` delivers the next instruction, whose tokens are already taken. `retire` pulses once per
+    instruction, in order, when all its effects are visible to every unit; later instructions may
+    already run. `work` is the amount of the unit's work (`isa.registers`) in the current cycle.
     """
     return {
         "issue": In(stream.Signature(issue_layout(variant, opcode))),
@@ -79,9 +79,9 @@ def fill_signature(variant: Variant) -> stream.Signature:
     """LOAD writes scratchpads: one bus word at `beat` within `row`, or (pad) the whole row.
 
     `memory` is an `isa.table.LoadMemory` code. With `pad`, every bus word of the row becomes
-    `data`, which LOAD builds from the pad value in the memory form of the elements; only rows of
-    the accumulators are padded so, those of INP through `pad_signature`. Only the accumulators may
-    make it wait: `into_acc` says that `memory` is theirs, in either form.
+    `data`, which LOAD builds from the pad value in the memory form of the elements. Only rows of
+    the accumulators are padded like this; rows of INP use `pad_signature`. Only the accumulators
+    may stall a fill: `into_acc` says that `memory` is ACC or ACC_NARROW.
     """
     pads = [scratchpad(variant, memory) for memory in Memory if memory is not Memory.OUT]
     return stream.Signature(
@@ -99,9 +99,10 @@ def fill_signature(variant: Variant) -> stream.Signature:
 
 
 def pad_signature(variant: Variant) -> wiring.Signature:
-    """LOAD writes pads into INP beside the fills: the bus words of row `row` named by `enable`.
+    """LOAD writes pads into INP in parallel with fills: the bus words of `row` set in `enable`.
 
-    INP takes it in every cycle. LOAD never enables the word that `fill` writes in the same cycle.
+    INP accepts them in every cycle. LOAD never enables the word that `fill` writes in the same
+    cycle.
     """
     pad = scratchpad(variant, Memory.INP)
     return wiring.Signature(
@@ -114,9 +115,9 @@ def pad_signature(variant: Variant) -> wiring.Signature:
 
 
 def scratchpad_read_signature(row_width: int, data_width: int) -> wiring.Signature:
-    """Read port of a scratchpad: `data` is row `row` of a fixed number of cycles before.
+    """Read port of a scratchpad: `data` follows `row` with a fixed latency.
 
-    That number is two, of OUT and the accumulators `accumulators.ACC_READ_CYCLES`.
+    The latency is two cycles; for OUT and the accumulators, `accumulators.ACC_READ_CYCLES`.
     """
     return wiring.Signature({"enable": Out(1), "row": Out(row_width), "data": In(data_width)})
 
@@ -128,28 +129,28 @@ def row_mask_write(variant: Variant) -> data.StructLayout:
 
 
 def pulse(shape: ShapeLike) -> wiring.Signature:
-    """A payload that the other side always takes."""
+    """A payload with `valid` and without back-pressure."""
     return wiring.Signature({"valid": Out(1), "payload": Out(shape)})
 
 
 def accumulator_ports(variant: Variant) -> dict[str, wiring.Member]:
     """Ports of the banked accumulators, seen from the accumulators.
 
-    GEMM is never refused. It says a cycle ahead what it reads and writes: `gemm_read`, data
-    ``ACC_READ_CYCLES + 1`` after `enable`, and `gemm_write`, data two cycles after `enable`. In
-    return it must not start a product for bank b in the cycle after one in which bit b of
-    `gemm_hold` is set: a starved reader or writer of that bank gets the slot.
+    GEMM is never refused. It announces its reads and writes one cycle ahead: `gemm_read`, with data
+    ``ACC_READ_CYCLES + 1`` after `enable`, and `gemm_write`, with data two cycles after `enable`.
+    In return it must not start a product for bank b in the cycle after bit b of `gemm_hold` is set:
+    a starved reader or writer of that bank gets the slot.
 
     The ALU (`alu_read` for its source, `alu_read2` for the destination of a register form) never
-    reads two rows of one bank, and nothing of a bank whose bit of `read_closed` was set in the
-    cycle before; nor does `alu_write` write one of `write_closed`. So it is never refused.
-    `alu_wants`: a row at that port has still to be read, also where the ALU may not do so yet;
-    STORE stands back from its bank. `alu_waits`: only for a closed bank is that (source,
-    destination, result) not done in this cycle.
+    reads two rows of one bank in a cycle. It reads no bank whose bit of `read_closed` was set in
+    the previous cycle, and writes none whose bit of `write_closed` was. So it is never refused.
+    `alu_wants`: the row at that port still has to be read, even if the ALU may not read it yet;
+    STORE yields its bank. `alu_waits`: the access (source, destination, result) stalls in this
+    cycle only because its bank is closed.
 
-    STORE asks through a stream of row numbers. Each accepted read gives one `*_data` pulse exactly
-    `ACC_READ_CYCLES` later. What is accepted on `alu_write` or `fill`, or announced on
-    `gemm_write` in the cycle before, is visible to every read from the next cycle on.
+    STORE requests rows through a stream of row numbers. Each accepted read gives one `*_data` pulse
+    exactly `ACC_READ_CYCLES` later. A write accepted on `alu_write` or `fill`, or announced on
+    `gemm_write` in the previous cycle, is visible to every read from the next cycle on.
     """
     pad = scratchpad(variant, Memory.ACC)
     request = stream.Signature(row_bits(variant, Memory.ACC))
@@ -191,10 +192,10 @@ def out_write_signature(variant: Variant) -> wiring.Signature:
 
 
 def read_request(variant: Variant) -> stream.Signature:
-    """A reader asks for `beats` bus words, at least 1, from word `address`; any boundary.
+    """A request for `beats` bus words, at least 1, from word `address`; it may cross any boundary.
 
     The read master splits it into INCR bursts of at most 32 beats that never cross 4 KiB, and
-    reserves space for the data before it asks, so RREADY never waits for a unit.
+    reserves space for the data before it issues a burst, so RREADY never waits for a unit.
     """
     return stream.Signature(
         data.StructLayout(
@@ -209,5 +210,5 @@ def read_word(variant: Variant) -> stream.Signature:
 
 
 def write_response() -> wiring.Signature:
-    """Pulse: one write request (in order) is complete; the worst BRESP of its bursts."""
+    """A pulse: the oldest write request is complete; with the worst BRESP of its bursts."""
     return wiring.Signature({"valid": Out(1), "response": Out(2)})

@@ -50,7 +50,7 @@ def _shape(item: BitField):
 
 
 def instruction_struct(variant: Variant, opcode: Opcode) -> data.FlexibleLayout:
-    """Layout of one instruction over the full instruction width; every field by its table name."""
+    """Layout of one instruction, at its full width; fields have their names in the isa table."""
     return _flexible(instruction_layout(variant, opcode), instruction_bits(variant))
 
 
@@ -61,19 +61,19 @@ def micro_op_struct(variant: Variant, unit: Unit) -> data.FlexibleLayout:
 
 
 def entry_layout(variant: Variant) -> data.StructLayout:
-    """What FETCH puts into a unit's queue: the raw instruction and its index."""
+    """Entry that FETCH puts into a unit's queue: the raw instruction and its index."""
     return data.StructLayout({"instruction": instruction_bits(variant), "index": INDEX_BITS})
 
 
 def issue_layout(variant: Variant, opcode: Opcode) -> data.StructLayout:
-    """What a unit receives once its tokens are there: the decoded instruction and its index."""
+    """Issued instruction: the decoded instruction and its index."""
     return data.StructLayout(
         {"instruction": instruction_struct(variant, opcode), "index": INDEX_BITS}
     )
 
 
 def retire_layout() -> data.StructLayout:
-    """What a unit reports when an instruction is done: tokens to give and the mark, if any."""
+    """Retirement record of an instruction: tokens to give, and the mark, if any."""
     return data.StructLayout({"push": 4, "mark": 1, "tag": 16, "index": INDEX_BITS})
 
 
@@ -88,7 +88,7 @@ def word_address_bits(variant: Variant) -> int:
 
 
 def request_beats_bits(variant: Variant) -> int:
-    """Width of the length of a request: the longest row that a LOAD or STORE can name, in words."""
+    """Width of the length of a request: that of the longest row of a LOAD or STORE, in words."""
     longest = MAX_BURST_BEATS  # of FETCH
     for opcode, kinds in ((Opcode.LOAD, LoadMemory), (Opcode.STORE, OutMemory)):
         cols = (1 << instruction_layout(variant, opcode)["cols"].width) - 1

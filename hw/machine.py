@@ -94,7 +94,7 @@ class Machine(wiring.Component):
 
 
 class _Blocks:
-    """All submodules, and the wiring between them by concern."""
+    """All submodules, and the wiring between them: one method per concern."""
 
     def __init__(self, m: Module, variant: Variant) -> None:
         self.variant = variant
@@ -138,15 +138,15 @@ class _Blocks:
 
     @property
     def has_marks(self) -> bool:
-        """Marks are built with the counters that they record."""
+        """Marks are built only with the counters, which they record."""
         return self.variant.units.counters
 
     def connect_resets(self, m: Module, top: Machine, platform: Platform) -> None:
-        """Every unit's reset is a register of its own; some only the pin resets.
+        """Give every block a reset register of its own; only the pin resets those in `kept`.
 
-        They follow the pin and `clear` by a cycle, as the masters' `stop` follows the supervisor's.
-        In that cycle the pins are quiet, and the masters are reset, too: whatever anybody still
-        offers is lost.
+        The resets follow the pin and `clear` by one cycle, as the masters' `stop` follows the
+        supervisor's. In that cycle the pins are inactive, and the masters are reset, too: any
+        request or word still on offer is dropped.
         """
         clears = self.supervisor.clear | ~top.ap_rst_n
         m.d.sync += self.reset.eq(~top.ap_rst_n)
@@ -179,13 +179,14 @@ class _Blocks:
             ]
 
     def connect_data(self, m: Module) -> None:
-        """LOAD -> scratchpads -> GEMM, ALU, STORE, and the accumulators between them."""
+        """LOAD -> scratchpads -> GEMM, ALU, STORE, and the accumulators that they share."""
         for target in (self.inp, self.wgt, self.par, self.gemm, self.alu, self.accumulators):
             m.d.comb += [
                 target.fill.payload.eq(self.load.fill.payload),
                 target.fill.valid.eq(self.load.fill.valid),
             ]
-        # Only the accumulators may refuse a fill; they take those for others at once.
+        # Only the accumulators may stall a fill; their ready is always 1 for fills of other
+        # memories.
         m.d.comb += self.load.fill.ready.eq(self.accumulators.fill.ready)
         connect(m, self.load.pads, self.inp.pads)
         connect(m, self.gemm.inp_read, self.inp.read)
@@ -230,7 +231,7 @@ class _Blocks:
         )
 
     def connect_run(self, m: Module) -> None:
-        """The supervisor: what it watches and what it commands."""
+        """The supervisor: the status that it observes, and its commands."""
         supervisor, fetch = self.supervisor, self.fetch
         for unit in QUEUED_UNITS:
             gate = self.gates[unit]
@@ -286,7 +287,7 @@ class _Blocks:
             ]
 
     def connect_counters(self, m: Module) -> None:
-        """Every unit's class and work, and the bus."""
+        """Class and work of every unit, and words on the bus, to the counters."""
         counters = self.counters
         m.d.comb += [
             counters.running.eq(self.supervisor.counting),

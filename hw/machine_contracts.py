@@ -1,4 +1,4 @@
-"""What only the whole machine can assert: streams between units, and what tokens order."""
+"""Contracts of the whole machine: streams between units, and accesses that tokens must order."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def check_machine(m: Module, platform: Platform, blocks: Any) -> None:
 
 
 def _check_collisions(m: Module, platform: Platform, blocks: Any) -> None:
-    """No unit reads a row while another one writes it: what FPGAs then answer is not defined."""
+    """No unit reads a row in the cycle of its write: the result is undefined in FPGA block RAM."""
     meets = {
         "INP": blocks.inp.collides(),
         "WGT": blocks.wgt.collides(),
@@ -52,9 +52,9 @@ def _check_collisions(m: Module, platform: Platform, blocks: Any) -> None:
 
 
 def _meet_in_accumulators(m: Module, ports: Any) -> Value:
-    """One unit reads the row that another one writes.
+    """Whether one unit reads the row that another one writes.
 
-    GEMM says a cycle ahead what it does, and forwards what it is about to write.
+    GEMM announces its accesses one cycle ahead; it forwards its own writes, so they do not count.
     """
 
     def now(port: Any) -> tuple[Value, Value]:

@@ -1,7 +1,7 @@
-"""Latencies that must fit together from one unit to the next.
+"""Checks of latencies between units that must match.
 
 Input: constants of the blocks that `machine` connects. Output: nothing, or an ElaborationError.
-What must fit within one block is checked there.
+Latencies within one block are checked in that block.
 """
 
 from daedal.hw.contracts import require_at_elaboration
@@ -16,10 +16,10 @@ __all__ = ["check_latencies"]
 
 
 def check_latencies() -> None:
-    """Check what units and scratchpads rely on.
+    """Check the latencies that units and scratchpads rely on.
 
-    The micro-ops of GEMM and ALU are what is read soonest after a token; rows of INP and WGT follow
-    four cycles later. OUT needs no such rule: its reads take as many registers as its writes.
+    The earliest read after a token is that of GEMM's and ALU's micro-ops; rows of INP and WGT are
+    read four cycles later. OUT needs no such rule: its reads pass as many registers as its writes.
     """
     first_read = FILL_TO_RETIRE_CYCLES + TOKEN_TO_ISSUE_CYCLES + ISSUE_TO_MICRO_OP_CYCLES
     require_at_elaboration(

@@ -1,4 +1,4 @@
-"""What a debugger sees of the machine: every write into a scratchpad, every start and every end.
+"""The machine's debug port: every scratchpad write, every start and end of an instruction.
 
 Input: a variant. Output: the record that `Machine(observe=True)` shows on its pin `observe`, and
 the list of its write ports. Nothing in the machine depends on it, and without it nothing is built.
@@ -27,10 +27,10 @@ __all__ = ["WritePort", "connect_observation", "observation_layout", "write_port
 
 @dataclass(frozen=True)
 class WritePort:
-    """Where a unit writes a scratchpad: some columns of a row in a cycle.
+    """A port through which a unit writes a scratchpad: some columns of a row per cycle.
 
-    A row has `columns` columns of `column_bits` bits, and `slices` rows of the port are one row of
-    the scratchpad.
+    A row has `columns` columns of `column_bits` bits; `slices` rows of the port make one row of the
+    scratchpad.
     """
 
     memory: Memory
@@ -47,7 +47,7 @@ class WritePort:
 
     @property
     def row_bits(self) -> int:
-        """Bits of a row's number."""
+        """Width of a row number."""
         return (self.depth - 1).bit_length()
 
     @property
@@ -63,7 +63,7 @@ class WritePort:
 
 
 def write_ports(variant: Variant) -> tuple[WritePort, ...]:
-    """All write ports. Those of INP, WGT, PAR, OUT and ACC are the RAMs' own."""
+    """All write ports. Those of INP, WGT, PAR, OUT and ACC are the RAMs' write ports."""
     bus_bits = variant.bus.data_bits
     ports = []
     for memory in (Memory.INP, Memory.WGT, Memory.PAR):
@@ -90,9 +90,9 @@ def write_ports(variant: Variant) -> tuple[WritePort, ...]:
 def observation_layout(variant: Variant) -> data.StructLayout:
     """The record of one cycle.
 
-    A member for every write port by its name; `issue{u}` and `retire{u}`: whether unit u starts an
-    instruction, and whether one is done (its last write was in an earlier cycle), and its index.
-    All of it is seen `BANK_CYCLES` late, when what was written then is at the RAMs.
+    One member per write port, by its name; `issue{u}` and `retire{u}`: whether unit u starts an
+    instruction, or completes one (its last write was in an earlier cycle), and its index. All are
+    delayed by `BANK_CYCLES`, when the writes of that cycle are at the RAMs.
     """
     event = data.StructLayout({"valid": 1, "index": INDEX_BITS})
     members: dict[str, Any] = {port.name: port.layout for port in write_ports(variant)}
@@ -102,7 +102,7 @@ def observation_layout(variant: Variant) -> data.StructLayout:
 
 
 def connect_observation(m: Module, variant: Variant, blocks: Any, observe: data.View) -> None:
-    """Drive `observe` from the blocks of a machine, which are attributes of `blocks`."""
+    """Drive `observe` from the blocks of a machine; `blocks` has them as attributes."""
     require_at_elaboration(
         WRITE_CYCLES == BANK_CYCLES,
         "writes of one cycle must be seen in one cycle: WRITE_CYCLES must be BANK_CYCLES",
@@ -145,7 +145,7 @@ def connect_observation(m: Module, variant: Variant, blocks: Any, observe: data.
 def _observe_accumulators(
     m: Module, variant: Variant, blocks: Any, port: WritePort, seen: data.View
 ) -> None:
-    """What the bank of a unit's accepted write does once it is at the RAM."""
+    """Drive `seen` with a unit's accepted write when it is at the RAM of its bank."""
     accumulators = blocks.accumulators
     if port.unit is Unit.GEMM:
         writes: Value = register(m, accumulators.gemm_write.enable, name="gemm_writes")
