@@ -1,6 +1,6 @@
-"""Proofs about small blocks of the machine: what must hold in every cycle of every run.
+"""Formal proofs about small blocks of the machine: properties of every cycle of every run.
 
-`claims` wraps a block with free inputs and states properties, `aiger` turns that into logic,
-`engine` searches counterexamples and invariants, `prove` is the front door. The properties lie in
-files named after the block they are about; no block knows of them.
+`claims` wraps a block with free inputs and states properties, `aiger` lowers that to logic,
+`engine` searches for counterexamples and invariants, `prove` is the entry point. The properties are
+in files named after their block; blocks do not depend on them.
 """

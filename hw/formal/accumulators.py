@@ -1,4 +1,4 @@
-"""Claims about who gets the banks of the accumulators, and how long anybody waits."""
+"""Claims about the arbitration of the accumulator banks, and a bound on every wait."""
 
 from typing import Any
 
@@ -13,21 +13,21 @@ __all__ = ["BankArbiter"]
 
 _READ_AFTER = 2
 _WRITE_AFTER = 3
-"""Cycles from GEMM's issue to its read and its write. In GEMM both times are longer; they delay
-every slot that a hold frees by as much, and add as much to the bound."""
+"""Latencies from GEMM's issue to its read and its write. In GEMM both are longer, which delays each
+slot that a hold frees by the difference and adds it to the bound."""
 
 
 class BankArbiter(Claims):
-    """Everybody who asks for a bank gets it within `bound_cycles`, whatever GEMM does.
+    """Every request for a bank is granted within `bound_cycles`, whatever GEMM does.
 
-    GEMM starts a product for any row in any cycle, except where `gemm_hold` forbids its bank. The
-    others keep a request until it is taken. The ALU's first reader goes before its second one, and
-    both belong to one step: it asks for no other row until the second has its own.
+    GEMM starts a product for any row in any cycle, except if `gemm_hold` holds its bank. The others
+    keep a request until it is accepted. The ALU's first reader precedes its second one, and both
+    belong to one step: the ALU requests no other row until the second is read.
 
     Parameters
     ----------
     variant : few banks and rows keep the search short.
-    accumulators : the class; tests put a broken one here.
+    accumulators : the class; tests pass a broken one.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class BankArbiter(Claims):
 
         both = asks["alu"] & asks["alu2"]
         self.assume(m, "alu_reads_two_banks", ~(both & (banks["alu"] == banks["alu2"])))
-        # The ALU's issue point asks for no other source before its destination is there.
+        # The ALU's issue point requests no other source before its destination has been read.
         has_source = Signal()
         with m.If(taken["alu2"] | ~asks["alu2"]):
             m.d.sync += has_source.eq(0)
@@ -101,7 +101,7 @@ class BankArbiter(Claims):
             self.require(m, f"{name}_answered_once", answer.valid == ages[-1])
 
     def _alu(self, m: Module, block: Any, banks: Any, asks: Any, taken: Any) -> None:
-        """The ALU does what it asks for where the bank was not closed in the cycle before."""
+        """The ALU makes a requested access if its bank was not closed in the previous cycle."""
         ports = {"alu": block.alu_read, "alu2": block.alu_read2, "write": block.alu_write}
         for number, (name, port) in enumerate(ports.items()):
             closed = block.write_closed if name == "write" else block.read_closed
@@ -112,7 +112,7 @@ class BankArbiter(Claims):
                 port.valid.eq(taken[name]),
                 block.alu_waits[number].eq(asks[name] & ~taken[name]),
             ]
-        # What the ALU asks for it wants, and it may want what it does not ask for.
+        # The ALU wants every row that it requests, and may want others.
         reads = Cat(asks["alu"], asks["alu2"])
         m.d.comb += block.alu_wants.eq(reads | self.free(2, "alu_wants"))
 
@@ -131,7 +131,7 @@ class BankArbiter(Claims):
             rows.append(Signal(width, name=f"product_row_{age}"))
             m.d.sync += [valids[-1].eq(valids[-2]), rows[-1].eq(rows[-2])]
         m.d.comb += [
-            # Announced a cycle before.
+            # Announced one cycle ahead.
             block.gemm_read.enable.eq(valids[_READ_AFTER - 1]),
             block.gemm_read.row.eq(rows[_READ_AFTER - 1]),
             block.gemm_write.enable.eq(valids[_WRITE_AFTER - 1]),

@@ -44,8 +44,8 @@ class Graph:
 
     Attributes
     ----------
-    inputs : literals. latches : (literal, next value). gates : (literal, left, right), in an order
-        in which every gate follows its operands.
+    inputs : literals. latches : (literal, next value). gates : (literal, left, right), in
+        topological order.
     outputs : name -> literal.
     """
 
@@ -67,7 +67,7 @@ def lower(claims: Claims) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "claims.il").write_text(text, encoding="utf-8")
         Path(folder, "run.ys").write_text(_SCRIPT, encoding="utf-8")
-        # Without a folder of its own the wheel sees the folders of the current one only.
+        # The wheel sees only the current folder, so the call gets a folder of its own.
         done = subprocess.run(
             [tool, "-q", "run.ys"], cwd=folder, capture_output=True, text=True, check=False
         )

@@ -1,4 +1,4 @@
-"""Claims about the burst splitter: what goes out is what was asked for, in legal bursts."""
+"""Claims about the burst splitter: its bursts are legal and cover exactly the requests."""
 
 from types import ModuleType
 from typing import Any
@@ -15,18 +15,18 @@ __all__ = ["BurstSplitting"]
 
 
 class BurstSplitting(Claims):
-    """Each request becomes bursts without a gap: contiguous, together as long as it, none too long.
+    """Each request becomes contiguous bursts of legal length that add up to it.
 
-    A model holds what is left of the request at hand and the one that waits, as two addresses and
-    two counts. Every burst must be the first words of what is left: at most 32, none past a 4 KiB
-    boundary, and the last one exactly where nothing is left behind it. With the claims on the
-    registers all of them follow from themselves in one cycle, at the full widths. The buffer behind
-    that is a block of its own (`streams.FirstInFirstOut`).
+    A model holds the remainders of the current and the waiting request, as two addresses and two
+    counts. Every burst must be the first words of the remainder: at most 32, none past a 4 KiB
+    boundary, and `last` set exactly if nothing remains after it. Together with the claims on
+    registers, all claims are inductive in one cycle, at the full widths. The output buffer is
+    verified separately (`streams.FirstInFirstOut`).
 
     Parameters
     ----------
     variant : gives the widths.
-    module : `hw.bus.burst`; tests put a broken one here.
+    module : `hw.bus.burst`; tests pass a broken one.
     """
 
     def __init__(self, *, variant: Variant, module: ModuleType = burst) -> None:
@@ -50,7 +50,7 @@ class BurstSplitting(Claims):
         layout = request.shape()
         left, behind = Signal(layout, name="left"), Signal(layout, name="behind")
         is_left, is_behind = Signal(), Signal()
-        # In front of the buffer: `o` of the splitter proper.
+        # The input of the output buffer: `o` of the splitter proper.
         out = data.View(block.o.payload.shape(), inside["i__payload"])
         taken = inside["i__valid"] & inside["offer.i__ready"]
         self._follow(m, block, out, taken, (is_left, left), (is_behind, behind))
@@ -72,7 +72,7 @@ class BurstSplitting(Claims):
             self.require(m, name, ~is_left | holds)
         self.require(m, "offers_what_is_left", inside["i__valid"] == is_left)
         self.require(m, "accepts", block.i.ready == ~is_behind)
-        # The registers hold what the model does; their flags are the splitter's own contracts.
+        # The registers equal the model's; their flags are covered by the splitter's own contracts.
         for some, model, name in ((is_left, left, "rest"), (is_behind, behind, "waiting")):
             request = inside[name][: len(model.as_value())]
             self.require(m, f"{name}_is_known", ~some | (request == model.as_value()))
@@ -82,7 +82,7 @@ class BurstSplitting(Claims):
         self.reach(m, "waits", is_behind)
 
     def _follow(self, m: Module, block: Any, out: Any, taken: Any, first: Any, second: Any) -> None:
-        """The model: requests come in, bursts take their words from the first one."""
+        """The model: requests arrive, bursts take their words from the first one."""
         (is_left, left), (is_behind, behind) = first, second
         comes = block.i.valid & block.i.ready
         with m.If(~is_left | (taken & out.last)):

@@ -1,8 +1,8 @@
-"""Why claims hold in runs of every length, written down, and its check from the ground up.
+"""Certificates that claims hold in runs of every length, and an independent check of them.
 
-Input: a graph and a certificate. Output: the reason why it proves nothing, if there is one. The
-check shares nothing with the searches of `engine` but the graph: it translates the gates by itself
-and asks another core of z3.
+Input: a graph and a certificate. Output: the reason why the certificate is not a proof, if there is
+one. The check shares only the graph with the searches of `engine`: it translates the gates itself
+and uses another core of z3.
 """
 
 import json
@@ -22,8 +22,8 @@ class Certificate:
     Attributes
     ----------
     latches : of the graph.
-    clauses : each holds in every state that a run reaches: numbers of latches, from 1; one of them
-        is set, or where the number is negative not set. Together they are inductive.
+    clauses : each holds in every reachable state: numbers of latches, from 1, of which one is set,
+        or not set if its number is negative. Together they are inductive.
     steps : 0, the clauses imply the claims; k, the claims hold in the first k cycles, and after any
         k cycles in which they and the clauses hold (k-induction).
     """
@@ -113,7 +113,7 @@ class _Checker:
         self._at: dict[int, int] = {}
 
     def cycle(self) -> None:
-        """Go to the next cycle; the first is any, or the initial one."""
+        """Go to the next cycle; the first one starts in any state, or in the initial one."""
         graph = self._graph
         if self._at:
             state = [self._literal(following) for _, following in graph.latches]
@@ -139,7 +139,7 @@ class _Checker:
             self._add([self._state(literal) for literal in clause])
 
     def assume_surroundings(self) -> None:
-        """What is assumed holds in this cycle."""
+        """The assumptions hold in this cycle."""
         for literal in self._outputs("assumed_").values():
             self._add([literal])
 
@@ -165,7 +165,7 @@ class _Checker:
         return None if number is None else list(claims)[number]
 
     def _first_possible(self, literals: list[int]) -> int | None:
-        """The first that is true where any of them is; None if none can be."""
+        """The first literal that is true if any of them can be; None if none can."""
         self._solver.push()
         self._add(literals)
         answer = self._solver.check()

@@ -1,4 +1,4 @@
-"""`Claims`: a block with free inputs, and what is claimed about it, as one-bit outputs."""
+"""`Claims`: a block with free inputs, and the claims about it as one-bit outputs."""
 
 import re
 from typing import Any
@@ -12,10 +12,10 @@ __all__ = ["Claims", "Inside"]
 
 
 class Inside:
-    """The named signals that a block and those in it drive; blocks know nothing of it.
+    """The named signals that a block and its submodules drive, without changes to the block.
 
-    Claims that hold in every cycle need not follow from themselves; what is said of registers makes
-    up for that.
+    Claims that hold in every cycle need not be inductive; additional claims on registers make them
+    so.
     """
 
     def __init__(self, fragment: Fragment) -> None:
@@ -47,9 +47,8 @@ class Claims(Elaboratable):
     ----------
     inputs : free signals.
     always : name -> signal that must be 1 in every cycle.
-    assumed : name -> signal that the surroundings keep at 1.
-    reachable : name -> signal that some run sets; it shows that a claim is not true for want of
-        a case.
+    assumed : name -> signal that the environment keeps at 1.
+    reachable : name -> signal that some run sets; it shows that a claim is not vacuously true.
     """
 
     def __init__(self) -> None:
@@ -62,7 +61,7 @@ class Claims(Elaboratable):
         self._runs: Signal | None = None
 
     def state(self, m: Module) -> None:
-        """Add the block, its surroundings and the claims to `m`."""
+        """Add the block, its environment and the claims to `m`."""
         raise NotImplementedError
 
     def elaborate(self, platform: Platform) -> Module:
@@ -74,13 +73,13 @@ class Claims(Elaboratable):
         return m
 
     def place(self, m: Module, name: str, block: Any) -> Inside:
-        """Add a block whose signals claims speak of; its own contracts are claims, too."""
+        """Add a block to make claims about; its own contracts become claims, too."""
         fragment = Fragment.get(block, self._gathered)
         m.submodules[name] = fragment
         return Inside(fragment)
 
     def free(self, shape: Any, name: str) -> Signal:
-        """A signal that nobody drives."""
+        """A free signal: an input with any value in any cycle."""
         signal = Signal(shape, name=name)
         self.inputs.append(signal)
         return signal
@@ -93,7 +92,7 @@ class Claims(Elaboratable):
         return self._runs
 
     def constant(self, m: Module, shape: Any, name: str) -> Signal:
-        """A signal that is any, and the same in all cycles of a run."""
+        """A signal with any value, the same in all cycles of a run."""
         chosen = self.free(shape, name)
         before = Signal.like(chosen, name=f"{name}_before")
         m.d.sync += before.eq(chosen)
@@ -105,7 +104,7 @@ class Claims(Elaboratable):
         self._keep(m, self.always, "always", name, condition)
 
     def assume(self, m: Module, name: str, condition: Any) -> None:
-        """The surroundings see to it that `condition` holds."""
+        """The environment keeps `condition` true."""
         self._keep(m, self.assumed, "assumed", name, condition)
 
     def reach(self, m: Module, name: str, condition: Any) -> None:

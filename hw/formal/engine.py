@@ -1,7 +1,8 @@
 """Two searches over an and-inverter graph, on z3's propositional solver.
 
-`Unrolled` looks at all runs up to a length. `invariant` proves for every length by
-property-directed reachability (IC3): it learns clauses that hold after any number of cycles.
+`Unrolled` is bounded model checking: all runs up to a length. `invariant` proves claims for every
+length by property-directed reachability (IC3): it learns clauses that hold after any number of
+cycles.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from daedal.isa.errors import ToolError
 __all__ = ["Unrolled", "invariant"]
 
 Cube = frozenset[tuple[int, bool]]
-"""A set of states: the latches named have the values given."""
+"""A set of states: those in which the named latches have the given values."""
 
 
 def _z3() -> Any:
@@ -26,7 +27,7 @@ def _z3() -> Any:
 
 
 def _cycle(z3: Any, solver: Any, graph: Graph, tag: str, state: list[Any]) -> Any:
-    """Add the gates of one cycle that starts in `state`; gives a function literal -> value."""
+    """Add the gates of one cycle that starts in `state`; return a function literal -> value."""
     values = {0: z3.BoolVal(False)}
     values |= {
         literal >> 1: value for (literal, _), value in zip(graph.latches, state, strict=True)
@@ -48,7 +49,7 @@ def _cycle(z3: Any, solver: Any, graph: Graph, tag: str, state: list[Any]) -> An
 
 
 class Unrolled:
-    """Every run of up to so many cycles from the initial state."""
+    """All runs of bounded length from the initial state."""
 
     def __init__(self, graph: Graph) -> None:
         self._z3 = _z3()
@@ -60,7 +61,7 @@ class Unrolled:
         self._goals = 0
 
     def extend(self) -> None:
-        """One cycle more."""
+        """Unroll one more cycle."""
         z3, graph = self._z3, self._graph
         if self._value is not None:
             following = [z3.Bool(f"c{self.depth}x{k}") for k in range(len(graph.latches))]
@@ -89,8 +90,8 @@ class Unrolled:
 def invariant(graph: Graph, *, max_frames: int) -> Certificate | None:
     """Prove that no run sets an ``always_*`` output to 0.
 
-    Returns the clauses, or None where `max_frames` were not enough. The graph must hold in its
-    first cycle, and the caller has looked at short runs: a counterexample found here is a
+    Returns the clauses, or None if `max_frames` were not enough. The claims must hold in the first
+    cycle, and the caller must have searched short runs: a counterexample found here is a
     ``ValueError``.
 
     Source: Een, Mishchenko, Brayton: Efficient Implementation of Property Directed Reachability,
@@ -108,7 +109,8 @@ class _Reachability:
         self._inputs = [z3.Bool(f"i{literal}") for literal in graph.inputs]
         self._bad = z3.Bool("bad")
         self._solver = z3.SolverFor("QF_FD")
-        # The second solver knows no clauses: it shrinks one state to what forces a successor.
+        # The second solver has no clauses: it reduces a state to the latches that force its
+        # successor.
         self._lift = z3.SolverFor("QF_FD")
         failing = [n for n in graph.outputs if n.startswith("always_")]
         guards = [n for n in graph.outputs if n.startswith("assumed_")]
@@ -164,7 +166,7 @@ class _Reachability:
         return self._z3.Bool(f"s{self._fresh}")
 
     def _unreached(self, cube: Cube, frame: int) -> Cube | None:
-        """A part of `cube` that no state of `frame` outside it leads to; None if one does."""
+        """A part of `cube` not reachable in one step from states of `frame` outside it, or None."""
         z3 = self._z3
         switch = self._switch()
         outside = z3.Not(z3.And(self._literals(cube, self._now)))
@@ -216,7 +218,7 @@ class _Reachability:
         self._solver.add(self._z3.Implies(self._active[frame], clause))
 
     def _propagate(self) -> int | None:
-        """Move clauses forward; the first frame that became equal to the next one."""
+        """Move clauses forward; return the first frame that became equal to the next one."""
         for frame in range(1, len(self._frames) - 1):
             for cube in sorted(self._frames[frame], key=sorted):
                 if self._unreached(cube, frame) is not None:

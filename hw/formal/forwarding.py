@@ -1,4 +1,4 @@
-"""Claims about GEMM's accumulation: a product is added to what the ones before left in its row."""
+"""Claims about GEMM's accumulation: each product is added to the previous result in its row."""
 
 from types import ModuleType
 from typing import Any
@@ -18,30 +18,30 @@ __all__ = ["INDUCTION_CYCLES", "Forwarding"]
 INDUCTION_CYCLES = (
     forwarding.AHEAD_CYCLES + forwarding.READ_TO_SUM_CYCLES + forwarding.READ_TO_WRITE_CYCLES + 1
 )
-"""From the oldest product that a sum may depend on to that sum."""
+"""Cycles from the oldest product that a sum may depend on to that sum."""
 
 _SEEN = 2
-"""Cycles from the announcement of a read to when its row is looked up. By then all writes are there
-that were accepted before the read, and none else: their data follows two cycles later, too."""
+"""Cycles from the announcement of a read until the model samples its row. By then exactly the
+writes accepted before the read are complete, because their data also follows two cycles later."""
 
 
 class Forwarding(Claims):
-    """Whatever rows products come for, each is added to its row as the product before left it.
+    """For any sequence of rows, each product is added to its row as the previous product left it.
 
-    Products come for any row in any cycle, add any number, and overwrite or not. One row is chosen
-    for a whole run; as it is any, what holds of it holds of all. A model adds up its products in
-    their order, and what GEMM writes into the row must be that. The memory does what the
-    accumulators promise: a read sees the writes accepted before it, and what it answers is any
-    where a write is accepted in its own cycle, and of other rows.
+    Products arrive for any row in any cycle, add any number, and overwrite or not. One arbitrary
+    row is chosen for a whole run, so the claims hold for all rows. A model sums its products in
+    order, and GEMM must write exactly these sums into the row. The memory keeps the accumulators'
+    contract: a read sees the writes accepted before it, and returns any value if a write is
+    accepted in the same cycle, or for other rows.
 
-    With what is said of the memory, the claims follow from themselves in `INDUCTION_CYCLES`: so
-    many pass until nothing is in the registers that did not come meanwhile.
+    With the claims on the memory, the claims are inductive over `INDUCTION_CYCLES`: after that many
+    cycles, all values in the registers have arrived in these cycles.
 
     Parameters
     ----------
-    row_bits : of a row's number. elements, bits : of a row, as many elements of so many bits; four
-        or more are cut into four slices, fewer into one each.
-    module : `hw.gemm.forwarding`; tests put a broken one here.
+    row_bits : width of a row number. elements, bits : elements of a row, and bits of each; four or
+        more elements make four slices, fewer one slice each.
+    module : `hw.gemm.forwarding`; tests pass a broken one.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Forwarding(Claims):
 
         announced = write.enable & (write.row == chosen)
         stored = self._memory(m, read, write, chosen, announced)
-        # To be written in the cycle of the sum, so announced before it.
+        # The write is in the cycle of the sum, so it is announced one cycle earlier.
         self.require(m, "writes_are_announced", announced == comes[to_sum - ahead])
         self.require(m, "reads_are_announced", (read.enable == valid) & (read.row == row))
         self.require(m, "the_memory_follows", stored == summed_before)
@@ -107,7 +107,7 @@ class Forwarding(Claims):
             self.reach(m, f"takes_the_row_{distance}_later", both)
 
     def _memory(self, m: Module, read: Any, write: Any, chosen: Value, announced: Value) -> Signal:
-        """The accumulators, of which only the chosen row is kept; gives that."""
+        """A model of the accumulators that stores only the chosen row; return that row."""
         stored = Signal(self._width)
         with m.If(delay(m, announced, _SEEN, name="written", reset_less=False)):
             m.d.sync += stored.eq(write.data)

@@ -14,30 +14,30 @@ _FREE_AFTER = 3
 """Cycles from the write of a row to the first start of a step that reads it."""
 
 _STAGES = ("arrived", "parked_step", "issued")
-"""Registers of the steps on their way."""
+"""Registers of the steps in `Interlock`."""
 
 _HEAD = "$signal"
-"""Amaranth finds no name for the first of two signals that are made in one statement."""
+"""Name that Amaranth gives to the first of two signals created in one statement."""
 
 
 class RowInterlock(Claims):
-    """Whatever steps come and whenever groups leave, a row in flight is not read.
+    """For any steps, and groups leaving at any time, a row in flight is not read.
 
-    The surroundings do what the ALU does: a step goes from `before` to the issue point or parks; a
-    group of the step there enters only where `stops` was 0 in the cycle before; a step goes on with
-    its last group; groups leave in order, each at any time after it entered.
+    The environment models the ALU: a step goes from `before` to the issue point or parks; a group
+    of the step there enters only if `stops` was 0 in the previous cycle; a step leaves the issue
+    point with its last group; groups leave in order, each at any time after it entered.
 
-    One row is chosen for a whole run, and one group that writes it. From the cycle after its start
-    to the second after its write, no later step that reads the row may start. As row and group are
-    any, that holds for all. A step does not wait for groups of its own: it has read its rows before
-    they entered. The claims follow from themselves in one cycle.
+    One arbitrary row is chosen for a whole run, and one arbitrary group that writes it, so the
+    claims hold for all. From the cycle after the group's start to the second after its write, no
+    later step that reads the row may start. A step does not wait for its own groups: it reads its
+    rows before they enter. The claims are inductive in one cycle.
 
     Parameters
     ----------
     row_bits, depth : of the interlock. Two bits and three places reach every case in a few cycles;
         the machine's ring has about 20 places for rows of 8 to 11 bits.
-    interlock : the class; tests put a broken one here.
-    registers : claim of the registers, too, what makes the others follow.
+    interlock : the class; tests pass a broken one.
+    registers : include the claims on registers that make the others inductive.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class RowInterlock(Claims):
         reads = (block.reads_src & (block.src == chosen)) | (
             block.reads_dst & (block.dst == chosen)
         )
-        # Of each: there is one, it reads the row, it writes the row.
+        # For each stage: it holds a step, the step reads the row, the step writes the row.
         arriving = (comes, comes & reads, block.writes & (block.dst == chosen))
         before, parked, issued = (
             tuple(Signal(name=f"{stage}_{name}") for name in ("some", "reads", "writes"))
@@ -154,10 +154,10 @@ class RowInterlock(Claims):
         self.reach(m, "a_group_is_written_and_free", picked & ~in_flight)
         return in_flight, earlier
 
-    # What follows is said of registers, so that the claims above follow from themselves.
+    # The claims below are on registers; they make the claims above inductive.
 
     def _ring(self, m: Module, inside: Inside, held: Value, stopped: Value) -> Value:
-        """Head, tail and count are those of `held` groups; gives the places that they take."""
+        """Head, tail and count match `held` groups; return the places that they occupy."""
         head, tail, leaves = inside[_HEAD], inside["tail"], inside["leaves"]
         turned = [tail.rotate_left(number) for number in range(self._depth)]
         occupied = Signal(self._depth)
@@ -191,7 +191,7 @@ class RowInterlock(Claims):
     def _registers(
         self, m: Module, block: Any, inside: Inside, chosen: Value, occupied: Value
     ) -> None:
-        """Steps wait for groups that are inside, and know of the steps before them."""
+        """Steps wait only for groups in the ring, and their flags match the steps ahead."""
         known = occupied | inside["leaving"]
         steps = Cat(Cat(self._stages[stage], self._step(inside, stage).writes) for stage in _STAGES)
         nothing = ~Cat(steps, inside["busy"], self._tracked[0]).any()
@@ -208,7 +208,7 @@ class RowInterlock(Claims):
         self.require(m, "only_a_step_writes", ~issued.writes | at_issue[0])
         self.require(m, "only_a_parked_step_writes", ~(is_parked & parked.writes) | waiting[0])
         self.require(m, "only_a_step_arrives_to_write", ~arrived.writes | before[0])
-        # Whom a step reads from: the step at the issue point, the parked one.
+        # The step whose row a step reads: the one at the issue point, the parked one.
         for name, step, reads, there in (
             ("arrived", arrived, before[1], True),
             ("parked", parked, waiting[1], is_parked),

@@ -1,4 +1,4 @@
-"""The front door: prove(claims) -> Result."""
+"""The entry point: prove(claims) -> Result."""
 
 import time
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ __all__ = ["Result", "prove"]
 
 @dataclass(frozen=True)
 class Result:
-    """What was found.
+    """The result of a proof attempt.
 
     Attributes
     ----------
     broken : name of a claim that fails, with the cycle (from 0) of the shortest run that shows it.
     reached : cases that a run of `depth` cycles shows, with the cycle. missed : the others.
     depth : cycles of all runs that were searched.
-    certificate : why the claims hold in runs of every length, checked. None: not decided.
-    undecided : why there is none where one was asked for.
+    certificate : a checked proof that the claims hold in runs of every length. None: not decided.
+    undecided : why there is no certificate although one was requested.
     seconds : wall-clock time.
     """
 
@@ -45,10 +45,10 @@ class Result:
 
 
 def prove(claims: Claims, *, depth: int, max_frames: int = 0, steps: int = 0) -> Result:
-    """Search all runs of up to `depth` cycles, then look at runs of any length.
+    """Search all runs of up to `depth` cycles, then try to prove runs of any length.
 
-    With `max_frames` clauses are searched that imply the claims; with `steps` they must follow from
-    themselves in so many cycles. What is found is written down, read again and checked by
+    With `max_frames`, search for inductive clauses that imply the claims (IC3); with `steps`, try
+    k-induction over that many cycles. The certificate found is written, read back and checked by
     `certificate.refusal`, which shares no code with the search.
 
     Raises ToolError if Yosys or z3 is missing.

@@ -1,4 +1,4 @@
-"""Claims about the read master: no word ever finds its FIFO full."""
+"""Claims about the read master: no word ever arrives at a full FIFO."""
 
 from types import ModuleType
 from typing import Any
@@ -16,17 +16,17 @@ __all__ = ["ReadCredit"]
 
 
 class ReadCredit(Claims):
-    """Whatever readers ask for and take, and however memory answers, there is room for its words.
+    """For any requests, and any behaviour of readers and memory, every word finds room in its FIFO.
 
-    Memory is any that gives no more words and no more ends of bursts than it was asked for. Of the
-    burst splitters the claims take what `bursts.BurstSplitting` proves: bursts have 1 to 32 beats.
-    A FIFO's credit and all words on their way into it and out of it are its depth together; with
-    that, and with the contracts of the blocks inside, the claims follow from themselves.
+    Memory is arbitrary, but returns no more words and no more ends of bursts than were requested.
+    The claims assume of the burst splitters what `bursts.BurstSplitting` proves: bursts have 1 to
+    32 beats. A FIFO's credit and the words in flight into it, in it and out of it add up to its
+    depth; with that, and with the contracts of the blocks inside, the claims are inductive.
 
     Parameters
     ----------
-    variant : gives the depths of the FIFOs and the number of open bursts. readers : 1 or 2.
-    module : `hw.bus.read_master`; tests put a broken one here.
+    variant : gives the depths of the FIFOs and the number of outstanding bursts. readers : 1 or 2.
+    module : `hw.bus.read_master`; tests pass a broken one.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ReadCredit(Claims):
             self._credit(m, block, inside, reader, comes)
 
     def _bursts(self, m: Module, block: Any, inside: Inside, closes: Value) -> None:
-        """Bursts that memory has accepted and not ended: what `bus.read_bursts` bounds."""
+        """Bursts that memory has accepted but not completed: bounded by `bus.read_bursts`."""
         most = self._variant.bus.read_bursts
         accepted = Signal(range(most + 1))
         ends = block.r.valid & block.r.payload.last
@@ -80,13 +80,13 @@ class ReadCredit(Claims):
         return data.View(burst_layout(self._variant), payload).beats
 
     def _splitter(self, m: Module, inside: Inside, reader: int) -> None:
-        """What is proved elsewhere."""
+        """Assume what is proved of the splitter elsewhere."""
         beats = self._beats(inside, reader)
         legal = (beats != 0) & (beats <= MAX_BURST_BEATS)
         self.assume(m, f"legal_bursts{reader}", ~inside[f"splitter{reader}.o__valid"] | legal)
 
     def _fifo(self, m: Module, inside: Inside, fifo: str) -> None:
-        """Where the words of a FIFO are; for claims to follow from themselves."""
+        """Claims on the places of a FIFO's words, which make the other claims inductive."""
         level, spoken = inside[f"{fifo}.level.count"], inside[f"{fifo}.spoken.count"]
         reading = Signal(name=f"{fifo}_reading")
         m.d.sync += reading.eq(inside[f"{fifo}.fetch"])
@@ -97,7 +97,7 @@ class ReadCredit(Claims):
         self.require(m, f"{fifo}_holds_its_words", distance == level[: len(write)])
 
     def _credit(self, m: Module, block: Any, inside: Inside, reader: int, comes: Value) -> None:
-        """The balance of a FIFO: what is on the bus, what it holds, and what nobody is promised."""
+        """The balance of a FIFO: words on the bus, words held, and unreserved places."""
         ar, r, depth = block.ar, block.r, self._module.fifo_depth_words(self._variant, reader)
         owed, on_bus, held = (
             Signal(range(2 * depth + 1), name=f"{name}{reader}")
@@ -115,7 +115,7 @@ class ReadCredit(Claims):
         ]
         self.assume(m, f"gives_what_was_asked_for{reader}", ~answers | (owed != 0))
         level, spoken = inside[f"{fifo}.level.count"], inside[f"{fifo}.spoken.count"]
-        spare, left = inside[f"spare{reader}"], inside[f"left{reader}"]  # counted a cycle late
+        spare, left = inside[f"spare{reader}"], inside[f"left{reader}"]  # counted one cycle late
         balance = spare + MAX_BURST_BEATS + on_bus + held + left == depth
         for name, holds in (
             ("on_bus", on_bus == owed + asking + comes),

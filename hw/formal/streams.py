@@ -1,4 +1,4 @@
-"""Claims about anything that takes words on a stream and gives them back in order."""
+"""Claims about any block that takes words from a stream and outputs them in order."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ __all__ = ["FirstInFirstOut"]
 
 
 class FirstInFirstOut(Claims):
-    """No word is lost, doubled, changed or overtaken, and none waits without need.
+    """No word is lost, duplicated, changed or reordered, and none is delayed without need.
 
-    One word, chosen freely, is followed: its value and the number of words before it are noted
-    as it enters; it must leave after exactly so many others. The sender may change its mind in
-    any cycle.
+    One arbitrary word is tracked: its value and the number of words before it are recorded as it
+    enters; it must leave after exactly that many others. The sender may change its mind in any
+    cycle.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class FirstInFirstOut(Claims):
             m.d.sync += late.eq(0)
         with m.Elif(late <= self._latency):
             m.d.sync += late.eq(late + 1)
-        # `late` is 0 in the first cycle after the word came in.
+        # `late` is 0 in the first cycle after the word entered.
         self.require(m, "prompt", block.o.valid | (held == 0) | (late + 1 < self._latency))
 
         stuck, offered = Signal(), Signal(width)

@@ -23,13 +23,13 @@ _OPCODES = {
 class Tokens(Claims):
     """A unit gets an instruction if, and as soon as, the tokens that it pops were given.
 
-    Beside the counters run models, one bit wider, that count what retiring units gave and what
-    the instructions handed to units popped. Claims after an error are void: the run is aborted.
+    Models of the counters, one bit wider, count the tokens that retiring units gave and those that
+    issued instructions popped. Claims after an error are void: the run is aborted.
 
     Parameters
     ----------
     variant : its `token_bits` and `queue_depth` matter, and the widths of instructions.
-    token_file, issue_gate : the classes; tests put broken ones here.
+    token_file, issue_gate : the classes; tests pass broken ones.
     takers : units whose gates and counters are modelled.
     """
 
@@ -67,7 +67,7 @@ class Tokens(Claims):
             waiting += found[1]
         others = [u for u in QUEUED_UNITS if u not in self._takers]
         overflow = Cat(*overflows).any()
-        # An overflow is reported two cycles behind it; from it on, claims are void.
+        # An overflow is reported two cycles later; claims are void from the overflow on.
         overflowed = Signal(2)
         m.d.sync += [
             overflowed.eq(Cat(overflow & ~failed, overflowed[0])),
@@ -119,9 +119,9 @@ class Tokens(Claims):
         return overflows, waiting
 
     def _drive(self, m: Module, name: str, gate: Any, tokens: Any, unit: Unit) -> Signal:
-        """Everything around a gate; returns whether an instruction stands at its output."""
-        # The queue's word is laid out as the instruction is: only these fields matter here, of
-        # `push` only the unit's own bit.
+        """Drive everything around a gate; return whether an instruction is at its output."""
+        # The queue's word has the layout of the instruction. Only these fields matter here; of
+        # `push`, only the unit's own bit.
         image = Signal.like(gate.issue.p.instruction)
         marks = self.free(1, f"{name}_marks")
         before = Signal(name=f"{name}_marks_before")
@@ -150,7 +150,7 @@ class Tokens(Claims):
         ]
         m.d.sync += room.eq(room + gate.mark_coming - gate.mark_taken)
 
-        # An instruction stands at the output two cycles after it came, behind those before it.
+        # An instruction is at the output two cycles after it arrived, after those before it.
         queued = Signal(range(self._variant.units.queue_depth + 1), name=f"{name}_queued")
         stands = Signal(name=f"{name}_stands")
         moves = Signal(name=f"{name}_moves")
