@@ -1,1 +1,1 @@
-"""Boards: what stands around the accelerator in a bitstream, and where its pins are."""
+"""Boards: the logic around the accelerator in a bitstream, and the pin constraints."""

@@ -1,7 +1,7 @@
-"""From a board's design to its bitstream: mapped, placed, routed, fast enough, packed.
+"""From a board's design to its bitstream: mapped, placed, routed, checked for timing, packed.
 
 Input: `BoardSettings` and the emitted Verilog. Output: a `BoardBuild`. The steps are those of
-`hw.synth`, and are kept as theirs are.
+`hw.synth`, and are cached like them.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ _BRIDGE_BLOCKS = 1
 
 @dataclass(frozen=True)
 class BoardBuild:
-    """What became of a design; `bitstream` is None where it does not fit or misses its clock."""
+    """Result of a build; `bitstream` is None if the design does not fit or misses its clock."""
 
     settings: BoardSettings
     implementation: Implementation
@@ -32,9 +32,9 @@ class BoardBuild:
 
 
 def memory_bytes(variant: Variant, machine: CellReport, wanted: int | None) -> int:
-    """`wanted` bytes of on-chip memory, or all that fits beside a machine that takes `machine`.
+    """`wanted` bytes of on-chip memory, or by default all that fits next to a machine of `machine`.
 
-    Raises UserError where there is less room than that.
+    Raises UserError if `wanted` bytes, or a single bank, do not fit.
     """
     blocks = machine.usable()["block_ram"] - _BRIDGE_BLOCKS - machine.block_ram
     num_banks = int(blocks // variant.bus_bytes)  # a bank is a block for each byte of a word
@@ -60,15 +60,15 @@ def build_bitstream(
 ) -> BoardBuild:
     """Build `verilog` (`ulx3s.emit`) with `seeds` until one reaches the clock.
 
-    The clock is what the PLL makes, so that no other seed would be faster on the board, and one
-    that is hard to route holds nothing up.
+    The PLL fixes the clock, so further seeds would not be faster on the board. A seed that is hard
+    to route does not delay the others.
 
     Raises
     ------
     ToolError
         A tool is missing, or failed.
     UserError
-        The folder of kept answers cannot be written.
+        The cache folder cannot be written.
     """
     asked_mhz = settings.clock.output_hz / 1e6
     requests = [

@@ -10,18 +10,18 @@ from daedal.hw.primitives.block_ram import BlockRam
 __all__ = ["BANK_WORDS", "READ_LATENCY_CYCLES", "BlockMemory"]
 
 BANK_WORDS = 2048
-"""A byte of so many words fills one DP16KD (2,048 x 9). Source: Lattice FPGA-TN-02204."""
+"""Words of a bank: one byte of each fills one DP16KD (2,048 x 9). Source: Lattice FPGA-TN-02204."""
 
 READ_LATENCY_CYCLES = 4
-"""From a read to its word: the request's register, the RAM, the RAM's output, the bank's choice."""
+"""Latency from a read to its word: request register, RAM, RAM output register, bank mux."""
 
 
 class BlockMemory(wiring.Component):
     """Words from address 0 on, zero at first; a read and a write in each cycle.
 
-    Every path goes from a register through at most one choice to a register, whatever the size. A
-    write is visible to reads of later cycles; a read in the cycle of a write of the same word gives
-    an undefined word. Addresses from `num_words` on are not to be used.
+    Every register-to-register path passes at most one mux, whatever the size. A write is visible to
+    reads of later cycles; a read in the same cycle as a write of the same word returns an undefined
+    word. Addresses from `num_words` on must not be used.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class BlockMemory(wiring.Component):
 
     Members
     -------
-    read : `enable` and `address`; `data` is the word of `READ_LATENCY_CYCLES` before.
+    read : `enable` and `address`; `data` follows after `READ_LATENCY_CYCLES`.
     write : `enable` has a bit for each byte.
     """
 

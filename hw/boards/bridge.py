@@ -1,7 +1,7 @@
-"""The bridge: whole requests become accesses of registers and memory, and answers.
+"""The bridge: executes the host's requests as accesses to registers and memory, and answers.
 
-Input: requests of `FrameReceiver`. Output: accesses of the machine's registers, of memory, and
-answers for `FrameSender`. The frames are those of `isa.bridge`.
+Input: requests of `FrameReceiver`. Output: accesses to the machine's registers and to memory, and
+answers for `FrameSender`. `isa.bridge` defines the frames.
 """
 
 from typing import Any
@@ -23,18 +23,18 @@ from daedal.isa.variant import Variant
 __all__ = ["RESET_CYCLES", "Bridge"]
 
 RESET_CYCLES = 16
-"""How long RESET lasts; a cycle is enough for the machine (docs/hardware.md)."""
+"""Duration of RESET; one cycle is enough for the machine (docs/hardware.md)."""
 
 _REGISTER_BYTES = 4
 
 
 class Bridge(wiring.Component):
-    """Deal with one request at a time; every request gets exactly one answer.
+    """Execute one request at a time; every request gets exactly one answer.
 
-    A request that is refused, or was damaged, has done nothing. One of a single register that has
-    the tag of the request before is that one again, its answer having been lost: it is answered as
-    before and not carried out, because reading or writing some registers twice is not the same as
-    once. All others may be carried out again.
+    A refused or damaged request has no effect. A single-register request with the tag of the
+    previous request is a retry after a lost answer: the previous answer is repeated and the access
+    is not, because accesses to some registers are not idempotent. All other requests may be
+    executed again.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Bridge(wiring.Component):
 
     Members
     -------
-    request : ``In(stream.Signature(request_layout()))``, taken when its answer has gone.
+    request : ``In(stream.Signature(request_layout()))``, accepted when its answer was sent.
     payload_address, payload_data : the buffer of the request's payload.
     answer : ``Out(stream.Signature(answer_layout()))``
     answer_payload : ``Out(stream.Signature(8))``
@@ -113,7 +113,7 @@ class Bridge(wiring.Component):
         return m
 
     def _compare(self, m: Module, state: "_State") -> None:
-        """Compare the request's fields with what there is, a step in a cycle."""
+        """Check the request's fields against the limits, one pipeline step per cycle."""
         request = self.request.payload
         count = request["count"]
         end = Signal(33, reset_less=True)
@@ -148,7 +148,7 @@ class Bridge(wiring.Component):
         count = request["count"]
 
         def reply(status: Status, then: str = "ANSWER", payload_bytes: Any = 0) -> None:
-            """What is read goes out from now on; everything else is answered when it is done."""
+            """Send an answer with payload from now on; any other when the request is done."""
             m.d.sync += [
                 answer.status.eq(status),
                 answer["count"].eq(payload_bytes),
@@ -263,14 +263,14 @@ class Bridge(wiring.Component):
                 m.next = "ANSWER"
 
     def _fetch(self, m: Module, state: "_State", name: str, then: str) -> None:
-        """State `name`: the byte of the payload at `position`, which is there in state `then`."""
+        """State `name`: fetch the payload byte at `position`, available in state `then`."""
         stages = [name, *(f"{name} {number}" for number in range(1, PAYLOAD_LATENCY_CYCLES))]
         for stage, after in zip(stages, [*stages[1:], then], strict=True):
             with m.State(stage):
                 m.next = after
 
     def _send(self, m: Module, state: "_State") -> None:
-        """Payload bytes of answers: chosen in two cycles, sent from the next on."""
+        """Payload bytes of answers: a two-cycle mux, then a register from which they are sent."""
         lanes = Array(state.word.word_select(n, 8) for n in range(1 << self._lane_bits))
         identity = Array(Const(byte, 8) for byte in self._identity.encode())
         lane = state.address[: self._lane_bits]
@@ -304,7 +304,7 @@ class Bridge(wiring.Component):
 
 
 class _State:
-    """Registers of the bridge: the request under way, and what a repeated one needs."""
+    """Registers of the bridge: the current request, and what a retry needs."""
 
     def __init__(self, bridge: Bridge) -> None:
         self.address = Signal(32, reset_less=True)

@@ -1,4 +1,4 @@
-"""Requests out of bytes: whole frames with a right CRC, and word of everything else.
+"""Requests from bytes: complete frames with a correct CRC, and a report of damaged ones.
 
 Input: the bytes of the serial port. Output: one request at a time, its payload in a buffer.
 """
@@ -23,37 +23,36 @@ from daedal.isa.bridge import (
 __all__ = ["PAYLOAD_LATENCY_CYCLES", "FrameReceiver", "request_layout"]
 
 PAYLOAD_LATENCY_CYCLES = 2
-"""From an address at the payload's buffer to its byte: the RAM and the register behind it."""
+"""Latency from an address of the payload buffer to its byte: the RAM and its output register."""
 
 _HEADER = {name: 8 * size for name, size in REQUEST_FIELDS.items() if name != "sync"}
 _HEADER_BYTES = REQUEST_HEADER_BYTES - 1
 
 
 def request_layout() -> data.StructLayout:
-    """A request's fields, and whether it is no request but the news of a damaged one."""
+    """A request's fields, and whether it instead reports a damaged frame."""
     return data.StructLayout({**_HEADER, "damaged": 1})
 
 
 class FrameReceiver(wiring.Component):
-    """Collect a frame, check it, and hold it until it is dealt with.
+    """Collect a frame, check it, and hold it until it is accepted.
 
-    A frame that goes wrong (no sync byte where one must be, a broken byte, a wrong CRC, a payload
-    too long, silence in the middle) leaves no trace but the payload's buffer: everything is ignored
-    until the line has been silent for `silence_cycles`, and then one request with `damaged` set is
-    offered. So whatever came in, the byte after a silence is looked at as the first of a frame.
-    While a request is offered, bytes are ignored.
+    A damaged frame (no sync byte where one must be, a broken byte, a wrong CRC, a payload too long,
+    silence in the middle) changes only the payload buffer: everything is ignored until the line has
+    been silent for `silence_cycles`, and then one request with `damaged` set is offered. So the
+    first byte after a silence always starts a frame. While a request is offered, bytes are ignored.
 
     Parameters
     ----------
     silence_cycles
-        A power of two, longer than a byte takes: no frame has a longer gap in it.
+        A power of two, longer than the time of a byte: no gap within a frame may be as long.
 
     Members
     -------
     i : ``In(stream.Signature(received_byte(), always_ready=True))``, at most every 4 cycles.
     request : ``Out(stream.Signature(request_layout()))``
     payload_address : ``In``; payload_data : ``Out(8)``, `PAYLOAD_LATENCY_CYCLES` later. The payload
-        of the request on offer.
+        of the offered request.
     """
 
     def __init__(self, *, silence_cycles: int) -> None:
@@ -79,7 +78,7 @@ class FrameReceiver(wiring.Component):
             self.payload_data.eq(buffer.read_data),
         ]
 
-        # The byte of the last cycle: what is decided about it has a cycle of its own.
+        # Bytes are registered: decisions about a byte take a cycle of their own.
         byte = Signal.like(self.i.payload, reset_less=True)
         arrived = Signal()
         m.d.sync += [byte.eq(self.i.payload), arrived.eq(self.i.valid)]
@@ -101,7 +100,7 @@ class FrameReceiver(wiring.Component):
         wrong = (arrived & byte.broken) | silent
 
         def collect(state: str, then: str) -> None:
-            """Take `bytes_left` bytes in, and go on with state `then`."""
+            """Receive `bytes_left` bytes, then go to state `then`."""
             with m.State(state):
                 with m.If(arrived):
                     m.d.sync += bytes_left.eq(bytes_left - 1)
@@ -157,7 +156,7 @@ class FrameReceiver(wiring.Component):
         return Cat(ops).any() & (fields["count"] != 0)
 
     def _silence(self, m: Module, arrived: Signal) -> Signal:
-        """Whether no byte has come for `silence_cycles`."""
+        """Whether no byte has arrived for `silence_cycles`."""
         top = self._silence_cycles.bit_length() - 1
         count = Signal(top + 1)
         with m.If(arrived):

@@ -26,13 +26,13 @@ def answer_layout() -> data.StructLayout:
 class FrameSender(wiring.Component):
     """Send one frame at a time.
 
-    Throughput: a byte in three cycles; a serial port needs ten bits for one.
+    Throughput: one byte every three cycles; the serial port takes ten bit times per byte.
 
     Members
     -------
     answer : ``In(stream.Signature(answer_layout()))``, taken with the last byte of the frame.
     payload : ``In(stream.Signature(8))``, exactly `count` bytes of each answer.
-    o : ``Out(stream.Signature(8))``, straight from registers.
+    o : ``Out(stream.Signature(8))``, registered outputs.
     """
 
     def __init__(self) -> None:
@@ -54,12 +54,12 @@ class FrameSender(wiring.Component):
         m.d.comb += crc.data.eq(self.o.payload)
 
         def send(value: Any, after: str) -> None:
-            """Offer a byte; `after` it has gone, go on there."""
+            """Offer a byte; when it is accepted, go to state `after`."""
             m.d.sync += [self.o.valid.eq(1), self.o.payload.eq(value)]
             m.next = after
 
         def sent(counted: bool) -> Any:
-            """Take note of the byte on offer when it goes."""
+            """Update the state when the offered byte is accepted."""
             gone = self.o.valid & self.o.ready
             m.d.comb += crc.valid.eq(gone & counted)
             with m.If(gone):

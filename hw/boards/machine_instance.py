@@ -1,4 +1,4 @@
-"""The emitted machine as a block of a larger design: a name and its pins."""
+"""The emitted machine as a black box in a larger design: its module name and pins."""
 
 from typing import Any
 
@@ -25,8 +25,8 @@ __all__ = ["MachineInstance"]
 class MachineInstance(wiring.Component):
     """The module that `hw.emit` emits for `variant`, in the clock domain `sync`.
 
-    So the machine in a bitstream is the very text that is simulated and synthesized by itself. It
-    leaves reset a cycle after `sync`.
+    So the machine in a bitstream is the same Verilog that is simulated and synthesized standalone.
+    It leaves reset one cycle after `sync`.
 
     Members
     -------
@@ -57,7 +57,7 @@ class MachineInstance(wiring.Component):
 
     def elaborate(self, platform: Platform) -> Module:
         m = Module()
-        # The reset goes to every corner of the chip: from a register.
+        # The reset is distributed over the whole chip, so it is registered.
         running = Signal()
         m.d.sync += running.eq(~(self.reset | ResetSignal()))
         m.submodules.machine = Instance(
@@ -71,7 +71,7 @@ class MachineInstance(wiring.Component):
         return m
 
     def _memory_pins(self) -> dict[str, Any]:
-        """AXI4, without the fields that never vary."""
+        """AXI4 pins, without the constant fields."""
         pins = {}
         for name, member in axi4_pins(self._variant, "").items():
             channel = name[0] if name[0] in "rwb" else name[:2]

@@ -1,4 +1,4 @@
-"""An AXI4 slave in front of on-chip memory, with a second way in for the host.
+"""An AXI4 slave for on-chip memory, with a second port for the host.
 
 Input: the five channels of the machine's master, and the host's accesses. Both are served at the
 same time.
@@ -25,13 +25,14 @@ _OKAY, _DECERR = 0b00, 0b11
 _ADDRESS_FIFO = 2
 _ANSWER_FIFO = 4
 _WORD_FIFO = 2 * READ_LATENCY_CYCLES
-"""Words that may wait for RREADY: all that are under way, and as many again so that none pauses."""
+"""Words that may wait for RREADY: all in flight, and as many again to keep full throughput."""
 
 
 def host_access(variant: Variant, num_words: int) -> wiring.Signature:
-    """One access of the host, seen from the host: a pulse of `valid` is taken in any cycle.
+    """One access of the host, seen from the host: a pulse of `valid` is accepted in any cycle.
 
-    `strobes` are the bytes to write; none is a read, whose word comes with a pulse of `word_valid`.
+    `strobes` are the byte enables of a write; all zero means a read, whose word comes with a pulse
+    of `word_valid`.
     """
     return wiring.Signature(
         {
@@ -46,12 +47,12 @@ def host_access(variant: Variant, num_words: int) -> wiring.Signature:
 
 
 class MemorySlave(wiring.Component):
-    """`num_words` bus words from byte address 0 on; what lies beyond answers DECERR.
+    """`num_words` bus words from byte address 0 on; accesses beyond get DECERR.
 
     INCR bursts of whole bus words, aligned, of any length up to 256 that do not cross 4 KiB: all
     that `ReadMaster` and `WriteMaster` send. Bursts of a direction are served in order, one word
-    per cycle without a gap between them; reads and writes do not wait for each other. The host goes
-    first: its access takes the place of one word of the machine.
+    per cycle without a gap between them; reads and writes do not wait for each other. The host has
+    priority: its access takes the slot of one word of the machine.
 
     Latency: 10 cycles from AR to the first R, 3 from the last W to B, 5 from a read of the host to
     its word.
@@ -94,7 +95,7 @@ class MemorySlave(wiring.Component):
         m.submodules.memory = memory = BlockMemory(
             num_words=self._num_words, word_bytes=self._variant.bus_bytes
         )
-        # What comes in stops at registers: it may come from afar, and so may the answer be awaited.
+        # Incoming channels pass skid buffers: the machine may lie far away on the chip.
         channels = {}
         for name in ("ar", "aw", "w"):
             channel = getattr(self, name)
@@ -107,7 +108,7 @@ class MemorySlave(wiring.Component):
         return m
 
     def _bursts(self, m: Module, name: str, channel: Any) -> Any:
-        """The bursts of an address channel one by one, as a stream straight from registers.
+        """The bursts of an address channel, as a stream with registered outputs.
 
         Fields: `id`, `len`, `address` (in words) and `beyond` the end of memory.
         """
@@ -167,7 +168,7 @@ class MemorySlave(wiring.Component):
                 burst_id.eq(burst.id),
             ]
 
-        # What goes with a word travels beside it through the memory.
+        # The tag of a word, delayed by the memory's latency.
         beat = Signal(data.StructLayout({"id": burst.id.shape(), "last": 1, "beyond": 1}))
         m.d.comb += [beat.id.eq(burst_id), beat.last.eq(last), beat.beyond.eq(beyond)]
         travelling = (step, beat, host_reads)
@@ -192,7 +193,7 @@ class MemorySlave(wiring.Component):
         credits: Signal,
         step: Signal,
     ) -> None:
-        """Words wait here for RREADY; a credit is a place that no word under way will take."""
+        """Buffer words until RREADY; a credit is a place not reserved by a word in flight."""
         m.submodules.words = words = SyncFIFO(width=self.r.payload.shape().size, depth=_WORD_FIFO)
         entry = Signal.like(self.r.payload)
         take = Signal()

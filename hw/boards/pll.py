@@ -1,7 +1,7 @@
 """The ECP5's clock generator: which frequencies it reaches, and an instance of it.
 
-The output is CLKOS, and CLKOP feeds back: the output's divider then need not divide what is fed
-back, which gives finer steps than the input's multiples.
+The output is CLKOS, and the feedback is CLKOP: the output's divider is then not in the feedback
+loop, which gives finer steps than the input's multiples.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class PllSettings:
 
     @property
     def vco_hz(self) -> float:
-        """Frequency of the oscillator inside."""
+        """Frequency of the VCO."""
         return self.input_hz / self.input_divider * self.feedback_divider * self.loop_divider
 
     @property
@@ -49,7 +49,7 @@ class PllSettings:
 
 
 def pll_settings(input_hz: int, wanted_hz: float) -> PllSettings:
-    """The fastest output that is not above `wanted_hz`; the slowest oscillator that gives it.
+    """The fastest output not above `wanted_hz`, with the slowest VCO that gives it.
 
     Raises UserError for a frequency that the PLL does not reach.
     """
@@ -60,7 +60,7 @@ def pll_settings(input_hz: int, wanted_hz: float) -> PllSettings:
         )
     best: tuple[float, float, PllSettings] | None = None
     for input_divider in range(1, input_hz // _LEAST_PHASE_HZ + 1):
-        # The loop's own divider and the feedback's only matter as a product.
+        # Only the product of the loop divider and the feedback divider matters.
         for loop in range(1, int(_VCO_HZ[1] * input_divider / input_hz) + 1):
             vco = input_hz / input_divider * loop
             if not _VCO_HZ[0] <= vco <= _VCO_HZ[1]:
@@ -92,7 +92,7 @@ class Pll(wiring.Component):
         feedback = Signal()
         m.submodules.pll = Instance(
             "EHXPLLL",
-            # Current and filter of the charge pump that Lattice's tools choose for such settings.
+            # Charge pump current and filter as Lattice's tools choose them for such settings.
             a_ICP_CURRENT="12",
             a_LPF_RESISTOR="8",
             p_CLKI_DIV=settings.input_divider,

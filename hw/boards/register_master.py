@@ -11,7 +11,7 @@ __all__ = ["RegisterMaster", "register_access", "register_bus"]
 
 
 def register_access() -> wiring.Signature:
-    """One access, seen from who asks: `valid` and what belongs to it stay until `done`.
+    """One access, seen from the requester: `valid` and its payload are held until `done`.
 
     In the cycle of `done`, `read_data` is the value read. `valid` may stay for the next access.
     """
@@ -51,14 +51,14 @@ def register_bus() -> wiring.Signature:
 
 
 class RegisterMaster(wiring.Component):
-    """Carry out accesses of whole words; BRESP and RRESP are not looked at.
+    """Perform accesses of whole words; BRESP and RRESP are ignored.
 
-    `hw.control.control` answers every access, and with OKAY.
+    `hw.control.control` answers every access with OKAY.
 
     Members
     -------
     access : ``In(register_access())``
-    bus : ``Out(register_bus())``, all outputs straight from registers.
+    bus : ``Out(register_bus())``, registered outputs.
 
     Source: IHI 0022, B1.1.
     """

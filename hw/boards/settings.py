@@ -1,4 +1,4 @@
-"""What can be chosen of a board's bitstream: clock, memory, serial port."""
+"""Options of a board's bitstream: clock, memory, serial port."""
 
 from dataclasses import dataclass
 
@@ -13,14 +13,14 @@ __all__ = ["DEFAULT_BAUD", "BoardSettings", "bank_bytes"]
 DEFAULT_BAUD = 1_000_000
 
 _SILENCE_SECONDS = 0.01
-"""No gap in a frame is as long: a serial port on USB is served every millisecond."""
+"""Longer than any gap within a frame: a serial port on USB is served every millisecond."""
 
 _BAUD_ERROR = 0.02
-"""Of both ends together, a frame of ten bits bears about 5 %: half a bit at its last one."""
+"""Both ends together may be off by about 5 %: half a bit at the last of ten bits."""
 
 
 def bank_bytes(variant: Variant) -> int:
-    """Memory comes in multiples of this."""
+    """Bytes of one memory bank; memory is a multiple of this."""
     return BANK_WORDS * variant.bus_bytes
 
 
@@ -39,7 +39,7 @@ class BoardSettings:
     divisor
         Clock cycles of a bit of the serial port.
     silence_cycles
-        Cycles without a byte that end a frame; a power of two.
+        Cycles of silence that end a frame; a power of two.
     """
 
     variant: Variant
@@ -65,7 +65,7 @@ class BoardSettings:
     def for_baud(
         cls, variant: Variant, clock: PllSettings, memory_bytes: int, baud: int = DEFAULT_BAUD
     ) -> "BoardSettings":
-        """The divisor that comes nearest to `baud`. Raises UserError where none is near enough."""
+        """The divisor nearest to `baud`. Raises UserError if none is near enough."""
         divisor = max(round(clock.output_hz / baud), 1)
         error = clock.output_hz / divisor / baud - 1
         if abs(error) > _BAUD_ERROR:

@@ -1,7 +1,7 @@
-"""What stands around the machine on a board, whichever board: serial port, bridge and memory.
+"""The board-independent logic around the machine: serial port, bridge and memory.
 
-Input: a variant, and the sizes that a board has room for. Output: the component `Shell`, which
-holds the machine by the name of its emitted module (`hw.emit`).
+Input: a variant, and the sizes that fit a board. Output: the component `Shell`, which instantiates
+the machine by the name of its emitted module (`hw.emit`).
 """
 
 from amaranth.hdl import Module, ResetInserter
@@ -23,7 +23,7 @@ __all__ = ["Shell"]
 
 
 class Shell(wiring.Component):
-    """The machine, its memory and the way to both from a serial port; one clock (`sync`).
+    """The machine, its memory, and access to both from a serial port; one clock (`sync`).
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Shell(wiring.Component):
     memory_bytes
         On-chip memory: a multiple of `block_memory.BANK_WORDS` bus words.
     clock_hz
-        Frequency of `sync`, which the bridge tells the host.
+        Frequency of `sync`, which the bridge reports to the host.
     divisor
         Clock cycles of a bit of the serial port.
     silence_cycles
@@ -41,7 +41,7 @@ class Shell(wiring.Component):
     Members
     -------
     rx, tx : the serial port.
-    busy : ``Out(1)``, a request is dealt with. interrupt : ``Out(1)``, the machine's.
+    busy : ``Out(1)``, a request is being executed. interrupt : ``Out(1)``, the machine's.
     """
 
     def __init__(

@@ -10,8 +10,8 @@ from daedal.hw.family import Platform
 __all__ = ["LEAST_DIVISOR", "UartReceiver", "received_byte"]
 
 LEAST_DIVISOR = 4
-"""Clock cycles of a bit, at least: a start bit is seen two to three cycles late, and its middle
-must still lie in it."""
+"""Minimum clock cycles of a bit: a start bit is detected two to three cycles late, and its middle
+must still lie within it."""
 
 
 def received_byte() -> data.StructLayout:
@@ -22,8 +22,9 @@ def received_byte() -> data.StructLayout:
 class UartReceiver(wiring.Component):
     """8 data bits, no parity, 1 stop bit, lowest bit first; the line rests at 1.
 
-    A bit is sampled in its middle, counted from the edge of the start bit; a start bit that is gone
-    by its middle was noise. A byte is offered for one cycle and lost if it is not taken.
+    A bit is sampled in its middle, counted from the edge of the start bit; a start bit that is no
+    longer 0 in its middle is ignored as noise. A byte is offered for one cycle and lost if it is
+    not accepted.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ class UartReceiver(wiring.Component):
                             shifted.eq(Cat(shifted[1:], line)),
                         ]
             with m.State("BROKEN"):
-                # Ends when the line is back at rest, not with where the stop bit should be.
+                # Wait until the line is idle again, not until the nominal end of the stop bit.
                 with m.If(line):
                     m.next = "REST"
         return m

@@ -22,7 +22,7 @@ class UartTransmitter(wiring.Component):
     Members
     -------
     i : ``In(stream.Signature(8))``
-    pin : ``Out(1)``, straight from a register.
+    pin : ``Out(1)``, a registered output.
     """
 
     def __init__(self, *, divisor: int) -> None:

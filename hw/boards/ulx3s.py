@@ -24,7 +24,7 @@ PACKAGE = "CABGA381"
 SPEED_GRADE = 6
 
 _RESET_BITS = 4
-"""The machine leaves reset `2 ** _RESET_BITS` cycles after the clock is good."""
+"""The machine leaves reset `2 ** _RESET_BITS` cycles after the clock is stable."""
 
 _LED_SITES = ("B2", "C2", "C1", "D2", "D1", "E2", "E1", "H3")
 
@@ -45,10 +45,11 @@ class Ulx3s(wiring.Component):
     Members
     -------
     clk_25mhz : the oscillator.
-    ftdi_txd, ftdi_rxd : the serial port, named as its USB chip sees it: `ftdi_txd` comes in.
-    btn_fire1 : resets everything but what memory holds, while pressed.
-    wifi_gpio0 : held high, as the project's examples do: low would let the ESP32 take the board.
-    led : 0 the clock is good, 1 a request is dealt with, 2 the machine's interrupt.
+    ftdi_txd, ftdi_rxd : the serial port, named from its USB chip's view: `ftdi_txd` is an input.
+    btn_fire1 : while pressed, resets everything except the memory's contents.
+    wifi_gpio0 : held high, as the project's examples do: low would let the ESP32 take over the
+    board.
+    led : 0 the clock is stable, 1 a request is being executed, 2 the machine's interrupt.
     """
 
     def __init__(self, *, settings: BoardSettings) -> None:
@@ -87,7 +88,7 @@ class Ulx3s(wiring.Component):
         return m
 
     def _reset(self, m: Module, domain: ClockDomain, locked: Signal) -> None:
-        """Reset from power-up until the clock has been good, and the button up, for some cycles."""
+        """Reset from power-up until the clock is stable and the button released for some cycles."""
         m.domains.boot = boot = ClockDomain(reset_less=True, local=True)
         m.d.comb += boot.clk.eq(ClockSignal())
         good, reset = Signal(), Signal(init=1)
