@@ -1,1 +1,1 @@
-"""The accelerator for other tools: what Vivado needs to take it as an IP core."""
+"""Export to other tools: the files that Vivado needs to use the accelerator as an IP core."""

@@ -1,4 +1,4 @@
-"""Verilog whose ports say which bus interface they belong to.
+"""Verilog with attributes that assign each port to a bus interface.
 
 Input: emitted Verilog and the interfaces. Output: the same text with an attribute in front of each
 port of the top module, and nothing else changed.

@@ -1,6 +1,6 @@
 """IP-XACT of the accelerator: component.xml, as Vivado's IP catalogue reads it.
 
-Input: a variant and where its Verilog lies. Output: XML after IEEE Std 1685-2009 with Xilinx's bus
+Input: a variant and the path of its Verilog. Output: XML after IEEE Std 1685-2009 with Xilinx's bus
 definitions and extensions. Source: the standard's schema (order of elements); UG1118 for what
 Vivado expects beyond it: names of views and file sets, `coreExtensions`.
 """
