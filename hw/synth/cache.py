@@ -1,7 +1,6 @@
-"""Synthesis kept on disk: what was mapped once is answered at once.
+"""A disk cache of synthesis results.
 
-Input: Verilog and a family. Output: a `Synthesis`, from Yosys or from an earlier answer to the same
-question.
+Input: Verilog and a family. Output: a `Synthesis`, from Yosys or from the cache.
 """
 
 import gzip
@@ -27,11 +26,11 @@ _Kept = TypeVar("_Kept")
 
 @dataclass(frozen=True)
 class AreaCache:
-    """Answers of `synthesize` in a folder, which is made where missing.
+    """Results of `synthesize` in a folder, which is created if missing.
 
-    An answer belongs to the Verilog text, the script and the version of Yosys; nothing else can
-    change it. It holds the counts of Yosys and the netlist, so that what a cell takes is always the
-    table's. Processes that ask the same question at a time wait for one answer.
+    The key is the Verilog text, the script and the version of Yosys; nothing else affects a result.
+    An entry holds Yosys' counts and the netlist, so the resources per cell always come from the
+    current table. Processes that request the same result concurrently wait for one of them.
     """
 
     folder: Path
@@ -81,8 +80,8 @@ class AreaCache:
         progress: Callable[[str], None] | None,
         read: Callable[[Path], _Kept | None],
     ) -> _Kept:
-        """What `read` finds in the file of the counts, or in the netlist's, which lies beside it;
-        both are made where one is missing or damaged."""
+        """`read` of the counts or of the netlist file; both are made if one is missing or
+        damaged."""
         make_folder(self.folder)
         path = self.folder / f"{self.key(verilog, family, top)}.json"
         with alone(path, progress):
@@ -100,7 +99,7 @@ def yosys_version() -> str:
 
 
 def _keep(path: Path, made: Synthesis) -> None:
-    """Write both files; the one that says that there is an answer comes last."""
+    """Write both files; the one that marks the entry as complete comes last."""
     netlist = gzip.compress(made.netlist.encode("utf-8"), compresslevel=6, mtime=0)
     write_atomically(_netlist_of(path), netlist)
     kept = {"cells": made.report.cells, "units": made.report.units}

@@ -18,12 +18,13 @@ from daedal.hw.synth.tools import YOSYS, run_tool
 __all__ = ["Synthesis", "synthesis_script", "synthesize"]
 
 # No scratchpad or FIFO depends on a word that is read while it is written (`hw.memory.row_memory`,
-# `hw.memory.scratchpad`, `hw.parts.block_fifo` say why). Told so, Yosys leaves out the comparators
-# and muxes that would give every block RAM the behaviour of the text in that case.
+# `hw.memory.scratchpad`, `hw.parts.block_fifo` say why). With this option Yosys omits the
+# comparators and muxes that would give every block RAM the Verilog's behaviour in that case.
 _MERGE_READ_REGISTERS = "memory_dff -no-rw-check"
 
-# Flip-flops of a tile share their enable and reset. Hundreds of sets of one or two, which a look-up
-# table replaces, scatter everything: on `ecp5` 302 are left of 797, for 0.5 % more tables.
+# Flip-flops of a tile share their enable and reset. Hundreds of control sets with one or two
+# flip-flops, which a look-up table can replace, scatter the placement: on `ecp5` 302 of 797 sets
+# remain, for 0.5 % more tables.
 _FEW_CONTROL_SETS = (
     "opt_clean; dfflegalize -mince 8 -minsrst 12 "
     "-cell $_DFF_?_ 01 -cell $_DFF_?P?_ r -cell $_SDFF_?P?_ r "
@@ -73,8 +74,7 @@ def synthesis_script(family: Family, top: str = TOP_MODULE) -> str:
         lines.append(f"log -stderr {_STEP}{step} ({number + 1} of {len(steps)})")
         lines += [before[step]] if step in before else []
         lines.append(f"{command} {top} -run {step}:{end}")
-    # Models of the cells become names alone. Where a cell's text stood is a third of the netlist,
-    # and nobody asks.
+    # Cell models are reduced to names; source locations, a third of the netlist, are not needed.
     lines += ["autoname", "blackbox =A:whitebox"]
     lines += ["setattr -unset src -unset module_not_derived w:* c:*", "write_json netlist.json"]
     return "\n".join([*lines, ""])
@@ -94,7 +94,7 @@ def synthesize(
     verilog : a design, such as a variant's from `emit_verilog`.
     family : what to build it for.
     top : its top module.
-    progress : told a short text at every step.
+    progress : called with a short text at every step.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from daedal.hw.family import Family
 __all__ = ["DEVICES", "HARD_LIMIT", "RESOURCES", "CellReport", "Device", "Family", "Target"]
 
 RESOURCES = {"dsp": "DSP", "block_ram": "block RAM", "lut": "LUT", "ff": "FF"}
-"""What is counted, and what reports call it."""
+"""Counted resources, and their names in reports."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ DEVICES = {
 
 
 class Target(enum.StrEnum):
-    """What the command line calls the devices."""
+    """Names of the devices on the command line."""
 
     xc7z020 = "xc7z020"
     xczu3eg = "xczu3eg"
@@ -59,7 +59,7 @@ _FAMILIES = {
 }
 
 HARD_LIMIT = 0.95
-"""Part of the hard blocks that may be taken: they lie in fixed columns, the last few far away."""
+"""Usable share of the hard blocks: they lie in fixed columns, the last few far away."""
 
 _DSP = {
     Family.XC7: {"DSP48E1": 1},
@@ -186,7 +186,7 @@ class CellReport:
         return {name: getattr(self, name) / getattr(device, name) for name in RESOURCES}
 
     def usable(self, limit: float = HARD_LIMIT) -> dict[str, int]:
-        """What may be taken of the reference device: `limit` of the hard blocks, all of the fabric.
+        """Usable resources of the reference device: `limit` of the hard blocks, all of the fabric.
 
         Look-up tables pack better in place and route than they are counted here.
         """

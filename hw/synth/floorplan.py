@@ -1,14 +1,14 @@
-"""Where the multipliers and block RAMs of a netlist lie on an ECP5 with 85,000 look-up tables.
+"""Floorplan of a netlist's multipliers and block RAMs on an ECP5 with 85,000 look-up tables.
 
 Input: the cells of a flattened netlist. Output: a site for each hard block, near those that it
-exchanges signals with. nextpnr's placer spreads logic well, but moves hard blocks to sites all over
-their rows; the signals of a wide scratchpad then fill the wires along a row.
+exchanges signals with. nextpnr's placer spreads logic well, but scatters hard blocks over their
+rows; the signals of a wide scratchpad then congest the wires along a row.
 
-Two steps. `couplings` takes the netlist as a network of resistors: what conducts between two blocks
-by way of the logic between them, their effective conductance, is how much they want to be near
-(F. Doerfler, F. Bullo, Kron reduction of graphs, IEEE TCAS-I 60(1), 2013). `assign_sites` anneals
-sites, so that the sum of distances weighted by couplings is small (S. Kirkpatrick et al.,
-Optimization by simulated annealing, Science 220, 1983).
+Two steps. `couplings` models the netlist as a network of resistors: the effective conductance
+between two blocks through the logic between them is the weight of their distance (F. Doerfler, F.
+Bullo, Kron reduction of graphs, IEEE TCAS-I 60(1), 2013). `assign_sites` anneals sites, so that the
+sum of distances weighted by couplings is small (S. Kirkpatrick et al., Optimization by simulated
+annealing, Science 220, 1983).
 """
 
 import math
@@ -46,11 +46,11 @@ SITES: dict[str, tuple[Site, ...]] = {
 """All sites by type of cell."""
 
 _MOST_PINS = 2000
-"""Nets with more pins, such as the clock's, pull nothing anywhere."""
+"""Nets with more pins, such as the clock, are ignored."""
 _LEAK = 1e-3
 """Conductance of each cell to ground, so that logic without a block has a potential, too."""
 _STEPS = 150
-"""Of conjugate gradients; more changes no site."""
+"""Iterations of conjugate gradients; more do not change any site."""
 _LEAST_COUPLING = 1e-3
 """Blocks that are coupled less than this to all others are left to the placer."""
 _MOVES_PER_BLOCK = 3500
@@ -114,7 +114,7 @@ def couplings(cells: Cells, blocks: Sequence[str]) -> Matrix:
 
 
 def assign_sites(kinds: Sequence[str], pull: Matrix, seed: int) -> list[Site]:
-    """A site for each block of `kinds`, no two the same; `pull` is how much pairs want to be near.
+    """A different site for each block of `kinds`; `pull` weights the distance of each pair.
 
     Of no kind may there be more blocks than sites.
     """

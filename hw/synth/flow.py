@@ -1,4 +1,4 @@
-"""A variant on an FPGA: from its Verilog to area, and where place and route is open, to speed.
+"""A variant on an FPGA: from its Verilog to area and, with open-source place and route, to Fmax.
 
 Input: a variant, its Verilog, and how to place it. Output: an `Implementation`. The steps are
 `estimate` (Yosys) and `place` (nextpnr); both are kept in a folder.
@@ -61,7 +61,7 @@ class Implementation:
 
     @property
     def shortfalls(self) -> list[Shortfall]:
-        """What there is too little of; nothing where it fits."""
+        """Resources of which the device has too few; empty if the design fits."""
         return shortfalls(self.variant, self.report, self.limit, self.overflow)
 
     @property
@@ -99,10 +99,10 @@ def implement(
 ) -> Implementation:
     """Map `verilog`, the text of `variant`, and route it once for each of `requests`.
 
-    With `until_met` only until one of them reaches `asked_mhz`: those left are not routed.
+    With `until_met`, stop when one of them reaches `asked_mhz`: the others are not routed.
 
-    What is taken more of than there is, is not routed. An estimate alone leaves `HARD_LIMIT`;
-    routing tells whether more than that fits.
+    A design that exceeds the device is not routed. An estimate alone is limited to `HARD_LIMIT`;
+    routing shows whether more fits.
 
     Raises
     ------

@@ -12,7 +12,7 @@ __all__ = ["alone"]
 def alone(path: Path, progress: Callable[[str], None] | None = None) -> Iterator[None]:
     """Hold the lock that lies beside `path`; `progress` is told where another process has it.
 
-    Whoever dies lets go of it.
+    The lock is released when its process ends, however it ends.
     """
     with path.with_suffix(".lock").open("w") as lock:
         try:

@@ -1,12 +1,12 @@
-"""Constants near what reads them: what the router of nextpnr must not fetch across an ECP5.
+"""Local constant drivers, so that nextpnr's router need not route constants across an ECP5.
 
-Input: a netlist as Yosys writes it. Output: one that does the same, in which no pin far away asks
-for a constant.
+Input: a netlist as Yosys writes it. Output: an equivalent netlist in which no pin needs a constant
+from far away.
 
-Most constants nextpnr writes into the cell that reads them. Pins of two kinds it cannot (its
+nextpnr writes most constants into the cell that reads them. For two kinds of pins it cannot (its
 ecp5/pack.cc): addresses of memories in tables, and control pins of multipliers. All of these are
-sinks of two nets over the whole chip, which begin in one table each. Nothing waits for a constant,
-so the router takes them last, when the wires are taken, and searches half the chip for each.
+sinks of two chip-wide nets, each driven by one table. Constants are not timing-critical, so the
+router routes them last, when the wires are occupied, and searches half the chip for each.
 """
 
 import json
@@ -23,7 +23,7 @@ _SMALL_MEMORY = "TRELLIS_DPR16X4"
 _MULTIPLIER = "MULT18X18D"
 _CONSTANTS = ("0", "1")
 _ROUTED = re.compile(r"(CLK|CE|RST|SOURCE|SIGNED)\w+")
-"""Pins of a multiplier whose constants come by wires."""
+"""Pins of a multiplier whose constants are routed."""
 _SITE = re.compile(r"X(\d+)/Y(\d+)/MULT18_(\d+)")
 
 
@@ -38,8 +38,8 @@ def share_addresses(cells: Cells) -> None:
     """Let address bits that a memory in tables does not need follow one that it does, in place.
 
     A memory of at most eight words leaves high bits of its addresses constant, the same for reads
-    and writes. If these follow another bit, each word has still a place of its own. Memories that
-    begin with other values than zeros, whose places matter, stay as they are.
+    and writes. If these are tied to another address bit, each word still has a unique place.
+    Memories that begin with other values than zeros, whose places matter, stay as they are.
     """
     for cell in cells.values():
         if cell["type"] != _SMALL_MEMORY or "1" in cell["parameters"].get("INITVAL", ""):
@@ -51,7 +51,7 @@ def share_addresses(cells: Cells) -> None:
             for k in idle:
                 read[k], write[k] = read[live[-1]], write[live[-1]]
             if "0" in cell["parameters"].get("INITVAL", ""):
-                # Where nobody could ask it may be undefined.
+                # Words that cannot be addressed may be undefined.
                 cell["parameters"]["INITVAL"] = "0" * 64
 
 

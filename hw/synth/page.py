@@ -1,8 +1,8 @@
 """The generated tables of docs/hardware.md: ``python -m daedal.hw.synth.page`` writes them.
 
-Input: docs/synthesis.json, as `bench/synth.py` writes it, and docs/published.json, what others say
-of theirs. Output: the generated part of the page. Figures are measured by the bench, as the tools
-take long; this only puts what they say into words.
+Input: docs/synthesis.json, written by `bench/synth.py`, and docs/published.json, the published
+figures of others. Output: the generated part of the page. The bench measures, because the tools
+take long; this module only formats.
 """
 
 import json

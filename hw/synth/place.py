@@ -1,7 +1,7 @@
 """Place and route on an ECP5 with 85,000 look-up tables, by nextpnr, and its bitstream.
 
-Input: the netlist that Yosys writes as JSON. Output: a `Routed`: what it takes, how fast it is,
-where its worst paths lie and, with pins, the configuration of the FPGA.
+Input: the netlist that Yosys writes as JSON. Output: a `Routed`: utilization, Fmax, worst paths
+and, with pins, the configuration of the FPGA.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _RESOURCE_OF = {
 """Resources by the types that nextpnr packs cells into; memories in tables take more of them."""
 
 _PATIENCE = 2.0
-"""A seed that takes more than this times as long as another is congested; it may take hours."""
+"""A seed that takes this many times as long as another is congested and may take hours."""
 
 _UTILIZATION = re.compile(r"Info:\s+(\w+): +(\d+)/ *(\d+) ")
 
@@ -115,7 +115,7 @@ def place_and_route(
     Parameters
     ----------
     netlist : a flattened netlist in JSON, or the path of its file.
-    progress : told a short text now and then.
+    progress : called with a short text from time to time.
 
     Raises
     ------
@@ -139,9 +139,10 @@ def place_and_route_all(
 ) -> Generator[tuple[int, Routed], None, None]:
     """Place and route once for each request, `num_processes` at a time.
 
-    Yields the number of a request and its result as soon as it is there, and nothing for those that
-    take more than twice as long as another: their placement is congested. Raises as
-    `place_and_route` does. Whoever stops before the end closes the generator, which ends the tools.
+    Yields the number of a request and its result as soon as it is available, and nothing for
+    requests that take more than twice as long as another: their placement is congested. Raises as
+    `place_and_route` does. A caller that stops early must close the generator, which ends the
+    tools.
     """
     NEXTPNR.require("place and route")
     design = json.loads(
@@ -192,7 +193,7 @@ def pack_bitstream(config: str) -> bytes:
 
 
 def _check_capacity(line: str) -> None:
-    """Stop at a line of the utilization that says that more is taken than there is."""
+    """Raise CapacityError if a line of the utilization exceeds the device."""
     found = _UTILIZATION.match(line)
     if found and found[1] in _RESOURCE_OF and int(found[2]) > int(found[3]):
         raise CapacityError(

@@ -1,4 +1,4 @@
-"""How far place and route is, by what nextpnr says."""
+"""Progress of place and route, from nextpnr's log."""
 
 import re
 

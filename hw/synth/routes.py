@@ -1,7 +1,7 @@
-"""Routed designs kept on disk: every seed as soon as it is done.
+"""A disk cache of routed designs; each seed is stored as soon as it is done.
 
-Input: a netlist and requests. Output: a `Routed` for each, from nextpnr or from an earlier answer
-to the same question, so that a run that was stopped goes on where it was.
+Input: a netlist and requests. Output: a `Routed` for each, from nextpnr or from the cache, so that
+an interrupted run resumes.
 """
 
 import contextlib
@@ -30,10 +30,10 @@ _FORMAT = 3
 
 @dataclass(frozen=True)
 class RouteCache:
-    """Answers of `place_and_route` in a folder, which is made where missing.
+    """Results of `place_and_route` in a folder, which is created if missing.
 
-    An answer belongs to the netlist, the request and the version of nextpnr. Processes that ask for
-    the same netlist at a time wait for each other.
+    The key is the netlist, the request and the version of nextpnr. Processes that request the same
+    netlist concurrently wait for each other.
     """
 
     folder: Path
@@ -49,9 +49,9 @@ class RouteCache:
     ) -> list[Routed]:
         """A result for each request, in their order; what is missing runs `num_processes` at once.
 
-        As soon as one is as fast as `enough_mhz`, what still runs is ended, and the results are
-        those that are there. Those that `place_and_route_all` gives up have none, now and later,
-        but for who asks for them alone. `progress` is told in one text what all that run are at.
+        As soon as one reaches `enough_mhz`, the runs in progress are ended, and the results are
+        those available. Requests that `place_and_route_all` gave up have no result, now or later,
+        unless requested alone. `progress` gets one text with the state of all runs.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What of a device a variant takes too much of, and which parameters would change that.
+"""Resources of a device that a variant exceeds, and the parameters that would change that.
 
 Input: a variant and the `CellReport` of its estimate. Output: a `Shortfall` per resource. Remedies
 are parameters of a variant that can be built, with what they would leave by the estimate's own

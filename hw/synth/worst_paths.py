@@ -1,7 +1,7 @@
 """The worst paths of a routed design, one between any two modules.
 
-Input: `PinDelays`. Output: `TimingPath`s. nextpnr names one path per clock alone, but whoever makes
-a design faster wants to know the next.
+Input: `PinDelays`. Output: `TimingPath`s. nextpnr reports only one path per clock; optimizing a
+design needs the next ones, too.
 """
 
 from collections.abc import Iterator
