@@ -270,7 +270,7 @@ class Bridge(wiring.Component):
                 m.next = after
 
     def _send(self, m: Module, state: "_State") -> None:
-        """Payload bytes of answers: a two-cycle mux, then a register from which they are sent."""
+        """Payload bytes of answers: a registered mux, then the output register."""
         lanes = Array(state.word.word_select(n, 8) for n in range(1 << self._lane_bits))
         identity = Array(Const(byte, 8) for byte in self._identity.encode())
         lane = state.address[: self._lane_bits]
