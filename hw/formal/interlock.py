@@ -93,8 +93,9 @@ class RowInterlock(Claims):
         self.reach(m, "the_ring_is_full", held == self._depth)
 
     def _steps(self, m: Module, block: Any, chosen: Value) -> tuple[Value, Value, Value]:
-        """Steps on their way, as the ALU moves them; of the one at the issue point: (it reads the
-        chosen row, it writes it, it is there).
+        """Model of the steps as the ALU moves them.
+
+        Return, of the step at the issue point, (it reads the chosen row, it writes it, it exists).
         """
         comes = self.free(1, "comes")
         for name in ("src", "dst", "reads_src", "reads_dst"):
@@ -123,8 +124,9 @@ class RowInterlock(Claims):
     def _tracked_group(
         self, m: Module, block: Any, inside: Inside, writes: Value, held: Value
     ) -> tuple[Value, Value]:
-        """One group that writes the chosen row: (it is in flight, the step at the issue point is a
-        later one).
+        """Track one group that writes the chosen row.
+
+        Return (it is in flight, the step at the issue point is a later one).
         """
         picked, earlier = Signal(), Signal()
         ahead = Signal(range(self._depth + 1))  # groups that leave until it has left
