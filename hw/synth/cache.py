@@ -80,8 +80,7 @@ class AreaCache:
         progress: Callable[[str], None] | None,
         read: Callable[[Path], _Kept | None],
     ) -> _Kept:
-        """`read` of the counts or of the netlist file; both are made if one is missing or
-        damaged."""
+        """`read` of the counts or netlist file; both are made if one is missing or damaged."""
         make_folder(self.folder)
         path = self.folder / f"{self.key(verilog, family, top)}.json"
         with alone(path, progress):

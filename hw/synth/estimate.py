@@ -65,8 +65,8 @@ class Synthesis:
 def synthesis_script(family: Family, top: str = TOP_MODULE) -> str:
     """Yosys commands from ``design.v`` to ``netlist.json``; each step is announced."""
     command, steps, before = _SYNTHESIS[family]
-    # Amaranth names views of arrays `x[0]` beside `x`. Yosys 0.70 takes that for a bit of `x` when
-    # it calls ABC, and stops without a message. All other names stay: cells get theirs from them.
+    # Amaranth names views of an array `x` as `x[0]`. Yosys 0.70 takes that for a bit of `x` when it
+    # calls ABC, and stops without a message. All other names are kept: cells are named after them.
     lines = ["read_verilog design.v", "rename -hide w:*[*]*"]
     for number, step in enumerate(steps):
         end = steps[number + 1] if number + 1 < len(steps) else "check"

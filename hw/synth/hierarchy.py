@@ -1,4 +1,4 @@
-"""Which module a cell or signal of a flattened netlist came from, by its name.
+"""The module that a cell or signal of a flattened netlist came from, derived from its name.
 
 Input: the netlist as Yosys writes it in JSON. Flattening joins names by dots and leaves a cell of
 type ``$scopeinfo`` for each module; ``autoname`` calls cells after a signal at one of their pins.

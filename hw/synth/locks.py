@@ -10,7 +10,7 @@ __all__ = ["alone"]
 
 @contextlib.contextmanager
 def alone(path: Path, progress: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Hold the lock that lies beside `path`; `progress` is told where another process has it.
+    """Hold the lock file next to `path`; `progress` is called if another process holds it.
 
     The lock is released when its process ends, however it ends.
     """

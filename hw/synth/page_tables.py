@@ -26,7 +26,7 @@ __all__ = [
 
 _HEADS = {name: RESOURCES[name] for name in ("lut", "ff", "dsp", "block_ram")}
 _OPEN = "–"
-"""What is not known."""
+"""Cell text for an unknown value."""
 
 Record = Mapping[str, Any]
 Table = tuple[list[str], list[list[str]]]
@@ -112,7 +112,7 @@ def refusals(records: Sequence[Record]) -> Iterator[str]:
 
 
 def board_sentence(record: Record) -> str:
-    """What the whole design of a board reaches, in context, beside its bar."""
+    """A sentence: what a board's whole design reaches in context, compared with its target."""
     if "failed" in record:
         return f"`{record['variant']}` could not be built for {record['board']}: {record['failed']}"
     bar = record["bar"]
@@ -133,7 +133,7 @@ def board_sentence(record: Record) -> str:
 
 
 def alternatives_table(records: Sequence[Record]) -> Table:
-    """A row per alternative: resources, and cycles of each work beside those of the first row."""
+    """A row per alternative: resources, and cycles of each workload compared with the first row."""
     first = records[0]["cycles"]
     head = ["alternative", *_HEADS.values(), "fits", *first]
     rows = []

@@ -1,4 +1,4 @@
-"""Timing paths in the words of the design: which modules they cross, and through which signals.
+"""Timing paths in terms of the design: the modules and signals that they pass.
 
 Input: a path of nextpnr's report, and the modules of the netlist. Output: a `TimingPath`.
 """

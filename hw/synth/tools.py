@@ -86,8 +86,8 @@ def run_tool(
 ) -> None:
     """Run a tool in `folder`, which is all that it sees; names in `arguments` are relative to it.
 
-    `line` is told each line of output. Raises ToolError where the tool fails: with the line that
-    says why. The process never outlives this call.
+    `line` is called with each line of output. Raises ToolError if the tool fails, with the line
+    that gives the reason. The process never outlives this call.
     """
     for _ in run_tools(tool, [arguments], folder, line=lambda _call, text: line(text)):
         pass
@@ -106,7 +106,7 @@ def run_tools(
 
     As `run_tool`, with `num_processes` at a time. A call that takes more than `patience` times as
     long as the slowest that is done is ended, and not yielded. `line` is called here, in the
-    caller's thread. Whoever stops before the end closes the generator, which ends the processes.
+    caller's thread. A caller that stops early must close the generator, which ends the processes.
     """
     waiting = deque(range(len(calls)))
     running: dict[int, subprocess.Popen[str]] = {}

@@ -45,7 +45,7 @@ def worst_paths(
 
 
 def _arrivals(delays: PinDelays) -> tuple[Ints, Ints]:
-    """When each pin is reached last after the clock's edge, and by which arc; -1 where by none."""
+    """Latest arrival at each pin after the clock's edge, and the arc it comes by; -1 if none."""
     order = np.argsort(delays.target, kind="stable")
     source, target, delay = (
         array[order] for array in (delays.source, delays.target, delays.delay_ps)
