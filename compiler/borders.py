@@ -1,7 +1,8 @@
 """Checks that host and accelerator meet only at tensors of the model.
 
-The host's parts are cut out of the model, so they can give and take only its tensors. What a pass
-invented must be a view of one of them (`SameElements`) where it goes from one side to the other.
+The host's parts are cut out of the model, so they can read and write only the model's tensors. A
+tensor that a pass created can cross the border only if it is a view of one of those
+(`SameElements`).
 """
 
 from collections.abc import Collection
@@ -27,7 +28,7 @@ def check_borders(graph: Graph, same: SameElements, names: Collection[str]) -> N
     Raises
     ------
     UnfitLayers
-        With the tensors whose computation reads one that the model does not have.
+        For the tensors that are computed from a tensor without a counterpart in the model.
     """
     errors: dict[str, UserError] = {}
     for node in graph.nodes:
@@ -48,7 +49,7 @@ def check_borders(graph: Graph, same: SameElements, names: Collection[str]) -> N
 
 
 def _made_by(graph: Graph, name: str) -> Node | None:
-    """The node that computes the elements of `name`; None for what is given."""
+    """The node that computes the elements of `name`; None for inputs and constants."""
     node = graph.producers.get(name)
     while node is not None and is_host_view(node):
         node = graph.producers.get(node.inputs[0])

@@ -1,4 +1,4 @@
-"""`without_collection`: no search for reference cycles while a network is compiled."""
+"""`without_collection`: pauses the cyclic garbage collector while a network is compiled."""
 
 import gc
 from collections.abc import Callable
@@ -14,10 +14,9 @@ R = TypeVar("R")
 def without_collection(function: Callable[P, R]) -> Callable[P, R]:
     """`function` with the cyclic garbage collector paused, if it was on.
 
-    A large network is some millions of expressions, statements and instructions. They form no
-    cycles and most live until the program is linked: searching through them again and again took a
-    third of the time to compile ResNet-50, and found nothing. What is dead is still freed at once,
-    by its reference count.
+    A large network has millions of expressions, statements and instructions. They form no cycles,
+    and most live until the program is linked. Scanning them repeatedly took a third of the time to
+    compile ResNet-50, and found nothing. Reference counting still frees dead objects at once.
     """
 
     @wraps(function)

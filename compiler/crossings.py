@@ -1,4 +1,4 @@
-"""What it costs to go to the accelerator and back, and which operators that is too dear for."""
+"""The cost of transfers between host and accelerator, and operators not worth offloading."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ __all__ = ["DEFAULT_HOST", "HostRates", "dear_islands"]
 
 @dataclass(frozen=True)
 class HostRates:
-    """What the host does in a cycle of the accelerator's clock.
+    """The host's throughput per cycle of the accelerator's clock.
 
-    The defaults are assumed, not measured: a core with numpy beside a machine at 100 MHz, where a
-    gigabyte and a gigaoperation a second are the order of magnitude.
+    The defaults are assumed, not measured: one core running numpy, with an accelerator at 100 MHz.
+    The order of magnitude is a gigabyte and a gigaoperation per second.
 
     Attributes
     ----------
-    launch_cycles : to write the registers, start, and serve the interrupt.
-    bytes_per_cycle : of a tensor that it quantizes and packs, or the reverse.
-    macs_per_cycle : of a convolution.
-    elements_per_cycle : of any other operator's result.
+    launch_cycles : cycles to write the registers, start, and serve the interrupt.
+    bytes_per_cycle : bytes of a tensor quantized and packed, or unpacked and dequantized.
+    macs_per_cycle : multiply-accumulates of a convolution.
+    elements_per_cycle : elements of any other operator's result.
     """
 
     launch_cycles: int = 2000
@@ -43,17 +43,18 @@ def dear_islands(
     quantized: Collection[str],
     same: SameElements,
 ) -> Mapping[str, str]:
-    """Quantized tensors that the host had better compute itself, and why.
+    """Quantized tensors that are cheaper to compute on the host, and why.
 
-    An island is what hangs together within one launch. It costs the launch where it is alone in it,
-    the time of array or bus, and the host's for all bytes that come and go; it saves what its
-    operators take on the host. The one that saves most stays in any case.
+    An island is a connected set of operators within one launch. Its cost is the time of the array
+    or the bus, whichever is longer, the host's time for all bytes transferred, and the launch
+    itself if no other island shares it. It saves the time that its operators would take on the
+    host. The island that saves most always stays on the accelerator.
 
     Parameters
     ----------
     parts : graphs of the launches.
-    quantized : tensors that can be left to the host.
-    same : which of them have the elements of what an operator computes.
+    quantized : tensors that the host can compute.
+    same : finds those with the same elements as an operator's result.
     """
     found = [
         (graph, nodes, len(islands))
@@ -81,7 +82,7 @@ def dear_islands(
 def _saved_cycles(
     graph: Graph, nodes: list[Node], num_islands: int, variant: Variant, host: HostRates
 ) -> float:
-    """Cycles on the host minus cycles on the accelerator, crossings included."""
+    """Cycles on the host minus cycles on the accelerator, transfers included."""
     there = host.launch_cycles if num_islands == 1 else 0.0
     there += _crossing_bytes(graph, nodes) / host.bytes_per_cycle
     here = 0.0
@@ -96,14 +97,14 @@ def _saved_cycles(
 
 
 def _crossing_bytes(graph: Graph, nodes: list[Node]) -> int:
-    """Bytes of the tensors that come from the host or other launches, or go there."""
+    """Bytes of the tensors that `nodes` exchange with the host or with other launches."""
     read = {name for node in nodes for name in node.inputs if name in graph.inputs}
     left = {node.output for node in nodes if node.output in graph.outputs}
     return sum(graph.types[name].size_bytes for name in read | left)
 
 
 def _islands(graph: Graph) -> Iterator[list[Node]]:
-    """Nodes that are connected by what they compute, in order."""
+    """Connected components of the nodes, linked by the tensors that they compute; in order."""
     parent: dict[str, str] = {node.output: node.output for node in graph.nodes}
 
     def root(name: str) -> str:

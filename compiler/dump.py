@@ -1,4 +1,4 @@
-"""`Dump`: writes what each step of a compilation made, numbered in order."""
+"""`Dump`: writes the result of each compilation step to a numbered file."""
 
 import contextlib
 from pathlib import Path
@@ -15,9 +15,9 @@ _MAX_LENGTH = 50
 
 
 class Dump:
-    """Writes into `folder`, or nothing where that is None.
+    """Writes into `folder`; writes nothing if that is None.
 
-    Raises UserError where it cannot write; what it has written until then is removed.
+    Raises UserError if a file cannot be written, and removes the files written before.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -27,14 +27,14 @@ class Dump:
             make_folder(folder)
 
     def restart(self) -> None:
-        """Remove what was written, and number from 0 again: compilation starts anew."""
+        """Remove the files and number from 0 again, because compilation starts over."""
         for path in self._written:
             with contextlib.suppress(OSError):
                 path.unlink()
         self._written.clear()
 
     def __call__(self, step: str, what: object) -> None:
-        """Write the text of `what` as the next file, named for `step`."""
+        """Write the text of `what` to the next file, named after `step`."""
         if self._folder is None:
             return
         safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in step[:_MAX_LENGTH])

@@ -1,4 +1,4 @@
-"""`Fallback`: which quantized tensors the host computes, because the accelerator cannot."""
+"""`Fallback`: the quantized tensors that the host computes because the accelerator cannot."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -9,7 +9,7 @@ __all__ = ["Fallback", "UnfitLayers"]
 
 
 class UnfitLayers(Exception):
-    """Layers of `graph` that cannot be compiled: the error of each, by the tensor it computes."""
+    """Layers of `graph` that cannot be compiled: the error of each, keyed by its result tensor."""
 
     def __init__(self, graph: Graph, errors: Mapping[str, UserError]) -> None:
         super().__init__(", ".join(errors))
@@ -22,8 +22,8 @@ class Fallback:
 
     Attributes
     ----------
-    reasons : why, by the quantized tensor that the host has to compute.
-    quantized : all tensors that can be left to it.
+    reasons : the reason for each quantized tensor that the host has to compute.
+    quantized : all tensors that the host can compute.
     """
 
     def __init__(self, imported: Graph) -> None:
@@ -32,7 +32,7 @@ class Fallback:
         self.quantized = {node.output for node in imported.nodes if node.op == "quantize"}
 
     def add(self, unfit: UnfitLayers, whole: Graph | None = None) -> None:
-        """Leave what `unfit` names to the host. Raises its error where that changes nothing.
+        """Move the layers of `unfit` to the host. Raises the first error if none is left to move.
 
         Parameters
         ----------
@@ -49,8 +49,10 @@ class Fallback:
 
 
 def _quantized_from(graphs: Sequence[Graph], tensor: str, quantized: Collection[str]) -> list[str]:
-    """The quantized tensors of the model that `tensor` is on the way to, or itself; `graphs` have
-    the same tensors under the same names."""
+    """The nearest quantized tensors of the model computed from `tensor`, or `tensor` itself.
+
+    All of `graphs` use the same names for the same tensors.
+    """
     found, stack, seen = [], [tensor], {tensor}
     while stack:
         name = stack.pop()

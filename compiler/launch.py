@@ -1,7 +1,7 @@
 """`compile_launch`: the code of one part for the accelerator, and the program of all its layers.
 
-Input: a graph of integer operators in blocked layouts. Output: a program, its layers, and where
-their results lie.
+Input: a graph of integer operators in blocked layouts. Output: a program, its layers, and the
+addresses of their results.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ __all__ = ["CompiledLaunch", "compile_launch"]
 class CompiledLaunch:
     """A part for the accelerator: its graph, and the program that computes it.
 
-    `results` are the layers' outputs where the program leaves them.
+    `results` are the layers' outputs, with their places in memory.
     """
 
     graph: Graph
@@ -50,8 +50,10 @@ class CompiledLaunch:
 def compile_launch(
     graph: Graph, variant: Variant, code: LayerCode, dump: Dump, say: Callable[[str], None]
 ) -> CompiledLaunch:
-    """Compile `graph`; `code` knows the layers of earlier launches, `dump` gets every form, and
-    `say` a sentence before each layer.
+    """Compile `graph`.
+
+    `code` has the layers of earlier launches, `dump` receives every intermediate form, and `say` is
+    called with a sentence before each layer.
 
     Raises UnfitLayers with the error of every layer that does not fit.
     """
@@ -111,7 +113,7 @@ def _link(graph: Graph, segments: Sequence[Segment], variant: Variant) -> Linked
 
 
 def _placed(graph: Graph, name: str, linked: LinkedProgram, variant: Variant) -> TensorSpec:
-    """A tensor where the linker put it."""
+    """A tensor with the address that the linker gave it."""
     place = linked.places[name]
     return replace(_spec(graph, name, variant), base=place.base, offset_bytes=place.offset_bytes)
 
@@ -134,7 +136,7 @@ def _constant_bytes(kind: TensorType, array: Array, variant: Variant) -> bytes:
 
 
 def _spec(graph: Graph, name: str, variant: Variant) -> TensorSpec:
-    """The tensor as the driver sees it; its place is the linker's to choose."""
+    """The tensor as the driver sees it; the linker sets its address."""
     kind = graph.types[name]
     n, c, h, w = kind.shape
     bits = variant.array.input_bits

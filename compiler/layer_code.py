@@ -1,8 +1,8 @@
-"""`LayerCode`: the segment of each layer; layers of one kind are scheduled once.
+"""`LayerCode`: the segment of each layer; identical layers are scheduled once.
 
-Networks repeat their layers. Schedule and code depend on operator, attributes, and the types of
-operands and result alone, so a layer that differs from an earlier one in nothing but names gets
-that one's segment under its own.
+Networks repeat their layers. Schedule and code depend only on the operator, its attributes, and the
+types of operands and result. A layer that differs from an earlier one only in names reuses its
+segment, renamed.
 """
 
 from daedal.compiler.codegen.accelerator import emit_segment
@@ -22,7 +22,7 @@ class LayerCode:
         self._known: dict[object, tuple[list[LoweredNode], Segment]] = {}
 
     def of(self, graph: Graph, node: Node) -> tuple[list[LoweredNode], Segment]:
-        """What `node` of `graph` was lowered to (or the first one of its kind), and its segment.
+        """The lowered form of `node` (or of the first identical node), and its segment.
 
         Raises ScheduleError as `lower_node` does.
         """
@@ -43,7 +43,7 @@ class LayerCode:
 
 
 def _kind(graph: Graph, node: Node) -> object:
-    """Equal for nodes that take the same code."""
+    """A key that is equal for nodes with the same code."""
     return (
         node.op,
         tuple(sorted(node.attrs.items())),

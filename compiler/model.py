@@ -1,6 +1,6 @@
 """`compile_model`: an ONNX file in, an artifact out.
 
-The middle is `pipeline.compile_graph`; `artifact.build` adds what surrounds the programs.
+`pipeline.compile_graph` compiles the programs; `artifact.build` adds the host's parts.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,8 +32,8 @@ def compile_model(
 ) -> Artifact:
     """Compile an int8 QDQ model, or the part of it between quantized tensors.
 
-    Raises VariantError for a machine of other widths than the model's tensors have, ModelError and
-    ScheduleError as `daedal.compile` says.
+    Raises VariantError if the machine's widths differ from those of the model's tensors, ModelError
+    and ScheduleError as `daedal.compile` says.
     """
     _check_widths(variant)
     say = report or (lambda _sentence: None)
@@ -55,7 +55,7 @@ def compile_model(
 
 
 def _check_widths(variant: Variant) -> None:
-    """Refuse machines that would cut the values of a quantized model, or have no instruction for
+    """Refuse machines that would truncate a quantized model's values, or lack instructions for
     them."""
     widths = (variant.array.input_bits, variant.array.weight_bits)
     if widths != (8, 8):

@@ -1,14 +1,14 @@
-"""Opens models in onnxruntime, the one place that does: with settings that make the results depend
-on the processor as little as possible.
+"""The only module that opens onnxruntime sessions. Its settings make the results depend on the
+processor as little as possible.
 
-- Only operators on reals. The kernels that multiply 8-bit integers add two products in 16 bits, and
-  saturate, on processors without VNNI: 255 * 127 + 255 * 127 becomes 32767.
-- No graph optimization: it would turn QuantizeLinear, DequantizeLinear and what lies between them
-  into those kernels, and join others, so that sums are rounded elsewhere.
-- One thread: how a sum is cut into parts would follow the number of cores.
+- Only operators on reals. On processors without VNNI, the kernels that multiply 8-bit integers add
+  two products in 16 bits and saturate: 255 * 127 + 255 * 127 becomes 32767.
+- No graph optimization. It would replace QuantizeLinear, DequantizeLinear and the operators between
+  them by those kernels. It would also fuse other operators, which changes where sums are rounded.
+- One thread. With several, the number of cores would determine how a sum is split.
 
-What remains: the order within a sum of floats follows the width of the processor's vectors, so the
-last bits may differ.
+One dependence remains: the summation order of floats follows the width of the processor's vectors,
+so the last bits may differ.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,16 +48,16 @@ Source: ONNX, docs/Operators.md; onnxruntime, docs/ContribOperators.md.
 
 
 def open_session(model: onnx.ModelProto, outputs: Sequence[str] | None = None) -> Session:
-    """A function that runs `model` and gives `outputs`; all of the model's, in order, by default.
+    """A function that runs `model` and returns `outputs`, by default all outputs in order.
 
     Raises
     ------
     ImportError
-        Where onnxruntime is not installed.
+        If onnxruntime is not installed.
     ModelError
         For a model with one of `INTEGER_PRODUCTS`.
 
-    onnxruntime raises errors of many kinds for a model that it does not take.
+    onnxruntime raises many kinds of errors for a model that it does not support.
     """
     import onnxruntime
 
@@ -84,7 +84,7 @@ def open_session(model: onnx.ModelProto, outputs: Sequence[str] | None = None) -
 
 
 def integer_products(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """Nodes of `INTEGER_PRODUCTS`, in functions and inner graphs too."""
+    """Nodes of `INTEGER_PRODUCTS`, including those in functions and subgraphs."""
     stack = [model.graph.node, *(function.node for function in model.functions)]
     while stack:
         for node in stack.pop():

@@ -1,7 +1,8 @@
 """The compiler on one page: an imported graph becomes programs for the accelerator.
 
-Graph -> passes -> blocked graph -> parts of host and accelerator in turn; for each of the latter:
-(per layer) te -> loop IR -> schedule -> segment -> link -> program. Most networks have one.
+Graph -> passes -> blocked graph -> alternating parts for host and accelerator. For each part on the
+accelerator: (per layer) te -> loop IR -> schedule -> segment -> link -> program. Most networks have
+one such part.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -57,11 +58,11 @@ class CompiledGraph:
 
     Attributes
     ----------
-    imported : before all passes.
-    graph : after them.
-    parts : what runs, one after the other; plain graphs are the host's.
+    imported : the graph before all passes.
+    graph : the graph after them.
+    parts : the parts in the order in which they run; plain graphs run on the host.
     reasons : why the host computes some quantized tensors, by their names.
-    same : which tensors of all graphs, from `imported` to `graph`, have the same elements.
+    same : which tensors have the same elements, over all graphs from `imported` to `graph`.
     """
 
     imported: Graph
@@ -95,10 +96,10 @@ def graph_passes(
     on_host: Collection[str] = (),
     fuse: bool = True,
 ) -> list[GraphPass]:
-    """The passes in order, each with the name that dumps bear.
+    """The passes in order, each with its name in dumps.
 
     `on_host` are the quantized tensors that the host has to compute. Without `fuse`, every operator
-    is a layer of its own: to see what fusion is worth.
+    is a layer of its own, which shows what fusion gains.
     """
     array = variant.array
     return [
@@ -156,17 +157,17 @@ def compile_graph(
 ) -> CompiledGraph:
     """Compile `graph` (as imported) for `variant`.
 
-    A layer that the accelerator cannot run is left to the host, and the rest is compiled again. So
-    is one where host and accelerator would meet at a tensor that the model does not have.
+    A layer that the accelerator cannot run falls back to the host, and the rest is compiled again.
+    So does a layer that would exchange a tensor with the host that the model does not have.
 
     Parameters
     ----------
     from_tensors, to_tensors : compile only the part between these quantized tensors.
-    fuse : whether operators are joined into layers; without it, every one is a layer of its own.
-    host : rates by which small parts are left to the host, where the way to the accelerator takes
-        longer than it saves; None: all that can runs on the accelerator, as does a part that the
-        user cut out.
-    names : of the model's tensors; None: of all tensors of `graph`.
+    fuse : whether operators are fused into layers; without it, every one is a layer of its own.
+    host : rates that decide which small parts run on the host because the transfer costs more than
+        it saves. None: everything that can run on the accelerator does. The same holds if
+        `from_tensors` or `to_tensors` are given.
+    names : names of the model's tensors; None: those of all tensors of `graph`.
     dump_dir : folder for the graph after every pass, and the loop IR and segment of every layer.
     report : called with a sentence before each long step.
 
@@ -214,7 +215,7 @@ def _run_passes(
     say: Callable[[str], None],
     same: SameElements,
 ) -> Graph:
-    """The graph after all passes; `same` learns the views of every graph on the way."""
+    """The graph after all passes; the views of every intermediate graph are added to `same`."""
     dump("imported", graph)
     for name, run_pass in passes:
         say(f"graph pass {name}")
@@ -241,8 +242,10 @@ def _dear(
     fallback: Fallback,
     same: SameElements,
 ) -> Mapping[str, str]:
-    """Quantized tensors that the host had better compute, as the transfer costs more than it
-    saves, and why; without those that it computes already."""
+    """Quantized tensors moved to the host because the transfer costs more than it saves, and why.
+
+    Those that the host computes already are left out.
+    """
     if host is None:
         return {}
     graphs = [part.graph for part in parts if part.on_accelerator]

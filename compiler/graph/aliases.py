@@ -1,8 +1,8 @@
-"""Which tensors of a blocked graph lie in the bytes of others, and where: what views mean.
+"""Which tensors of a blocked graph share memory, and at which offsets: the meaning of views.
 
-Tensors that lie in one another form a *group* at fixed distances. Those that some operator stores
-(and the graph's inputs) never share a byte with each other, so nothing is ever overwritten; views
-share theirs with what they are views of.
+Tensors that share memory form a *group* with fixed offsets between them. Tensors that an operator
+stores, and the graph's inputs, never overlap each other, so nothing is overwritten. A view overlaps
+the tensors that it is a view of.
 """
 
 import math
@@ -19,44 +19,44 @@ Run = tuple[int, int]
 """Elements ``[begin, end)`` of a group."""
 
 Operand = tuple[str, Run]
-"""A tensor, and where it would lie in one that consists of several."""
+"""A tensor, and its run of elements within a tensor joined from several."""
 
 
 @dataclass
 class _Group:
-    """First elements of its tensors; runs of those that are stored; whether more may be."""
+    """First elements of its tensors; runs of the stored ones; whether more may be stored."""
 
     begins: dict[str, int]
     stored: list[Run] = field(default_factory=list)
     is_open: bool = True
 
     def stored_at(self, shift: int) -> list[Run]:
-        """What is stored, `shift` elements further."""
+        """The stored runs, shifted by `shift` elements."""
         return [(begin + shift, end + shift) for begin, end in self.stored]
 
 
 class Aliases:
-    """The groups of a graph whose tensors are added in order of definition."""
+    """The groups of a graph. Its tensors are added in order of definition."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
 
     def add_input(self, name: str, size: int) -> None:
-        """A tensor of `size` elements from outside: nothing else can be stored in its group."""
+        """Add an input of `size` elements; nothing else can be stored in its group."""
         self._groups[name] = _Group({name: 0}, [(0, size)], is_open=False)
 
     def add_stored(self, name: str, size: int) -> None:
-        """A tensor of `size` elements that an operator stores."""
+        """Add a tensor of `size` elements that an operator stores."""
         self._groups[name] = _Group({name: 0}, [(0, size)])
 
     def add_part(self, name: str, source: str, begin: int) -> None:
-        """A tensor that is a run of `source` from element `begin` on."""
+        """Add a view that begins at element `begin` of `source`."""
         group = self._groups[source]
         group.begins[name] = group.begins[source] + begin
         self._groups[name] = group
 
     def add_joined(self, name: str, operands: Sequence[Operand]) -> None:
-        """A tensor that consists of `operands`, all of which fit."""
+        """Add a tensor joined from `operands`, all of which must be `fitting`."""
         assert self.fitting(operands) == set(range(len(operands))), f"{name!r} has no place"
         group = self._groups[name] = _Group({name: 0})
         for operand, (begin, _) in operands:
@@ -70,11 +70,11 @@ class Aliases:
                 self._groups[member] = group
 
     def fitting(self, operands: Sequence[Operand]) -> set[int]:
-        """Which of `operands`, by number, can lie at their runs of a tensor that is new.
+        """The indices of those `operands` that can be placed at their runs of a new tensor.
 
-        All can but for inputs, constants, a tensor that would have to lie in two places, and one
-        with whose group something else would be stored where another operand has to lie. Where two
-        exclude each other, the first is taken.
+        Excluded are inputs, constants, a tensor that would need two places, and a tensor whose
+        group would store something else where another operand has to be. Of two that exclude each
+        other, the first is placed.
         """
         found: set[int] = set()
         stored: list[Run] = []
@@ -86,7 +86,7 @@ class Aliases:
             shift = begin - group.begins[operand]
             if id(group) not in shifts:
                 moved = group.stored_at(shift)
-                # What is of the group and keeps its distance lies there anyway.
+                # An operand of the same group at the right offset is no conflict.
                 others = [run for name, run in operands if group.begins.get(name) != run[0] - shift]
                 if _meet(moved, stored) or _meet(moved, others):
                     continue
@@ -101,7 +101,7 @@ class Aliases:
         return name in self._groups and self._groups[name].is_open
 
     def places(self) -> dict[str, tuple[str, int]]:
-        """For every tensor that shares bytes, the name of its group and its first element."""
+        """For every tensor that shares memory, its group's name and its first element in it."""
         found = {}
         for group in {id(group): group for group in self._groups.values()}.values():
             if len(group.begins) > 1:
@@ -112,7 +112,7 @@ class Aliases:
 
 
 def aliases_of(graph: Graph) -> Mapping[str, tuple[str, int]]:
-    """The name of the group, and the first element in it, of every tensor that shares bytes."""
+    """For every tensor that shares memory, the name of its group and its first element in it."""
     aliases = Aliases()
     for name in graph.inputs:
         aliases.add_input(name, math.prod(graph.types[name].physical_shape))
@@ -141,7 +141,7 @@ def add_view(aliases: Aliases, graph: Graph, node: Node) -> None:
 
 
 def joined(graph: Graph, names: Sequence[str]) -> list[Operand]:
-    """Tensors one behind the other."""
+    """The tensors concatenated, each with its run of elements."""
     operands, end = [], 0
     for name in names:
         begin, end = end, end + math.prod(graph.types[name].physical_shape)

@@ -55,7 +55,7 @@ class GraphBuilder:
         return name
 
     def constant(self, name: str, array: Array, type_: TensorType | None = None) -> str:
-        """Define a constant; without `type_` it is plain and typed by its array."""
+        """Define a constant; without `type_` it is plain and has the dtype of its array."""
         value = np.array(array, order="C")
         resolved = TensorType(value.shape, value.dtype.name) if type_ is None else type_
         assert resolved.physical_shape == value.shape, f"constant {name!r} has the wrong shape"
@@ -78,7 +78,7 @@ class GraphBuilder:
         Raises
         ------
         ModelError
-            Where the operator refuses its operands; the message names node and operator.
+            If the operator refuses its operands; the message names node and operator.
         """
         definition = get_op(op)
         values: Mapping[str, AttrValue] = {} if attrs is None else attrs
@@ -96,7 +96,7 @@ class GraphBuilder:
         return output
 
     def mark(self) -> tuple[int, int]:
-        """Where the graph stands now, for `rewind`."""
+        """The current position, for `rewind`."""
         return len(self._nodes), len(self.types)
 
     def rewind(self, mark: tuple[int, int]) -> None:
@@ -124,8 +124,8 @@ class GraphBuilder:
         return not needed.isdisjoint(self._inputs)
 
     def fresh_name(self, base: str) -> str:
-        """`base`, or `base` with the first number that makes it new: no tensor of this graph, of
-        the model, or of a graph before this one has it."""
+        """`base`, or `base` with the first number that makes the name unused in this graph, in
+        earlier graphs and in the model."""
         candidate, count = base, 0
         while candidate in self.types or candidate in self._taken:
             count += 1

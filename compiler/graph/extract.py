@@ -13,7 +13,7 @@ def extract(graph: Graph, from_tensors: Sequence[str], to_tensors: Sequence[str]
     """The graph that computes `to_tensors` from `from_tensors`.
 
     An empty `from_tensors` means the inputs of the graph, an empty `to_tensors` its outputs.
-    `from_tensors` that nothing needs are left out.
+    Unused `from_tensors` are left out.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def extract(graph: Graph, from_tensors: Sequence[str], to_tensors: Sequence[str]
 
 
 def _needed(graph: Graph, starts: set[str], ends: Sequence[str]) -> set[str]:
-    """Tensors on the paths back from `ends`, up to and with `starts`."""
+    """Tensors on the paths backwards from `ends` to `starts`, both included."""
     found, stack = set(ends), list(ends)
     while stack:
         name = stack.pop()

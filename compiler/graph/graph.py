@@ -26,7 +26,7 @@ Attrs = Mapping[str, AttrValue]
 class Node:
     """One application of operator `op`: tensor names in, tensor names out.
 
-    `note` says why the host runs it, where that is known.
+    `note` says why the host runs it, if known.
     """
 
     op: str
@@ -51,13 +51,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in an order in which they can run, with constants and types by tensor name.
+    """Nodes in topological order, with constants and types by tensor name.
 
-    Passes never change a graph; they build another (`GraphBuilder`). Constants are arrays in the
-    physical shape of their type and are read-only.
+    Passes never change a graph; they build a new one (`GraphBuilder`). Constants are read-only
+    arrays in the physical shape of their type.
 
-    `taken` are the names that no pass may give to a tensor of its own: those of the model, and of
-    every graph that this one was made from. A name means the same values in all of them.
+    `taken` are the names that no pass may give to a new tensor: those of the model, and of every
+    graph from which this one was derived. A name means the same values in all of them.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Weights of a convolution whose groups of channels fill whole blocks together."""
+"""Layout of a grouped convolution's weights: several groups together fill whole blocks."""
 
 import math
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ __all__ = ["GroupedWeightLayout"]
 class GroupedWeightLayout(Layout):
     """Logical (O, I/groups, KH, KW) held as (OB, IB, KH, KW, block_out, block_in).
 
-    As many groups as fill whole blocks of channels, of inputs and of outputs, are one dense
-    convolution of those blocks, with zeros between the groups: 32 groups of 4 channels become 8
-    convolutions of 16. OB counts the output vectors of all of these, IB the input vectors of one.
+    Groups are joined until they fill whole blocks of input and output channels. They become one
+    dense convolution, with zeros between the groups: 32 groups of 4 channels become 8 convolutions
+    of 16. OB counts the output vectors of all of these, IB the input vectors of one.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class GroupedWeightLayout(Layout):
 
     @property
     def joined(self) -> int:
-        """Groups in one dense convolution; all where the last one would not fill its blocks."""
+        """Groups in one dense convolution; all if the last one would not fill its blocks."""
         block = max(self.block_out, self.block_in)
         per_group = [count // self.groups for count in self.channels]
         joined = math.lcm(*(block // math.gcd(count, block) for count in per_group))
@@ -45,7 +45,7 @@ class GroupedWeightLayout(Layout):
 
     @property
     def parts(self) -> int:
-        """Dense convolutions."""
+        """Number of dense convolutions."""
         return -(-self.groups // self.joined)
 
     def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -76,7 +76,7 @@ class GroupedWeightLayout(Layout):
 
     @property
     def _dense_channels(self) -> tuple[int, int]:
-        """Channels of all outputs, and of the inputs of one dense convolution."""
+        """Output channels in all, and input channels of one dense convolution."""
         return self.channels[0], self.channels[1] // self.groups * self.joined
 
     def __str__(self) -> str:

@@ -41,7 +41,7 @@ def run(
 def run_all(
     graph: Graph, inputs: Mapping[str, Array], until: Sequence[str] | None = None
 ) -> dict[str, Array]:
-    """Values of every tensor, constants included; with `until` only of what those need."""
+    """Values of every tensor, constants included; with `until`, of those and their ancestors."""
     _check_inputs(graph, inputs)
     values: dict[str, Array] = {name: np.asarray(inputs[name]) for name in graph.inputs}
     values.update((name, graph.constant(name)) for name in graph.constants)

@@ -1,8 +1,8 @@
 """Memory layouts of graph tensors: how a logical shape becomes the order of elements in memory.
 
-A type keeps its logical shape whatever its layout; `Layout.physical_shape` says what the array that
-holds it looks like. Blocked layouts exist for the accelerator: one scratchpad row is one innermost
-(batch x block) or (block_out x block_in) tile, so a tile of a tensor is one strided load.
+The logical shape of a type does not depend on its layout; `Layout.physical_shape` is the shape of
+the array that holds it. Blocked layouts exist for the accelerator: one scratchpad row is one
+innermost (batch x block) or (block_out x block_in) tile, so a tile of a tensor is one strided load.
 """
 
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ MAP_RANK = 4
 
 
 class Layout:
-    """How the elements of a tensor of logical shape `shape` lie in memory."""
+    """The arrangement in memory of the elements of a tensor."""
 
     def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of the array that holds a tensor of logical `shape`."""
         raise NotImplementedError
 
     def pack(self, array: Array) -> Array:
-        """Rearrange a logical array into this layout; elements that exist only here are zero."""
+        """Rearrange a logical array into this layout; padding elements are zero."""
         raise NotImplementedError
 
     def unpack(self, array: Array) -> Array:
@@ -126,10 +126,10 @@ class WeightLayout(Layout):
 
 @dataclass(frozen=True)
 class DepthwiseLayout(Layout):
-    """Logical (C, 1, KH, KW) held as (C/block, KH, KW/taps, taps, block): channel vectors, those
-    that one product of the depthwise mode takes side by side.
+    """Logical (C, 1, KH, KW) held as (C/block, KH, KW/taps, taps, block).
 
-    C is padded with zeros to a multiple of `block`, KW to one of `taps`.
+    The `taps` channel vectors that one product of the depthwise mode takes are adjacent. C is
+    padded with zeros to a multiple of `block`, KW to one of `taps`.
     """
 
     kernel: tuple[int, int]

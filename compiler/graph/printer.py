@@ -37,7 +37,7 @@ def print_graph(graph: Graph) -> str:
 
 
 def _name(name: str) -> str:
-    """A name from a model, quoted where it could be taken for something else."""
+    """A name from a model, quoted where it would be ambiguous."""
     return name if _PLAIN_NAME.match(name) else json.dumps(name)
 
 

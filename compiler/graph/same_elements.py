@@ -1,8 +1,8 @@
 """Which tensors hold the same elements, and in which order.
 
-Passes put views of tensors in the place of others, so the tensors that a launch reads and writes
-often have names that only the compiler knows. `SameElements` finds the model's tensor that has the
-same elements, and the moves from one to the other.
+Passes replace tensors by views of them, so the tensors that a launch reads and writes often do not
+exist in the model. `SameElements` finds the model's tensor with the same elements, and the
+sequence of reshapes and transposes from one to the other.
 """
 
 from collections import deque
@@ -23,15 +23,15 @@ _HOST_VIEWS = frozenset({*_SAME_ORDER, "transpose"} - {"reshape_view"})
 
 
 def is_host_view(node: Node) -> bool:
-    """Whether the driver does the work of `node` as it brings a tensor to the accelerator or back:
-    the host needs no model for it."""
+    """Whether the driver does the work of `node` while it transfers a tensor, so that no host model
+    needs it."""
     return node.op in _HOST_VIEWS
 
 
 class SameElements:
-    """Tensors by their views, over all graphs of one compilation.
+    """Tensors related by views, over all graphs of one compilation.
 
-    A name means the same tensor in all of these graphs, also where a later graph has it no more.
+    A name means the same tensor in all of these graphs. Later graphs may lack it.
     """
 
     def __init__(self, graphs: Iterable[Graph] = ()) -> None:
@@ -40,7 +40,7 @@ class SameElements:
             self.add(graph)
 
     def add(self, graph: Graph) -> None:
-        """Learn the views of `graph`."""
+        """Add the views of `graph`."""
         for node in graph.nodes:
             if node.op == "transpose":
                 (source,) = node.inputs
@@ -50,11 +50,11 @@ class SameElements:
                 self._connect(node.inputs[0], node.output, (), ())
 
     def names(self, name: str) -> tuple[str, ...]:
-        """All tensors with the elements of `name`, and `name` itself first."""
+        """All tensors with the elements of `name`; `name` itself is the first."""
         return tuple(self._paths(name))
 
     def moves(self, source: str, target: str) -> tuple[Move, ...]:
-        """How to bring the elements of `source` into the order of `target`, one of its `names`."""
+        """The moves that turn `source` into `target`, which is one of its `names`."""
         return _shortened(self._paths(source)[target])
 
     def _connect(
@@ -86,7 +86,7 @@ def _moved_shape(move: Move) -> tuple[int, ...]:
 
 
 def _shortened(moves: tuple[Move, ...]) -> tuple[Move, ...]:
-    """The same moves with neighbours joined, without those that change nothing."""
+    """The same moves with adjacent ones merged, and those that change nothing removed."""
     found: list[Move] = []
     for move in moves:
         if found and _moved_shape(found[-1]) == move.shape:

@@ -1,6 +1,6 @@
 """Selections of channels: 1x1 convolutions by a matrix of zeros and ones, which change no value.
 
-Lanes change places only in products, so this is how channels move on the accelerator.
+Only a matrix product can move data between lanes, so this is how the accelerator permutes channels.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ def add_selection(builder: GraphBuilder, x: str, channels: Array, output: str, n
 
 
 def selected_channels(graph: Graph, node: Node) -> Array | None:
-    """The channel of its operand that each channel of a selection is; None for other nodes."""
+    """The operand's channel that each channel of a selection copies; None for other nodes."""
     if node.op != "q_conv2d" or whole(node.attrs, "groups") != 1:
         return None
     weights = graph.constant(node.inputs[1])

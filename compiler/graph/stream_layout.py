@@ -1,9 +1,10 @@
-"""Layouts of a convolution over few channels: pixels without gaps, and weights to match.
+"""Layouts of a convolution over few channels: densely packed pixels, and weights to match.
 
 One product takes `lanes` elements of the stream of a group of rows (`daedal.isa.row_stream`), which
-are several taps of the window at once. The window of the next output begins `step` elements later,
-that of the one below in another group. Vectors begin at beats of the bus, windows between them, so
-there are as many weights as there are distances from a beat to a window (phases).
+hold several taps of the window. The window of the next output in a row begins `step` elements
+later; that of the output below begins in another group. A vector begins at a beat of the bus, but a
+window can begin between beats. Each distance from a beat to a window is a phase, with its own copy
+of the weights.
 """
 
 import math
@@ -19,7 +20,7 @@ __all__ = ["RowStreamLayout", "RowStreamWeightLayout"]
 
 @dataclass(frozen=True)
 class RowStreamLayout(Layout):
-    """A map as `RowStream` holds it; `unpack` has images that fill the batch, and all channels."""
+    """A map as `RowStream` holds it. There is no `unpack`: `RowStream.unpack` needs the shape."""
 
     stream: RowStream
 
@@ -42,9 +43,9 @@ class RowStreamWeightLayout(Layout):
     ----------
     block_out, lanes : one scratchpad row; O is padded with zeros to a multiple of `block`.
     block : channels of a block of the output in memory.
-    channels, group_rows : of the stream that the window slides over.
+    channels, group_rows : parameters of the stream that the window slides over.
     stride : columns from one window to the next.
-    beat : elements at whose multiples a vector may begin; it divides `lanes`.
+    beat : elements per beat; a vector begins at a multiple of it. It divides `lanes`.
     kernel : (KH, KW).
     """
 
@@ -64,12 +65,12 @@ class RowStreamWeightLayout(Layout):
 
     @property
     def phases(self) -> int:
-        """Windows until one begins at a beat again."""
+        """Number of windows after which one begins at a beat again."""
         return self.beat // math.gcd(self.step, self.beat)
 
     @property
     def period(self) -> int:
-        """Windows until one begins at a scratchpad row again."""
+        """Number of windows after which one begins at a scratchpad row again."""
         return self.lanes // math.gcd(self.step, self.lanes)
 
     @property
@@ -79,13 +80,13 @@ class RowStreamWeightLayout(Layout):
 
     @property
     def vectors(self) -> int:
-        """Vectors that cover a window in one group, wherever it begins."""
+        """Vectors that cover a window in one group, in the worst phase."""
         length = self.kernel[1] * self.group_rows * self.channels
         offsets = [phase * self.step % self.beat for phase in range(self.phases)]
         return max(-(-(offset + length) // self.lanes) for offset in offsets)
 
     def stream_rows(self, num_windows: int) -> int:
-        """Scratchpad rows of a stream that `num_windows` windows read, the first at its start."""
+        """Scratchpad rows that the first `num_windows` windows of a stream read."""
         planes = self.lanes // self.beat
         first = (num_windows - 1) * self.step // self.lanes
         return first + self.vectors + (planes > 1)
@@ -100,7 +101,7 @@ class RowStreamWeightLayout(Layout):
         streams = np.zeros((outs * block_out, phases, groups, size), dtype=array.dtype)
         for phase, group, line, first in self._lines():
             taps = array[:, :, group * self.group_rows + line]
-            # Column after column, at a distance of a group's rows, the channels of each in a run.
+            # Columns are one group's rows apart; the channels of each are contiguous.
             for column in range(self.kernel[1]):
                 at = first + column * self.group_rows * self.channels
                 streams[: len(array), phase, group, at : at + array.shape[1]] = taps[..., column]
@@ -123,7 +124,7 @@ class RowStreamWeightLayout(Layout):
         return logical
 
     def _lines(self) -> list[tuple[int, int, int, int]]:
-        """(phase, group, row in it, element where that row's first tap is)."""
+        """(phase, group, row of the group, element of that row's first tap)."""
         return [
             (
                 phase,

@@ -1,4 +1,4 @@
-"""Weights of a transposed convolution: those of its dense convolutions, one behind the other."""
+"""Weights of a transposed convolution: those of its dense convolutions, concatenated."""
 
 import itertools
 import math
@@ -14,8 +14,10 @@ __all__ = ["SubKernelLayout"]
 
 @dataclass(frozen=True)
 class SubKernelLayout(Layout):
-    """Logical `shape` (O, I, KH, KW) held as (rows, block_out, block_in), part by part as
-    `WeightLayout` has it. A part without taps has one tap of zeros.
+    """Logical `shape` (O, I, KH, KW) held as (rows, block_out, block_in).
+
+    The parts follow each other, each in the order of `WeightLayout`. A part without taps has one
+    tap of zeros.
     """
 
     block_out: int
@@ -35,7 +37,7 @@ class SubKernelLayout(Layout):
 
     @property
     def first_rows(self) -> tuple[int, ...]:
-        """The row at which every part begins, and the end."""
+        """The first row of every part, then the end."""
         counts = [math.prod(shape[:-2]) for shape in self.part_shapes]
         return (0, *itertools.accumulate(counts))
 

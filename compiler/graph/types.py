@@ -61,7 +61,7 @@ class TensorType:
 
     @property
     def num_elements(self) -> int:
-        """Number of logical elements, without what the layout adds."""
+        """Number of logical elements, without the padding of the layout."""
         return math.prod(self.shape)
 
     @property

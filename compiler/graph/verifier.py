@@ -1,4 +1,4 @@
-"""Checks that a graph is what `graph.Graph` promises; run after every pass in tests."""
+"""Checks the invariants of `graph.Graph`; tests run it after every pass."""
 
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.ops.registry import get_op
@@ -9,7 +9,7 @@ __all__ = ["verify"]
 def verify(graph: Graph) -> None:
     """Assert single assignment, order, signatures and types of a graph.
 
-    A violation is a mistake of ours (a pass), not of the user, so it is an AssertionError.
+    A violation is a bug in a pass, not a mistake of the user, so it is an AssertionError.
     """
     defined: set[str] = set()
     for name in (*graph.inputs, *graph.constants):

@@ -11,10 +11,10 @@ _VIEWS = ("reshape", "transpose")
 
 
 def view_source(graph: Graph, name: str) -> tuple[str, Array] | None:
-    """The map of an integer operator that `name` is a view of, and where its elements lie in it.
+    """The integer operator's map that `name` is a view of, and the source index of each element.
 
-    The places are flat indices, in the shape of `name`. None where `name` is no view of one, or no
-    element changes its place.
+    The flat indices have the shape of `name`. None if `name` is not such a view, or if the chain
+    has no transpose.
     """
     chain: list[Node] = []
     producer = graph.producers.get(name)

@@ -1,8 +1,8 @@
 """Linking: the segments of all layers become one program with one launch.
 
-Files in the order of the work: `order` (LOAD queue), `rows` and `micro_ops` (scratchpads), `place`,
-`packing`, `memory_plan` and `resolve` (external memory), `hazards` and `tokens`, `linker` (all of
-it).
+Files in the order of the steps: `order` (LOAD queue), `rows` and `micro_ops` (scratchpads),
+`place`, `packing`, `memory_plan` and `resolve` (external memory), `hazards` and `tokens`. `linker`
+runs all steps.
 """
 
 from daedal.compiler.link.linker import LinkedProgram, LinkReport, link

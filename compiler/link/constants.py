@@ -1,4 +1,4 @@
-"""Constants as the machine reads them: maps, weights and parameters to bytes."""
+"""Converts constants (maps, weights, parameters) to bytes in the machine's format."""
 
 import numpy as np
 import numpy.typing as npt

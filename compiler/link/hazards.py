@@ -1,8 +1,7 @@
-"""Which earlier instructions an instruction must not overtake: hazards on rows and on memory.
+"""Finds the earlier instructions that an instruction depends on: hazards on rows and on memory.
 
-For every scratchpad row and every bus word of the memory that is written, the last reader and the
-last writer of each unit are kept in arrays, so one lookup is a few numpy operations whatever was
-before.
+For every scratchpad row, and every bus word of writable memory, arrays hold the last reader and the
+last writer of each unit. So a lookup takes a few numpy operations, however long the program is.
 """
 
 import numpy as np
@@ -26,12 +25,12 @@ class Hazards:
     """The last accesses of each unit, by instruction number."""
 
     def __init__(self, variant: Variant, region_bytes: tuple[int, int, int, int]) -> None:
-        # Per scratchpad, a line for the last writer of each unit, then one for each last reader.
+        # Per scratchpad, one array per unit for its last writer, then one for its last reader.
         self._rows = {
             memory: _table(2 * NUM_QUEUES, pad.depth_rows)
             for memory, pad in scratchpads(variant).items()
         }
-        # Only STORE writes memory and only LOAD reads it; FETCH reads what nobody writes.
+        # Only STORE writes memory and only LOAD reads it; FETCH reads memory that is never written.
         beats = [size // variant.bus_bytes for size in region_bytes]
         self._stored = [_table(1, count)[0] for count in beats]
         self._loaded = [_table(1, count)[0] for count in beats]
@@ -55,7 +54,7 @@ class Hazards:
         return latest
 
     def record(self, item: PlacedInstruction, number: int) -> None:
-        """`item` is instruction `number` of the program."""
+        """Record the accesses of `item`, instruction `number` of the program."""
         unit = item.unit
         for memory, begin, end, reads, writes in item.rows:
             if writes:
@@ -72,7 +71,7 @@ def _table(units: int, size: int) -> _Indices:
 
 
 def _view(tables: list[_Indices], beats: BeatRange) -> _Indices:
-    """The entries of a strided range, writable."""
+    """A writable view of the entries of a strided range."""
     base, offset, blocks, rows, cols, row_stride, block_stride = beats
     table = tables[base]
     last = (blocks - 1) * block_stride + (rows - 1) * row_stride

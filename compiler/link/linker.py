@@ -1,7 +1,7 @@
-"""`link`: segments of all layers -> one program with one launch.
+"""`link`: joins the segments of all layers into one program with one launch.
 
-The only part of the compiler that sees several layers. In order: scratchpad rows and micro-ops, the
-memory plan, dependency tokens, marks.
+The linker is the only part of the compiler that sees several layers. It assigns scratchpad rows and
+micro-ops, plans memory, and inserts dependency tokens and marks, in this order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,12 +27,12 @@ __all__ = ["LinkReport", "LinkedProgram", "link"]
 
 @dataclass(frozen=True)
 class LinkReport:
-    """What linking did, in numbers.
+    """Statistics of linking.
 
-    `num_hazards` is what one token per conflicting pair of instructions would take; `num_tokens` is
-    what is left. `high_water_rows` counts rows that are live at once, per scratchpad.
-    `workspace_bytes` is the memory for what neither enters nor leaves, and `workspace_bound_bytes`
-    the most of it that is needed at once: no plan takes less.
+    `num_hazards` counts the conflicting pairs of instructions, each of which would need a token;
+    `num_tokens` counts the tokens inserted. `high_water_rows` is the maximum of simultaneously live
+    rows, per scratchpad. `workspace_bytes` is the memory for intermediate tensors.
+    `workspace_bound_bytes` is the most of it that is live at once, a lower bound for any plan.
     """
 
     num_instructions: int
@@ -46,13 +46,13 @@ class LinkReport:
 
     @property
     def workspace_bytes(self) -> int:
-        """Size of the region where layers leave what later ones read."""
+        """Size of the region for intermediate tensors."""
         return self.region_bytes[WORKSPACE]
 
 
 @dataclass(frozen=True)
 class LinkedProgram:
-    """A program, where each of its tensors lies, and the report."""
+    """A program, the places of its tensors, and the report."""
 
     program: Program
     places: Mapping[str, Place]
@@ -73,11 +73,11 @@ def link(
 
     Parameters
     ----------
-    constants : bytes of every tensor that segments read and none of them writes, inputs apart.
-    inputs, outputs : tensors at the edges; their `base` and `offset_bytes` are chosen here.
-    aliases : tensors that share bytes, and how.
-    renaming : give every tile rows of its own, as long as there are some (ADR 3); else a buffer has
-        the places that its schedule asks for with `virtual_thread` and `double_buffer`.
+    constants : bytes of every tensor that segments read but never write, except inputs.
+    inputs, outputs : the program's inputs and outputs; `base` and `offset_bytes` are set here.
+    aliases : the group and the offset of each tensor that shares bytes with others.
+    renaming : give every tile its own rows as long as rows are free (ADR 3). Otherwise a buffer has
+        the places that its schedule requests with `virtual_thread` and `double_buffer`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where tensors lie in external memory: regions by base address register, offsets by lifetime."""
+"""Plans external memory: assigns tensors to regions (base registers) and offsets by lifetime."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ CONSTANTS, INPUTS, OUTPUTS, WORKSPACE = range(len(BASES))
 
 @dataclass(frozen=True)
 class Alias:
-    """A tensor lies `offset_bytes` above the begin of `group`, bytes that several tensors share."""
+    """A tensor begins `offset_bytes` above the start of `group`, which several tensors share."""
 
     group: str
     offset_bytes: int
@@ -48,8 +48,8 @@ class Place:
 class MemoryPlan:
     """Places by tensor name, and the size of each region.
 
-    `workspace_bound_bytes` is what no plan of the workspace can go below: the most bytes that hold
-    something in one layer, from the layer that writes them to the last that reads them.
+    `workspace_bound_bytes` is a lower bound for any plan of the workspace: the most bytes live in
+    one layer. A byte is live from the layer that writes it to the last layer that reads it.
     """
 
     places: Mapping[str, Place]
@@ -72,9 +72,9 @@ class _Group:
         return max(offset + size for offset, size in self.members.values())
 
     def bundle(self, lives: Mapping[str, _Life]) -> Bundle:
-        """Runs of bytes that are needed for the same time.
+        """Runs of bytes with the same live range.
 
-        A byte is needed as long as any tensor that it belongs to.
+        A byte is live as long as any tensor that contains it.
         """
         cuts = {end for offset, size in self.members.values() for end in (offset, offset + size)}
         pieces = []
@@ -97,11 +97,12 @@ def plan_memory(
     outputs: Mapping[str, int],
     aliases: Mapping[str, Alias] | None = None,
 ) -> MemoryPlan:
-    """Give every tensor of `segments` a place; the mappings say sizes in bytes.
+    """Give every tensor of `segments` a place; the mappings hold sizes in bytes.
 
-    What is neither constant, input nor output goes to the workspace, where tensors whose lifetimes
-    (in segments) do not meet share bytes (`packing`). Tensors that `aliases` puts into one group
-    keep their distances; they all lie where an input or output among them has to.
+    Tensors that are not constants, inputs or outputs go to the workspace. There, tensors whose live
+    ranges (in segments) do not overlap can share bytes (`packing`). Tensors in one group of
+    `aliases` keep their offsets. If the group contains an input or output, it lies in that one's
+    region.
     """
     lives = _lifetimes(segments)
     aliases = aliases or {}
@@ -123,7 +124,7 @@ def plan_memory(
 
 
 def _groups(sizes: Mapping[str, int], aliases: Mapping[str, Alias]) -> dict[str, _Group]:
-    """Every tensor in its group; most are alone in theirs, which then bears their name."""
+    """The group of every tensor. Most tensors form a group of their own, with their name."""
     groups: dict[str, _Group] = {}
     for name, size in sizes.items():
         alias = aliases.get(name, Alias(name, 0))
@@ -138,7 +139,7 @@ def _places(group: _Group, base: int, begin: int) -> dict[str, Place]:
 
 
 def _lifetimes(segments: Sequence[Segment]) -> dict[str, _Life]:
-    """First and last segment of every tensor."""
+    """First and last segment that use each tensor."""
     lives: dict[str, _Life] = {}
     for number, segment in enumerate(segments):
         for name in segment.tensors:

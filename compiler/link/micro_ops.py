@@ -1,8 +1,8 @@
 """Micro-op sequences: deduplicated into one table in memory, and kept resident on chip.
 
-Where all sequences of a program fit the micro-op memory, each is loaded once, with the others that
-its layer brings. Where they do not, a layer's missing sequences replace older ones (a ring); a
-layer whose own sequences are too many loads them one by one, on demand.
+If all sequences of a program fit the micro-op memory, each is loaded once, together with the other
+new ones of its layer. If they do not, a layer's missing sequences replace older ones (a ring
+buffer). A layer whose own sequences do not fit loads them one by one, on demand.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ def uop_memory(unit: Unit) -> Memory:
 
 @dataclass(frozen=True)
 class UopLoad:
-    """Rows of the table to bring on chip: `count` rows from `table_row` to `row`."""
+    """A load of `count` rows, from `table_row` of the table to `row` of the micro-op memory."""
 
     table_row: int
     row: int
@@ -59,15 +59,15 @@ class MicroOpMemory:
         return self._per_row
 
     def rows(self, sequence: UopSequence) -> int:
-        """Rows that a sequence takes: it begins and ends at whole ones."""
+        """Rows that a sequence takes: it occupies whole rows."""
         return -(-len(sequence) // self._per_row)
 
     def row_of(self, sequence: UopSequence) -> int | None:
-        """Where a sequence is on chip, or None."""
+        """The row where a sequence is on chip, or None."""
         return self._resident.get(sequence)
 
     def bring_in(self, sequences: Iterable[UopSequence], where: str) -> list[UopLoad]:
-        """Loads that make all `sequences` resident together; none where they do not fit."""
+        """Loads that make all `sequences` resident together; empty if they do not fit."""
         wanted = list(dict.fromkeys(sequences))
         for sequence in wanted:
             self._add(sequence, where)
@@ -89,7 +89,7 @@ class MicroOpMemory:
         return self._place([sequence], begin)
 
     def table_bytes(self) -> bytes:
-        """The table as it lies among the constants."""
+        """The bytes of the table, which is stored as a constant."""
         words = np.zeros(self._table_rows * self._per_row, dtype=np.uint64)
         names = [item.name for item in MICRO_OPS[self._unit]]
         for sequence, row in self._table.items():
@@ -122,7 +122,7 @@ class MicroOpMemory:
         ]
 
     def _place(self, missing: Sequence[UopSequence], begin: int) -> list[UopLoad]:
-        """Put sequences one behind the other from `begin`, joining loads that continue in both."""
+        """Place sequences contiguously from `begin`; merge loads contiguous on both sides."""
         loads: list[UopLoad] = []
         for sequence in self._overlapping(begin, sum(self.rows(item) for item in missing)):
             del self._resident[sequence]

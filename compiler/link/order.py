@@ -1,6 +1,6 @@
-"""Order of instructions within a layer, where LOAD's queue is better served by another.
+"""Reorders the instructions of a layer for the LOAD queue.
 
-LOAD is one in-order queue: what is needed first has to stand first in it. Input and output: the
+LOAD is a single in-order queue, so data needed first has to be loaded first. Input and output: the
 instructions of a segment.
 """
 
@@ -18,13 +18,13 @@ def ordered(segment: Segment, constants: Collection[str]) -> list[SegmentInstruc
 
 
 def loads_by_need(items: Sequence[SegmentInstruction]) -> list[SegmentInstruction]:
-    """Every LOAD directly before the first instruction that has to wait for it, if there is one.
+    """Move every LOAD directly before the first instruction that depends on it.
 
-    A tile's first product then waits for the rows of the first product only, the rest of the tile
-    streams in behind it, and parameters come when the multiplying is done. LOADs that one
-    instruction waits for keep their order. Between the old place of a LOAD and the new one nothing
-    touches its rows or stores to the tensor that it reads, so the same is computed. LOADs that
-    nobody waits for vanish: tiles that do not divide a layer leave empty ones at its end.
+    The first product of a tile then waits only for its own rows. The rest of the tile is loaded
+    meanwhile, and parameters after that. LOADs with the same first dependent keep their order. No
+    instruction between the old and the new position touches the LOAD's rows or stores to its
+    source, so the result is unchanged. LOADs without dependents are removed: tile sizes that do not
+    divide a layer leave empty ones at its end.
     """
     touched = _touched(items)
     stored = _stored(items)
@@ -41,7 +41,7 @@ def loads_by_need(items: Sequence[SegmentInstruction]) -> list[SegmentInstructio
             if other in need and begin < access.end and access.begin < end
         ]
         if users:
-            # A later LOAD into the same rows moves, too, and stays behind this one.
+            # A later LOAD into the same rows moves, too, and stays after this one.
             stores = [other for other in stored.get(item.tensor, ()) if other > number]
             need[number] = min(need[other] for other in (*users, *stores))
     order = sorted(need, key=lambda n: (need[n], items[n].unit is not Unit.LOAD, n))
@@ -49,7 +49,7 @@ def loads_by_need(items: Sequence[SegmentInstruction]) -> list[SegmentInstructio
 
 
 def _touched(items: Sequence[SegmentInstruction]) -> dict[Instance, list[tuple[int, int, int]]]:
-    """Per instance, who touches which rows: (number, begin, end)."""
+    """Per instance, the instructions that touch it and their rows: (number, begin, end)."""
     found: dict[Instance, list[tuple[int, int, int]]] = {}
     for number, item in enumerate(items):
         for access in item.rows:
@@ -58,7 +58,7 @@ def _touched(items: Sequence[SegmentInstruction]) -> dict[Instance, list[tuple[i
 
 
 def _stored(items: Sequence[SegmentInstruction]) -> dict[str | None, list[int]]:
-    """Per tensor, the STOREs to it."""
+    """Per tensor, the numbers of the STOREs to it."""
     found: dict[str | None, list[int]] = {}
     for number, item in enumerate(items):
         if item.unit is Unit.STORE:
@@ -69,11 +69,11 @@ def _stored(items: Sequence[SegmentInstruction]) -> dict[str | None, list[int]]:
 def constants_first(
     items: Sequence[SegmentInstruction], constants: Collection[str]
 ) -> list[SegmentInstruction]:
-    """The leading LOADs that read `constants` before the other leading ones.
+    """Move leading LOADs that read `constants` before the other leading LOADs.
 
-    At the head of a layer its activations wait for the STOREs of the layer before; weights and
-    parameters ahead of them stream in meanwhile. Moving a LOAD among LOADs that stand before any
-    other instruction cannot change what is computed: they write distinct buffers.
+    A layer's first activations wait for the STOREs of the previous layer; weights and parameters
+    can be loaded meanwhile. Reordering LOADs that precede all other instructions cannot change the
+    result, because they write distinct buffers.
     """
     head = next((k for k, item in enumerate(items) if item.unit is not Unit.LOAD), len(items))
     leading = items[:head]

@@ -1,8 +1,8 @@
-"""Packing: things that need bytes for a while, into as few bytes as possible.
+"""Packs bundles of bytes with live ranges into as little memory as possible.
 
-Input: a `Bundle` for each thing: what lies at fixed distances in it, and when. Output: offsets.
-To do it best is NP-hard; first fit is as good as the order it is given, so several orders are
-tried, then repairs of the best, and a lower bound says when to stop.
+Input: a list of `Bundle`s, each with pieces at fixed offsets and their live ranges. Output: the
+offsets of the bundles. The optimum is NP-hard. First fit depends on the order of the bundles, so
+several orders are tried, then repairs of the best one. The search stops at a lower bound.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,8 +19,8 @@ MAX_REPAIRS = 48
 
 @dataclass(frozen=True)
 class Piece:
-    """`size_bytes` bytes from `offset_bytes` of a bundle on; they hold something from step `first`
-    to step `last`, both included."""
+    """`size_bytes` bytes at `offset_bytes` of a bundle, live from step `first` to step `last`, both
+    included."""
 
     offset_bytes: int
     size_bytes: int
@@ -28,7 +28,7 @@ class Piece:
     last: int
 
     def meets(self, other: "Piece") -> bool:
-        """Whether both hold something in some step."""
+        """Whether the live ranges overlap."""
         return self.first <= other.last and other.first <= self.last
 
 
@@ -44,7 +44,7 @@ def aligned(size_bytes: int) -> int:
 
 
 def largest_live_bytes(bundles: Sequence[Bundle]) -> int:
-    """What no packing can go below: the most bytes that hold something in one step."""
+    """A lower bound for any packing: the most bytes live in one step."""
     pieces = [piece for bundle in bundles for piece in bundle]
     change: dict[int, int] = {}
     for piece in pieces:
@@ -58,7 +58,7 @@ def largest_live_bytes(bundles: Sequence[Bundle]) -> int:
 
 
 def pack(bundles: Sequence[Bundle]) -> list[int]:
-    """An offset for each bundle such that pieces that meet share no byte.
+    """An offset for each bundle, such that pieces with overlapping live ranges share no byte.
 
     Offsets are multiples of the alignment. The same bundles give the same offsets.
     """
@@ -66,7 +66,7 @@ def pack(bundles: Sequence[Bundle]) -> list[int]:
 
 
 class _Packing:
-    """Bundles by number, and for each the others that hold something at the same time."""
+    """Bundles by number, and for each the others that conflict with it."""
 
     def __init__(self, bundles: Sequence[Bundle]) -> None:
         self._bundles = bundles
@@ -107,7 +107,7 @@ class _Packing:
         return best
 
     def _orders(self) -> Iterator[Order]:
-        """By size, by size and time, by the fullest step, and as they come."""
+        """The orders: by size, by size times live range, by the fullest step, and as given."""
         numbers = range(len(self._bundles))
         spans = [
             max(piece.last for piece in bundle) - min(piece.first for piece in bundle) + 1
@@ -121,7 +121,7 @@ class _Packing:
         yield sorted(numbers, key=lambda n: (-firsts[n], n))
 
     def _by_fullest_step(self) -> Order:
-        """The bundles of the step with the most bytes first, the largest of them ahead."""
+        """The bundles live in the step with the most bytes first, largest first."""
         live: dict[int, dict[int, int]] = {}
         for number, bundle in enumerate(self._bundles):
             for piece in bundle:
@@ -135,7 +135,7 @@ class _Packing:
         return list(order)
 
     def _first_fit(self, order: Order) -> list[int]:
-        """Each bundle at the lowest offset that those before it leave."""
+        """Place each bundle at the lowest offset that the ones before it leave free."""
         offsets = [-1] * len(order)
         for number in order:
             forbidden = sorted(
@@ -154,12 +154,12 @@ class _Packing:
         return offsets
 
     def _repaired(self, order: Order, offsets: list[int]) -> Order:
-        """The order with the highest bundle ahead of all that it meets."""
+        """The order with the highest bundle moved before all that it conflicts with."""
         top = max(order, key=lambda n: (offsets[n] + self._sizes[n], -n))
         place = min((order.index(other) for other in self._clashes[top]), default=0)
         place = min(place, order.index(top))
         if order[place] == top:
-            # It came first already: what lies below it has to be more compact.
+            # It came first already: the bundles below it have to be packed more tightly.
             place = 0
         rest = [number for number in order if number != top]
         return [*rest[:place], top, *rest[place:]]
@@ -172,7 +172,7 @@ class _Packing:
 
 
 def _neighbours(bundles: Sequence[Bundle]) -> Iterator[tuple[int, int]]:
-    """Pairs of bundles that are both needed at some time between their first and last steps."""
+    """Pairs of bundles whose ranges from first to last step overlap."""
     spans = sorted(
         (min(piece.first for piece in bundle), max(piece.last for piece in bundle), number)
         for number, bundle in enumerate(bundles)

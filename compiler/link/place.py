@@ -1,4 +1,4 @@
-"""From segments to one stream of placed instructions: scratchpad rows and micro-ops."""
+"""Turns segments into one stream of instructions with scratchpad rows and micro-ops assigned."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -21,8 +21,8 @@ class Placement:
     """Places the segments of one program, in order.
 
     After `run`, `micro_ops` holds the tables and `allocators` the high-water marks. Micro-op loads
-    carry offsets into their unit's table; `memory_plan` has to place it as constant
-    `table_name(unit)`. Without `renaming`, buffers get the places that schedules ask for.
+    have offsets into their unit's table, which `memory_plan` must place as the constant
+    `table_name(unit)`. Without `renaming`, buffers get the places that schedules request.
     """
 
     def __init__(self, variant: Variant, renaming: bool = True) -> None:
@@ -39,7 +39,7 @@ class Placement:
     def run(
         self, segments: Sequence[Segment], constants: Collection[str]
     ) -> list[PlacedInstruction]:
-        """Every instruction at its rows; memory offsets still are relative to tensors."""
+        """All instructions with their rows; memory offsets are still relative to tensors."""
         result: list[PlacedInstruction] = []
         for layer, segment in enumerate(segments):
             items = ordered(segment, constants)

@@ -1,6 +1,6 @@
-"""`PlacedInstruction`: an instruction at its place, with the rows and bus words it touches.
+"""`PlacedInstruction`: an instruction with the rows and bus words it touches.
 
-Tuples: a network has a hundred thousand of them.
+They are named tuples for speed: a network has a hundred thousand of them.
 """
 
 from typing import NamedTuple
@@ -35,13 +35,13 @@ class BeatRange(NamedTuple):
 
 
 class PlacedInstruction(NamedTuple):
-    """One instruction of the program before tokens.
+    """One instruction of the program, before tokens are inserted.
 
     Parameters
     ----------
     layer : number of its segment.
     tensor : what a LOAD or STORE moves; offset_beats is relative to it until memory is planned.
-    beats : the memory it touches, where that is ever written; None before memory is planned.
+    beats : the memory it touches, if that is ever written; None before memory is planned.
     """
 
     instruction: Instruction

@@ -1,4 +1,4 @@
-"""Memory offsets of LOADs and STOREs, once every tensor has its place."""
+"""Sets the memory offsets of LOADs and STOREs after every tensor has its place."""
 
 from daedal.compiler.link.memory_plan import CONSTANTS, MemoryPlan
 from daedal.compiler.link.placed import BeatRange, PlacedInstruction
@@ -10,7 +10,7 @@ __all__ = ["Resolver"]
 
 
 class Resolver:
-    """Gives LOADs and STOREs their base register and their offset above it."""
+    """Sets the base register and offset of LOADs and STOREs."""
 
     def __init__(self, variant: Variant, plan: MemoryPlan) -> None:
         self._bus_bytes = variant.bus_bytes
@@ -26,12 +26,12 @@ class Resolver:
                 for target in OutMemory
             },
         }
-        # Accumulators that come as inputs are as narrow as those.
+        # Accumulators loaded from inputs have the inputs' width.
         narrow = pads[Memory.ACC].elements * variant.array.input_bits // 8
         self._row_beats[Opcode.LOAD, LoadMemory.ACC_NARROW.value] = narrow // variant.bus_bytes
 
     def __call__(self, item: PlacedInstruction) -> PlacedInstruction:
-        """The instruction at its place in memory; one that moves nothing passes unchanged."""
+        """The instruction with its memory offset; one that moves nothing is returned unchanged."""
         if item.tensor is None:
             return item
         place = self._places[item.tensor]
@@ -40,7 +40,7 @@ class Resolver:
         moved = item.instruction.replace(base=place.base, offset_beats=offset)
         blocks, rows, cols = get("blocks", 0), get("rows", 0), get("cols", 0)
         if place.base == CONSTANTS or not blocks * rows * cols:
-            # Nothing is stored into constants, and pads alone touch no memory.
+            # Constants are never stored to, and a LOAD of pads alone touches no memory.
             return item._replace(instruction=moved)
         row_beats = self._row_beats[moved.opcode, get("memory", 0)]
         strides = get("row_stride_beats", 0), get("block_stride_beats", 0)

@@ -1,8 +1,8 @@
 """Scratchpad rows for instances.
 
-`RowAllocator` renames: consecutive tiles land in different rows, so the LOAD of the next tile need
-not wait for the GEMM of this one. That gives double buffering wherever two tiles fit, without
-asking for it. `DeclaredRows` gives a buffer the places that its schedule asks for, and no more.
+`RowAllocator` renames: consecutive tiles get different rows, so the LOAD of the next tile need not
+wait for the GEMM of this one. That gives double buffering wherever two tiles fit, without a request
+in the schedule. `DeclaredRows` gives a buffer only the places that its schedule requests.
 """
 
 from daedal.compiler.codegen.segment import Instance
@@ -15,9 +15,9 @@ __all__ = ["DeclaredRows", "RowAllocator"]
 class RowAllocator:
     """Rows of one scratchpad.
 
-    With `halves`, consecutive instances of a buffer alternate between the two halves where they
-    fit: the top row bit of the accumulators selects the bank pair, and the ALU then works on all
-    buffers of one tile in one pair while GEMM fills the other.
+    With `halves`, consecutive instances of a buffer alternate between the two halves if they fit.
+    The top row bit of the accumulators selects the bank pair, so the ALU works on all buffers of
+    one tile in one pair while GEMM fills the other.
     """
 
     def __init__(self, scratchpad: Scratchpad, *, halves: bool = False) -> None:
@@ -38,12 +38,12 @@ class RowAllocator:
         return self._memory
 
     def place(self, instance: Instance, where: str) -> int:
-        """First row of `instance`, which now is live.
+        """Allocate `instance`, and return its first row.
 
         Raises
         ------
         ScheduleError
-            There is no room; `where` names the layer.
+            It does not fit; `where` names the layer.
         """
         row = self._find(instance)
         if row is None:
@@ -64,7 +64,7 @@ class RowAllocator:
         del self._live[instance]
 
     def end_layer(self) -> None:
-        """The instances of one layer are all used."""
+        """Called when all instances of a layer are dead."""
 
     def _find(self, instance: Instance) -> int | None:
         turn = self._turns.get(instance.name, 0)
@@ -78,11 +78,11 @@ class RowAllocator:
                     self._next[zone] = last if last < end else begin
                     self._turns[instance.name] = zone + 1
                     return row
-        # Larger than a half, or the halves are fragmented: anywhere.
+        # Larger than a half, or the halves are fragmented: place it anywhere.
         return self._gap(0, self._depth, instance.rows)
 
     def _gap(self, low: int, end: int, rows: int) -> int | None:
-        """The lowest row from `low` on where `rows` rows are free below `end`."""
+        """The first row of the lowest gap of `rows` free rows between `low` and `end`."""
         for begin, stop in sorted((row, row + other.rows) for other, row in self._live.items()):
             if stop <= low:
                 continue
@@ -93,10 +93,10 @@ class RowAllocator:
 
 
 class DeclaredRows(RowAllocator):
-    """Rows as a compiler without renaming gives them: to see what overlap is worth.
+    """Rows as a compiler without renaming would assign them, to measure what overlap gains.
 
-    A buffer of a virtual thread has one place, or as many as `double_buffer` asks for, in turn. The
-    places of a buffer stay where they are until the layer ends.
+    A buffer of a virtual thread has one place, or rotates through as many as `double_buffer`
+    requests. Its places are fixed until the layer ends.
     """
 
     def __init__(self, scratchpad: Scratchpad, *, halves: bool = False) -> None:
@@ -104,13 +104,13 @@ class DeclaredRows(RowAllocator):
         self._places: dict[tuple[str, tuple[int, ...]], list[tuple[Instance, int]]] = {}
 
     def place(self, instance: Instance, where: str) -> int:
-        """The next of the buffer's places."""
+        """The first row of the buffer's next place."""
         places = self._places.setdefault((instance.name, instance.thread), [])
         if len(places) < instance.copies:
             row = super().place(instance, where)
             places.append((instance, row))
             return row
-        # What lies there is dead by now: instances of one thread follow each other.
+        # Its previous instance is dead by now: instances of one thread do not overlap.
         first, row = places.pop(0)
         places.append((first, row))
         if first.rows < instance.rows:
@@ -121,10 +121,10 @@ class DeclaredRows(RowAllocator):
         return row
 
     def free(self, instance: Instance) -> None:
-        """Nothing: places are kept."""
+        """Do nothing: places are kept."""
 
     def end_layer(self) -> None:
-        """Give all places back."""
+        """Free all places."""
         for places in self._places.values():
             for instance, _ in places:
                 super().free(instance)

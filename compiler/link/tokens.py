@@ -16,7 +16,7 @@ def insert_tokens(
     region_bytes: tuple[int, int, int, int],
     items: Sequence[PlacedInstruction],
 ) -> Waits:
-    """Find the waits of a program whose order is `items`.
+    """Find the waits of a program with the instructions `items`, in order.
 
     Raises
     ------

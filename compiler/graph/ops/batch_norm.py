@@ -19,7 +19,7 @@ __all__ = ["BATCH_NORM", "gain_and_offset"]
 
 
 def gain_and_offset(parameters: Sequence[Array], epsilon: float) -> tuple[Array, Array]:
-    """What a batch norm multiplies by and adds, per channel; (C,) float64 each.
+    """The factor and the offset of a batch norm per channel; (C,) float64 each.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ def _infer_conv_transpose(operands: Sequence[TensorType], attrs: Attrs) -> Tenso
 def _evaluate_conv_transpose(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
-    """As ONNX defines it: every input adds the kernel, scaled, to the outputs."""
+    """As ONNX defines it: every input adds the kernel, scaled by it, to the outputs."""
     x, w, *bias = arrays
     strides, pads, dilations = (ints(attrs, name) for name in ("strides", "pads", "dilations"))
     *_, height, width = _infer_conv_transpose(types, attrs).shape
@@ -95,7 +95,7 @@ def _evaluate_conv_transpose(
 def sub_kernels_of(
     kernel: Sequence[int], outputs: Sequence[int], attrs: Attrs
 ) -> tuple[SubKernel, ...]:
-    """The dense convolutions of a transposed one with these attributes."""
+    """The dense convolutions that compute a transposed one with these attributes."""
     return sub_kernels(
         kernel, ints(attrs, "strides"), ints(attrs, "pads"), ints(attrs, "dilations"), outputs
     )
@@ -114,7 +114,7 @@ def _infer_q_conv_transpose(operands: Sequence[TensorType], attrs: Attrs) -> Ten
 def _evaluate_q_conv_transpose(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
-    """Part by part, as the machine does; outside the map lies the pad value."""
+    """Part by part, as the machine does; outside the map, inputs have the pad value."""
     x, kernel, params = arrays
     weights = types[1].layout.unpack(kernel).astype(np.float64)
     *_, height, width = _infer_q_conv_transpose(types, attrs).shape

@@ -1,4 +1,4 @@
-"""Operators of ONNX that the graph language has no word for: they run on the host, as they are."""
+"""ONNX operators without an equivalent in the graph language; they run unchanged on the host."""
 
 from collections.abc import Sequence
 
@@ -22,8 +22,7 @@ __all__ = ["FOREIGN", "evaluate_onnx", "names_read"]
 
 
 def names_read(node: onnx.NodeProto) -> list[str]:
-    """Tensors that a node reads, once each: its operands, and what its subgraphs take from around
-    them."""
+    """Tensors that a node reads, once each: its operands and those captured by its subgraphs."""
     names = [name for name in node.input if name]
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
@@ -32,7 +31,7 @@ def names_read(node: onnx.NodeProto) -> list[str]:
 
 
 def _captured(graph: onnx.GraphProto) -> list[str]:
-    """Tensors that a subgraph reads and does not define."""
+    """Tensors that a subgraph reads but does not define."""
     own = {item.name for item in (*graph.input, *graph.initializer)}
     own.update(name for node in graph.node for name in node.output)
     read = [name for node in graph.node for name in names_read(node)]

@@ -1,6 +1,6 @@
 """Fused operators: an integer convolution, and an injective operator on its result.
 
-One operator for each pair; its meaning is that of its two parts, one after the other.
+There is one operator for each pair. It is defined as its two parts applied in sequence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ def _conv_attrs(attrs: Attrs) -> Attrs:
 
 
 def _fuse(tail: OpDef) -> OpDef:
-    """The operator of a convolution and `tail`, whose first operand is the convolution's result."""
+    """The fused operator of a convolution and `tail`, which reads its result as first operand."""
 
     def tail_attrs(attrs: Attrs) -> Attrs:
         return {name: attrs[name] for name in tail.attrs}
@@ -89,10 +89,10 @@ def tail_of(op: str) -> str | None:
 
 
 def fused_operator(producer: OpDef, consumer: OpDef) -> OpDef | None:
-    """The operator that is `consumer` of what `producer` gives, if there is one.
+    """The fused operator that applies `consumer` to the result of `producer`, or None.
 
-    Only an injective operator can be applied to the results of another, and only to those of a
-    complex one whose products can go on meanwhile.
+    The consumer must be injective. The producer must be complex, so that its products continue
+    while the consumer works.
     """
     classes = (producer.op_class, consumer.op_class)
     if classes != (OpClass.COMPLEX, OpClass.INJECTIVE) or producer is not Q_CONV2D:

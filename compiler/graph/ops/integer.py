@@ -3,8 +3,8 @@
 Every integer operator ends in the machine's REQUANTIZE: its last operand `params` holds
 ``[bias, multiplier, shift]`` in the last axis (int64), and its attributes `zero_point`, `low` and
 `high` finish the result: ``clip(rhe((acc + bias) * multiplier * 2**-shift) + zero_point, low,
-high)``. On a blocked tensor the operator works on the padded channels too, so its bytes are those
-of the machine down to the lanes that nobody reads.
+high)``. On a blocked tensor the operator computes the padded channels too, so every byte matches
+the machine's, even in unused lanes.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ def check_activation(x: TensorType) -> None:
 def check_params(params: TensorType, rows: int, x: TensorType, channels: bool) -> None:
     """Assert the parameter shape: (rows, 3) plain, (rows / block_out, block_out, 3) blocked.
 
-    Those of channels may have several rows each: (rows / block_out, classes, block_out, 3).
+    With `channels`, each may have several rows: (rows / block_out, classes, block_out, 3).
     """
     assert params.dtype == PARAMETER_DTYPE and params.shape[-1] == 3, f"params are {params}"
     if x.is_plain:

@@ -38,7 +38,7 @@ def _infer_q_conv2d(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _result_layout(x: TensorType, w: TensorType) -> ActivationLayout:
-    """Layout of the result of a convolution over a stream."""
+    """Layout of the result of a convolution over a row stream."""
     assert isinstance(x.layout, RowStreamLayout), f"{x} is not a stream"
     assert isinstance(w.layout, RowStreamWeightLayout), f"{w} are not for a stream"
     return ActivationLayout(x.layout.stream.batch, w.layout.block)
@@ -53,7 +53,7 @@ def _evaluate_q_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], att
     def evaluate(maps: Sequence[Array]) -> Array:
         values = maps[0].astype(np.float64)
         if isinstance(types[1].layout, DepthwiseLayout):
-            # They have as many channels as the padded map, so have its groups.
+            # The weights are padded to the channels of the map, one group each.
             num_groups = len(weights)
         else:
             num_groups, values = groups, values[:, : groups * weights.shape[1]]
@@ -66,14 +66,14 @@ def _evaluate_q_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], att
             num_groups,
             whole(attrs, "pad_value"),
         )
-        # Channels that only fill a block sum up nothing.
+        # The accumulators of padding channels are 0.
         missing = len(per_output) - acc.shape[1]
         acc = np.pad(acc, ((0, 0), (0, missing), (0, 0), (0, 0)))
         return requantize(acc.astype(np.int64), per_output, attrs)
 
     if not isinstance(types[0].layout, RowStreamLayout):
         return on_padded_maps(evaluate, [x], types[0])
-    # Images that only fill the batch are packed like the others: all padding.
+    # Images that only pad the batch are computed like the others.
     _, channels, h, w = types[0].shape
     weights = weights[:, :channels]
     shape = (x.shape[0] * x.shape[3], channels, h, w)
@@ -82,7 +82,7 @@ def _evaluate_q_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], att
 
 
 def _per_output(params: Array, types: Sequence[TensorType], attrs: Attrs) -> Array:
-    """(channels, OH, OW, 3), or with 1 for OH and OW where a channel has one row of parameters."""
+    """(channels, OH, OW, 3); OH and OW are 1 if a channel has only one row of parameters."""
     if params.ndim < 4:
         return params.reshape(-1, 3)[:, None, None, :]
     x, w, _ = types

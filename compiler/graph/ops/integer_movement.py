@@ -1,6 +1,6 @@
 """Integer slice, pad, concat and nearest resize of maps, each with a change of scale.
 
-On blocked maps whole blocks of channels move; `align_channels` rewrites what does not fit them.
+On blocked maps they move whole blocks of channels; `align_channels` rewrites all other moves.
 """
 
 from collections.abc import Sequence

@@ -21,7 +21,7 @@ __all__ = ["Q_AVG_POOL", "Q_MAX_POOL", "divisor_indices"]
 
 
 def divisor_indices(attrs: Attrs) -> Array:
-    """Row of `params` that each output (OH, OW) of a q_avg_pool takes."""
+    """Row of `params` that each output (OH, OW) of a q_avg_pool uses."""
     counts = np.outer(ints(attrs, "counts_h"), ints(attrs, "counts_w"))
     divisors = ints(attrs, "divisors")
     return np.array([[divisors.index(int(count)) for count in row] for row in counts])

@@ -1,6 +1,6 @@
-"""Activations of one variable: float ones by their formula, integer ones by a table.
+"""Unary activations: the float ones use their formula, the integer ones a lookup table.
 
-The machine has no lookup table, so they run on the host.
+The machine has no lookup tables, so they run on the host.
 """
 
 import math

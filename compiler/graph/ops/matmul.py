@@ -28,8 +28,11 @@ __all__ = ["MATMUL", "Q_MATMUL", "correction"]
 
 
 def correction(zero_point: int) -> tuple[int, int]:
-    """How to subtract products with a zero point: a factor that int8 holds, and how often to add
-    products with it. It is minus the zero point once, but 64 twice for 128."""
+    """An int8 factor and a repeat count whose products subtract those with a zero point.
+
+    Usually minus the zero point, once. For a zero point of -128, whose negative is not an int8, the
+    factor is 64, added twice. (0, 0) if the zero point is 0.
+    """
     if zero_point == 0:
         return 0, 0
     return (-zero_point, 1) if zero_point > -128 else (64, 2)
@@ -81,11 +84,11 @@ def _evaluate_q_matmul(arrays: Sequence[Array], types: Sequence[TensorType], att
         a, b = (layout.unpack(array) for array in (a, b))
     left = a.astype(np.int64) - whole(attrs, "zero_point_a")
     right = b.astype(np.int64) - whole(attrs, "zero_point_b")
-    # Float64 is exact: a sum that the machine holds has 31 bits.
+    # Float64 is exact: sums that fit the machine's accumulators have 31 bits.
     sums = np.einsum("ikm,ikn->inm", *(_pixels(maps) for maps in (left, right)))
-    # What the products with constants leave over is in the parameters' bias.
+    # The constant term of the zero-point correction is in the parameters' bias.
     sums -= a.shape[1] * whole(attrs, "zero_point_a") * whole(attrs, "zero_point_b")
-    # Columns that fill a block are computed, too.
+    # Padding columns are computed, too.
     block = layout.block if isinstance(layout, ActivationLayout) else 1
     columns = -(-whole(attrs, "columns") // block) * block
     acc = sums[:, :columns].astype(np.int64).reshape(len(sums), -1, *a.shape[2:])

@@ -1,6 +1,6 @@
 """Float operators that select, place and repeat elements: slice, pad, concat, nearest resize.
 
-Attributes give one value per axis, ONNX's defaults and negative numbers resolved.
+Attributes have one value per axis. ONNX's defaults and negative numbers are resolved already.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which outputs of a convolution see the same part of the padding around its map."""
+"""Groups the outputs of a convolution by which taps of their window fall on padding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,15 +16,16 @@ _Taps = tuple[bool, ...]
 
 @dataclass(frozen=True)
 class PaddingClasses:
-    """Outputs by the taps of their window that lie outside the map: along an axis those at the
-    begin, those within, and those at the end, or more where pads are wide.
+    """Classes of outputs for which the same taps of the window lie outside the map.
 
-    A class of outputs is one of rows and one of columns, numbered row by row.
+    Along an axis these are usually the outputs at the beginning, in the middle, and at the end;
+    wide pads make more. A class combines a class of rows with one of columns. The numbers are
+    row-major.
 
     Parameters
     ----------
     rows, columns : the class of every row and column of the result.
-    taps_above, taps_beside : by class, which rows and columns of the window lie outside.
+    taps_above, taps_beside : for each class, which rows and columns of the window lie outside.
     """
 
     rows: tuple[int, ...]
@@ -36,8 +37,8 @@ class PaddingClasses:
     def of(
         cls, extents: Sequence[int], kernel: Sequence[int], outputs: Sequence[int], attrs: Attrs
     ) -> "PaddingClasses":
-        """From rows and columns of the map, of the window and of the result, and the attributes of
-        the node."""
+        """From the (rows, columns) of the map, of the window and of the result, and the node's
+        attributes."""
         classes, taps = [], []
         for axis in range(2):
             outside = [
@@ -56,7 +57,7 @@ class PaddingClasses:
 
     @property
     def count(self) -> int:
-        """Classes of outputs."""
+        """Number of classes."""
         return len(self.taps_above) * len(self.taps_beside)
 
     @property
@@ -72,7 +73,7 @@ class PaddingClasses:
         return np.asarray(either.reshape(self.count, *either.shape[2:]))
 
     def share_inside(self) -> float:
-        """Share of the products with elements of the map among all."""
+        """Share of all products that read the map rather than padding."""
         inside = 1.0
         for classes, taps in ((self.rows, self.taps_above), (self.columns, self.taps_beside)):
             inside *= 1 - np.mean([np.mean(taps[number]) for number in classes])

@@ -36,8 +36,9 @@ def infer_pool_shape(x: TensorType, attrs: Attrs) -> tuple[int, ...]:
 
 
 def window_counts(x: TensorType, attrs: Attrs) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Elements that count in the average of each output row and each output column: those of the
-    map, and of the pads those in `counted_pads`.
+    """Elements that count in the average of each output row and each output column.
+
+    Those are the elements of the map and the pads in `counted_pads`.
 
     The window of output (oh, ow) holds ``rows[oh] * columns[ow]`` elements.
     """

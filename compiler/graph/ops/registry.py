@@ -1,6 +1,6 @@
 """The operator registry: signature, type inference and numpy evaluation of every graph operator.
 
-The evaluations together are the definition of the graph language (`interpreter` runs them).
+The evaluations define the graph language (`interpreter` runs them).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,22 +42,22 @@ _KINDS: dict[str, type] = {
 
 
 class OpClass(Enum):
-    """What an operator's loops look like, which decides with what it can be fused.
+    """The structure of an operator's loops, which decides what it can be fused with.
 
     Source: Chen et al., "TVM" (OSDI 2018), section 3.
     """
 
     INJECTIVE = "injective"
-    """Every element of the result takes at most one of each operand: additions, moves."""
+    """Every element of the result reads at most one element of each operand: additions, moves."""
 
     REDUCTION = "reduction"
-    """Elements of the result sum up several of an operand: pooling."""
+    """Elements of the result combine several elements of an operand: pooling."""
 
     COMPLEX = "complex-out-fusable"
-    """Products with reuse, to whose results injective operators can be applied: convolutions."""
+    """Products with data reuse; injective operators can be fused after them: convolutions."""
 
     OPAQUE = "opaque"
-    """All others: nothing is fused with them."""
+    """All others; they are never fused."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ class OpDef:
     ----------
     name : the name nodes carry.
     operands : names of the operands; the last `num_optional` of them may be left out.
-    variadic : whether the first operand may come several times.
+    variadic : whether the first operand may be repeated.
     attrs : attribute name to kind, "bytes", "float", "int", "ints" or "str"; all are required.
     infer : result type from operand types and attributes; raises ModelError.
     evaluate : result array from operand arrays (physical), their types and attributes.
     op_class : what it can be fused with.
     on_accelerator : whether the accelerator executes it; the others run on the host.
-    is_view : whether that takes no instruction, as the result lies in the operands' bytes.
+    is_view : whether it takes no instruction because the result shares the operands' memory.
     doc : one line for listings.
     """
 
@@ -112,7 +112,7 @@ _REGISTRY: dict[str, OpDef] = {}
 
 
 def register(definition: OpDef) -> OpDef:
-    """Add an operator; each name once."""
+    """Add an operator; names must be unique."""
     assert definition.name not in _REGISTRY, f"operator {definition.name} is defined twice"
     _REGISTRY[definition.name] = definition
     return definition

@@ -1,4 +1,4 @@
-"""Operators that move elements without changing them."""
+"""Operators that rearrange elements without changing their values."""
 
 import math
 from collections.abc import Sequence

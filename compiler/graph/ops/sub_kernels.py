@@ -1,8 +1,8 @@
-"""A transposed convolution as dense ones: one for each residue of the output by the strides.
+"""A transposed convolution as dense ones: one for each output position modulo the strides.
 
-An output at ``h`` sums the taps r for which ``h + pad - r * dilation`` is a multiple of the stride:
-those of the outputs ``phase, phase + stride, ...`` are the same. They read neighbouring inputs, or
-every d-th one, in reverse order of r.
+An output at ``h`` sums the taps r for which ``h + pad - r * dilation`` is a multiple of the stride.
+These taps are the same for all outputs ``phase, phase + stride, ...``. They read adjacent inputs,
+or every d-th one, in reverse order of r.
 """
 
 import itertools
@@ -19,11 +19,11 @@ class SubAxis:
 
     Parameters
     ----------
-    phase : the first output; the others follow at the distance of the stride.
+    phase : the first output; the others follow at multiples of the stride.
     extent : number of outputs.
-    taps : taps of the kernel in the order of the inputs that they read; may be none.
-    pad : the first output reads its first input at ``-pad``, before the map or in it.
-    dilation : distance of the inputs.
+    taps : taps of the kernel in the order of the inputs that they read; may be empty.
+    pad : the first output reads its first input at ``-pad``, before the map or inside it.
+    dilation : distance between the inputs.
     """
 
     phase: int
@@ -33,7 +33,7 @@ class SubAxis:
     dilation: int
 
     def pads(self, size: int) -> tuple[int, int]:
-        """Padding before and behind a map of `size` for a dense convolution; may be negative."""
+        """Padding before and after a map of `size` for a dense convolution; may be negative."""
         reach = self.extent + self.dilation * max(0, len(self.taps) - 1)
         return self.pad, reach - size - self.pad
 
@@ -73,7 +73,7 @@ def sub_kernels(
     dilations: Sequence[int],
     outputs: Sequence[int],
 ) -> tuple[SubKernel, ...]:
-    """The dense convolutions of a result of `outputs` rows and columns, row by row."""
+    """The dense convolutions that compute `outputs` rows and columns, in row-major order."""
     rows, columns = (
         [
             _sub_axis(kernel[axis], strides[axis], pads[axis], dilations[axis], phase, count)

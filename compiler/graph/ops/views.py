@@ -1,7 +1,7 @@
-"""Operators on blocked maps that move nothing: their results lie in the bytes of their operands.
+"""Views of blocked maps: operators whose results share the memory of their operands.
 
-`moves_to_views` makes them where that holds, `aliases` says which bytes are whose, and the linker
-places them; they take no instruction.
+`moves_to_views` creates them, `aliases` defines which bytes they share, and the linker places them.
+They take no instruction.
 """
 
 import math
@@ -21,9 +21,9 @@ __all__ = ["CONCAT_VIEW", "RESHAPE_VIEW", "SLICE_VIEW", "run_of_blocks"]
 def run_of_blocks(
     x: TensorType, begins: Sequence[int], ends: Sequence[int]
 ) -> tuple[int, int] | None:
-    """First element and number of elements of a part of a blocked map, by logical (N, C, H, W).
+    """First element and number of elements of a part of a blocked map, given in (N, C, H, W).
 
-    None where the part is not one run of whole vectors of channels.
+    None if the part is not one contiguous run of whole channel vectors.
     """
     assert isinstance(x.layout, ActivationLayout), f"{x} is not blocked"
     batch, block = x.layout.batch, x.layout.block

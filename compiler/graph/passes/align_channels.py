@@ -14,11 +14,11 @@ __all__ = ["align_channels"]
 def align_channels(graph: Graph, *, block: int) -> Graph:
     """Let slice, pad and concat move whole blocks of `block` channels. Exact.
 
-    Within a block lanes cannot change places on their way through the scratchpads, but a product
-    with a matrix of zeros and ones moves them: it reads the map once and writes the result once, as
-    a copy would, and its products hide behind the transfers unless the map has many channels. A
-    concat first joins its operands at whole blocks, with gaps, and one convolution closes the gaps:
-    twice the bytes of a concat of whole blocks.
+    The scratchpads cannot permute the lanes of a block, but a product with a matrix of zeros and
+    ones can. It reads the map once and writes the result once, as a copy would. Unless the map has
+    many channels, its products are hidden behind the transfers. A concat first places its operands
+    at block boundaries, which leaves gaps, and one convolution closes the gaps. That moves twice
+    the bytes of a concat of whole blocks.
 
     Before (blocks of 16)::
 
@@ -89,7 +89,7 @@ class _Rewrite:
         matrix = np.zeros((front + channels + back, channels), dtype=np.int8)
         matrix[front + np.arange(channels), np.arange(channels)] = 1
         table = np.repeat(self._graph.constant(params), len(matrix), axis=0)
-        # A channel without products has its value from the bias.
+        # A channel without products gets its value from the bias.
         table[~matrix.any(axis=1), 0] += whole(node.attrs, "pad_value")
         pads = (rows[0], columns[0], rows[1], columns[1])
         self._select(node, x, matrix, table, pads=pads, value=whole(node.attrs, "pad_value"))
@@ -128,8 +128,8 @@ class _Rewrite:
         value: int = 0,
         finish: dict[str, AttrValue] | None = None,
     ) -> None:
-        """The output of `node` as the product of `matrix` (outputs, inputs) with the channels of
-        `x`, requantized by `rows`."""
+        """Add the output of `node`: `matrix` (outputs, inputs) times the channels of `x`,
+        requantized by `rows`."""
         weights = self._builder.constant(
             self._builder.fresh_name(f"{node.output}.select"), matrix[:, :, None, None]
         )

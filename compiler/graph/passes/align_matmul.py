@@ -17,8 +17,9 @@ _UNCHANGED: dict[str, AttrValue] = {"zero_point": 0, "low": -128, "high": 127}
 def align_matmul(graph: Graph, *, block: int) -> Graph:
     """Let integer matrix products sum over whole blocks and read whole weight rows. Exact.
 
-    Both operands get channels that hold their zero points, and add nothing; the second one gets
-    rows of pixels, whose columns of the result are not kept.
+    Both operands are padded with channels that hold their zero points, so they add nothing to the
+    sums. The second one is also padded with rows of pixels; the result's columns from these are
+    dropped.
 
     Before (blocks of 16)::
 
@@ -57,7 +58,7 @@ def _align(graph: Graph, builder: GraphBuilder, node: Node, block: int) -> None:
 
 
 def _padded(builder: GraphBuilder, name: str, extra: tuple[int, int], value: int) -> str:
-    """A map with more channels and more rows at its end."""
+    """A map padded with more channels and more rows at its end."""
     output = builder.fresh_name(f"{name}.blocks")
     same = builder.constant(builder.fresh_name(f"{output}.identity"), _IDENTITY)
     attrs: dict[str, AttrValue] = {

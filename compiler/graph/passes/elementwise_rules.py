@@ -25,10 +25,10 @@ __all__ = [
 def lower_dequantize(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
-    """A change of scale; nothing where scale and zero point stay and the bounds are open.
+    """A change of scale, or nothing if scale and zero point stay and there are no bounds.
 
-    Then ``quantize(dequantize(v))`` is `v` for each of the 256 values: the error of two float32
-    roundings is far below half a step.
+    In the latter case ``quantize(dequantize(v))`` is `v` for each of the 256 values: the error of
+    two float32 roundings is far below half a step.
     """
     x = context.view(node.output)
     return None if x is None else _requantize(context, node, x, q, output)
@@ -37,7 +37,7 @@ def lower_dequantize(
 def _requantize(
     context: LoweringContext, node: Node, x: QuantizedTensor, q: Quantization, output: str
 ) -> str:
-    """`x` itself at the scale of `q`; `x` where that changes nothing."""
+    """`x` requantized to the scale of `q`, or `x` itself if that changes nothing."""
     same = (x.scale, x.zero_point) == (q.scale, q.zero_point)
     if same and (q.low, q.high) == (-128, 127):
         return x.name
@@ -46,7 +46,7 @@ def _requantize(
 
 
 def lower_add(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
-    """Both operands to one fixed-point scale, one rounding."""
+    """Bring both operands to one fixed-point scale, add, and round once."""
     return _lower_sum(context, node, q, output, (1, 1))
 
 
@@ -58,8 +58,8 @@ def lower_sub(context: LoweringContext, node: Node, q: Quantization, output: str
 def _lower_sum(
     context: LoweringContext, node: Node, q: Quantization, output: str, signs: tuple[int, int]
 ) -> str | None:
-    """The larger factor keeps all its bits, the other shares its shift; zero points fold into the
-    bias.
+    """The larger factor keeps all its bits, and the other uses the same shift. Zero points are
+    folded into the bias.
     """
     found = _operands(context, node)
     if found is None:
@@ -77,9 +77,9 @@ def _lower_sum(
 
 
 def lower_mul(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
-    """Product of the integers less their zero points; the three scales make one factor.
+    """Product of the integers less their zero points; the three scales become one factor.
 
-    With one positive number it is a change of scale.
+    A product with a single positive number is only a change of scale.
     """
     scaled = context.scaled(node.output)
     if scaled is not None:
@@ -99,7 +99,7 @@ def lower_mul(context: LoweringContext, node: Node, q: Quantization, output: str
 def lower_leaky_relu(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
-    """Two factors to one fixed-point scale: that of positive values, and that of negative ones."""
+    """Bring the factors of positive and negative values to one fixed-point scale."""
     x = context.resolve(node.inputs[0])
     if x is None:
         return None
@@ -122,7 +122,7 @@ def lower_leaky_relu(
 def lower_activation(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
-    """A table of the activation of all values, computed in float64; HardSwish without one."""
+    """A table of the activation for all values, computed in float64; HardSwish needs none."""
     x = context.resolve(node.inputs[0])
     if x is None:
         return None
@@ -142,8 +142,10 @@ def lower_activation(
 def _operands(
     context: LoweringContext, node: Node
 ) -> tuple[QuantizedTensor, QuantizedTensor, bool] | None:
-    """Both operands of `node`, the one of the result's shape first, and whether they changed
-    places. None where one is not quantized, or where neither has that shape."""
+    """Both operands of `node`, the one with the result's shape first; whether they were swapped.
+
+    None if one is not quantized, or if neither has the result's shape.
+    """
     shape = context.graph.types[node.output].shape
     first, second = (_operand(context, name, shape) for name in node.inputs)
     if first is None or second is None:
@@ -157,7 +159,7 @@ def _operands(
 def _broadcasts(
     context: LoweringContext, a: QuantizedTensor, b: QuantizedTensor, shape: tuple[int, ...]
 ) -> bool:
-    """Whether `a` has the result's `shape`, and `b` that or 1 in the dimensions of the map."""
+    """Whether `a` has the result's `shape`, and `b` has it or broadcasts over rows or columns."""
     other = context.builder.types[b.name].shape
     return (
         context.builder.types[a.name].shape == shape
@@ -188,7 +190,7 @@ def _constant(context: LoweringContext, tensor: str) -> tuple[Array, Quantizatio
     """A constant as int8 values and their quantization: one that was quantized, or one number."""
     graph = context.graph
     if graph.is_constant(tensor) and graph.constant(tensor).size == 1:
-        # One number is exactly its sign times a scale.
+        # A single number is exactly its sign times a scale.
         value = graph.constant(tensor).astype(np.float64)
         scale = abs(float(value.reshape(()))) or 1.0
         return np.sign(value).astype(np.int8), Quantization(scale, 0)

@@ -1,4 +1,4 @@
-"""Computes once what is computed several times, and keeps equal constants once."""
+"""Common subexpression elimination, for nodes and for equal constants."""
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
@@ -8,11 +8,11 @@ __all__ = ["eliminate_common_subexpressions"]
 
 
 def eliminate_common_subexpressions(graph: Graph) -> Graph:
-    """Read the first of several nodes that compute the same, and of several equal constants. Exact.
+    """Replace duplicate nodes and equal constants by the first of them. Exact.
 
-    Constants are equal if their types and their bytes are. Only nodes of the accelerator are
-    merged: what the host runs is cut out of the model, by the names that the model has. For the
-    same reason a node stays whose result is an output of the graph, or is read by the host.
+    Constants are equal if their types and bytes are equal. Only nodes of the accelerator are
+    merged, because the host's parts are cut out of the model by tensor name. For the same reason, a
+    node is kept if its result is an output of the graph or is read by the host.
 
     Before::
 
@@ -46,7 +46,7 @@ def eliminate_common_subexpressions(graph: Graph) -> Graph:
 
 
 def _equal_constants(graph: Graph) -> dict[str, str]:
-    """For every constant the first one that equals it."""
+    """The first equal constant, for every constant."""
     found: dict[object, str] = {}
     return {
         name: found.setdefault((graph.types[name], array.tobytes()), name)
@@ -55,7 +55,7 @@ def _equal_constants(graph: Graph) -> dict[str, str]:
 
 
 def _mergeable(graph: Graph, node: Node) -> bool:
-    """Whether the accelerator computes and alone reads it."""
+    """Whether only the accelerator computes and reads its result."""
     readers = graph.users[node.output]
     return node.output not in graph.outputs and all(
         get_op(item.op).on_accelerator for item in (node, *readers)

@@ -7,7 +7,7 @@ __all__ = ["eliminate_dead_code"]
 
 
 def eliminate_dead_code(graph: Graph) -> Graph:
-    """Keep what the outputs depend on, and every graph input.
+    """Keep only the nodes and constants that the outputs depend on, and every graph input.
 
     Before::
 

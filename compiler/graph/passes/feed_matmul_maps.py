@@ -1,4 +1,4 @@
-"""Lets integer matrix products read maps as they are: only their pixels in a row count."""
+"""Lets integer matrix products read maps directly, since only the order of the pixels matters."""
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph
@@ -9,8 +9,8 @@ __all__ = ["feed_matmul_maps"]
 def feed_matmul_maps(graph: Graph) -> Graph:
     """Skip reshapes that only join the pixels of a map before a `q_matmul`. Exact.
 
-    The result has the pixels of the first operand, so a reshape follows it instead, which
-    `simplify_reshapes` drops where something reads it as a map again.
+    The result has the rows and columns of the first operand, so a reshape is added after it.
+    `simplify_reshapes` drops that one where the result is read as a map again.
 
     Before::
 
@@ -44,7 +44,7 @@ def feed_matmul_maps(graph: Graph) -> Graph:
 
 
 def _map_behind(graph: Graph, name: str) -> str:
-    """The map with the same images and channels that `name` is a reshape of, or `name`."""
+    """The map that `name` reshapes, if it has the same images and channels; else `name`."""
     producer = graph.producers.get(name)
     while producer is not None and producer.op == "reshape":
         source = producer.inputs[0]

@@ -1,4 +1,4 @@
-"""Turns integer layers into layers of maps: their blocked layout needs no data movement."""
+"""Turns integer layers into layers on maps, whose blocked layout needs no data movement."""
 
 import math
 
@@ -15,10 +15,11 @@ _ELEMENTWISE = ("q_add", "q_leaky_relu", "q_mul", "q_requantize")
 def flatten_dense_to_conv(graph: Graph) -> Graph:
     """Compute `q_dense` as `q_conv2d`, and tensors of other than four dimensions as maps.
 
-    A dense layer over a flattened map becomes a convolution whose kernel is the map; any other one
-    a 1x1 convolution. Integer elementwise operators work on maps (N, C, 1, 1) of matrices (N, C),
-    (N, C, L, 1) of sequences, (N, C, D, H * W) of volumes whose shapes are equal. Whatever else
-    reads a result gets it through a reshape. Exact.
+    A dense layer over a flattened map becomes a convolution whose kernel has the size of the map.
+    Any other dense layer becomes a 1x1 convolution. Operands of integer elementwise operators
+    become maps, too: matrices (N, C) become (N, C, 1, 1), sequences (N, C, L, 1), and volumes
+    (N, C, D, H * W), if their shapes are equal. All other readers of a result get it through a
+    reshape. Exact.
 
     Before::
 
@@ -56,7 +57,7 @@ class _Rewrite:
         return self._builder.finish([self._as_old(name) for name in self._graph.outputs])
 
     def _is_liftable(self, node: Node) -> bool:
-        """Whether an elementwise operator is on tensors that become maps alike."""
+        """Whether the operands of an elementwise operator can become maps."""
         shapes = {self._graph.types[name].shape for name in node.inputs[:-1]}
         rank = self._graph.types[node.output].rank
         return rank in (1, 2, 3) or (rank > MAP_RANK and len(shapes) == 1)
@@ -85,7 +86,7 @@ class _Rewrite:
     def _define_map(
         self, node: Node, op: str, operands: list[str], attrs: dict[str, AttrValue]
     ) -> None:
-        """Add the operator on maps; its result keeps the name unless a graph output needs that."""
+        """Add the operator on maps; its result keeps the name unless that is a graph output."""
         name = node.output
         if name in self._graph.outputs:
             name = self._builder.fresh_name(f"{node.output}.map")
@@ -120,7 +121,7 @@ class _Rewrite:
 
 
 def _map_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Four dimensions: leading or trailing ones, or the last ones joined."""
+    """Four dimensions: padded with ones, or with the last dimensions joined."""
     if len(shape) == 1:
         return (1, *shape, 1, 1)
     if len(shape) <= MAP_RANK:

@@ -1,4 +1,4 @@
-"""Folds batch norms into quantized layers, or makes depthwise convolutions of them."""
+"""Folds batch norms into quantized layers, or turns them into depthwise convolutions."""
 
 from dataclasses import dataclass
 
@@ -28,13 +28,13 @@ _ON_GRID = ("max_pool", "relu", "reshape", "resize", "slice", "transpose")
 
 @dataclass(frozen=True)
 class _Fold:
-    """A layer in the place of the batch norm `norm`.
+    """A layer that replaces the batch norm `norm`.
 
     Parameters
     ----------
-    layer : the layer before it that goes, or None.
+    layer : the layer before it that is replaced too, or None.
     weights : integers, output channel first.
-    scales, bias : (output channels,) float64, of the weights and of the sum.
+    scales, bias : (output channels,) float64: scales of the weights, bias of the sums.
     """
 
     norm: Node
@@ -45,13 +45,13 @@ class _Fold:
 
 
 def fold_batch_norm(graph: Graph) -> Graph:
-    """Remove batch norms around which tensors are quantized.
+    """Remove batch norms between quantized tensors.
 
-    After a layer with quantized weights, the gain goes into their scales and into the bias; where
-    it is negative, the integers change their sign. A weight of -128 then becomes 127, if that
-    changes the quantized result by half a step at most; otherwise the batch norm stays. After a
-    dequantize, a batch norm becomes a depthwise convolution of 1 x 1 with weights of +-127, whose
-    scales are its gain.
+    After a layer with quantized weights, the gain is folded into their scales and into the bias. If
+    it is negative, the integers change sign. A weight of -128 then becomes 127, if that changes the
+    quantized result by at most half a step; otherwise the batch norm stays. After a dequantize, a
+    batch norm becomes a 1x1 depthwise convolution with weights of +-127, whose scales hold its
+    gain.
 
     Before::
 
@@ -79,7 +79,7 @@ def fold_batch_norm(graph: Graph) -> Graph:
 
 
 def _match(graph: Graph, norm: Node) -> _Fold | None:
-    """What replaces `norm`, or None where it stays."""
+    """The replacement of `norm`, or None if it stays."""
     try:
         parameters = [real_constant(graph, norm, name, "parameter") for name in norm.inputs[1:]]
     except ModelError:
@@ -106,7 +106,7 @@ def _reads_alone(graph: Graph, norm: Node, layer: Node) -> bool:
 def _match_layer(
     graph: Graph, norm: Node, layer: Node, gain: Array, offset: Array, step: float
 ) -> _Fold | None:
-    """The layer with the batch norm in it; None where its integers cannot be found."""
+    """The layer with the batch norm folded in; None if its integer weights cannot be found."""
     try:
         wide = layer.op != "conv_transpose2d"
         found = find_weights(graph, layer, _channel_axis(layer), wide=wide)
@@ -126,7 +126,7 @@ def _match_layer(
 
 
 def _bounded(fold: _Fold, step: float) -> _Fold:
-    """With larger scales in channels whose gain is so small that their bias would not fit.
+    """The fold with larger scales in channels whose gain is so small that the bias would not fit.
 
     `step` is that of the layer's input.
     """
@@ -140,7 +140,7 @@ def _bounded(fold: _Fold, step: float) -> _Fold:
 
 
 def _add_layer(builder: GraphBuilder, fold: _Fold) -> None:
-    """Add the layer, which gives what the batch norm gave."""
+    """Add the layer; its result has the name of the batch norm's."""
     name = fold.norm.output
     op, axis = "conv2d", 0
     attrs: dict[str, AttrValue] = {
@@ -169,7 +169,7 @@ def _add_layer(builder: GraphBuilder, fold: _Fold) -> None:
 
 
 def _zero_points(weights: Array) -> Array:
-    """The smallest with which each channel, (C, ...) of at most 9 bits, fits into int8."""
+    """The smallest zero points with which each channel, (C, ...) of at most 9 bits, fits int8."""
     others = tuple(range(1, weights.ndim))
     lows, highs = (pick(weights, axis=others, keepdims=True) for pick in (np.min, np.max))
     zeros: Array = np.maximum(-128 - lows, 0) + np.minimum(_LARGEST - highs, 0)
@@ -184,7 +184,7 @@ def _channel_axis(layer: Node) -> int:
 
 
 def _step_of(graph: Graph, tensor: str) -> float | None:
-    """The scale of the int8 tensor behind a float one, or None where there is none."""
+    """The scale of the int8 tensor that a float one is dequantized from, or None."""
     node = graph.producers.get(tensor)
     while node is not None and node.op in _ON_GRID:
         node = graph.producers.get(node.inputs[0])
@@ -194,7 +194,7 @@ def _step_of(graph: Graph, tensor: str) -> float | None:
 
 
 def _result_step(graph: Graph, norm: Node) -> float | None:
-    """The scale as which the result is quantized, or None where it is not, or twice."""
+    """The scale of the result's quantization; None if it is not quantized exactly once."""
     node = norm
     while len(graph.users[node.output]) == 1:
         (node,) = graph.users[node.output]
@@ -206,6 +206,6 @@ def _result_step(graph: Graph, norm: Node) -> float | None:
 
 
 def _scale(graph: Graph, node: Node) -> float | None:
-    """Scale of a quantize or dequantize node; None where there is one for each channel."""
+    """Scale of a quantize or dequantize node; None if the scales are per channel."""
     scale = graph.constant(node.inputs[1])
     return float(scale.reshape(())) if scale.size == 1 else None

@@ -7,9 +7,9 @@ __all__ = ["fold_bias"]
 
 
 def fold_bias(graph: Graph) -> Graph:
-    """Give layers without a bias the constant that is added to their result.
+    """Turn the constant added to the result of a layer without a bias into its bias.
 
-    The constant may be dequantized. The layer must have no other user.
+    The constant may be dequantized. Nothing else may read the layer's result.
 
     Before::
 
@@ -71,12 +71,12 @@ def _is_per_channel(graph: Graph, layer: Node, bias: str) -> bool:
 
 
 def _channel_axis(graph: Graph, layer: Node) -> int:
-    """Of a result: the last one of rows, the second of maps."""
+    """Channel axis of a layer's result: the last one of rows, the second of maps."""
     return graph.types[layer.output].rank - 1 if layer.op == "dense" else 1
 
 
 def _flat_bias(graph: Graph, builder: GraphBuilder, layer: Node, bias: str) -> str:
-    """The constant as a vector; a reshape where it is not one yet."""
+    """The constant as a vector, reshaped if necessary."""
     channels = graph.types[layer.output].shape[_channel_axis(graph, layer)]
     if graph.types[bias].shape == (channels,):
         return bias

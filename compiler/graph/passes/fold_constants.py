@@ -17,7 +17,7 @@ def fold_constants(graph: Graph, keep_quantized: bool = True) -> Graph:
     ----------
     graph : any graph.
     keep_quantized : leave `dequantize` of a constant as it is, so that `lower_qdq` still finds
-        the integers; what depends on it stays too.
+        the integers. The nodes that depend on it stay too.
 
     Before::
 
@@ -32,7 +32,7 @@ def fold_constants(graph: Graph, keep_quantized: bool = True) -> Graph:
     builder.copy_inputs()
     folded: dict[str, Array] = {name: graph.constant(name) for name in graph.constants}
     for node in graph.nodes:
-        # What the importer could not compute of ONNX's own operators stays the host's.
+        # ONNX operators that the importer could not evaluate stay on the host.
         foldable = node.op != FOREIGN.name and all(name in folded for name in node.inputs)
         if foldable and not (keep_quantized and node.op == "dequantize"):
             folded[node.output] = _evaluate(graph, node, folded)

@@ -1,4 +1,4 @@
-"""Puts what padding other than 0 adds to a convolution into its biases."""
+"""Folds the contribution of padding other than 0 into the biases of a convolution."""
 
 import math
 
@@ -17,12 +17,12 @@ __all__ = ["fold_padding"]
 
 
 def fold_padding(graph: Graph, variant: Variant) -> Graph:
-    """Pad maps with 0, whose products are left out, and correct the bias instead. Exact.
+    """Pad maps with 0, whose products are skipped, and correct the bias instead. Exact.
 
-    A zero point that is not 0 is padded with, and multiplied: 5 % of all products for a 3x3 window
-    on 28x28 pixels, 18 % on 7x7. What they add depends on the channel of the result, and on which
-    part of the window lies outside. So each channel gets a row of parameters for each class of
-    outputs by that (`PaddingClasses`): 9 for a 3x3 window.
+    Padding with a nonzero zero point has to be multiplied: 5 % of all products for a 3x3 window on
+    28x28 pixels, 18 % on 7x7. The sum of these products depends on the channel of the result and on
+    which taps of the window lie outside the map. So each channel gets a row of parameters for each
+    such class of outputs (`PaddingClasses`): 9 for a 3x3 window.
 
     Before::
 
@@ -32,9 +32,9 @@ def fold_padding(graph: Graph, variant: Variant) -> Graph:
 
         y = q_conv2d(x, w, p.padded) pad_value=0 pads=(1, 1, 1, 1) ...  # p.padded: int64[4,9,16,3]
 
-    Convolutions stay whose rows of parameters would not fit the scratchpad, or take longer to load
-    than the products that they save; and depthwise ones, which wait for the bus rather than for the
-    multipliers.
+    A convolution stays if its rows of parameters would not fit the scratchpad, or would take longer
+    to load than the products that they save. Depthwise convolutions stay too: they are limited by
+    the bus rather than by the multipliers.
     """
     builder = GraphBuilder(graph.name, graph)
     builder.copy_inputs()
@@ -64,13 +64,13 @@ def _applies(graph: Graph, node: Node) -> bool:
 
 
 def _params(graph: Graph, node: Node, variant: Variant) -> Array | None:
-    """(rows, classes, block_out, 3), or without classes where all outputs are alike; None where it
-    does not fit or does not pay."""
+    """(rows, classes, block_out, 3), or without `classes` if there is only one class. None if the
+    parameters do not fit or do not pay off."""
     x, w, _ = (graph.types[name] for name in node.inputs)
     result = graph.types[node.output]
     classes = PaddingClasses.of(x.shape[2:], w.shape[2:], result.shape[2:], node.attrs)
     parts = variant.block // variant.array.block_out
-    # Those of a tile, of the next one, and of an operator that may be fused.
+    # Twice, for a tile and the next one: these rows, and one of an operator that may be fused.
     rows = 2 * (classes.count * parts + 1)
     if rows > scratchpad(variant, Memory.PAR).depth_rows:
         return None
@@ -91,7 +91,7 @@ def _params(graph: Graph, node: Node, variant: Variant) -> Array | None:
 
 
 def _pays(graph: Graph, node: Node, classes: PaddingClasses, variant: Variant) -> bool:
-    """Whether multipliers and bus, side by side, take less time than before."""
+    """Whether the busier of multipliers and bus takes less time than before."""
     x, w, _ = (graph.types[name] for name in node.inputs)
     result = graph.types[node.output]
     vectors = math.prod(result.physical_shape) // variant.array.block_out // variant.array.batch

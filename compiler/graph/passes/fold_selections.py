@@ -14,12 +14,12 @@ __all__ = ["fold_selections"]
 
 
 def fold_selections(graph: Graph, *, block_in: int, block_out: int) -> Graph:
-    """Let convolutions write or read channels in the order that is wanted. Exact.
+    """Let convolutions write or read channels in the selected order. Exact.
 
-    The outputs of the convolution before a selection change places, where nothing else reads them;
-    else the inputs of the dense convolutions after it, where nothing else reads the selection.
-    Channels of several groups together, or channels that are read although not wanted, may take
-    more products: never more than the selection's own.
+    If only the selection reads the convolution before it, that one's outputs are reordered.
+    Otherwise, if only dense convolutions read the selection, their inputs are reordered. Merging
+    several groups, or reading channels that are not selected, may take more products. They are
+    never more than those of the selection itself.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def fold_selections(graph: Graph, *, block_in: int, block_out: int) -> Graph:
 
 
 class _Fold:
-    """One walk; what it joins may be a selection again."""
+    """One walk over the graph; a folded node may be a selection again."""
 
     def __init__(self, graph: Graph, block_in: int, block_out: int) -> None:
         self._graph = graph
@@ -81,7 +81,7 @@ class _Fold:
         return self._builder.finish(self._graph.outputs)
 
     def _folds_into_producer(self, name: str) -> bool:
-        """Whether the selection `name` can be the order of its producer's outputs."""
+        """Whether the selection `name` can be folded into the outputs of its producer."""
         source = self._graph.producers[name].inputs[0]
         conv = self._graph.producers.get(source)
         if conv is None or conv.op != "q_conv2d" or source in self._selections:
@@ -94,7 +94,7 @@ class _Fold:
         return then - now <= self._products(self._graph.producers[name])
 
     def _folds_into_readers(self, name: str) -> bool:
-        """Whether the selection `name` can be the order of the inputs of all that reads it."""
+        """Whether the selection `name` can be folded into the inputs of all its readers."""
         channels = self._selections[name]
         readers = self._graph.users[name]
         if name in self._graph.outputs or len(set(channels)) < len(channels):
@@ -111,7 +111,7 @@ class _Fold:
         return more <= self._products(own)
 
     def _products(self, conv: Node) -> int:
-        """Products of blocks that a convolution takes."""
+        """Block products that a convolution takes."""
         channels = self._graph.types[conv.inputs[0]].shape[1]
         count = self._graph.types[conv.output].shape[1]
         groups = whole(conv.attrs, "groups")
@@ -124,14 +124,14 @@ class _Fold:
         return dense // layout.parts
 
     def _dense_products(self, conv: Node, ins: int, outs: int) -> int:
-        """Products of blocks that it takes with so many channels, in one group."""
+        """Block products that `conv` would take with `ins` and `outs` channels in one group."""
         _, _, *kernel = self._graph.types[conv.inputs[1]].shape
         images, _, *extents = self._graph.types[conv.output].shape
         blocks = -(-ins // self._block_in) * -(-outs // self._block_out)
         return blocks * images * math.prod(extents) * math.prod(kernel)
 
     def _add_conv(self, conv: Node, wanted: str | None) -> None:
-        """Add `conv` with its inputs and, for the selection `wanted`, its outputs in order."""
+        """Add `conv` with reordered inputs and, for the selection `wanted`, reordered outputs."""
         x, weights_name, params_name = conv.inputs
         weights, params = (self._graph.constant(name) for name in (weights_name, params_name))
         attrs = dict(conv.attrs)

@@ -1,4 +1,4 @@
-"""Joins injective operators with the convolutions before them, by the classes of both."""
+"""Fuses injective operators with the convolutions before them, by the classes of both."""
 
 from collections.abc import Iterator
 
@@ -14,11 +14,11 @@ _OTHER_SIDE = {"a": "b", "b": "a"}
 
 
 def fuse_operators(graph: Graph) -> Graph:
-    """Make one operator of an injective one and a complex one whose result nothing else reads.
-    Exact: the result in between is rounded as before, but never leaves the chip.
+    """Fuse an injective operator with a complex one whose result nothing else reads.
+    Exact: the intermediate result is rounded as before, but never leaves the chip.
 
-    The ALU works while the multipliers go on. Where both operands of a sum are such results, the
-    one with more products is taken: more time to hide in.
+    The ALU works while the multipliers continue. If both operands of a sum are such results, the
+    one with more products is fused, because it hides more of the ALU's time.
 
     Before::
 
@@ -48,7 +48,7 @@ def fuse_operators(graph: Graph) -> Graph:
 
 
 def _producer(graph: Graph, node: Node) -> Node | None:
-    """The node that `node` can be joined with."""
+    """The node that `node` can be fused with, or None."""
     found = list(_candidates(graph, node))
     return max(found, key=lambda other: graph.types[other.inputs[1]].num_elements, default=None)
 
@@ -59,7 +59,7 @@ def _candidates(graph: Graph, node: Node) -> Iterator[Node]:
         if producer is None or fused_operator(get_op(producer.op), get_op(node.op)) is None:
             continue
         if place > 0 and graph.types[node.inputs[0]].shape != graph.types[name].shape:
-            # As the first operand it would be the one that is repeated.
+            # As the first operand it would be the one that is broadcast.
             continue
         if name not in graph.outputs and _times_read(graph, name) == 1:
             yield producer
@@ -70,7 +70,7 @@ def _times_read(graph: Graph, name: str) -> int:
 
 
 def _add(builder: GraphBuilder, producer: Node, node: Node) -> None:
-    """Append the joined operator."""
+    """Append the fused operator."""
     operator = fused_operator(get_op(producer.op), get_op(node.op))
     assert operator is not None, f"{producer.op} and {node.op} are fused"
     others = [name for name in node.inputs if name != producer.output]
@@ -85,7 +85,7 @@ def _add(builder: GraphBuilder, producer: Node, node: Node) -> None:
 
 
 def _exchanged(attrs: Attrs) -> Attrs:
-    """Attributes of a sum or a product with its operands the other way round."""
+    """Attributes of a sum or a product with its operands swapped."""
     return {
         f"{name[:-1]}{_OTHER_SIDE[name[-1]]}" if name[-2:] in ("_a", "_b") else name: value
         for name, value in attrs.items()

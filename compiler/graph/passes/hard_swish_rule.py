@@ -1,4 +1,4 @@
-"""HardSwish as integer operators: x times a gate, which is a line between bounds."""
+"""HardSwish as integer operators: x times a gate, which is a linear function clipped to bounds."""
 
 import numpy as np
 
@@ -28,10 +28,10 @@ _VALUES = np.arange(-128, 128)
 def add_hard_swish(
     context: LoweringContext, node: Node, x: QuantizedTensor, q: Quantization, output: str
 ) -> str | None:
-    """Add ``x * clip(x / 6 + 1 / 2, 0, 1)`` as a `q_leaky_relu` that has one slope, and a `q_mul`.
+    """Add ``x * clip(x / 6 + 1 / 2, 0, 1)`` as a `q_leaky_relu` with one slope, and a `q_mul`.
 
-    The gate is rounded to 8 bits. Every value of `x` is tried: None where a result would be too far
-    from the real one, as it is where the steps of the result are much finer than those of x.
+    The gate is rounded to 8 bits. All values of `x` are tried. None if a result would be too far
+    from the exact one, which happens when the result's steps are much finer than those of `x`.
 
     Source: ONNX HardSwish-14.
     """
@@ -62,8 +62,8 @@ def add_hard_swish(
 
 
 def _line(slope: float, offset: float) -> tuple[int, Array] | None:
-    """A factor and [bias, multiplier, shift] for ``slope * v + offset``; None where the bias would
-    not fit into 32 bits beside the product."""
+    """A factor and [bias, multiplier, shift] for ``slope * v + offset``; None if the sum of bias
+    and product would not fit 32 bits."""
     try:
         factor, shift = numerics.quantize_multiplier(slope, FACTOR_BITS)
     except ValueError:

@@ -53,7 +53,7 @@ def _lower_conv_transpose2d(
     parts = sub_kernels_of(kernel, shape[2:], node.attrs)
 
     def sums(weights: Array) -> Array:
-        """Of the taps of every part, whose zero points meet in one accumulator."""
+        """Sums over the taps of every part, which are those added in one accumulator."""
         return np.array(
             [
                 weights[:, :, rows.taps][:, :, :, columns.taps].sum(axis=(1, 2, 3))
@@ -129,7 +129,7 @@ def _lower_matmul(context: LoweringContext, node: Node, q: Quantization, output:
 
 
 def _sums(weights: Array) -> Array:
-    """All weights of an output channel, in the one part that there is."""
+    """Sums over all weights of an output channel, as a single part."""
     return np.asarray(weights.reshape(1, len(weights), -1).sum(axis=2))
 
 
@@ -144,11 +144,11 @@ def _layer_operands(
 ) -> list[str]:
     """Operands x, w, params of a layer with weights.
 
-    `sums` gives what the weights (O, ...) of an accumulator sum up to: (parts, O), where outputs
-    have weights and so parameters of their own.
+    `sums` maps weights (O, ...) to (parts, O), the sum of the weights added in an accumulator. Each
+    part is a set of outputs with its own weights, and so its own parameters.
 
     ``sum w * (x - zx) + b = sum w * x + (b - zx * sum w)``, so the zero point folds into the bias
-    as long as the map is padded with it.
+    if the map is padded with the zero point.
     """
     splits = node.op != "conv_transpose2d"
     weights = find_weights(context.graph, node, channel_axis, wide=splits)
@@ -173,7 +173,7 @@ def _layer_operands(
 
 
 def _weight_constant(context: LoweringContext, name: str, values: Array) -> str:
-    """The weights as a constant, under their own name where they did not change."""
+    """The weights as a constant, under their old name if they did not change."""
     original = context.graph.constant(name)
     if original.dtype == values.dtype and np.array_equal(original, values):
         return name

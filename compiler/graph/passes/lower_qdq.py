@@ -1,7 +1,7 @@
 """Lowers quantize/dequantize patterns to integer operators.
 
-This is the one pass that may change bits: every operator by at most one unit of its output's last
-place against onnxruntime, fed the same inputs. Every later pass is exact.
+This is the only pass that may change results. With the same inputs, each operator differs from
+onnxruntime by at most one unit in the last place of its output. Every later pass is exact.
 """
 
 from collections.abc import Collection
@@ -27,17 +27,18 @@ def lower_qdq(
 ) -> Graph:
     """Replace float operators between `dequantize` and `quantize` by integer operators.
 
-    Each keeps the name of the quantized tensor it computes. Activations become int8: uint8 ones by
-    -128 on value and zero point. Zero points fold into biases and pad values, ReLU and Clip into
-    bounds, and a quantize of a dequantize with the same scale and zero point vanishes. Float
-    operators that no rule covers stay, with the dequantize and quantize nodes they need.
+    Each keeps the name of the quantized tensor it computes. Activations become int8; for uint8
+    ones, 128 is subtracted from values and zero point. Zero points are folded into biases and pad
+    values, ReLU and Clip into bounds. A quantize of a dequantize with the same scale and zero point
+    is removed. Float operators without a rule stay, with the dequantize and quantize nodes they
+    need.
 
     Parameters
     ----------
     graph : a graph from the frontend.
     multiplier_bits : bits of the unsigned multipliers of REQUANTIZE in the variant.
     accumulator_bits : bits of its accumulators.
-    on_host : quantized tensors that stay float operators and a quantize.
+    on_host : quantized tensors that are still computed by float operators and a quantize.
 
     Before::
 
@@ -67,7 +68,7 @@ def lower_qdq(
     try:
         return _Lowering(graph, multiplier_bits, accumulator_bits, on_host).run()
     except RecursionError as error:
-        # The rules follow chains of reshapes and pools recursively; real chains have a few links.
+        # The rules follow chains of reshapes and pools recursively; real chains are short.
         raise ModelError(
             "chains of reshapes and pools between quantized layers must be short "
             f"({graph.name!r}); merge them in the model"
@@ -75,7 +76,7 @@ def lower_qdq(
 
 
 class _Lowering:
-    """One run: walks the quantize nodes in order; float nodes come only where they are read."""
+    """One run: walks the quantize nodes in order and adds float nodes only when they are read."""
 
     def __init__(
         self,
@@ -127,8 +128,8 @@ class _Lowering:
         return tensor
 
     def _quantization(self, node: Node) -> Quantization | None:
-        """Scale and zero point of a quantize or dequantize node, or None where it is not lowerable:
-        parameters per channel, or integers of more than 8 bits."""
+        """Scale and zero point of a quantize or dequantize node. None if it cannot be lowered: it
+        has parameters per channel, or integers of more than 8 bits."""
         scale, zero_point = (self._graph.constants.get(name) for name in node.inputs[1:])
         assert scale is not None and zero_point is not None
         if scale.size != 1 or zero_point.dtype.name not in ("int8", "uint8"):
@@ -137,11 +138,11 @@ class _Lowering:
         return Quantization(float(scale.reshape(())), int(zero_point.reshape(())) - offset)
 
     def _signed_zero_point(self, node: Node) -> str:
-        """The zero point operand, as int8 where it was uint8."""
+        """The zero point operand, converted to int8 if it was uint8."""
         return self._signed_constant(node.inputs[2])
 
     def _signed_constant(self, name: str) -> str:
-        """A constant, as int8 where it was uint8."""
+        """A constant, converted to int8 if it was uint8."""
         value = self._graph.constant(name)
         if value.dtype.name != "uint8":
             return name
@@ -149,7 +150,7 @@ class _Lowering:
         return self._builder.constant(self._builder.fresh_name(f"{name}.int8"), signed)
 
     def _view(self, tensor: str) -> QuantizedTensor | None:
-        """The int8 tensor behind a float tensor that is a plain dequantize, else None."""
+        """The int8 tensor that a float tensor is directly dequantized from, else None."""
         node = self._graph.producers.get(tensor)
         if node is None or node.op != "dequantize" or self._graph.is_constant(node.inputs[0]):
             return None
@@ -160,7 +161,7 @@ class _Lowering:
         return QuantizedTensor(name, quantization.scale, quantization.zero_point)
 
     def _integer(self, tensor: str) -> str:
-        """int8 form of an integer tensor of the old graph."""
+        """The int8 form of an integer tensor of the old graph."""
         if tensor not in self._integer_names:
             if tensor in self._graph.inputs:
                 self._integer_names[tensor] = self._signed_input(tensor)
@@ -171,7 +172,7 @@ class _Lowering:
         return self._integer_names[tensor]
 
     def _moved(self, node: Node) -> str:
-        """The same move of elements over the int8 forms of its operands."""
+        """The same reordering of elements, applied to the int8 forms of its operands."""
         operands = [self._integer(name) for name in node.inputs]
         if node.op == "pad" and len(operands) == 1 and self._is_unsigned(node.output):
             zero = self._builder.fresh_name(f"{node.output}.value")
@@ -189,7 +190,7 @@ class _Lowering:
         return self._builder.add("flip_sign", [tensor], output=output)
 
     def _emit(self, tensor: str) -> None:
-        """Make `tensor` of the old graph exist in the new one, with what it depends on."""
+        """Add `tensor` of the old graph to the new one, with everything it depends on."""
         stack = [tensor]
         while stack:
             name = stack[-1]

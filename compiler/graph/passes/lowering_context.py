@@ -1,7 +1,7 @@
-"""What the lowering rules of `lower_qdq` share: the graphs, parameters, and how to recurse.
+"""The shared context of `lower_qdq`'s lowering rules: graphs, parameters, and recursion.
 
-A rule computes a float tensor, quantized as asked, by integer operators, and returns the name of
-the result; None means that the tensor cannot be computed from integers.
+A rule computes a float tensor, quantized as requested, with integer operators, and returns the name
+of the result. None means that the tensor cannot be computed from integers.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,14 +29,14 @@ has: pads of another value are not among them."""
 
 @dataclass
 class LoweringContext:
-    """What the rules work with.
+    """The graphs and functions that the rules work with.
 
     Parameters
     ----------
     graph : the graph that is lowered.
     builder : the one that is built.
     multiplier_bits, accumulator_bits : widths of the variant.
-    view : the int8 tensor behind a float tensor that is a dequantize, else None.
+    view : the int8 tensor that a float tensor is directly dequantized from, else None.
     rules : the rule of each float operator.
     resolved : int8 tensors found for float tensors so far.
     """
@@ -61,9 +61,9 @@ class LoweringContext:
     def rescale(
         self, node: Node, output: str, x: QuantizedTensor, q: Quantization
     ) -> tuple[str, Quantization]:
-        """Parameters that take `x` itself to the scale of `q`, and what finishes the result.
+        """Parameters that bring `x` to the scale of `q`, and the quantization to finish with.
 
-        Where scale and zero point stay, only the bounds of `q` are applied.
+        If scale and zero point stay, only the bounds of `q` are applied.
         """
         if (x.scale, x.zero_point) == (q.scale, q.zero_point):
             return self.define_params(output, IDENTITY), Quantization(q.scale, 0, q.low, q.high)
@@ -73,8 +73,8 @@ class LoweringContext:
     def lower(self, tensor: str, q: Quantization, output: str) -> str | None:
         """Compute the float `tensor`, quantized as `q`, as the int8 tensor `output`.
 
-        ReLU and Clip become bounds; moves of elements and maximum pools commute with the
-        quantization, which is monotone and elementwise, so they are applied to its result.
+        ReLU and Clip become bounds. Reordering elements and max pooling commute with quantization,
+        which is monotone and elementwise, so they are applied to the quantized tensor.
         """
         node = self.graph.producers.get(tensor)
         while node is not None and node.op in ("relu", "clip"):
@@ -89,8 +89,8 @@ class LoweringContext:
     def resolve(self, tensor: str) -> QuantizedTensor | None:
         """The int8 tensor whose dequantization is `tensor`.
 
-        Operators of `_ON_GRID` keep a dequantized tensor on its grid, so they are computed on the
-        integers exactly. A product with a positive number leaves the integers: it is their scale.
+        Operators of `_ON_GRID` keep a dequantized tensor on its grid, so they can be computed
+        exactly on the integers. A product with a positive number changes only the scale.
         """
         if tensor not in self.resolved:
             found = self.view(tensor) or self.scaled(tensor) or self._resolve_on_grid(tensor)
@@ -98,7 +98,8 @@ class LoweringContext:
         return self.resolved[tensor]
 
     def scaled(self, tensor: str) -> QuantizedTensor | None:
-        """The integers behind the product of a tensor with one positive number, else None."""
+        """The int8 tensor behind a product with one positive number, its scale multiplied by that;
+        else None."""
         node = self.graph.producers.get(tensor)
         if node is None or node.op != "mul":
             return None
@@ -120,9 +121,9 @@ class LoweringContext:
         return self.graph.types[tensor].shape
 
     def source(self, tensor: str, q: Quantization) -> QuantizedTensor | None:
-        """The int8 tensor that an operator which only selects elements of `tensor` reads.
+        """The int8 operand for an operator that only selects elements of `tensor`.
 
-        It is the one behind `tensor`, or else `tensor` quantized as the result will be.
+        It is the int8 tensor behind `tensor`; without one, `tensor` is quantized as the result is.
         """
         x = self.resolve(tensor)
         if x is not None:

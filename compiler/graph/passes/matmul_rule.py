@@ -25,9 +25,9 @@ def add_matmul(
 ) -> str | None:
     """Add `output`, the product of (..., M, K) and (..., K, N) quantized as `q`; return its name.
 
-    The axis that is summed over becomes the channels of both maps, so the first operand is
-    transposed; so is the result, whose channels are the columns of the second operand. None where
-    batches broadcast.
+    The reduction axis becomes the channels of both maps, so the first operand is transposed. The
+    channels of the result are the columns of the second operand, so the result is transposed, too.
+    None if batches broadcast.
 
     Parameters
     ----------
@@ -78,6 +78,6 @@ def _reshaped(builder: GraphBuilder, name: str, shape: tuple[int, ...], output: 
 
 
 def _turned(builder: GraphBuilder, name: str, output: str = "") -> str:
-    """The last two of three axes exchanged."""
+    """Add a transpose that swaps the last two of three axes."""
     output = output or builder.fresh_name(f"{name}.turned")
     return builder.add("transpose", [name], {"order": (0, 2, 1)}, output=output)

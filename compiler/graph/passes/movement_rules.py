@@ -1,7 +1,7 @@
 """The lowering rules of `lower_qdq` for operators that move elements.
 
-They commute with the quantization, which is elementwise: the integers are moved. Tensors of fewer
-than four dimensions become maps by trailing dimensions of 1.
+They commute with quantization, which is elementwise, so the integers are moved. Tensors of fewer
+than four dimensions become maps by adding trailing dimensions of 1.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def lower_moved(context: LoweringContext, node: Node, q: Quantization, output: s
 
 
 def lower_slice(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
-    """A part of the integers; images must stay."""
+    """Slice the integers. The slice must keep all images."""
     x_type = context.graph.types[node.inputs[0]]
     begins, ends, steps = (_values(node, name) for name in ("begins", "ends", "steps"))
     if x_type.rank > MAP_RANK or (begins[0], ends[0], steps[0]) != (0, x_type.shape[0], 1):
@@ -46,8 +46,8 @@ def lower_slice(context: LoweringContext, node: Node, q: Quantization, output: s
 
 
 def lower_pad(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
-    """Integers around the integers; where the value is not on the operand's grid, the operand is
-    brought to the result's first. Images must stay."""
+    """Pad the integers. If the pad value is not on the operand's grid, the operand is first
+    requantized as the result. The batch cannot be padded."""
     x_type = context.graph.types[node.inputs[0]]
     pads = _values(node, "pads")
     before, after = pads[: x_type.rank], pads[x_type.rank :]
@@ -80,7 +80,7 @@ _GRID = 1e-6
 
 
 def lower_resize(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
-    """Repeated integers; images and channels must stay."""
+    """Repeat the integers. Images and channels cannot be repeated."""
     factors = _values(node, "factors")
     if len(factors) > MAP_RANK or any(factor != 1 for factor in factors[:2]):
         return None
@@ -96,7 +96,7 @@ def lower_resize(context: LoweringContext, node: Node, q: Quantization, output: 
 
 
 def lower_concat(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
-    """Each operand to the scale of the result; images must stay."""
+    """Bring each operand to the scale of the result. Images cannot be concatenated."""
     axis = node.attrs["axis"]
     assert isinstance(axis, int)
     if len(context.graph.types[node.output].shape) > MAP_RANK or axis == 0:
@@ -120,8 +120,8 @@ def _lower_concat_in_map(
     q: Quantization,
     output: str,
 ) -> str:
-    """Operands side by side in height or width: each is padded to the size of the result with real
-    zeros, and they are added."""
+    """Concatenate in height or width: pad each operand with real zeros to the size of the result,
+    and add them up."""
     shape = context.graph.types[node.output].shape
     axis = node.attrs["axis"]
     assert isinstance(axis, int)
@@ -157,7 +157,7 @@ def _rescales(
     q: Quantization,
     output: str,
 ) -> str:
-    """One row of parameters for each operand, to the scale of `q`."""
+    """One row of parameters for each operand, which brings it to the scale of `q`."""
     biases = np.array([-x.zero_point for x in operands])
     return context.params(node, output, biases, np.array([x.scale / q.scale for x in operands]))
 
@@ -177,9 +177,9 @@ def _on_map(
     attrs: dict[str, AttrValue],
     output: str,
 ) -> str:
-    """Add an operator on maps, between reshapes where its tensors have fewer dimensions.
+    """Add an operator on maps, between reshapes if its tensors have fewer dimensions.
 
-    It keeps the name `output` unless an output of the graph needs that.
+    Its result is named `output` unless the final reshape needs that name.
     """
     builder = context.builder
     shape = context.graph.types[node.output].shape

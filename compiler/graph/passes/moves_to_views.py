@@ -1,4 +1,4 @@
-"""Lets moves of whole blocks be no work: tensors are stored where they will be needed."""
+"""Makes moves of whole blocks free: tensors are stored where their readers expect them."""
 
 import math
 
@@ -14,15 +14,15 @@ __all__ = ["moves_to_views"]
 
 
 def moves_to_views(graph: Graph) -> Graph:
-    """Make views of concats, slices and copies that change no value and keep the order of bytes.
+    """Turn concats, slices and copies that keep all values and the order of bytes into views.
 
-    Exact. An operand of a concat that cannot lie within the result (it comes from outside, or has
-    to lie elsewhere too) is brought there by a copy of its own, and the others stay views; a concat
-    of copies alone stays as it is.
+    Exact. An operand of a concat may be unable to share the result's memory: it is an input, or
+    needs another place too. Such an operand is copied into the result, and the others remain views.
+    A concat all of whose operands would be copied stays as it is.
 
     Parameters
     ----------
-    graph : all of it for the accelerator, and blocked.
+    graph : a blocked graph of accelerator operators only.
 
     Before::
 
@@ -56,7 +56,7 @@ class _Rewrite:
         return self._builder.finish(self._graph.outputs)
 
     def _become_view(self, node: Node) -> bool:
-        """Add a view in place of `node`, if it can be one."""
+        """Add a view in place of `node` if possible, and return whether it was."""
         match node.op:
             case "q_concat":
                 return self._concat(node)
@@ -127,7 +127,8 @@ class _Rewrite:
         return True
 
     def _can_lie_in(self, x: str, node: Node) -> bool:
-        """Whether the result of `node` may be a part of `x`: of an input, nothing that leaves."""
+        """Whether the result of `node` may be a view of `x`. Views of inputs must not be outputs or
+        operands of other views; constants have no views."""
         if self._aliases.is_open(x):
             return True
         views = any(get_op(user.op).is_view for user in self._graph.users[node.output])

@@ -1,4 +1,4 @@
-"""Splits a graph into parts that host and accelerator run in turn, with the fewest launches."""
+"""Splits a graph into alternating parts for host and accelerator, with the fewest launches."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ __all__ = ["Part", "partition"]
 
 @dataclass(frozen=True)
 class Part:
-    """What one of the two runs in one go.
+    """A subgraph that either host or accelerator runs without interruption.
 
     Parameters
     ----------
-    graph : from what earlier parts left to what later parts read; the outputs of the whole graph
-        are outputs of the parts that compute them.
-    on_accelerator : whether it holds integer operators only, which become one program; else it is
-        the host's.
+    graph : reads results of earlier parts and computes those that later parts read. Outputs of the
+        whole graph are outputs of the part that computes them.
+    on_accelerator : whether it consists only of integer operators, which become one program; else
+        the host runs it.
     """
 
     graph: Graph
@@ -30,8 +30,8 @@ class Part:
 def partition(graph: Graph) -> tuple[Part, ...]:
     """Cut a graph wherever data goes from the host to the accelerator or back. Exact.
 
-    A node runs in the first part that it can run in, so that no launch is more than data flow
-    demands, and operators side by side share one.
+    A node runs in the earliest part possible. So there are no more launches than the data flow
+    requires, and independent operators share one.
 
     Before::
 
@@ -48,7 +48,7 @@ def partition(graph: Graph) -> tuple[Part, ...]:
     Raises
     ------
     ModelError
-        Where no operator can run on the accelerator.
+        If no operator can run on the accelerator.
     """
     if not any(get_op(node.op).on_accelerator for node in graph.nodes):
         raise ModelError(
@@ -65,8 +65,8 @@ def partition(graph: Graph) -> tuple[Part, ...]:
 
 
 def _turns(graph: Graph) -> Mapping[str, int]:
-    """In which turn each tensor is computed: even ones are the host's, odd ones the
-    accelerator's."""
+    """The turn in which each tensor is computed; the host has the even turns, the accelerator the
+    odd ones."""
     turns = dict.fromkeys(graph.inputs, 0)
     for node in graph.nodes:
         earliest = max((turns[name] for name in node.inputs if name in turns), default=0)

@@ -16,7 +16,7 @@ _MINIMUM = -128
 def lower_max_pool(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
-    """Maximum of the integers, then the change of scale."""
+    """Take the maximum of the integers, then change the scale."""
     x = context.source(node.inputs[0], q)
     if x is None:
         return None
@@ -28,9 +28,9 @@ def lower_max_pool(
 def lower_avg_pool(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
-    """Sum of the integers; 1/n goes into the multiplier, one per number n of counted elements.
+    """Sum the integers; the multiplier includes 1/n, one for each number n of counted elements.
 
-    Padding is the zero point, a real 0, so one bias serves every window.
+    Padding is the zero point, a real 0, so all windows have the same bias.
     """
     x = context.resolve(node.inputs[0])
     if x is None:

@@ -18,7 +18,7 @@ class QuantizedWeights:
     Parameters
     ----------
     name : the constant they come from.
-    values : int8, or int16 where they do not fit and may be wide; output channel first.
+    values : int8, or int16 if they do not fit int8 and may be wide; output channel first.
     scales : (output channels,) float64.
     """
 
@@ -30,15 +30,15 @@ class QuantizedWeights:
 def find_weights(
     graph: Graph, layer: Node, channel_axis: int, *, wide: bool = False
 ) -> QuantizedWeights:
-    """Weights of `layer` with `channel_axis`, that of the output channels, moved to the front.
+    """Weights of `layer`, with the axis of the output channels (`channel_axis`) moved to the front.
 
-    uint8 weights less their zero point need not fit into int8; `wide`: they may be int16.
+    uint8 weights less their zero point may not fit int8. With `wide` they may be int16.
 
     Raises
     ------
     ModelError
-        For weights that are computed, not quantized, quantized along another axis, or that do not
-        fit into int8 once their zero point is subtracted.
+        For weights that are not constant, not quantized, quantized along another axis, or that do
+        not fit int8 once their zero point is subtracted.
     """
     tensor = layer.inputs[1]
     orders = []
@@ -78,12 +78,12 @@ def find_weights(
 
 
 def real_constant(graph: Graph, layer: Node, tensor: str, what: str = "bias") -> Array:
-    """Value of a constant, through the nodes that make it (dequantize, reshape).
+    """Value of a constant, or of nodes over constants (dequantize, reshape).
 
     Raises
     ------
     ModelError
-        Where it depends on an input of the graph.
+        If it depends on an input of the graph.
     """
     if graph.is_constant(tensor):
         return graph.constant(tensor)

@@ -1,4 +1,4 @@
-"""Real scale ratios into the integer parameters of REQUANTIZE: what the lowering rules share."""
+"""Converts real scale ratios into the integer parameters of REQUANTIZE, for the lowering rules."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class QuantizedTensor:
 
 @dataclass(frozen=True)
 class Quantization:
-    """What a result must become: scale, zero point and bounds of the int8 value."""
+    """The quantization of a result: scale, zero point and bounds of the int8 value."""
 
     scale: float
     zero_point: int
@@ -41,9 +41,9 @@ class Quantization:
     high: int = 127
 
     def bounded(self, low: float, high: float) -> "Quantization":
-        """Clip the real value to [low, high] before it is quantized.
+        """The quantization that first clips the real value to [low, high].
 
-        Quantization is monotone, so clipping the integer to the quantized bounds is the same.
+        Quantization is monotone, so clipping the integer to the quantized bounds is equivalent.
         """
         first, last = (self._quantize(bound) for bound in (low, high))
         return Quantization(
@@ -63,7 +63,7 @@ class Quantization:
 
 
 def check_sums(node: Node, largest: int, accumulator_bits: int) -> None:
-    """Refuse a layer whose sums of products reach `largest` and so could leave the accumulators.
+    """Refuse a layer whose sums of products, up to `largest`, could overflow the accumulators.
 
     Raises UnsupportedError.
     """

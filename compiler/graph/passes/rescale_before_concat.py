@@ -1,4 +1,4 @@
-"""Takes the changes of scale out of concats, so that they can go where their operands are made."""
+"""Moves changes of scale out of concats, so that they can be fused with the operands' producers."""
 
 import numpy as np
 
@@ -13,10 +13,10 @@ __all__ = ["rescale_before_concat"]
 def rescale_before_concat(graph: Graph) -> Graph:
     """Bring the operands of blocked concats to the scale of the result first. Exact.
 
-    Then `fuse_operators` joins the change of scale with what makes the operand, and
-    `moves_to_views` lets that be stored where the result lies: the concat is no work. Concats of
-    several blocks of images, which have to copy, stay. The new nodes are named for the operands,
-    as it is those that they may end up computing.
+    Then `fuse_operators` fuses the change of scale with the operand's producer, and
+    `moves_to_views` stores the operand directly in the result, so the concat costs nothing. Concats
+    of several blocks of images have to copy and stay. The new nodes are named after the operands,
+    because after fusion they compute them.
 
     Before::
 

@@ -1,4 +1,4 @@
-"""Lets a first layer of few channels take several taps of its window in one product."""
+"""Lets a first layer with few channels compute several taps of its window in one product."""
 
 import math
 from collections.abc import Iterator
@@ -22,13 +22,13 @@ no candidate keeps to it (the pads of small images weigh much), the smallest is 
 
 
 def rewrite_first_layer(graph: Graph, variant: Variant) -> Graph:
-    """Feed convolutions of the host's images with streams of pixels instead of blocks. Exact.
+    """Feed convolutions over images from the host with pixel streams instead of blocks. Exact.
 
-    Three channels would leave 13 of 16 lanes to zeros. The host leaves out those lanes when it
-    permutes the image, and rows of the image that a stride joins lie interleaved (space to depth);
-    LOAD reads the stream from every beat on, so that a window begins at a row of the scratchpad or
-    a few elements later, for which there are weights of their own. The numbers of interleaved rows
-    and of channels are those with the fewest cycles, of multiplying or of moving bytes.
+    With three channels, 13 of 16 lanes would be zeros. The host omits those lanes when it permutes
+    the image, and interleaves the rows that a stride joins (space to depth). LOAD reads the stream
+    once from every beat, so a window begins at a scratchpad row or a few elements after it. Each
+    such offset has its own weights. The numbers of interleaved rows and of channels are chosen for
+    the fewest cycles, of the multipliers or of the transfers, whichever is more.
 
     Before::
 
@@ -40,7 +40,7 @@ def rewrite_first_layer(graph: Graph, variant: Variant) -> Graph:
         x.stream = pack_stream(x) channels=3 group_rows=2 ...
         y = q_conv2d(x.stream, w.stream, p.blocked) ...
 
-    Convolutions with groups or dilations, and images that something else reads too, stay.
+    Convolutions with groups or dilations stay, and so do images with other readers.
     """
     chosen: dict[str, _Candidate] = {}
     for node in graph.nodes:
@@ -64,7 +64,7 @@ def rewrite_first_layer(graph: Graph, variant: Variant) -> Graph:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """One way to hold image and weights, and what it costs."""
+    """A layout of image and weights, and its cost."""
 
     stream: RowStream
     weights: RowStreamWeightLayout
@@ -74,13 +74,13 @@ class _Candidate:
 
     @property
     def cost(self) -> tuple[int, int, int]:
-        """Cycles, then weights, then instructions. An eighth of what could overlap does not."""
+        """Cycles, then weights, then instructions. An eighth of the overlap is assumed lost."""
         cycles = max(self.products, self.beats) + min(self.products, self.beats) // 8
         return (cycles, self.weights.phases, self.weights.period)
 
 
 def _choose(graph: Graph, node: Node, variant: Variant) -> _Candidate | None:
-    """The best way to feed a convolution that reads an image of the host, or None."""
+    """The best layouts for a convolution that reads an image from the host, or None."""
     if node.op != "q_conv2d" or not _applies(graph, node):
         return None
     image = graph.types[graph.producers[node.inputs[0]].inputs[0]]
@@ -113,7 +113,7 @@ def _applies(graph: Graph, node: Node) -> bool:
 
 
 def _blocked_products(graph: Graph, node: Node) -> int:
-    """Products of the layer as it is: a block of channels for every tap."""
+    """Products of the layer before the rewrite: a block of channels for every tap."""
     outs, ins, kh, kw, _, _ = graph.types[node.inputs[1]].physical_shape
     n, _, height, width, _, _ = graph.types[node.output].physical_shape
     return n * height * width * outs * ins * kh * kw
@@ -122,7 +122,7 @@ def _blocked_products(graph: Graph, node: Node) -> int:
 def _layouts(
     graph: Graph, node: Node, image: TensorType, variant: Variant
 ) -> Iterator[tuple[RowStream, RowStreamWeightLayout]]:
-    """Every way to hold the image and the weights of a convolution."""
+    """All possible layouts of the image and the weights of a convolution."""
     array = variant.array
     top, left, _, _ = ints(node.attrs, "pads")
     down, stride = ints(node.attrs, "strides")
@@ -160,7 +160,7 @@ def _candidate(
     output: TensorType,
     variant: Variant,
 ) -> _Candidate:
-    """What one way costs, if every byte of the image is loaded once into every plane."""
+    """The cost of these layouts if every byte of the image is loaded once into every plane."""
     pads = scratchpads(variant)
     inp, wgt, out = (
         pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
@@ -181,7 +181,7 @@ def _candidate(
 
 
 def _vector_step(variant: Variant) -> int:
-    """Elements at whose multiples LOAD can begin a row: a beat of the bus, or a whole row."""
+    """Granularity in elements at which LOAD can begin a row: a beat of the bus, or a whole row."""
     array, beat = variant.array, variant.bus_bytes * 8 // variant.array.input_bits
     return beat if array.batch == 1 and beat < array.block_in else array.block_in
 

@@ -1,4 +1,4 @@
-"""Lets channels change places on the accelerator, as channel shuffles do."""
+"""Permutes channels on the accelerator, for channel shuffles."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ __all__ = ["shuffles_to_selections"]
 def shuffles_to_selections(graph: Graph) -> Graph:
     """Turn views that permute the channels of an integer operator's map into selections. Exact.
 
-    A shuffle at the border is the host's, which moves the bytes anyway.
+    A shuffle at the border to the host stays on the host, which moves the bytes anyway.
 
     Before::
 
@@ -49,7 +49,7 @@ def shuffles_to_selections(graph: Graph) -> Graph:
 
 
 def _permutation(graph: Graph, name: str) -> tuple[str, Array] | None:
-    """The map that `name` has the channels of, in another order, and which; None otherwise."""
+    """The map whose channels `name` permutes, and their order; None otherwise."""
     found = view_source(graph, name)
     if found is None:
         return None

@@ -7,9 +7,9 @@ __all__ = ["simplify_reshapes"]
 
 
 def simplify_reshapes(graph: Graph) -> Graph:
-    """Let every reshape read the first tensor of its chain, and drop it where the shapes agree.
+    """Let every reshape read the first tensor of its chain, and drop it if the shapes are equal.
 
-    Graph outputs keep their reshape. Reshapes that nothing reads any more are left to
+    Graph outputs keep their reshape. Reshapes that are no longer read are left to
     `eliminate_dead_code`. Exact.
 
     Before::

@@ -14,9 +14,10 @@ _MAX_CHAIN = 64
 
 
 def simplify_transposes(graph: Graph) -> Graph:
-    """Turn a transpose into a reshape of where its chain began, if no element moves. Exact.
+    """Turn a transpose into a reshape of the tensor at the start of its chain. Exact.
 
-    What nothing reads any more is left to `eliminate_dead_code`.
+    The chain must leave the order of the elements unchanged. Nodes that are no longer read are left
+    to `eliminate_dead_code`.
 
     Before::
 
@@ -41,8 +42,10 @@ def simplify_transposes(graph: Graph) -> Graph:
 
 
 def _root_in_order(graph: Graph, node: Node) -> str | None:
-    """The first tensor of the longest chain, with a transpose in it, that keeps the order: seen by
-    moving the numbers of the elements back through the chain."""
+    """The first tensor of the longest chain that contains a transpose and keeps the order.
+
+    The order is found by moving element numbers backwards through the chain.
+    """
     kind = graph.types[node.output]
     start = np.arange(kind.num_elements, dtype=np.int32)
     value: Array = start.reshape(kind.shape)

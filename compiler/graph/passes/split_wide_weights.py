@@ -1,4 +1,4 @@
-"""Multiplies by weights of more than 8 bits: several products by weights that have 8."""
+"""Multiplies by weights of more than 8 bits with several products by 8-bit weights."""
 
 import numpy as np
 
@@ -11,10 +11,10 @@ __all__ = ["split_wide_weights"]
 
 
 def split_wide_weights(graph: Graph) -> Graph:
-    """Let convolutions read their channels as often as it takes to add up wide weights. Exact.
+    """Repeat the channels of convolutions with wide weights, one copy for each int8 part. Exact.
 
-    uint8 weights less their zero point need 9 bits. They are sums of int8 weights, and so is a
-    product by them: of the same channel, read again.
+    uint8 weights less their zero point need 9 bits. They are sums of int8 weights, so a product
+    with one is a sum of products of the same channel with int8 weights.
 
     Before::
 
@@ -48,7 +48,7 @@ def split_wide_weights(graph: Graph) -> Graph:
 
 
 def _parts(weights: Array) -> list[Array]:
-    """int8 weights with the sum of wide ones."""
+    """int8 weights that add up to the wide ones."""
     parts: list[Array] = []
     rest = weights.astype(np.int64)
     while rest.any() or not parts:
@@ -58,7 +58,7 @@ def _parts(weights: Array) -> list[Array]:
 
 
 def _repeat(builder: GraphBuilder, node: Node, x: str, groups: int, times: int) -> str:
-    """The channels of every group of `x` so many times."""
+    """Repeat the channels of every group of `x` `times` times."""
     channels = np.arange(builder.types[x].shape[1]).reshape(groups, 1, -1)
     wanted = np.repeat(channels, times, axis=1).reshape(-1)
     return add_selection(builder, x, wanted, builder.fresh_name(f"{x}.again"), node.name)

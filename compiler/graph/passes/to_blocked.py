@@ -24,19 +24,19 @@ __all__ = ["to_blocked"]
 def to_blocked(
     graph: Graph, *, block_in: int, block_out: int, batch: int = 1, depthwise_taps: int = 0
 ) -> Graph:
-    """Block activations, weights and parameters; pack at the entry, unpack at the exit. Exact.
+    """Block activations, weights and parameters; pack inputs and unpack outputs. Exact.
 
-    A name means the same logical tensor as before. Where a tensor exists in both layouts, the one
-    that is new gets the suffix ``.blocked`` or ``.plain``.
+    A name means the same logical tensor as before. If a tensor exists in both layouts, the new one
+    gets the suffix ``.blocked`` or ``.plain``.
 
     Parameters
     ----------
     graph : an integer graph without `q_dense` (`flatten_dense_to_conv`).
     block_in, block_out, batch : shape of the variant's multiplier array. Activations are blocked
         by max(block_in, block_out).
-    depthwise_taps : taps that a product of the depthwise modes takes at most; 0 where there are
-        none, else block_in == block_out. They keep convolutions with one channel per group; the
-        groups of all others are joined until they fill blocks of channels.
+    depthwise_taps : maximum number of taps in a product of the depthwise modes; 0 if the variant
+        has none, otherwise block_in == block_out. Convolutions with one channel per group use these
+        modes. The groups of all others are joined until they fill blocks of channels.
 
     Before::
 
@@ -112,7 +112,7 @@ class _Blocking:
         self._compute(node, node.op, operands)
 
     def _keeps_pixels(self, node: Node) -> bool:
-        """Whether a reshape between operators of the accelerator only changes the rows' length."""
+        """Whether a reshape between operators of the accelerator only changes the row length."""
         if node.op != "reshape" or node.inputs[0] not in self._computed:
             return False
         before, after = (self._graph.types[name].shape for name in (node.inputs[0], node.output))
@@ -128,7 +128,7 @@ class _Blocking:
         self._compute(node, "reshape_view", [source])
 
     def _compute(self, node: Node, op: str, operands: list[str]) -> None:
-        """Add what computes the blocked result; its name is the plain one's where that leaves."""
+        """Add the operator on blocked operands; a graph output leaves its name to the plain form."""
         name = node.output
         if name in self._graph.outputs:
             name = self._builder.fresh_name(f"{name}.blocked")
@@ -138,7 +138,7 @@ class _Blocking:
         self._computed.add(node.output)
 
     def _block_matmul(self, node: Node) -> list[str]:
-        """Both maps, and a weight row of factors (`align_matmul` made the blocks whole)."""
+        """Both maps, and a weight row of factors; `align_matmul` has filled up the blocks."""
         a, b, factor, _ = node.inputs
         row, batch = (self._block_out, self._weights.block_in), self._activations.batch
         if row[0] != row[1] or batch > 1:
@@ -196,7 +196,7 @@ class _Blocking:
         return self._define(name, layout.pack(values), type_.with_layout(layout))
 
     def _depthwise_layout(self, kernel: tuple[int, int], attrs: Attrs) -> DepthwiseLayout:
-        """Several taps in a product where they are neighbours: in a row, not dilated."""
+        """Several taps per product if they are adjacent: in a row, not dilated."""
         together = kernel[1] > 1 and ints(attrs, "dilations")[1] == 1
         taps = self._depthwise_taps if together else 1
         return DepthwiseLayout(kernel, self._activations.block, taps)
@@ -214,10 +214,10 @@ class _Blocking:
         return self._define(name, packed, type_.with_layout(layout))
 
     def _block_params(self, node: Node, name: str) -> str:
-        """(rows, 3) into (rows / block_out, block_out, 3), or lanes of equal rows."""
+        """(rows, 3) as (rows / block_out, block_out, 3); a single row is repeated in all lanes."""
         rows, lanes = self._graph.constant(name), self._block_out
         if node.op in _WITH_CHANNELS:
-            # Rows of one part follow those of another; each part fills whole blocks.
+            # The parts' rows follow each other; each part fills whole blocks.
             block, channels = self._activations.block, self._graph.types[node.output].shape[1]
             parts = rows.reshape(-1, channels, 3)
             padded = np.zeros((len(parts), -(-channels // block) * block, 3), dtype=np.int64)

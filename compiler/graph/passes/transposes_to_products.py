@@ -1,4 +1,4 @@
-"""Transposes maps on the accelerator, by products with a matrix of zeros and ones."""
+"""Transposes maps on the accelerator by products with the identity matrix."""
 
 import numpy as np
 
@@ -12,11 +12,11 @@ __all__ = ["transposes_to_products"]
 
 
 def transposes_to_products(graph: Graph) -> Graph:
-    """Exchange channels and pixels between two integer operators by a `q_matmul`. Exact.
+    """Swap channels and pixels between two integer operators with a `q_matmul`. Exact.
 
-    LOAD and STORE move whole rows, so lanes change places only in products: pixel m of the result
-    is row m of the identity times all pixels of the map, which become channels. Transposes at the
-    borders are the host's, which moves the bytes anyway; any other order of axes stays.
+    LOAD and STORE move whole rows, so only a product can permute lanes. Pixel m of the result is
+    row m of the identity times all pixels of the map, which become channels. Transposes at the
+    border to the host stay on the host, which moves the bytes anyway. Other orders of axes stay.
 
     Before::
 
@@ -46,7 +46,7 @@ def transposes_to_products(graph: Graph) -> Graph:
 
 
 def _exchanged(graph: Graph, name: str) -> str | None:
-    """The map of an integer operator whose channels are the rows of pixels of `name`, or None."""
+    """The integer operator's map that `name` is with channels and pixels swapped, or None."""
     found = view_source(graph, name)
     if found is None:
         return None

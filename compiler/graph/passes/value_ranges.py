@@ -1,4 +1,4 @@
-"""What values a tensor can have, as far as passes need to know it."""
+"""The possible values of tensors, as far as passes need them."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ _INT8 = (-128, 127)
 
 
 def changes_nothing(graph: Graph, name: str, params: Array, attrs: Attrs) -> bool:
-    """Whether a REQUANTIZE leaves every value as it is that the tensor `name` can have.
+    """Whether a REQUANTIZE leaves every possible value of the tensor `name` unchanged.
 
     Parameters
     ----------
