@@ -1,4 +1,4 @@
-"""Where host and accelerator meet: tensors of a program by the model's names."""
+"""Bindings between host and accelerator: maps a program's tensors to the model's names."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,18 +13,18 @@ __all__ = ["Bindings"]
 
 
 class Bindings:
-    """The model's tensors that have the elements of the programs' tensors.
+    """Finds, for tensors of the programs, the model's tensors with the same elements.
 
-    Of several, that is the one that the model computes first: the host gets the others from it, as
-    the model does. A tensor whose elements the model has nowhere goes from launch to launch under
-    the name that it has in the program that computes it.
+    Of several, the one that the model computes first is taken; the host computes the others from
+    it. A tensor without a counterpart in the model is passed between launches under its name in the
+    program that computes it.
 
     Parameters
     ----------
-    graph : after all passes; `same` knows its views, and those of the graphs before it.
-    cutter : of the model.
-    starts : what the compiled part starts from, before all others.
-    types : of the model's tensors, with static shapes where they are known.
+    graph : the graph after all passes; `same` has its views, and those of the graphs before it.
+    cutter : cutter of the model.
+    starts : tensors from which the compiled part starts; they take precedence.
+    types : types of the model's tensors, with static shapes if known.
     """
 
     def __init__(
@@ -42,17 +42,17 @@ class Bindings:
         self._places = {**cutter.producers, **first}
 
     def name(self, tensor: str) -> str:
-        """Name of a tensor that a launch reads or computes, outside the launch."""
+        """The name that a tensor of a launch has outside the launch."""
         known = [name for name in self._same.names(tensor) if name in self._places]
         return min(known, key=self._places.__getitem__) if known else self._root(tensor)
 
     def entering(self, part: Graph, tensor: str) -> Binding:
-        """The binding of what the launch of `part` reads as `tensor`."""
+        """The binding of the launch's input `tensor`."""
         name = self.name(tensor)
         return self._bound(part, name, tensor, name, tensor)
 
     def leaving(self, part: Graph, tensor: str) -> Binding:
-        """The binding of what it computes as `tensor`."""
+        """The binding of the launch's output `tensor`."""
         name = self.name(tensor)
         return self._bound(part, name, tensor, tensor, name)
 
@@ -71,7 +71,7 @@ class Bindings:
         )
 
     def _root(self, tensor: str) -> str:
-        """What the driver makes `tensor` of: the result of a launch."""
+        """The result of a launch from which the driver makes `tensor`."""
         node = self._graph.producers.get(tensor)
         while node is not None and is_host_view(node):
             tensor = node.inputs[0]

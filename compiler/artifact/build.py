@@ -1,4 +1,4 @@
-"""`build_artifact`: the compiled parts of a graph, and the model they come from, as an artifact."""
+"""`build_artifact`: builds an artifact from the compiled parts of a graph and the model."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -110,7 +110,7 @@ class _Build:
         return replace(layer, output=binding.name, result=Result(spec, binding))
 
     def _tasks(self) -> list[HostTask]:
-        """One for each of the host's parts, and a last one for what is outside the graph."""
+        """One task for each host part, and a last one for nodes outside the graph."""
         known = set(self._starts)
         tasks: list[HostTask] = []
         launches = iter(self._launches)
@@ -127,7 +127,7 @@ class _Build:
         return tasks
 
     def _wanted(self, part: Graph, last: bool) -> tuple[str, ...]:
-        """What the accelerator reads of a part's results, and after it all outputs."""
+        """The results of a part that the accelerator reads; for the last part, all outputs."""
         if last:
             return tuple(self._ends)
         made = set(part.outputs)
@@ -140,7 +140,7 @@ class _Build:
         return tuple(dict.fromkeys(names))
 
     def _on_accelerator(self, parts: Sequence[HostPart | Launch]) -> dict[int, tuple[int, str]]:
-        """Part and layer of each of the model's nodes that programs compute, by its number."""
+        """Part and layer of each node that programs compute, by the node's number in the model."""
         found: dict[int, tuple[int, str]] = {}
         left: set[str] = set(self._starts)
         for number, part in enumerate(parts):
@@ -159,13 +159,13 @@ class _Build:
         return found
 
     def _tensor_of(self, layer: Layer) -> str:
-        """The model's tensor that a layer computes; it has its name where it goes on from there."""
+        """The model's tensor that a layer computes."""
         return layer.output if layer.output in self._cutter.producers else layer.name
 
     def _on_host(self, parts: Sequence[HostPart | Launch]) -> dict[int, int]:
-        """The first part of the host that runs each of the model's nodes, by its number.
+        """The first host part that runs each node, by the node's number in the model.
 
-        Transposes are in no model of it: the driver does them as it packs and unpacks.
+        Some transposes are in no host part: the driver does them while it packs and unpacks.
         """
         found: dict[int, int] = {}
         places = [number for number, part in enumerate(parts) if isinstance(part, HostPart)]
@@ -186,7 +186,7 @@ class _Build:
 
 
 def _static_types(model: onnx.ModelProto, imported: Graph) -> dict[str, onnx.ValueInfoProto]:
-    """Types of the model's tensors; shapes that ONNX's inference does not find are the graph's."""
+    """Types of the model's tensors; shapes unknown to ONNX's inference come from the graph."""
     types = tensor_types(model)
     for name, kind in imported.types.items():
         found = types.get(name)

@@ -1,7 +1,7 @@
-"""The host's parts as models: every node of the ONNX model that the host runs, once.
+"""Builds ONNX models for the host's parts; only nodes over constants are in several of them.
 
-Input: the model, and what each part has to give (`HostTask`). Output: which nodes run in which
-part, and the serialized ONNX model of each.
+Input: the model, and what each part has to compute (`HostTask`). Output: the nodes of each part,
+and its serialized ONNX model.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ __all__ = ["HostParts", "HostTask"]
 
 @dataclass(frozen=True)
 class HostTask:
-    """What is known when a part of the host runs, beside what earlier parts computed, and what it
-    must give: names of the model's tensors."""
+    """Inputs of a host part, in addition to the results of earlier parts, and its required outputs,
+    as names of the model's tensors."""
 
     known: frozenset[str]
     wanted: tuple[str, ...]
 
 
 class HostParts:
-    """The nodes of each of the host's parts.
+    """The nodes of each host part.
 
-    A node runs in the first part that needs it. Nodes that depend on constants only are in every
-    part that reads them.
+    A node runs in the first part that needs it. Nodes that depend only on constants are repeated in
+    every part that reads them.
     """
 
     def __init__(self, cutter: ModelCutter, tasks: Sequence[HostTask]) -> None:
@@ -44,7 +44,7 @@ class HostParts:
             owned |= numbers - constant
 
     def model(self, index: int) -> bytes:
-        """The serialized model of a part; empty where it has nothing to compute.
+        """The serialized model of a part; empty if it has nothing to compute.
 
         Raises ModelError as `ModelCutter.part` and `host_model` do.
         """
@@ -62,7 +62,7 @@ class HostParts:
         return host_model(self._cutter.part(numbers, inputs, list(outputs)))
 
     def _read_later(self, index: int, nodes: Sequence[onnx.NodeProto]) -> list[str]:
-        """What later parts read of what `nodes` compute, and what later tasks want of it."""
+        """The results of `nodes` that later parts read or later tasks require."""
         later: set[str] = set()
         for numbers, task in zip(self.numbers[index + 1 :], self._tasks[index + 1 :], strict=True):
             own = {name for number in numbers for name in self._cutter.nodes[number].output}

@@ -22,8 +22,8 @@ def place_nodes(
 
     Parameters
     ----------
-    on_accelerator : the artifact's part and the layer by number of the model's node.
-    on_host : the artifact's part. A node that is in both runs on the host, too.
+    on_accelerator : the artifact's part and the layer, by number of the model's node.
+    on_host : the artifact's part, by number. A node in both mappings runs on the host, too.
     reasons : why the host runs a node.
     """
     return tuple(
@@ -62,7 +62,7 @@ def _place(
 
 
 def _shape(cutter: ModelCutter, name: str) -> tuple[int, ...] | None:
-    """The static shape of a tensor, where it is known."""
+    """The static shape of a tensor, or None if unknown."""
     if name in cutter.initializers:
         return tuple(cutter.initializers[name].dims)
     value = cutter.types.get(name)

@@ -14,14 +14,14 @@ Shape = tuple[int, ...]
 
 
 def count_products(node: onnx.NodeProto, shape_of: Callable[[str], Shape | None]) -> int | None:
-    """How many products `node` adds up: 0 for an operator that adds up none.
+    """The number of multiply-accumulates of `node`; 0 for operators without any.
 
-    Biases and elementwise products do not count, and steps that a recurrent layer leaves out for
-    shorter sequences do. None where the number is not known.
+    Biases and elementwise products do not count. Steps that a recurrent layer skips for shorter
+    sequences do. None if the number is unknown.
 
     Parameters
     ----------
-    shape_of : the static shape of a tensor; None where it is not known.
+    shape_of : the static shape of a tensor; None if unknown.
     """
     if node.domain not in ("", "ai.onnx") or node.op_type in _UNCOUNTED:
         return None
@@ -41,7 +41,7 @@ _UNCOUNTED = ("CausalConvWithState", "DFT", "LinearAttention", "STFT")
 
 
 class _UnknownError(Exception):
-    """A shape is not known, or is none that the operator takes."""
+    """A shape is unknown, or not valid for the operator."""
 
 
 class _Operands:
@@ -56,7 +56,7 @@ class _Operands:
         return index < len(self._node.input) and bool(self._node.input[index])
 
     def shape(self, index: int, *ranks: int) -> Shape:
-        """Shape of operand `index`, which has one of the `ranks`, or any from 1 on."""
+        """Shape of operand `index`, which must have one of `ranks`; by default, any from 1 on."""
         shape = self._shape_of(self._node.input[index]) if self.has(index) else None
         if not shape or (ranks and len(shape) not in ranks):
             raise _UnknownError
@@ -76,7 +76,7 @@ class _Operands:
 
 
 def _convolution(weights: int) -> Callable[[_Operands], int]:
-    """Every element of the result meets all taps of its group's channels."""
+    """Every element of the result takes a product per tap and channel of its group."""
     return lambda node: math.prod(node.result) * math.prod(node.shape(weights)[1:])
 
 
@@ -89,13 +89,13 @@ def _gemm(node: _Operands) -> int:
 
 
 def _recurrent(node: _Operands) -> int:
-    """In each step and direction, the gates' weights for input and state. Source: ONNX LSTM-14."""
+    """Per step and direction, the gates' weights for input and state. Source: ONNX LSTM-14."""
     *steps, _ = node.shape(0, 3)
     return math.prod(steps) * (math.prod(node.shape(1, 3)) + math.prod(node.shape(2, 3)))
 
 
 def _attention(node: _Operands) -> int:
-    """Queries times keys, and their weights times values. Source: ONNX Attention-23."""
+    """Queries times keys, and the resulting weights times values. Source: ONNX Attention-23."""
     query = _by_heads(node.shape(0, 3, 4), node.attribute("q_num_heads", 0))
     key, value = (
         _by_heads(node.shape(index, 3, 4), node.attribute("kv_num_heads", 0)) for index in (1, 2)
@@ -105,7 +105,7 @@ def _attention(node: _Operands) -> int:
 
 
 def _by_heads(shape: Shape, heads: int) -> Shape:
-    """(batch, heads, length, width), from that or (batch, length, heads * width)."""
+    """(batch, heads, length, width), from this or from (batch, length, heads * width)."""
     if len(shape) == 4:
         return shape
     if heads < 1:
@@ -116,7 +116,7 @@ def _by_heads(shape: Shape, heads: int) -> Shape:
 def _einsum(node: _Operands) -> int:
     """One product for each combination of all indices. Source: ONNX Einsum-12.
 
-    Those of three operands and more depend on which two are multiplied first.
+    With three or more operands the number depends on which two are multiplied first.
     """
     terms = node.attribute("equation", b"").decode().replace(" ", "").split("->")[0].split(",")
     if len(terms) == 1:

@@ -68,14 +68,14 @@ _PASSING = frozenset(
 
 
 class HostReasons:
-    """What the report says of the nodes of one model.
+    """The report's reasons for the nodes of one model.
 
     Parameters
     ----------
-    cutter : of the model.
+    cutter : cutter of the model.
     imported, graph : before and after all passes; `onnx` nodes say why they are foreign.
-    exchanged : names of the tensors that host and accelerator give each other.
-    reasons : by quantized tensor, why what it quantizes was left to the host.
+    exchanged : names of the tensors that host and accelerator exchange.
+    reasons : by quantized tensor, why its computation was moved to the host.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class HostReasons:
         return self._of_known(node, output, made)
 
     def _of_known(self, node: onnx.NodeProto, output: str, made: Node | None) -> str:
-        """Of an operator with an importer, which took the node."""
+        """Why the host runs a node that was imported successfully."""
         entry = OPERATORS.get(node.op_type)
         if entry is None:
             return _FOREIGN
@@ -136,8 +136,9 @@ class HostReasons:
         return f"the accelerator runs it only {entry.limits}" if entry.limits else _UNQUANTIZED
 
     def _is_quantized(self, tensor: str, *, backwards: bool) -> bool:
-        """Whether every path that computes `tensor` begins at quantized tensors or constants; or,
-        forwards, whether one path from it ends at one. The paths lead through `_PASSING` only."""
+        """Backwards: whether every path to `tensor` begins at quantized tensors or constants.
+        Forwards: whether some path from it ends at a quantized tensor. Paths pass only through
+        `_PASSING`."""
         stack, seen = [tensor], {tensor}
         while stack:
             name = stack.pop()
@@ -170,7 +171,7 @@ class HostReasons:
         return 0 if value is None else int(value.type.tensor_type.elem_type)
 
     def _before(self, reasons: Mapping[str, str]) -> dict[str, str]:
-        """Reasons of quantized tensors, by every float tensor between them and those before."""
+        """Reasons of quantized tensors, for every float tensor between them and earlier ones."""
         found: dict[str, str] = {}
         for quantized, reason in reasons.items():
             stack = [quantized]

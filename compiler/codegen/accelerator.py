@@ -1,9 +1,9 @@
 """The accelerator's back end: a scheduled function becomes a `Segment`.
 
-Loops outside the tensorized nests are executed here, as constants; every nest becomes instructions,
-one where possible. Entering an `Allocate` makes fresh instances: rows are chosen by
-`daedal.compiler.link`. The iterations of a loop of kind "virtual_thread" are executed side by side,
-one nest of each in turn, with instances of their own.
+Loops outside the tensorized nests are unrolled here, with constant indices. Each nest becomes one
+instruction if possible, otherwise several. Entering an `Allocate` creates new instances, whose rows
+`daedal.compiler.link` chooses. The iterations of a "virtual_thread" loop are interleaved nest by
+nest, and each has its own instances.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -44,15 +44,15 @@ def emit_segment(
 
     Parameters
     ----------
-    names : program-wide name of each parameter of `func`, by its own name; its own where absent.
-    name : the segment's name; the function's where empty.
-    views : how parameters lie in their tensors, by the parameter's name; dense where absent.
+    names : program-wide names of `func`'s parameters; a parameter not in it keeps its name.
+    name : the segment's name; if empty, the function's.
+    views : memory views of parameters by name; a parameter not in it is dense.
 
     Raises
     ------
     ScheduleError
-        A block is not tensorized, a buffer is too large, an operand is not where it must be, or
-        the layer takes more than `MAX_LAYER_INSTRUCTIONS`.
+        A block is not tensorized, a buffer is too large, an operand is in the wrong memory, or the
+        layer takes more than `MAX_LAYER_INSTRUCTIONS`.
     """
     given = names or {}
     tensors = {buffer: given.get(buffer.name, buffer.name) for buffer in func.params}
@@ -67,7 +67,7 @@ def emit_segment(
 
 @dataclass(frozen=True)
 class _Thread:
-    """Where one virtual thread is: its number in each loop of threads, its loops, its buffers."""
+    """State of a virtual thread: its index in each thread loop, its loop values, its buffers."""
 
     number: tuple[int, ...]
     env: Env
@@ -77,7 +77,7 @@ class _Thread:
         return _Thread(self.number, {**self.env, var: value}, self.live)
 
     def split(self, var: Var, extent: int) -> "list[_Thread]":
-        """The threads of a loop: what is on chip now is common to all."""
+        """The threads of a loop; they share the buffers that are live now."""
         return [
             _Thread((*self.number, value), {**self.env, var: value}, dict(self.live))
             for value in range(extent)
@@ -111,7 +111,7 @@ class _Emitter:
                 for value in range(extent):
                     self.visit(body, [thread.at(var, value) for thread in threads])
             case Allocate(allocations, body):
-                # Owners of rows that others share come first.
+                # Buffers whose rows are shared come before those that share them.
                 for item in sorted(allocations, key=lambda item: item.buffer in self.owners):
                     for thread in threads:
                         self.allocate(item, thread)
@@ -135,7 +135,7 @@ class _Emitter:
         self.append(self.operations.build(form, thread.env, thread.live))
 
     def emit_copy(self, loops: tuple[For, ...], realize: BlockRealize, thread: _Thread) -> None:
-        """A box for each iteration of the loops outside the copy's block."""
+        """Emit a box for each iteration of the loops outside the copy's block."""
         if loops:
             for value in range(loops[0].extent):
                 self.emit_copy(loops[1:], realize, thread.at(loops[0].var, value))
@@ -144,7 +144,7 @@ class _Emitter:
         self.append(self.transfers.build(form, thread.env, thread.live))
 
     def append(self, instructions: Iterable[SegmentInstruction]) -> None:
-        """Add instructions, as long as the layer stays within its bound."""
+        """Add instructions; raise if the layer exceeds its limit."""
         self.instructions += instructions
         if len(self.instructions) > MAX_LAYER_INSTRUCTIONS:
             raise ScheduleError(
@@ -153,7 +153,7 @@ class _Emitter:
             )
 
     def prepared(self, realize: BlockRealize, make: Callable[[], BlockForm]) -> BlockForm:
-        """The block's form, made once; the block is kept, so that its identity stays its own."""
+        """The block's form, built once. The block is kept alive so that its `id` stays unique."""
         if id(realize) not in self.forms:
             self.forms[id(realize)] = (realize, make())
         return self.forms[id(realize)][1]

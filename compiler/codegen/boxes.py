@@ -1,7 +1,7 @@
-"""A copy between memory and a scratchpad as pieces that LOAD and STORE can move.
+"""Splits a copy between memory and a scratchpad into pieces that LOAD and STORE can move.
 
-Input: per dimension of the copied box, its extent, its strides on both sides, and how much of it
-lies outside the source (pads). Output: three-dimensional pieces with pads around each plane.
+Input: for each dimension of the box, its extent, its strides on both sides, and its pads, the part
+outside the source. Output: three-dimensional pieces with pads around each plane.
 """
 
 import itertools
@@ -13,10 +13,10 @@ __all__ = ["CopyDim", "Piece", "split_box"]
 
 @dataclass(frozen=True)
 class CopyDim:
-    """One dimension: `extent` of it is in memory, at a stride in beats of the bus.
+    """One dimension: `extent` elements in memory, at a stride in beats of the bus.
 
-    `pad_low` come before that and `pad_high` behind, only on chip. `chip_stride` counts scratchpad
-    rows.
+    On chip, `pad_low` elements come before them and `pad_high` after them. `chip_stride` counts
+    scratchpad rows.
     """
 
     extent: int
@@ -32,13 +32,13 @@ class CopyDim:
 
     @property
     def padded(self) -> bool:
-        """Whether anything of it lies outside the source."""
+        """Whether part of it lies outside the source."""
         return self.total != self.extent
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Planes x rows x columns of scratchpad rows; pads come around each plane.
+    """Planes x rows x columns of scratchpad rows, with pads around each plane.
 
     `memory_beat` and the strides count beats.
     """
@@ -64,7 +64,7 @@ def split_box(
     max_stride: int,
     max_pad: int,
 ) -> Iterator[Piece]:
-    """Pieces of a box whose first element is at `chip_row`, its first real one at `memory_beat`.
+    """Pieces of a box that begins at `chip_row`; its first element in memory is at `memory_beat`.
 
     A scratchpad row is `row_beats` in memory.
 
@@ -103,7 +103,7 @@ def split_box(
 
 
 def _fill(chip_row: int, count: int, max_pad: int) -> Iterator[Piece]:
-    """Pieces of pads alone: one column, nothing from memory, pads above."""
+    """Pieces that are only padding: one column, nothing from memory, pads above."""
     while count > 0:
         step = min(count, max_pad)
         yield Piece(chip_row, 0, 1, 0, 1, 0, 0, (step, 0, 0, 0))
@@ -113,7 +113,7 @@ def _fill(chip_row: int, count: int, max_pad: int) -> Iterator[Piece]:
 def _take(
     rest: list[CopyDim], chip_stride: int, max_pad: int, fits: Callable[[CopyDim], bool]
 ) -> CopyDim:
-    """Remove and return the innermost dimension where it suits; else one that moves nothing."""
+    """Remove and return the innermost dimension if it is suitable, else return a trivial one."""
     if rest:
         dim = rest[-1]
         dense = dim.chip_stride == chip_stride or dim.total == 1
@@ -123,7 +123,7 @@ def _take(
 
 
 def _merged(dims: list[CopyDim]) -> list[CopyDim]:
-    """Without dimensions of one element; neighbours that are dense on both sides joined."""
+    """Drop dimensions of one element, and merge adjacent ones that are dense on both sides."""
     result: list[CopyDim] = []
     for dim in dims:
         if dim.total == 1 and not dim.padded:

@@ -1,8 +1,8 @@
-"""Nests with row numbers: a block's forms, with the outer loops constant and buffers on chip.
+"""Nests with row numbers, from a block's forms with constant outer loops and live buffers.
 
-Where a select in an index depends on one loop, the loop is cut. Loops that a condition or another
-non-affine index mixes with others are enumerated, outermost first, so that what remains is affine
-and its ranges are constant.
+If a select in an index depends on one loop, that loop is split. Loops that are combined in a
+condition or in another non-affine index are enumerated, outermost first. What remains is affine and
+has constant ranges.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,10 +28,10 @@ def concrete_nests(
     operands: Mapping[str, RegionForm],
     factor: tuple[str, Interior] | None = None,
 ) -> Iterator[Nest]:
-    """The nests of `form` where `env` binds every loop outside it.
+    """The nests of `form`; `env` binds every loop outside it.
 
-    Row numbers are relative to the instance that holds each operand. `factor` names an operand of
-    a sum of products that is 0 outside its interior: such products are left out.
+    Row numbers are relative to the instance that holds each operand. `factor` names an operand of a
+    sum of products that is 0 outside its interior; products with these zeros are left out.
     """
     nests = (
         nest
@@ -49,7 +49,7 @@ def _pieces(
     operands: Mapping[str, RegionForm],
     factor: tuple[str, Interior] | None,
 ) -> Iterator[Nest]:
-    """One nest, or several without the products that `factor` makes superfluous."""
+    """One nest, or several that leave out the products with zeros of `factor`."""
     whole = _nest(form, env, ranges, live, operands)
     if factor is None:
         yield whole
@@ -63,7 +63,7 @@ def _pieces(
 
 
 def rolled(nests: Iterable[Nest]) -> Iterator[Nest]:
-    """Join runs of nests that differ by a constant step into one nest with a loop more."""
+    """Join runs of nests that differ by a constant step into one nest with an additional loop."""
     run: list[Nest] = []
     for nest in nests:
         if run and not _continues(run, nest):
@@ -80,7 +80,7 @@ def _continues(run: list[Nest], nest: Nest) -> bool:
         return False
     step = _step(last, nest)
     if len(run) == 1:
-        # Row numbers are built by adding: no loop may count down.
+        # The hardware only adds to row numbers, so no loop may count down.
         return all(rows >= 0 for rows in step.values())
     return step == _step(run[0], run[1])
 
@@ -102,7 +102,7 @@ def _joined(run: list[Nest]) -> Nest:
 
 
 def loop_ranges(form: BlockForm, env: Env) -> Iterator[tuple[Env, dict[Var, range]]]:
-    """Constant ranges of the loops that remain, for every way to bind the others."""
+    """For every combination of values of the enumerated loops, constant ranges of the others."""
     for inner, ranges, _ in _settled(form, env, {}, {}):
         yield inner, ranges
 
@@ -113,7 +113,7 @@ _Operands = Mapping[str, RegionForm]
 def _settled(
     form: BlockForm, env: Env, operands: _Operands, limits: Mapping[Var, range]
 ) -> Iterator[tuple[Env, dict[Var, range], _Operands]]:
-    """Every way to bind loops or to cut them within `limits`, with what the operands are there."""
+    """Enumerate or split loops within `limits`; yields the bound values, ranges and operands."""
     open_loops = [loop for loop in form.loops if loop.var not in env]
     ranges = {loop.var: limits.get(loop.var, range(loop.extent)) for loop in open_loops}
     mixed: set[Var] = set()
@@ -149,7 +149,7 @@ def _settled(
 
 
 def _decided(operand: RegionForm, env: Env, ranges: Mapping[Var, range]) -> RegionForm:
-    """`operand` without the selects that are the same for all of `ranges`."""
+    """`operand` without the selects whose condition is constant over `ranges`."""
     if all(minimum.expr is None for minimum in operand.minima):
         return operand
     minima = []

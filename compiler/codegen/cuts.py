@@ -1,7 +1,7 @@
-"""Cuts loops where a select in an index changes its mind, so that within each part it has decided.
+"""Splits loops where the condition of a select in an index changes, so that it becomes constant.
 
-Input: index expressions with the outer loops constant, and ranges of the others. Output: where to
-cut, and expressions without the selects that the ranges decide.
+Input: index expressions with constant outer loops, and ranges of the other loops. Output: where to
+split, and expressions without the selects whose condition is constant over the ranges.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,8 +16,8 @@ Ranges = Mapping[Var, range]
 
 
 def first_cut(expr: Expr, ranges: Ranges) -> tuple[Var, int] | None:
-    """A loop, and its first iteration that takes the other side of some select; None where no
-    condition depends on one loop alone."""
+    """A loop and its first iteration that takes the other side of a select; None if no condition
+    depends on a single loop."""
     for condition in _conditions(expr):
         term = _single(condition)
         if term is None:
@@ -32,7 +32,7 @@ def first_cut(expr: Expr, ranges: Ranges) -> tuple[Var, int] | None:
 
 
 def decided(expr: Expr, ranges: Ranges) -> Expr:
-    """`expr` with every select that is the same for all of `ranges` replaced by its side."""
+    """`expr` with every select whose condition is constant over `ranges` replaced by its value."""
 
     def visit(node: Expr) -> Expr | None:
         if not isinstance(node, Select) or not isinstance(node.condition, Compare):

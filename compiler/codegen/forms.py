@@ -1,8 +1,8 @@
-"""Index expressions of a tensorized block as affine forms of the loops around it, prepared once.
+"""Affine forms of a tensorized block's indices in the loops around it, computed once per block.
 
-A block is emitted again for every iteration of the loops outside its nest; only the constants of
-these forms change then. What is not affine (a select on a loop) stays an expression, and the loops
-it speaks of are enumerated.
+A block is emitted for every iteration of the loops outside its nest; only the constants of the
+forms change. A non-affine index (a select on a loop) remains an expression, and the loops in it are
+enumerated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Form(NamedTuple):
-    """``sum(coefficient * variable) + constant``, or `expr` where it is not affine."""
+    """``sum(coefficient * variable) + constant``, or `expr` if it is not affine."""
 
     terms: tuple[tuple[Var, int], ...]
     constant: int
@@ -57,7 +57,7 @@ class Form(NamedTuple):
         return Form(tuple(rest), constant)
 
     def value(self, env: Mapping[Var, int]) -> int:
-        """The value where `env` binds every variable."""
+        """The value; `env` must bind every variable."""
         if self.expr is not None:
             return int(evaluate(self.expr, env, _no_loads))
         constant = self.constant
@@ -83,7 +83,7 @@ class Clip:
 
 @dataclass(frozen=True)
 class RegionForm:
-    """A region with its minimum per dimension as a form."""
+    """A region, with its minimum in each dimension as a form."""
 
     region: Region
     minima: tuple[Form, ...]
@@ -91,9 +91,9 @@ class RegionForm:
 
 @dataclass(frozen=True)
 class BlockForm:
-    """A block under loops: the regions it touches, its conditions, what accumulates.
+    """A block and its loops: the regions it touches, its conditions, its accumulating loops.
 
-    `source` is, for a copy of one of several regions, the number of the one among `reads`.
+    For a copy from one of several regions, `source` is the index into `reads` of the one to copy.
     """
 
     loops: tuple[For, ...]
@@ -106,11 +106,11 @@ class BlockForm:
 
     @property
     def annotations(self) -> Mapping[str, str | int | bool]:
-        """Those of the block: the intrinsic, its operands in the order of the reads, immediates."""
+        """The block's annotations: intrinsic, operands in the order of the reads, immediates."""
         return self.realize.block.annotations
 
     def read(self, operand: str) -> RegionForm:
-        """What is read as `operand` of the intrinsic."""
+        """The region read as `operand` of the intrinsic."""
         names = str(self.annotations["operands"]).split(",")
         return self.reads[names.index(operand)]
 
@@ -120,7 +120,7 @@ def _no_loads(load: object, _indices: object) -> int:
 
 
 def constant_of(expr: Expr, env: Mapping[Var, int]) -> int:
-    """The value of an index expression all of whose variables `env` binds."""
+    """The value of an index expression; `env` must bind all of its variables."""
     return form_of(expr).value(env)
 
 
@@ -136,7 +136,7 @@ def form_of(expr: Expr) -> Form:
 
 
 def pure_nest(stmt: Stmt) -> tuple[tuple[For, ...], BlockRealize] | None:
-    """Loops directly around one block, with nothing else inside; None for anything else."""
+    """The loops of a perfect nest around a single block, and the block; else None."""
     loops = []
     while isinstance(stmt, For):
         loops.append(stmt)
@@ -145,15 +145,17 @@ def pure_nest(stmt: Stmt) -> tuple[tuple[For, ...], BlockRealize] | None:
 
 
 def block_form(loops: tuple[For, ...], realize: BlockRealize) -> BlockForm:
-    """The form of a block as its intrinsic sees it: the first row that one instance touches."""
+    """The form of a block as its intrinsic sees it: the first row of each region."""
     form = _form(loops, realize, {}, ())
     reads = tuple(_one_row(item, loops, realize) for item in form.reads)
     return replace(form, reads=reads)
 
 
 def _one_row(item: RegionForm, loops: tuple[For, ...], realize: BlockRealize) -> RegionForm:
-    """Exact leading indices where a region has several rows: region inference had to give up
-    (a select on a loop), or the block reads neighbouring rows, of which this is the first.
+    """The region with exact leading indices, if inference gave it several rows.
+
+    Either inference could not be exact (a select on a loop), or the block reads adjacent rows, and
+    the result is the first of them.
     """
     if all(part.extent == 1 for part in item.region.ranges[:-ROW_DIMS]):
         return item
@@ -193,7 +195,7 @@ def leaf_form(loops: tuple[For, ...], realize: BlockRealize) -> BlockForm:
 
 
 def _source(realize: BlockRealize, outer: Mapping[Var, Expr]) -> Expr:
-    """Number of the region, among the block's reads, from which its value comes."""
+    """Index, among the block's reads, of the region that its value comes from."""
     block = realize.block
     assert isinstance(block.body, BufferStore)
     binding: dict[Var, Expr] = {

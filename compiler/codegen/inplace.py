@@ -1,8 +1,8 @@
-"""Which buffers can share rows: a register ALU operation overwrites its first operand.
+"""Finds buffers that share rows: a register ALU operation works in place on its first operand.
 
-``c = x + y`` needs c in the rows of x. That is right where nothing else reads x, and both buffers
-live in the same place of the loop nest with the same window; chains of such operations share one
-instance.
+``c = x + y`` needs c in the rows of x. That is correct if nothing else reads x, and if both buffers
+are allocated at the same place of the loop nest with the same window. Chains of such operations
+share one instance.
 """
 
 from daedal.compiler.codegen.intrinsics import IMMEDIATE, REGISTER
@@ -17,7 +17,7 @@ IN_PLACE = (*IMMEDIATE, "requantize_widen")
 
 
 def shared_rows(func: PrimFunc) -> dict[Buffer, Buffer]:
-    """For each buffer that can take the rows of another: the buffer that owns the rows."""
+    """For each buffer that can reuse the rows of another, the buffer that owns the rows."""
     sites, _ = collect(func.body)
     places = _places(func.body)
     readers: dict[Buffer, int] = {}
@@ -35,7 +35,7 @@ def shared_rows(func: PrimFunc) -> dict[Buffer, Buffer]:
 
 
 def _operands(block: Block) -> list[Buffer]:
-    """The operands whose rows the result may take, the best first."""
+    """The operands whose rows the result may reuse, in order of preference."""
     name = str(block.annotations.get("intrin", ""))
     if name not in REGISTER and name not in IN_PLACE:
         return []
@@ -52,7 +52,7 @@ def _alike(a: Buffer, b: Buffer, places: dict[Buffer, tuple[int, Allocation]]) -
 
 
 def _places(stmt: Stmt) -> dict[Buffer, tuple[int, Allocation]]:
-    """The number of the Allocate statement that holds each buffer, and its allocation."""
+    """For each buffer, the number of its Allocate statement, and its allocation."""
     found: dict[Buffer, tuple[int, Allocation]] = {}
     count = 0
 

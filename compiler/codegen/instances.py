@@ -1,4 +1,4 @@
-"""Which part of a buffer is on chip now, and at which rows of which instance."""
+"""The part of a buffer that is on chip, and its instance and rows."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ ROW_DIMS = 2
 
 
 def row_shape(variant: Variant, memory: Memory) -> tuple[int, ...]:
-    """What the trailing dimensions of a buffer in `memory` must be."""
+    """The required trailing dimensions of a buffer in `memory`."""
     shape = scratchpad(variant, memory).shape
     return (*shape, 3) if memory is Memory.PAR else shape
 
@@ -48,10 +48,10 @@ class LiveBuffer:
 
     Parameters
     ----------
-    vectors : how many channel vectors a weight row has, where places within the instance count
-        vectors (weights of the depthwise modes); 0 where they count rows.
-    start : place of the first element.
-    window : the expressions behind `origin`, where a function allocates the buffer.
+    vectors : channel vectors per weight row, if positions in the instance count vectors (weights of
+        the depthwise modes); 0 if they count rows.
+    start : position of the first element.
+    window : the expressions that `origin` is computed from, if the function allocates the buffer.
     """
 
     instance: Instance
@@ -63,7 +63,7 @@ class LiveBuffer:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Places from one element to the next, per leading dimension."""
+        """Distance in positions between adjacent elements, per leading dimension."""
         strides = dense_strides(self.shape[:-ROW_DIMS])
         if not self.vectors:
             return strides

@@ -1,8 +1,8 @@
-"""The accelerator's instructions as tensor intrinsics: what `tensorize` matches blocks against.
+"""The accelerator's instructions as tensor intrinsics, against which `tensorize` matches blocks.
 
-Code generation finds the constructor of each by the name it leaves on the block
-(`daedal.compiler.codegen.accelerator`). Rows are those of the variant: a block with rows of another
-size does not match, and the message of the mismatch says so.
+`tensorize` annotates the block with the intrinsic's name, from which code generation
+(`daedal.compiler.codegen.accelerator`) finds its constructor. Rows have the variant's size; a block
+with rows of another size does not match, and the error message says so.
 """
 
 from collections.abc import Callable, Mapping
@@ -106,7 +106,7 @@ def _gemm(variant: Variant) -> TensorIntrin:
 
 
 def _gemm_depthwise(variant: Variant, name: str, mode: GemmMode) -> TensorIntrin:
-    """Rows ``a[t]`` side by side in the scratchpad, each times a channel vector."""
+    """Adjacent rows ``a[t]`` of the scratchpad, each times a channel vector."""
     array, wide, taps = variant.array, accumulator_dtype(variant), mode.taps
     a_shape = (taps, array.batch, array.block_in)
     a = te.placeholder(a_shape, element_dtype(array.input_bits), "a")
@@ -122,7 +122,7 @@ def _gemm_depthwise(variant: Variant, name: str, mode: GemmMode) -> TensorIntrin
 
 
 def _requantize(variant: Variant, name: str, scope: str) -> TensorIntrin:
-    """Results in OUT, or in accumulators for what follows."""
+    """Writes results to OUT, or to accumulators for further operations."""
     array = variant.array
     wide = accumulator_dtype(variant)
     x = te.placeholder((array.batch, array.block_out), wide, "x")

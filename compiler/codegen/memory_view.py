@@ -1,4 +1,4 @@
-"""`MemoryView`: how a parameter's rows lie in its tensor where they do not follow each other."""
+"""`MemoryView`: the memory layout of a parameter whose rows are not contiguous."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,13 @@ __all__ = ["MemoryView"]
 
 @dataclass(frozen=True)
 class MemoryView:
-    """Rows at strides of their own, which may overlap: a LOAD can read a byte into several rows.
+    """Rows at arbitrary strides. They may overlap: a LOAD can read a byte into several rows.
 
     Parameters
     ----------
-    strides_beats : per dimension of the parameter but those of a row, beats from one element to the
-        next.
+    strides_beats : beats from one element to the next, for each dimension except those of a row.
     size_bytes : bytes of the tensor.
-    offset_beats : where the first row begins.
+    offset_beats : start of the first row.
     """
 
     strides_beats: tuple[int, ...]

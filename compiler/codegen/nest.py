@@ -1,4 +1,4 @@
-"""A nest of loops around one machine operation, and folding it into hardware loops and micro-ops.
+"""A loop nest around one machine operation, and its folding into hardware loops and micro-ops.
 
 Input: `Nest`, whose row numbers are affine in its loops. Output: `Folded`, the fields of one
 instruction. Row = base + micro-op + sum of loop index times factor, as `isa.microcode` defines it.
@@ -22,9 +22,9 @@ class Nest:
     ----------
     extents : iterations per loop.
     bases : per operand, the row at the first iteration.
-    steps : per operand, how its row advances with each loop.
+    steps : per operand, the row increment of each loop.
     reduce : which loops accumulate into the same rows.
-    initial : whether the accumulation begins here (else it continues what is there).
+    initial : whether the accumulation begins here; else it adds to the existing values.
     """
 
     extents: tuple[int, ...]
@@ -34,7 +34,7 @@ class Nest:
     initial: bool = False
 
     def hull(self, operand: str) -> tuple[int, int]:
-        """Rows ``[begin, end)`` between the lowest and the highest one of an operand."""
+        """Rows ``[begin, end)`` from the lowest to the highest row of an operand."""
         low = high = self.bases[operand]
         for extent, step in zip(self.extents, self.steps[operand], strict=True):
             reach = (extent - 1) * step
@@ -42,7 +42,7 @@ class Nest:
         return low, high + 1
 
     def select(self, loops: Sequence[int]) -> "Nest":
-        """Only these loops, in this order; the others stay at their first iteration."""
+        """The nest of these loops only, in this order; the others stay at their first iteration."""
         return replace(
             self,
             extents=tuple(self.extents[k] for k in loops),
@@ -62,8 +62,8 @@ class Nest:
 class Folded:
     """One instruction's loops: hardware loops (always `LOOPS` of them), micro-ops, bases.
 
-    `uops` has one row number per operand and micro-op, in the order of the nest's operands; `first`
-    marks the micro-ops at which every unrolled accumulating loop is in its first iteration.
+    `uops` has one row number per micro-op and operand, in the order of the nest's operands. `first`
+    marks the micro-ops for which every unrolled accumulating loop is in its first iteration.
     """
 
     nest: Nest
@@ -79,8 +79,8 @@ def fold(
     """Fold `nest` into as few instructions as possible, each with as few micro-ops as possible.
 
     The longest loops become hardware loops; the rest is unrolled into micro-ops. With
-    `reduce_outermost` the accumulating loops are hardware loops around all others: the ALU then
-    meets the same accumulator again as late as possible, and never waits for its own result.
+    `reduce_outermost` the accumulating loops are hardware loops around all others. The ALU then
+    returns to the same accumulator as late as possible, and never waits for its own result.
     """
     if reduce_outermost:
         nest = nest.select(sorted(range(len(nest.extents)), key=lambda k: not nest.reduce[k]))
@@ -101,9 +101,10 @@ def fold(
 
 
 def accumulation_steps(nest: Nest) -> Iterator[tuple[bool, Nest]]:
-    """Cut a reduction into its first step, where it begins here, and the steps that combine.
+    """Split a reduction into its initial step, if it begins here, and the combining steps.
 
-    Yields (whether it is the first, nest); the others are as many as there are accumulating loops.
+    Yields (whether it is the initial step, nest). There is one combining nest for each accumulating
+    loop.
     """
     if not nest.initial:
         yield False, nest
@@ -113,7 +114,7 @@ def accumulation_steps(nest: Nest) -> Iterator[tuple[bool, Nest]]:
     accumulating = [k for k in loops if nest.reduce[k]]
     yield True, nest.select([k for k in loops if not nest.reduce[k]])
     for position, loop in enumerate(accumulating):
-        # Outer accumulating loops stay at 0, this one leaves 0, inner ones run in full.
+        # Outer accumulating loops stay at 0, this one starts at 1, inner ones run in full.
         kept = [k for k in loops if k not in accumulating[:position]]
         extents = list(nest.extents)
         extents[loop] -= 1
@@ -145,7 +146,7 @@ def _folded(nest: Nest, chosen: Sequence[int], unrolled: Sequence[int]) -> Folde
 
 
 def _hardware_loops(nest: Nest, max_extent: int, reduce_first: bool) -> list[int]:
-    """The loops that pay most and that the fields can hold, in the order of the nest."""
+    """The most profitable loops that fit the fields, in the order of the nest."""
     possible = [
         k
         for k, extent in enumerate(nest.extents)
@@ -158,7 +159,7 @@ def _hardware_loops(nest: Nest, max_extent: int, reduce_first: bool) -> list[int
 
 
 def _fused(nest: Nest) -> Nest:
-    """Without loops of one iteration, and with neighbours joined that advance like one loop."""
+    """Drop loops of one iteration, and fuse adjacent loops whose rows advance like one loop."""
     nest = nest.select([k for k, extent in enumerate(nest.extents) if extent > 1])
     k = 0
     while k + 1 < len(nest.extents):

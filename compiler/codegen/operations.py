@@ -1,7 +1,7 @@
 """GEMM and ALU instructions for nests of tensorized blocks.
 
-Input: a block's forms and what is on chip. Output: instructions of a segment. A nest is one
-instruction where the hardware loops and the micro-op memory allow.
+Input: a block's forms and the live buffers. Output: instructions of a segment. A nest is one
+instruction if the hardware loops and the micro-op memory allow.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,8 @@ _COMMUTATIVE = (AluOp.ADD, AluOp.MUL, AluOp.MIN, AluOp.MAX)
 class OperationBuilder:
     """Builds the instructions of one variant.
 
-    `interiors` says where buffers hold padding zeros, which are not multiplied.
+    `interiors` gives the part of each buffer outside of which it holds padding zeros; products with
+    these are skipped.
     """
 
     def __init__(self, variant: Variant, interiors: Mapping[Buffer, Interior]) -> None:
@@ -38,7 +39,7 @@ class OperationBuilder:
         self._max_extent = {}
         for opcode, memory in ((Opcode.GEMM, Memory.UOP_GEMM), (Opcode.ALU, Memory.UOP_ALU)):
             pad = scratchpad(variant, memory)
-            # Half of the memory: the sequence of the next layer fits beside.
+            # Half of the memory, so that the next sequence fits in the other half.
             self._max_uops[opcode] = max(1, pad.depth_rows * pad.elements // 2)
             width = instruction_layout(variant, opcode)["extent0"].width
             self._max_extent[opcode] = (1 << width) - 1
@@ -63,7 +64,7 @@ class OperationBuilder:
             )
 
     def keeps_off(self, form: BlockForm) -> RegionForm | None:
-        """The operand whose products with padding zeros are left out, if there is one."""
+        """The operand whose products with padding zeros are left out, or None."""
         if str(form.annotations["intrin"]) not in GEMM or form.annotations.get(KEEP_PADDING):
             return None
         factor = form.read("a")
@@ -89,7 +90,8 @@ class OperationBuilder:
                     overwrite=folded.nest.initial,
                     **_loop_fields(folded),
                 )
-                # The mark counts only with the overwrite bit: kept always, sequences are shared.
+                # The mark matters only with the overwrite bit; it is always set, so that
+                # instructions with and without that bit share sequences.
                 uops = tuple(
                     (*uop, int(first)) for uop, first in zip(folded.uops, folded.first, strict=True)
                 )
@@ -163,7 +165,7 @@ class OperationBuilder:
     def _accumulate(
         self, form: BlockForm, env: Env, live: Live, operation: AluOp
     ) -> Iterator[SegmentInstruction]:
-        """A reduction: its first step moves, the others combine."""
+        """Emit a reduction: its first step moves, the others combine."""
         operands = {"dst": form.writes[0], "src": form.read("x")}
         move = {"operation": AluOp.MOV, "destination": OutMemory.ACC}
         combine = {"operation": operation, "destination": OutMemory.ACC}
@@ -223,7 +225,7 @@ def _access(
     writes: bool = False,
     taps: int = 1,
 ) -> RowAccess:
-    """The rows that an operand touches, `taps` from each place on."""
+    """The rows that an operand touches, `taps` rows from each position."""
     begin, end = folded.nest.hull(name)
     held = live[operands[name].region.buffer]
     end += max(taps, 1) - 1

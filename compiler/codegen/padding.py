@@ -1,10 +1,10 @@
-"""Products with padding zeros need not be made: which of a nest's iterations read none.
+"""Skips products with padding zeros: finds the iterations of a nest that read no padding.
 
-A convolution reads its padding from the chip, where a copy has put it. Where the pad value is 0,
-such a product adds nothing; for a 3x3 window on a map of 7x7 these are 18 % of all.
+A convolution reads its padding from the scratchpad, where a copy has written it. If the pad value
+is 0, such a product adds nothing; for a 3x3 window on a 7x7 map these are 18 % of all products.
 
-Input: a nest's loops with constant ranges. Output: pieces of these ranges, together the iterations
-that matter.
+Input: a nest's loops with constant ranges. Output: pieces of these ranges, which together contain
+the iterations that matter.
 """
 
 import itertools
@@ -31,7 +31,7 @@ Ranges = dict[Var, range]
 
 
 def interiors(func: PrimFunc) -> dict[Buffer, Interior]:
-    """The interior of every buffer that one copy fills through ``padded(0)``."""
+    """The interior of every buffer that is filled by a single copy through ``padded(0)``."""
     sites, _ = collect(func.body)
     writers: dict[Buffer, list[Site]] = {}
     for site in sites:
@@ -46,7 +46,7 @@ def interiors(func: PrimFunc) -> dict[Buffer, Interior]:
 
 
 def _interior(buffer: Buffer, realize: BlockRealize) -> Interior | None:
-    """What `realize` copies into `buffer` from inside its source, where pads are 0."""
+    """The part of `buffer` that `realize` copies from inside its source, if pads are 0."""
     inside = pure_nest(realize.block.body)
     while inside is not None:
         realize = inside[1]
@@ -81,7 +81,7 @@ def _single_term(index: Expr) -> tuple[Expr, int, int] | None:
 
 @dataclass(frozen=True)
 class _Edge:
-    """A dimension in which a nest reaches into the padding.
+    """A dimension in which a nest reads padding.
 
     Its index is ``reduce * reduce_factor + spatial * spatial_factor + constant``.
     """
@@ -94,7 +94,7 @@ class _Edge:
     spatial_factor: int
 
     def pieces(self, ranges: Ranges) -> Iterator[Ranges]:
-        """Runs of the reducing loop, each with the spatial iterations that read no padding."""
+        """Runs of the reduction loop, each with the spatial iterations that read no padding."""
         values = ranges[self.reduce]
         for spatial, run in itertools.groupby(values, key=lambda v: self._spatial(v, ranges)):
             if not spatial:
@@ -121,12 +121,12 @@ def without_padding(
 ) -> list[Ranges]:
     """Pieces of `ranges` in which `operand` is read inside `interior`.
 
-    The first piece has every iteration of the loops that do not accumulate: there the sum can
-    begin. Where no piece has, all products are needed, and `ranges` comes back whole.
+    The first piece has every iteration of the loops that do not accumulate, so the sum can begin
+    there. If no piece has, `ranges` is returned unchanged, and no products are skipped.
     """
     edges: list[_Edge] = []
     for minimum, part, inside in zip(operand.minima, operand.region.ranges, interior, strict=True):
-        # A product of several rows matters as long as one of them lies inside.
+        # A product of several rows matters if at least one of them lies inside.
         reached = range(inside.start - part.extent + 1, inside.stop)
         edge = _edge(minimum.at(env), reached, ranges, accumulating)
         if edge is not None and not _shares_loop(edge, edges):
@@ -149,7 +149,7 @@ def without_padding(
 
 
 def _edge(at: Form, inside: range, ranges: Ranges, accumulating: set[Var]) -> _Edge | None:
-    """How an index leaves `inside`, if it does and in a way that loops can be cut along."""
+    """The edge where an index leaves `inside`; None if it does not or loops cannot be split."""
     moving = [(var, factor) for var, factor in at.terms if len(ranges[var]) > 1]
     if at.expr is not None or any(factor < 1 for _, factor in moving):
         return None

@@ -1,10 +1,10 @@
-"""`Repeats`: the instructions of a nest that is executed again, from those of its first execution.
+"""`Repeats`: caches the instructions of a nest, to reuse them when the nest is executed again.
 
-The outer loops of a schedule meet a nest thousands of times, with rows that are the same relative
-to their instances whenever the loops that tell them apart are where they were. Only the instances
-are others then.
+The outer loops of a schedule execute a nest thousands of times. Its rows, relative to their
+instances, depend on only some of these loops. While those have the same values, only the instances
+differ.
 
-Input and output: as of `daedal.compiler.codegen.operations.OperationBuilder.build`.
+Input and output: those of `daedal.compiler.codegen.operations.OperationBuilder.build`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,9 +22,9 @@ __all__ = ["Repeats"]
 
 @dataclass(frozen=True)
 class _Needs:
-    """What the instructions of a form depend on, besides which instances they touch.
+    """What the instructions of a form depend on, apart from the instances they touch.
 
-    `form` is kept so that its identity stays its own.
+    `form` is kept alive so that its `id` stays unique.
     """
 
     form: BlockForm
@@ -33,7 +33,7 @@ class _Needs:
 
 
 class Repeats:
-    """Builds instructions with `builder`, and remembers them."""
+    """Builds instructions with `builder`, and caches them."""
 
     def __init__(self, builder: OperationBuilder) -> None:
         self._builder = builder
@@ -79,9 +79,9 @@ def _moved(
 
 
 def _needs(form: BlockForm, live: Live, padded: RegionForm | None) -> _Needs:
-    """Loops that rows depend on: what cancels between an index and its window's origin does not.
+    """Loops that rows depend on; those that cancel between index and window origin are left out.
 
-    Of an operand whose products with padding are left out, the place in the map matters, too.
+    For an operand whose products with padding are left out, its position in the map matters, too.
     """
     found: dict[Var, None] = {}
     for operand in (*form.reads, *form.writes):

@@ -1,9 +1,9 @@
-"""`Segment`: the accelerator code of one layer, not yet placed anywhere.
+"""`Segment`: the accelerator code of one layer, before placement.
 
-Instructions stand in sequential order. Scratchpad rows are relative to *instances* (a virtual
-buffer for each time an allocation is executed), memory offsets to named tensors, and micro-op
-sequences are written out. There are no tokens: `daedal.compiler.link` adds what concerns more than
-one instruction.
+Instructions are in sequential order. Scratchpad rows are relative to *instances*: each execution of
+an allocation creates a new virtual buffer. Memory offsets are relative to named tensors. Micro-op
+sequences are written out in each instruction. There are no tokens: `daedal.compiler.link` adds
+whatever depends on several instructions.
 
 Input: made by `daedal.compiler.codegen.accelerator`. Output: read by `daedal.compiler.link`.
 """
@@ -31,14 +31,13 @@ UopSequence = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A run of scratchpad rows that exists from its first to its last use; compared by identity.
+    """A run of scratchpad rows, live from its first to its last use; compared by identity.
 
     Parameters
     ----------
-    name : of the buffer.
-    thread : number of the virtual thread that it belongs to, in each loop of threads around it.
-    copies : places that the schedule asks for (`Schedule.double_buffer`); what that means is the
-        linker's to decide.
+    name : name of the buffer.
+    thread : index of its virtual thread in each of the thread loops around it.
+    copies : places that the schedule requests (`Schedule.double_buffer`); the linker may ignore it.
     """
 
     name: str
@@ -74,7 +73,7 @@ class SegmentInstruction:
     Parameters
     ----------
     template : fields relative to instances (rows) and to `tensor` (offset_beats).
-    rows : every scratchpad row it touches, its micro-ops excepted.
+    rows : every scratchpad row it touches, except its micro-ops.
     tensor : what a LOAD reads or a STORE writes.
     uops : the micro-op sequence of a GEMM or ALU instruction.
     """
@@ -92,7 +91,7 @@ class SegmentInstruction:
 
 @dataclass(frozen=True)
 class Segment:
-    """The code of one layer; `tensors` gives the bytes of every tensor that it names."""
+    """The code of one layer; `tensors` gives the size in bytes of every tensor that it uses."""
 
     name: str
     instructions: tuple[SegmentInstruction, ...]
@@ -107,7 +106,7 @@ class Segment:
 
 
 def joined(segments: Sequence[Segment], name: str) -> Segment:
-    """One segment called `name`: several that make one layer, one behind the other."""
+    """The segments of one layer concatenated into a segment called `name`."""
     tensors: dict[str, int] = {}
     for segment in segments:
         for tensor, size in segment.tensors.items():
@@ -117,7 +116,7 @@ def joined(segments: Sequence[Segment], name: str) -> Segment:
 
 
 def renamed(segment: Segment, name: str, tensors: Mapping[str, str]) -> Segment:
-    """The same code as another layer called `name`, with other tensors and instances of its own."""
+    """The same code for another layer `name`, with other tensors and new instances."""
     instances: dict[Instance, Instance] = {}
 
     def moved(item: SegmentInstruction) -> SegmentInstruction:

@@ -1,7 +1,7 @@
 """LOAD and STORE instructions for tensorized copies.
 
-Input: a copy's forms and what is on chip. The box of one execution has constant bounds; what of it
-lies outside the source tensor becomes the pads of the LOAD.
+Input: a copy's forms and the live buffers. The box of one execution has constant bounds. The part
+of it outside the source tensor becomes the pads of the LOAD.
 """
 
 import math
@@ -45,7 +45,7 @@ class _Copy:
 class TransferBuilder:
     """Builds the transfers of one variant.
 
-    `names` gives the program's name of each tensor, `views` how those lie that are not dense.
+    `names` gives the program's name of each tensor, `views` the layout of those that are not dense.
     """
 
     def __init__(
@@ -66,7 +66,8 @@ class TransferBuilder:
         """Instructions for one execution of a copy (`form` is its leaf's) in its nest."""
         read = form.reads[0]
         if form.source is not None:
-            # Loops outside the nest decide; those inside that the choice names have one iteration.
+            # The choice depends on loops outside the nest. Loops of the nest that occur in it have
+            # only one iteration.
             first = {loop.var: 0 for loop in form.loops}
             read = form.reads[constant_of(form.source, {**first, **env})]
         copy = self._copy(read.region, form.writes[0].region)
@@ -96,7 +97,7 @@ class TransferBuilder:
         return _Copy(opcode, memory, tensor, chip, row_bytes, int(source.pad_value or 0))
 
     def _note(self, copy: _Copy, vectors: int) -> None:
-        """Remember the size of the tensor, which has `vectors` channel vectors in a row, or 0."""
+        """Record the size of the tensor; `vectors` is its channel vectors per weight row, or 0."""
         rows = math.prod(copy.tensor.shape[:-ROW_DIMS])
         if vectors:
             rows = num_rows(rows, copy.tensor.shape[-ROW_DIMS], vectors)
@@ -201,7 +202,7 @@ class TransferBuilder:
 
 
 def _box(form: RegionForm, env: Env, ranges: dict[Var, range]) -> _Box:
-    """What is touched per dimension, over all iterations of the loops in `ranges`."""
+    """The box touched over all iterations of the loops in `ranges`."""
     box = []
     for minimum, part in zip(form.minima, form.region.ranges, strict=True):
         at = minimum.at(env)

@@ -2,7 +2,7 @@
 
 Maps are (NB, CB, H, W, U, batch, lanes): blocks of images and channels, rows, columns, vectors of a
 channel block, and one scratchpad row. A channel block in memory is the larger of the array's two
-blocks; U > 1 where a row holds only a part of it.
+blocks; U > 1 if a row holds only a part of it.
 
 `daedal.compiler.ops.accelerator` holds the schedules that map them onto the machine.
 """

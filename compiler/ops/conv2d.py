@@ -36,19 +36,19 @@ def conv2d(
 
     Parameters
     ----------
-    x : (NB, CB, H, W, U, batch, block_in); with groups NB counts images times groups, and CB the
-        blocks of one group, which lie in memory as a map of all groups does.
+    x : (NB, CB, H, W, U, batch, block_in). With groups, NB counts images times groups, and CB the
+        blocks of one group; in memory this is the same as a map of all groups.
     w : (OB, CB * U, KH, KW, block_out, block_in), OB of all groups.
     params : (OB, block_out, 3) int64: bias, multiplier, shift of each output channel; or
         (OB, C, block_out, 3) with C classes of outputs.
     pads : top, left, bottom, right; filled with `pad_value`.
-    classes : (OH, OW) the class of each output, where there are several.
+    classes : (OH, OW) the class of each output, if there are several.
 
     Returns
     -------
     (NB, OB / groups / V, OH, OW, V, batch, block_out), V output vectors to a block of U * block_in
-    channels; the accumulators before it are the tensor ``acc``. Where a window is one row high and
-    `strides` leave rows out, the others are gathered in ``rows`` first.
+    channels. The accumulators are the tensor ``acc``. If a window is one row high and `strides`
+    skip rows, the rows that are read are first gathered in ``rows``.
     """
     nb, cb, height, width, parts, batch, block_in = x.shape
     ob, _, kh, kw, block_out, _ = w.shape
@@ -59,7 +59,7 @@ def conv2d(
     out_blocks = ob // groups // out_parts
 
     def out_row(n: Expr, oc: Expr, u: Expr) -> Expr:
-        """The row of weights and of parameters behind an output vector."""
+        """The row of weights and of parameters for an output vector."""
         if groups == 1:
             return oc * out_parts + u
         group = n if nb == groups else n % groups
@@ -109,7 +109,7 @@ def _touched_rows(
     stride: int,
     origin: tuple[int, int],
 ) -> te.Tensor:
-    """``rows``: what windows one row high read of a map; the rows between them stay in memory."""
+    """``rows``: the rows of a map that windows one row high read; skipped rows are not loaded."""
     nb, cb, _, _, parts, batch, block_in = x.shape
     return te.compute(
         (nb, cb, *shape, parts, batch, block_in),

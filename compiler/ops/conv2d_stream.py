@@ -1,7 +1,7 @@
 """Two-dimensional integer convolution over few channels: a vector holds several taps.
 
-The map is held as streams (`daedal.isa.row_stream`); the weights as
-`daedal.compiler.graph.stream_layout` says.
+The map is held as streams (`daedal.isa.row_stream`), the weights as in
+`daedal.compiler.graph.stream_layout`.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ __all__ = ["StreamWindow", "conv2d_stream"]
 
 @dataclass(frozen=True)
 class StreamWindow:
-    """How a window moves over streams.
+    """The movement of a window over streams.
 
     Parameters
     ----------
     step : elements of the stream from one window to the next.
-    beat : elements at whose multiples a vector may begin; it divides the lanes.
+    beat : elements per beat; a vector begins at a multiple of it. It divides the lanes.
     groups_down : groups of rows from one window to the one below.
     pad_groups : groups of padding above the first one.
     extent : windows in a column, and in a row.
@@ -48,12 +48,12 @@ def conv2d_stream(
 
     Parameters
     ----------
-    x : (NB, planes, groups, rows, batch, lanes); plane p is the streams from beat p on, so that
-        every vector that begins at a beat is a row of one plane.
+    x : (NB, planes, groups, rows, batch, lanes); plane p holds the streams starting at beat p, so
+        that every vector that begins at a beat is a row of one plane.
     w : (OB, phases, KG, vectors, block_out, lanes).
     params : (OB, block_out, 3) int64: bias, multiplier, shift of each output channel.
     parts : output vectors to a block of channels.
-    pad_value : what groups outside x hold.
+    pad_value : the value of groups outside x.
 
     Returns
     -------

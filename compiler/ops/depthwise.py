@@ -1,4 +1,4 @@
-"""Two-dimensional integer convolution of every channel by itself, on blocked tensors.
+"""Two-dimensional integer depthwise convolution on blocked tensors.
 
 Source: ONNX Conv (opset 11) with as many groups as channels.
 """
@@ -31,8 +31,8 @@ def depthwise_conv2d(
     Parameters
     ----------
     x : (NB, CB, H, W, 1, batch, block).
-    w : (CB, KH, G, taps, block): G groups of `taps` neighbours in a row of the window, zeros from
-        column `kernel_width` on (`daedal.compiler.graph.layout.DepthwiseLayout`).
+    w : (CB, KH, G, taps, block): G groups of `taps` adjacent taps in a row of the window, zeros
+        from column `kernel_width` on (`daedal.compiler.graph.layout.DepthwiseLayout`).
     params : (CB, block, 3) int64: bias, multiplier, shift of each channel.
     pads : top, left, bottom, right; filled with `pad_value`.
 
@@ -46,7 +46,7 @@ def depthwise_conv2d(
     oh = output_extent(height, kh, strides[0], (top, bottom), dilations[0])
     ow = output_extent(width, kernel_width, strides[1], (left, right), dilations[1])
     r, g, t = te.reduce_axis(kh, "kh"), te.reduce_axis(groups, "kg"), te.reduce_axis(taps, "kt")
-    # Columns of zero weights may reach further to the right than the window does.
+    # Columns of zero weights may extend beyond the right edge of the window.
     source = x.padded(pad_value) if any(pads) or groups * taps > kernel_width else x
     acc = te.compute(
         (nb, cb, oh, ow, parts, batch, block),

@@ -26,11 +26,11 @@ def add(
     ----------
     a : (NB, CB, H, W, U, batch, lanes).
     b : the same, or with H or W of 1: then it is repeated along that dimension.
-    params : (1, lanes, 3) int64; its multiplier is 1: the scales are in the two multipliers.
+    params : (1, lanes, 3) int64; its multiplier is 1, as the two multipliers hold the scales.
 
     Returns
     -------
-    The shape of `a`; on the way are ``wide_a``, ``scaled_a`` (and b's) and ``total``.
+    The shape of `a`. Intermediate tensors: ``wide_a``, ``scaled_a`` (and b's) and ``total``.
     """
     left = _scaled(_wide(a, "wide_a", accumulator), multiplier_a, "scaled_a")
     right = _scaled(_wide(b, "wide_b", accumulator), multiplier_b, "scaled_b")
@@ -62,7 +62,7 @@ def mul(
 
     Returns
     -------
-    The shape of `a`; on the way are ``wide_a``, ``centred_a`` (and b's) and ``product``.
+    The shape of `a`. Intermediate tensors: ``wide_a``, ``centred_a`` (and b's) and ``product``.
     """
     left = _centred(_wide(a, "wide_a", accumulator), zero_point_a, "centred_a")
     right = _centred(_wide(b, "wide_b", accumulator), zero_point_b, "centred_b")
@@ -85,8 +85,8 @@ def leaky_relu(
     accumulator: str = "int32",
 ) -> te.Tensor:
     """``requantize(v * multiplier_positive)`` where ``v = x - zero_point`` is positive, else
-    ``requantize(v * multiplier_negative)``: the larger of the two products, or the smaller, by
-    which multiplier is larger.
+    ``requantize(v * multiplier_negative)``. This is the larger or the smaller of the two products,
+    depending on which multiplier is larger.
 
     Parameters
     ----------
@@ -95,8 +95,8 @@ def leaky_relu(
 
     Returns
     -------
-    The shape of `x`; on the way are ``wide``, ``centred``, ``positive``, and where the multipliers
-    differ ``negative``, and ``larger`` or ``smaller``.
+    The shape of `x`. Intermediate tensors: ``wide``, ``centred``, ``positive`` and, if the
+    multipliers differ, ``negative`` and ``larger`` or ``smaller``.
     """
     centred = _centred(_wide(x, "wide", accumulator), zero_point, "centred")
     positive = _scaled(centred, multiplier_positive, "positive")
@@ -122,10 +122,10 @@ def _wide(x: te.Tensor, name: str, accumulator: str) -> te.Tensor:
 
 
 def _scaled(x: te.Tensor, multiplier: int, name: str) -> te.Tensor:
-    """``x * multiplier``; `x` itself where that is 1."""
+    """``x * multiplier``, or `x` itself if that is 1."""
     if multiplier == 1:
         return x
-    # Not by Python's operator, which folds a product with 0.
+    # Python's operator would fold a product with 0.
     factor = IntImm(multiplier, x.dtype)
     return te.compute(
         x.shape,
@@ -135,7 +135,7 @@ def _scaled(x: te.Tensor, multiplier: int, name: str) -> te.Tensor:
 
 
 def _centred(x: te.Tensor, zero_point: int, name: str) -> te.Tensor:
-    """``x - zero_point``; `x` itself where that is 0."""
+    """``x - zero_point``, or `x` itself if that is 0."""
     if zero_point == 0:
         return x
     return te.compute(
@@ -144,7 +144,7 @@ def _centred(x: te.Tensor, zero_point: int, name: str) -> te.Tensor:
 
 
 def _at(x: te.Tensor, n: Expr, c: Expr, h: Expr, w: Expr, u: Expr, b: Expr, o: Expr) -> Expr:
-    """The element of `x` that meets this one; a dimension of 1 repeats."""
+    """The element of `x` at this position; dimensions of 1 are broadcast."""
     row, column = (
         IntImm(0) if extent == 1 else index
         for extent, index in zip(x.shape[2:4], (h, w), strict=True)

@@ -1,4 +1,4 @@
-"""Activations by a table of every value that there is.
+"""Activations by a table with an entry for every value.
 
 Sigmoid, tanh, GELU and the like of 8-bit values. They run on the host: no variant's ALU has a
 table, and the integer graph marks them so (`daedal.compiler.graph.ops.lookup`).

@@ -1,7 +1,7 @@
 """Product of two matrices that are both computed at run time, on blocked tensors.
 
-The rows of the second one serve as weights: one weight row of the machine is `block_out` pixels of
-a channel block, which lie behind each other in memory.
+The rows of the second matrix serve as weights: one weight row of the machine is `block_out`
+consecutive pixels of a channel block.
 """
 
 from daedal.compiler import te
@@ -25,8 +25,8 @@ def matmul(
     """``requantize(sum over k of (a[m, k] - za) * (b[n, k] - zb))``, with m pixels of a map.
 
     ``sum a*b - zb * sum a - za * sum b + K*za*zb``: the sums over one operand are products with
-    constants, made once for each row of it, and added to all accumulators that they concern; the
-    last term is for the caller to put into the bias.
+    constants, computed once per row and added to all accumulators of that row. The caller must
+    include the last term in the bias.
 
     Parameters
     ----------
@@ -35,14 +35,15 @@ def matmul(
     factor : (1, block_out, block_in), all equal; `num_rows` of it make minus zb.
     params : (1, block_out, 3) int64: one bias, multiplier and shift.
     num_blocks : OB, blocks of the rows of b that are channels of the result.
-    num_rows : how often the sums of rows of a times factor count; 0 where zb is.
-    column : an element, and how often the sums of rows of b times it count: minus za in all.
+    num_rows : how many times the sums of rows of a times factor are added; 0 if zb is 0.
+    column : an element, and how many times the sums of rows of b times it are added: minus za in
+        total.
 
     Returns
     -------
-    (NB, OB, H, W, 1, 1, block_out). On the way: ``left`` and ``right``, the operands on chip;
-    ``product``; ``rows`` and ``cols`` (with ``constant``, what it multiplies) where needed;
-    ``total0`` and ``total1`` with these added.
+    (NB, OB, H, W, 1, 1, block_out). Intermediate tensors: ``left`` and ``right``, the operands on
+    chip; ``product``; if needed, ``rows`` and ``cols`` (with ``constant``, its factor); ``total0``
+    and ``total1``, the sums with these.
     """
     nb, kb, height, width, _, batch, block_in = a.shape
     block_out = b.shape[3]
@@ -68,7 +69,7 @@ def matmul(
 
 
 def _rows(left: te.Tensor, factor: te.Tensor, times: int, accumulator: str) -> te.Tensor:
-    """``rows``: factor times the sum of each row of a, some times, in every lane."""
+    """``rows``: factor times the sum of each row of a, added `times` times, in every lane."""
     nb, kb, height, width, _, batch, block_in = left.shape
     k, i = te.reduce_axis(kb, "rk"), te.reduce_axis(block_in, "ri")
     t = te.reduce_axis(times, "rt")
@@ -109,7 +110,7 @@ def _columns(
 
 
 def _sum(total: te.Tensor, term: te.Tensor, name: str) -> te.Tensor:
-    """Accumulators plus ``rows``, one for all channels, or ``cols``, one for all pixels."""
+    """Accumulators plus ``rows`` (equal for all channels) or ``cols`` (equal for all pixels)."""
     by_row = term.name == "rows"
     return te.compute(
         total.shape,

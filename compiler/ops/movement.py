@@ -1,7 +1,7 @@
-"""Parts of maps, maps with borders, maps side by side, and repeated pixels, on blocked tensors.
+"""Slice, pad, concat and nearest resize of maps, on blocked tensors.
 
-Whole blocks of channels move. Source: ONNX Slice (opset 13), Pad (opset 21), Concat (opset 13),
-Resize (opset 19, mode nearest, whole factors).
+They move whole blocks of channels. Source: ONNX Slice (opset 13), Pad (opset 21), Concat (opset
+13), Resize (opset 19, mode nearest, whole factors).
 """
 
 from collections.abc import Sequence
@@ -25,18 +25,18 @@ def slice_map(
     load_columns: bool = False,
     accumulator: str = "int32",
 ) -> te.Tensor:
-    """The part of (NB, CB, H, W, U, batch, lanes) from `begin` on, requantized by one row.
+    """The part of (NB, CB, H, W, U, batch, lanes) that starts at `begin`, requantized by one row.
 
     Parameters
     ----------
     begin : first channel block, row and column.
     shape : channel blocks, rows and columns of the result.
-    steps : from a row and from a column to the next.
-    load_columns : whether ``wide`` holds the columns between, too.
+    steps : of rows and of columns.
+    load_columns : whether ``wide`` also holds the skipped columns.
 
     Returns
     -------
-    (NB, *shape, U, batch, lanes); the tensor before it is ``wide``, in accumulator width.
+    (NB, *shape, U, batch, lanes). The intermediate tensor is ``wide``, in accumulator width.
     """
     nb, _, _, _, *row = x.shape
     blocks, height, width = shape
@@ -71,7 +71,7 @@ def pad_map(
 
     Parameters
     ----------
-    before : channel blocks, rows and columns in front of the map.
+    before : channel blocks, rows and columns before the map.
     shape : channel blocks, rows and columns of the result.
     """
     nb, _, _, _, *row = x.shape
@@ -99,7 +99,7 @@ def resize_nearest(
     bounds: Bounds,
     accumulator: str = "int32",
 ) -> te.Tensor:
-    """Every pixel of (NB, CB, H, W, U, batch, lanes) `factors` times in height and in width."""
+    """Repeat every pixel of (NB, CB, H, W, U, batch, lanes) `factors` times in height and width."""
     nb, cb, height, width, *row = x.shape
     wide = te.compute(
         x.shape, lambda n, c, h, w, u, b, o: x[n, c, h, w, u, b, o].astype(accumulator), "wide"
@@ -126,8 +126,8 @@ def concat(
     Parameters
     ----------
     params : (maps, lanes, 3) int64.
-    blocks : channel blocks that each map takes, at least as many as it has; the rest is zero
-        before it is requantized.
+    blocks : channel blocks for each map, at least as many as it has; the rest is filled with zeros
+        before requantization.
 
     Returns
     -------

@@ -28,8 +28,8 @@ def max_pool(
 ) -> te.Tensor:
     """Largest element of each window of (NB, CB, H, W, U, batch, lanes), requantized by one row.
 
-    `by_columns` takes the largest of each column of windows first, once for all windows that share
-    it: the tensor ``columns``, with the rows of the result and the columns of the map.
+    `by_columns` first reduces each column of a window, once for all windows that share it: the
+    tensor ``columns``, with the rows of the result and the columns of the map.
     """
     windows = _windows(x, kernel, strides, pads, pad_value, accumulator)
     shape = _output_shape(x, kernel, strides, pads)
@@ -50,13 +50,13 @@ def avg_pool(
     by_columns: bool = False,
     accumulator: str = "int32",
 ) -> te.Tensor:
-    """Sum of each window, requantized: 1/n is in the multiplier.
+    """Sum of each window, requantized; the multiplier includes 1/n.
 
     Parameters
     ----------
     params : (D, lanes, 3), one row per divisor.
-    rows : (OH, OW): the row of `params` that each output takes; windows that reach over the border
-        have fewer elements.
+    rows : (OH, OW): the row of `params` for each output; windows that extend over the border have
+        fewer elements.
     by_columns : as in `max_pool`.
     """
     windows = _windows(x, kernel, strides, pads, pad_value, accumulator)
@@ -115,7 +115,7 @@ def _windows(
     pad_value: int,
     accumulator: str,
 ) -> te.Tensor:
-    """``wide``: the padded map in accumulator width, as far as windows reach."""
+    """``wide``: the part of the padded map that windows read, in accumulator width."""
     nb, cb, _, _, parts, batch, lanes = x.shape
     _, _, oh, ow, *_ = _output_shape(x, kernel, strides, pads)
     top, left, _, _ = pads

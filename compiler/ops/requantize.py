@@ -1,4 +1,4 @@
-"""The end of every integer operator: accumulators to outputs, in one rounding."""
+"""The last step of every integer operator: accumulators to outputs, with one rounding."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = ["Bounds", "requantize", "requantized", "requantized_at"]
 
 @dataclass(frozen=True)
 class Bounds:
-    """What finishes a result: ``clip(rounded + zero_point, low, high)``."""
+    """Zero point and bounds of a result: ``clip(rounded + zero_point, low, high)``."""
 
     zero_point: int = 0
     low: int = -128
@@ -56,8 +56,8 @@ def requantized_at(
     Parameters
     ----------
     value : the accumulator of the element at (n, c, h, w, u, b, o).
-    row : the row of `params` (rows, lanes, 3) that the vector at (n, c, h, w, u) takes.
-    classes : (H, W), where `params` are (rows, classes, lanes, 3): the class of each pixel.
+    row : the row of `params` (rows, lanes, 3) for the vector at (n, c, h, w, u).
+    classes : (H, W), the class of each pixel, if `params` are (rows, classes, lanes, 3).
     """
     kinds = {tuple(line): [IntImm(number) for number in line] for line in classes}
 

@@ -128,7 +128,7 @@ class _Blocking:
         self._compute(node, "reshape_view", [source])
 
     def _compute(self, node: Node, op: str, operands: list[str]) -> None:
-        """Add the operator on blocked operands; a graph output leaves its name to the plain form."""
+        """Add the operator on blocked operands; a graph output's plain form keeps the name."""
         name = node.output
         if name in self._graph.outputs:
             name = self._builder.fresh_name(f"{name}.blocked")

@@ -1,4 +1,4 @@
-"""What the builders of integer operators share: their type, and attributes of the node."""
+"""Shared by the builders of integer operators: their type, and access to the node's attributes."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ Builder = Callable[[list[te.Tensor], Node, Variant], Schedule]
 
 
 def bounds_of(node: Node, prefix: str = "") -> Bounds:
-    """Zero point and bounds that finish the node's result, or with `prefix` one on the way."""
+    """Zero point and bounds of the node's result or, with `prefix`, of an intermediate result."""
     return Bounds(*(whole(node.attrs, prefix + name) for name in ("zero_point", "low", "high")))
 
 

@@ -7,7 +7,7 @@ __all__ = ["Capacity", "tile_sizes"]
 
 
 class Capacity:
-    """Rows that one tile may use: half of each scratchpad, so that the next tile fits beside it."""
+    """Rows that one tile may use: half of each scratchpad, so that the next tile fits, too."""
 
     def __init__(self, variant: Variant, share: int = 2) -> None:
         pads = scratchpads(variant)

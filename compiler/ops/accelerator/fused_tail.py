@@ -1,7 +1,7 @@
-"""An elementwise operator that is fused behind a convolution: its place in the schedule, its cost.
+"""An elementwise operator fused with the convolution before it: its schedule and its cost.
 
-The products of a tile are requantized within the accumulators, the stages of the operator follow
-there, and its own requantization gives the result. Meanwhile the multipliers are at the next tile.
+The products of a tile are requantized within the accumulators. The stages of the operator follow
+there, and its own requantization writes the result. Meanwhile GEMM computes the next tile.
 """
 
 from dataclasses import dataclass
@@ -34,15 +34,15 @@ CONV = "conv"
 
 @dataclass(frozen=True)
 class FusedTail:
-    """What the operator takes for each output vector; nothing where there is none.
+    """The operator's cost for each output vector; zero if there is no operator.
 
     Parameters
     ----------
-    requantizes : whether there is one: then vectors are requantized twice, the second time by a
-        parameter row of its own.
-    operations : of the ALU between the two.
-    loads : vectors of another map.
-    rows : accumulator rows beside the one of the product.
+    requantizes : whether there is an operator. Then vectors are requantized twice, the second time
+        with the operator's own parameter row.
+    operations : ALU operations between the two requantizations.
+    loads : vectors loaded from another map.
+    rows : accumulator rows in addition to that of the product.
     """
 
     requantizes: int = 0
@@ -52,19 +52,19 @@ class FusedTail:
 
     @classmethod
     def of(cls, func: PrimFunc) -> "FusedTail":
-        """From a function of a convolution, with an operator behind it or without."""
+        """From the function of a convolution, with or without a fused operator."""
         stages = stages_of(func)
         if not stages:
             return cls()
         skips = [buf for buf in func.inputs if len(buf.shape) == MAP_RANK and buf.name == "skip"]
-        # Maps of one pixel stay on chip, about.
+        # Maps of one pixel approximately stay on chip.
         loads = sum(skip.shape == func.outputs[0].shape for skip in skips)
         own = sum(name in OWN_ROWS for name in stages)
         operations = len(stages) - 1 - len(skips)
         return cls(requantizes=1, operations=operations, loads=loads, rows=len(skips) + own)
 
     def vector_cycles(self, variant: Variant) -> int:
-        """Cycles of the ALU for a vector, those of the convolution's requantization included."""
+        """ALU cycles for a vector, including the convolution's requantization."""
         lanes = variant.array.batch * variant.array.block_out
         requantize = -(-lanes // variant.units.requantize_lanes)
         others = -(-lanes // variant.units.alu_lanes)
@@ -76,9 +76,9 @@ NO_TAIL = FusedTail()
 
 
 def place_tail(sch: Schedule, loop: LoopRef) -> BlockRef:
-    """Compute an operator behind a convolution in the accumulators of a tile, under `loop`.
+    """Compute a fused operator in the accumulators of a tile, under `loop`.
 
-    Returns the block that requantizes the products: ``y`` where there is no such operator.
+    Returns the block that requantizes the products; without a fused operator, that is ``y``.
     """
     stages = stages_of(sch.func)
     if not stages:
@@ -91,8 +91,7 @@ def place_tail(sch: Schedule, loop: LoopRef) -> BlockRef:
 
 
 def cache_params(sch: Schedule, y: BlockRef, requantized: BlockRef) -> list[BlockRef]:
-    """Bring on chip what `y` requantizes by, and what `place_tail`'s block does, if that is
-    another one."""
+    """Cache the parameters of `y`, and those of `place_tail`'s block if that is another one."""
     params = [sch.cache_read(y, "params", "par")]
     if requantized != y:
         params.append(sch.cache_read(requantized, "conv_params", "par"))
@@ -100,18 +99,18 @@ def cache_params(sch: Schedule, y: BlockRef, requantized: BlockRef) -> list[Bloc
 
 
 def load_params(sch: Schedule, params: BlockRef) -> None:
-    """Bring on chip by one LOAD what `cache_params` made."""
+    """Load a block made by `cache_params` with one LOAD."""
     (written,) = find_site(sch.func, params.name).block.writes
     sch.tensorize(sch.get_loops(params)[-len(written.buffer.shape)], "load")
 
 
 def tensorize_tail(sch: Schedule) -> None:
-    """Its stages become instructions."""
+    """Tensorize the stages of the fused operator."""
     stages = stages_of(sch.func)
     if stages:
         tensorize_stages(sch, {**stages, _requantizing(stages): "requantize_widen"})
 
 
 def _requantizing(stages: dict[str, str]) -> str:
-    """The stage that takes the convolution's result."""
+    """The stage that requantizes the convolution's result."""
     return next(name for name in ("wide_a", "wide") if name in stages)

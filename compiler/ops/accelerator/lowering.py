@@ -1,4 +1,4 @@
-"""From an integer node of a blocked graph to its scheduled function, by operator."""
+"""Lowers integer nodes of a blocked graph to scheduled functions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,8 +31,8 @@ __all__ = ["LoweredNode", "lower_node", "multiplications"]
 
 @dataclass(frozen=True)
 class LoweredNode:
-    """A node's schedule, the graph's tensor behind each parameter of its function, and how those
-    parameters lie in their tensors that are not dense."""
+    """A node's schedule, the graph tensor of each parameter of its function, and memory views of
+    the parameters that are not dense."""
 
     node: Node
     schedule: Schedule
@@ -43,7 +43,7 @@ class LoweredNode:
 def lower_node(graph: Graph, node: Node, variant: Variant) -> list[LoweredNode]:
     """Build the tensor expression of `node` and schedule it for the accelerator.
 
-    A transposed convolution is several functions that run one after the other; all else is one.
+    A transposed convolution becomes several functions that run in sequence, any other node one.
 
     Raises
     ------
@@ -80,8 +80,8 @@ def _placeholders(
     variant: Variant,
     groups: int = 1,
 ) -> list[te.Tensor]:
-    """Operands of `node`, as many as there are `tensors`; maps as those of `groups` next to each
-    other."""
+    """Placeholders for the operands of `node`, one for each of `tensors`; maps are split into
+    `groups`."""
     array = variant.array
     operands = []
     for name, tensor in zip(names, tensors, strict=False):
@@ -103,7 +103,7 @@ def map_shape(kind: TensorType, lanes: int, variant: Variant) -> tuple[int, ...]
     Raises
     ------
     ScheduleError
-        Such a vector is not one run of bytes.
+        Such a vector is not contiguous in memory.
     """
     *outer, batch, block = kind.physical_shape
     if batch > 1 and lanes != block:
@@ -116,19 +116,19 @@ def map_shape(kind: TensorType, lanes: int, variant: Variant) -> tuple[int, ...]
 
 
 def _dense_parts(graph: Graph, node: Node) -> int:
-    """Dense convolutions side by side that a grouped one is; their maps follow each other."""
+    """Number of independent dense convolutions in a grouped one; their maps are contiguous."""
     layout = graph.types[node.inputs[1]].layout if node.op in CONVOLUTIONS else None
     return layout.parts if isinstance(layout, GroupedWeightLayout) else 1
 
 
 def multiplications(graph: Graph, node: Node) -> int:
-    """Multiply-accumulates of a layer by its logical shapes; 0 where GEMM is not used."""
+    """Multiply-accumulates of a layer by its logical shapes; 0 if it does not use GEMM."""
     if node.op not in _PRODUCTS:
         return 0
     if node.op == "q_matmul":
         return graph.types[node.output].num_elements * graph.types[node.inputs[0]].shape[1]
     o, i, kh, kw = graph.types[node.inputs[1]].shape
-    # Every pixel of the side where windows do not overlap meets every tap.
+    # Every pixel on the side where windows do not overlap is multiplied by every tap.
     pixels = node.inputs[0] if node.op == "q_conv_transpose2d" else node.output
     n, _, h, w = graph.types[pixels].shape
     return n * o * h * w * i * kh * kw
@@ -140,7 +140,7 @@ def matmul_rows(shape: tuple[int, ...], variant: Variant) -> tuple[int, ...]:
     Raises
     ------
     ScheduleError
-        The variant's weights have other bits than its inputs.
+        The variant's weights and inputs differ in bits.
     """
     array = variant.array
     if array.weight_bits != array.input_bits:

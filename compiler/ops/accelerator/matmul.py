@@ -1,7 +1,7 @@
 """The accelerator's schedule of `daedal.compiler.ops.matmul`.
 
-The second operand stays in the weights' scratchpad, as many of its rows as fit, while the pixels of
-the first one pass in tiles. Corrections for zero points are accumulated once per tile of either
+As many rows of the second operand as fit stay in the weights' scratchpad, while the pixels of the
+first one are streamed in tiles. Corrections for zero points are accumulated once per tile of either
 operand; the ALU adds them while GEMM multiplies the next tile.
 """
 
@@ -62,7 +62,7 @@ def _fitting(func: PrimFunc, capacity: Capacity) -> Iterator[MatmulTile]:
             continue
         for rows, columns in maps:
             pixels = rows * columns
-            # Accumulators of the product, of a tile's rows, and of the columns.
+            # Accumulators of the product, and of the row and column corrections.
             accumulators = out_blocks * pixels + pixels + out_blocks
             fits = accumulators <= capacity.acc and out_blocks * pixels <= capacity.out
             if fits and depth * pixels + 1 <= capacity.inp:
@@ -70,10 +70,10 @@ def _fitting(func: PrimFunc, capacity: Capacity) -> Iterator[MatmulTile]:
 
 
 def _cycles(func: PrimFunc, tile: MatmulTile, variant: Variant) -> float:
-    """The busiest of multipliers, ALU and bus, what overlaps with nothing, and overheads.
+    """Cycles of the busiest of multipliers, ALU and bus, plus non-overlapping work and overheads.
 
-    Before the first product come a tile of either operand, after the last one the ALU and the
-    store of a tile.
+    Not overlapped are the load of a tile of each operand before the first product, and the ALU work
+    and the store of a tile after the last one.
     """
     pads = scratchpads(variant)
     inp, wgt, out = (
@@ -123,7 +123,7 @@ def schedule_matmul(func: PrimFunc, variant: Variant) -> Schedule:
 
 
 def _producers(sch: Schedule, block: BlockRef) -> list[BlockRef]:
-    """What `block` needs, directly or not, every block after all that read it."""
+    """The blocks that `block` depends on, directly or not; each comes after all its readers."""
     found: list[BlockRef] = []
     for producer in sch.get_producers(block):
         for item in (producer, *_producers(sch, producer)):
@@ -134,7 +134,7 @@ def _producers(sch: Schedule, block: BlockRef) -> list[BlockRef]:
 
 
 def _tensorize(sch: Schedule, block: BlockRef) -> None:
-    """Turn a stage into what the machine does; products sum over channel blocks innermost."""
+    """Tensorize a stage; the innermost loop of products is the sum over channel blocks."""
     loops = sch.get_loops(block)
     if block.name in ("left", "constant"):
         sch.tensorize(loops[-7], "load")

@@ -1,7 +1,7 @@
 """`padding_macs`: how many of a layer's multiply-accumulates are with padding.
 
-Input: a node of the blocked graph. Output: a part of its `multiplications`. An accelerator need not
-make these products: those with 0 add nothing, and what others add is known beforehand.
+Input: a node of the blocked graph. Output: a part of its `multiplications`. An accelerator can skip
+these products: those with 0 add nothing, and the sum of the others is known at compile time.
 """
 
 from math import prod
@@ -19,11 +19,11 @@ _TRANSPOSED = "q_conv_transpose2d"
 
 
 def padding_macs(graph: Graph, node: Node) -> int:
-    """Products with what lies outside the map; for a transposed convolution, those that the pads
-    cut off from the result."""
+    """Products with elements outside the map; for a transposed convolution, those for outputs that
+    the pads cut off."""
     if node.op not in (*CONVOLUTIONS, _TRANSPOSED):
         return 0
-    # The side whose windows do not overlap, and the side that they reach out of.
+    # The side whose windows do not overlap, and the side beyond whose border windows extend.
     windows, reached = node.output, node.inputs[0]
     if node.op == _TRANSPOSED:
         windows, reached = reached, windows

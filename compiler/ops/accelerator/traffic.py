@@ -1,8 +1,7 @@
-"""`bytes_once`: what a layer would move if every byte crossed the bus exactly once.
+"""`bytes_once`: the bytes a layer would transfer if each crossed the bus exactly once.
 
-The memory side of a layer's roofline. Input: a node of the blocked graph. Output: bytes of its
-logical tensors, without the padding of layouts; what the program really moves is counted by the
-machine.
+This is the memory side of a layer's roofline. Input: a node of the blocked graph. Output: bytes of
+its logical tensors, without the padding of layouts. The machine counts the actual transfers.
 """
 
 from math import prod
@@ -25,9 +24,9 @@ the width of a variant's accumulators, and whether a layer's channels share thei
 def rows_touched(
     num_rows: int, num_outputs: int, kernel: int, stride: int, pad: int, dilation: int
 ) -> int:
-    """Rows of a map of `num_rows` that any of `num_outputs` rows of windows reads.
+    """Number of rows, of a map of `num_rows`, that the windows of `num_outputs` output rows read.
 
-    A 1x1 convolution of stride 2 touches every other row, and so does a slice of step 2; within a
+    A 1x1 convolution with stride 2 reads every other row, and so does a slice with step 2. Within a
     row, all columns count.
     """
     rows = {
@@ -64,7 +63,7 @@ def bytes_once(graph: Graph, node: Node, variant: Variant) -> int:
 
 
 def _kernel_rows(graph: Graph, node: Node) -> int:
-    """Rows of the window that slides over the input, 0 where there is none."""
+    """Rows of the window that slides over the input, or 0 if there is none."""
     if "kernel" in node.attrs:
         return ints(node.attrs, "kernel")[0]
     if node.op in CONVOLUTIONS:

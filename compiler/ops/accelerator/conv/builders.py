@@ -1,4 +1,4 @@
-"""Builders of convolutions on maps, alone or with an elementwise operator fused behind them."""
+"""Builders of convolutions on maps, alone or with an elementwise operator fused after them."""
 
 from collections.abc import Sequence
 
@@ -41,8 +41,8 @@ def result_of(node: Node) -> tuple[str, Bounds]:
 def with_tail(
     result: te.Tensor, operands: list[te.Tensor], node: Node, variant: Variant
 ) -> te.Tensor:
-    """What the operator that is fused behind a convolution makes of `result`; that itself where
-    there is none. `operands` are those of the node."""
+    """The result of the fused operator applied to `result`, or `result` itself if there is none.
+    `operands` are those of the node."""
     tail = tail_of(node.op)
     if tail is None:
         return result
@@ -50,14 +50,14 @@ def with_tail(
 
 
 def _count(params: te.Tensor) -> int:
-    """Classes of outputs with parameters of their own."""
+    """Number of classes of outputs with separate parameters."""
     return params.shape[1] if len(params.shape) == _CLASS_RANK else 1
 
 
 def _classes(
     x: te.Tensor, kernel: Sequence[int], params: te.Tensor, node: Node
 ) -> Sequence[Sequence[int]]:
-    """The class of each output, where the parameters tell such."""
+    """The class of each output, if the parameters have classes."""
     if len(params.shape) < _CLASS_RANK:
         return ()
     window = (ints(node.attrs, name) for name in ("strides", "pads", "dilations"))
@@ -68,7 +68,7 @@ def _classes(
 def build_conv2d(
     operands: list[te.Tensor], node: Node, variant: Variant, *, groups: int = 1
 ) -> Schedule:
-    """The schedule of a dense convolution, or of several side by side."""
+    """The schedule of one dense convolution, or of several independent ones."""
     x, w, params = operands[:_NUM_OPERANDS]
     strides, dilations = pair(node, "strides"), pair(node, "dilations")
     pads, pad_value = ints(node.attrs, "pads"), whole(node.attrs, "pad_value")
@@ -97,7 +97,7 @@ def build_conv2d(
 def build_depthwise(
     operands: list[te.Tensor], node: Node, variant: Variant, *, kernel_width: int
 ) -> Schedule:
-    """The schedule of a convolution of every channel by itself."""
+    """The schedule of a depthwise convolution."""
     x, w, params = operands[:_NUM_OPERANDS]
     strides, dilations = pair(node, "strides"), pair(node, "dilations")
     top, left, *_ = pads = ints(node.attrs, "pads")

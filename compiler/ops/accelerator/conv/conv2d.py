@@ -1,8 +1,8 @@
-"""The accelerator's schedule of a convolution, alone or with an operator fused behind it.
+"""The accelerator's schedule of a convolution, alone or with an operator fused after it.
 
-The output map and its channels are tiled; a tile is accumulated in steps of some input channels,
-with one LOAD of each operand and one GEMM to a step. Weights stay on chip while the map passes, or
-a tile of the map while the weights pass, whichever moves fewer bytes.
+The output map and its channels are tiled. A tile is accumulated in steps over input channels, each
+with one LOAD per operand and one GEMM. Either the weights stay on chip while the map is streamed,
+or a tile of the map stays while the weights are streamed, whichever moves fewer bytes.
 """
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
@@ -26,7 +26,7 @@ __all__ = ["schedule_conv2d"]
 def schedule_conv2d(
     func: PrimFunc, shape: ConvShape, variant: Variant, tile: ConvTile | None = None
 ) -> Schedule:
-    """Schedule the function of `daedal.compiler.ops.conv2d`, or one with an operator behind it.
+    """Schedule the function of `daedal.compiler.ops.conv2d`, with or without a fused operator.
 
     The tile is the best one if none is given.
 
@@ -78,7 +78,7 @@ def schedule_conv2d(
 
 
 def _inputs(sch: Schedule, acc: BlockRef) -> BlockRef:
-    """The block that brings input rows on chip: a gathering one, where the operator has it."""
+    """The block that brings input rows on chip: the gathering one, if the operator has it."""
     producers = [block for block in sch.get_producers(acc) if block.name == "rows"]
     if not producers:
         return sch.cache_read(acc, "x", "inp")
@@ -95,7 +95,7 @@ def _order_products(sch: Schedule, acc: BlockRef, tile: ConvTile) -> tuple[LoopR
 
 
 def _load_steps(sch: Schedule, copy: BlockRef, dims: int, in_blocks: int) -> None:
-    """One LOAD for each step of the reduction, or with 0 one for the whole copy."""
+    """Tensorize a copy: one LOAD per step of the reduction, or a single one if `in_blocks` is 0."""
     outer, channels = sch.get_loops(copy)[-dims : 2 - dims]
     if in_blocks:
         _, outer = sch.split(channels, [None, in_blocks])

@@ -1,6 +1,6 @@
-"""`ConvCost`: what a tile of a convolution would take, from bytes, products and what overlaps.
+"""`ConvCost`: the estimated cost of a convolution's tile, from bytes, products and their overlap.
 
-Input: shape, tile and variant. Output: estimated cycles, by which `conv_tile` ranks tiles.
+Input: shape, tile and variant. Output: estimated cycles, by which `tile` ranks tiles.
 """
 
 from collections.abc import Iterator
@@ -20,18 +20,18 @@ TRANSFER_CYCLES = 100
 
 @dataclass(frozen=True)
 class ConvTile:
-    """Sizes in blocks and pixels, and what stays while the rest passes.
+    """Sizes in blocks and pixels, and which operand stays on chip while the other is streamed.
 
     Parameters
     ----------
     height, width : of a tile of the output map.
     out_blocks : output blocks that are accumulated at once.
-    in_blocks : input blocks of one step of the reduction: one LOAD and one GEMM each.
-    group : output blocks whose weights stay on chip while all tiles of the map pass; 0 where
-        weights are loaded for each tile anew.
-    keep_inputs : whether all input blocks of a tile stay while the output blocks pass.
+    in_blocks : input blocks of one step of the reduction, with one LOAD and one GEMM each.
+    group : output blocks whose weights stay on chip for all tiles of the map; 0 if weights are
+        reloaded for each tile.
+    keep_inputs : whether all input blocks of a tile stay on chip for all output blocks.
     threads : virtual threads, each with the next output blocks of one tile. The linker's renaming
-        interleaves tiles without them; where it is off, only threads do.
+        interleaves tiles without them; if it is off, only threads do.
     """
 
     height: int
@@ -58,11 +58,11 @@ class ConvCost:
         self._instruction_beats = instruction_bytes(variant) // variant.bus_bytes
 
     def cycles(self, tile: ConvTile) -> float:
-        """The busier of multipliers and bus in each pass over what stays, and what nothing hides.
+        """Cycles of the busier of multipliers and bus in each pass, plus what does not overlap.
 
-        Loads of the first accumulated tile hide behind its products alone. Before the first product
-        there is one step's load, behind the last one a tile's requantization and store. Without
-        overlap all adds up.
+        Loads of the first accumulated tile overlap only with its own products. Not overlapped are
+        one step's load before the first product, and a tile's requantization and store after the
+        last one. Without overlap, everything adds up.
         """
         passes = list(self._passes(tile))
         last = tile.out_blocks * self._shape.out_parts * tile.height * tile.width
@@ -91,12 +91,12 @@ class ConvCost:
         )
 
     def instructions(self, tile: ConvTile) -> int:
-        """About how many the program has: one per load, product and result of a tile."""
+        """Estimated number of instructions: one per load, product and result of a tile."""
         steps = -(-self._shape.in_blocks // tile.in_blocks)
         return sum(item.times * item.tiles for item in self._passes(tile)) * (3 * steps + 3)
 
     def _kept_weights(self, tile: ConvTile) -> int:
-        """Beats of the weights that stay; 0 where they pass."""
+        """Beats of the weights that stay on chip; 0 if they are streamed."""
         return tile.group * self._shape.in_blocks * self._shape.weight_rows * self._wgt
 
     def _passes(self, tile: ConvTile) -> Iterator["_Pass"]:
@@ -111,7 +111,7 @@ class ConvCost:
                     tiles = -(-blocks // tile.out_blocks)
                     joins = blocks * shape.in_blocks * shape.weight_rows
                     vectors = blocks * shape.out_parts * height * width
-                    # Weights that stay come in behind all the tiles of the map before them.
+                    # Weights that stay are loaded during all tiles of the previous pass.
                     weights = joins * self._wgt / (maps if tile.group else 1)
                     moved = self._out + shape.tail.loads * self._inp
                     params = blocks * shape.out_parts * shape.classes * self._par
@@ -128,8 +128,7 @@ class ConvCost:
 
 
 class _Pass(NamedTuple):
-    """What `times` passes of a kind do, each: accumulated tiles, cycles of the ALU, products,
-    beats.
+    """Work of each of `times` equal passes: accumulated tiles, ALU cycles, products, beats.
 
     `tile_beats` are those that the first tile has to wait for.
     """
@@ -148,6 +147,6 @@ class _Pass(NamedTuple):
 
 
 def _sizes(extent: int, size: int) -> list[tuple[int, int]]:
-    """(size, how many) of the tiles of one dimension, the smaller rest last."""
+    """(size, count) of the tiles of one dimension; the smaller remainder is last."""
     whole, rest = divmod(extent, size)
     return [(size, whole), *([(rest, 1)] if rest else [])]

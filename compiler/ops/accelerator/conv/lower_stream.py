@@ -1,4 +1,4 @@
-"""A convolution over streams: from the graph's node to its schedule and the view of its input."""
+"""Lowers a convolution over streams to its schedule and the memory view of its input."""
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
@@ -20,9 +20,9 @@ __all__ = ["lower_stream_conv2d", "stream_view"]
 def lower_stream_conv2d(
     graph: Graph, node: Node, variant: Variant, others: list[te.Tensor]
 ) -> tuple[Schedule, dict[str, MemoryView]]:
-    """The schedule of a convolution over a stream, and how its parameter ``x`` lies in memory.
+    """The schedule of a convolution over a stream, and the memory view of its parameter ``x``.
 
-    `others` are the operands behind map and weights.
+    `others` are the operands after map and weights.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def stream_view(
 ) -> tuple[tuple[int, ...], MemoryView]:
     """(NB, planes, groups, rows, batch, lanes) of a stream (NB, groups, num_rows, batch, lanes).
 
-    Plane p begins p beats (of `beat` elements) later, and so ends a row earlier than the stream.
+    Plane p begins p beats (of `beat` elements) later, so it has one row less than the stream.
     """
     blocks, groups, num_rows, batch, lanes = shape
     planes = lanes // beat

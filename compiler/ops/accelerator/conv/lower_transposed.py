@@ -1,4 +1,4 @@
-"""A transposed convolution: its dense convolutions, each of which stores to rows of its own."""
+"""Lowers a transposed convolution to dense convolutions, each of which stores to its own rows."""
 
 import math
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ __all__ = ["lower_transposed_conv2d"]
 def lower_transposed_conv2d(
     graph: Graph, node: Node, variant: Variant, x_shape: tuple[int, ...], bounds: Bounds
 ) -> Iterator[tuple[Schedule, dict[str, MemoryView]]]:
-    """The schedule of each dense convolution, and how its parameters lie in the node's tensors.
+    """The schedule of each dense convolution, with memory views into the node's tensors.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def lower_transposed_conv2d(
 
 
 def _window(graph: Graph, node: Node, part: SubKernel) -> tuple[int, int, int, int]:
-    """Pads of a dense convolution, top, left, bottom and right; those inside the map negative."""
+    """Pads of a dense convolution: top, left, bottom, right; negative if they crop the map."""
     size = graph.types[node.inputs[0]].shape[2:]
     (top, bottom), (left, right) = (
         axis.pads(extent) for axis, extent in zip(part, size, strict=True)
@@ -97,7 +97,7 @@ def _operands(
 def _dense(
     shape: tuple[int, ...], first_row: int, num_rows: int, memory: Memory, variant: Variant
 ) -> MemoryView:
-    """Rows of `shape` that follow each other, from `first_row` of a tensor of `num_rows` on."""
+    """A dense view of `shape` that starts at `first_row` of a tensor of `num_rows`."""
     pad = scratchpad(variant, memory)
     beats = pad.row_beats(variant)
     strides = tuple(beats * math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
@@ -107,7 +107,7 @@ def _dense(
 def _interleaved(
     graph: Graph, node: Node, part: SubKernel, shape: tuple[int, ...], variant: Variant
 ) -> MemoryView:
-    """Every so many rows and columns of the result."""
+    """A strided view of the result's rows and columns."""
     pad = scratchpad(variant, Memory.OUT)
     images, blocks, _, _, vectors, _, _ = shape
     _, _, height, width = graph.types[node.output].shape

@@ -1,4 +1,4 @@
-"""`ConvShape`: what the choice of a convolution's tiles depends on.
+"""`ConvShape`: the parameters that determine the choice of a convolution's tiles.
 
 Input: the operands and the result of `daedal.compiler.ops.conv2d`.
 """
@@ -14,12 +14,12 @@ __all__ = ["ConvShape"]
 
 @dataclass(frozen=True)
 class ConvShape:
-    """What the choice of tiles depends on: blocks of channels, the output map, the window.
+    """Blocks of channels, output map and window.
 
-    A block of channels is `in_parts` input rows and `out_parts` accumulator rows per pixel. With
-    `groups` the batches are images times groups, and the blocks those of one group. `needed` is the
-    share of the products that are made: those with padding zeros are not. `tail` is what is fused
-    behind it. A channel has parameters for each of the `classes` of outputs.
+    A block of channels has `in_parts` input rows and `out_parts` accumulator rows per pixel. With
+    `groups`, the batches are images times groups, and the blocks are those of one group. `needed`
+    is the share of products that are computed, which excludes those with padding zeros. `tail` is
+    the fused operator. A channel has parameters for each of the `classes` of outputs.
     """
 
     batches: int
@@ -39,7 +39,7 @@ class ConvShape:
 
     @property
     def accumulators(self) -> int:
-        """Accumulator rows that an output vector takes: its own, and those of the tail."""
+        """Accumulator rows per output vector: its own, and those of the tail."""
         return 1 + self.tail.rows
 
     @classmethod
@@ -57,7 +57,7 @@ class ConvShape:
     ) -> "ConvShape":
         """From the operands and the result of `daedal.compiler.ops.conv2d`.
 
-        Windows one row high leave no rows between them on chip.
+        For windows one row high, skipped rows are not on chip.
         """
         needed = 1.0
         for dim, pad in enumerate(pads[:2]) if pad_value == 0 else ():
@@ -83,11 +83,11 @@ class ConvShape:
 
     @property
     def weight_rows(self) -> int:
-        """Weight rows that join one block of input channels to one of output channels."""
+        """Weight rows for one block of input channels and one of output channels."""
         return self.kernel[0] * self.kernel[1] * self.in_parts * self.out_parts
 
     def input_rows(self, height: int, width: int) -> int:
-        """Input rows of one block under a tile of the output."""
+        """Input rows of one block that a tile of the output reads."""
         reach = [
             (size - 1) * stride + (kernel - 1) * dilation + 1
             for size, stride, kernel, dilation in zip(
@@ -98,7 +98,7 @@ class ConvShape:
 
 
 def _inside(size: int, outputs: int, taps: int, stride: int, dilation: int, pad: int) -> float:
-    """Share of the pairs of an output and a tap that meet in the map, in one dimension."""
+    """Share of the pairs of output and tap that read inside the map, in one dimension."""
     inside = sum(
         0 <= output * stride + tap * dilation - pad < size
         for output in range(outputs)

@@ -1,8 +1,8 @@
 """The accelerator's schedule of a convolution over streams (`daedal.compiler.ops.conv2d_stream`).
 
-Output channels, rows and, where a row is too long, columns are tiled. All weights of a tile's
-channels stay on chip while the map passes. Windows that begin at the same place of a scratchpad
-row, every `period`-th one, make one GEMM instruction.
+Output channels, rows and, if a row is too long, columns are tiled. All weights of a tile's channels
+stay on chip while the map is streamed. Windows that begin at the same position of a scratchpad row
+(every `period`-th one) form one GEMM instruction.
 """
 
 from collections.abc import Iterator
@@ -34,16 +34,16 @@ TILE_CYCLES = 16
 
 @dataclass(frozen=True)
 class StreamShape:
-    """What the choice of tiles depends on.
+    """Parameters that determine the choice of tiles.
 
     Parameters
     ----------
     batches, out_blocks, out_parts : blocks of images and output channels; vectors of a block.
-    window : how windows move; its extent is the output map.
+    window : the movement of windows; its extent is the output map.
     planes, lanes : of the stream.
     weight_rows : rows of weights for one output vector.
-    groups, vectors : under a window.
-    tail : what is fused behind it.
+    groups, vectors : row groups of a window, and vectors in each.
+    tail : the fused operator.
     """
 
     batches: int
@@ -83,7 +83,7 @@ class StreamShape:
 
     @property
     def period(self) -> int:
-        """Windows until one begins at a scratchpad row again."""
+        """Number of windows after which one begins at a scratchpad row again."""
         return next(
             count
             for count in range(1, self.lanes + 1)
@@ -91,7 +91,7 @@ class StreamShape:
         )
 
     def input_rows(self, height: int, width: int) -> int:
-        """Input rows under a tile of the output."""
+        """Input rows that a tile of the output reads."""
         groups = (height - 1) * self.window.groups_down + self.groups
         reach = ((width - 1) * self.window.step + self.lanes - 1) // self.lanes
         return self.planes * groups * (reach + self.vectors)
@@ -147,10 +147,11 @@ def _fitting(shape: StreamShape, capacity: Capacity) -> Iterator[StreamTile]:
 
 
 def _cycles(shape: StreamShape, tile: StreamTile, variant: Variant) -> float:
-    """The busier of the multipliers and the bus, and what overlaps with nothing.
+    """Cycles of the busier of multipliers and bus, plus what does not overlap.
 
-    The bus carries instructions too: a tile has one for each window in a period. Before the first
-    product comes the input of a tile, after the last one its requantization and store.
+    The bus also carries instructions; a tile has one for each window in a period. Not overlapped
+    are the input of a tile before the first product, and its requantization and store after the
+    last one.
     """
     pads = scratchpads(variant)
     inp, wgt, out = (

@@ -1,4 +1,4 @@
-"""The choice of a convolution's tile: of those that fit, the one with the fewest estimated cycles.
+"""Chooses a convolution's tile: the one that fits with the fewest estimated cycles.
 
 Input: the shape of a convolution and a variant. Output: `ConvTile`, which
 `daedal.compiler.ops.accelerator.conv.conv2d` turns into a schedule.
@@ -40,8 +40,8 @@ def choose_tile(shape: ConvShape, variant: Variant) -> ConvTile:
 def ranked_tiles(shape: ConvShape, variant: Variant, *, overlap: bool = True) -> list[ConvTile]:
     """Every tile that fits, the one with the fewest estimated cycles first.
 
-    With `overlap` a tile leaves room for the next one to be loaded beside it, unless none does.
-    Without, units work one after the other, and a tile may take whole scratchpads.
+    With `overlap`, a tile leaves space to load the next one meanwhile, unless no tile does. Without
+    it, units work one after the other, and a tile may take whole scratchpads.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def _fitting(shape: ConvShape, capacity: Capacity, copies: int) -> Iterator[Conv
 def _residents(
     shape: ConvShape, height: int, width: int, out_blocks: int
 ) -> Iterator[tuple[int, bool]]:
-    """`group` and `keep_inputs` that save a load: what is used once passes step by step."""
+    """Useful pairs of `group` and `keep_inputs`: operands used only once are streamed instead."""
     maps = -(-shape.height // height) * -(-shape.width // width) * shape.batches
     steps = -(-shape.out_blocks // out_blocks)
     groups = [out_blocks * size for size in tile_sizes(steps)] if maps > 1 else []
@@ -96,7 +96,7 @@ def _residents(
 
 
 def _fits(shape: ConvShape, tile: ConvTile, capacity: Capacity, copies: int) -> bool:
-    """Whether what is on chip at once fits, with the next of each where there is a next one."""
+    """Whether everything live at once fits, double-buffered if there is a next tile."""
     counts = _Counts(shape, tile)
     inputs = shape.input_rows(tile.height, tile.width)
     if tile.keep_inputs:

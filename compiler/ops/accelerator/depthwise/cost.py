@@ -1,4 +1,4 @@
-"""How long a tiled depthwise convolution takes, about."""
+"""Estimated cycles of a tiled depthwise convolution."""
 
 from daedal.compiler.codegen.vectors import num_rows
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape, DepthwiseTile
@@ -19,9 +19,9 @@ the time to compile and to fetch its instructions."""
 class DepthwiseCost:
     """Estimates the cycles of tiles of one layer.
 
-    LOAD and STORE share the bus; GEMM and the ALU work beside it and each other, a tile behind,
-    where `overlaps`: then the busiest of the three decides, and what the others do before it can
-    begin and after it has ended.
+    LOAD and STORE share the bus. With `overlaps`, bus, GEMM and ALU work in parallel, each on
+    another tile. Then the busiest of the three determines the cycles, plus the work of the others
+    before it can begin and after it has ended.
     """
 
     def __init__(self, shape: DepthwiseShape, variant: Variant, *, overlaps: bool = True) -> None:
@@ -36,10 +36,10 @@ class DepthwiseCost:
         self._passing: dict[tuple[int, int], int] = {}
 
     def cycles(self, tile: DepthwiseTile) -> float:
-        """The estimate; only to be compared with that of other tiles."""
+        """The estimate, only meaningful in comparison with that of other tiles."""
         shape, beats = self._shape, self._beats
         tiles = self._channels(tile) * self._maps(tile)
-        # One tile: what it takes in turn.
+        # One tile, without overlap.
         rows, columns = shape.input_size(tile.height, tile.width)
         load = self._constant_beats(tile) + tile.blocks * rows * columns * beats[Memory.INP]
         outputs = tile.blocks * tile.height * tile.width
@@ -71,16 +71,16 @@ class DepthwiseCost:
         return words + instructions * self._instruction_beats
 
     def _channels(self, tile: DepthwiseTile) -> int:
-        """Tiles that it takes to cover the channels."""
+        """Number of tiles that cover the channels."""
         return -(-self._shape.blocks // tile.blocks)
 
     def _maps(self, tile: DepthwiseTile) -> int:
-        """Tiles that it takes to cover the maps of one block of channels."""
+        """Number of tiles that cover the maps of one block of channels."""
         shape = self._shape
         return -(-shape.height // tile.height) * -(-shape.width // tile.width) * shape.batches
 
     def _constant_beats(self, tile: DepthwiseTile) -> int:
-        """Bus words of the weights and parameters that come at once."""
+        """Bus words of the weights and parameters that are loaded at once."""
         blocks = min(tile.blocks * tile.groups, self._shape.blocks)
         weights = num_rows(blocks * self._shape.products, self._shape.taps, self._block_out)
         return weights * self._beats[Memory.WGT] + blocks * self._beats[Memory.PAR]
@@ -94,8 +94,8 @@ class DepthwiseCost:
     def _instructions(self, tile: DepthwiseTile) -> float:
         """Instructions of a tile, on average: LOAD, GEMM, ALU and STORE, one each.
 
-        Where columns are left over, the last tile of a row is not dense on chip, and each of its
-        rows takes a LOAD and a STORE.
+        If tiles do not divide the columns, the last tile of a row is not dense on chip, and each of
+        its rows takes a LOAD and a STORE.
         """
         shape = self._shape
         if shape.width % tile.width == 0:

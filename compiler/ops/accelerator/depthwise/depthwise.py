@@ -1,8 +1,8 @@
 """The accelerator's schedule of a depthwise convolution.
 
-Blocks of channels, rows and columns are tiled. Weights and parameters come for several tiles of
-channels at once; every tile of the map passes once, with the rows and columns around it that its
-windows share with those of the neighbours.
+Blocks of channels, rows and columns are tiled. Weights and parameters are loaded for several tiles
+of channels at once. Every tile of the map is loaded once, with the halo of rows and columns that
+its windows share with the neighbouring tiles.
 """
 
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def _groups(
     while groups == 1 or blocks * groups < 2 * shape.blocks:
         channels = min(blocks * groups, shape.blocks)
         products = channels * shape.products
-        # A part of the weights may begin within a row: one more than they fill.
+        # A part of the weights may begin within a row and then takes one more row.
         weights = num_rows(products, shape.taps, variant.array.block_out) + 1
         if channels + shape.tail.requantizes > capacity.par or weights > capacity.wgt:
             return
@@ -89,7 +89,7 @@ def schedule_depthwise(
 ) -> Schedule:
     """Schedule the function of `daedal.compiler.ops.depthwise` for the accelerator.
 
-    `tile` is chosen where it is not given.
+    `tile` is chosen if it is not given.
     """
     tile = tile or choose_depthwise_tile(shape, variant)
     sch = Schedule(func, accelerator_intrinsics(variant))

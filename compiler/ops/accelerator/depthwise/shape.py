@@ -1,4 +1,4 @@
-"""What a depthwise convolution's tiles depend on, and a choice of them."""
+"""Shape of a depthwise convolution, as far as its tiling depends on it, and its tiles."""
 
 from dataclasses import dataclass
 from math import prod
@@ -13,8 +13,8 @@ __all__ = ["DepthwiseShape", "DepthwiseTile"]
 class DepthwiseShape:
     """Blocks of channels, the maps, the window.
 
-    `window` counts the columns of zero weights that fill up the last product of each row; `pads`
-    are those above and to the left of the map. `tail` is what is fused behind it.
+    `window` includes the columns of zero weights that fill up the last product of each row. `pads`
+    are those above and to the left of the map. `tail` is the fused operator.
     """
 
     batches: int
@@ -62,22 +62,22 @@ class DepthwiseShape:
 
     @property
     def products(self) -> int:
-        """Products for each vector of outputs."""
+        """Products per output vector."""
         return prod(self.window) // self.taps
 
     def reach(self, axis: int, size: int) -> int:
-        """Input rows (axis 0) or columns (1) under `size` ones of the output, pads included."""
+        """Input rows (axis 0) or columns (1) that `size` output ones read, pads included."""
         span = (self.window[axis] - 1) * self.dilations[axis] + 1
         return (size - 1) * self.strides[axis] + span
 
     def input_size(self, height: int, width: int) -> tuple[int, int]:
-        """Input rows and columns under a tile of the output, pads included."""
+        """Input rows and columns that a tile of the output reads, pads included."""
         return self.reach(0, height), self.reach(1, width)
 
     def passing(self, axis: int, size: int) -> int:
-        """Input rows or columns that tiles of `size` load in all, pads excluded.
+        """Input rows or columns that all tiles of `size` load, pads excluded.
 
-        What neighbouring tiles share counts twice.
+        The halo that neighbouring tiles share counts twice.
         """
         outputs = (self.height, self.width)[axis]
         limit = (self.input_height, self.input_width)[axis]

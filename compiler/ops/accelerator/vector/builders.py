@@ -76,8 +76,8 @@ def _avg_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedu
 
 
 def _by_columns(x: te.Tensor, node: Node, variant: Variant) -> bool:
-    """Whether the columns of windows are to be reduced first: where that takes fewer operations
-    because windows share columns, and for large windows."""
+    """Whether to reduce the columns of windows first: for large windows, and if it takes fewer
+    operations because windows share columns."""
     height, width = pair(node, "kernel")
     operations = height * pair(node, "strides")[1] + width
     return operations < height * width or _is_large(x, node, variant)
@@ -153,7 +153,7 @@ def _concat(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
         bounds=bounds_of(node),
         accumulator=accumulator_dtype(variant),
     )
-    # A tile within one map: which one it is follows from the loop over blocks.
+    # A tile lies within one map, which the loop over blocks determines.
     return schedule_move(te.create_prim_func(operands, [y], node.output), variant, blocks=1)
 
 

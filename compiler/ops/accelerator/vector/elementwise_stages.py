@@ -33,13 +33,13 @@ OWN_ROWS = ("positive", "negative")
 
 
 def stages_of(func: PrimFunc) -> dict[str, str]:
-    """The stages that a function has (a factor of 1 takes none), and the intrinsic of each."""
+    """The stages of a function and the intrinsic of each; a factor of 1 has no stage."""
     present = {site.block.name for site in collect(func.body)[0]}
     return {name: intrin for name, intrin in _STAGES.items() if name in present}
 
 
 def tensorize_stages(sch: Schedule, stages: dict[str, str]) -> None:
-    """Every stage becomes operations on rows, or one LOAD."""
+    """Tensorize every stage, as operations on rows or as one LOAD."""
     for name, intrin in stages.items():
         block = sch.get_block(name)
         if intrin == "load_widen":
@@ -49,5 +49,5 @@ def tensorize_stages(sch: Schedule, stages: dict[str, str]) -> None:
 
 
 def tensorize_rows(sch: Schedule, block: BlockRef, intrin: str) -> None:
-    """The two innermost loops, over one row, become an operation."""
+    """Tensorize the two innermost loops, over one row, as an operation."""
     sch.tensorize(sch.get_loops(block)[-2], intrin)

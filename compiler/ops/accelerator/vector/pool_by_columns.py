@@ -1,9 +1,9 @@
-"""The accelerator's schedule of pooling over large windows: global pooling, most of all.
+"""The accelerator's schedule of pooling over large windows, above all global pooling.
 
-A row of accumulators takes its next addend only when the last one is written, some 15 cycles later.
-A window with few outputs therefore is reduced along its columns first, each in a row of its own,
-and then the columns. The rows of the window may come in steps, so it may be larger than the
-accumulators.
+A row of accumulators accepts its next addend only after the last one is written, some 15 cycles
+later. If there are few outputs, each column of the window is therefore first reduced in its own
+accumulator row, and then the columns are combined. The rows of the window may be loaded in steps,
+so the window may be larger than the accumulators.
 """
 
 from collections.abc import Iterator, Sequence
@@ -85,7 +85,7 @@ def _fitting(
     """Whole rows of the window, or parts of one."""
     capacity = Capacity(variant, share)
     parts = func.outputs[0].shape[4]
-    # Buffers alternate between the halves of the accumulators, see `VectorTiles.fitting`.
+    # Buffers alternate between the halves of the accumulators; see `VectorTiles.fitting`.
     room = capacity.acc // share // parts
     for blocks in tile_sizes(func.outputs[0].shape[1]):
         if blocks * parts > capacity.out:

@@ -1,7 +1,7 @@
-"""Tiles of operators that only the ALU computes: what one costs, and which is best.
+"""Cost and choice of tiles for operators that only the ALU computes.
 
-Input: what a tile loads, holds and computes, as a function of its size. Output: the size with the
-fewest estimated cycles of those that fit.
+Input: what a tile loads, holds and computes, as a function of its size. Output: the size that fits
+with the fewest estimated cycles.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ Tile = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class TileWork:
-    """What a tile takes before its results are requantized, per vector of a channel block.
+    """The work of a tile before requantization, per vector of a channel block.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ class TileWork:
 
 
 def accumulation(steps: int, targets: int, variant: Variant) -> int:
-    """Cycles of `steps` operations on each of `targets` rows: a row takes the next one only when
-    the last is written."""
+    """Cycles of `steps` operations on each of `targets` rows. A row accepts the next operation only
+    after the last result is written."""
     return steps * max(targets, alu_latency_cycles(variant) + 1)
 
 
@@ -57,11 +57,11 @@ class VectorTiles:
 
     Parameters
     ----------
-    work : what a tile takes.
+    work : the work of a tile.
     grain : rows and columns are multiples of these.
-    blocks : channel blocks of every tile; free where None.
-    overlapping : whether tiles share operands with their neighbours: then those of several rows
-        and of parts of them are tried too, which share less.
+    blocks : channel blocks of every tile; None to choose them.
+    overlapping : whether neighbouring tiles share operands (a halo). Then tiles of several partial
+        rows are tried too, because they share less.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class VectorTiles:
         )
 
     def fitting(self, share: int) -> Iterator[Tile]:
-        """Tiles that take at most one part in `share` of the scratchpads."""
+        """Tiles that take at most 1/`share` of the scratchpads."""
         capacity = Capacity(self._variant, share)
         _, channels, height, width, parts, _, _ = self._func.outputs[0].shape
         for c in tile_sizes(channels) if self._blocks is None else [self._blocks]:
@@ -111,15 +111,15 @@ class VectorTiles:
                 if parts * c * h * w > capacity.out:
                     continue
                 held = self._work((c, h, w)).held
-                # Buffers alternate between the halves of the accumulators: where a tile has
-                # several, that of the next tile meets this one in the same half.
+                # Buffers alternate between the halves of the accumulators: if a tile has
+                # several, a buffer of the next tile shares a half with one of this tile.
                 room = capacity.acc // share if len(held) > 1 else capacity.acc
                 if parts * sum(held) <= capacity.acc and parts * max(held) <= room:
                     yield c, h, w
 
     def cycles(self, tile: Tile) -> int:
-        """Estimated cycles: tiles overlap, so the busier of bus and ALU counts; of the first and
-        the last tile the other one is not hidden either."""
+        """Estimated cycles. Tiles overlap, so the busier of bus and ALU counts. For the first and
+        the last tile, the other one is not hidden and counts too."""
         variant, array = self._variant, self._variant.array
         batches, channels, height, width, parts, _, _ = self._func.outputs[0].shape
         c, h, w = tile
@@ -137,7 +137,7 @@ class VectorTiles:
 def map_sizes(
     height: int, width: int, grain: tuple[int, int], overlapping: bool = False
 ) -> list[tuple[int, int]]:
-    """Whole rows, from all to `grain`, and then parts of as many rows, or of any number."""
+    """Tile sizes: whole rows, from all to `grain`, then parts of `grain` or any number of rows."""
     heights, widths = (
         [count * step for count in tile_sizes(size // step)]
         for size, step in zip((height, width), grain, strict=True)

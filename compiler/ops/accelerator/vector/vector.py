@@ -1,7 +1,7 @@
 """The accelerator's schedules of operators that only the ALU computes: elementwise, pooling, moves.
 
-Blocks of channels, rows and, where a row is too long, columns are tiled. Every stage lives in the
-accumulators; a parameter row serves all channels.
+Blocks of channels, rows and, if a row is too long, columns are tiled. Every stage is computed in
+the accumulators; all channels use the same parameter row.
 """
 
 from collections.abc import Sequence
@@ -60,8 +60,8 @@ def schedule_move(
     Parameters
     ----------
     column_step : columns of ``wide`` from one of the result to the next.
-    factors : rows and columns of the result for one of ``wide``.
-    blocks : channel blocks of a tile; chosen where None.
+    factors : rows and columns of the result per row and column of ``wide``.
+    blocks : channel blocks of a tile; None to choose them.
     """
 
     def work(tile: Tile) -> TileWork:
@@ -117,8 +117,8 @@ def tiled(
 ) -> Schedule:
     """Tile the output, and compute each tile's `stages` (consumers first) in the accumulators.
 
-    Where the result repeats rows or columns `factors` times, its loops are split by them, so that
-    the rows that are read follow one loop each.
+    If the result repeats rows or columns `factors` times, its loops are split by these factors, so
+    that each index of the operand depends on a single loop.
     """
     sch = Schedule(func, accelerator_intrinsics(variant))
     y = sch.get_block("y")
