@@ -9,7 +9,7 @@ __all__ = ["attribute", "drop_attributes"]
 
 
 def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
-    """Value of an attribute, or `default` where it was left out."""
+    """Value of an attribute, or `default` if it is absent."""
     for item in node.attribute:
         if item.name == name:
             return helper.get_attribute_value(item)
@@ -17,7 +17,7 @@ def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
 
 
 def drop_attributes(node: onnx.NodeProto, *names: str) -> None:
-    """Leave attributes out, so that they have their defaults."""
+    """Remove attributes, so that they have their defaults."""
     kept = [item for item in node.attribute if item.name not in names]
     node.ClearField("attribute")
     node.attribute.extend(kept)

@@ -1,4 +1,4 @@
-"""What a model's file may ask for, checked before anything else reads it. The file is untrusted.
+"""Checks the bounds of a model's file before anything else reads it. The file is untrusted.
 
 Input: a parsed ModelProto. Output: nothing, or the ModelError that says which bound it exceeds.
 """
@@ -17,11 +17,11 @@ _SHOWN_LENGTH = 100
 
 
 def check_bounds(model: onnx.ModelProto) -> None:
-    """Refuse what would make later steps read other files, run for ever or grow without limit.
+    """Refuse models that would make later steps read other files, run forever or grow unbounded.
 
-    A Loop need not end. Names end up in messages, tables and artifacts, so they are short and
-    printable. All data lies in the file. Functions of the model's own are looked into, not counted:
-    `check_functions` does.
+    A Loop may never end. Names appear in messages, tables and artifacts, so they must be short and
+    printable. All data must be in the file. The bodies of the model's own functions are checked
+    here, but their nodes are counted in `check_functions`.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def _check_graph(graph: onnx.GraphProto) -> None:
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """A graph and those in its nodes; protobuf itself bounds how deep."""
+    """A graph and its subgraphs; protobuf itself bounds their depth."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
@@ -66,7 +66,7 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _names(graph: onnx.GraphProto) -> Iterator[str | bytes]:
-    """Every name that a message or a table may show; bytes where they are not UTF-8."""
+    """Every name that a message or a table may show; bytes if it is not UTF-8."""
     yield graph.name
     for node in graph.node:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)

@@ -1,4 +1,4 @@
-"""State of one import: the graph so far, constants by name, and names that mean another tensor."""
+"""State of one import: the graph so far, constants by name, and aliases of tensors."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ __all__ = ["ImportContext"]
 
 
 class ImportContext:
-    """What an importer function works with.
+    """The state that importer functions work with.
 
-    Constants enter the graph when a node first reads them, so shapes, axes and bounds that only
-    the importer needs never do.
+    Constants are added to the graph when a node first reads them. So shapes, axes and bounds that
+    only the importer needs are never added.
     """
 
     def __init__(self, builder: GraphBuilder, opset: int) -> None:
@@ -42,7 +42,7 @@ class ImportContext:
         return self._aliases.get(name, name)
 
     def constant_value(self, name: str | None) -> Array | None:
-        """Value of a constant, or None where `name` is absent or computed."""
+        """Value of a constant, or None if `name` is absent or computed."""
         return None if name is None else self._constants.get(self.resolve(name))
 
     def operand(self, node: OnnxNode, index: int) -> str:
@@ -53,7 +53,7 @@ class ImportContext:
         return self.defined(name, node)
 
     def defined(self, name: str, node: OnnxNode) -> str:
-        """Graph tensor that `name` means, which `node` reads; a constant enters the graph."""
+        """Graph tensor that `name` means, which `node` reads; a constant is added to the graph."""
         resolved = self.resolve(name)
         if not self.builder.is_defined(resolved):
             if resolved not in self._constants:
@@ -75,11 +75,11 @@ class ImportContext:
         return value
 
     def add_constant(self, base: str, array: Array) -> str:
-        """Define a constant of ours in the graph."""
+        """Add a constant that is not in the model to the graph."""
         return self.builder.constant(self.builder.fresh_name(base), np.asarray(array))
 
     def emit(self, node: OnnxNode, op: str, operands: Sequence[str], **attrs: AttrValue) -> None:
-        """Add the graph node that gives the ONNX node's first output; it must use no other."""
+        """Add the graph node for the ONNX node's first output; its other outputs must be unused."""
         node.finish()
         if any(node.outputs[1:]):
             raise node.refuse(

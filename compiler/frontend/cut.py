@@ -1,7 +1,7 @@
 """Cuts a part out of an ONNX model, between named tensors.
 
-Input: a checked ModelProto and tensor names. Output: a ModelProto of that part, whose tensors have
-static shapes where they enter.
+Input: a checked ModelProto and tensor names. Output: a ModelProto of that part, whose inputs have
+static shapes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -35,12 +35,12 @@ def cut_model(
 
 
 class ModelCutter:
-    """A model by its nodes' numbers: which of them compute something, and models made of some.
+    """A model with numbered nodes; finds the nodes that compute tensors, and builds models of them.
 
     Parameters
     ----------
-    model : checked, and as the user gave it.
-    types : of its tensors, with a batch of 1.
+    model : the user's model, checked.
+    types : types of its tensors, with a batch of 1.
     """
 
     def __init__(self, model: onnx.ModelProto, types: Mapping[str, onnx.ValueInfoProto]) -> None:
@@ -117,7 +117,7 @@ class ModelCutter:
         )
 
     def _input(self, name: str) -> onnx.ValueInfoProto:
-        """Name, element type and static shape of a tensor that enters."""
+        """Name, element type and static shape of an input."""
         value = self.types.get(name)
         if value is None or not is_static(value.type.tensor_type):
             raise ModelError(
@@ -129,7 +129,7 @@ class ModelCutter:
         return onnx.helper.make_tensor_value_info(name, tensor.elem_type, shape)
 
     def _output(self, name: str) -> onnx.ValueInfoProto:
-        """The same of one that leaves, or what is known of it."""
+        """Name of an output, with as much of its type as is known."""
         value = self.types.get(name)
         if value is None:
             return onnx.helper.make_empty_tensor_value_info(name)

@@ -1,9 +1,8 @@
-"""Nodes that no importer takes: computed now where all they read is constant, else left to the
-host.
+"""Nodes without an importer: evaluated now if all operands are constant, else run on the host.
 
-Input: ONNX nodes. Output: constants, and `onnx` nodes of the graph, one for each output. What has
-no static shape or a type that the graph does not know stays outside the graph, and so does all that
-reads it: the host computes it after everything else.
+Input: ONNX nodes. Output: constants, and `onnx` nodes of the graph, one for each output. Tensors
+without a static shape, or of a type that the graph does not support, stay outside the graph. So do
+all nodes that read them; the host runs these after everything else.
 """
 
 import math
@@ -30,12 +29,12 @@ _STANDARD = ("", "ai.onnx")
 
 
 class ForeignNodes:
-    """The nodes of one model that its importers do not take.
+    """The nodes of one model that no importer supports.
 
     Parameters
     ----------
-    context : of the import.
-    model : the whole model, whose types ONNX's shape inference finds when they are first needed.
+    context : context of the import.
+    model : the whole model; ONNX's shape inference runs when its types are first needed.
     """
 
     def __init__(self, context: ImportContext, model: onnx.ModelProto) -> None:
@@ -57,11 +56,11 @@ class ForeignNodes:
         return name in self._outside
 
     def leave_outside(self, name: str) -> None:
-        """Let a tensor be none of the graph's."""
+        """Mark a tensor as outside the graph."""
         self._outside.add(name)
 
     def reads_outside(self, node: onnx.NodeProto) -> bool:
-        """Whether a node reads what is not in the graph; its results then are not either."""
+        """Whether a node reads a tensor outside the graph; then its results are outside, too."""
         names = names_read(node)
         if not any(name in self._outside for name in names):
             return False
@@ -73,7 +72,7 @@ class ForeignNodes:
         return True
 
     def fold(self, node: onnx.NodeProto) -> bool:
-        """Compute a node that reads constants only; whether that could be done."""
+        """Evaluate a node that reads only constants; returns whether that was possible."""
         if node.domain not in _STANDARD or node.op_type in _RANDOM or "Random" in node.op_type:
             return False
         if node.op_type in ("Shape", "Size") and self._fold_shape(node):
@@ -94,7 +93,7 @@ class ForeignNodes:
         return True
 
     def add(self, node: onnx.NodeProto, reason: str) -> None:
-        """Leave a node to the host.
+        """Add a node that runs on the host.
 
         Raises
         ------
@@ -152,7 +151,7 @@ class ForeignNodes:
         return math.prod(int(dim.dim_value) for dim in dims) <= MAX_FOLDED_ELEMENTS
 
     def _type(self, name: str) -> TensorType | None:
-        """Type of a tensor in the graph's words, or None where there is none."""
+        """Graph type of a tensor, or None if the graph has no such type."""
         resolved = self._context.resolve(name)
         if self._context.builder.is_defined(resolved):
             return self._context.builder.types[resolved]

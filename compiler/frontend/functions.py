@@ -1,7 +1,7 @@
-"""Puts the bodies of a model's own functions where they are called. The file is untrusted.
+"""Inlines a model's own functions. The file is untrusted.
 
-Input: a ModelProto that `check_functions`, and then onnx's checker passed: that one would recurse
-without limit. Output: the same model without functions.
+Input: a ModelProto that passed `check_functions` and then onnx's checker, which by itself would
+recurse without limit. Output: the same model without functions.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,8 +25,8 @@ def check_functions(model: onnx.ModelProto) -> None:
     Raises
     ------
     ModelError
-        For functions that call themselves or too deep, and where more than `MAX_NODES` nodes would
-        come out: functions that call others twice double at every level.
+        For functions that call themselves or nest too deeply, and if inlining would give more than
+        `MAX_NODES` nodes: functions that call others twice double them at every level.
     """
     nodes, _ = _Sizes(model.functions).of(model.graph.node)
     if nodes > MAX_NODES:
@@ -51,7 +51,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 class _Sizes:
-    """How many nodes calls stand for, and how deep they go."""
+    """The number of nodes that calls expand to, and their depth."""
 
     def __init__(self, functions: Iterable[onnx.FunctionProto]) -> None:
         self._functions = {(item.domain, item.name, item.overload): item for item in functions}
@@ -59,7 +59,7 @@ class _Sizes:
         self._open: list[_Key] = []
 
     def of(self, nodes: Iterable[onnx.NodeProto]) -> tuple[int, int]:
-        """Nodes and depth of some nodes with what they call."""
+        """Number and depth of `nodes` after inlining their calls."""
         total, depth = 0, 0
         for node in _with_inner(nodes):
             key = (node.domain, node.op_type, node.overload)

@@ -95,7 +95,7 @@ def _input_type(value: onnx.ValueInfoProto) -> TensorType:
 
 
 def _import_node(context: ImportContext, foreign: ForeignNodes, proto: onnx.NodeProto) -> None:
-    """Import a node by its importer; what has none, or is refused by it, is left to the host."""
+    """Import a node; if it has no importer or its importer refuses it, it runs on the host."""
     if foreign.reads_outside(proto):
         return
     importer = find_importer(proto.op_type) if proto.domain in ("", "ai.onnx") else None
@@ -113,7 +113,7 @@ def _import_node(context: ImportContext, foreign: ForeignNodes, proto: onnx.Node
 
 
 def _finish_output(context: ImportContext, name: str) -> str:
-    """Graph tensor for a model output; one that only renames another gets a node of its own."""
+    """Graph tensor for a model output; an alias of another tensor gets its own node."""
     target = context.resolve(name)
     builder = context.builder
     if not builder.is_defined(target):

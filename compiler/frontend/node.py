@@ -33,15 +33,15 @@ class OnnxNode:
         }
 
     def input(self, index: int) -> str | None:
-        """Name of an operand, or None where it was left out."""
+        """Name of an operand, or None if it is absent."""
         return (self.inputs[index] or None) if index < len(self.inputs) else None
 
     def refuse(self, rule: str, remedy: str) -> UnsupportedError:
-        """The error for a node that is right but not supported; the caller raises it."""
+        """The error for a node that is valid but not supported; the caller raises it."""
         return UnsupportedError(self._sentence(rule, remedy))
 
     def damaged(self, rule: str, remedy: str = "repair the model") -> ModelError:
-        """The error for a node that no ONNX model may have; the caller raises it."""
+        """The error for a node that is not valid ONNX; the caller raises it."""
         return ModelError(self._sentence(rule, remedy))
 
     def _sentence(self, rule: str, remedy: str) -> str:
@@ -119,7 +119,7 @@ _KINDS: Mapping[int, str] = {
 
 
 def element_type_name(kind: int) -> str:
-    """ONNX's name of an element type, or its number where there is no such type."""
+    """ONNX's name of an element type, or its number if there is no such type."""
     known = {int(value): str(name) for name, value in onnx.TensorProto.DataType.items()}
     return known.get(kind, str(kind))
 

@@ -19,11 +19,11 @@ class SupportedOperator:
 
     Parameters
     ----------
-    name : with its domain, where that is not ONNX's.
-    first_opset, last_opset : of its domain; the last one is None where there is none yet.
-    where : it runs when it stands between quantized tensors: "accelerator", "host", or "folded"
-        where no work is left.
-    limits : what it must keep to for that.
+    name : with its domain, if that is not ONNX's.
+    first_opset, last_opset : of its domain; the last one is None if it is still current.
+    where : where it runs between quantized tensors: "accelerator", "host", or "folded" if no work
+        is left.
+    limits : conditions that a node must meet for that.
     """
 
     name: str
@@ -44,7 +44,7 @@ def _imported() -> Iterator[SupportedOperator]:
 
 
 def _expanded() -> Iterator[SupportedOperator]:
-    """Operators on quantized tensors run where the operators do that they become."""
+    """Operators on quantized tensors; each runs where the operator it expands to runs."""
     for (domain, name), expansion in EXPANSIONS.items():
         if expansion.becomes == name and not domain:
             continue

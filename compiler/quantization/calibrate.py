@@ -24,9 +24,9 @@ def calibrate(
 ) -> dict[str, Range]:
     """The range of every tensor, each at least [0, 0].
 
-    Two passes over the samples where the method needs histograms: the first finds their bounds.
-    These are rounded to `_BOUND_BITS` bits, so that what a processor's vector width does to the
-    last bits of a sum hardly ever reaches a scale.
+    If the method needs histograms, there are two passes over the samples; the first finds their
+    bounds. The bounds are rounded to `_BOUND_BITS` bits, because the last bits of a sum depend on
+    the processor's vector width. The rounding almost always keeps this out of the scales.
 
     Raises
     ------
@@ -62,6 +62,6 @@ def _observe_bounds(
 
 
 def _rounded(value: float) -> float:
-    """The nearest number of `_BOUND_BITS` significant bits."""
+    """The nearest number with `_BOUND_BITS` significant bits."""
     mantissa, exponent = math.frexp(value)
     return math.ldexp(round(mantissa * (1 << _BOUND_BITS)), exponent - _BOUND_BITS)

@@ -1,5 +1,5 @@
-"""Brings a model into the form that the other passes know: opset 13, constants evaluated, no nodes
-that do nothing at inference."""
+"""Brings a model into the form that the other passes expect: opset 13 or newer, constants folded,
+no nodes without effect at inference."""
 
 import math
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ _RANDOM = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike")
 def clean(model: onnx.ModelProto) -> Network:
     """The model as a network of opset 13 or newer.
 
-    Nodes over constants are evaluated, and so is Shape where the shape is static; Identity, and
-    Dropout at inference, vanish.
+    Nodes over constants are evaluated, and so is Shape if the shape is static. Identity and Dropout
+    are removed.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def clean(model: onnx.ModelProto) -> Network:
 
 
 def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model in opset 13, or as it is where it is newer."""
+    """The model in opset 13, or unchanged if it is newer."""
     if opset_of(model) >= _OPSET:
         return model
     light = onnx.ModelProto()
@@ -80,7 +80,7 @@ def _is_large(tensor: onnx.TensorProto) -> bool:
 
 
 def _fold_constants(network: Network) -> None:
-    """Evaluate what depends on constants and static shapes alone."""
+    """Evaluate nodes that depend only on constants and static shapes."""
     types = network.types()
     kept = []
     for node in network.nodes:
@@ -95,7 +95,7 @@ def _fold_constants(network: Network) -> None:
 def _evaluate(
     network: Network, node: onnx.NodeProto, types: Mapping[str, tuple[int, tuple[int, ...]]]
 ) -> dict[str, Array] | None:
-    """Outputs of a node by name, or None where they depend on an input, or cannot be known here."""
+    """Outputs of a node by name, or None if they depend on an input or cannot be evaluated."""
     if node.domain not in ("", "ai.onnx") or any(
         name in network.output_names for name in node.output
     ):
@@ -113,7 +113,7 @@ def _evaluate(
 def _is_bounded(
     network: Network, types: Mapping[str, tuple[int, tuple[int, ...]]], node: onnx.NodeProto
 ) -> bool:
-    """Whether the outputs are not too large: their shapes are known, or all is small anyway."""
+    """Whether the outputs are known not to be too large."""
     outputs = [name for name in node.output if name]
     if all(name in types for name in outputs):
         return all(math.prod(types[name][1]) <= MAX_ELEMENTS for name in outputs)
@@ -122,7 +122,7 @@ def _is_bounded(
 
 
 def _run(network: Network, node: onnx.NodeProto, operands: list[str]) -> dict[str, Array] | None:
-    """The node's outputs by ONNX's reference evaluator; None where that has no such operator."""
+    """The node's outputs by ONNX's reference evaluator; None if it cannot evaluate the node."""
     graph = helper.make_graph(
         [node],
         "constants",
@@ -133,13 +133,13 @@ def _run(network: Network, node: onnx.NodeProto, operands: list[str]) -> dict[st
     try:
         evaluator = ReferenceEvaluator(model)
         results = evaluator.run(None, {name: network.constants[name] for name in operands})
-    except Exception:  # the evaluator raises many kinds; the node then stays as it is
+    except Exception:  # the evaluator raises many kinds; the node then stays unchanged
         return None
     return dict(zip(evaluator.output_names, map(np.asarray, results), strict=True))
 
 
 def _drop_identities(network: Network) -> None:
-    """Let users read what Identity and Dropout read; an output keeps its name."""
+    """Let users read the operands of Identity and Dropout directly; an output keeps its name."""
     read = {*network.users(), *network.output_names}
     producers = network.producers()
     names: dict[str, str] = {}

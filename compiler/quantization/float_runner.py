@@ -1,4 +1,4 @@
-"""Runs a float network: onnxruntime where it is installed, else ONNX's reference evaluator."""
+"""Runs a float network in onnxruntime if it is installed, else in ONNX's reference evaluator."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,16 +16,16 @@ __all__ = ["FloatRunner", "make_runner"]
 
 
 class FloatRunner(Protocol):
-    """Gives tensors of a network by name."""
+    """Computes tensors of a network, by name."""
 
     def __call__(self, feeds: Mapping[str, Array], /) -> dict[str, Array]:
         """Run once."""
 
 
 def make_runner(network: Network, tensors: Sequence[str]) -> FloatRunner:
-    """A runner that gives `tensors`, of which some may be inputs.
+    """A runner that computes `tensors`, some of which may be inputs.
 
-    It and its runs raise ModelError for a model that does not run.
+    This function and the runner raise ModelError for a model that does not run.
     """
     inputs = {item.name for item in network.inputs}
     outputs = [name for name in network.output_names if name in tensors]
@@ -45,7 +45,7 @@ def make_runner(network: Network, tensors: Sequence[str]) -> FloatRunner:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Turn what the runners raise, which is of many kinds, into one sentence."""
+    """Turn the runners' many kinds of exceptions into a ModelError."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Folds what is affine per channel (batch norms, constants that multiply or add) into layers."""
+"""Folds per-channel affine operators (batch norms, Mul and Add with constants) into layers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,9 +33,9 @@ class _Affine:
 def fold_affine(network: Network) -> None:
     """Fold BatchNormalization, and Mul and Add by constants per channel, into the layer before.
 
-    One that follows no layer becomes a depthwise convolution of 1 x 1: quantized per channel, its
-    weights are +-127 and its bias is exact. What follows folds into that. A batch norm of tensors
-    that are no maps becomes Mul and Add.
+    One without a layer before it becomes a 1x1 depthwise convolution. Quantized per channel, its
+    weights are +-127 and its bias is exact. The following affine operators are folded into it. A
+    batch norm of tensors that are not maps becomes Mul and Add.
 
     Before::
 
@@ -80,7 +80,7 @@ def fold_affine(network: Network) -> None:
 def _match(
     network: Network, node: onnx.NodeProto, shapes: Mapping[str, tuple[int, ...]]
 ) -> _Affine | None:
-    """What `node` does as an affine map per channel, or None."""
+    """`node` as an affine map per channel, or None."""
     if node.op_type == _NORM:
         return _match_norm(network, node, shapes)
     if node.op_type not in ("Mul", "Add"):
@@ -124,7 +124,8 @@ def _match_norm(
 
 
 def _per_channel(value: Array, shape: Sequence[int]) -> Array | None:
-    """The constant as (C,) where it differs along channels alone and widens nothing, else None."""
+    """The constant as (C,) if it varies only along channels and does not broadcast the result, else
+    None."""
     if value.ndim > len(shape) or len(shape) <= _CHANNELS:
         return None
     full = (1,) * (len(shape) - value.ndim) + value.shape
@@ -135,7 +136,7 @@ def _per_channel(value: Array, shape: Sequence[int]) -> Array | None:
 
 
 def _is_layer(network: Network, node: onnx.NodeProto) -> bool:
-    """Whether `node` has constant weights, and as bias a constant per channel or none."""
+    """Whether `node` has constant weights, and either no bias or a constant one per channel."""
     if node.op_type not in ("Conv", "ConvTranspose", "Gemm") or len(node.input) < 2:
         return False
     if any(attribute(node, name, 1.0) != 1.0 for name in ("alpha", "beta")):
@@ -177,7 +178,7 @@ def _scale_layer(network: Network, layer: onnx.NodeProto, affine: _Affine) -> No
 
 
 def _depthwise(network: Network, node: onnx.NodeProto, affine: _Affine) -> onnx.NodeProto:
-    """A convolution of 1 x 1 with one channel in each group."""
+    """A 1x1 depthwise convolution."""
     base = node.output[0]
     weights = affine.gain.astype(np.float32).reshape(-1, 1, 1, 1)
     return helper.make_node(

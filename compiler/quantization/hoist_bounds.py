@@ -1,4 +1,4 @@
-"""Moves ReLU and Clip before operators that only move elements, next to the layer before them."""
+"""Moves ReLU and Clip across operators that only move elements, next to the layer before them."""
 
 from collections import deque
 
@@ -28,8 +28,8 @@ _COMMUTING = (
 def hoist_bounds(network: Network) -> None:
     """Apply bounds before the elements are moved.
 
-    There they cost nothing: they become bounds of the layer, and the steps of its quantization are
-    spread over what the bounds leave.
+    There they cost nothing, because they become bounds of the layer. The layer's quantization then
+    covers only the range within the bounds.
 
     Before::
 
@@ -49,7 +49,7 @@ def hoist_bounds(network: Network) -> None:
 
 
 class _Hoisting:
-    """Producers and users as they are now, and the nodes that come and go, by identity."""
+    """Current producers and users, and the nodes added and removed, by identity."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -59,7 +59,7 @@ class _Hoisting:
         self._gone: set[int] = set()
 
     def hoist(self, bound: onnx.NodeProto) -> list[onnx.NodeProto]:
-        """Move one node over the one before it; return the nodes in its place."""
+        """Move a node before its predecessor; return the nodes that replace it."""
         mover = self._producers.get(bound.input[0])
         if mover is None or not self._may_pass(mover):
             return []
@@ -71,7 +71,7 @@ class _Hoisting:
         return hoisted
 
     def finish(self) -> None:
-        """Give the network its nodes in their new order."""
+        """Write the nodes back to the network in their new order."""
         self._network.nodes = [
             node
             for original in self._network.nodes
@@ -80,7 +80,7 @@ class _Hoisting:
         ]
 
     def _may_pass(self, mover: onnx.NodeProto) -> bool:
-        """Whether nothing else reads what `mover` gives, nor what it moves."""
+        """Whether nothing else reads the result of `mover` or its operands."""
         if mover.op_type not in _COMMUTING or any(mover.output[1:]):
             return False
         names = [mover.output[0], *(mover.input[index] for index in moved_operands(mover))]

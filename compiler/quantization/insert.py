@@ -1,4 +1,4 @@
-"""Writes a network as a QDQ model: quantize and dequantize nodes around what integers compute."""
+"""Inserts quantize and dequantize nodes around all nodes to be computed on integers (QDQ)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,8 +22,8 @@ _ELEMENTWISE = ("Add", "Mul", "Sub")
 def insert_qdq(network: Network, plan: Plan, ranges: Mapping[str, Range]) -> None:
     """Quantize activations, weights, biases and other constants of the nodes in `plan`.
 
-    `ranges` has those of the groups' representatives. A tensor ``t`` is quantized as ``t_q`` and
-    read as ``t_dq``; an output of the model keeps its name, and is computed as ``t_raw`` first.
+    `ranges` holds the ranges of the groups' representatives. A tensor ``t`` is quantized as ``t_q``
+    and read as ``t_dq``. An output of the model keeps its name; its unquantized form is ``t_raw``.
 
     Before::
 
@@ -61,7 +61,7 @@ class _Insertion:
         self._network.nodes = self._nodes
 
     def _keep(self, node: onnx.NodeProto) -> None:
-        """A node in float reads what integers computed, and else the float tensors themselves."""
+        """Keep a float node; it reads dequantized tensors if integers compute them, else floats."""
         for index, name in enumerate(node.input):
             if name in self._dequantized and name in self._plan.computed:
                 node.input[index] = self._dequantized[name]
@@ -94,14 +94,14 @@ class _Insertion:
         scale, zero_point = self._activation_parameters(self._plan.groups[name])
         quantized = self._network.fresh(f"{name}_q")
         dequantized = self._network.fresh(f"{name}_dq")
-        # A float tensor that is an output itself stays one; else the dequantized takes its name.
+        # A float tensor that is an output keeps its name; else the dequantized one takes it.
         read = name if raw != name else dequantized
         self._add("QuantizeLinear", [raw, scale, zero_point], quantized, quantized)
         self._add("DequantizeLinear", [quantized, scale, zero_point], read, dequantized)
         self._dequantized[name] = read
 
     def _activation_parameters(self, group: str) -> tuple[str, str]:
-        """Constants of scale and zero point, once for a group."""
+        """Constants of scale and zero point, defined once per group."""
         if group not in self._parameters:
             scale, zero_point = self._ranges[group].quantization()
             self._parameters[group] = (
@@ -114,7 +114,7 @@ class _Insertion:
         return self._ranges[self._plan.groups[name]].quantization()[0]
 
     def _elementwise_constant(self, name: str) -> str:
-        """A constant that is added or multiplied, quantized; one number stays as it is."""
+        """Quantize a constant operand of an elementwise operator; a single number stays float."""
         value = self._network.constants[name]
         if value.size == 1:
             return name
@@ -126,7 +126,7 @@ class _Insertion:
         )
 
     def _quantize_layer(self, node: onnx.NodeProto, input_scale: np.float32) -> None:
-        """Weights and bias as integers."""
+        """Replace weights and bias by dequantized integers."""
         name = node.input[1]
         weights = self._network.constants[name]
         axis = channel_axis(node)

@@ -1,4 +1,4 @@
-"""A float ONNX model while it is rewritten: nodes in order, constants as arrays.
+"""A mutable float ONNX model: nodes in order, constants as arrays.
 
 Input: a checked ModelProto. Output: a ModelProto again (`to_model`).
 """
@@ -49,7 +49,7 @@ class Network:
         self.nodes = [_copy(node) for node in graph.node]
         self._names = {name for node in self.nodes for name in (*node.input, *node.output)}
         self._names.update(self.constants, (item.name for item in self.inputs))
-        # New nodes bear the names of what they compute, and onnxruntime wants those unique too.
+        # New nodes are named after their results; onnxruntime requires unique node names, too.
         self._names.update(node.name for node in self.nodes)
 
     def producers(self) -> dict[str, onnx.NodeProto]:
@@ -66,11 +66,11 @@ class Network:
         return found
 
     def has_one_user(self, name: str, users: Mapping[str, Sequence[onnx.NodeProto]]) -> bool:
-        """Whether one operand of one node reads `name`, and nothing else."""
+        """Whether `name` is read exactly once, by one operand of one node."""
         return len(users.get(name, ())) == 1 and name not in self.output_names
 
     def fresh(self, base: str) -> str:
-        """A name that no tensor has yet: `base`, or with a number."""
+        """An unused tensor name: `base`, or `base` with a number."""
         name, count = base, 1
         while name in self._names:
             count += 1
@@ -85,7 +85,7 @@ class Network:
         return name
 
     def rename_operands(self, names: Mapping[str, str]) -> None:
-        """Let all nodes read the tensors that `names` maps theirs to, over several steps."""
+        """Replace all operands by what `names` maps them to, following chains."""
         for node in self.nodes:
             for index, name in enumerate(node.input):
                 while name in names:
@@ -93,7 +93,7 @@ class Network:
                 node.input[index] = name
 
     def types(self) -> dict[str, tuple[int, tuple[int, ...]]]:
-        """Element type and static shape of all tensors of which both are known."""
+        """Element type and static shape of all tensors for which both are known."""
         found = {
             name: (int(helper.np_dtype_to_tensor_dtype(value.dtype)), value.shape)
             for name, value in self.constants.items()
@@ -109,7 +109,7 @@ class Network:
     def to_model(
         self, *, observe: Sequence[str] = (), without: Collection[str] = ()
     ) -> onnx.ModelProto:
-        """The model, with further outputs to `observe`, and `without` some of its constants."""
+        """The model, with the additional outputs `observe`, and without the constants `without`."""
         read = {name for node in self.nodes for name in node.input} | set(self.output_names)
         observed = [onnx.ValueInfoProto(name=name) for name in observe]
         graph = helper.make_graph(

@@ -1,4 +1,4 @@
-"""Writes operators in the one form that the quantizer knows, each exactly or by one rounding."""
+"""Rewrites operators in the form that the quantizer knows, exactly or with one more rounding."""
 
 from collections.abc import Mapping, Sequence
 
@@ -48,7 +48,7 @@ def normalize(network: Network) -> None:
 
 
 def _absorb_factors(network: Network, node: onnx.NodeProto) -> None:
-    """alpha into the weights and beta into the bias."""
+    """Fold alpha into the weights and beta into the bias."""
     factors = [attribute(node, "alpha", 1.0), attribute(node, "beta", 1.0)]
     operands = list(node.input[1:3])
     if any(
@@ -64,7 +64,7 @@ def _absorb_factors(network: Network, node: onnx.NodeProto) -> None:
 
 
 def _invert_constant(network: Network, node: onnx.NodeProto) -> None:
-    """Division and subtraction of a constant as their inverses."""
+    """Rewrite division by and subtraction of a constant as product and sum."""
     value = network.constants.get(node.input[1])
     if value is None or value.dtype.kind != "f" or node.input[0] in network.constants:
         return
@@ -94,7 +94,7 @@ def _split_sum(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[
 
 
 def _slice(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.NodeProto]:
-    """A part for each output. Source: ONNX Split-13 and -18, whose results have known shapes."""
+    """A Slice for each output. Source: ONNX Split-13 and -18, whose results have known shapes."""
     axis = attribute(node, "axis", 0)
     outputs = [name for name in node.output if name]
     if len(outputs) < len(node.output) or not all(name in shapes for name in outputs):
@@ -113,7 +113,7 @@ def _slice(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx
 
 
 def _gate(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.NodeProto]:
-    """Sigmoids of straight lines; factors are per channel, so that one layer does both."""
+    """Expand HardSigmoid and HardSwish; factors are per channel, so that one layer does both."""
     x, y = node.input[0], node.output[0]
     swish = node.op_type == "HardSwish"
     slope = 1 / 6 if swish else attribute(node, "alpha", 0.2)
@@ -142,7 +142,7 @@ def _gate(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.
 
 
 def _flatten(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.NodeProto]:
-    """A product of a tensor with a matrix as one of two matrices."""
+    """Rewrite the product of a tensor and a matrix as a product of two matrices."""
     shape = shapes.get(node.input[0], ())
     weights = network.constants.get(node.input[1])
     if len(shape) < 3 or weights is None or weights.ndim != 2:
@@ -162,7 +162,7 @@ def _flatten(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[on
 
 
 def _join_bias(network: Network, shapes: _Shapes) -> None:
-    """A constant added to a product of matrices becomes its bias."""
+    """Turn a constant added to a matrix product into its bias."""
     producers, users = network.producers(), network.users()
     joined = set()
     for node in network.nodes:
@@ -187,7 +187,7 @@ def _product_and_bias(
     users: Mapping[str, Sequence[onnx.NodeProto]],
     node: onnx.NodeProto,
 ) -> tuple[onnx.NodeProto, str] | None:
-    """The MatMul whose result only `node` reads, and the vector that it adds; else None."""
+    """The MatMul whose result only `node` reads, and the vector that `node` adds; else None."""
     for result, bias in (tuple(node.input), tuple(reversed(node.input))):
         product = producers.get(result)
         if product is None or product.op_type != "MatMul" or bias not in network.constants:

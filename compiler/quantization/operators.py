@@ -1,8 +1,8 @@
-"""What the compiler can compute from integers: which operands of a node are activations.
+"""The nodes that the compiler can compute on integers, and which of their operands are activations.
 
-Three kinds of nodes: *products* (of activations with weights or with each other), for which a
-network is quantized; *light* ones, worth it where their operands are integers anyway; and *moves*,
-whose result has the scale of their operands.
+There are three kinds. *Products* (of activations with weights or with each other) are why a network
+is quantized. *Light* operators are worth quantizing only if their operands are integers anyway.
+*Moves* have results with the scale of their operands.
 """
 
 from collections.abc import Iterable, Mapping
@@ -62,7 +62,7 @@ _POOLS = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "Reduc
 
 
 def product_operands(network: Network, types: Types, node: onnx.NodeProto) -> tuple[str, ...]:
-    """Activations that a product reads; none where `node` is no product that can be quantized."""
+    """Activations that a product reads; empty if `node` is not a quantizable product."""
     if node.op_type in ("Conv", "ConvTranspose", "Gemm"):
         fits = _is_quantizable_layer(network, types, node)
         return (node.input[0],) if fits else ()
@@ -75,7 +75,7 @@ def product_operands(network: Network, types: Types, node: onnx.NodeProto) -> tu
 
 
 def light_operands(network: Network, types: Types, node: onnx.NodeProto) -> tuple[str, ...]:
-    """Activations that a light operator reads; none where `node` is none that can be quantized."""
+    """Activations that a light operator reads; empty if `node` is not a quantizable one."""
     if not node.input or not _are_floats(types, node.input[:1]):
         return ()
     if node.op_type in _LIGHT:
@@ -87,7 +87,7 @@ def light_operands(network: Network, types: Types, node: onnx.NodeProto) -> tupl
 
 
 def move_operands(network: Network, types: Types, node: onnx.NodeProto) -> tuple[str, ...]:
-    """Activations that a move reads; none where `node` is no move that can be quantized."""
+    """Activations that a move reads; empty if `node` is not a quantizable move."""
     if node.op_type != "Concat" and node.op_type not in _FIRST_OPERAND_MOVES:
         return ()
     operands = tuple(node.input[index] for index in moved_operands(node))
@@ -97,7 +97,7 @@ def move_operands(network: Network, types: Types, node: onnx.NodeProto) -> tuple
 
 
 def moved_operands(node: onnx.NodeProto) -> tuple[int, ...]:
-    """Indices of the operands of a move that hold the elements; others say where they go."""
+    """Indices of a move's operands that hold elements; the others are parameters."""
     return tuple(range(len(node.input))) if node.op_type == "Concat" else (0,)
 
 
@@ -113,7 +113,7 @@ def _are_floats(types: Types, names: Iterable[str]) -> bool:
 
 
 def _is_quantizable_layer(network: Network, types: Types, node: onnx.NodeProto) -> bool:
-    """Two-dimensional, with constant weights and bias."""
+    """Whether a layer is two-dimensional and has constant weights and bias."""
     if not _are_floats(types, node.input[:2]) or node.input[0] in network.constants:
         return False
     if not all(name in network.constants for name in node.input[1:] if name):
@@ -131,7 +131,7 @@ def _is_quantizable_layer(network: Network, types: Types, node: onnx.NodeProto) 
 
 
 def _has_known_form(network: Network, types: Types, node: onnx.NodeProto) -> bool:
-    """Whether the node is in a form that has integers for its result."""
+    """Whether the node is in a form that can be computed on integers."""
     rank = len(types[node.input[0]][1])
     if node.op_type in _POOLS and (rank != MAP_RANK or any(node.output[1:])):
         return False
@@ -152,8 +152,8 @@ def _has_known_form(network: Network, types: Types, node: onnx.NodeProto) -> boo
 
 
 def _broadcasts(network: Network, types: Types, node: onnx.NodeProto) -> bool:
-    """Whether one activation has the result's shape, and the other operand is a constant, or has
-    the same batch and channels."""
+    """Whether one activation has the result's shape, and the other operand is constant or has the
+    same batch and channels."""
     shape = types.get(node.output[0], (0, ()))[1]
     shapes = [types[name][1] for name in node.input if name not in network.constants]
     if shape not in shapes:

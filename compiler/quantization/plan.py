@@ -20,13 +20,13 @@ __all__ = ["Plan", "make_plan"]
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be quantized.
+    """The activations and nodes to quantize.
 
     Parameters
     ----------
-    groups : the representative of every quantized activation, in the network's order; those with
-        the same one share scale and zero point.
-    computed : first outputs of the nodes that are computed from integers.
+    groups : the representative of every quantized activation, in the network's order. Activations
+        with the same representative share scale and zero point.
+    computed : first outputs of the nodes that are computed on integers.
     """
 
     groups: Mapping[str, str]
@@ -34,11 +34,12 @@ class Plan:
 
 
 def make_plan(network: Network) -> Plan:
-    """Choose the activations around all products, and around what lies between them.
+    """Choose the activations around all products and around the operators between them.
 
-    A light operator is computed from integers where its operands are integers anyway. So is a move,
-    and also one whose result must be quantized: its operands are then, and all of these share one
-    scale, so that moving costs nothing. A ReLU or Clip after another operator is one with it.
+    A light operator is computed on integers if its operands are integers anyway. So is a move, and
+    also a move whose result must be quantized; its operands are then quantized, too. Operands and
+    results of a move share one scale, so that moving costs nothing. A ReLU or Clip after another
+    operator is treated as part of it.
 
     Raises
     ------
@@ -58,7 +59,7 @@ def make_plan(network: Network) -> Plan:
 
 
 class _Planner:
-    """The tensors wanted so far, as a forest of those that share a scale."""
+    """The tensors to quantize so far, as a union-find forest of those that share a scale."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -68,7 +69,7 @@ class _Planner:
         self.groups: dict[str, str] = {}
 
     def want_products(self) -> None:
-        """All operands and results of products."""
+        """Add all operands and results of products."""
         for node in self._network.nodes:
             operands = product_operands(self._network, self._types, node)
             if operands:
@@ -76,8 +77,10 @@ class _Planner:
                 self._computed.add(node.output[0])
 
     def spread(self) -> bool:
-        """One pass forward over light operators and moves, one back over moves; whether something
-        was added."""
+        """One forward pass over light operators and moves, then a backward pass over moves.
+
+        Returns whether anything was added.
+        """
         before = len(self._computed)
         for node in self._network.nodes:
             self._spread_forward(node)
@@ -88,7 +91,7 @@ class _Planner:
         return len(self._computed) > before
 
     def plan(self) -> Plan:
-        """What was found, in the network's order."""
+        """The plan, in the network's order."""
         names = [item.name for item in self._network.inputs]
         names += [name for node in self._network.nodes for name in node.output]
         groups = {name: self._find(name) for name in names if name in self.groups}
@@ -121,12 +124,12 @@ class _Planner:
 
     def _find(self, name: str) -> str:
         while self.groups[name] != name:
-            self.groups[name] = self.groups[self.groups[name]]  # shortens the way for the next
+            self.groups[name] = self.groups[self.groups[name]]  # path halving
             name = self.groups[name]
         return name
 
     def _result(self, node: onnx.NodeProto) -> str:
-        """What `node` computes with the bounds after it."""
+        """The result of `node`, including the bounds after it."""
         name: str = node.output[0]
         while self._network.has_one_user(name, self._users):
             (user,) = self._users[name]

@@ -38,8 +38,8 @@ def quantize_model(
 
     Parameters
     ----------
-    samples : inputs that the network will see, along axis 0: an array, or arrays by input.
-    method : how ranges follow from what is observed: ``minmax``, ``percentile`` or ``mse``.
+    samples : representative inputs, along axis 0: an array, or arrays by input name.
+    method : how ranges follow from the observed values: ``minmax``, ``percentile`` or ``mse``.
     report : called with a sentence before each long step.
 
     Raises
@@ -56,7 +56,7 @@ def quantize_model(
     network = clean(model)
     feeds = split_samples(network, samples)
     say("simplifying the model")
-    with np.errstate(over="ignore"):  # the calibration refuses what becomes infinite
+    with np.errstate(over="ignore"):  # the calibration refuses tensors that become infinite
         normalize(network)
         fold_affine(network)
     hoist_bounds(network)

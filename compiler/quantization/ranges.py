@@ -1,4 +1,4 @@
-"""Ranges of real values that 8 bits stand for, from histograms."""
+"""Chooses, from histograms, the ranges of real values that 8 bits represent."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,14 +23,14 @@ _SMALLEST_SCALE = 2.0**-40
 
 
 class Method(StrEnum):
-    """How a range follows from the values observed."""
+    """How a range is chosen from the observed values."""
 
     MINMAX = "minmax"
-    """All of them."""
+    """From the smallest to the largest value."""
     PERCENTILE = "percentile"
     """All but the 0.01 % of largest magnitude on each side of zero."""
     MSE = "mse"
-    """The one with the least mean squared error of quantization."""
+    """The range with the least mean squared quantization error."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class Histogram:
 
     @classmethod
     def empty(cls, low: float, high: float) -> "Histogram":
-        """One without values."""
+        """A histogram without values."""
         return cls(np.linspace(low, high, _NUM_BINS + 1), np.zeros(_NUM_BINS, dtype=np.int64))
 
     def add(self, values: Array) -> None:
-        """Count `values`; one beyond the bounds counts as the bound."""
+        """Count `values`; those beyond the bounds count as the bound."""
         if self.edges[0] < self.edges[-1]:
             known = np.clip(values[values != 0], self.edges[0], self.edges[-1])
             counts, _ = np.histogram(known, self.edges)
@@ -83,7 +83,7 @@ class Histogram:
 
 
 def choose_range(histogram: Histogram, method: Method) -> Range:
-    """The range by `method`; the histogram's own where it is empty."""
+    """The range by `method`, or the bounds of an empty histogram."""
     if method == Method.MINMAX or not histogram.counts.any():
         return histogram.range
     if method == Method.PERCENTILE:
@@ -103,8 +103,8 @@ def _percentile(histogram: Histogram) -> Range:
 def _least_error(histogram: Histogram) -> Range:
     """Of all pairs of clipped bounds, the one with the least squared error.
 
-    A value inside has the error of its rounding, which is evenly spread over a step: a twelfth of
-    the step's square. One outside is clipped.
+    A value inside has a rounding error that is uniformly distributed over a step: a twelfth of the
+    step's square. A value outside is clipped.
     """
     whole = histogram.range
     fractions = np.arange(1, _CANDIDATES + 1) / _CANDIDATES

@@ -1,4 +1,4 @@
-"""Checks calibration samples, and cuts them into one set of inputs for each run."""
+"""Checks calibration samples, and splits them into one set of inputs per run."""
 
 from collections.abc import Mapping
 
@@ -22,8 +22,8 @@ def split_samples(network: Network, samples: Samples) -> list[dict[str, Array]]:
     Raises
     ------
     ModelError
-        For inputs that are missing or unknown, of another shape or type, of which there are none,
-        or that are not finite.
+        For inputs that are missing or unknown, have another shape or type, are empty or are not
+        finite.
     """
     wanted = {item.name: item.type.tensor_type for item in network.inputs}
     if isinstance(samples, Mapping):

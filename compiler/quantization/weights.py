@@ -20,7 +20,7 @@ _SMALLEST_SCALE = 2.0**-40
 
 @dataclass(frozen=True)
 class QuantizedLayer:
-    """Integers of a layer.
+    """Quantized weights and bias of a layer.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class QuantizedLayer:
 def quantize_layer(
     name: str, weights: Array, axis: int, bias: Array | None, input_scale: np.float32
 ) -> QuantizedLayer:
-    """Quantize per output channel, which lie along `axis` of the weights.
+    """Quantize per output channel, along `axis` of the weights.
 
-    A channel of small weights and a large bias gets a scale at which its bias still fits.
+    A channel with small weights and a large bias gets a scale at which its bias still fits.
 
     Raises
     ------

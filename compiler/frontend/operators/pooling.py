@@ -80,8 +80,9 @@ def _window(context: ImportContext, node: OnnxNode) -> tuple[dict[str, AttrValue
 
 
 def _ceil_pad(extent: int, kernel: int, stride: int, before: int, after: int) -> int:
-    """The pad after a dimension with which rounding down gives as many windows as ceil_mode: the
-    last one may reach beyond the pads, but must begin before the pad `after`.
+    """The pad after a dimension for which rounding down gives as many windows as ceil_mode.
+
+    The last window may extend beyond the pads, but must begin before the pad `after`.
 
     Source: ONNX MaxPool-12 and AveragePool-19, ceil_mode.
     """

@@ -102,8 +102,8 @@ def _import(
     transform: str,
     rounding: str,
 ) -> None:
-    """Emit a resize where every element is repeated equally often, a slice where some are left
-    out at equal steps."""
+    """Emit a resize if every element is repeated equally often, or a slice if elements are skipped
+    in equal steps."""
     x = context.operand_type(node, 0)
     if any(not 0 < size <= _MAX_EXTENT for size, _ in targets):
         raise node.damaged(

@@ -29,9 +29,9 @@ class ImportedOperator:
 
     Parameters
     ----------
-    importer : takes its nodes into the graph, or refuses them.
-    where : one of `isa.artifact.PLACES`, where a node runs between quantized tensors.
-    limits : what a node must keep to for that; others run on the host.
+    importer : adds its nodes to the graph, or refuses them.
+    where : where a node runs between quantized tensors, one of `isa.artifact.PLACES`.
+    limits : conditions that a node must meet for that; others run on the host.
     """
 
     importer: Importer

@@ -1,5 +1,5 @@
-"""Operators on quantized tensors (ONNX's and onnxruntime's QOperator format) as operators on reals
-between DequantizeLinear and QuantizeLinear, so that there is one lowering.
+"""Expands operators on quantized tensors (ONNX's and onnxruntime's QOperator format) to operators
+on reals between DequantizeLinear and QuantizeLinear, so that one lowering handles both.
 
 Input: a checked ModelProto. Output: the same model in the standard operator set, with the names of
 all quantized tensors.
@@ -36,9 +36,9 @@ class QOperator:
 
     Parameters
     ----------
-    becomes : the operator on reals that takes its place.
-    num_operands : that must be given.
-    expand : adds what it becomes to the model; returns whether it did.
+    becomes : the operator on reals that replaces it.
+    num_operands : number of required operands.
+    expand : adds the expansion to the model; returns whether it could.
     """
 
     becomes: str
@@ -46,7 +46,7 @@ class QOperator:
     expand: _Expand
 
     def fits(self, node: onnx.NodeProto) -> bool:
-        """Whether a node has the operands that must be given, and a result."""
+        """Whether a node has the required operands and a result."""
         return bool(node.output) and len(node.input) >= self.num_operands and bool(node.input[0])
 
 
@@ -98,7 +98,7 @@ def expand_qoperators(model: onnx.ModelProto) -> None:
 
 
 def _expand(expansion: Expansion, node: onnx.NodeProto) -> bool:
-    """Add what a node becomes, or the node itself; whether it became something."""
+    """Add the expansion of a node, or the node itself; returns whether it was expanded."""
     found = EXPANSIONS.get(("" if node.domain == "ai.onnx" else node.domain, node.op_type))
     if found is not None and found.fits(node) and found.expand(expansion, node):
         return True

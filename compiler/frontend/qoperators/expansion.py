@@ -1,4 +1,4 @@
-"""The model that grows while operators on integers are expanded: nodes, constants and types."""
+"""The model under construction while operators on integers are expanded."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _INTEGERS = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
 
 
 class Expansion:
-    """What an expansion works with: it reads tensors of the old model and adds nodes to the new.
+    """State of the expansion: reads tensors of the old model and adds nodes to the new one.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Expansion:
         self._reals: dict[tuple[str, str, str, int | None], str] = {}
 
     def keep(self, node: onnx.NodeProto) -> None:
-        """Take a node over as it is; what its result is stays known where that is easy to say."""
+        """Copy a node unchanged, and track its result's type and value in simple cases."""
         self.nodes.append(node)
         given = {item.name: item for item in node.attribute}
         result = node.output[0] if node.output else ""
@@ -72,7 +72,7 @@ class Expansion:
         return OnnxNode(node, self.opset)
 
     def add_constant(self, base: str, value: Array) -> str:
-        """Define a constant of ours."""
+        """Define a new constant."""
         name = self._fresh(base)
         tensor = numpy_helper.from_array(value, name)
         self.initializers.append(tensor)
@@ -100,9 +100,9 @@ class Expansion:
         return results
 
     def real(self, tensor: str, scale: str, zero_point: str = "", axis: int | None = None) -> str:
-        """Dequantize a tensor, once for all that read it alike.
+        """Dequantize a tensor, once for all readers with the same parameters.
 
-        With an `axis`, a `scale` of several values is one for each index of it.
+        With an `axis`, a `scale` of several values has one for each index along it.
         """
         scale, zero_point = self._scalar(scale), self._scalar(zero_point)
         if scale in self._constants and not self._constants[scale].dims:
@@ -119,8 +119,8 @@ class Expansion:
         return self._reals[key]
 
     def quantize(self, output: str, real: str, scale: str, zero_point: str, *, like: str) -> None:
-        """Define `output` as the quantized `real`; without a zero point as 0 of the type of tensor
-        `like`."""
+        """Define `output` as the quantized `real`. Without a zero point, it is 0 in the type of the
+        tensor `like`."""
         if not zero_point:
             dtype = np.uint8 if self._kinds.get(like) == onnx.TensorProto.UINT8 else np.int8
             zero_point = self.add_constant(f"{output}.zero_point", np.zeros((), dtype=dtype))
@@ -130,7 +130,7 @@ class Expansion:
         self._kinds[output] = self._kinds.get(inputs[2])
 
     def _scalar(self, name: str) -> str:
-        """A constant of one value as a scalar, which no axis concerns; any other tensor itself."""
+        """A constant of one value as a scalar, so that no axis applies; any other tensor itself."""
         if name not in self._constants or list(self._constants[name].dims) != [1]:
             return name
         if name not in self._scalars:
@@ -152,5 +152,5 @@ class Expansion:
 
 
 def optional(node: onnx.NodeProto, index: int) -> str:
-    """Name of an operand, empty where it was left out."""
+    """Name of an operand, empty if it is absent."""
     return str(node.input[index]) if index < len(node.input) else ""

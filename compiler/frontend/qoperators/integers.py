@@ -13,13 +13,13 @@ __all__ = ["SELECTIONS", "Selection", "expand_selection"]
 
 @dataclass(frozen=True)
 class Selection:
-    """Where an operator that selects elements has its data.
+    """The data operands and results of an operator that selects elements.
 
     Parameters
     ----------
-    all_data : whether all operands are data, not the first alone.
+    all_data : whether all operands are data, not only the first.
     values : indices of the operands that hold one number of the data's type.
-    all_results : whether all results are data, not the first alone.
+    all_results : whether all results are data, not only the first.
     """
 
     all_data: bool = False
@@ -47,10 +47,10 @@ SELECTIONS: Mapping[str, Selection] = {
 
 
 def expand_selection(model: Expansion, node: onnx.NodeProto) -> bool:
-    """Selecting 8-bit integers is selecting the reals of the same value.
+    """Expand a selection of 8-bit integers to the same selection of reals.
 
-    So it is the operator between a dequantize and a quantize of scale 1 and zero point 0,
-    whatever the integers stand for. Constants stay as they are.
+    The dequantize and quantize around it have scale 1 and zero point 0, whatever the integers
+    represent. Nodes over constants are kept.
     """
     form = SELECTIONS[node.op_type]
     data = node.input[:] if form.all_data else node.input[:1]
