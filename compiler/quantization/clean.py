@@ -34,8 +34,8 @@ _RANDOM = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike")
 def clean(model: onnx.ModelProto) -> Network:
     """The model as a network of opset 13 or newer.
 
-    Nodes over constants are evaluated, and so is Shape if the shape is static. Identity and Dropout
-    are removed.
+    Nodes over constants are evaluated, and so is Shape if the shape is static. Identity, and
+    Dropout at inference, are removed.
 
     Raises
     ------

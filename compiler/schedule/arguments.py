@@ -1,4 +1,4 @@
-"""Whether the arguments in a trace are of the types that a primitive takes."""
+"""Checks that the arguments in a trace have the types that a primitive takes."""
 
 import inspect
 import types
@@ -24,7 +24,7 @@ _NAMES = {
 def checked_arguments(
     method: Callable[..., Any], arguments: Mapping[str, Any], decode: Callable[[Any], Any]
 ) -> list[Any]:
-    """The arguments of a primitive in order, from data that anybody may have written.
+    """The arguments of a primitive in order, from untrusted data.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What all primitives share: the function under transformation, and how it is replaced."""
+"""Shared by all primitives: the function under transformation, and its replacement."""
 
 from collections.abc import Mapping
 
@@ -38,14 +38,14 @@ class ScheduleBase:
         return func_text(self.func)
 
     def _bare(self) -> PrimFunc:
-        """The function without allocations: they are placed anew after every primitive."""
+        """The function without allocations, which are placed again after every primitive."""
         body, _ = strip_allocations(self.func)
         return PrimFunc(self.func.name, self.func.params, body, self.func.num_outputs)
 
     def _update(
         self, body: Stmt, notes: Mapping[Buffer, Mapping[str, Value]] | None = None
     ) -> None:
-        """Take `body`, without allocations, as the function's; `notes` go to allocations."""
+        """Set the function's body, given without allocations; `notes` annotate the allocations."""
         _, kept = strip_allocations(self.func)
         self.func = place_allocations(self.func, body, {**kept, **(notes or {})})
 

@@ -39,7 +39,7 @@ __all__ = [
 
 
 def seq(parts: Sequence[Stmt]) -> Stmt:
-    """Statements in order, flattened; one alone stands for itself."""
+    """Statements in order, flattened; a single one is returned itself."""
     flat: list[Stmt] = []
     for part in parts:
         flat += part.body if isinstance(part, Seq) else (part,)

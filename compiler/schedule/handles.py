@@ -1,4 +1,4 @@
-"""How a schedule names what it works on."""
+"""Handles by which a schedule refers to blocks and loops."""
 
 from dataclasses import dataclass
 

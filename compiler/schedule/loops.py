@@ -1,4 +1,4 @@
-"""Primitives on loops: split, fuse, reorder, and what a loop is executed as."""
+"""Primitives on loops: split, fuse, reorder, and the loop's kind."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ def loop_extents(stmt: Stmt) -> dict[Var, int]:
 
 
 def replace_loop(body: Stmt, var: Var, new: Stmt) -> Stmt:
-    """Put `new` where the loop of `var` is."""
+    """Replace the loop of `var` by `new`."""
 
     def visit(node: Stmt) -> Stmt | None:
         return new if isinstance(node, For) and node.var is var else None

@@ -1,4 +1,4 @@
-"""Building the loops of a block anew, over a part of its domain."""
+"""Rebuilds the loops of a block, over a part of its domain."""
 
 from collections.abc import Mapping, Sequence
 

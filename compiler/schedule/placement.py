@@ -1,8 +1,7 @@
-"""Where buffers live: at the innermost statement around all uses, as large as needed there.
+"""Places allocations: at the innermost statement around all uses, with the size needed there.
 
-Every primitive ends here, so a buffer that has come to be produced and consumed under one loop
-moves into that loop and shrinks to the region used in one iteration: halo rows of a convolution
-included.
+Every primitive ends here. So a buffer that is now produced and consumed under one loop moves into
+that loop and shrinks to the region used in one iteration, including the halo rows of a convolution.
 """
 
 from collections.abc import Mapping

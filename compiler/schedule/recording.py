@@ -1,4 +1,4 @@
-"""What makes a method of `Schedule` a primitive: verified, recorded, all or nothing."""
+"""Makes a method of `Schedule` a primitive: verified, recorded, and atomic."""
 
 import functools
 import inspect

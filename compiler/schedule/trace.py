@@ -1,4 +1,4 @@
-"""What a schedule did, as data: replayable, and JSON."""
+"""The calls of a schedule as data, which can be replayed and written as JSON."""
 
 import json
 from collections.abc import Mapping

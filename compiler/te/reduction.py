@@ -1,4 +1,4 @@
-"""What each reduction starts from and how it combines."""
+"""The identity and the combining operation of each reduction."""
 
 from daedal.compiler.tir.dtype import is_integer, limits
 from daedal.compiler.tir.expr import Binary, Expr, FloatImm, IntImm, Or

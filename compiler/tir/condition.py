@@ -1,4 +1,4 @@
-"""Conditions on loops: what a block's predicate says about the values that its loops take."""
+"""Conditions on loops: the constraints of a block's predicate on the values of its loops."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Condition:
 
 
 def conjuncts(predicate: Expr | None) -> list[Expr]:
-    """The conditions that a predicate joins with ``&``."""
+    """The conditions that a predicate combines with ``&``."""
     if predicate is None:
         return []
     if isinstance(predicate, And):

@@ -28,7 +28,7 @@ INDEX_DTYPE = "int32"
 
 
 def check_dtype(dtype: str) -> str:
-    """Return `dtype`, or raise ExpressionError where it is not one of `DTYPES`."""
+    """Return `dtype`, or raise ExpressionError if it is not one of `DTYPES`."""
     if dtype not in DTYPES:
         raise ExpressionError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
     return dtype

@@ -1,4 +1,4 @@
-"""Bindings that are related in ways no formula here knows, checked point by point."""
+"""Checks bindings point by point if no formula here covers them."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@ __all__ = ["ExecutionError", "ExpressionError", "InvalidIRError"]
 
 
 class ExpressionError(UserError):
-    """An expression, tensor or block that cannot mean anything: wrong dtype, shape or form."""
+    """An invalid expression, tensor or block: wrong dtype, shape or form."""
 
 
 class InvalidIRError(UserError):
@@ -14,4 +14,4 @@ class InvalidIRError(UserError):
 
 
 class ExecutionError(UserError):
-    """The interpreter met an access outside a buffer or a read of what was never written."""
+    """The interpreter found an access outside a buffer or a read of an element never written."""

@@ -2,7 +2,7 @@
 
 Every node is immutable. Python's operators build nodes (``+ - * // % < <= > >= & | ~``); ``==``
 compares structure, so equality *inside* an expression is written `eq` and `ne`. `Var` and `Buffer`
-compare by identity: two loops may bear the same name.
+compare by identity: two loops may have the same name.
 
 Both operands of an operator have one dtype; Python numbers take the dtype of the other side;
 anything else needs an explicit ``astype``. Integer arithmetic wraps at the width of its dtype.

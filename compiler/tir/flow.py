@@ -1,4 +1,4 @@
-"""Order and completeness: what a block reads was written before, outputs are written completely.
+"""Def-use order and completeness: every read element is written before, and all of every output.
 
 Rule 5 of `daedal.compiler.tir.verify`.
 """

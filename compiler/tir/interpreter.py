@@ -1,9 +1,9 @@
-"""The meaning of the loop IR: executes a function on numpy arrays, in order, checking every access.
+"""The semantics of the loop IR: executes a function on numpy arrays, and checks every access.
 
-Loops and blocks around a single store run as numpy operations over all their instances where that
-cannot change the result (`daedal.compiler.tir.writes`); everything else runs statement by
+Loops and blocks around a single store run as numpy operations over all their instances if that
+cannot change the result (`daedal.compiler.tir.writes`). Everything else runs statement by
 statement. Reading an element that was never written, or one outside a buffer or its window, raises
-ExecutionError: the interpreter proves region inference right, point by point.
+ExecutionError, so a run checks region inference point by point.
 """
 
 from collections.abc import Mapping

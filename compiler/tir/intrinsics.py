@@ -1,7 +1,7 @@
 """Scalar intrinsics: functions that expressions may call, with their numpy definition.
 
-One table, `INTRINSICS`; a back end that computes one otherwise than numpy says so itself. What a
-float function gives is its value in float64, rounded once to the dtype of its argument.
+They are all in the table `INTRINSICS`. A back end that computes one differently from numpy
+documents that. A float function is evaluated in float64 and rounded once to its argument's dtype.
 """
 
 import math

@@ -15,13 +15,13 @@ __all__ = ["Linear", "bounds", "linear", "simplify"]
 class Linear:
     """``sum(coefficient * term) + constant``.
 
-    Terms are variables, or expressions not affine in any (``f // 7``). No coefficient is 0."""
+    Terms are variables or non-affine expressions (``f // 7``). No coefficient is 0."""
 
     terms: tuple[tuple[Expr, int], ...]
     constant: int
 
     def coefficient(self, term: Expr) -> int:
-        """The coefficient of `term`, 0 where it does not appear."""
+        """The coefficient of `term`, or 0 if it does not appear."""
         return dict(self.terms).get(term, 0)
 
     def split(self, variables: Container[Expr]) -> "tuple[Linear, Linear] | None":

@@ -1,4 +1,4 @@
-"""Remembering what was derived from an immutable node."""
+"""Caches results derived from immutable nodes."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -10,10 +10,10 @@ R = TypeVar("R")
 
 
 class Memo(Generic[N, R]):
-    """A function of one immutable node that keeps each result in the node it belongs to.
+    """A function of one immutable node that caches each result in its node.
 
-    Primitives rebuild only the statements on the way to what they change: whatever was derived from
-    the others is found again, and vanishes with them. Usable as a decorator.
+    Primitives rebuild only the statements on the path to a change, so results for all others stay
+    cached. They are freed together with their nodes. Usable as a decorator.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""What a statement needs from its surroundings and brings along: names and forms, checked once.
+"""Outlines: the names that a statement uses and defines, and the form of its parts, checked once.
 
 Rules 1 and 2 of `daedal.compiler.tir.verify`. The outline of a statement is derived from those of
-its parts and kept in it, so a primitive pays for the statements that it rebuilt.
+its parts and cached in it, so a primitive recomputes it only for the statements that it rebuilt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

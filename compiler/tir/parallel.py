@@ -1,4 +1,4 @@
-"""Loops whose iterations run at once: they are independent, and a GPU's axes fit together.
+"""Checks parallel loops: their iterations are independent, and a GPU's axes are consistent.
 
 Rule 6 of `daedal.compiler.tir.verify`. The outermost loop that is bound to an axis of the GPU
 encloses one *kernel*.
@@ -22,7 +22,7 @@ Source: CUDA C++ Programming Guide, compute capabilities, maximum number of thre
 
 
 def check_parallel(sites: Sequence[Site], allocated: Mapping[Buffer, Scope]) -> None:
-    """Raise InvalidIRError where a loop may not be executed as its kind says."""
+    """Raise InvalidIRError if a loop cannot be executed as its kind requires."""
     for site in sites:
         _check_independence(site)
     if not any(_is_bound(loop) for site in sites for loop in site.loops):

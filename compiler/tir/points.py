@@ -1,7 +1,7 @@
 """Many instances of a nest of loops at once: one array dimension per loop, in execution order.
 
-An array of a variable extends only along the dimensions that it depends on, so that indices and
-operands stay as small as the loops they follow; numpy broadcasts them where they meet.
+The array of a variable extends only along the dimensions that it depends on, so indices and
+operands have only the size of their loops; numpy broadcasts them when they are combined.
 """
 
 from collections.abc import Callable, Mapping

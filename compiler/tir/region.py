@@ -1,4 +1,4 @@
-"""Which boxes of buffers a statement touches: region inference."""
+"""Region inference: the boxes of buffers that a statement accesses."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -46,12 +46,12 @@ class Access:
 
 
 def conditions_of(realize: BlockRealize, extents: Mapping[Var, int]) -> tuple[Condition, ...]:
-    """What the predicate of a block says, under loops of the given extents."""
+    """The conditions of a block's predicate, under loops of the given extents."""
     return tuple(normal_condition(c, extents) for c in conjuncts(realize.predicate))
 
 
 def clipped(part: Range, size: int, extents: Mapping[Var, int]) -> Range:
-    """The range without what certainly lies outside [0, size)."""
+    """The range without the part that is provably outside [0, size)."""
     if isinstance(part.min, IntImm):
         low = max(part.min.value, 0)
         high = min(part.min.value + part.extent, size)
