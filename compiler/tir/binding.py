@@ -1,9 +1,10 @@
 """How block variables depend on loops: each instance at most once, in a box, clipped at the domain.
 
-A block's loops fall in two classes: *fixed* ones, around the allocation of what it writes (each
-iteration has a fresh buffer), and *running* ones inside. While the running loops run, the block's
-variables must fill a box, every point of it once, clipped at the variables' domains or by
-conditions on running loops alone. A condition on fixed loops alone leaves out whole iterations.
+A block's loops are of two kinds: *fixed* loops are around the allocation of what it writes (each
+iteration has a new buffer), *running* loops are inside it. Over the running loops, the block's
+variables must visit every point of a box exactly once. The box may be clipped at the variables'
+domains or by conditions on running loops alone. A condition on fixed loops alone skips whole
+iterations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -127,7 +128,7 @@ class _Group:
 def _groups(
     realize: BlockRealize, running: Mapping[Var, int], extents: Mapping[Var, int]
 ) -> list[_Group]:
-    """Values that have to do with one another, directly or through others."""
+    """Groups of values that depend on each other, directly or through others."""
     groups: list[_Group] = []
 
     def joined(new: _Group) -> None:
@@ -153,7 +154,7 @@ def _groups(
                 clips[normal_condition(condition, extents)] = moving
     for condition in conjuncts(realize.predicate):
         moving = {var for var in free_vars(condition) if var in running}
-        # A condition on fixed loops alone leaves out whole iterations, each with its own buffer.
+        # A condition on fixed loops alone skips whole iterations, each with its own buffer.
         if moving:
             clipped = clips.get(normal_condition(condition, extents))
             joined(_Group([], moving if clipped is None else clipped, [condition], clipped is None))

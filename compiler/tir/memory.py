@@ -27,7 +27,7 @@ class Memory:
     ----------
     shape : extents of the window.
     origin : its first element, in logical indices.
-    data : what it holds, all of it written; fresh memory where None.
+    data : its contents, all of it written; None for new memory.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Memory:
 
     @property
     def numbers(self) -> Places:
-        """A number per place, for those who need to mark places; what it holds means nothing."""
+        """Scratch array with a number per place, to mark places; its contents are undefined."""
         if self._numbers is None:
             self._numbers = np.zeros(self.data.size, dtype=np.int64)
         return self._numbers
@@ -109,7 +109,7 @@ class Memory:
         return np.where(inside, self.data[places], self.data.dtype.type(pad_value))
 
     def distinct(self, places: Places) -> bool:
-        """Whether no place is there twice."""
+        """Whether no place occurs twice."""
         if places.size == 1:
             return True
         own = np.arange(places.size).reshape(places.shape)

@@ -1,4 +1,4 @@
-"""Where blocks stand in a function: the loops and allocations around each."""
+"""The positions of blocks in a function: the loops and allocations around each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -45,8 +45,8 @@ __all__ = ["verify"]
 def verify(func: PrimFunc, scopes: frozenset[str] = SCOPES) -> None:
     """Raise InvalidIRError with the rule that `func` breaks, if it breaks one.
 
-    `scopes` are the memory scopes of the target. What was found legal of a statement, a block or a
-    binding before is not checked again: a primitive pays for what it changed.
+    `scopes` are the memory scopes of the target. Statements, blocks and bindings that passed before
+    are not checked again, so a primitive pays only for what it changed.
     """
     _check_outline(func, scopes)
     sites, allocated = collect(func.body)

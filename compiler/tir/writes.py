@@ -1,4 +1,4 @@
-"""A store at many instances at once, with the result of running them one after the other.
+"""Executes many instances of a store at once, with the same result as in sequence.
 
 Stores of a nest are prepared first and committed together, once `in_order` has found that the inits
 of its reduction may come before all of its updates.
@@ -85,7 +85,7 @@ class Write:
         if self.memory.distinct(self.places):
             self.memory.data[self.places] = last
         else:
-            # In one dimension numpy assigns in order: the last one of a place stays.
+            # In one dimension numpy assigns in order, so the last value of a place remains.
             flat = np.broadcast_to(last, self.places.shape).reshape(-1)
             self.memory.data[self.places.reshape(-1)] = flat
 
