@@ -1,4 +1,4 @@
-"""One cycle of the accumulators: who of ALU, STORE and LOAD gets a bank beside GEMM."""
+"""One cycle of accumulator arbitration: ALU, STORE and LOAD compete for banks GEMM leaves free."""
 
 from daedal.isa.latencies import ACC_READ_TO_WRITE_CYCLES, PATIENCE_CYCLES
 from daedal.native.kernel import kernel
@@ -35,7 +35,7 @@ _SOURCE, _TARGET, _STORE, _WRITE, _FILL = 0, 1, 2, 3, 4
 
 @kernel
 def accumulators_next(c: Core) -> i64:
-    """Next cycle in which something asks for a bank or takes one away, or a group starts."""
+    """Next cycle in which a bank is requested or withheld, or an ALU group starts."""
     return min(c.alu_try, c.write_try, c.store_try, c.fill_try, c.hold_due)
 
 
@@ -46,7 +46,7 @@ def _urgent(c: Core, port: i64, t: i64) -> bool:
 
 @kernel
 def _lose(c: Core, port: i64, bank: i64, t: i64) -> None:
-    """A request is refused in cycle t; after so many in a row, GEMM leaves out a product."""
+    """A request is refused in cycle t; after PATIENCE_CYCLES in a row, GEMM must leave the bank."""
     age, urgent = 0, 0
     if c.lost[port] == t - 1:
         age, urgent = c.age[port], c.urgent[port]
@@ -65,7 +65,7 @@ def _lose(c: Core, port: i64, bank: i64, t: i64) -> None:
 
 @kernel
 def _unread(p: Plan, c: Core, reads: i64, done: i64, rows: Array[i32]) -> i64:
-    """Bank of a row that the step at the ALU's issue point has still to read, or -1."""
+    """Bank of a row that the step at the ALU's issue point has yet to read, or -1."""
     i = c.alu_index[c.alu_out & (RING - 1)]
     if p.steps[i] == 0 or c.alu_group > 0 or done > 0 or p.form[i] & reads == 0:
         return -1
@@ -84,7 +84,7 @@ def _target(p: Plan, c: Core) -> i64:
 
 @kernel
 def _banks(source: i64, target: i64) -> i64:
-    """A mask of two banks, or fewer."""
+    """Mask of the banks that are not -1."""
     asks = 0
     if source >= 0:
         asks |= 1 << source
@@ -95,7 +95,7 @@ def _banks(source: i64, target: i64) -> i64:
 
 @kernel
 def _alu_reads(p: Plan, f: Front, c: Core, t: i64, taken: i64, store_first: bool) -> i64:
-    """The ALU's part of a cycle; returns the banks that it wants to read, as a mask."""
+    """The ALU's part of a cycle; returns the mask of banks it requests for reading."""
     if not c.alu_entered:
         enter_alu(p, c)
     source, target = _source(p, c), _target(p, c)
@@ -116,7 +116,7 @@ def _alu_reads(p: Plan, f: Front, c: Core, t: i64, taken: i64, store_first: bool
         else:
             c.alu_source = 1
     if target >= 0 and target == source:
-        missing = True  # one bank has one row at a time
+        missing = True  # a bank reads one row per cycle
     elif target >= 0:
         if target == taken or store_first:
             _lose(c, _TARGET, target, t)
@@ -132,7 +132,7 @@ def _alu_reads(p: Plan, f: Front, c: Core, t: i64, taken: i64, store_first: bool
 
 @kernel
 def _fill(p: Plan, f: Front, b: Bus, c: Core, t: i64, granted: bool) -> None:
-    """A cycle of LOAD's filler while the accumulators have to do with it."""
+    """A cycle of LOAD's filler while a word of it is at the accumulators, or heads there."""
     c.now = t + 1
     f.todo |= TODO_LOADS
     free = c.fill_bank < 0 or granted
@@ -164,7 +164,7 @@ def _fill(p: Plan, f: Front, b: Bus, c: Core, t: i64, granted: bool) -> None:
 
 @kernel
 def accumulate(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
-    """Cycle t. GEMM's reads and writes follow its issue after fixed times and always pass."""
+    """Cycle t. GEMM reads and writes at fixed latencies after issue, with the highest priority."""
     read = gemm_bank(p, c, t - p.gemm_lead)
     wrote = gemm_bank(p, c, t - p.gemm_lead - ACC_READ_TO_WRITE_CYCLES)
     store = bank_of(p, m.read_row) if c.store_try <= t else -1

@@ -1,7 +1,7 @@
-"""The ALU: an issue point behind a rigid sequencer, and a queue of results before the memories.
+"""The ALU: a rigid sequencer, an issue point behind it, and a result queue before the memories.
 
-The sequencer moves in ticks, one per cycle. A step that leaves it goes to the issue point or, where
-another one is there still, parks before it, and until it is at the issue point there is no tick.
+The sequencer advances one tick per cycle. A step that leaves it enters the issue point, or waits
+before it while the previous step is still there; until it enters, the sequencer stalls.
 """
 
 from daedal.isa.latencies import QUEUE_CYCLES
@@ -26,13 +26,13 @@ READS_SOURCE, READS_TARGET, WRITES_ACC = 1, 2, 4
 """Bits of `Plan.form`."""
 
 _EXIT_TICKS = 6
-"""From acceptance by the loops to the tick in which the first step has been summed and decoded."""
+"""Ticks from acceptance by the loops until the first step's rows are summed and decoded."""
 
 _SEEN_CYCLES = 3
-"""From a result's write to the first step that may read its row."""
+"""Cycles from a result's write to the first step that may read its row."""
 
 _SPARE = 3
-"""Groups that find room between issue and write beyond those of the pipeline and the queue."""
+"""Groups that fit between issue and write, beyond the latencies of the pipeline and the queue."""
 
 
 @kernel
@@ -54,14 +54,14 @@ def accept_alu(p: Plan, c: Core, i: i64, t: i64) -> None:
 
 @kernel
 def alu_ready_time(c: Core, at: i64) -> i64:
-    """First cycle from `at` on in which the loops take an instruction, as far as it is known."""
+    """First cycle from `at` on in which the loops accept an instruction; NEVER if not known yet."""
     at = max(at, c.alu_end + c.alu_need - c.alu_tick)
     return at if at <= c.alu_exit else NEVER
 
 
 @kernel
 def enter_alu(p: Plan, c: Core) -> None:
-    """The next step comes to the issue point; the sequencer goes on, up to the one after it."""
+    """The next step enters the issue point; the sequencer runs until the following one leaves."""
     place = c.alu_out & (RING - 1)
     c.alu_entered = 1
     c.alu_tick = c.alu_first[place] + c.alu_step
@@ -75,7 +75,7 @@ def enter_alu(p: Plan, c: Core) -> None:
 
 @kernel
 def _in_flight(c: Core, row: i64, t: i64) -> bool:
-    """Whether a step sees a result for `row` in flight in cycle t; it sees the end of one late."""
+    """Whether `row` counts as in flight in cycle t: less than _SEEN_CYCLES after its write."""
     if c.flight[row] > 0:
         return True
     for before in range(1, _SEEN_CYCLES):
@@ -87,7 +87,7 @@ def _in_flight(c: Core, row: i64, t: i64) -> bool:
 
 @kernel
 def alu_waits(p: Plan, c: Core, t: i64) -> bool:
-    """Whether the group at the issue point may not start: no room, or a row in flight."""
+    """Whether the group at the issue point stalls: pipeline and queue full, or a row in flight."""
     left = i64(c.left_at[t - 1 & 1] == t - 1)
     if c.write_in - c.write_out + left >= p.alu_latency + QUEUE_CYCLES + _SPARE:
         return True
@@ -123,7 +123,7 @@ def _end_step(p: Plan, f: Front, c: Core, t: i64) -> None:
 
 @kernel
 def fire_alu(p: Plan, f: Front, c: Core, t: i64) -> None:
-    """A group starts in cycle t; where nothing can stop the step, all its groups do."""
+    """A group starts in cycle t; if nothing can stall the step, all its groups are scheduled."""
     i = c.alu_index[c.alu_out & (RING - 1)]
     some = p.steps[i] > 0
     groups = p.groups[i] if some else 1
@@ -137,7 +137,7 @@ def fire_alu(p: Plan, f: Front, c: Core, t: i64) -> None:
         c.alu_begin = t
         c.alu_busy = t
     if not into_acc and c.write_in == c.write_out:
-        # Results follow each other into OUT, which takes them at once.
+        # Results enter OUT one per cycle, without back-pressure.
         c.write_end = max(landing + groups - 1, c.write_end + groups)
         if some:
             f.busy[ALU] += groups

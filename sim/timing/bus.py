@@ -11,7 +11,7 @@ __all__ = ["bus_cycle", "bus_time"]
 
 @kernel
 def _write_time(b: Bus) -> i64:
-    """When the word at W has an open burst to go to."""
+    """When the word at W has an accepted burst to belong to."""
     if b.word_held == 0 or b.writes_moved == b.writes_asked:
         return NEVER
     return max(b.word_from, b.write_open[b.writes_moved & (RING - 1)] + 1)
@@ -27,7 +27,7 @@ def _read_time(b: Bus) -> i64:
 
 @kernel
 def bus_time(p: Plan, b: Bus) -> i64:
-    """Next cycle in which a beat moves that is not known yet."""
+    """Next cycle in which a beat moves that is not scheduled yet."""
     writes = _write_time(b)
     if not p.shared:
         return max(writes, b.write_free)
@@ -36,7 +36,7 @@ def bus_time(p: Plan, b: Bus) -> i64:
 
 @kernel
 def _read(p: Plan, f: Front, b: Bus, t: i64) -> None:
-    """A beat of R; the whole rest of the burst where no write is in the middle of its own."""
+    """One beat of R, or the rest of the burst if no write burst is under way."""
     place = b.reads_ended & (RING - 1)
     size = b.read_beats[place] - b.read_beat
     if b.write_beat > 0:
@@ -68,7 +68,7 @@ def _write(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
 
 @kernel
 def bus_cycle(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
-    """The beat that `bus_time` promised for cycle t."""
+    """Move the beat that `bus_time` predicted for cycle t."""
     writes = _write_time(b) <= t
     if not p.shared:
         _write(p, f, b, m, t)

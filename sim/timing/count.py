@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 DEVICE = "timing"
 _DEADLOCK, _LIMIT = -1, -2
 
-# Lengths of the arrays that are no plain ring.
+# Lengths of the arrays that are not RING entries long.
 _FRONT_SIZES = {
     "head": 4, "gate": 4, "ready": 4, "given": 16, "taken": 16, "places_taken": 4,
     "places_freed": 4, "place_times": 4 * RING, "done": 4, "done_at": 4, "retired": 4,
@@ -68,7 +68,7 @@ _MOVER_SIZES = {
 
 @dataclasses.dataclass(frozen=True)
 class Count:
-    """A profile, how many of its cycles the model looked at, and its processor time for that."""
+    """A profile, the number of cycles the model evaluated, and the processor time that took."""
 
     profile: Profile
     ticks: int
@@ -89,12 +89,12 @@ def count_cycles(
 
     Parameters
     ----------
-    program : must pass `isa.verifier.verify`; of what that checks, only a deadlock is noticed here.
+    program : must pass `isa.verifier.verify`; of its checks, only deadlock is repeated here.
     bases : byte addresses of the regions.
-    memory : external memory from byte 0 on; only micro-ops are read from it.
+    memory : external memory from byte 0; only micro-ops are read from it.
     timing : memory model without random numbers.
     with_marks : record marked instructions.
-    limit : cycles at which a run is given up.
+    limit : cycles after which a run is abandoned.
     form : ``machine`` code, ``plain`` Python or ``checked`` machine code (`native.kernel`).
 
     Raises
@@ -134,7 +134,7 @@ def count_cycles(
 
 
 def _zeros(kind: type[_T], sizes: dict[str, int], **given: Any) -> _T:
-    """A record whose arrays are zero, rings where `sizes` says nothing."""
+    """A record whose arrays are zero, of length RING unless `sizes` gives another one."""
     arrays = {
         spec.name: np.zeros(sizes.get(spec.name, RING), dtype=np.int64)
         for spec in dataclasses.fields(kind)  # type: ignore[arg-type]
@@ -177,7 +177,7 @@ def _state(plan: Plan, program: Program) -> tuple[Front, Bus, Mover, Core]:
 
 
 def _deadlock(program: Program, plan: Plan, front: Front) -> str:
-    """A sentence that names an instruction that waits for ever."""
+    """A sentence that names an instruction waiting for ever."""
     for unit in (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE):
         slot = int(front.head[unit])
         first, last = int(plan.order_at[unit]), int(plan.order_at[unit + 1])
@@ -191,7 +191,7 @@ def _deadlock(program: Program, plan: Plan, front: Front) -> str:
 
 
 def _units(program: Program, front: Front, cycles: int) -> dict[Unit, UnitCounters]:
-    """Classes of every unit; STALL is what no other class has."""
+    """Cycle classes of every unit; STALL counts the cycles that belong to no other class."""
     result = {}
     for unit in Unit:
         if unit is Unit.FETCH:
@@ -212,7 +212,7 @@ def _units(program: Program, front: Front, cycles: int) -> dict[Unit, UnitCounte
 
 
 def _marks(program: Program, plan: Plan, front: Front) -> tuple[MarkRecord, ...]:
-    """Records in the order of their cycles."""
+    """Mark records, ordered by cycle."""
     records = []
     for index in np.flatnonzero(plan.mark):
         item = program.instructions[index]

@@ -21,17 +21,17 @@ class TimingDevice(HostMemory):
     """The cycle model behind the `Device` protocol.
 
     Its profile is the RTL's: cycles, classes of every unit, bus words, and marks. Programs must
-    pass `isa.verifier.verify`. Micro-ops are read from memory as it is at the launch.
+    pass `isa.verifier.verify`. Micro-ops are read from memory as it is at launch time.
 
     Parameters
     ----------
     variant
         The machine.
     timing
-        Memory model behind the bus; none with random delays.
+        Memory model behind the bus; must not have random delays.
     values
-        A device that computes beside it, of the same variant: reads come from there, and every
-        launch runs on both. Without one, reading is an error.
+        A device of the same variant that computes results: reads come from it, and every launch
+        runs on both. Without one, reading is an error.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class TimingDevice(HostMemory):
             self._values.write(address, data)
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Copy out of the memory of the device beside. Raises DeviceError where there is none."""
+        """Copy out of the memory of the `values` device. Raises DeviceError where there is none."""
         if self._values is None:
             raise DeviceError(
                 "results must be read from a device that computes them; the timing device only "
@@ -84,5 +84,5 @@ class TimingDevice(HostMemory):
 
 
 def timing_with_values(variant: Variant, *, timing: MemoryModel = PRESETS["ddr"]) -> TimingDevice:
-    """A timing device with a functional one beside it: results, and what they cost."""
+    """A timing device paired with a functional one: results and their cycles."""
     return TimingDevice(variant, timing=timing, values=FunctionalDevice(variant))

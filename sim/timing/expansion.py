@@ -1,6 +1,6 @@
-"""Hardware loops without their data: banks of products, rows of vectors; micro-ops as they are.
+"""Expands hardware loops and micro-ops without data: banks of GEMM products, rows of ALU vectors.
 
-The definition is `isa.microcode.expand`; a test compares the two.
+`isa.microcode.expand` is the definition; a test compares the two.
 """
 
 from daedal.native.kernel import kernel
@@ -12,14 +12,14 @@ __all__ = ["GOOD", "NO_UOPS", "Loops", "expand_program"]
 
 GOOD = -1
 NO_UOPS = 0
-"""In place of the largest row: micro-ops that do not exist."""
+"""Value of `Loops.largest` for micro-ops that do not exist."""
 
 
 @record
 class Loops:
-    """Loop nests by instruction, and the memories that micro-ops are in.
+    """Loop nests by instruction, and the memory that micro-ops are loaded from.
 
-    Of an instruction, numbers 3 i to 3 i + 2 of `extents` and factors are its three loops. `row`
+    Elements 3 i to 3 i + 2 of `extents` and the factors are the three loops of instruction i. `row`
     is the accumulator row of GEMM and the destination of the ALU, `source` the ALU's source.
     """
 
@@ -31,13 +31,13 @@ class Loops:
     source_base: Array[i64]
     source_factors: Array[i64]
     uop_memory: Array[i64]
-    """LOAD: the unit whose micro-ops it brings, or -1."""
+    """LOAD: the unit whose micro-ops it loads, or -1."""
     row_limit: Array[i64]
 
     memory: Array[u64]
 
     bus_words: i64 = 1
-    """Micro-ops of a bus word."""
+    """Micro-ops per bus word."""
     row_mask: i64 = 0
     target_mask: i64 = 0
     target_shift: i64 = 0
@@ -45,12 +45,12 @@ class Loops:
     source_shift: i64 = 0
     source_limit: i64 = 0
     largest: i64 = 0
-    """Of an instruction that is refused: its largest row, or NO_UOPS."""
+    """Largest row of a refused instruction, or NO_UOPS."""
 
 
 @kernel
 def _load(p: Plan, s: Loops, i: i64, uops: Array[u64]) -> bool:
-    """Bring micro-ops from memory; whether they are there."""
+    """Load micro-ops from memory; returns whether source and destination exist."""
     size = p.cols[i] * p.row_words[i] * s.bus_words
     at = p.first_row[i] * p.row_words[i] * s.bus_words
     for block in range(p.blocks[i]):

@@ -1,4 +1,4 @@
-"""FETCH: words to instructions, and instructions to their queues, as far as it is known."""
+"""FETCH: assembles words into instructions and dispatches them, as far as times are known."""
 
 from daedal.isa.latencies import QUEUE_CYCLES
 from daedal.native.kernel import kernel
@@ -11,7 +11,7 @@ __all__ = ["run_fetch"]
 
 @kernel
 def _dispatch(p: Plan, f: Front) -> bool:
-    """Hand the complete instruction at hand to its queue, if the time is known."""
+    """Dispatch the oldest complete instruction to its queue, if the time is known."""
     i = f.fetch_index
     u = p.unit[i]
     shows = max(f.fetch_complete[i & 1], f.fetch_taken)
@@ -23,7 +23,7 @@ def _dispatch(p: Plan, f: Front) -> bool:
     slot = p.slot[i]
     at_least = at
     if slot >= p.queue_depth:
-        # The place of an instruction is free once it stands at the queue's output.
+        # A queue entry is free once its instruction is at the queue's output.
         old = slot - p.queue_depth
         if old > f.head[u]:
             return False
@@ -46,7 +46,7 @@ def _dispatch(p: Plan, f: Front) -> bool:
 
 @kernel
 def _collect(p: Plan, f: Front, b: Bus) -> bool:
-    """Take the next word, if it is there; after FINISH all are taken, whatever they are."""
+    """Take the next word if it has arrived; after FINISH, words are drained unconditionally."""
     at = word_at(p, b, 0)
     if at == NEVER:
         return False
@@ -70,7 +70,7 @@ def _collect(p: Plan, f: Front, b: Bus) -> bool:
 
 @kernel
 def run_fetch(p: Plan, f: Front, b: Bus) -> None:
-    """Take words and dispatch until something is missing."""
+    """Take words and dispatch instructions until neither can make progress."""
     while True:
         some = False
         if f.fetch_index < f.fetch_collected and f.finish == NEVER:

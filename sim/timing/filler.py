@@ -1,7 +1,7 @@
-"""LOAD's filler: words and pads into scratchpads, cycle by cycle or a burst at once.
+"""LOAD's filler: writes words and padding into scratchpads, cycle by cycle or a burst at once.
 
-Only the accumulators can make it wait. For other memories it runs ahead of the rest of the model,
-as far as the arrival of words is known; into the accumulators it goes cycle by cycle with them.
+Only the accumulators can stall it. For other memories it runs ahead of the rest of the model, as
+far as the arrival of words is known; for the accumulators it advances with them cycle by cycle.
 """
 
 from daedal.isa.latencies import QUEUE_CYCLES
@@ -24,7 +24,7 @@ from daedal.sim.timing.state import (
 __all__ = ["bank_of", "fill_cycle", "filler_busy", "run_filler"]
 
 ALL = (1 << 30) - 1
-"""More columns than a row has."""
+"""A mask that covers all columns of any row."""
 
 INP, ACC = 1, 2
 
@@ -37,7 +37,7 @@ def bank_of(p: Plan, row: i64) -> i64:
 
 @kernel
 def _busy(f: Front, c: Core, first: i64, last: i64) -> None:
-    """The filler works in cycles first to last."""
+    """The filler is busy in cycles first to last."""
     f.busy[LOAD] += last - first + 1
     place = 2 * (c.span_count & (RING - 1))
     if c.span_count > 0 and c.spans[place + 1] == first - 1:
@@ -52,14 +52,14 @@ def _busy(f: Front, c: Core, first: i64, last: i64) -> None:
         if at > last:
             return
         if at >= first:
-            # The cycle counts once: the acceptance saw the unit without work.
+            # Count the cycle once: at the acceptance the unit did not count as busy yet.
             f.alone[LOAD] -= 1
         c.pending_out += 1
 
 
 @kernel
 def filler_busy(c: Core, t: i64) -> bool:
-    """Whether the filler works in cycle t, in which LOAD takes an instruction."""
+    """Whether the filler is busy in cycle t, in which LOAD accepts an instruction."""
     if t >= c.now:
         c.pending[c.pending_in & (RING - 1)] = t
         c.pending_in += 1
@@ -82,7 +82,7 @@ def _start(p: Plan, m: Mover, c: Core) -> bool:
     place = number & (RING - 1)
     shown = m.job_push[place] + QUEUE_CYCLES
     at = max(shown, c.over)
-    # The queue goes on a cycle later, and an idle filler needs another cycle for its walks.
+    # The queue pops a cycle later, and an idle filler needs another cycle to set up its walks.
     m.job_pop[place] = at + 1
     m.job_out[0] = number + 1
     i = m.job_index[place]
@@ -119,7 +119,7 @@ def _start(p: Plan, m: Mover, c: Core) -> bool:
 
 @kernel
 def _next_line(p: Plan, c: Core) -> None:
-    """The walk over data goes to its next line."""
+    """Advance the data walk to its next line."""
     i = c.index
     y = c.data_y + 1
     top = p.pad_top[i]
@@ -134,7 +134,7 @@ def _next_line(p: Plan, c: Core) -> None:
 
 @kernel
 def _step_data(p: Plan, c: Core) -> bool:
-    """Leave a row of data, or a line without; returns whether it was the last data."""
+    """Advance past a row of data, or a line without data; returns whether it was the last data."""
     i = c.index
     top, rows = p.pad_top[i], p.rows[i]
     last_line = c.data_y + 1 == top + rows and c.data_block == p.blocks[i] - 1
@@ -154,7 +154,7 @@ def _step_data(p: Plan, c: Core) -> bool:
 
 @kernel
 def _step_pads(p: Plan, c: Core) -> bool:
-    """Leave a row of pad, or the data of a line; returns whether the walk is over."""
+    """Advance past a row of padding, or a line's data; returns whether the walk is over."""
     i = c.index
     top, left, cols = p.pad_top[i], p.pad_left[i], p.cols[i]
     height = top + p.rows[i] + p.pad_bottom[i]
@@ -186,10 +186,10 @@ def _step_pads(p: Plan, c: Core) -> bool:
 
 @kernel
 def fill_cycle(p: Plan, f: Front, b: Bus, c: Core, t: i64, may_end: bool) -> bool:
-    """Cycle t of a job, with room before the scratchpads; returns whether the job is over.
+    """Cycle t of a job, when the scratchpads can take a word; returns whether the job is over.
 
-    What it sends to the scratchpads is left in `moved` and `moved_bank`. A job is not over in its
-    first cycle, nor while another one's end is at the scratchpads (not `may_end`).
+    `moved` and `moved_bank` say what it sends to the scratchpads. A job does not end in its first
+    cycle, nor while the last word of another job is at the scratchpads (not `may_end`).
     """
     work = False
     data_over = bool(c.data_done)
@@ -248,7 +248,7 @@ def _end(f: Front, c: Core, t: i64) -> None:
 
 @kernel
 def _burst(p: Plan, f: Front, b: Bus, c: Core) -> None:
-    """Take the words of a piece at once: nothing but words moves, and all of them have a row."""
+    """Take a chunk of words at once: a job without padding, so each word has its row."""
     place = WORD_RING + (b.piece_out[1] & (WORD_RING - 1))
     size = min(b.piece_size[place] - b.piece_word[1], c.words_left)
     there = b.piece_at[place] + b.piece_word[1] * p.beat
@@ -279,7 +279,7 @@ def _burst(p: Plan, f: Front, b: Bus, c: Core) -> None:
 
 @kernel
 def run_filler(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> None:
-    """Go on as far as is known, or to the next cycle that needs the accumulators' arbitration."""
+    """Advance as far as times are known, or to the next cycle that needs bank arbitration."""
     while True:
         if c.on == 0 and not _start(p, m, c):
             c.fill_try = c.now if c.fill_bank >= 0 or c.ending > 0 or c.spare > 0 else NEVER
@@ -307,5 +307,5 @@ def run_filler(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> None:
                     c.now = max(c.now, at)
             fill_cycle(p, f, b, c, c.now, True)
         if not c.on:
-            # Nothing holds the last word up: it is written in the next cycle.
+            # Nothing delays the last word: it is written in the next cycle.
             retire(p, f, c.index, c.over + 2, f.busy[LOAD], f.work[LOAD])

@@ -1,4 +1,4 @@
-"""The fronts of LOAD and STORE, and FETCH: requests in their order, as far ahead as is known."""
+"""Fronts of LOAD, STORE and FETCH: memory requests in order, as far ahead as times are known."""
 
 from daedal.isa.latencies import (
     MAX_BURST_BEATS,
@@ -41,7 +41,7 @@ def accept_move(p: Plan, m: Mover, f: Front, d: i64, i: i64, t: i64) -> None:
 
 @kernel
 def _room(m: Mover, d: i64, depth: i64) -> i64:
-    """When the queue of jobs takes its next one; NEVER where that is not known."""
+    """When the job queue can accept its next entry; NEVER if not known yet."""
     old = m.job_in[d] - depth
     if old < 0:
         return 0
@@ -56,7 +56,7 @@ def _room(m: Mover, d: i64, depth: i64) -> i64:
 
 @kernel
 def _slot_room(p: Plan, m: Mover) -> i64:
-    """When STORE's queue of instructions that wait for acknowledgements takes its next one."""
+    """When STORE's queue of instructions awaiting acknowledgement can accept its next entry."""
     old = m.slot_in - p.write_bursts
     if old < 0:
         return 0
@@ -70,7 +70,7 @@ def _slot_room(p: Plan, m: Mover) -> i64:
 
 @kernel
 def _take_slot(p: Plan, f: Front, m: Mover) -> bool:
-    """STORE's instruction at hand gets its place among those that wait for acknowledgements."""
+    """Enter STORE's held instruction into the queue of those awaiting acknowledgement."""
     at = max(m.held_from[1], _slot_room(p, m))
     if at >= NEVER:
         return False
@@ -81,7 +81,7 @@ def _take_slot(p: Plan, f: Front, m: Mover) -> bool:
     m.slot_ack[place] = NEVER if m.walk_due[1] else 0
     m.slot_in += 1
     m.slot_due = 0
-    # Rows and requests go on in the same cycle at the earliest.
+    # Its rows and requests are issued in the same cycle at the earliest.
     m.held_from[1] = at
     m.left_at[1] = at
     if not m.walk_due[1]:
@@ -92,7 +92,7 @@ def _take_slot(p: Plan, f: Front, m: Mover) -> bool:
 
 @kernel
 def _leave(p: Plan, f: Front, m: Mover, d: i64) -> bool:
-    """The instruction at hand goes on to its job and its requests; returns whether it did."""
+    """Issue the held instruction's job and requests; returns whether any part was issued."""
     if not m.held[d]:
         return False
     if d == 1 and m.slot_due > 0 and not _take_slot(p, f, m):
@@ -130,7 +130,7 @@ def _leave(p: Plan, f: Front, m: Mover, d: i64) -> bool:
 
 @kernel
 def _ask(p: Plan, b: Bus, m: Mover, d: i64) -> None:
-    """Offer the request of the row at hand."""
+    """Offer the request for the current row."""
     if m.walking[d] == 0 or b.offered[d + 1] > 0:
         return
     i = m.walk_index[d]
@@ -147,7 +147,7 @@ def _ask(p: Plan, b: Bus, m: Mover, d: i64) -> None:
 
 @kernel
 def _step(p: Plan, m: Mover, d: i64, t: i64) -> None:
-    """The request at hand was taken in cycle t."""
+    """The current request was accepted in cycle t: step to the next row."""
     i = m.walk_index[d]
     m.walk_at[d] = t + 1
     if d == 1:
@@ -167,7 +167,7 @@ def _step(p: Plan, m: Mover, d: i64, t: i64) -> None:
 
 @kernel
 def run_front(p: Plan, f: Front, b: Bus, m: Mover, d: i64) -> None:
-    """Let a front, its walk over rows and its splitter go on until something is missing."""
+    """Advance a front, its row walk and its splitter until none can make progress."""
     while True:
         left = _leave(p, f, m, d)
         _ask(p, b, m, d)
@@ -180,7 +180,7 @@ def run_front(p: Plan, f: Front, b: Bus, m: Mover, d: i64) -> None:
 
 @kernel
 def run_requests(p: Plan, b: Bus) -> None:
-    """FETCH's requests: the program in pieces."""
+    """FETCH's requests: the program in chunks of at most MAX_BURST_BEATS words."""
     while True:
         size = min(p.program_words - b.fetch_asked, MAX_BURST_BEATS)
         if size > 0 and b.offered[0] == 0:

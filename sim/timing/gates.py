@@ -1,4 +1,4 @@
-"""Queues, gates and tokens; and what each unit's cycles are counted as."""
+"""Instruction queues, gates and tokens, and the classification of each unit's cycles."""
 
 from daedal.isa.latencies import MARKS_PER_UNIT, QUEUE_CYCLES
 from daedal.native.kernel import kernel
@@ -11,12 +11,12 @@ COUNTS = 8
 """Numbers of a mark record: cycles by class, then work."""
 
 SNAPS = 16
-"""Places for retirements of a unit whose records are not taken yet."""
+"""Ring entries per unit for retirements whose records are not taken yet."""
 
 
 @kernel
 def _shown(p: Plan, f: Front, u: i64, slot: i64) -> i64:
-    """First cycle in which instruction `slot` of u stands at the output of its queue."""
+    """First cycle in which instruction `slot` of u is at the output of its queue."""
     at = f.dispatched[p.order[p.order_at[u] + slot]]
     if at < 0:
         return NEVER
@@ -26,7 +26,7 @@ def _shown(p: Plan, f: Front, u: i64, slot: i64) -> i64:
 
 @kernel
 def gate_time(p: Plan, f: Front, u: i64) -> i64:
-    """First cycle in which the next instruction of u has all that its gate waits for."""
+    """First cycle in which the next instruction of u has its tokens and a free mark entry."""
     slot = f.head[u]
     if slot >= p.order_at[u + 1] - p.order_at[u]:
         return NEVER
@@ -49,9 +49,9 @@ def gate_time(p: Plan, f: Front, u: i64) -> i64:
 
 @kernel
 def waiting(p: Plan, f: Front, u: i64, upto: i64, idle: Array[i64], waits: Array[i64]) -> None:
-    """Add the cycles up to `upto` in which u, with nothing to do, was idle or lacked a token.
+    """Add the cycles up to `upto` in which u was idle or waited for a token.
 
-    They lie between the last active cycle of what it has taken and its next instruction.
+    They lie between the last active cycle of the instructions it has taken and its next one.
     """
     head = f.head[u]
     if f.done[u] < head:
@@ -83,7 +83,7 @@ def waiting(p: Plan, f: Front, u: i64, upto: i64, idle: Array[i64], waits: Array
 def take(p: Plan, f: Front, u: i64, t: i64, busy: i64) -> i64:
     """The gate of u passes its next instruction in cycle t; returns it.
 
-    `busy` says that the unit counts the cycle as busy already.
+    `busy`: the cycle is already counted as busy.
     """
     waiting(p, f, u, t - 1, f.idle, f.waits)
     slot = f.head[u]
@@ -107,7 +107,8 @@ def take(p: Plan, f: Front, u: i64, t: i64, busy: i64) -> i64:
 def retire(p: Plan, f: Front, i: i64, t: i64, busy: i64, work: i64) -> None:
     """Instruction i retires in cycle t: tokens, and a record where it is marked.
 
-    LOAD, whose filler may be ahead, gives its counts up to two cycles before.
+    `busy` and `work` are LOAD's counts up to cycle t - 2, as its filler may run ahead; other units
+    pass 0, and `_take_records` in `loop.py` computes theirs.
     """
     u = p.unit[i]
     f.retired[u] += 1
@@ -133,7 +134,7 @@ def retire(p: Plan, f: Front, i: i64, t: i64, busy: i64, work: i64) -> None:
 def record(p: Plan, f: Front, u: i64, busy: i64, work: i64) -> None:
     """Take the record of the oldest retirement of u, in the cycle before it.
 
-    Counters lag by two cycles. STALL is what no other class has.
+    Counters lag by two cycles. STALL counts the cycles that belong to no other class.
     """
     place = SNAPS * u + (f.snap_out[u] & (SNAPS - 1))
     f.snap_out[u] += 1

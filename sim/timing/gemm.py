@@ -1,7 +1,7 @@
-"""GEMM: runs of products that issue one per cycle, until a held bank puts them off by a cycle.
+"""GEMM: runs of products that issue one per cycle, until a withheld bank delays them by a cycle.
 
-A run is a sequence of steps in consecutive cycles; behind the issue nothing stops. So the model
-knows the cycles of an instruction's products when GEMM takes it, and a hold shifts what is to come.
+A run is a sequence of steps in consecutive cycles; the pipeline behind the issue never stalls. So
+the cycles of an instruction's products are known when GEMM accepts it; a hold delays the rest.
 """
 
 from daedal.isa.latencies import ACC_READ_TO_WRITE_CYCLES
@@ -20,12 +20,12 @@ __all__ = [
 ]
 
 _ISSUE_CYCLES = 5
-"""From acceptance by the loops to the first step at the issue point."""
+"""Cycles from acceptance by the loops to the first step at the issue point."""
 
 
 @kernel
 def accept_gemm(p: Plan, c: Core, i: i64, t: i64) -> None:
-    """GEMM's loops take instruction i in cycle t."""
+    """GEMM's loops accept instruction i in cycle t."""
     size = max(1, p.steps[i])
     place = c.runs & (RING - 1)
     c.run_at[place] = t + _ISSUE_CYCLES
@@ -42,7 +42,7 @@ def accept_gemm(p: Plan, c: Core, i: i64, t: i64) -> None:
 
 @kernel
 def gemm_ready_time(c: Core, at: i64) -> i64:
-    """First cycle from `at` on in which the loops take an instruction, as far as it is known.
+    """First cycle from `at` on in which the loops accept an instruction, barring later stalls.
 
     They hold the last step `_ISSUE_CYCLES` - 1 cycles before it issues; a stall stops them too.
     """
@@ -92,7 +92,7 @@ def gemm_issues(p: Plan, c: Core, upto: i64) -> i64:
 
 @kernel
 def hold_gemm(p: Plan, c: Core, t: i64) -> None:
-    """Cycle t withholds the banks of `hold`: a product for one of them waits, and all behind it."""
+    """Cycle t withholds the banks of `hold`: a product for one of them stalls, and all after it."""
     hold = c.hold[t & 1]
     c.hold_due = t + 1 if c.hold_at[t + 1 & 1] == t + 1 else NEVER
     bank = gemm_bank(p, c, t)
@@ -102,7 +102,7 @@ def hold_gemm(p: Plan, c: Core, t: i64) -> None:
     place = number & (RING - 1)
     before = t - c.run_at[place]
     if before > 0:
-        # Cut the run in two; what comes later moves up by a place.
+        # Split the run in two; later runs move up by one entry.
         later = c.runs
         while later > number + 1:
             to, source = later & (RING - 1), (later - 1) & (RING - 1)

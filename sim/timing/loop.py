@@ -1,4 +1,4 @@
-"""The run: from event to event, and within a cycle from what others wait for to those who wait."""
+"""The event loop: jumps to the next event; within a cycle, evaluates producers before consumers."""
 
 from daedal.isa.latencies import QUIET_CYCLES, QUIET_SEEN_CYCLES
 from daedal.native.kernel import kernel
@@ -51,7 +51,7 @@ __all__ = ["run"]
 
 @kernel
 def _settle_loads(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> None:
-    """LOAD's front and filler, until neither can go on."""
+    """Advance LOAD's front and filler until neither can make progress."""
     while True:
         jobs = m.job_out[0]
         run_front(p, f, b, m, 0)
@@ -62,7 +62,7 @@ def _settle_loads(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> None:
 
 @kernel
 def _settle_stores(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> None:
-    """STORE's front, reader and acknowledgements, and words to W."""
+    """Advance STORE's front, reader and acknowledgements, and move words towards W."""
     while True:
         before = m.job_out[1] + m.slot_out
         run_front(p, f, b, m, 1)
@@ -76,7 +76,7 @@ def _settle_stores(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> None:
 
 @kernel
 def _settle(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> None:
-    """Everything that follows from what is known, without a choice between two."""
+    """Advance everything that follows from what is known and needs no arbitration."""
     while f.todo:
         todo = f.todo
         f.todo = 0
@@ -93,7 +93,7 @@ def _settle(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> None:
 
 @kernel
 def _record_time(f: Front) -> i64:
-    """Cycle before the next retirement whose record is to be taken."""
+    """Cycle in which the next mark record is taken: the one before its instruction retires."""
     first = NEVER
     for u in range(4):
         if f.snap_out[u] < f.snap_in[u]:
@@ -103,7 +103,10 @@ def _record_time(f: Front) -> i64:
 
 @kernel
 def _take_records(p: Plan, f: Front, m: Mover, c: Core, t: i64) -> None:
-    """Counters of the units at their marked retirements; what lies ahead is taken off."""
+    """Record the counters of units whose marked instructions retire in cycle t + 1 or earlier.
+
+    Units that the model has already advanced past the record have later counts subtracted.
+    """
     for u in range(4):
         while f.snap_out[u] < f.snap_in[u]:
             place = SNAPS * u + (f.snap_out[u] & (SNAPS - 1))
@@ -125,7 +128,7 @@ def _take_records(p: Plan, f: Front, m: Mover, c: Core, t: i64) -> None:
 
 @kernel
 def _pass_time(f: Front, c: Core, u: i64) -> i64:
-    """First cycle in which the gate of u passes its next instruction, as far as it is known."""
+    """First cycle in which the gate of u passes its next instruction; NEVER if not known yet."""
     at = f.gate[u]
     if at == NEVER:
         return NEVER
@@ -136,7 +139,7 @@ def _pass_time(f: Front, c: Core, u: i64) -> i64:
 
 @kernel
 def _wait(c: Core, u: i64, i: i64, t: i64) -> None:
-    """GEMM or the ALU takes instruction i in cycle t; it waits for the loops."""
+    """GEMM or the ALU accepts instruction i in cycle t; it queues for the hardware loops."""
     place = 2 * u + (c.waits_in[u] & 1)
     c.wait_index[place] = i
     c.wait_at[place] = t
@@ -145,7 +148,7 @@ def _wait(c: Core, u: i64, i: i64, t: i64) -> None:
 
 @kernel
 def _start_time(c: Core, u: i64) -> i64:
-    """First cycle in which the loops of u take what waits for them, as far as it is known."""
+    """First cycle in which the loops of u accept the oldest queued instruction, if known."""
     if c.waits_in[u] == c.waits_out[u]:
         return NEVER
     at = c.wait_at[2 * u + (c.waits_out[u] & 1)] + 1
@@ -154,7 +157,7 @@ def _start_time(c: Core, u: i64) -> i64:
 
 @kernel
 def _start(p: Plan, c: Core, u: i64, t: i64) -> None:
-    """The loops of u take the instruction that waits."""
+    """The loops of u accept the oldest queued instruction."""
     i = c.wait_index[2 * u + (c.waits_out[u] & 1)]
     if c.waits_in[u] - c.waits_out[u] == 2:
         c.room_at[u] = t + 1
@@ -167,7 +170,7 @@ def _start(p: Plan, c: Core, u: i64, t: i64) -> None:
 
 @kernel
 def _pass(p: Plan, f: Front, m: Mover, c: Core, t: i64) -> bool:
-    """Let instructions through the gates and into the loops; returns whether there were any."""
+    """Pass instructions through the gates and into the loops; returns whether any passed."""
     some = False
     for u in range(4):
         if _pass_time(f, c, u) <= t:
@@ -195,7 +198,7 @@ def _leave_time(c: Core) -> i64:
 
 @kernel
 def _others_next(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> i64:
-    """The next cycle in which something is decided that is not the accumulators'."""
+    """The next cycle with an event other than accumulator arbitration."""
     at = min(bus_time(p, b), grant_read_time(p, b), grant_write_time(p, b))
     at = min(at, _leave_time(c), _record_time(f), choose_mark_time(f, m))
     for u in range(4):
@@ -206,7 +209,7 @@ def _others_next(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> i64:
 
 @kernel
 def _follow(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
-    """What follows from the accumulators' cycle t, up to the gates."""
+    """Propagate the outcome of the accumulators' cycle t, up to the gates."""
     _take_records(p, f, m, c, t)
     _settle(p, f, b, m, c)
     f.changed = 0
@@ -218,7 +221,7 @@ def _follow(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
 def _only_accumulators(
     p: Plan, f: Front, b: Bus, m: Mover, c: Core, others: i64, limit: i64
 ) -> None:
-    """Cycles of the accumulators before anything else is decided: most of those of the ALU."""
+    """Run accumulator cycles up to the next other event (`others`); most ALU cycles run here."""
     while True:
         t = accumulators_next(c)
         if t >= others or t > limit:
@@ -237,7 +240,7 @@ def _only_accumulators(
 
 @kernel
 def _cycle(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
-    """Cycle t, from what others wait for in it to those who wait."""
+    """Evaluate cycle t in dependency order: producers before consumers."""
     f.ticks += 1
     _take_records(p, f, m, c, t)
     if c.hold_due == t:
@@ -260,9 +263,9 @@ def _cycle(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
 
 @kernel
 def run(p: Plan, f: Front, b: Bus, m: Mover, c: Core, limit: i64) -> i64:
-    """Run until nothing is left to happen or cycle `limit`.
+    """Run until no event is left, or until cycle `limit`.
 
-    Returns the cycles of the run, or -1 where an instruction waits for ever, or -2 at the limit.
+    Returns the cycles of the run, -1 if an instruction waits for ever, or -2 at the limit.
     """
     f.todo = TODO_FETCH
     _settle(p, f, b, m, c)

@@ -1,4 +1,4 @@
-"""A program as the arrays of a `Plan`: what each instruction moves, and the rows of its steps.
+"""Converts a program into the arrays of a `Plan`: transfers of each instruction, rows of each step.
 
 Input: a program, its base addresses, external memory (micro-ops come from there) and a memory
 model. Output: a `Plan`.
@@ -54,10 +54,10 @@ _QUEUED = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
 def prepare(
     program: Program, bases: Sequence[int], memory: Bytes, timing: MemoryModel, with_marks: bool
 ) -> Plan:
-    """Lay a program out for the model.
+    """Convert a program for the model.
 
-    Raises DeviceError where a row leaves the accumulators, micro-ops leave their memory, or a
-    transfer its region.
+    Raises DeviceError where a row lies outside the accumulators, micro-ops outside their memory, or
+    a transfer outside its region.
     """
     columns = _Columns(program)
     plan = _plan(columns, bases, timing, with_marks)
@@ -96,7 +96,7 @@ _FIELDS = {
 
 
 class _Columns:
-    """Fields of all instructions, by name: a column each, 0 where an instruction has no such."""
+    """Fields of all instructions by name, one column per field; 0 where an instruction lacks it."""
 
     def __init__(self, program: Program) -> None:
         self.variant = program.variant
@@ -122,7 +122,7 @@ class _Columns:
 
 
 def _plan(columns: _Columns, bases: Sequence[int], timing: MemoryModel, with_marks: bool) -> Plan:
-    """Everything but the rows of steps, which are made room for."""
+    """The whole plan except the rows of steps, whose arrays are only allocated."""
     variant = columns.variant
     every = (Opcode.LOAD, Opcode.GEMM, Opcode.ALU, Opcode.STORE)
     unit = columns.unit
@@ -159,7 +159,7 @@ def _plan(columns: _Columns, bases: Sequence[int], timing: MemoryModel, with_mar
 
 
 def _numbers(variant: Variant, timing: MemoryModel, count: int) -> dict[str, Any]:
-    """What the variant and the memory model say."""
+    """Scalars of the plan that follow from the variant and the memory model."""
     words = instruction_bits(variant) // variant.bus.data_bits
     fetch_fifo, load_fifo = fifo_depth_words(variant, words)
     return {
@@ -187,7 +187,7 @@ def _numbers(variant: Variant, timing: MemoryModel, count: int) -> dict[str, Any
 
 
 def _moves(columns: _Columns, bases: Sequence[int]) -> dict[str, Any]:
-    """LOAD and STORE: what they move, and how many bus words that is."""
+    """Transfers of LOAD and STORE, in bus words."""
     variant = columns.variant
     both = (Opcode.LOAD, Opcode.STORE)
     memory = columns.get("memory", *both)
@@ -213,7 +213,7 @@ def _moves(columns: _Columns, bases: Sequence[int]) -> dict[str, Any]:
 
 
 def _check_regions(columns: _Columns, plan: Plan, program: Program) -> None:
-    """Raise DeviceError for the first LOAD or STORE that reaches past its region."""
+    """Raise DeviceError for the first LOAD or STORE that reaches beyond its region."""
     both = (Opcode.LOAD, Opcode.STORE)
     base = columns.get("base", *both)
     reach = columns.get("offset_beats", *both) + plan.request_beats
@@ -234,9 +234,9 @@ def _check_regions(columns: _Columns, plan: Plan, program: Program) -> None:
 
 
 def _steps(columns: _Columns) -> tuple[Ints, Ints, dict[Opcode, int]]:
-    """Steps of each GEMM and ALU instruction, where they begin, and how many there are in all.
+    """Steps of each GEMM and ALU instruction, index of the first, and total per opcode.
 
-    An instruction without any has one place: a step that only retires it.
+    An instruction without steps occupies one entry, which only retires it.
     """
     both = (Opcode.GEMM, Opcode.ALU)
     steps = np.maximum(0, columns.get("uop_end", *both) - columns.get("uop_begin", *both))
@@ -253,7 +253,7 @@ def _steps(columns: _Columns) -> tuple[Ints, Ints, dict[Opcode, int]]:
 
 
 def _alu(columns: _Columns) -> tuple[Ints, Ints]:
-    """Groups of a vector, and what each ALU instruction reads and writes."""
+    """Groups per vector of each ALU instruction, and what it reads and writes (`Plan.form`)."""
     units = columns.variant.units
     elements = scratchpad(columns.variant, Memory.ACC).elements
     operation = columns.get("operation", Opcode.ALU)

@@ -1,4 +1,4 @@
-"""Splitters of both masters, the read master's grants, and words on their way to a reader."""
+"""Burst splitters of both masters, the read master's grants, and words in flight to a reader."""
 
 from daedal.isa.latencies import MAX_BURST_BEATS, READ_WORD_CYCLES
 from daedal.native.kernel import kernel
@@ -20,7 +20,7 @@ __all__ = [
 
 @kernel
 def offer(b: Bus, r: i64, at: i64, where: i64, beats: i64, last: i64) -> None:
-    """From cycle `at` on, a request is there for splitter r; `last`: it ends its instruction."""
+    """Offer splitter r a request from cycle `at` on; `last`: it ends its instruction."""
     b.offered[r] = 1
     b.offer_at[r] = at
     b.offer_where[r] = where
@@ -30,13 +30,13 @@ def offer(b: Bus, r: i64, at: i64, where: i64, beats: i64, last: i64) -> None:
 
 @kernel
 def _load(p: Plan, b: Bus, r: i64) -> None:
-    """Put the next bursts of the request at hand where they are offered, while there is room."""
+    """Split bursts off the current request while the splitter's output has a free entry."""
     while b.left[r] > 0 and b.loaded[r] < 2:
         at = max(b.begin[r], b.free[r])
         size = min(b.left[r], MAX_BURST_BEATS, p.page_words - b.where[r] % p.page_words)
         b.where[r] += size
         b.left[r] -= size
-        # 1: ends its request; 2: ends its instruction too.
+        # 1: ends its request; 2: also ends its instruction.
         last = (1 + b.request_last[r]) if b.left[r] == 0 else 0
         if b.loaded[r] == 0:
             b.shown[r] = at + 1
@@ -54,7 +54,7 @@ def _load(p: Plan, b: Bus, r: i64) -> None:
 
 @kernel
 def take_burst(b: Bus, r: i64, t: i64) -> None:
-    """The burst that splitter r offers starts in cycle t; the one behind it follows."""
+    """The burst that splitter r offers starts in cycle t; the next one moves up."""
     b.loaded[r] -= 1
     if b.loaded[r] > 0:
         b.shown[r] = max(b.spare_shown[r], t + 1)
@@ -65,7 +65,7 @@ def take_burst(b: Bus, r: i64, t: i64) -> None:
 
 @kernel
 def _advance(p: Plan, b: Bus, r: i64) -> None:
-    """Let the request at hand go on, and after its last burst the one that waits behind it."""
+    """Advance the current request, and after its last burst the queued one."""
     _load(p, b, r)
     if b.left[r] > 0 or b.queued[r] == 0:
         return
@@ -81,7 +81,7 @@ def _advance(p: Plan, b: Bus, r: i64) -> None:
 
 @kernel
 def split(p: Plan, b: Bus, r: i64) -> i64:
-    """Let splitter r go on: returns when it took the offered request, or -1 where it did not."""
+    """Advance splitter r: returns when it accepted the offered request, or -1 if it did not."""
     _advance(p, b, r)
     if b.queued[r] > 0 or b.offered[r] == 0:
         return -1
@@ -98,7 +98,7 @@ def split(p: Plan, b: Bus, r: i64) -> i64:
 
 @kernel
 def grant_read_time(p: Plan, b: Bus) -> i64:
-    """First cycle in which the read master starts a burst, as far as it is known."""
+    """First cycle in which the read master starts a burst; NEVER if not known yet."""
     at = b.ar_free
     if b.reads >= p.read_bursts:
         old = b.reads - p.read_bursts
@@ -124,7 +124,7 @@ def grant_read_time(p: Plan, b: Bus) -> i64:
 
 @kernel
 def grant_read(p: Plan, f: Front, b: Bus, t: i64) -> None:
-    """Start the burst that `grant_read_time` promised for cycle t: FETCH's before LOAD's."""
+    """Start the burst `grant_read_time` predicted for cycle t; FETCH has priority over LOAD."""
     r = 0 if b.wanted[0] <= t else 1
     place = b.reads & (RING - 1)
     b.read_reader[place] = r
@@ -140,7 +140,7 @@ def grant_read(p: Plan, f: Front, b: Bus, t: i64) -> None:
 
 @kernel
 def ask_read(p: Plan, f: Front, b: Bus) -> None:
-    """AR's handshake of the burst granted last, once memory takes it."""
+    """AR handshake of the burst granted last, once memory can accept it."""
     if b.reads_asked == b.reads:
         return
     number = b.reads_asked
@@ -155,7 +155,7 @@ def ask_read(p: Plan, f: Front, b: Bus) -> None:
     b.ar_free = at
     b.read_due[place] = at + p.read_latency
     if not p.shared:
-        # Nobody else uses R: the burst's beats are known.
+        # Writes do not compete for the bus: the times of all beats are known.
         begin = max(at + p.read_latency, b.read_free)
         size = b.read_beats[place]
         deliver(f, b, b.read_reader[place], size, begin)
@@ -177,7 +177,7 @@ def end_read(p: Plan, f: Front, b: Bus, t: i64) -> None:
 
 @kernel
 def deliver(f: Front, b: Bus, r: i64, size: i64, t: i64) -> None:
-    """`size` beats of reader r cross the bus from cycle t on, a beat's time apart."""
+    """`size` beats of reader r cross the bus from cycle t on, `Plan.beat` cycles apart."""
     place = r * WORD_RING + (b.piece_in[r] & (WORD_RING - 1))
     b.piece_in[r] += 1
     b.piece_size[place] = size
@@ -188,7 +188,7 @@ def deliver(f: Front, b: Bus, r: i64, size: i64, t: i64) -> None:
 
 @kernel
 def word_at(p: Plan, b: Bus, r: i64) -> i64:
-    """When the next word of reader r is there."""
+    """When the next word of reader r is available; NEVER if not known yet."""
     if b.piece_out[r] == b.piece_in[r]:
         return NEVER
     place = r * WORD_RING + (b.piece_out[r] & (WORD_RING - 1))

@@ -1,7 +1,8 @@
-"""What the cycle model knows: a program as arrays (`Plan`) and the machine's state in four records.
+"""State of the cycle model: the program as arrays (`Plan`) and the machine in four records.
 
-Times are cycles: cycle 0 starts the run, the machine runs from cycle 1 on. A time that is not known
-yet is `NEVER`. Rings are indexed with `RING - 1`, which is more than any of them holds at a time.
+Times are cycle numbers: cycle 0 starts the run, the machine runs from cycle 1 on. A time that is
+not known yet is `NEVER`. Ring buffers are indexed modulo their length: `RING`, more than any of
+them holds at once, or `WORD_RING` for words.
 """
 
 from daedal.native.record import record
@@ -34,16 +35,16 @@ NEVER = 1 << 60
 RING = 256
 WORD_RING = 4096
 NO_BANK = 255
-"""Bank of a step that makes no product."""
+"""Stands in place of a bank for the entry of a GEMM instruction without products."""
 
 LOAD, GEMM, ALU, STORE, FETCH = 0, 1, 2, 3, 4
 """Units, as `isa.table.Unit` numbers them."""
 
 MARK = 3
-"""The splitter of marks: 0 FETCH, 1 LOAD, 2 STORE."""
+"""Index of the mark recorder's splitter; 0 is FETCH's, 1 LOAD's, 2 STORE's."""
 
 TODO_FETCH, TODO_LOADS, TODO_STORES, TODO_MARKS = 1, 2, 4, 8
-"""Parts of the model that have something to go on with."""
+"""Bits of `Front.todo`: parts of the model that can make progress."""
 
 PORTS = 5
 """Requests for accumulator banks: ALU source, ALU destination, STORE, ALU write, LOAD's fill."""
@@ -51,10 +52,10 @@ PORTS = 5
 
 @record
 class Plan:
-    """A program and the machine's numbers; nothing here changes during a run.
+    """A program and the machine's parameters, constant during a run.
 
-    Instructions are counted in program order, and within their unit by `slot`: `order[order_at[u] +
-    slot]` is instruction `slot` of unit u. Rows, strides and addresses are bus words.
+    Instructions are numbered in program order, and within their unit by `slot`: `order[order_at[u]
+    + slot]` is instruction `slot` of unit u. Addresses and strides are in bus words.
     """
 
     unit: Array[i64]
@@ -65,7 +66,7 @@ class Plan:
     order: Array[i64]
     order_at: Array[i64]
     give_at: Array[i64]
-    """First token of each pair (4 * giver + taker) in `Front.gives`."""
+    """Index in `Front.gives` of the first token of each pair (4 * giver + taker)."""
 
     # LOAD and STORE.
     target: Array[i64]  # LOAD: 0 others, 1 INP, 2 accumulators; STORE: 2 accumulators
@@ -102,11 +103,11 @@ class Plan:
     fetch_fifo: i64 = 0
     load_fifo: i64 = 0
     inp_words: i64 = 0
-    """Bus words of a row of INP."""
+    """Bus words per row of INP."""
     gemm_lead: i64 = 0
     alu_latency: i64 = 0
     bank_bits: i64 = 0
-    """Low bits of a row in its bank's number."""
+    """Low bits of the row number that select the bank, together with `top_bit`."""
     top_bit: i64 = 0
     marks_address: i64 = 0
     mark_words: i64 = 0
@@ -120,7 +121,7 @@ class Plan:
 
 @record
 class Front:
-    """FETCH, queues, gates, tokens, cycle classes and the records of marks."""
+    """FETCH, instruction queues, gates, tokens, cycle classes and mark records."""
 
     dispatched: Array[i64]
     passed: Array[i64]
@@ -135,13 +136,13 @@ class Front:
     place_times: Array[i64]
 
     done: Array[i64]
-    """Instructions of a unit whose last active cycle is known: `done_at`."""
+    """Instructions of each unit whose last active cycle is known; `done_at` is the latest one."""
     done_at: Array[i64]
     retired: Array[i64]
     retired_at: Array[i64]
     busy: Array[i64]
     alone: Array[i64]
-    """Cycles that are busy for nothing but the acceptance of an instruction."""
+    """Cycles that count as busy only because an instruction was accepted."""
     idle: Array[i64]
     waits: Array[i64]
     work: Array[i64]
@@ -158,26 +159,26 @@ class Front:
 
     fetch_waits: Array[i64]
     fetch_complete: Array[i64]
-    """Of FETCH's two places: when the last word of its instruction came, and from when on it takes
-    the words of another."""
+    """For each of FETCH's two instruction buffers: when its last word arrived, and (`fetch_free`)
+    when it can take the words of the next instruction."""
     fetch_free: Array[i64]
     fetch_index: i64 = 0
     fetch_word: i64 = 0
     fetch_last: i64 = 0
     fetch_taken: i64 = 0
-    """When the last instruction was dispatched: its place is free."""
+    """When the last instruction was dispatched, which freed its buffer."""
     fetch_collected: i64 = 0
-    """Instructions all of whose words are there."""
+    """Instructions whose words have all arrived."""
     fetch_stall: i64 = 0
     finish: i64 = NEVER
     still: i64 = 0
-    """First cycle from which nothing that is known of moves."""
+    """First cycle after all activity known so far."""
     ticks: i64 = 0
-    """Cycles that were looked at."""
+    """Cycles that the model evaluated."""
     todo: i64 = 0
-    """What may go on with what was decided: `TODO_FETCH` to `TODO_MARKS`."""
+    """Parts that may be able to make progress: `TODO_FETCH` to `TODO_MARKS`."""
     changed: i64 = 0
-    """An instruction retired."""
+    """1 if an instruction retired since this was last cleared."""
 
 
 @record
@@ -189,25 +190,26 @@ class Bus:
     burst: Array[i64]
     burst_last: Array[i64]
     spare_shown: Array[i64]
-    """Of the burst behind the one on offer, where two are `loaded`."""
+    """The second burst behind a splitter, where two are `loaded`: when it is shown (`spare_shown`),
+    its size (`spare`), and what it ends (`spare_last`)."""
     spare: Array[i64]
     spare_last: Array[i64]
     free: Array[i64]
-    """From when on there is room for a burst behind a splitter."""
+    """When a splitter's output last freed an entry; a split burst needs one."""
     left: Array[i64]
     where: Array[i64]
     begin: Array[i64]
-    """From when on the rest of a request can be split."""
+    """When the next burst of the current request can be split off."""
     ready: Array[i64]
-    """When a splitter could go on to its next request."""
+    """When a splitter can start on its next request."""
     queued: Array[i64]
-    """Whether a request waits behind the one at hand; then when it came, and what it is."""
+    """1 if a request waits behind the current one; then its arrival time and its fields."""
     queued_at: Array[i64]
     queued_where: Array[i64]
     queued_beats: Array[i64]
     queued_last: Array[i64]
     room: Array[i64]
-    """From when on a splitter takes a request."""
+    """When a splitter can accept its next request."""
     offered: Array[i64]
     offer_at: Array[i64]
     offer_where: Array[i64]
@@ -256,10 +258,10 @@ class Bus:
     write_free: i64 = 0
     move_beat: i64 = 0
     burst_move: i64 = 0
-    """Of the last word of the burst before."""
+    """When the last word of the previous burst moved."""
     word_held: i64 = 0
-    """Words before W, two at most; then from when on the first and the second are on offer, and
-    from when on there is room for another."""
+    """Words buffered before W, at most two; `word_from` and `spare_from` are when the first and the
+    second become valid, `word_room` when the buffer can take another."""
     word_from: i64 = 0
     spare_from: i64 = 0
     word_room: i64 = 0
@@ -276,9 +278,9 @@ class Mover:
 
     held: Array[i64]
     held_from: Array[i64]
-    """When the instruction at hand can go on to its job and its requests."""
+    """When the held instruction can be issued to its job and its requests."""
     left_at: Array[i64]
-    """When the last of its parts did."""
+    """When the latest of its parts was issued."""
     job_due: Array[i64]
     walk_due: Array[i64]
     job_in: Array[i64]
@@ -306,7 +308,7 @@ class Mover:
     row_size: Array[i64]
     row_ends: Array[i64]
     word_at: Array[i64]
-    """When a word went into the FIFO before the master, and when it left it."""
+    """When a word entered the FIFO before the write master; `word_left`: when it left."""
     word_left: Array[i64]
 
     mark_response: Array[i64]
@@ -316,7 +318,7 @@ class Mover:
     slot_in: i64 = 0
     slot_out: i64 = 0
     slot_acked: i64 = 0
-    """Instructions with rows whose acknowledgement is known, and that many passed over."""
+    """Slots up to which acknowledgement times are known, instructions without rows included."""
     requests: i64 = 0
     responses: i64 = 0
 
@@ -329,14 +331,14 @@ class Mover:
     rows_read: i64 = 0
     rows_cut: i64 = 0
     rows_popped: i64 = 0
-    """Rows of which a word was cut: their places are free."""
+    """Rows whose last word was cut, which frees their buffer entries."""
     cut_word: i64 = 0
     words_cut: i64 = 0
     words_moved: i64 = 0
 
     mark_unit: i64 = -1
     mark_state: i64 = 0
-    """0 chooses, 1 asks, 2 gives words."""
+    """0: choosing a record, 1: requesting a burst, 2: sending words."""
     mark_from: i64 = 1
     mark_word: i64 = 0
     marks_sent: i64 = 0
@@ -345,12 +347,12 @@ class Mover:
 
 @record
 class Core:
-    """LOAD's filler, GEMM, ALU, and the accumulators' arbitration."""
+    """LOAD's filler, GEMM, the ALU, and accumulator arbitration."""
 
     spans: Array[i64]
-    """Runs of busy cycles of the filler: first and last, in a ring."""
+    """Intervals of the filler's busy cycles (first, last), as a ring."""
     pending: Array[i64]
-    """Acceptances of LOAD in cycles that the filler has not reached."""
+    """Cycles in which LOAD accepted an instruction and which the filler has not reached yet."""
 
     # GEMM.
     run_at: Array[i64]
@@ -361,28 +363,29 @@ class Core:
 
     # ALU.
     flight: Array[i64]
-    """Results in flight, by accumulator row."""
+    """Number of ALU results in flight for each accumulator row."""
     alu_index: Array[i64]
     alu_first: Array[i64]
     write_ready: Array[i64]
     write_row: Array[i64]
     write_kind: Array[i64]
-    """1 writes accumulators, 2 ends its instruction."""
+    """Bits: 1 writes accumulators, 2 is the last of its instruction."""
     write_index: Array[i64]
 
     wait_index: Array[i64]
-    """Instructions of GEMM and ALU that wait for the loops, two places for each unit."""
+    """Instructions of GEMM and ALU queued for the hardware loops, two entries per unit."""
     wait_at: Array[i64]
     waits_in: Array[i64]
     waits_out: Array[i64]
     room_at: Array[i64]
-    """From when on there is room for one more of them."""
+    """When that queue last freed an entry."""
 
     hold: Array[i64]
-    """Banks to withhold from GEMM, and when; by the cycle's lowest bit."""
+    """Mask of banks withheld from GEMM in cycle `hold_at`; indexed by the cycle's lowest bit."""
     hold_at: Array[i64]
     left_row: Array[i64]
-    """Rows (or -1) of the last results that were written, and when; by the cycle's lowest bit."""
+    """Rows (or -1) of the latest ALU results written, in cycle `left_at`; indexed by the cycle's
+    lowest bit."""
     left_at: Array[i64]
     age: Array[i64]
     urgent: Array[i64]
@@ -414,12 +417,13 @@ class Core:
     pad_row: i64 = 0
     missing: i64 = 0
     fill_bank: i64 = -1
-    """Bank that the word before the accumulators waits for, or -1."""
+    """Bank that the word at the accumulators' input waits for, or -1."""
     moved: i64 = 0
-    """Whether the filler sent something on in its last cycle, and to which bank, or -1."""
+    """1 if the filler produced a word in its last cycle; `moved_bank` is its bank, or -1."""
     moved_bank: i64 = -1
     spare: i64 = 0
-    """What it sent waits behind that word: for its bank or -1, and whether it ends its job."""
+    """1 if another word waits behind that at the input; its bank (or -1), and 1 if it ends its
+    job."""
     spare_bank: i64 = 0
     spare_ends: i64 = 0
     ending: i64 = 0
@@ -436,10 +440,10 @@ class Core:
     leaves_out: i64 = 0
     stalled: i64 = -1
     hold_due: i64 = NEVER
-    """Next cycle that withholds banks from GEMM."""
+    """Next cycle in which banks are withheld from GEMM."""
 
     alu_need: i64 = 0
-    """Tick from which on the ALU's loops take the next instruction."""
+    """First tick in which the ALU's loops accept the next instruction."""
     alu_in: i64 = 0
     alu_out: i64 = 0
     alu_step: i64 = 0
@@ -447,16 +451,17 @@ class Core:
     alu_arrival: i64 = 0
     alu_tick: i64 = 0
     alu_end: i64 = 0
-    """Tick `alu_tick` fell on this cycle; one per cycle follows, up to `alu_exit`."""
+    """Cycle of tick `alu_tick`; one tick per cycle follows, up to `alu_exit`."""
     alu_exit: i64 = NEVER
-    """When the next step leaves the sequencer; then it stands until that is at the issue point."""
+    """When the next step leaves the sequencer, which then stalls until the step is at the issue
+    point."""
     alu_over: i64 = 0
-    """When the last step was over."""
+    """When the last group of the previous step started."""
     alu_entered: i64 = 0
-    """The step whose turn it is stands at the issue point."""
+    """1 if the current step is at the issue point."""
     alu_begin: i64 = 0
     alu_busy: i64 = 0
-    """The ALU worked from `alu_begin` to here."""
+    """Last cycle of the ALU's latest busy interval, which began in `alu_begin`."""
     alu_vector: i64 = 0
     alu_try: i64 = NEVER
     alu_source: i64 = 0

@@ -1,4 +1,4 @@
-"""STORE's reader: rows out of a scratchpad, cut into bus words; and its acknowledgements."""
+"""STORE's reader: reads rows of a scratchpad, cuts them into bus words; and acknowledgements."""
 
 from daedal.isa.latencies import QUEUE_CYCLES, STORE_ROW_CYCLES, STORE_ROWS, STORE_WORDS
 from daedal.native.kernel import kernel
@@ -15,8 +15,8 @@ ACC = 2
 def read_row(p: Plan, m: Mover, t: i64) -> None:
     """The next row is read in cycle t.
 
-    One of the accumulators was granted only then: the reader goes on a cycle later, and its next
-    request is a register.
+    A row of the accumulators is granted by arbitration in cycle t itself: the reader then advances
+    a cycle later, and registering its next request costs another cycle.
     """
     place = m.rows_read & (RING - 1)
     i = m.read_index
@@ -35,7 +35,7 @@ def read_row(p: Plan, m: Mover, t: i64) -> None:
 
 @kernel
 def read_rows(p: Plan, m: Mover, c: Core) -> None:
-    """Read what OUT holds as far ahead as there is room; ask for rows of the accumulators."""
+    """Read rows of OUT as far ahead as the row buffer allows; request rows of the accumulators."""
     c.store_try = NEVER
     while True:
         if not m.reading:
@@ -46,7 +46,7 @@ def read_rows(p: Plan, m: Mover, c: Core) -> None:
             at = max(m.job_push[place] + QUEUE_CYCLES, m.read_done)
             if number > 0:
                 at = max(at, m.job_pop[RING + ((number - 1) & (RING - 1))] + 1)
-            # The queue goes on a cycle later.
+            # The queue pops a cycle later.
             m.job_pop[place] = at + 1
             m.job_out[1] = number + 1
             i = m.job_index[place]
@@ -69,7 +69,7 @@ def read_rows(p: Plan, m: Mover, c: Core) -> None:
 
 @kernel
 def cut_word(f: Front, m: Mover) -> bool:
-    """Put the next word of the oldest row into the FIFO before the master, if there is room."""
+    """Push the next word of the oldest row into the FIFO before the write master, unless full."""
     if m.words_cut - m.words_moved >= STORE_WORDS or m.rows_cut == m.rows_read:
         return False
     place = m.rows_cut & (RING - 1)
@@ -99,7 +99,7 @@ def cut_word(f: Front, m: Mover) -> bool:
 
 @kernel
 def cut_after(m: Mover, t: i64) -> i64:
-    """Words that are known to be cut after cycle t."""
+    """Number of words already scheduled to be cut after cycle t."""
     number = m.words_cut
     while number > 0 and m.word_at[(number - 1) & (RING - 1)] > t:
         number -= 1
@@ -108,7 +108,7 @@ def cut_after(m: Mover, t: i64) -> i64:
 
 @kernel
 def retire_stores(p: Plan, f: Front, m: Mover) -> None:
-    """Let instructions go whose writes are acknowledged, in order."""
+    """Retire instructions whose writes are acknowledged, in order."""
     while m.slot_out < m.slot_in:
         place = m.slot_out & (RING - 1)
         if m.slot_ack[place] == NEVER:

@@ -1,4 +1,4 @@
-"""The write master: bursts, words on their way to W, acknowledgements, and the records of marks."""
+"""The write master: bursts, words in flight to W, acknowledgements, and mark records."""
 
 from daedal.isa.latencies import MARK_HEARD_CYCLES, MARKS_IN_FLIGHT
 from daedal.native.kernel import kernel
@@ -33,7 +33,7 @@ _CHOOSES, _ASKS, _GIVES = 0, 1, 2
 
 @kernel
 def grant_write_time(p: Plan, b: Bus) -> i64:
-    """First cycle in which the write master starts a burst, as far as it is known."""
+    """First cycle in which the write master starts a burst; NEVER if not known yet."""
     at = b.aw_free
     if b.writes >= p.write_bursts:
         old = b.writes - p.write_bursts
@@ -49,7 +49,7 @@ def grant_write_time(p: Plan, b: Bus) -> i64:
 
 @kernel
 def grant_write(p: Plan, f: Front, b: Bus, t: i64) -> None:
-    """Start the burst that `grant_write_time` promised for cycle t: STORE's before a mark's."""
+    """Start the burst `grant_write_time` predicted for cycle t; STORE has priority over marks."""
     s = 2 if b.loaded[2] > 0 and b.shown[2] <= t else MARK
     place = b.writes & (RING - 1)
     b.write_writer[place] = s
@@ -65,7 +65,7 @@ def grant_write(p: Plan, f: Front, b: Bus, t: i64) -> None:
 
 @kernel
 def ask_write(p: Plan, b: Bus) -> None:
-    """AW's handshake of the burst granted last, once memory takes it."""
+    """AW handshake of the burst granted last, once memory can accept it."""
     if b.writes_asked == b.writes:
         return
     place = b.writes_asked & (RING - 1)
@@ -82,7 +82,7 @@ def ask_write(p: Plan, b: Bus) -> None:
 
 @kernel
 def _move_word(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
-    """The next word of the oldest burst goes to the register before W, if both are there."""
+    """Move the next word of the oldest burst into the buffer before W; returns whether it did."""
     if b.word_held > 1 or b.bursts_moved == b.writes:
         return False
     place = b.bursts_moved & (RING - 1)
@@ -124,7 +124,7 @@ def _move_word(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
 
 @kernel
 def move_words(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
-    """Cut and move words until something is missing; returns whether a word was cut."""
+    """Cut and move words until neither can make progress; returns whether a word was cut."""
     cut = False
     while True:
         if cut_word(f, m):
@@ -135,7 +135,7 @@ def move_words(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
 
 @kernel
 def end_write(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
-    """The last beat of the oldest burst crosses W in cycle t: its B, and what hangs on that."""
+    """The last beat of the oldest burst crosses W in cycle t: schedule its B and its effects."""
     place = b.writes_moved & (RING - 1)
     b.writes_moved += 1
     b.write_beat = 0
@@ -164,7 +164,7 @@ def end_write(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
 
 @kernel
 def _seen(f: Front, m: Mover, u: i64) -> i64:
-    """When the recorder sees the oldest record of u that it has not taken."""
+    """When the recorder sees the oldest record of u that it has not taken yet."""
     return f.snap_time[SNAPS * u + (m.mark_out[u] & (SNAPS - 1))] + MARK_HEARD_CYCLES
 
 
@@ -182,7 +182,7 @@ def choose_mark_time(f: Front, m: Mover) -> i64:
 
 @kernel
 def choose_mark(f: Front, m: Mover, t: i64) -> None:
-    """The recorder takes the record of the lowest unit that has one."""
+    """The recorder takes the record of the lowest-numbered unit that has one."""
     m.mark_unit = -1
     for u in range(4):
         waits = m.mark_unit < 0 and m.mark_out[u] < f.snap_in[u]
@@ -195,7 +195,7 @@ def choose_mark(f: Front, m: Mover, t: i64) -> None:
 
 @kernel
 def run_marks(p: Plan, f: Front, b: Bus, m: Mover) -> None:
-    """The recorder's request, and its splitter."""
+    """Advance the recorder's request and its splitter."""
     if m.mark_state == _ASKS and b.offered[MARK] == 0:
         at = m.mark_from
         old = m.marks_sent - MARKS_IN_FLIGHT
