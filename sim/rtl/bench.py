@@ -1,4 +1,4 @@
-"""Runs inside the simulator: carries a job list out through the harness's command registers.
+"""Runs inside the simulator: executes a job list through the harness's command registers.
 
 Input: ``jobs.json`` in the simulator's working folder, written by `run.py`: a list of jobs, each a
 list of steps. Output: ``results.jsonl``, one line per event, flushed at once. Python wakes once
@@ -34,7 +34,7 @@ __all__ = ["run_jobs_file"]
 
 @cocotb.test()
 async def run_jobs_file(dut: Any) -> None:
-    """Carry out every job of ``jobs.json``."""
+    """Execute every job of ``jobs.json``."""
     end_with_parent()
     jobs = json.loads(Path("jobs.json").read_text())
     with Path("results.jsonl").open("w") as sink:
@@ -97,7 +97,7 @@ class _Harness:
         self.emit(kind="result", job=index, **event)
 
     async def run(self, index: int, job: dict[str, Any]) -> dict[str, Any]:
-        """Start the program and wait for its end; returns what is known without asking."""
+        """Start the program and wait for its end; returns results that need no further commands."""
         began = time.perf_counter()
         address, value = job["start"]
         await self.command(OP_START, op_address=address, op_data=value)
@@ -110,7 +110,7 @@ class _Harness:
             until = min([pause, *(item["at_cycle"] for item in waiting[:1])])
             status = await self.command(OP_WAIT, op_limit=job["limit"], op_pause=until)
             cycles = int(self.dut.run_cycles.value)
-            violation = violation or int(self.dut.violation.value)  # a reset forgets it
+            violation = violation or int(self.dut.violation.value)  # a reset clears it
             if status != STATUS_RUNNING:
                 seen.append(self.open_bursts())
                 break
@@ -130,7 +130,7 @@ class _Harness:
         }
 
     async def intervene(self, item: dict[str, Any]) -> bool:
-        """Carry out an intervention; returns whether it was a reset."""
+        """Perform an intervention; returns whether it was a reset."""
         if item["write"] is not None:
             address, value = item["write"]
             await self.command(OP_WRITE, op_address=address, op_data=value)
@@ -139,7 +139,7 @@ class _Harness:
         return True
 
     async def reset(self, cycles: int, *, memory: bool) -> None:
-        """Reset the machine; without `memory`, the memory goes on with what it has open."""
+        """Reset the machine; without `memory`, the memory model continues its open bursts."""
         await self.command(OP_BREAK, op_count=cycles, op_data=int(not memory))
 
     def open_bursts(self) -> list[int]:

@@ -1,7 +1,7 @@
-"""A simulated board behind a pseudo-terminal: the whole design, with its serial pins as the way in.
+"""A simulated board behind a pseudo-terminal: the whole design, reached through its serial pins.
 
-Input: a variant. Output: the path of a serial port, which any program may open as it would that of
-a board; `runtime.devices.uart` does.
+Input: a variant. Output: the path of a serial port, which any program can open as it would open a
+real board's; `runtime.devices.uart` does.
 """
 
 import ctypes
@@ -26,29 +26,29 @@ from daedal.sim.rtl.verilog import kept_board_verilog
 __all__ = ["BoardSimulation", "simulated_board"]
 
 SLICE_CYCLES = 1 << 13
-"""Cycles between two looks at whether the simulation is to end."""
+"""Cycles between checks whether the simulation should end."""
 
 Report = Callable[[str], None]
 Build = Callable[[BoardSettings, Path, Report], Built]
 
-_CLOCK_HZ = 80_000_000  # what the board says of itself; cycles take as long as they take
+_CLOCK_HZ = 80_000_000  # what the board reports; the simulation does not run in real time
 
 _DIVISOR = 4
-"""Clock cycles of a bit: as few as the design can, since most of them move bits."""
+"""Clock cycles per bit: the fewest the design supports, as most cycles only move bits."""
 
 _SILENCE_CYCLES = 1 << 14
-"""400 bytes' time; frames come whole out of a pseudo-terminal."""
+"""Timeout of a partial frame, about 400 byte times; a pseudo-terminal delivers frames whole."""
 
 
 class BoardSimulation:
-    """A board that runs in a thread of its own; `simulated_board` makes and ends it.
+    """A board that runs in its own thread; `simulated_board` creates and closes it.
 
-    `path` is its serial port. Cycles run while nobody waits for them: a board has a clock.
+    `path` is its serial port. As on a real board, the clock runs even while no host is waiting.
     """
 
     def __init__(self, library: Path, divisor: int) -> None:
         self._ours, self._theirs = os.openpty()
-        # Held open here, it keeps its settings and loses nothing between two programs.
+        # Keeping it open preserves its settings and pending bytes between two client programs.
         tty.setraw(self._theirs)
         os.set_blocking(self._ours, False)
         self.path = Path(os.ttyname(self._theirs))
@@ -65,7 +65,7 @@ class BoardSimulation:
         return int(self._library.daedal_board_cycles(self._handle))
 
     def close(self) -> None:
-        """End the simulation. Raises DeviceError where it had failed."""
+        """End the simulation. Raises DeviceError if it has failed."""
         self._ending.set()
         self._thread.join()
         self._library.daedal_board_close(self._handle)
@@ -93,12 +93,12 @@ def simulated_board(
     build: Build | None = None,
     report: Report = lambda _sentence: None,
 ) -> Iterator[BoardSimulation]:
-    """Switch a ULX3S with `variant` on, until the block ends; memory and scratchpads are zero.
+    """Power up a ULX3S with `variant` until the block ends; memory and scratchpads start at zero.
 
     The first time, Verilog is emitted and built, which takes a minute or two; `cache_dir` keeps
     both, and `report` is called with one sentence before each long step. With `assertions` the
-    machine checks its contracts (`hw.contracts`). `build` makes the simulator in another way, as
-    `netlist.board.build_board_netlist` does.
+    machine checks its contracts (`hw.contracts`). `build` replaces the function that builds the
+    simulator, for example by `netlist.board.build_board_netlist`.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def simulated_board(
 
 
 def _build(assertions: bool, settings: BoardSettings, cache_dir: Path, report: Report) -> Built:
-    """The simulator of the design as it is emitted."""
+    """Build the simulator of the design as emitted."""
     return build_board_simulator(
         kept_board_verilog(settings, cache_dir, report, assertions=assertions),
         top=ulx3s.TOP_MODULE,

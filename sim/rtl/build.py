@@ -41,7 +41,7 @@ SIMULATORS = ("native", *COCOTB_SIMULATORS)
 HDL = Path(__file__).parent / "hdl"
 HARNESS_FILES = ("dram.v", "axi_rules.v", "harness.v")
 
-RECIPE = 3  # part of every cache key; raise it when the way of building changes
+RECIPE = 3  # part of every cache key; increment it when the build procedure changes
 
 Progress = Callable[[str], None]
 
@@ -55,7 +55,7 @@ _TOOLS: dict[str, tuple[str, Callable[[], list[str]], Callable[..., None]]] = {
         partial(build_native, main="board.cpp"),
     ),
 }
-"""Of each simulator: the file it comes as, what its build depends on, and what builds it."""
+"""For each simulator: its file name, what its build depends on, and the function that builds it."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Built:
     data_bits, addr_bits, words
         Bus width, address width and memory size (in bus words) it was built for.
     build_seconds
-        Wall clock of the build; 0.0 where it came from the cache.
+        Wall-clock time of the build; 0.0 on a cache hit.
     """
 
     program: Path
@@ -99,7 +99,7 @@ def build_simulator(
     observer: str | None = None,
     progress: Progress | None = None,
 ) -> Built:
-    """Build the accelerator inside `harness.v`, or find it in the cache.
+    """Build the accelerator inside `harness.v`, or return it from the cache.
 
     Parameters
     ----------
@@ -116,8 +116,8 @@ def build_simulator(
     waves
         Build with waveform tracing: slower to build and to run; not with ``native``.
     observer
-        Text of the module `daedal_observer`, which is placed beside the machine (`observer.py`);
-        not with ``native``.
+        Text of the module `daedal_observer`, which the harness instantiates next to the machine
+        (`observer.py`); not with ``native``.
     progress
         Called with one sentence before each long step.
 
@@ -130,7 +130,7 @@ def build_simulator(
         raise ToolError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
     sources: list[str | Path] = [verilog, *(HDL / name for name in HARNESS_FILES)]
     if observer is not None:
-        # The define stands in a text: the way of building stays the same for all.
+        # The define goes into the source text, so all builds use the same command line.
         sources[-1] = "`define DAEDAL_OBSERVE\n" + (HDL / HARNESS_FILES[-1]).read_text()
         sources.append(observer)
     built = _build(
@@ -157,7 +157,7 @@ def build_protocol_simulator(
     simulator: str = "verilator",
     progress: Progress | None = None,
 ) -> Built:
-    """Build the accelerator bare, for `protocol.py`: cocotbext-axi plays memory and host.
+    """Build the accelerator alone, for `protocol.py`: cocotbext-axi acts as memory and host.
 
     Slow (Python wakes several times per cycle), and independent of everything in `hdl/`. The
     same jobs run on it through `run_jobs`. Parameters and errors as `build_simulator`.
@@ -182,9 +182,9 @@ def build_protocol_simulator(
 def build_board_simulator(
     verilog: str, *, top: str, cache_dir: Path, progress: Progress | None = None
 ) -> Built:
-    """Build a whole board's design, for `board.py`: its clock and serial port are the way in.
+    """Build a whole board's design, for `board.py`, which drives its clock and serial port.
 
-    `verilog` is what `hw.boards` emits; what it takes from the FPGA's vendor is modelled in
+    `verilog` is what `hw.boards` emits; the vendor primitive in it (the PLL) is modelled in
     `hdl/ehxplll.v`. Parameters and errors as `build_simulator`.
     """
     sources: list[str | Path] = [verilog, HDL / "ehxplll.v"]
@@ -201,7 +201,7 @@ def build_cocotb(
     waves: bool = False,
     progress: Progress | None = None,
 ) -> Built:
-    """Build any Verilog top for cocotb; its ports and marked signals are what Python sees.
+    """Build any Verilog top for cocotb; Python sees its ports and marked signals.
 
     `sources` are texts or paths. Raises as `build_simulator` does.
     """
@@ -228,12 +228,12 @@ def _build(
     ).hexdigest()[:24]
     cache_dir = cache_dir.resolve()
     final = cache_dir / f"{simulator}-{key}"
-    if is_whole(final, name):  # a folder that cannot be written will do
+    if is_whole(final, name):  # works in a read-only cache, too
         return Built(final / name, simulator, top, waves, 0.0)
     make_folder(cache_dir)
     seconds = 0.0
     with lock(cache_dir / f"{simulator}-{key}.lock"):
-        if not is_whole(final, name):  # nobody else built it meanwhile
+        if not is_whole(final, name):  # no other process built it meanwhile
             began = time.perf_counter()
             with scratch_folder(cache_dir) as scratch:
                 keep = scratch / "keep"

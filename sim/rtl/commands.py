@@ -1,4 +1,4 @@
-"""The command protocol of `hdl/harness.v`, for whoever is its host: numbers, and what they mean."""
+"""The host's side of the command protocol of `hdl/harness.v`: numeric codes and their meanings."""
 
 __all__ = [
     "OP_BREAK",
@@ -26,7 +26,7 @@ _TEXT = {
 
 
 def complaint(op: int, address: int, status: int) -> str | None:
-    """What went wrong with command `op` at `address`; None where nothing did."""
+    """Say what went wrong with command `op` at `address`; None if it succeeded."""
     text = _TEXT.get(status)
     if text is None or status == STATUS_FILE:
         return text

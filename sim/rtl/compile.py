@@ -38,17 +38,17 @@ __all__ = [
     "verilator_identity",
 ]
 
-JOBS = 2  # parallel compilers: two cores are what the project promises its times on
+JOBS = 2  # parallel compilers: the project states its build times for two cores
 LOG_TAIL_LINES = 25
 LARGE_BYTES = 10 << 20  # of C++
 _PATIENCE_SECONDS = 2.0
 
 
 def verilator_identity() -> list[str]:
-    """Return what else a Verilator build depends on: versions and places of its tools."""
+    """Return what else a Verilator build depends on: versions and paths of its tools."""
     import cocotb_tools.config
 
-    # The libraries' folder is linked into the simulator by its absolute path.
+    # The simulator refers to the libraries' folder by its absolute path.
     return [
         find_verilator().version,
         find_compiler().version,
@@ -73,7 +73,7 @@ _OPTIONS = (
     "20000",  # several files, so that two compilers share the work
     "-Wno-fatal",  # emitted Verilog is not written for a linter
 )
-"""Options that decide speed; each was measured on a 16x16 int8 array with its scratchpads."""
+"""Options that affect speed; each was measured on a 16x16 int8 array with its scratchpads."""
 
 
 def build_verilator(
@@ -100,10 +100,10 @@ def build_verilator(
     rpath = shlex.quote(f"-Wl,-rpath,{libs}")
     options = [
         "--vpi",
-        "--timing",  # the clock is in the harness: nothing outside wakes once per cycle
+        "--timing",  # the clock is in the harness: Python need not wake once per cycle
         *("-LDFLAGS", f"{rpath} -L{shlex.quote(str(libs))} -lcocotbvpi_verilator"),
         *(["--trace-vcd", "+define+DAEDAL_WAVES"] if waves else []),
-        # The harness marks what Python sees; any other top shows its ports (and nothing below).
+        # The harness marks the signals Python sees; any other top exposes only its ports.
         *([] if top == "harness" else ["--public-flat-rw", "--public-depth", "1"]),
         main.name,
     ]
@@ -124,13 +124,13 @@ def verilate_and_make(
     report: Callable[[str], None],
     runtime_flags: Sequence[str] = (),
 ) -> None:
-    """Build `files` and whatever C++ `options` name into `program`.
+    """Build `files`, and the C++ sources named in `options`, into `program`.
 
-    `identity` tells apart builds whose run-time library is not compiled alike, and `runtime_flags`
-    are for that library alone. Raises ToolError as `build_verilator` does.
+    `identity` distinguishes builds whose run-time library is compiled differently; `runtime_flags`
+    apply to that library only. Raises ToolError as `build_verilator` does.
     """
     verilator, compiler, make = find_verilator(), find_compiler(), find_make()
-    # make knows no file names with blanks: it sees relative ones only.
+    # make cannot handle file names with spaces, so it gets relative ones only.
     (scratch / "verilator").symlink_to(verilator.root)
     environment = tool_environment() | {"VERILATOR_ROOT": "verilator"}
     report("translating Verilog to C++ (Verilator)")
@@ -159,7 +159,7 @@ def verilate_and_make(
         [
             str(make),
             *("-C", "obj", "-f", "Vtop.mk", "-j", str(JOBS)),
-            "CURDIR=obj",  # the wheel's makefile refuses a folder whose whole name has blanks
+            "CURDIR=obj",  # the wheel's makefile refuses a folder whose absolute path has spaces
             "VERILATOR_ROOT=../verilator",
             *variables,
             *_less_optimization(scratch / "obj", _checks_itself(scratch, files)),
@@ -179,11 +179,11 @@ def _checks_itself(scratch: Path, files: Sequence[str]) -> bool:
 
 
 def _less_optimization(translated: Path, checks_itself: bool) -> list[str]:
-    """Return a variable that takes the place of an earlier one where building takes longer than
-    most runs.
+    """Return a make variable that lowers the optimization level where building would take longer
+    than most runs.
 
-    Emitted machines become 1 to 5 MB of C++, synthesized ones more than 20: with -O2, minutes of
-    waiting for seconds of simulation. Tests build many designs with assertions for short runs;
+    Emitted machines become 1 to 5 MB of C++, synthesized ones more than 20: with -O2, they compile
+    for minutes and simulate for seconds. Tests build many designs with assertions for short runs;
     with -O1 the C++ compiler takes half the time.
     """
     files = [path for path in translated.glob("*.cpp") if "Slow" not in path.name]
@@ -192,7 +192,7 @@ def _less_optimization(translated: Path, checks_itself: bool) -> list[str]:
 
 
 def _runtime_folder(cache_dir: Path, identity: Sequence[str]) -> Path:
-    """Return where Verilator's run-time library lies compiled: half the work of a small build."""
+    """Return the cache folder of Verilator's compiled run-time: half the work of a small build."""
     text = json.dumps(list(identity))
     return cache_dir / f"verilator-runtime-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
@@ -204,13 +204,13 @@ def _keep_runtime(scratch: Path, runtime: Path) -> None:
         shutil.copyfile(compiled, keep / compiled.name)
     seal(keep)
     with lock(runtime.with_suffix(".lock")):
-        if not is_whole(runtime):  # no other builder was faster
+        if not is_whole(runtime):  # no other builder was first
             shutil.rmtree(runtime, ignore_errors=True)
             keep.rename(runtime)
 
 
 def _make_variables(compiler: Compiler, waves: bool, runtime_flags: Sequence[str]) -> list[str]:
-    """Return what the wheel's makefile lacks or guesses: tools by name, flags, optimization."""
+    """Return make variables that the wheel's makefile lacks or guesses: tools, flags, -O level."""
     gcc = compiler.family == "gcc"
     # A 16x16 int8 array with its scratchpads ran 1.8 Mcycle/s with -O2, no more with -O3 or
     # -march=native, and 0.8 Mcycle/s with the makefile's own -Os; all build in the same time.
@@ -253,8 +253,9 @@ def build_icarus(
         Icarus is missing, or refused the design.
     """
     report("compiling the simulation (Icarus)")
-    # 2005 and not 2012: the emitted blocks rely on initial values of variables being events, which
-    # they no longer are in SystemVerilog; outputs of blocks with constant inputs would stay x.
+    # Verilog-2005, not SystemVerilog-2012: the emitted blocks rely on a variable's initial value
+    # causing an event. In SystemVerilog it causes none, and outputs of blocks with constant inputs
+    # would stay x.
     _run(
         [
             str(find_icarus().iverilog),
@@ -270,7 +271,7 @@ def build_icarus(
 
 
 def _run(command: list[str], folder: Path, environment: dict[str, str], who: str) -> None:
-    """Run one tool to its end; it dies with us if we are interrupted, or killed."""
+    """Run one tool to completion; it is ended if this process is interrupted or killed."""
     log = folder / "log"
     with log.open("wb") as sink:
         process = subprocess.Popen(
@@ -280,7 +281,7 @@ def _run(command: list[str], folder: Path, environment: dict[str, str], who: str
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # make and its compilers form one group to end together
+            start_new_session=True,  # make and its compilers form one process group
         )
         try:
             status = process.wait()
@@ -297,9 +298,9 @@ def _run(command: list[str], folder: Path, environment: dict[str, str], who: str
 
 
 def _end_group(process: "subprocess.Popen[bytes]") -> None:
-    """End a tool and all that it started: nothing writes into the folder any more."""
+    """Kill a tool and all its children, so that nothing writes into the folder any more."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    with contextlib.suppress(OSError):  # when the last one is gone
+    with contextlib.suppress(OSError):  # the last one has already exited
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         while time.monotonic() < deadline:

@@ -1,8 +1,8 @@
-"""Builds native simulators: Verilator's C++ and a main loop of ours in one shared library.
+"""Builds native simulators: Verilator's C++ and our own main loop in one shared library.
 
-Input: source files in a scratch folder: with `harness.v` among them for the main loop
-`hdl/native.cpp`, whose library `native.py` loads, or a board's for `hdl/board.cpp` and `board.py`.
-`build.py` adds the cache.
+Input: source files in a scratch folder. With `harness.v` among them the main loop is
+`hdl/native.cpp`, and `native.py` loads the library; for a board it is `hdl/board.cpp`, and
+`board.py` loads it. `build.py` adds the cache.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,17 +17,17 @@ __all__ = ["build_native", "native_identity"]
 _HDL = Path(__file__).parent / "hdl"
 _HEADERS = ("failures.h", "said.h")
 
-# Several of these libraries live in one process, beside anything else: each shows the functions of
-# its interface and binds all others, Verilator's run-time library among them, to itself.
+# One process may load several of these libraries. Each exports only its interface functions and
+# keeps all other symbols, those of Verilator's run-time library included, local.
 _EXPORTS = "{ global: daedal_*; local: *; };\n"
 
 _COMPILER_FLAGS = (
     "-fPIC",
-    # Verilator's run-time library ends the process on these; native.cpp reports them.
+    # By default Verilator's run-time library ends the process on these; native.cpp reports them.
     *("-DVL_USER_FINISH", "-DVL_USER_STOP", "-DVL_USER_FATAL"),
 )
 
-# It prints why it stops; make runs in a folder of its own.
+# The header captures the reason that the library prints before it stops; make runs in a subfolder.
 _RUNTIME_FLAGS = ("-include", "../said.h")
 
 
@@ -37,7 +37,7 @@ def native_identity(main: str = "native.cpp") -> list[str]:
 
 
 def _library() -> list[str]:
-    """Return what the run-time library depends on, whatever the main loop."""
+    """Return what the run-time library depends on, independently of the main loop."""
     return [
         find_verilator().version,
         find_compiler().version,

@@ -1,6 +1,6 @@
-"""Broken contracts of the machine (`hw.contracts`), as simulators tell of them.
+"""Recognizes broken contracts of the machine (`hw.contracts`) in a simulator's output.
 
-Input: what a simulator said. Output: one sentence.
+Input: the text a simulator printed. Output: one sentence.
 """
 
 import re
@@ -12,7 +12,7 @@ _ICARUS = re.compile(r"^FATAL: \S+: (?P<rule>.+)\n +Time: .* Scope: (?P<where>\S
 
 
 def broken_contract(said: str) -> str | None:
-    """Say which contract was broken first, and where in the design; None if none was."""
+    """Name the first contract that was broken, and where in the design; None if none was."""
     found = _VERILATOR.search(said) or _ICARUS.search(said)
     if found is None:
         return None

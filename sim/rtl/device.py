@@ -1,6 +1,6 @@
 """The RTL device: the emitted Verilog of a variant behind the `Device` protocol.
 
-Every launch is a simulation of its own: scratchpads start from zero, memory is what the host wrote
+Every launch is a separate simulation: scratchpads start at zero, memory holds what the host wrote
 and earlier launches left.
 """
 
@@ -23,7 +23,7 @@ from daedal.sim.rtl.verilog import kept_verilog
 __all__ = ["RtlDevice", "default_cache_dir"]
 
 _LEAST_BYTES = {"native": 1 << 26, "verilator": 1 << 26, "icarus": 1 << 21}
-"""Simulated memory at least: one build then serves almost every program."""
+"""Minimum size of the simulated memory, so that one build serves almost every program."""
 
 
 def default_cache_dir() -> Path:
@@ -105,7 +105,7 @@ class RtlDevice(HostMemory):
         return outcome.profile
 
     def launch_each(self, launches: Sequence[Launch]) -> list[Outcome]:
-        """Run launches with memories of their own one after the other, in one simulation.
+        """Run launches, each with its own memory, one after the other in one simulation.
 
         The machine is reset between them; what it reports is returned, not raised.
         """
@@ -122,7 +122,7 @@ class RtlDevice(HostMemory):
         ]
 
     def build(self, size_bytes: int = 0) -> Built:
-        """Emit and build, or find in the cache, a simulator with at least that much memory."""
+        """Build a simulator with at least that much memory, or return it from the cache."""
         bus = self._variant.bus
         needed = max(size_bytes, _LEAST_BYTES.get(self._simulator, 0))
         words = 1 << (-(-needed // self._variant.bus_bytes) - 1).bit_length()

@@ -1,4 +1,4 @@
-"""Memory images in whole bus words: what the HDL loader takes in and gives back."""
+"""Memory images in whole bus words, as the HDL loader reads and writes them."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ def word_range(address: int, size: int, word_bytes: int) -> tuple[int, int]:
 
 
 def whole_words(pieces: Sequence[tuple[int, bytes]], word_bytes: int) -> list[tuple[int, bytes]]:
-    """Merge pieces that share a word; bytes of a word that no piece gives are zero."""
+    """Merge pieces that share a word; bytes of a word that no piece covers are zero."""
     spans: list[list[int]] = []  # [first byte, end byte), whole words, disjoint and ascending
     for address, data in sorted(pieces, key=lambda piece: piece[0]):
         if not data:

@@ -1,7 +1,7 @@
-"""`Intervention`: what the host does in the middle of a run; `OpenBursts`: what it broke into.
+"""`Intervention`: a host action in the middle of a run; `OpenBursts`: the bursts open at that time.
 
-Input: a cycle and an action. Output: an entry of a `Job`. As there, no meaning is attached to any
-register.
+Input: a cycle and an action. Output: an entry of a `Job`. As in `job.py`, registers are only
+addresses here.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from daedal.isa.errors import ProgramError
 __all__ = ["RESET_CYCLES", "Intervention", "OpenBursts"]
 
 RESET_CYCLES = 16
-"""A reset's length where nothing else is said."""
+"""Default length of a reset."""
 
 
 @dataclass(frozen=True)
 class OpenBursts:
-    """Bursts that the memory had accepted and not finished.
+    """Bursts that the memory had accepted but not finished.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class OpenBursts:
 
 @dataclass(frozen=True)
 class Intervention:
-    """A control write or a reset, so many cycles after the start write.
+    """A control write or a reset, a number of cycles after the start write.
 
-    A run that has ended before is left alone. A reset ends the run: no interrupt follows it.
+    It is skipped if the run has ended before. A reset ends the run: no interrupt follows it.
 
     Attributes
     ----------
@@ -53,8 +53,8 @@ class Intervention:
     reset_cycles
         How long the reset is held.
     reset_memory
-        The reset is that of the whole bus: the memory forgets its bursts, too. Otherwise only the
-        machine is reset, and the memory goes on with what is open.
+        Reset the memory model as well, which drops its open bursts. Otherwise only the machine is
+        reset, and the memory continues its open bursts.
     """
 
     at_cycle: int

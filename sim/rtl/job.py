@@ -1,6 +1,6 @@
 """`Job` and `RawResult`: one launch on the RTL, described in bytes and control registers.
 
-No meaning is attached here to any register or address: the `rtl` device above knows the machine.
+Registers and addresses are plain numbers here; the `rtl` device knows their meaning.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ AXI_RULES = {
     11: "a write address is not aligned to the bus",
     12: "WLAST is not on the burst's last beat",
 }
-"""What the codes of `hdl/axi_rules.v` mean."""
+"""Meanings of the codes of `hdl/axi_rules.v`."""
 
 RESPONSES = {None: 0, "SLVERR": 2, "DECERR": 3}
 
@@ -79,21 +79,20 @@ class Job:
     dumps
         ``(byte address, size_bytes)`` of memory to bring back.
     cycle_limit
-        Cycles after the start write at which the launch is given up.
+        Cycles after the start write at which the launch times out.
     clear_memory
         Zero all memory first; otherwise it stays as the previous job of the same run left it
         (undefined for the first).
     reset_before
         Reset machine and memory model first. Required wherever `memory` or `faults` differ from
-        those of the job before, since their state must start anew.
+        those of the job before, since their state must be initialized again.
     reset_memory
-        With `reset_before`: the memory model is reset, too. Otherwise it goes on with the bursts
-        that it has open.
+        With `reset_before`: the memory model is reset as well. Otherwise it continues its open
+        bursts.
     wave
         ``(begin, end)`` cycles after the start write to record, half open.
     interventions
-        What the host does while the program runs, in the order of their cycles; nothing follows a
-        reset.
+        Host actions while the program runs, in the order of their cycles; a reset must be the last.
     """
 
     start: tuple[int, int]
@@ -156,7 +155,7 @@ class Job:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Where a run stands: jobs finished, jobs in all, cycles of the job under way."""
+    """Progress of a run: jobs finished, jobs in all, cycles of the current job."""
 
     num_done: int
     num_jobs: int

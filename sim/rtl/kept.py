@@ -1,8 +1,8 @@
-"""What the cache of simulators keeps between builds, and what it forgets: folders under locks.
+"""Folders of the simulator cache: sealed results, and scratch folders protected by lock files.
 
-A kept folder holds the hash of each of its files: a damaged one counts as missing. A scratch folder
-belongs to one builder, which holds a lock on a file in it; the next builder removes those that
-nobody holds any more, because their builders were killed.
+A sealed folder holds the content hash of each of its files: a damaged folder counts as missing. A
+scratch folder belongs to one builder, which holds a lock on a file in it. If a builder was killed,
+its lock is released, and the next builder removes the folder.
 """
 
 import contextlib
@@ -25,20 +25,20 @@ _OWNER = "owner.lock"
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold `path` against other processes; whoever dies lets go of it."""
+    """Hold an exclusive lock on the file `path`; it is released when its process dies."""
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
 def seal(folder: Path) -> None:
-    """Write down the hashes of all files of `folder`, which has no folders in it."""
+    """Record the hashes of all files of `folder`, which has no subfolders."""
     hashes = {path.name: _hash(path) for path in folder.iterdir()}
     (folder / _HASHES).write_text(json.dumps(hashes))
 
 
 def is_whole(folder: Path, *names: str) -> bool:
-    """Whether the files of a sealed folder are as they were, and `names` among them."""
+    """Whether the files of a sealed folder match their hashes and include `names`."""
     try:
         hashes = json.loads((folder / _HASHES).read_bytes())
         return (
@@ -52,9 +52,9 @@ def is_whole(folder: Path, *names: str) -> bool:
 
 @contextlib.contextmanager
 def scratch_folder(cache_dir: Path) -> Iterator[Path]:
-    """A new folder in `cache_dir` for one build; it is removed at the end, however that comes.
+    """A new folder in `cache_dir` for one build; it is removed at the end, also after an error.
 
-    Raises UserError where it cannot be made, or has no room for what the block writes.
+    Raises UserError where it cannot be created, or the disk is too full for what the block writes.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -74,15 +74,15 @@ def scratch_folder(cache_dir: Path) -> Iterator[Path]:
 
 
 def _sweep(cache_dir: Path) -> None:
-    """Remove the scratch folders that no builder holds; the caller has the lock on making them."""
+    """Remove scratch folders whose builder is gone; the caller holds the lock on creating them."""
     for folder in cache_dir.glob(f"{_SCRATCH}*"):
         try:
             with (folder / _OWNER).open("w") as owner:
                 fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
         except BlockingIOError:
-            continue  # its builder lives
-        except OSError:  # it never had an owner's lock, or is no folder
+            continue  # its builder is still running
+        except OSError:  # it has no lock file, or is not a folder
             shutil.rmtree(folder, ignore_errors=True)
 
 

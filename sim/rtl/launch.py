@@ -1,7 +1,7 @@
-"""One launch as a `Job`, and a `Job`'s result as memory and a `Profile`.
+"""Converts one launch into a `Job`, and the job's result into memory and a `Profile`.
 
-Input: a program, where its regions lie and the memory around it. Output: control writes for the
-harness; afterwards the memory, the counters and the marks, or a `DeviceError` that says what the
+Input: a program, the addresses of its regions, and external memory. Output: control writes for the
+harness; after the run the memory, the counters and the marks, or a `DeviceError` with what the
 machine reported.
 """
 
@@ -33,13 +33,13 @@ __all__ = ["Launch", "Outcome", "launch_job", "launch_outcome"]
 
 @dataclass(frozen=True)
 class Launch:
-    """A program and everything around it.
+    """A program with everything needed to run it.
 
     Attributes
     ----------
     memory
-        Contents of external memory from byte 0 on, regions included; instructions and marks are
-        placed behind it.
+        Contents of external memory from byte 0, regions included; instructions and marks are
+        placed after it.
     bases
         Byte addresses of the regions, by base register.
     with_marks
@@ -66,19 +66,19 @@ class Launch:
 
     @property
     def program_address(self) -> int:
-        """Where the instructions are put."""
+        """Byte address of the instructions."""
         return -(-len(self.memory) // PAGE_BYTES) * PAGE_BYTES
 
     @property
     def marks_address(self) -> int:
-        """Where the ring of mark records is put."""
+        """Byte address of the ring of mark records."""
         size = len(self.program.instructions) * instruction_bytes(self.program.variant)
         end = self.program_address + size
         return -(-end // PAGE_BYTES) * PAGE_BYTES
 
     @property
     def num_marks(self) -> int:
-        """Marked instructions: the ring holds a record of each."""
+        """Number of marked instructions; the ring holds one record of each."""
         return num_marked(self.program) if self.with_marks else 0
 
     @property
@@ -89,16 +89,16 @@ class Launch:
 
 @dataclass(frozen=True)
 class Outcome(RunReport):
-    """What a launch left: the machine's report, and memory as `Launch.memory` was.
+    """Result of a launch: the machine's report, and memory of the extent of `Launch.memory`.
 
-    After a reset the machine knows nothing of the run.
+    After a reset, the machine has no record of the run.
     """
 
     memory: bytes
     was_reset: bool = False
 
     def check(self) -> None:
-        """Raise DeviceError unless the run was good."""
+        """Raise DeviceError unless the run succeeded."""
         if self.was_reset:
             raise DeviceError("the machine must run to its end; it was reset in the middle")
         super().check()
@@ -140,7 +140,7 @@ def _interventions(launch: Launch) -> tuple[Intervention, ...]:
 
 
 def launch_outcome(launch: Launch, result: RawResult, device: str) -> Outcome:
-    """Make sense of `result`.
+    """Interpret `result`.
 
     Raises DeviceError where the simulation itself went wrong: no interrupt in time, a broken AXI
     rule, or a machine of another variant than the program's.

@@ -2,8 +2,9 @@
 
 Input: `Built` (simulator ``native``) and a list of `Job`. Output: a `RawResult` per job, with the
 cycles, registers and bytes that the same jobs give under cocotb. `hdl/native.cpp` is the clock; the
-commands go through the harness's registers, as in `bench.py`. Memory is filled and read in place,
-in no time at all, so a command that does nothing stands for each cycle that it takes there.
+commands go through the harness's registers, as in `bench.py`. Memory is filled and read in place
+and takes no cycles; a no-op command replaces each memory command, so that the memory model's random
+generator advances alike.
 """
 
 import ctypes
@@ -34,16 +35,16 @@ from daedal.sim.rtl.job import AXI_RULES, Job, RawResult, RunProgress
 __all__ = ["NativeSimulation", "open_simulation", "run_native"]
 
 SLICE_CYCLES = 1 << 14
-"""Cycles between two looks at signals and time limits: a tenth of a second at most."""
+"""Cycles between checks of signals and time limits: a tenth of a second at most."""
 
 Watch = Callable[[], None]
 
 
 class NativeSimulation:
-    """One accelerator with its memory inside the harness; `open_simulation` makes and ends it.
+    """One accelerator with its memory inside the harness; `open_simulation` creates and closes it.
 
-    Everything starts from zero. Several may live in one process, each in a thread of its own if
-    need be: cycles run without the interpreter's lock.
+    Everything starts at zero. Several may exist in one process, each in its own thread if needed:
+    cycles run without holding the interpreter lock.
     """
 
     def __init__(self, library: Path, size_bytes: int) -> None:
@@ -55,7 +56,7 @@ class NativeSimulation:
         self._memory: int = self._library.daedal_memory(self._handle)
 
     def close(self) -> None:
-        """Free everything; the simulation cannot be used any more."""
+        """Free all resources; the simulation cannot be used afterwards."""
         self._library.daedal_close(self._handle)
         self._handle = None
 
@@ -84,7 +85,7 @@ class NativeSimulation:
         ctypes.memset(self._memory, 0, self._size_bytes)
 
     def command(self, op: int, watch: Watch = lambda: None, **operands: int) -> int:
-        """Carry out one command, return its status; `watch` is called between slices of cycles.
+        """Execute one command, return its status; `watch` is called between slices of cycles.
 
         Raises
         ------
@@ -111,7 +112,7 @@ class NativeSimulation:
 
 @contextmanager
 def open_simulation(built: Built) -> Iterator[NativeSimulation]:
-    """Make a simulation of `built`, and end it with the block."""
+    """Create a simulation of `built`, and close it at the end of the block."""
     simulation = NativeSimulation(built.program, built.words * built.data_bits // 8)
     try:
         yield simulation
@@ -127,7 +128,7 @@ def run_native(
     pause_cycles: int = 1 << 18,
     limit_seconds: float | None = None,
 ) -> list[RawResult]:
-    """Run checked jobs in order in one simulation; parameters and errors as `run_jobs`."""
+    """Run already checked jobs in order in one simulation; parameters and errors as `run_jobs`."""
     began = time.monotonic()
     report = progress or (lambda _progress: None)
 
@@ -202,7 +203,7 @@ def _run_program(
         until = min([pause, *(item.at_cycle for item in waiting[:1])])
         status = simulation.command(OP_WAIT, watch, op_limit=job.cycle_limit, op_pause=until)
         cycles = simulation.get("run_cycles")
-        violation = violation or simulation.get("violation")  # a reset forgets it
+        violation = violation or simulation.get("violation")  # a reset clears it
         if status != STATUS_RUNNING:
             seen.append(_open_bursts(simulation))
             break
@@ -231,12 +232,12 @@ def _run_program(
 
 
 def _reset(simulation: NativeSimulation, cycles: int, memory: bool) -> None:
-    """Reset the machine; without `memory`, the memory goes on with what it has open."""
+    """Reset the machine; without `memory`, the memory model continues its open bursts."""
     simulation.command(OP_BREAK, op_count=cycles, op_data=int(not memory))
 
 
 def _open_bursts(simulation: NativeSimulation) -> OpenBursts:
-    """What the memory had open when the last WAIT ended."""
+    """Bursts that the memory had open when the last WAIT ended."""
     return OpenBursts(
         simulation.get("open_reads"),
         simulation.get("open_unwritten"),
@@ -245,7 +246,7 @@ def _open_bursts(simulation: NativeSimulation) -> OpenBursts:
 
 
 def _pass_one_command(simulation: NativeSimulation) -> None:
-    """Let the cycles of one command go by: the memory model's randomness moves on with each."""
+    """Spend the cycles of one command: they advance the memory model's random generator."""
     simulation.command(OP_FILL, op_address=0, op_count=0)
 
 

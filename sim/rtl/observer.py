@@ -1,8 +1,8 @@
-"""Runs one launch on a machine that shows its writes, and keeps what it showed.
+"""Runs one launch on a machine that exposes its writes, and records them.
 
 Input: a `Launch`. Output: its `RawResult`, and an `Observation`: every write into a scratchpad, the
 start and end of every instruction, and every word written to memory, with their cycles. A Verilog
-module beside the machine writes them into files as they happen, so Python sees no cycle.
+module next to the machine writes them to files as they happen, so Python need not run every cycle.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ _BURST = np.dtype([("cycle", "<u4"), ("address", "<u8"), ("length", "<u4"), ("id
 
 @dataclass(frozen=True)
 class Events:
-    """Cycles (n,) and instruction numbers (n,) of one kind of event of one unit, as they came."""
+    """Cycles (n,) and instruction numbers (n,) of one kind of event of one unit, in time order."""
 
     cycles: npt.NDArray[np.int64]
     indexes: npt.NDArray[np.int64]
@@ -44,14 +44,15 @@ class Events:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a machine did in one launch. Cycles count from the start write.
+    """Recorded events of one launch. Cycles count from the start write.
 
     Attributes
     ----------
     issues, retires
         When each unit started and finished its instructions.
     writes
-        By the name of a `hw.observe.WritePort`: records (cycle, row, column, data), a column each.
+        By the name of a `hw.observe.WritePort`: records (cycle, row, column, data), one per write
+        of a column.
     beats
         Words written to memory by STORE: records (cycle, address, strobe, data).
     """
@@ -90,19 +91,19 @@ def observe_launch(
     report: Callable[[str], None] | None = None,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> tuple[RawResult, Observation]:
-    """Run `launch`; the observation's files lie in `work_dir` as long as it is used.
+    """Run `launch`; the observation's files must stay in `work_dir` while it is used.
 
     With `assertions` the machine checks its contracts, and a broken one is a DeviceError. `verilog`
-    replaces the machine by another one with the pin `observe`, for tests.
+    substitutes another machine with the pin `observe`, for tests.
 
     Raises
     ------
     ToolError
-        A tool is missing, or `simulator` is none that can observe.
+        A tool is missing, or `simulator` cannot observe.
     DeviceError
         The simulator died.
     """
-    if simulator not in COCOTB_SIMULATORS:  # the native one has no folder of its own for the files
+    if simulator not in COCOTB_SIMULATORS:  # the native one has no working folder for the files
         raise ToolError(
             f"simulator must be one of {', '.join(COCOTB_SIMULATORS)}, not {simulator!r}"
         )
@@ -127,7 +128,7 @@ def observe_launch(
 
 
 def observer_verilog(variant: Variant) -> str:
-    """The module `daedal_observer`, which `hdl/harness.v` places beside the machine."""
+    """The module `daedal_observer`, which `hdl/harness.v` instantiates next to the machine."""
     layout = observation_layout(variant)
     data_bits, strobe_bits = variant.bus.data_bits, variant.bus_bytes
     blocks, files = [], ["events", "bursts", "words"]
@@ -185,7 +186,7 @@ def _words(bits: int) -> int:
 
 
 def _log(file: str, fields: tuple[str, ...]) -> str:
-    """Write fields of 32 bits each; an empty one is the rest of the field before."""
+    """Statement that logs 32-bit fields; an empty one is the upper part of the field before it."""
     lines, at = [], 0
     while at < len(fields):
         count = 1
@@ -246,7 +247,7 @@ def _beats(variant: Variant, folder: Path) -> Records:
     place = np.arange(lengths.sum()) - np.repeat(starts, lengths)
     addresses = np.repeat(bursts["address"].astype(np.int64), lengths) + place * size
     ids = np.repeat(bursts["id"], lengths)
-    count = min(len(words), len(addresses))  # a run that was stopped leaves one of them ahead
+    count = min(len(words), len(addresses))  # a stopped run may have more of one than of the other
     beats = np.zeros(
         count,
         dtype=[
@@ -263,4 +264,4 @@ def _beats(variant: Variant, folder: Path) -> Records:
 
 
 _STORE_ID = 0
-"""AXI ID of STORE's bursts (`hw.machine`); the marks have the other."""
+"""AXI ID of STORE's bursts (`hw.machine`); mark records use the other one."""

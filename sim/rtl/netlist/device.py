@@ -1,7 +1,7 @@
-"""The synthesized netlist of a variant as a device: what goes to place and route runs programs.
+"""The synthesized netlist of a variant as a device: the input of place and route runs programs.
 
-Input: a variant. Output: an `RtlDevice` whose machine is the mapped netlist, with the memory and
-the control bus of the RTL simulation around it: same programs, same bytes, same cycles.
+Input: a variant. Output: an `RtlDevice` whose machine is the mapped netlist, inside the harness of
+the RTL simulation: same programs, same bytes, same cycles.
 """
 
 from collections.abc import Callable
@@ -26,12 +26,12 @@ def netlist_device(
     seed: int = 0,
     report: Callable[[str], None] | None = None,
 ) -> RtlDevice:
-    """Synthesize a variant for an ECP5, or find its netlist kept, and return it as a device.
+    """Synthesize a variant for an ECP5, or use its cached netlist, and return it as a device.
 
     Parameters
     ----------
     cache_dir
-        As for `RtlDevice`; netlists are kept beside it, where `daedal synth` keeps them.
+        As for `RtlDevice`; netlists are cached next to it, where `daedal synth` keeps them.
     seed
         As for `netlist_verilog`.
     report

@@ -1,7 +1,8 @@
 """Flip-flops and small memories of an ECP5's slices, as Verilog.
 
-Flip-flops with the same clock, enable and reset share one block, so that a simulator asks once.
-What `hw` does not use is refused: resets without a clock edge, falling edges, values from M.
+Flip-flops with the same clock, enable and reset share one block, so that a simulator evaluates the
+condition once. What `hw` does not use is refused: asynchronous resets, falling edges, and values
+from M.
 
 Source: Lattice FPGA-DS-02012, slices (registers, distributed memory).
 """
@@ -26,14 +27,14 @@ def clock_net(cell: Cell, pin: str) -> str:
 
 
 def flip_flops(cells: Iterable[Cell]) -> Iterator[str]:
-    """The registers of a design's TRELLIS_FF cells, and one block for each way of clocking them."""
+    """Registers of a design's TRELLIS_FF cells, and one block per (clock, reset, enable)."""
     groups: dict[tuple[str, str, str], list[tuple[str, str, str]]] = {}
     for cell in cells:
         out = bit_text(cell.bit("Q"))
         cell.require("CLKMUX", "CLK", "CLK")
         cell.require("LSRMODE", "LSR", "LSR")
         value = "1'b1" if cell.require("REGSET", "RESET", "RESET", "SET") == "SET" else "1'b0"
-        yield f"reg {out}={value};"  # what the chip starts from, too
+        yield f"reg {out}={value};"  # the chip's initial value, too
         key = (clock_net(cell, "CLK"), _reset(cell), _enable(cell))
         groups.setdefault(key, []).append((out, bit_text(cell.bit("DI")), value))
     for (clock, reset, enable), registers in groups.items():
@@ -48,7 +49,7 @@ def flip_flops(cells: Iterable[Cell]) -> Iterator[str]:
 
 
 def _reset(cell: Cell) -> str:
-    """When a flip-flop takes its first value: it goes before the enable."""
+    """Condition on which a flip-flop takes its reset value; it has priority over the enable."""
     cell.require("SRMODE", "LSR_OVER_CE", "LSR_OVER_CE")
     inverted = cell.require("LSRMUX", "LSR", "LSR", "INV") == "INV"
     return _maybe_inverted(cell.bit("LSR"), inverted)
@@ -66,7 +67,7 @@ def _maybe_inverted(bit: Bit, inverted: bool) -> str:
 
 
 def small_memory(cell: Cell, number: int) -> Iterator[str]:
-    """16 words of 4 bits: written at the edge, read at any time (TRELLIS_DPR16X4)."""
+    """16 words of 4 bits: synchronous write, asynchronous read (TRELLIS_DPR16X4)."""
     cell.require("WCKMUX", "WCK", "WCK")
     cell.require("WREMUX", "WRE", "WRE")
     name, contents = f"m{number}", cell.number("INITVAL")

@@ -1,6 +1,6 @@
-"""What the small cells of an ECP5 compute, as Verilog expressions of one bit.
+"""The small cells of an ECP5 as 1-bit Verilog expressions.
 
-Tables of 16 bits, multiplexers and carry chains. They are written in place, not as instances: a
+16-bit lookup tables, multiplexers and carry chains. They are written inline, not as instances, as a
 design has tens of thousands of them.
 
 Source: Lattice FPGA-DS-02012, slices (LUT4, PFUMX, L6MUX21, the carry chain of CCU2C).
@@ -24,12 +24,12 @@ def bit_text(bit: Bit) -> str:
 
 
 def bus_text(bits: Sequence[Bit]) -> str:
-    """Bits, from the lowest on, as one value."""
+    """Bits, lowest first, as one value."""
     return f"{{{','.join(bit_text(bit) for bit in reversed(bits))}}}"
 
 
 def table(entries: int, inputs: Sequence[Bit]) -> str:
-    """Entry ``inputs[0] + 2 inputs[1] + ...`` of a table, of the lowest bit on."""
+    """Bit ``inputs[0] + 2 inputs[1] + ...`` of a lookup table; bit 0 is the lowest."""
     size = len(inputs)
     for place in reversed(range(size)):
         low, high = _halves(entries, size, place)
@@ -43,10 +43,10 @@ def table(entries: int, inputs: Sequence[Bit]) -> str:
 
 @cache
 def _formula(entries: int, size: int) -> tuple[int, str]:
-    """The operations of a table of `size` inputs, and a text with ``A`` for its first input.
+    """Number of operations of a table of `size` inputs, and its formula; ``A`` is the first input.
 
-    Most tables are a few gates, and a simulator spends its time on them: the cheapest way of taking
-    them apart, an input at a time, is worth the search.
+    Most tables are a few gates, and a simulator spends its time on them. So the cheapest
+    decomposition, one input at a time, is worth a search.
     """
     if size == 0:
         return 0, f"1'b{entries}"
@@ -73,18 +73,18 @@ def _formula(entries: int, size: int) -> tuple[int, str]:
 
 
 def _without(entries: int, size: int, place: int) -> tuple[int, str]:
-    """The formula of a half: the inputs behind `place` keep their numbers."""
+    """The formula of a cofactor without input `place`, in the letters of the full table."""
     cost, text = _formula(entries, size - 1)
     return cost, text.translate(_placed(_INPUTS[:place] + _INPUTS[place + 1 : size]))
 
 
 def _placed(names: Iterable[str]) -> dict[int, str]:
-    """What stands for each letter of a formula."""
+    """Translation from the letters of a formula to names."""
     return {ord(letter): name for letter, name in zip(_INPUTS, names, strict=False)}
 
 
 def _halves(entries: int, size: int, place: int) -> tuple[int, int]:
-    """The tables without input `place`, where it is 0 and where it is 1."""
+    """The two cofactors: the table without input `place`, for its value 0 and for 1."""
     halves = [0, 0]
     for index in range(1 << size):
         side, rest = index >> place & 1, index & (1 << place) - 1 | index >> place + 1 << place
@@ -103,7 +103,7 @@ def _select(cell: Cell, select: str, one: str, zero: str) -> Iterator[str]:
 
 
 def _carry(cell: Cell, number: int) -> Iterator[str]:
-    """Two bits of a chain: each passes the carry on or makes one of its own."""
+    """Two bits of a carry chain: each propagates the carry or generates its own."""
     carry = bit_text(cell.bit("CIN"))
     for half in "01":
         cell.require(f"INJECT1_{half}", "YES", "NO")
@@ -126,4 +126,4 @@ LOGIC: Mapping[str, Callable[[Cell, int], Iterator[str]]] = {
     "L6MUX21": lambda cell, _number: _select(cell, "SD", "D1", "D0"),
     "CCU2C": _carry,
 }
-"""Verilog of a cell of each kind; the number tells the names inside a cell apart."""
+"""Verilog of a cell of each kind; the number makes the names inside a cell unique."""

@@ -1,4 +1,4 @@
-"""A netlist as Verilog with behaviour in place of the family's cells: fit to be simulated.
+"""Translates a netlist to Verilog that can be simulated, with behavioural models of its cells.
 
 Input: what Yosys wrote as JSON after mapping to an ECP5, the input of place and route. Output:
 Verilog-2005 with the same pins; nets are numbered as in the netlist.
@@ -30,13 +30,13 @@ def netlist_verilog(text: str, top: str, *, seed: int = 0) -> str:
     top
         Its module.
     seed
-        Draws what the netlist leaves undefined; in block RAMs, also what a read gives of a word
-        that is being written.
+        Determines what the netlist leaves undefined; in block RAMs, also the result of a read of a
+        word that is being written.
 
     Raises
     ------
     ToolError
-        The text is no such netlist, or has a cell, or an option of one, without a model.
+        The text is not such a netlist, or a cell or one of its options has no model.
     """
     netlist = read_netlist(text, top, seed=seed)
     unknown = {cell.kind for cell in netlist.cells} - {*_CELLS, _FLIP_FLOP}
@@ -75,7 +75,7 @@ def _module(netlist: Netlist, seed: int) -> Iterator[str]:
 
 
 def _wires(netlist: Netlist, registers: list[Cell]) -> list[int]:
-    """Every net but those that are registers, in order."""
+    """Every net that is not a register, in order."""
     groups = [port.bits for port in netlist.ports.values()]
     groups += [bits for cell in netlist.cells for bits in cell.pins.values()]
     nets = {bit for bits in groups for bit in bits if isinstance(bit, int)}
