@@ -1,4 +1,4 @@
-"""The tensor ALU as kernels: hardware loops, micro-ops, one row at a time in order."""
+"""The tensor ALU as kernels: hardware loops and micro-ops, one row at a time, in order."""
 
 from daedal.isa.lane import NumpyLane
 from daedal.isa.numerics import requantize, saturate, wrap
@@ -64,7 +64,7 @@ def requantize_part(
 
 @kernel
 def alu(m: Machine, at: i64) -> bool:
-    """Run the ALU instruction at ``m.table[at]``; False, and nothing done, if it is illegal."""
+    """Run the ALU instruction at ``m.table[at]``; returns False, without effects, if illegal."""
     t = m.table
     operation = t[at + AluColumn.operation]
     use_immediate = t[at + AluColumn.use_immediate] != 0

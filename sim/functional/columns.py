@@ -1,4 +1,4 @@
-"""A program as integers: a line per instruction, a column per field, for the kernels.
+"""A program as a table of integers for the kernels: one line per instruction, one column per field.
 
 Column numbers follow from `isa.table`: the common columns first, then the fields of the
 instruction's own form in the table's order.
@@ -23,7 +23,7 @@ def _numbers(opcode: Opcode) -> dict[str, int]:
     return {name: len(_COMMON) + position for position, name in enumerate(names)}
 
 
-# Classes whose attributes are the numbers: a kernel takes ``GemmColumn.mode`` for a constant.
+# Classes whose attributes are column numbers: kernels treat ``GemmColumn.mode`` as a constant.
 Column: Any = type("Column", (), {name: number for number, name in enumerate(_COMMON)})
 LoadColumn: Any = type("LoadColumn", (), _numbers(Opcode.LOAD))
 GemmColumn: Any = type("GemmColumn", (), _numbers(Opcode.GEMM))
@@ -31,7 +31,7 @@ AluColumn: Any = type("AluColumn", (), _numbers(Opcode.ALU))
 StoreColumn: Any = type("StoreColumn", (), _numbers(Opcode.STORE))
 
 COLUMNS = len(_COMMON) + max(len(form.fields) for form in INSTRUCTIONS.values())
-"""Columns of every line."""
+"""Number of columns of every line."""
 
 _FIELDS = {
     opcode: tuple(item.name for item in form.fields) for opcode, form in INSTRUCTIONS.items()

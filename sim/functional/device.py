@@ -1,6 +1,6 @@
-"""The functional device: executes programs as `isa.semantics` defines, in program order, no time.
+"""The functional device: executes programs in program order as `isa.semantics` defines, untimed.
 
-With machine code (`engine`), or, for checking that, with the definition itself.
+It runs machine code (`engine`) or, to check that, the definition itself.
 """
 
 import time
@@ -22,19 +22,19 @@ __all__ = ["FunctionalDevice"]
 
 
 class FunctionalDevice:
-    """A machine that computes at once. Scratchpads keep their contents between launches.
+    """A machine without timing. Scratchpads keep their contents between launches.
 
     Parameters
     ----------
     variant
         The machine.
     memory_bytes
-        Memory at first; it grows as needed.
+        Initial memory size; it grows as needed.
     kernels
         Run machine code, compiled at the first launch of a variant (seconds) and kept on disk.
-        Without, `isa.semantics` in numpy: the same bytes, hundreds of times slower.
+        Otherwise run `isa.semantics` in numpy: the same bytes, hundreds of times slower.
     without_features
-        Features of this processor that the machine code does without, such as ``avx512vnni``: the
+        Features of this processor that the machine code must not use, such as ``avx512vnni``: the
         same bytes, at an older processor's speed.
     """
 
@@ -51,7 +51,8 @@ class FunctionalDevice:
         self._memory = np.zeros(-(-memory_bytes // 8) * 8, dtype=np.uint8)
         self._next = 0
         self._engine = Engine(self._state, without_features) if kernels else None
-        # Whoever has had the state may keep it: from then on every launch looks for changes.
+        # A caller that got the state may keep it and write to it: from then on every launch treats
+        # the paired copies as stale.
         self._exposed = False
 
     @property
@@ -66,7 +67,7 @@ class FunctionalDevice:
 
     @property
     def state(self) -> State:
-        """Scratchpads, for tests and debuggers, which may write to them."""
+        """Scratchpads, for tests and debuggers; they may write to them."""
         self._exposed = True
         return self._state
 
@@ -91,7 +92,7 @@ class FunctionalDevice:
     def launch(self, program: Program, bases: Sequence[int]) -> Profile:
         """Execute in program order, checking that every pop finds its token.
 
-        Raises DeviceError, naming unit and instruction, where the machine would end in an error.
+        Raises DeviceError, naming unit and instruction, where the machine would report an error.
         """
         program.check_variant(self._variant, "the functional simulator")
         begin = time.perf_counter()
@@ -109,7 +110,7 @@ class FunctionalDevice:
         return Profile(device=self.name, wall_seconds=time.perf_counter() - begin)
 
     def _interpret(self, program: Program, bases: Sequence[int]) -> dict[tuple[Unit, Unit], int]:
-        """Run the definition; the tokens left over."""
+        """Run the definition; returns the tokens left over."""
         tokens: dict[tuple[Unit, Unit], int] = {}
         for index, instruction in enumerate(program.instructions):
             unit = instruction.unit

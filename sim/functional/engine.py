@@ -31,17 +31,17 @@ def run_kernel(variant: Variant, without_features: frozenset[str] = frozenset())
 class Engine:
     """Executes programs on `state`, bit for bit as `isa.semantics.execute` does.
 
-    What the kernels leave over (an illegal instruction, a base address that is no multiple of 8)
-    is given to `execute`, which runs it or raises.
+    What the kernels do not handle (an illegal instruction, a base address that is not a multiple of
+    8) is passed to `execute`, which runs it or raises.
 
-    The machine code does without some features of this processor where they are named.
+    The machine code does not use the processor features named in `without_features`.
     """
 
     def __init__(self, state: State, without_features: Collection[str] = ()) -> None:
         self._state = state
         self._shape: type[Shape] = shape_of(state.variant)
         self._run = run_kernel(state.variant, frozenset(without_features))
-        # Vectors that cross a cache line cost twice: the arrays of the inner loops are aligned.
+        # A vector access across cache lines costs double: align the arrays of the inner loops.
         for name in ("acc", "out"):
             setattr(state, name, _aligned(getattr(state, name)))
         self._inp_pairs, self._wgt_pairs = (
@@ -59,7 +59,7 @@ class Engine:
     ) -> IntArray:
         """Run to FINISH. Returns the tokens left over, shape (from, to).
 
-        `memory` is a multiple of 8 bytes. With `stale` somebody else may have written to the state
+        The size of `memory` is a multiple of 8 bytes. With `stale` the state may have been modified
         since the last launch. Raises DeviceError, naming unit and instruction.
         """
         machine = self._machine(program, memory, bases)
@@ -113,7 +113,7 @@ class Engine:
 
 
 def _aligned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A copy that begins at a cache line."""
+    """A copy aligned to a cache line."""
     line = 64
     memory = np.zeros(array.nbytes + line, dtype=np.uint8)
     skip = -memory.ctypes.data % line

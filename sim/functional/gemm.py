@@ -18,10 +18,10 @@ from daedal.sim.functional.shape import Shape
 __all__ = ["gemm"]
 
 TAPS = sum(mode.taps << 4 * mode for mode in GemmMode)
-"""Four bits per mode: its taps, 0 where it has none."""
+"""The taps of each mode, four bits per mode; 0 for a mode without taps."""
 
 LEVEL = GemmColumn.extent1 - GemmColumn.extent0
-"""Columns from one hardware loop's extent, factors and so on to those of the next."""
+"""Distance in columns between the fields of one hardware loop and those of the next."""
 
 
 @intrinsic(dense_text)
@@ -55,7 +55,7 @@ def dense_rows(
     wgt_at: i64,
     restart: bool,
 ) -> None:
-    """`dense_part` of `ROWS` rows that meet the same weights."""
+    """`dense_part` for `ROWS` rows that share the same weights."""
     for row in range(ROWS):
         for lane in range(Shape.lanes):
             at = acc_at + row * acc_step + lane
@@ -94,9 +94,9 @@ def dense(
     count: i64,
     restart: bool,
 ) -> None:
-    """`count` products of rows, (batch x block_in) by (block_in x block_out), of one weight row.
+    """`count` products (batch x block_in) by (block_in x block_out) with the same weight row.
 
-    `acc` and `inp` are the first rows, the steps lead to the next ones.
+    `acc` and `inp` are the first rows, `acc_step` and `inp_step` the distances to the next ones.
     """
     part_size = 2 * Shape.pairs * Shape.lanes
     acc_stride = acc_step * Shape.acc_row
@@ -133,7 +133,7 @@ def dense(
 
 @kernel
 def depthwise(m: Machine, acc: i64, inp: i64, wgt: i64, restart: bool) -> None:
-    """One product channel by channel; `wgt` counts vectors of block_in weights."""
+    """One channel-wise product; `wgt` counts vectors of block_in weights."""
     for b in range(Shape.batch):
         for part in range(Shape.block_out // Shape.lanes):
             depthwise_part(
@@ -182,16 +182,17 @@ def depthwise_loops(m: Machine, at: i64, taps: i64) -> None:
 
 @kernel
 def apart(step: i64, count: i64, spread: i64, f0: i64, e0: i64, f1: i64, e1: i64) -> bool:
-    """Whether rows of different k, ``k * step`` with k below `count`, are never the same row.
+    """Whether iterations k of one loop, with row offset ``k * step``, never touch a common row.
 
-    To them come up to `spread` rows of micro-ops, and those of two loops of factors f and extents
-    e. Says no where it does not see it at once.
+    k is below `count`. Added to the offset are less than `spread` rows from the micro-ops, and the
+    offsets of two other loops with factors f and extents e. Conservative: False if not obvious.
     """
     low = min(f0, f1)
     high = max(f0, f1)
     low_count = e0 if f0 < f1 else e1
     high_count = e1 if f0 < f1 else e0
-    # Small offsets stay below one step, large ones reach beyond all of them.
+    # Offsets of factors below one step must add up to less than a step; larger factors must exceed
+    # the whole range.
     small = spread
     if low < step:
         small += low * (low_count - 1)
@@ -207,10 +208,10 @@ def apart(step: i64, count: i64, spread: i64, f0: i64, e0: i64, f1: i64, e1: i64
 
 @kernel
 def level_of_rows(m: Machine, at: i64, spread: i64) -> i64:
-    """The longest loop whose products meet the same weights, and may come last; -1: none.
+    """The longest loop that keeps the weights and may become the innermost one; -1: none.
 
-    Sums do not depend on their order. Where a product overwrites, all those of one row must keep
-    theirs, and they do if the loop leads each time to other rows.
+    Sums do not depend on their order. If a product overwrites, the products of each row must keep
+    their order; they do if every iteration of the loop goes to different rows.
     """
     t = m.table
     best = -1
@@ -238,9 +239,10 @@ def level_of_rows(m: Machine, at: i64, spread: i64) -> i64:
 
 @kernel
 def dense_loops(m: Machine, at: i64, spread: i64) -> None:
-    """The products of a legal dense GEMM whose micro-ops' accumulators lie `spread` rows apart.
+    """The products of a legal dense GEMM; its micro-ops' accumulator rows span `spread` rows.
 
-    The loop of `level_of_rows` goes within `dense`; the others, x outside y, keep their order.
+    The loop chosen by `level_of_rows` runs inside `dense`; the others, x outside y, keep their
+    order.
     """
     t = m.table
     level = level_of_rows(m, at, spread)
@@ -284,7 +286,8 @@ def dense_loops(m: Machine, at: i64, spread: i64) -> None:
 
 @kernel
 def gemm(m: Machine, at: i64) -> bool:
-    """Run the GEMM whose fields begin at ``m.table[at]``; False, and nothing done, if illegal."""
+    """Run the GEMM whose fields begin at ``m.table[at]``; returns False, without effects, if
+    illegal."""
     t = m.table
     mode = t[at + GemmColumn.mode]
     taps = TAPS >> 4 * mode & 15

@@ -1,4 +1,4 @@
-"""ALU operations as LLVM's text: the formulas of `isa.alu_operations` on a lane that writes text.
+"""ALU operations as LLVM IR text: the formulas of `isa.alu_operations` on a lane that emits text.
 
 A row of the ALU is processed in parts of `Shape.lanes` elements, each a vector of 64-bit integers.
 """
@@ -15,9 +15,9 @@ __all__ = ["TextLane", "operation_text", "requantize_text"]
 
 
 class TextLane:
-    """`isa.lane.Lane` whose results are LLVM operands; `lines` computes them.
+    """`isa.lane.Lane` whose results are LLVM operands; `lines` has the instructions.
 
-    Bit for bit what `isa.lane.NumpyLane` gives: values of `bits` bits with sign, in 64.
+    Bit-identical to `isa.lane.NumpyLane`: signed values of `bits` bits, sign-extended to 64.
     """
 
     def __init__(self, x: str, y: str, lanes: int, bits: int, prefix: str) -> None:
@@ -87,7 +87,7 @@ class TextLane:
     def round_shift(self, value: str, amount: str) -> str:
         """`isa.numerics.round_half_even_shift` of values below 2^62; amounts 0 to 63.
 
-        Half of the last place less one is added, and one more where the result would be odd.
+        Adds half a unit of the last place minus one, and one more where the result would be odd.
         """
         before = self._op("sub", amount, "splat (i64 1)")
         one = "splat (i64 1)"
@@ -132,7 +132,7 @@ class TextLane:
         return self.clamp(value, "zeroinitializer", f"splat (i64 {limit})")
 
     def _shift_left(self, amount: str) -> str:
-        """`isa.numerics.shift_left` of x; a negative amount gives anything."""
+        """`isa.numerics.shift_left` of x; undefined for a negative amount."""
         moved = self._op("shl", self.x, self._at_most(amount, 63))
         wide = f"splat (i64 {self._bits})"
         return self.wrap(self._pick("sge", amount, wide, "zeroinitializer", moved), self._bits)
@@ -143,7 +143,7 @@ class TextLane:
 
 
 def _stored(lane: TextLane, shape: type[Shape], result: str) -> list[str]:
-    """Lines that put `result` into the accumulators, or into OUT, in the width of each."""
+    """Lines that store `result` to the accumulators or to OUT, truncated to their width."""
     kind = f"<{shape.lanes} x i64>"
     begin = len(lane.lines)
     acc = lane.wrap(result, shape.acc_bits)
@@ -182,7 +182,7 @@ def _definition(parameters: str, lines: list[str]) -> str:
 
 
 def operation_text(names: Mapping[str, Any]) -> str:
-    """`alu.operation_part`: every operation that has a formula, chosen by its code."""
+    """`alu.operation_part`: every operation that has a formula, selected by its code."""
     shape: type[Shape] = names["Shape"]
     kind = f"<{shape.lanes} x i64>"
     operations = [item for item in AluOp if item.formula is not None]
@@ -229,7 +229,7 @@ def requantize_text(names: Mapping[str, Any]) -> str:
         *_splat("high.row", "%high", lanes),
         f"%sum = add {kind} %x, %bias.row",
     ]
-    # acc + bias has one bit more than an accumulator; rounding needs one bit of room.
+    # acc + bias has one bit more than an accumulator; rounding needs one bit of headroom.
     if shape.acc_bits + 1 + shape.multiplier_bits <= 62:
         lines.append(f"%product = mul {kind} %sum, %factor")
         rounded = lane.round_shift("%product", "%amount")
@@ -248,7 +248,7 @@ def requantize_text(names: Mapping[str, Any]) -> str:
 
 
 def _wide_rounding(lanes: int) -> list[str]:
-    """The product of `%sum` and `%factor`, shifted and rounded, in 128 bits, then limited."""
+    """The product of `%sum` and `%factor`, shifted and rounded in 128 bits, then clamped."""
     wide, kind, flag = f"<{lanes} x i128>", f"<{lanes} x i64>", f"<{lanes} x i1>"
     limit = 1 << 40  # far beyond every output, and far from overflow when the zero point is added
     return [

@@ -1,4 +1,4 @@
-"""The machine as the kernels see it: one record of flat arrays."""
+"""The machine state as the kernels see it: one record of flat arrays."""
 
 from daedal.native.record import record
 from daedal.native.types import Array, i8, i16, i32, i64, u64
@@ -8,13 +8,13 @@ __all__ = ["Machine"]
 
 @record
 class Machine:
-    """Views of an `isa.semantics.State` and of external memory, and where the run stands.
+    """Views of an `isa.semantics.State` and of external memory, and the position of the run.
 
     `inp`, `wgt`, `acc`, `out`, `bias`, `multiplier`, `shift` and the micro-ops are the state's own
     arrays. `inp_pairs` (rows, batch, pairs, 2) and `wgt_pairs` (rows, parts, pairs, lanes, 2) are
     16-bit copies that LOAD keeps up to date: a part is `Shape.lanes` outputs. `memory8` to
-    `memory64` are one memory in elements of several widths. `table` is the program as
-    `columns.columns` gives it. `tokens` counts by ``source * 5 + target``.
+    `memory64` view the same memory with elements of different widths. `table` is the program from
+    `columns.columns`. `tokens` are counters indexed by ``source * 5 + target``.
     """
 
     position: i64

@@ -1,7 +1,7 @@
-"""Weights in pairs as LLVM's text: a transposition by shuffles of two vectors at a time.
+"""Pairing of weights as LLVM IR text: a transposition by shuffles of two vectors at a time.
 
-Written out because LLVM makes gathers of the loops, which some processors execute one element at a
-time, and processors that are guarded against reading stale data through them even slower.
+Written by hand because LLVM turns the loops into gathers. Some processors execute those one element
+at a time, and mitigations against gather data sampling make them even slower.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from daedal.sim.functional.shape import Shape
 __all__ = ["pair_text"]
 
 _LONGEST = 16
-"""Pairs of a vector: 512 bits."""
+"""Pairs per vector: 512 bits."""
 
 
 def pair_text(names: Mapping[str, Any]) -> str:
@@ -24,7 +24,7 @@ def pair_text(names: Mapping[str, Any]) -> str:
     lines = ["%from = getelementptr inbounds i64, ptr %wgt, i64 %wgt.at"]
     for k in range(len(vectors)):
         lines += _loaded(f"0.{k}", size, shape.block_in == 1)
-    # The pairs' numbers (lane, pair) in binary: each stage makes the last bit the first one.
+    # A pair's index is (lane, pair) in binary: each stage rotates the last bit to the front.
     for stage in range(1, shape.pairs.bit_length()):
         lines += _sorted_by_last_bit(vectors, stage, size)
         vectors = [f"%v{stage}.{k}" for k in range(len(vectors))]
@@ -40,7 +40,7 @@ def pair_text(names: Mapping[str, Any]) -> str:
 
 
 def _loaded(name: str, size: int, single: bool) -> list[str]:
-    """Lines for ``%v<name>``: `size` pairs of 16 bits, one weight and a 0 each if `single`."""
+    """Lines for ``%v<name>``: `size` pairs of 16 bits; if `single`, each is one weight and a 0."""
     vector = int(name.split(".")[1])
     elements = size if single else 2 * size
     wide, narrow, pairs = f"<{elements} x i64>", f"<{elements} x i16>", f"<{size} x i32>"
@@ -53,7 +53,7 @@ def _loaded(name: str, size: int, single: bool) -> list[str]:
 
 
 def _sorted_by_last_bit(vectors: list[str], stage: int, size: int) -> list[str]:
-    """Lines that bring the elements of even numbers before those of odd ones, in all vectors."""
+    """Lines that move the even-numbered elements of all vectors before the odd-numbered ones."""
     kind, count = f"<{size} x i32>", len(vectors)
     lines = []
     for k in range(count):

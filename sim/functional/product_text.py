@@ -1,7 +1,7 @@
-"""Inner products of one machine size as LLVM's text: unrolled, in vectors, exact.
+"""Inner products of one machine size as LLVM IR text: unrolled, vectorized, exact.
 
-Inputs and weights are 16-bit and in pairs: two products and their sum are one instruction of
-processors that have it (vpmaddwd, vpdpwssd), which LLVM finds for this text.
+Inputs and weights are 16-bit and in pairs: LLVM matches two products and their sum to a single
+instruction (vpmaddwd, vpdpwssd) on processors that have it.
 """
 
 from collections.abc import Mapping
@@ -13,15 +13,15 @@ __all__ = ["ROWS", "dense_rows_text", "dense_text", "depthwise_text"]
 
 
 ROWS = 2
-"""Input rows that `dense_rows_text` multiplies at once: each weight is loaded once for them."""
+"""Input rows that `dense_rows_text` multiplies together, loading each weight once."""
 
 
 def _accumulate(
     lanes: int, bits: int, addend: str, row: str = "", at: str = "%acc.at"
 ) -> list[str]:
-    """Add ``<lanes x i64>`` `addend` to the accumulators, which keep `bits` bits with sign.
+    """Add ``<lanes x i64>`` `addend` to the accumulators, which are signed and wrap at `bits` bits.
 
-    `row` tells the registers of several rows apart.
+    `row` makes the register names of several rows unique.
     """
     kind, spare = f"<{lanes} x i64>", 64 - bits
     return [
@@ -51,7 +51,7 @@ def dense_text(names: Mapping[str, Any]) -> str:
 
 
 def dense_rows_text(names: Mapping[str, Any]) -> str:
-    """`gemm.dense_rows`: the same of `ROWS` rows, evenly apart."""
+    """`gemm.dense_rows`: the same for `ROWS` equidistant rows."""
     shape: type[Shape] = names["Shape"]
     lines, places = [], {}
     for array in ("inp", "acc"):
@@ -69,7 +69,7 @@ def dense_rows_text(names: Mapping[str, Any]) -> str:
 
 
 def _dense(shape: type[Shape], inputs: list[str], accumulators: list[str]) -> list[str]:
-    """Lines that multiply rows at `inputs` by the weights, and add to those at `accumulators`."""
+    """Lines that multiply the rows at `inputs` by the weights, and add to `accumulators`."""
     lanes, pairs = shape.lanes, shape.pairs
     wide, narrow = 2 * lanes, f"<{2 * lanes} x i16>"
     product_bits = shape.inp_bits + shape.wgt_bits + (2 * pairs - 1).bit_length()
@@ -98,7 +98,7 @@ def _dense(shape: type[Shape], inputs: list[str], accumulators: list[str]) -> li
 
 
 def _pair(lanes: int, total: str, p: int, r: int, running: str) -> list[str]:
-    """Pair `p` of the inputs of row `r` meets a pair of weights of every output."""
+    """Multiply pair `p` of the inputs of row `r` by a pair of weights of every output."""
     wide, name = 2 * lanes, f"{p}.{r}"
     halves = [", ".join(f"i32 {2 * k + side}" for k in range(lanes)) for side in (0, 1)]
     lines = [

@@ -1,4 +1,4 @@
-"""A whole program in one kernel: instructions in order, with their tokens."""
+"""Runs a whole program in one kernel: instructions in order, with their tokens."""
 
 import enum
 
@@ -15,14 +15,14 @@ __all__ = ["UNITS", "Ending", "run"]
 
 UNITS = len(Unit)
 QUEUES = 4
-"""Units whose tokens are counted: the first of `Unit`."""
+"""Number of units that exchange tokens: the first ones of `Unit`."""
 
 
 class Ending(enum.IntEnum):
-    """Why `run` came back; `Machine.position` is the instruction meant.
+    """Why `run` returned; `Machine.position` is the instruction concerned.
 
-    LEFT_OVER: the kernels do not have it, or it is illegal; its tokens have been taken, and
-    nothing else done. NO_TOKEN: none from the unit `Machine.missing`.
+    LEFT_OVER: the kernels do not handle it, or it is illegal; its tokens have been taken, and
+    nothing else was done. NO_TOKEN: it lacks a token from unit `Machine.missing`.
     """
 
     FINISHED = 0
@@ -33,7 +33,7 @@ class Ending(enum.IntEnum):
 
 @kernel
 def take_tokens(m: Machine, at: i64) -> bool:
-    """Take one token from each unit that the instruction pops; False where one is missing."""
+    """Take one token from each unit that the instruction pops; False if one is missing."""
     unit = m.table[at + Column.unit]
     pop = m.table[at + Column.pop]
     for source in range(QUEUES):
@@ -57,7 +57,7 @@ def give_tokens(m: Machine, at: i64) -> None:
 
 @kernel
 def execute(m: Machine, at: i64) -> bool:
-    """Run one instruction; False where it is left to `isa.semantics`."""
+    """Run one instruction; False if it is left to `isa.semantics`."""
     opcode = m.table[at + Column.opcode]
     if opcode == Opcode.LOAD:
         return load(m, at)
@@ -72,10 +72,10 @@ def execute(m: Machine, at: i64) -> bool:
 
 @kernel
 def run(m: Machine, resumes: bool, stale: bool) -> i64:
-    """Run from ``m.position`` on; an `Ending`.
+    """Run from ``m.position`` on; returns an `Ending`.
 
-    With `resumes` the instruction there has been executed otherwise: only its tokens are given.
-    With `stale` the state may have been written to otherwise: the copies in pairs are made anew.
+    With `resumes` that instruction has already been executed elsewhere: only push its tokens. With
+    `stale` the state may have been modified from outside: rebuild the paired copies.
     """
     if stale:
         pair_up(m)

@@ -13,15 +13,16 @@ SHIFT_BITS = 6
 """Bits of a requantization shift, 0 to 63; see `isa.scratchpad.parameter_bits`."""
 
 _MOST_LANES = 16
-"""Elements that one vector operation of the kernels takes: two vectors of 64-bit elements."""
+"""Largest number of elements per vector operation of the kernels: two vectors of 64-bit elements.
+"""
 
 
 class Shape:
-    """What the kernels know of a machine; `shape_of` gives a subclass with the values.
+    """Parameters of a machine for the kernels; `shape_of` returns a subclass with the values.
 
-    A row's size is in elements; ``inp_pairs`` and ``wgt_pairs`` are those of the copies of INP and
-    WGT that hold 16-bit elements in pairs, as one multiplication of the processor takes them.
-    `operations` and `takes_x` have a bit per `AluOp`: which there are, and its property.
+    Row sizes are in elements; ``inp_pairs`` and ``wgt_pairs`` are those of the copies of INP and
+    WGT that hold pairs of 16-bit elements, the operands of one multiply instruction. `operations`
+    and `takes_x` have a bit per `AluOp`: whether it exists, and its property `takes_x`.
     """
 
     batch: int

@@ -1,4 +1,4 @@
-"""LOAD and STORE as kernels: strided tiles with pads between memory and the scratchpads."""
+"""LOAD and STORE as kernels: strided, padded tiles between memory and the scratchpads."""
 
 from daedal.isa.table import LoadMemory, OutMemory
 from daedal.native.intrinsic import intrinsic
@@ -12,7 +12,7 @@ from daedal.sim.functional.shape import Shape
 __all__ = ["load", "pair_up", "store"]
 
 WORD_BYTES = 8
-"""Bases are multiples of this here, so that every element lies in one element of a memory view."""
+"""Bases must be multiples of this, so that no element straddles two elements of a memory view."""
 
 
 @kernel
@@ -23,7 +23,7 @@ def wrapped(value: i64, bits: i64) -> i64:
 
 @kernel
 def element(m: Machine, at: i64, k: i64, bits: i64) -> i64:
-    """Element `k`, signed, of those of `bits` bits that begin at byte `at`."""
+    """Signed element `k` of an array of `bits`-bit elements that begins at byte `at`."""
     if bits == 4:
         pair = m.memory8[at + (k >> 1)]
         return wrapped(pair >> (k & 1) * 4, 4)
@@ -38,7 +38,7 @@ def element(m: Machine, at: i64, k: i64, bits: i64) -> i64:
 
 @kernel
 def packed_bits(m: Machine, at: i64, offset: i64, width: i64) -> i64:
-    """`width` bits, at most 63, unsigned, of the entry at byte `at`; bit 0 is the lowest."""
+    """Unsigned field of `width` bits (at most 63) of the entry at byte `at`; bit 0 is the lowest."""
     word = (at >> 3) + (offset >> 6)
     shift = offset & 63
     low = m.memory64[word] >> shift & ((1 << 64 - shift) - 1 if shift > 0 else -1)
@@ -49,7 +49,7 @@ def packed_bits(m: Machine, at: i64, offset: i64, width: i64) -> i64:
 
 @kernel
 def pair_inputs(m: Machine, first: i64, count: i64) -> None:
-    """Bring the copies in pairs of `count` INP rows up to date."""
+    """Update the paired copies of `count` INP rows."""
     if Shape.block_in > 1:
         # The copy has the elements in the same order.
         begin = first * Shape.inp_row
@@ -67,7 +67,7 @@ def pair_part(
     pairs: Array[i16],
     pairs_at: i64,
 ) -> None:
-    """Bring the copy in pairs of one part of a WGT row up to date."""
+    """Update the paired copy of one part of a WGT row."""
     for lane in range(Shape.lanes):
         for i in range(Shape.block_in):
             pair = i // 2 * Shape.lanes + lane
@@ -76,7 +76,7 @@ def pair_part(
 
 @kernel
 def pair_weights(m: Machine, row: i64) -> None:
-    """Bring the copy in pairs of one WGT row up to date."""
+    """Update the paired copy of one WGT row."""
     for part in range(Shape.block_out // Shape.lanes):
         pair_part(
             m.wgt,
@@ -88,7 +88,7 @@ def pair_weights(m: Machine, row: i64) -> None:
 
 @kernel
 def pair_up(m: Machine) -> None:
-    """Bring both copies up to date, whatever has been written to the state."""
+    """Rebuild both paired copies from the state."""
     pair_inputs(m, 0, Shape.inp_depth)
     for row in range(Shape.wgt_depth):
         pair_weights(m, row)
@@ -96,7 +96,7 @@ def pair_up(m: Machine) -> None:
 
 @kernel
 def load_parameters(m: Machine, row: i64, at: i64) -> None:
-    """One PAR row."""
+    """Load one PAR row from byte `at`."""
     size = Shape.par_memory_bits // 8
     m_offset = Shape.acc_bits
     s_offset = Shape.acc_bits + Shape.multiplier_bits
@@ -109,7 +109,7 @@ def load_parameters(m: Machine, row: i64, at: i64) -> None:
 
 @kernel
 def load_rows(m: Machine, memory: i64, first: i64, count: i64, at: i64) -> None:
-    """`count` rows from `first` on, densely from byte `at`."""
+    """Load `count` rows, from row `first` on, from dense memory at byte `at`."""
     if memory == LoadMemory.INP:
         # A row has a whole number of bytes.
         for k in range(count * Shape.inp_row):
@@ -142,7 +142,7 @@ def load_rows(m: Machine, memory: i64, first: i64, count: i64, at: i64) -> None:
 
 @kernel
 def pad_rows(m: Machine, memory: i64, first: i64, count: i64, value: i64) -> None:
-    """`count` rows from `first` on, all elements the pad value."""
+    """Fill `count` rows, from row `first` on, with the pad value."""
     if memory == LoadMemory.INP:
         kept = wrapped(value, Shape.inp_bits)
         for k in range(first * Shape.inp_row, (first + count) * Shape.inp_row):
@@ -155,7 +155,7 @@ def pad_rows(m: Machine, memory: i64, first: i64, count: i64, value: i64) -> Non
 
 @kernel
 def loaded_depth(memory: i64) -> i64:
-    """Rows of a LOAD's scratchpad; 0 for a code that means none."""
+    """Rows of a LOAD's scratchpad; 0 for an invalid code."""
     if memory == LoadMemory.INP:
         return Shape.inp_depth
     if memory == LoadMemory.WGT:
@@ -171,7 +171,7 @@ def loaded_depth(memory: i64) -> i64:
 
 @kernel
 def loaded_bytes(memory: i64) -> i64:
-    """Bytes of a LOAD's row in memory."""
+    """Bytes of one row of a LOAD in memory."""
     if memory == LoadMemory.INP:
         return Shape.inp_row * Shape.inp_bits // 8
     if memory == LoadMemory.WGT:
@@ -187,9 +187,9 @@ def loaded_bytes(memory: i64) -> i64:
 
 @kernel
 def load(m: Machine, at: i64) -> bool:
-    """Run the LOAD at ``m.table[at]``; False, and nothing done, if it is not for this kernel.
+    """Run the LOAD at ``m.table[at]``; returns False, without effects, if it cannot.
 
-    That is where it is illegal, or where its base is no multiple of `WORD_BYTES`.
+    It cannot if the LOAD is illegal, or its base is not a multiple of `WORD_BYTES`.
     """
     t = m.table
     memory = t[at + LoadColumn.memory]
@@ -235,7 +235,7 @@ def load(m: Machine, at: i64) -> bool:
 
 @kernel
 def put_element(m: Machine, at: i64, k: i64, bits: i64, value: i64) -> None:
-    """The inverse of `element`: keeps the low bits."""
+    """The inverse of `element`: stores the low bits of `value`."""
     if bits == 4:
         shift = (k & 1) * 4
         rest = m.memory8[at + (k >> 1)] & (0xF0 >> shift)
@@ -252,7 +252,7 @@ def put_element(m: Machine, at: i64, k: i64, bits: i64, value: i64) -> None:
 
 @kernel
 def store(m: Machine, at: i64) -> bool:
-    """Run the STORE at ``m.table[at]``; False, and nothing done, as `load` has it."""
+    """Run the STORE at ``m.table[at]``; returns False, without effects, where `load` does."""
     t = m.table
     blocks = t[at + StoreColumn.blocks]
     rows = t[at + StoreColumn.rows]
