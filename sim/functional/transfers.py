@@ -38,7 +38,7 @@ def element(m: Machine, at: i64, k: i64, bits: i64) -> i64:
 
 @kernel
 def packed_bits(m: Machine, at: i64, offset: i64, width: i64) -> i64:
-    """Unsigned field of `width` bits (at most 63) of the entry at byte `at`; bit 0 is the lowest."""
+    """Unsigned field of `width` bits, at most 63, of the entry at byte `at`; bit 0 is lowest."""
     word = (at >> 3) + (offset >> 6)
     shift = offset & 63
     low = m.memory64[word] >> shift & ((1 << 64 - shift) - 1 if shift > 0 else -1)

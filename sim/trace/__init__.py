@@ -1,1 +1,1 @@
-"""Runs a program on the RTL and on the functional simulator, and finds where they part."""
+"""Runs a program on the RTL and on the functional simulator, and finds their first difference."""

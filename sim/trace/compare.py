@@ -1,4 +1,4 @@
-"""Compares the writes of one instruction: what the machine did against what it has to do."""
+"""Compares the writes of one instruction: those the machine made with the expected ones."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ __all__ = ["Found", "compare_beats", "compare_writes"]
 class Found:
     """Writes of an instruction as the machine made them; `places` and `data` as in `Expected`.
 
-    `complete`: the instruction was done, so nothing is still to come.
+    `complete`: the instruction was done, so no further writes will follow.
     """
 
     cycles: IntArray
@@ -37,7 +37,7 @@ class Found:
 
 @dataclass(frozen=True)
 class _Mismatch:
-    """Index of the write that is wrong on either side (None: there is none)."""
+    """Index of the mismatching write on each side; None if that side has no such write."""
 
     kind: Kind
     found: int | None
@@ -49,7 +49,7 @@ def compare_writes(
 ) -> Difference | None:
     """The first difference of instruction `number` at a scratchpad's port, or None.
 
-    The order of places has to be the same, and the value that each place ends with.
+    The order of places must match, and so must the final value of each place.
     """
     found, expected = _aligned(found, expected)
     wrong = _first_mismatch(found, expected)
@@ -114,7 +114,7 @@ def compare_beats(
 ) -> Difference | None:
     """The first difference of STORE `number` in external memory, or None.
 
-    `strobes` (n, bytes) belongs to `found`: every byte of every word has to be written.
+    `strobes` (n, bytes) belong to `found`: every byte of every word must be written.
     """
     wrong = _first_mismatch(found, expected)
     whole = strobes.all(axis=1)
@@ -170,7 +170,7 @@ def compare_beats(
 
 
 def _aligned(found: Found, expected: Expected) -> tuple[Found, Expected]:
-    """Both sides in one order: the machine's, or by place where it is free to choose."""
+    """Both sides in one order: the machine's, or by place where any order is allowed."""
     if expected.ordered:
         return found, expected
     order = np.argsort(expected.places, kind="stable")
@@ -178,9 +178,9 @@ def _aligned(found: Found, expected: Expected) -> tuple[Found, Expected]:
 
 
 def _first_mismatch(found: Found, expected: Expected) -> _Mismatch | None:
-    """The mismatch whose write came first; a wrong order counts before values that follow it."""
+    """The mismatch whose write came first; a wrong order precedes wrong values after it."""
     if not expected.ordered and not found.complete:
-        # Nobody knows which of the places would have come next: look at those that did.
+        # It is unknown which place would have come next: compare only those that were written.
         keep = np.isin(expected.places, found.places)
         expected = Expected(expected.places[keep], expected.data[keep], False)
     both = min(len(found.places), len(expected.places))
@@ -207,7 +207,7 @@ def _first_mismatch(found: Found, expected: Expected) -> _Mismatch | None:
 
 
 def _elements(column: npt.NDArray[np.uint8], bits: int, count: int) -> tuple[int, ...]:
-    """Signed elements of a column; raw words where an element does not fit into it."""
+    """Signed elements of a column; raw words if the column is narrower than an element."""
     word = int.from_bytes(column.tobytes(), "little")
     if bits * count > 8 * len(column):
         return (word,)

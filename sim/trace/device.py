@@ -1,4 +1,4 @@
-"""A device that runs every launch on both sides and keeps where they part."""
+"""A device that runs every launch on both simulators and keeps their first difference."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ __all__ = ["TraceDevice"]
 
 
 class TraceDevice(HostMemory):
-    """The functional simulator with the RTL at its side; results are the functional ones.
+    """The functional simulator and the RTL together; results are the functional simulator's.
 
-    Once a launch has shown a difference, further ones do nothing.
+    Once a launch has shown a difference, later launches do nothing.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class TraceDevice(HostMemory):
     simulator, cache_dir, assertions, verilog
         As in `sim.rtl.observer.observe_launch`; the default folder is the RTL device's.
     watchdog_cycles
-        Cycles without progress that end a run of the RTL.
+        Watchdog timeout of the RTL: cycles without progress after which its run ends.
     report
         Called with one sentence before each long step.
     """
@@ -64,7 +64,7 @@ class TraceDevice(HostMemory):
         return "trace"
 
     def launch(self, program: Program, bases: Sequence[int]) -> Profile:
-        """Run on both sides; `traces` has what came of it. Raises as `trace_launch`."""
+        """Run on both sides; appends the result to `traces`. Raises as `trace_launch`."""
         program.check_variant(self._variant, "the trace")
         if any(trace.difference is not None for trace in self.traces):
             return Profile(device=self.name)

@@ -1,4 +1,4 @@
-"""`Difference`: the first thing that a machine did otherwise than its program says."""
+"""`Difference`: the first point where a machine deviated from its program."""
 
 import enum
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Race:
-    """`reader` read rows of `memory` (None: words of external memory) that `writer` had not written
-    when it started: `rows` are some of them, `num_rows` is how many.
+    """`reader` read rows of `memory` (None: words of external memory) before `writer` wrote them.
 
-    `started_cycle` is of the reader, `written_cycle` of the writer's last write (None: never done).
+    `rows` are some of these rows, `num_rows` is their number. `started_cycle` is the reader's
+    start, `written_cycle` the writer's last write (None: it never finished).
     """
 
     reader: int
@@ -49,29 +49,28 @@ class Race:
 
 @dataclass(frozen=True)
 class Difference:
-    """Where a machine parts from the functional simulator, in program order.
+    """First difference between a machine and the functional simulator, in program order.
 
     Attributes
     ----------
     instruction, unit
-        Who wrote, or should have.
+        The instruction that wrote, or should have, and its unit.
     cycle
-        When, from the start on; None where nothing happened.
+        When, counted from the start; None if nothing happened.
     memory
         Scratchpad; None: external memory, or nothing was written.
     row
         Its row, or the byte address.
     elements
-        Numbers of the elements of the row that `expected` and `found` list, or of bytes of the bus
-        word.
+        Indices of the row's elements that `expected` and `found` list, or of the bus word's bytes.
     place_expected
         (PLACE) row, or byte address, that should have been written.
     races
-        What the instruction read too early.
+        Data that the instruction read too early.
     overtaken_by
         Instructions that had to wait for this one and started before it was done.
     sentence
-        All this in words, without the instruction's own number.
+        All this as a sentence, without the instruction's number.
     """
 
     kind: Kind

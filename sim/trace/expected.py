@@ -1,7 +1,7 @@
-"""The functional side of a trace: what each instruction has to write, in the form of the RAMs.
+"""The functional side of a trace: the writes expected of each instruction, in RAM layout.
 
-Input: a program with memory around it. Output: per instruction, the columns that it writes through
-each of the machine's write ports and the words that it stores, with the values that they end with.
+Input: a program and external memory. Output: per instruction, the columns that it writes through
+each of the machine's write ports and the words that it stores, with their final values.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ __all__ = ["NO_WRITER", "Expected", "FunctionalRun", "Source"]
 NO_WRITER = -1
 
 _RAW = (Memory.PAR, Memory.UOP_GEMM, Memory.UOP_ALU)
-"""Memories that hold words as they lie in external memory."""
+"""Memories that hold words unchanged from external memory."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Source:
 
 @dataclass
 class FunctionalRun:
-    """Executes instructions in program order and says what each one writes.
+    """Executes instructions in program order and returns what each one writes.
 
     `memory` is changed in place.
     """
@@ -80,7 +80,7 @@ class FunctionalRun:
         }
 
     def step(self, instruction: Instruction) -> tuple[dict[str, Expected], Expected | None]:
-        """Execute; (writes by the name of their port, words stored).
+        """Execute; returns (writes by port name, words stored).
 
         Raises ProgramError for rows or addresses that do not exist.
         """
@@ -102,7 +102,7 @@ class FunctionalRun:
         return {port.name: self._written(port, places, ordered=True)}, None
 
     def sources(self, instruction: Instruction) -> list[Source]:
-        """Whose writes an instruction reads; to be asked before its `step`."""
+        """The writers of the data that an instruction reads; call this before its `step`."""
         found = []
         for memory, rows in self._touched(instruction, write=False):
             writers = self._writers[memory][rows]
@@ -111,7 +111,7 @@ class FunctionalRun:
         return found
 
     def note_writes(self, number: int, instruction: Instruction) -> None:
-        """Keep that instruction `number` wrote what it writes."""
+        """Record instruction `number` as the last writer of everything it writes."""
         for memory, rows in self._touched(instruction, write=True):
             self._writers[memory][rows] = number
 
@@ -133,7 +133,7 @@ class FunctionalRun:
         return touched
 
     def _raw_words(self, instruction: Instruction) -> npt.NDArray[np.uint8] | None:
-        """Bytes (rows, row_bytes) that a LOAD brings into a memory of raw words."""
+        """Bytes (rows, row_bytes) that a LOAD writes into a memory of raw words."""
         if instruction.opcode is not Opcode.LOAD:
             return None
         if LoadMemory(instruction.memory).memory not in _RAW:
@@ -160,7 +160,7 @@ class FunctionalRun:
         }
 
     def _written(self, port: WritePort, rows: IntArray, *, ordered: bool) -> Expected:
-        """All columns of `rows` with what the scratchpad holds now."""
+        """All columns of `rows` with the scratchpad's current contents."""
         pad = scratchpad(self.variant, port.memory)
         array: IntArray = getattr(self.state, port.memory.value)
         elements = array[rows].reshape(len(rows) * port.columns, pad.elements // port.columns)

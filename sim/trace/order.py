@@ -1,7 +1,7 @@
-"""Who waits for whom: tokens of a program as pairs of instructions, and starts that came too early.
+"""Resolves a program's tokens into pairs of instructions, and finds starts that came too early.
 
-Input: a program, and when the machine started and finished each instruction. Output: `Early`, one
-for each instruction that started before another one that it takes a token from was done.
+Input: a program, and when the machine started and finished each instruction. Output: an `Early`
+for each instruction that started before an instruction whose token it takes was done.
 """
 
 from collections import defaultdict, deque
@@ -17,9 +17,9 @@ __all__ = ["Early", "early_starts", "token_sources"]
 
 @dataclass(frozen=True)
 class Early:
-    """`instruction` started in `started_cycle`, but has to wait for `source`.
+    """`instruction` started in `started_cycle` without waiting for `source`.
 
-    `done_cycle` is when that one was done; None: it never was.
+    `done_cycle` is when `source` was done; None: it never was.
     """
 
     instruction: int
@@ -29,7 +29,7 @@ class Early:
 
 
 def token_sources(instructions: Sequence[Instruction]) -> list[tuple[int, ...]]:
-    """Per instruction, those whose tokens it takes: the n-th pop of a pair takes the n-th push.
+    """For each instruction, the ones whose tokens it takes: a pair's n-th pop takes the n-th push.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def early_starts(
 ) -> list[Early]:
     """Starts that came too early, by instruction. `started` and `done` are cycles by instruction.
 
-    A token can be taken from the cycle after its giver was done.
+    A token can be taken from the cycle after its giver was done onwards.
     """
     found = []
     for number, givers in enumerate(sources):

@@ -1,6 +1,6 @@
-"""Where something of a program belongs: the layer of an instruction, the tensor behind a row.
+"""Locates instructions and data of a program: an instruction's layer, the tensor behind a row.
 
-Input: a program or a launch, and numbers. Output: layers, and places in external memory by
+Input: a program or a launch, and indices. Output: layers, and places in external memory by
 region, tensor and coordinates.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["Place", "behind_row", "in_memory", "layer_of"]
 
 @dataclass(frozen=True)
 class Place:
-    """A byte of a region, and the element (n, c, h, w) of the tensor that lies there, if known.
+    """A byte of a region, and the tensor element (n, c, h, w) stored there, if known.
 
     `instruction` is the LOAD or STORE that moves it.
     """
@@ -39,7 +39,7 @@ class Place:
 
 
 def layer_of(launch: Launch, number: int) -> Layer | None:
-    """The layer of an instruction: of the next marked one of its unit.
+    """The layer of an instruction: that of its unit's next marked instruction.
 
     The last instruction of each unit in a layer carries the layer's mark.
     """
@@ -53,7 +53,7 @@ def layer_of(launch: Launch, number: int) -> Layer | None:
 
 
 def in_memory(program: Program, base: int, offset_bytes: int) -> Place:
-    """A byte of region `base`."""
+    """The place of a byte of region `base`."""
     for spec in (*program.inputs, *program.outputs):
         if spec.base == base and 0 <= offset_bytes - spec.offset_bytes < spec.size_bytes:
             element = spec.element_at((offset_bytes - spec.offset_bytes) * 8 // spec.element_bits)
@@ -64,8 +64,8 @@ def in_memory(program: Program, base: int, offset_bytes: int) -> Place:
 def behind_row(
     program: Program, number: int, memory: Memory, row: int, element: int
 ) -> Place | None:
-    """Where element `element` of a row comes from (LOAD `number`), or where the next STORE after
-    instruction `number` brings it; None where neither moves it.
+    """Where element `element` of a row comes from (if `number` is a LOAD), or where the next STORE
+    after instruction `number` writes it; None if neither moves it.
     """
     instructions = program.instructions
     if instructions[number].opcode is Opcode.LOAD:

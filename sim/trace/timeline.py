@@ -1,7 +1,7 @@
-"""What the machine did when: starts and ends of instructions, and what is wrong with them.
+"""When the machine started and finished each instruction, and errors in that order.
 
 Input: a launch, its raw result and its observation. Output: cycles by instruction, and the first
-`Difference` that shows without looking at any value: an instruction that started too early, never,
+`Difference` that is visible without comparing values: an instruction that started too early, never,
 or out of order, or an error that the machine reported.
 """
 
@@ -20,7 +20,7 @@ from daedal.sim.trace.order import Early, early_starts, token_sources
 __all__ = ["NEVER", "Timeline"]
 
 NEVER = 1 << 62
-"""A cycle beyond every run."""
+"""A cycle later than the end of any run."""
 
 
 class Timeline:
@@ -33,12 +33,12 @@ class Timeline:
     numbers
         Instructions of each unit, in order.
     started, done
-        Cycle by instruction; of each unit only up to the first that is out of order.
+        Cycle by instruction; for each unit only up to the first one out of order.
 
     Raises
     ------
     DeviceError
-        The program ends without FINISH, or pops a token that nobody gives.
+        The program ends without FINISH, or pops a token that is never pushed.
     """
 
     def __init__(self, launch: Launch, result: RawResult, observation: Observation) -> None:
@@ -61,9 +61,9 @@ class Timeline:
         self.failure = self._find_failure(launch, result)
 
     def window(self, number: int) -> tuple[int, int]:
-        """Cycles [begin, end) in which what its unit writes is written by this instruction.
+        """Cycles [begin, end) in which its unit's writes belong to this instruction.
 
-        A unit works in order, and an instruction is done after its last write.
+        A unit executes in order, and an instruction is done after its last write.
         """
         before = self._before[number]
         begin = 0 if before is None else self.done.get(before, NEVER)
@@ -90,7 +90,7 @@ class Timeline:
         return found
 
     def _find_failure(self, launch: Launch, result: RawResult) -> str | None:
-        """How the run ended, where it did not end well."""
+        """Describe how the run failed; None if it did not."""
         try:
             outcome = launch_outcome(launch, result, "rtl")
             self._failed_at = min(self._failed_at, outcome.instruction)
@@ -137,7 +137,7 @@ class Timeline:
         return first
 
     def _stuck(self) -> Difference | None:
-        """The first instruction that waits for ever although every token it takes was given."""
+        """The first instruction that never starts although all its tokens were given."""
         if self.failure is None:
             return None
         heads = []

@@ -1,8 +1,8 @@
-"""Side by side: a launch on the observed RTL and on the functional simulator.
+"""Compares a launch on the observed RTL with the functional simulator.
 
-Input: a `Launch`. Output: a `Trace`: the first difference in program order, or that there is none
-and how much was compared. The functional side advances an instruction at a time, so memory is
-bounded by one instruction's writes; the RTL's lie on disk.
+Input: a `Launch`. Output: a `Trace`: the first difference in program order, if any, and how much
+was compared. The functional side advances one instruction at a time, so memory use is bounded by
+one instruction's writes; those of the RTL are on disk.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,9 +44,9 @@ class Trace:
     cycles
         Of the machine, from the start write to the interrupt.
     bases
-        Where the program's regions lay.
+        Base addresses of the program's regions.
     memory
-        External memory after the functional run; after a difference, as it was then.
+        External memory after the functional run, or at the first difference.
     """
 
     difference: Difference | None
@@ -85,7 +85,7 @@ def trace_launch(
 
 
 def trace_observation(launch: Launch, result: RawResult, observation: Observation) -> Trace:
-    """Compare what a machine did with what `launch` asks for.
+    """Compare what a machine did with what `launch` requires.
 
     Raises DeviceError where the functional simulator cannot execute the program.
     """
@@ -98,7 +98,7 @@ class _Comparison:
         self.variant = launch.program.variant
         self.timeline = Timeline(launch, result, observation)
         self.ports = write_ports(self.variant)
-        # The cycles of records lie apart: searched for every instruction, they are worth a copy.
+        # Cycles are strided within the records; every instruction searches them, so copy them.
         self.cycles = {
             name: np.ascontiguousarray(records["cycle"])
             for name, records in observation.writes.items()
@@ -122,7 +122,7 @@ class _Comparison:
                 raise DeviceError(f"instruction {number} ({unit}): {error}") from error
             difference = self._compare(number, instruction, writes, stored)
             if misstep is not None and misstep.instruction == number:
-                # Out of order, writes are laid to the wrong instruction: no more to learn there.
+                # After an order error, writes are attributed to the wrong instruction: ignore them.
                 difference = misstep if misstep.kind is Kind.ORDER else difference or misstep
             if difference is not None:
                 races = self._races(number, sources)
@@ -171,7 +171,7 @@ class _Comparison:
     def _found(self, port: WritePort, number: int) -> Found:
         begin, end = (min(cycle, _LAST_CYCLE) for cycle in self.timeline.window(number))
         cycles = self.cycles[port.name]
-        # In the type of the cycles, or all of them would be converted.
+        # Use the dtype of the cycles; otherwise searchsorted would convert all of them.
         first, last = np.searchsorted(cycles, np.array([begin, end], dtype=cycles.dtype))
         records = self.observation.writes[port.name][first:last]
         return Found(
@@ -182,7 +182,8 @@ class _Comparison:
         )
 
     def _compare_beats(self, number: int, stored: Expected) -> Difference | None:
-        """STORE is done after the bus has answered, so its words are given out by their number."""
+        """Compare a STORE's words, attributed by their count: a STORE is done only after the bus
+        has acknowledged, so its cycles do not delimit them."""
         begin = self.beats_taken
         beats = self.observation.beats[begin : begin + len(stored.places)]
         self.beats_taken += len(beats)
@@ -191,7 +192,7 @@ class _Comparison:
         return compare_beats(number, found, beats["strobe"], stored)
 
     def _leftover(self) -> Difference | None:
-        """What the machine wrote beyond the program."""
+        """Writes of the machine beyond those of the program."""
         for port in self.ports:
             mine = self.timeline.numbers[port.unit]
             end = self.timeline.done.get(mine[-1], NEVER) if mine else 0
@@ -221,7 +222,7 @@ class _Comparison:
         )
 
     def _races(self, number: int, sources: Sequence[Source]) -> tuple[Race, ...]:
-        """What the instruction reads that was not yet written when it started."""
+        """Data the instruction reads that was not written yet when it started."""
         instructions, done = self.timeline.instructions, self.timeline.done
         started = self.timeline.started.get(number)
         races = []
