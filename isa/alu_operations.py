@@ -1,8 +1,8 @@
 """The operations of the tensor ALU: the only place that knows them.
 
 One entry of `AluOp` gives an operation's name, code, meaning and formula. The encoder, assembler,
-simulators, gateware, random programs and docs/isa.md follow from it, so a further operation is one
-further entry. Operands x and y are accumulator elements, see `isa.lane`.
+simulators, gateware, random programs and docs/isa.md are derived from it, so adding an operation
+means adding one entry. Operands x and y are accumulator elements, see `isa.lane`.
 """
 
 import enum
@@ -34,7 +34,7 @@ class AluOp(enum.IntEnum):
     meaning: str
     formula: Formula | None
 
-    # The defaults let type checkers see that ``AluOp(code)`` looks a member up.
+    # With the defaults, type checkers accept ``AluOp(code)`` as a member lookup.
     def __new__(cls, code: int, meaning: str = "", formula: Formula | None = None) -> "AluOp":
         """Make the member of value `code`."""
         member = int.__new__(cls, code)
@@ -64,11 +64,11 @@ class AluOp(enum.IntEnum):
 
     @property
     def takes_x(self) -> bool:
-        """Whether it is a function of two operands: a register form then reads ACC[dst]."""
+        """Whether it has two operands x and y: the register form then reads ACC[dst]."""
         return bool(self.parts - {"y"} - _PURE)
 
     def check(self) -> None:
-        """Raise ValueError for a formula that needs more than a lane has."""
+        """Raise ValueError for a formula that uses a part of the lane more often than it exists."""
         for part, settings in _ONE_OF_EACH:
             if sum(bool(self.parts & names) for names in settings) > 1:
                 raise ValueError(f"an ALU operation may use the {part} once, not as {self.name}")

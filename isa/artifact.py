@@ -1,4 +1,4 @@
-"""`Artifact`: a compiled model in one file: programs, and what the host does between them.
+"""`Artifact`: a compiled model in one file: programs, and the host's work between them.
 
 The host's parts are small ONNX models, so their meaning is ONNX's own. The file is a zip; reading
 one checks sizes, format and hash, and never unpickles or evaluates anything.
@@ -62,7 +62,7 @@ class Artifact:
 
     Attributes
     ----------
-    parts : what runs, one after the other; at least one of them is a launch.
+    parts : executed one after the other; at least one of them is a launch.
     inputs, outputs : of the model, or of the part of it that was compiled.
     placements : where each node of the model runs.
     """
@@ -81,7 +81,7 @@ class Artifact:
 
     @classmethod
     def of_launch(cls, launch: Launch) -> "Artifact":
-        """An artifact of one program that the host only feeds."""
+        """An artifact of one program without host parts."""
         inputs, outputs = (
             tuple(Value(item.name, item.shape) for item in group)
             for group in (launch.inputs, launch.outputs)
@@ -174,7 +174,7 @@ class Artifact:
             ) from error
 
     def save(self, path: str | Path) -> None:
-        """Write the file; nothing is left half-written."""
+        """Write the file atomically."""
         write_atomically(Path(path), self.to_bytes())
 
     @classmethod
@@ -185,8 +185,8 @@ class Artifact:
 
 
 def _digest(manifest: Mapping[str, Any], contents: Sequence[bytes]) -> str:
-    """Hash of what the manifest says and of the parts, each with its length: bytes cannot wander
-    from one to the next."""
+    """Hash of the manifest and of the parts, each preceded by its length, so that bytes cannot move
+    unnoticed from one part to the next."""
     said = {name: item for name, item in manifest.items() if name != "sha256"}
     digest = hashlib.sha256()
     for content in (json.dumps(said, sort_keys=True).encode(), *contents):
@@ -199,7 +199,7 @@ def _member_names(parts: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _read(archive: zipfile.ZipFile, source: str) -> tuple[dict[str, Any], list[bytes]]:
-    """The manifest and the parts' bytes, after sizes, names, format and hash were checked."""
+    """The manifest and the parts' bytes, with sizes, names, format and hash checked."""
     sizes = member_sizes(archive)
     if _MANIFEST not in sizes or sum(sizes.values()) > MAX_FILE_BYTES:
         raise ArtifactError(

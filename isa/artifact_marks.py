@@ -1,6 +1,6 @@
-"""`check_marks`: whether the marks of a program name the layers that an artifact lists for it.
+"""`check_marks`: checks that a program's marks match the layers that an artifact lists for it.
 
-Profiles, checks and traces take from the marks which layer an instruction belongs to.
+Profiles, checks and traces derive an instruction's layer from the marks.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def check_marks(program: Program, tags: Sequence[int], source: str) -> None:
 
 
 def _problem(program: Program, tags: Sequence[int]) -> str:
-    """What is wrong with the marks; nothing where they are right."""
+    """What is wrong with the marks; empty if they are right."""
     every = list(range(len(tags)))
     if list(tags) != every or sorted(program.marks) != every:
         return "its layers are not numbered from 0 in program and manifest"

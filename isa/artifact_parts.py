@@ -1,6 +1,6 @@
-"""What an artifact consists of: its parts, the tensors between them, and where each node went.
+"""Contents of an artifact: its parts, the tensors between them, and where each node runs.
 
-Each kind has its form in the manifest of the file; what is read there is checked.
+Each kind has a form in the file's manifest; everything read from there is checked.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 PLACES = ("accelerator", "host", "folded")
-"""Where a node of a model can run; a folded one has no work left."""
+"""Where a node of a model can run; a folded node needs no work at run time."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Move:
-    """A change of the elements' order: a tensor gets `shape`, then its axes are permuted: axis i
-    of the result is axis ``order[i]``."""
+    """A change of the elements' order: reshape to `shape`, then permute the axes: axis i of the
+    result is axis ``order[i]``."""
 
     shape: tuple[int, ...]
     order: tuple[int, ...]
@@ -54,16 +54,16 @@ class Move:
 
 @dataclass(frozen=True)
 class Binding:
-    """A tensor where host and accelerator meet.
+    """A tensor that is passed between host and accelerator.
 
     Attributes
     ----------
-    name, shape : of the model's tensor. A tensor that only launches know has the name that it has
-        in the program that computes it.
+    name, shape : of the model's tensor. A tensor that exists only between launches has its name in
+        the program that computes it.
     tensor : its name in the program.
-    flip_sign : whether the model holds uint8, and the program int8 that is 128 less.
-    moves : what happens to the tensor, one after the other, on the way in or out; after them it
-        gets the shape that it has there.
+    flip_sign : whether the model has uint8, and the program int8 values that are 128 less.
+    moves : reorderings applied in turn when the tensor is passed in or out; then it is reshaped to
+        its shape on that side.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class HostNode:
-    """A step that the host runs: operator and name."""
+    """A node that the host runs: operator and name."""
 
     op: str
     name: str
@@ -83,8 +83,8 @@ class HostNode:
 
 @dataclass(frozen=True)
 class Result:
-    """What a layer computes: where the program has it, until its bytes are used again, and what it
-    is in the model."""
+    """The result of a layer: its place in the program, valid until its bytes are reused, and its
+    tensor in the model."""
 
     spec: TensorSpec
     binding: Binding
@@ -99,10 +99,10 @@ class Layer:
     tag : of its marks.
     macs : multiply-accumulates, by logical shapes.
     output : its output tensor.
-    bytes_once : what it would move if every byte of input rows it touches, of weights, parameters
-        and outputs crossed the bus once.
-    result : where its output lies; None where that is not known.
-    padding_macs : how many of `macs` are with padding; the accelerator may leave them out.
+    bytes_once : bytes it would move if every byte of the input rows it touches, of weights,
+        parameters and outputs crossed the bus once.
+    result : where its output is stored; None if unknown.
+    padding_macs : how many of `macs` multiply padding; the accelerator may skip them.
     """
 
     tag: int
@@ -116,7 +116,7 @@ class Layer:
 
     @property
     def needed_macs(self) -> int:
-        """Multiply-accumulates without those with padding."""
+        """Multiply-accumulates, not counting those with padding."""
         return self.macs - self.padding_macs
 
 
@@ -128,7 +128,7 @@ class Placement:
     ----------
     op : ONNX's operator.
     output : its first output.
-    macs : its multiply-accumulates; None where nobody knows how many they are.
+    macs : its multiply-accumulates; None if unknown.
     part : number of the artifact's part that does its work; None for a folded one.
     layer : output of the layer that does it, on the accelerator.
     """
@@ -146,9 +146,9 @@ class Placement:
 @dataclass(frozen=True)
 class HostPart:
     """A part of the model that the host runs: a serialized ONNX model, whose inputs and outputs
-    are tensors of the model by their names; and its steps, layout changes included.
+    have the names of the model's tensors; and its nodes, layout changes included.
 
-    Empty where all that the host does is to permute and pad."""
+    The serialized model is empty if the host only permutes and pads."""
 
     model: bytes
     nodes: tuple[HostNode, ...] = ()
@@ -168,12 +168,12 @@ Part = HostPart | Launch
 
 
 def part_bytes(part: Part) -> bytes:
-    """A part's member of the file."""
+    """The part's content as a member of the zip file."""
     return part.program.to_bytes() if isinstance(part, Launch) else part.model
 
 
 def part_json(part: Part) -> dict[str, Any]:
-    """What the manifest says of a part."""
+    """The manifest entry of a part."""
     if isinstance(part, HostPart):
         return {"kind": "host", "nodes": [dataclasses.asdict(item) for item in part.nodes]}
     return {

@@ -1,4 +1,4 @@
-"""Assembler and disassembler: one instruction a line, fields by the names of the table.
+"""Assembler and disassembler: one instruction per line, fields named as in the table.
 
 A line is ``MNEMONIC name=value ...``; fields that are 0 are left out. Values are integers
 (decimal or 0x), names for fields with choices (``memory=INP``), the names of base registers
@@ -22,7 +22,7 @@ def format_instruction(instruction: Instruction) -> str:
     words = [instruction.opcode.name]
     for item in HEADER[1:] + INSTRUCTIONS[instruction.opcode].fields:
         value = instruction.values.get(item.name, 0)
-        # A choice is worth reading even where its code is 0.
+        # Named choices are shown even if their code is 0.
         if value or item.choices is not None:
             words.append(f"{item.name}={_format_value(item, value)}")
     return " ".join(words)
@@ -37,7 +37,7 @@ def _format_value(item: Field, value: int) -> str:
 
 
 def disassemble(instructions: Iterable[Instruction], *, numbered: bool = False) -> str:
-    """A program as text; `numbered` puts each instruction's index in a comment behind it."""
+    """A program as text; `numbered` appends each instruction's index as a comment."""
     lines = []
     for index, instruction in enumerate(instructions):
         line = format_instruction(instruction)

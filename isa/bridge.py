@@ -1,7 +1,7 @@
-"""The frames between a host and a board's serial bridge: one table for both ends.
+"""Frame formats between a host and a board's serial bridge: one table for both ends.
 
 `hw.boards` builds the bridge, `runtime.devices.uart` talks to it, docs/boards.md shows the layouts.
-All numbers are little-endian. A CRC is that of `zlib.crc32` over every byte of the frame before it.
+All numbers are little-endian. The CRC is `zlib.crc32` of all bytes of the frame before it.
 """
 
 import enum
@@ -33,7 +33,7 @@ __all__ = [
 
 PROTOCOL_VERSION = 1
 MAX_PAYLOAD_BYTES = 1024
-"""Bytes that one frame carries at most, either way: they are buffered until the CRC is checked."""
+"""Largest payload of a frame in either direction; it is buffered until the CRC is checked."""
 
 REQUEST_SYNC = 0x5A
 ANSWER_SYNC = 0xA5
@@ -46,7 +46,7 @@ ANSWER_FIELDS = {"sync": 1, "tag": 1, "status": 1, "count": 2}
 """Bytes of an answer's fields in order; `count` bytes of payload and the CRC follow."""
 
 IDENTITY_FIELDS = {"version": 2, "max_payload_bytes": 2, "memory_bytes": 4, "clock_hz": 4}
-"""Bytes of what IDENTIFY answers, in order."""
+"""Bytes of the fields of IDENTIFY's payload, in order."""
 
 REQUEST_HEADER_BYTES = sum(REQUEST_FIELDS.values())
 ANSWER_HEADER_BYTES = sum(ANSWER_FIELDS.values())
@@ -74,8 +74,8 @@ class Op(enum.IntEnum):
 class Status(enum.IntEnum):
     """How a request went.
 
-    DAMAGED: no whole frame with a right CRC came before the line fell silent; nothing was done.
-    The others name what was wrong with a whole one; nothing was done then, either.
+    DAMAGED: no complete frame with a correct CRC arrived before the timeout; nothing was done. The
+    other errors say what was wrong with a complete frame; nothing was done either.
     """
 
     OK = 0
@@ -87,7 +87,7 @@ class Status(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole answer whose CRC was right."""
+    """A complete answer with a correct CRC."""
 
     tag: int
     status: int
@@ -96,7 +96,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Identity:
-    """What a board says of itself: `memory_bytes` from address 0 on, and the machine's clock."""
+    """A board's description of itself: memory size (from address 0), and the machine's clock."""
 
     version: int
     max_payload_bytes: int
@@ -111,7 +111,7 @@ class Identity:
 
     @classmethod
     def decode(cls, payload: bytes) -> "Identity":
-        """Raises DeviceError where `payload` is none, or of another version of the protocol."""
+        """Decode `payload`. Raises DeviceError if malformed or of another protocol version."""
         form = _struct(IDENTITY_FIELDS)
         found = cls(*form.unpack(payload)) if len(payload) == form.size else None
         if found is None or found.version != PROTOCOL_VERSION:
@@ -124,7 +124,7 @@ class Identity:
 
 
 def request_frame(op: int, tag: int, address: int, count: int, payload: bytes = b"") -> bytes:
-    """Bytes of a request; `count` is the length of the payload, or the bytes to read."""
+    """Bytes of a request; `count` is the length of the payload, or the number of bytes to read."""
     return _closed(_struct(REQUEST_FIELDS).pack(REQUEST_SYNC, tag, op, count, address) + payload)
 
 
@@ -135,10 +135,10 @@ def answer_frame(answer: Answer) -> bytes:
 
 
 def parse_answer(received: bytes) -> tuple[Answer | None, int]:
-    """Find the first whole answer in `received`.
+    """Find the first complete answer in `received`.
 
-    Returns it with the number of bytes that are done with, or None with the number of bytes before
-    what may still become an answer.
+    Returns it with the number of bytes consumed, or None with the number of bytes to discard, which
+    precede a possible incomplete answer.
     """
     start = received.find(ANSWER_SYNC)
     while start >= 0:

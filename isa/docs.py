@@ -1,4 +1,4 @@
-"""docs/isa.md, the register map in docs/hardware.md and the C header regs.h, from the tables.
+"""Generates docs/isa.md, the register map in docs/hardware.md and the C header regs.h.
 
 ``python -m daedal.isa.docs`` writes the two pages. The functions are pure; tests compare the
 committed pages with what they return.
@@ -150,7 +150,7 @@ def registers_section() -> str:
 
 
 def with_registers_section(page: str) -> str:
-    """A page with what lies between its two markers replaced.
+    """A page with the section between its two markers replaced.
 
     Raises ValueError where the page does not have exactly one of each, in order.
     """

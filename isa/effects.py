@@ -1,6 +1,6 @@
-"""What an instruction reads and writes: scratchpad rows, micro-op slots, bytes of external memory.
+"""Accesses of an instruction: scratchpad rows, micro-op slots, bus words of external memory.
 
-Derived from the same expansions as `semantics`, for checkers that reason about order only.
+Derived from the same expansions as `semantics`, for analyses that consider only ordering.
 """
 
 from dataclasses import dataclass

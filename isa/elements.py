@@ -1,7 +1,7 @@
-"""Elements in external memory: arrays of integers to dense little-endian bytes and back.
+"""Elements in external memory: converts integer arrays to dense little-endian bytes and back.
 
 Elements have 4, 8, 16, 32, 64 or 128 bits; two 4-bit elements share a byte, the first in the low
-half.
+nibble.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""The one error tree: every mistake a user can make is a `UserError` with one clear sentence.
+"""The error hierarchy: every user mistake is a `UserError` with a message of one clear sentence.
 
-A message states the rule, the offender and what to do:
+The message states the rule, the offending value and what to do:
 ``depth must be a power of two, not 12 (scratchpad 'inp'); choose 8 or 16``.
-Broken invariants of our own are ``assert``s, never these.
+Violations of internal invariants are ``assert``s, never these.
 """
 
 __all__ = [
@@ -56,7 +56,7 @@ class ModelError(UserError):
 class UnsupportedError(ModelError):
     """A valid part of a model that the accelerator cannot run; the host may.
 
-    `tensor` is what it computes, where that is known.
+    `tensor` is the name of the tensor it computes, if known.
     """
 
     def __init__(self, message: str, tensor: str = "") -> None:
@@ -69,15 +69,15 @@ class ScheduleError(UserError):
 
 
 class KernelError(UserError):
-    """A kernel that uses what its language has not, or arguments that it was not declared for."""
+    """A kernel that uses what its language lacks, or arguments of undeclared types."""
 
 
 class ToolError(UserError):
-    """An outside tool is missing or too old."""
+    """An external tool is missing or too old."""
 
 
 class CapacityError(ToolError):
-    """An outside tool found that a design needs more of a resource than its device has."""
+    """An external tool found that a design needs more of a resource than its device has."""
 
     def __init__(self, message: str, resource: str, needed: int) -> None:
         super().__init__(message)
@@ -90,7 +90,7 @@ class DeviceError(DaedalError):
 
 
 def first_line(error: Exception) -> str:
-    """What another library says, fit for a sentence: one line, printable and of bounded length."""
+    """Another library's error message as part of a sentence: one short, printable line."""
     lines = str(error).strip().splitlines() or ["unknown reason"]
     printable = "".join(letter if letter.isprintable() else "?" for letter in lines[0])
     return printable[:_MAX_REASON_LENGTH]

@@ -1,6 +1,6 @@
-"""Values out of a JSON manifest, which is untrusted: of the right type, in range, printable.
+"""Checks values of an untrusted JSON manifest: right type, in range, printable.
 
-Input: whatever `json.loads` gave. Output: the value; ValueError for any other.
+Input: whatever `json.loads` returned. Output: the value; ValueError if it is invalid.
 """
 
 import re
@@ -10,28 +10,28 @@ from typing import Any
 __all__ = ["MAX_NUMBER", "flag", "text", "whole", "wholes", "word"]
 
 MAX_NUMBER = 1 << 53
-"""Every whole number up to here is one in any JSON reader."""
+"""Integers up to here are exact in any JSON reader."""
 
 _MAX_LENGTH = 4_000
 _MAX_RANK = 32
 
 
 def whole(value: Any, low: int = 0, high: int = MAX_NUMBER) -> int:
-    """A whole number of `low` to `high`, both inclusive; True and 1.0 are none."""
+    """An integer from `low` to `high`, both inclusive; True and 1.0 are refused."""
     if type(value) is not int or not low <= value <= high:
         raise ValueError(f"a whole number of {low} to {high} must stand there")
     return value
 
 
 def wholes(values: Any, low: int = 0, high: int = MAX_NUMBER) -> tuple[int, ...]:
-    """A short list of whole numbers: a shape, or an order of axes."""
+    """A short list of integers: a shape, or an order of axes."""
     if not isinstance(values, Sequence) or len(values) > _MAX_RANK:
         raise ValueError(f"a list of at most {_MAX_RANK} numbers must stand there")
     return tuple(whole(value, low, high) for value in values)
 
 
 def text(value: Any) -> str:
-    """A text that may be printed: a name, or a sentence."""
+    """A printable text: a name, or a sentence."""
     if not isinstance(value, str) or len(value) > _MAX_LENGTH or not value.isprintable():
         raise ValueError(f"a printable text of at most {_MAX_LENGTH} characters must stand there")
     return value

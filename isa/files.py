@@ -1,8 +1,8 @@
-"""Writing files so that a reader sees the old one or the new one, never half of it.
+"""Writes files atomically: a reader sees the old contents or the new, never a part of them.
 
-An output is a new name or a regular file, which is replaced. A link to a regular file stays a link,
-and the file that it leads to is replaced. Everything else (a device, a pipe, a socket, a folder, a
-link to one of them or to nothing) is refused: a rename would put a file in its place.
+An output is a new name, or a regular file, which is replaced. A symbolic link to a regular file
+stays a link, and its target is replaced. Everything else (a device, a pipe, a socket, a folder, a
+link to one of them, a dangling link) is refused, because a rename would put a file in its place.
 """
 
 import contextlib
@@ -24,13 +24,14 @@ __all__ = [
 ]
 
 _MAX_PREFIX = 40
-"""Letters of an output's name in that of its temporary file, whose name may take 255 bytes."""
+"""Leading characters of an output's name used for its temporary file; names are limited to 255
+bytes."""
 
 
 def check_output_file(path: Path) -> Path:
-    """Where the bytes of an output go: `path`, or the regular file that a link leads to.
+    """The file that an output is written to: `path`, or the regular file a link points to.
 
-    Raises UserError unless it can be made or replaced. Writes nothing.
+    Raises UserError unless it can be created or replaced. Writes nothing.
     """
     target = Path(os.path.realpath(path))
     mode = _mode(target)
@@ -50,8 +51,8 @@ def check_output_file(path: Path) -> Path:
 
 
 def check_output_folder(path: Path, names: Sequence[str] = ()) -> None:
-    """Raise UserError unless `path` is a folder to write into, or can be made, and so are files
-    called `names` in it. Makes nothing."""
+    """Raise UserError unless `path` is a writable folder, or can be created, and files `names` can
+    be written in it. Creates nothing."""
     nearest = path
     while (mode := _mode(nearest)) is None:
         nearest = nearest.parent
@@ -69,7 +70,7 @@ def check_output_folder(path: Path, names: Sequence[str] = ()) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, unless it is there. Raises UserError if it cannot be."""
+    """Create a folder and its parents unless they exist. Raises UserError on failure."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -80,7 +81,7 @@ def make_folder(path: Path) -> None:
 
 
 def replace_output(made: Path, path: Path) -> None:
-    """Put the file `made` in the place of the output `path`. Raises as `check_output_file`."""
+    """Replace the output `path` by the file `made`. Raises as `check_output_file`."""
     os.replace(made, check_output_file(path))
 
 
@@ -115,7 +116,7 @@ def write_atomically(path: Path, data: bytes | str) -> None:
 
 
 def _mode(path: Path) -> int | None:
-    """What lies at a path, links not followed; None where nothing does."""
+    """The file mode at a path, without following links; None if nothing exists there."""
     try:
         return os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -128,7 +129,7 @@ def _mode(path: Path) -> int | None:
 
 
 def _mode_behind(link: Path) -> int:
-    """What a link leads to; the mode of a link where it leads to nothing."""
+    """The file mode of a link's target; that of a link if it is dangling."""
     try:
         return os.stat(link).st_mode
     except OSError:

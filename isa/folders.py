@@ -1,4 +1,4 @@
-"""Writing a folder of files whole, and never over files of somebody else."""
+"""Writes a folder of files as a whole, and never overwrites files that it did not write itself."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ __all__ = ["check_folder", "write_folder"]
 
 
 def check_folder(folder: Path, marker: str) -> None:
-    """Raise UserError unless `folder` is new, empty, or holds `marker` from an earlier time."""
+    """Raise UserError unless `folder` is new, empty, or has `marker` from an earlier export."""
     if not folder.exists() and not folder.is_symlink():
         if not folder.parent.is_dir() or not os.access(folder.parent, os.W_OK | os.X_OK):
             raise UserError(
@@ -36,8 +36,8 @@ def check_folder(folder: Path, marker: str) -> None:
 def write_folder(folder: Path, texts: Mapping[str, str], marker: str) -> None:
     """Write texts by their paths within `folder`, and an empty file `marker`.
 
-    A new folder appears with all its files or not at all. In one of an earlier export each file is
-    replaced whole, and others stay. Raises UserError as `check_folder`.
+    A new folder appears with all its files or not at all. In the folder of an earlier export, each
+    file is replaced atomically, and other files stay. Raises UserError as `check_folder`.
     """
     check_folder(folder, marker)
     folder = folder.resolve()

@@ -1,8 +1,8 @@
-"""Where an instruction reads and writes, as the verifier sees it: the second of two derivations.
+"""Accesses of an instruction for the verifier: the second of two independent derivations.
 
-Input: a program's instructions in order. Output: for each, ranges or arrays of places. The search
-for tokens asks `effects` instead, which expands every step as `semantics` does; here rows follow
-from bounds and patterns that instructions share, so a mistake has to be made twice to go unseen.
+Input: a program's instructions in order. Output: for each, ranges or arrays of places. The token
+insertion uses `effects` instead, which expands every step as `semantics` does; here rows follow
+from bounds and from patterns that instructions share. A mistake in only one of the two is noticed.
 
 A *space* is a scratchpad or a region of external memory, and a *place* in it is a row, a micro-op
 or a bus word.
@@ -37,7 +37,7 @@ class Touch(NamedTuple):
 
 
 class Footprints:
-    """Footprints of the instructions of one program, asked for in program order.
+    """Footprints of the instructions of one program, to be queried in program order.
 
     Attributes
     ----------
@@ -65,13 +65,13 @@ class Footprints:
         self._lines: dict[tuple[int, ...], IntArray] = {}
 
     def of(self, instruction: Instruction) -> Sequence[Touch]:
-        """What the next instruction touches.
+        """The accesses of the next instruction.
 
         Raises
         ------
         ProgramError
-            It leaves its scratchpad or its region, pads wrongly, or uses micro-ops that are not
-            known: not from the constants, or never loaded.
+            It exceeds its scratchpad or its region, has wrong padding, or uses unknown micro-ops:
+            not from the constants, or never loaded.
         """
         values = instruction.values
         if instruction.opcode is Opcode.LOAD:
@@ -113,7 +113,8 @@ class Footprints:
     def _rows_moved(
         self, name: str, values: Mapping[str, int], memory: Memory, high: int, wide: int
     ) -> slice:
-        """Scratchpad rows of a transfer, which lie densely; pads add `high` rows of `wide` more."""
+        """Scratchpad rows of a transfer, which are contiguous; padding adds `high` lines and makes
+        each line `wide` rows wider."""
         get = values.get
         total = get("blocks", 0) * (get("rows", 0) + high) * (get("cols", 0) + wide)
         begin, depth = get("row", 0), self._depth_rows[memory]
@@ -152,7 +153,7 @@ class Footprints:
         return [Touch(region, self._lines[key] + begin, write)]
 
     def _keep_uops(self, unit: Unit, slots: slice, words: Sequence[Touch]) -> None:
-        """Remember the micro-ops that a LOAD brings."""
+        """Remember the micro-ops that a LOAD loads."""
         (touch,) = words
         if touch.space != BASES[0]:
             raise ProgramError(f"micro-ops must be loaded from {BASES[0]}, not {touch.space}")
@@ -204,7 +205,7 @@ class Footprints:
         src = rows(nest, values, "src", depth[Memory.ACC])
         par = rows(nest, values, "par", depth[Memory.PAR])
         result = [Touch("uop_alu", slice(values.get("uop_begin", 0), values["uop_end"]), False)]
-        # All but the immediate form of a move read the source.
+        # Every operation but the immediate form of MOV reads the source.
         if operation.takes_x or requantizes or not immediate:
             result.append(Touch("acc", src, False))
         if reads_target:
@@ -214,7 +215,7 @@ class Footprints:
         return [*result, Touch(target.value, dst, True)]
 
     def _nest(self, unit: Unit, values: Mapping[str, int]) -> Nest | None:
-        """Micro-ops and loops of an instruction, or None where it has no step."""
+        """Micro-ops and loops of an instruction, or None if it has no steps."""
         begin, end = values.get("uop_begin", 0), values.get("uop_end", 0)
         uops = self._uops[unit]
         if end > len(uops):

@@ -1,7 +1,7 @@
-"""Which earlier instructions an instruction must not overtake: hazards on rows and on memory.
+"""Finds hazards on rows and memory: the earlier instructions that an instruction must wait for.
 
 For every scratchpad row and every bus word of the regions, the last reader and the last writer of
-each unit are kept, so one lookup is a few numpy operations whatever was before.
+each unit are kept, so a lookup is a few numpy operations, however long the program is.
 """
 
 from collections.abc import Iterator
@@ -29,9 +29,9 @@ _UOPS = {Unit.GEMM: Memory.UOP_GEMM, Unit.ALU: Memory.UOP_ALU}
 
 
 def conflicts(program: Program) -> list[tuple[int, ...]]:
-    """Per instruction and other unit, the latest instruction that it has to wait for.
+    """For each instruction and each other unit, the latest instruction that it must wait for.
 
-    An entry per unit, NO_INSTRUCTION where there is none. Tokens of `program` are not looked at.
+    One entry per unit, NO_INSTRUCTION if there is none. The tokens of `program` are ignored.
 
     Raises
     ------
@@ -77,7 +77,7 @@ class _Tracker:
         }
 
     def step(self, number: int, instruction: Instruction) -> tuple[int, ...]:
-        """Conflicts of an instruction, which then is the last one to touch its places."""
+        """Conflicts of an instruction; it is then recorded as the last access to its places."""
         self._load_uops(instruction)
         unit = instruction.unit
         latest = np.full(_UNITS, NO_INSTRUCTION, dtype=np.int32)
@@ -110,7 +110,7 @@ class _Tracker:
         yield table, moved.beats, moved.write
 
     def _load_uops(self, instruction: Instruction) -> None:
-        """Keep the micro-ops that a LOAD brings in: they say what GEMM and ALU touch."""
+        """Keep the micro-ops that a LOAD loads: GEMM's and ALU's accesses depend on them."""
         if instruction.opcode is not Opcode.LOAD:
             return
         for unit, memory in _UOPS.items():

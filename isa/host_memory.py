@@ -1,4 +1,4 @@
-"""`HostMemory`: the part of the `Device` protocol that is plain memory of the host."""
+"""`HostMemory`: the memory part of the `Device` protocol, held in host memory."""
 
 from daedal.isa.protocols import PAGE_BYTES
 from daedal.isa.variant import Variant
@@ -7,7 +7,7 @@ __all__ = ["HostMemory"]
 
 
 class HostMemory:
-    """Memory of a simulated machine, which grows by whole pages; a base class of devices.
+    """Memory of a simulated machine, growing in whole pages; a base class of devices.
 
     Parameters
     ----------

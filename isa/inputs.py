@@ -1,7 +1,7 @@
-"""Reading files that users name: regular files only, and never more of one than a bound.
+"""Reads files named by users: regular files only, and at most a given number of bytes.
 
-A device can give bytes for ever, and a pipe can keep a reader waiting for ever, so neither is
-opened. A file may grow, or say nothing of its size, so bytes are counted as they are read.
+Reading a device may never end, and opening a pipe may block for ever, so both are refused. A file
+may grow, or report no size, so bytes are counted as they are read.
 """
 
 import os
@@ -22,19 +22,19 @@ _KINDS = (
 
 
 def kind_of(mode: int) -> str:
-    """What `stat` calls a file that is not a regular one, in words."""
+    """The kind of a file that is not a regular one, in words, from its `stat` mode."""
     return next((name for is_kind, name in _KINDS if is_kind(mode)), "a device")
 
 
 def open_input(path: str | Path, what: str, error: type[UserError] = UserError) -> BinaryIO:
-    """Open the regular file `path`, or the one that a link leads to, for reading.
+    """Open the regular file `path`, or the target of a link, for reading.
 
-    `what` begins the sentence of an error: "a model". Raises `error` for anything else than a
-    regular file, before it is opened, and for one that cannot be read.
+    `what` begins an error message, such as "a model". Raises `error` for anything but a regular
+    file, before opening it, and for a file that cannot be read.
     """
     try:
         _require_regular(os.stat(path).st_mode)
-        # Nonblocking: the path may have become a pipe since. Regular files do not mind.
+        # Nonblocking: the path may have become a pipe meanwhile. No effect on regular files.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             _require_regular(os.fstat(handle).st_mode)
@@ -49,12 +49,12 @@ def open_input(path: str | Path, what: str, error: type[UserError] = UserError) 
 def read_input(
     path: str | Path, what: str, max_bytes: int, error: type[UserError] = UserError
 ) -> bytes:
-    """All bytes of a regular file. Raises `error` as `open_input`, and beyond the bound."""
+    """All bytes of a regular file. Raises `error` as `open_input`, and above `max_bytes`."""
     with open_input(path, what, error) as file:
         try:
             expected = min(os.fstat(file.fileno()).st_size, max_bytes)
             data = file.read(expected + 1) or b""
-            if len(data) > expected:  # the size was not the whole truth
+            if len(data) > expected:  # the reported size was too small
                 data += file.read(max_bytes + 1 - len(data)) or b""
         except OSError as caught:
             raise _refusal(path, what, error, caught) from caught

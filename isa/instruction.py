@@ -139,7 +139,7 @@ def encode(variant: Variant, instruction: Instruction) -> bytes:
 
 
 def decode(variant: Variant, data: bytes) -> Instruction:
-    """Decode one instruction; ProgramError for unknown codes and for bits no field uses."""
+    """Decode one instruction; ProgramError for unknown codes or set bits outside all fields."""
     word = int.from_bytes(data, "little")
     code = word & 0xF
     if code not in Opcode._value2member_map_:

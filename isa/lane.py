@@ -1,8 +1,8 @@
-"""What one lane of the ALU can do, as an interface that operations are written against.
+"""The interface of one ALU lane, against which operations are written.
 
 `isa.alu_operations` gives each operation as a function of a `Lane`. Evaluated on a `NumpyLane` it
 is the operation's definition for the simulators; `hw.alu.alu_lanes` evaluates the same function on
-gateware. `Recorder` tells which parts of a lane an operation takes.
+gateware. `Recorder` records which parts of a lane an operation uses.
 """
 
 from typing import Any, Protocol, TypeVar
@@ -20,20 +20,21 @@ from daedal.isa.numerics import (
 __all__ = ["AMOUNT_BITS", "FACTOR_BITS", "Lane", "NumpyLane", "Recorder"]
 
 FACTOR_BITS = 18
-"""Low bits of x and y that are multiplied: what one multiplier of every supported FPGA takes."""
+"""Low bits of x and y that are multiplied: the operand width of every supported FPGA's multiplier.
+"""
 
 AMOUNT_BITS = 7
-"""Low bits of y that are a shift amount, signed."""
+"""Low bits of y that form a signed shift amount."""
 
 T = TypeVar("T")
 
 
 class Lane(Protocol[T]):
-    """Operands and the parts around them.
+    """Operands and arithmetic of a lane.
 
-    A lane has one adder (`total`, `difference` and `less` are it), one multiplier and one shifter:
-    an operation may use each of them once. Of the rest, which is little logic, there is as much as
-    an operation asks for. Every result has the accumulator's width and wraps.
+    A lane has one adder (behind `total`, `difference` and `less`), one multiplier and one shifter:
+    an operation may use each of them once. The other parts are cheap and may be used any number of
+    times. Every result has the accumulator's width and wraps.
     """
 
     @property
@@ -51,7 +52,7 @@ class Lane(Protocol[T]):
         """``x - y``."""
 
     def less(self) -> T:
-        """Flag: ``x < y``. The same adder setting as `difference`: both may be used together."""
+        """Flag: ``x < y``. The adder subtracts, as for `difference`: both may be used together."""
 
     def product(self) -> T:
         """The low `FACTOR_BITS` bits of x and y, signed, multiplied."""
@@ -153,7 +154,7 @@ class NumpyLane:
 
 
 class Recorder:
-    """`Lane` that computes nothing and remembers in `used` which parts were asked for."""
+    """`Lane` that computes nothing and records in `used` which parts are used."""
 
     def __init__(self) -> None:
         self.used: set[str] = set()

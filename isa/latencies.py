@@ -1,7 +1,7 @@
-"""Unit latencies: how many cycles each part of the machine takes, by name and by variant.
+"""Latencies of each part of the machine, by name and by variant.
 
-`hw/` builds exactly these and `sim/timing` counts with them; `tests/isa/test_latencies.py` holds
-the two together. docs/hardware.md says what happens in those cycles.
+`hw/` builds exactly these and `sim/timing` uses them; `tests/isa/test_latencies.py` checks that
+both agree. docs/hardware.md describes what happens in those cycles.
 """
 
 from daedal.isa.variant import ArrayConfig, MultiplierStyle, Variant
@@ -35,53 +35,53 @@ QUEUE_CYCLES = 2
 """From a queue's input to its output."""
 
 MAX_BURST_BEATS = 32
-"""Longest burst that the machine asks for."""
+"""Longest burst that the machine issues."""
 
 PAGE_BYTES = 4096
 """No burst crosses a multiple of this."""
 
 READ_WORD_CYCLES = 5
-"""From R to the reader: a register before the FIFO, four cycles through it."""
+"""From R to the reader: one register before the FIFO, four cycles through the FIFO."""
 
 FETCH_FIFO_BURSTS = 4
 FETCH_FIFO_INSTRUCTIONS = 32
-"""FETCH's FIFO holds at least so many bursts and so many instructions."""
+"""FETCH's FIFO holds at least this many bursts and this many instructions."""
 
 PATIENCE_CYCLES = 4
-"""Lost cycles after which a request for an accumulator bank takes a slot away from GEMM."""
+"""Refused cycles after which a request for an accumulator bank takes a slot from GEMM."""
 
 ACC_READ_TO_WRITE_CYCLES = 6
 """From GEMM's read of an accumulator row to its write."""
 
 STORE_ROWS = 16
-"""Rows between a scratchpad's read port and the bus."""
+"""Rows that STORE buffers between a scratchpad's read port and the bus."""
 
 STORE_ROW_CYCLES = 6
-"""From a row's read to its place at the head of those."""
+"""From a row's read to the head of that buffer."""
 
 STORE_WORDS = 2
-"""Words between STORE's rows and the write master."""
+"""Words buffered between STORE's rows and the write master."""
 
 STORE_AHEAD = 4
-"""Instructions between STORE's front and the one whose rows are read."""
+"""Instructions queued between STORE's front and its row reader."""
 
 STORE_REQUESTS_IN_MASTER = 4
-"""Requests of STORE in the write master beyond its open bursts."""
+"""Requests of STORE held in the write master beyond its open bursts."""
 
 MARKS_PER_UNIT = 4
-"""Records of one unit that wait on chip."""
+"""Mark records of one unit buffered on chip."""
 
 MARKS_IN_FLIGHT = 4
-"""Records whose writes are not acknowledged."""
+"""Mark records whose writes may be unacknowledged at once."""
 
 MARK_HEARD_CYCLES = 2
-"""From a marked retirement to the recorder's choice among the records."""
+"""From a marked retirement to the recorder's arbitration among records."""
 
 QUIET_CYCLES = 4
-"""Cycles without any motion before FINISH ends the run."""
+"""Cycles without any activity before FINISH ends the run."""
 
 QUIET_SEEN_CYCLES = 1
-"""From motion to where that is looked at, beyond a register."""
+"""From activity to the check for it, beyond a register."""
 
 _GEMM_OPERAND_CYCLES = 3
 _GEMM_READ_TO_SUM_CYCLES = 6
@@ -93,7 +93,7 @@ _LIMB_BITS = 17
 
 
 def _tree_cycles(terms: int) -> int:
-    """A balanced tree of registered additions."""
+    """Latency of a balanced tree of registered adders."""
     return (terms - 1).bit_length()
 
 
@@ -116,14 +116,14 @@ def gemm_lead_cycles(variant: Variant) -> int:
 
 
 def multiply_latency_cycles(a_bits: int, b_bits: int) -> int:
-    """A product of signed `a_bits` and unsigned `b_bits`, of limbs of 18 x 18 signed bits."""
+    """Latency of signed `a_bits` times unsigned `b_bits`, from limbs of 18 x 18 signed bits."""
     a_limbs = max(1, -(-(a_bits - 1) // _LIMB_BITS))
     b_limbs = -(-b_bits // _LIMB_BITS)
     return 1 + _tree_cycles(a_limbs * b_limbs)
 
 
 def alu_latency_cycles(variant: Variant) -> int:
-    """From the start of a group of lanes to its result at the write queue, of all operations."""
+    """From the start of a group of lanes to its result at the write queue, for any operation."""
     multiply = multiply_latency_cycles(
         variant.array.accumulator_bits + 1, variant.units.multiplier_bits
     )

@@ -1,8 +1,8 @@
-"""Rows that a loop nest of micro-ops goes through, as a set: for checkers of order.
+"""The set of rows that a loop nest of micro-ops touches, for ordering checks.
 
-Instead of listing every step, as `microcode.expand` does, each loop adds its copies of the rows
-found so far, so the work is bounded by the scratchpad. Nests that differ only in their base share
-one pattern.
+Instead of listing every step, as `microcode.expand` does, each loop adds shifted copies of the rows
+found so far, so the work is bounded by the scratchpad's size. Nests that differ only in their base
+share one pattern.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from daedal.isa.variant import Variant
 __all__ = ["LoopRows", "Nest", "Places", "weight_rows"]
 
 Places = slice | IntArray
-"""Places of one space: a dense range, or single ones in any order, perhaps more than once."""
+"""Places of one space: a contiguous range, or a list in any order, possibly with duplicates."""
 
 _FACTORS = {
     item.name: tuple(f"{item.name}_factor{level}" for level in range(LOOPS))
@@ -29,7 +29,7 @@ _FACTORS = {
 
 
 class Nest(NamedTuple):
-    """Loops around a micro-op sequence, neither of them empty: words as bytes, and extents."""
+    """Loops around a micro-op sequence, both non-empty: micro-op words as bytes, and extents."""
 
     unit: Unit
     words: bytes
@@ -37,14 +37,14 @@ class Nest(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """Rows over a base of 0; `last` is the largest."""
+    """Rows relative to base 0; `last` is the largest."""
 
     rows: Places
     last: int
 
 
 class LoopRows:
-    """Rows of nests; patterns are kept for as long as this is."""
+    """Rows of nests; caches patterns for its lifetime."""
 
     def __init__(self, variant: Variant) -> None:
         self._variant = variant
@@ -53,12 +53,12 @@ class LoopRows:
     def rows(
         self, nest: Nest, values: Mapping[str, int], name: str, limit: int, taps: int = 1
     ) -> Places:
-        """Rows that the micro-op field `name` names, and `taps - 1` after each of them.
+        """Rows that the micro-op field `name` addresses, and the `taps - 1` rows after each.
 
         Parameters
         ----------
         values : the instruction's fields.
-        limit : how many rows there are.
+        limit : number of rows.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class LoopRows:
 
 
 def weight_rows(vectors: Places, per_row: int, taps: int) -> Places:
-    """Weight rows that hold these vectors; ProgramError where `taps` leave their row."""
+    """Weight rows that hold these vectors; ProgramError if `taps` cross into the next row."""
     if isinstance(vectors, slice):
         vectors = np.arange(vectors.start, vectors.stop)
     crossing = vectors % per_row + taps > per_row
@@ -106,7 +106,7 @@ def _check(unit: Unit, name: str, last: int, limit: int, taps: int) -> None:
 
 
 def _sums(column: IntArray, loops: Sequence[tuple[int, int]], last: int) -> Places:
-    """Every ``column[k] + sum(index * factor)``, once each, up to `last`."""
+    """The distinct values of ``column[k] + sum(index * factor)``, up to `last`."""
     rows = column
     for extent, factor in loops:
         if extent > 1 and factor:
@@ -115,13 +115,13 @@ def _sums(column: IntArray, loops: Sequence[tuple[int, int]], last: int) -> Plac
 
 
 def _unique(rows: IntArray, last: int) -> IntArray:
-    """The rows in order, once each."""
+    """The rows, sorted and without duplicates."""
     there = np.zeros(last + 1, dtype=bool)
     there[rows] = True
     return np.flatnonzero(there)
 
 
 def _dense(rows: IntArray) -> Places:
-    """The rows, which are in order and different, as a range where they are one."""
+    """Sorted, distinct rows as a range if they are contiguous."""
     first, last = int(rows[0]), int(rows[-1])
     return slice(first, last + 1) if last - first + 1 == len(rows) else rows

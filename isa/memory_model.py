@@ -1,4 +1,4 @@
-"""`MemoryModel`: the numbers of the memory behind the accelerator, the same in every simulator.
+"""`MemoryModel`: parameters of the memory behind the accelerator, the same in every simulator.
 
 Input: a preset's name (and a seed). Output: a frozen `MemoryModel` that `sim/rtl/hdl/dram.v`
 (clocked) and the timing simulator (event by event) both obey.
@@ -41,7 +41,7 @@ CHANNELS = ("ar", "r", "aw", "w", "b")
 """AXI channels in the order of `MemoryModel.stall_per_256`."""
 
 MAX_BURSTS = 64
-"""Bursts of each kind that `dram.v` has room for."""
+"""Largest number of bursts of each kind that `dram.v` can track."""
 
 MAX_LATENCY_CYCLES = 65535
 
@@ -68,7 +68,7 @@ class MemoryModel:
     name
         Preset the model came from; it names measurements and tuning records.
     read_latency_cycles, write_latency_cycles
-        AR to first R beat, last W beat to B; 1 is the least a registered memory can do.
+        AR to first R beat, last W beat to B; at least 1, the minimum of a registered memory.
     max_read_bursts, max_write_bursts
         Bursts in flight.
     shared_bus

@@ -1,8 +1,8 @@
-"""Micro-ops: their encoding, and the row numbers that an instruction makes of them.
+"""Micro-ops: their encoding, and the row numbers that an instruction computes from them.
 
 `expand` is the definition of the hardware loops: row = base + micro-op field + sum of loop index
 times factor, loop 0 outermost, the micro-op sequence innermost. The base makes a sequence
-relocatable: one copy serves every place where a tile may lie.
+relocatable: one copy serves a tile at any position.
 """
 
 from collections.abc import Mapping
@@ -70,9 +70,9 @@ def decode_uops(variant: Variant, unit: Unit, words: UopArray) -> dict[str, IntA
 
 
 def row_limits(variant: Variant, instruction: Instruction) -> dict[str, int]:
-    """For each micro-op field of the instruction's unit, how many rows (or vectors) there are.
+    """For each micro-op field of the instruction's unit, the number of rows (or vectors).
 
-    A field that names the first of several rows stays below the last places.
+    A field that names the first of several rows has a lower limit, so that the last row exists.
     """
     if instruction.unit is Unit.GEMM:
         taps = GemmMode(instruction.mode).taps
@@ -82,7 +82,7 @@ def row_limits(variant: Variant, instruction: Instruction) -> dict[str, int]:
             "inp": scratchpad(variant, Memory.INP).depth_rows - max(0, taps - 1),
             "wgt": scratchpad(variant, Memory.WGT).depth_rows * vectors,
         }
-    # The register form reads ACC[dst] whatever it writes.
+    # The register form reads ACC[dst], whichever memory it writes.
     targets = {OutMemory(instruction.destination).memory}
     if reads_destination(instruction):
         targets.add(Memory.ACC)
@@ -96,7 +96,7 @@ def row_limits(variant: Variant, instruction: Instruction) -> dict[str, int]:
 def expand(variant: Variant, instruction: Instruction, words: UopArray) -> Expansion:
     """Row numbers of a GEMM or ALU instruction, given its unit's micro-op memory `words`.
 
-    Raises ProgramError where a row number leaves its scratchpad.
+    Raises ProgramError where a row number is outside its scratchpad.
     """
     unit = instruction.unit
     begin, end = instruction.uop_begin, instruction.uop_end

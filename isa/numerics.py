@@ -117,7 +117,7 @@ def requantize(
 def _round_split(high_part: IntArray, low_part: IntArray, shift: IntArray) -> IntArray:
     """``(high_part * 2**24 + low_part) * 2**-shift``, half to even, saturating beyond 2**38."""
     small = shift <= _SPLIT_BITS
-    # A shift above 24 drops the low part whole: one sticky bit tells a tie from "above a tie".
+    # A shift above 24 drops the whole low part: a sticky bit distinguishes a tie from above a tie.
     with_sticky = (high_part << 1) | (low_part != 0)
     large = round_half_even_shift(with_sticky, np.where(small, 1, shift - _SPLIT_BITS + 1))
     clipped = np.clip(high_part, -(1 << 38), (1 << 38) - 1)
@@ -150,8 +150,8 @@ def quantize_multiplier(real: float, multiplier_bits: int, max_shift: int = 63) 
 def quantize(
     x: npt.ArrayLike, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype: npt.DTypeLike
 ) -> npt.NDArray[np.integer]:
-    """ONNX QuantizeLinear: ``saturate(rhe(x / scale) + zero_point)``; division in float32, where
-    what is too large is infinite."""
+    """ONNX QuantizeLinear: ``saturate(rhe(x / scale) + zero_point)``; the division is in float32
+    and overflows to infinity."""
     info = np.iinfo(np.dtype(dtype))
     with np.errstate(over="ignore"):
         ratio = np.asarray(x, dtype=np.float32) / np.asarray(scale, dtype=np.float32)
@@ -163,8 +163,7 @@ def quantize(
 def dequantize(
     q: npt.ArrayLike, scale: npt.ArrayLike, zero_point: npt.ArrayLike
 ) -> npt.NDArray[np.float32]:
-    """ONNX DequantizeLinear: ``(q - zero_point) * scale`` in float32, where what is too large is
-    infinite."""
+    """ONNX DequantizeLinear: ``(q - zero_point) * scale`` in float32, overflowing to infinity."""
     difference = np.asarray(q, dtype=np.int64) - np.asarray(zero_point, dtype=np.int64)
     with np.errstate(over="ignore"):
         product = difference.astype(np.float32) * np.asarray(scale, dtype=np.float32)

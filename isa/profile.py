@@ -19,12 +19,12 @@ class UnitCounters:
     work: int
 
     def since(self, earlier: "UnitCounters") -> "UnitCounters":
-        """What was counted after `earlier`."""
+        """Counts since `earlier`: the difference of the two."""
         classes = {kind: self.classes[kind] - earlier.classes[kind] for kind in CLASSES}
         return UnitCounters(classes, self.work - earlier.work)
 
     def plus(self, other: "UnitCounters") -> "UnitCounters":
-        """What was counted in both."""
+        """The sum of both counts."""
         classes = {kind: self.classes[kind] + other.classes[kind] for kind in CLASSES}
         return UnitCounters(classes, self.work + other.work)
 
@@ -63,8 +63,8 @@ class Profile:
 
     @classmethod
     def total(cls, launches: Sequence["Profile"]) -> "Profile":
-        """The sums over some launches on one device; marks, whose tags are a launch's own, are kept
-        only where there is one."""
+        """Sums over launches on one device. Marks are kept only for a single launch, as their tags
+        are unique only within one."""
         first = launches[0]
         if len(launches) == 1:
             return first

@@ -1,8 +1,8 @@
-"""`Program`: what one launch of the machine runs, and its file.
+"""`Program`: the code and data of one launch, and its file format.
 
 A program belongs to one variant (by fingerprint). Its memory is four regions, one per base address
-register: constants (micro-ops, weights, parameters; their bytes come with the program), inputs,
-outputs and workspace. The file is a zip of a JSON manifest, the instructions and the constants;
+register: constants (micro-ops, weights, parameters; part of the program), inputs, outputs and
+workspace. The file is a zip of a JSON manifest, the instructions and the constants;
 reading one checks sizes, versions and the hash, and never unpickles or evaluates anything.
 """
 
@@ -42,7 +42,8 @@ MAX_FILE_BYTES = 1 << 30
 MAX_MEMORY_BYTES = 1 << 30
 MAX_INSTRUCTIONS = 1 << 20
 MAX_STEPS = 1 << 32
-"""Rows that all instructions multiply or compute: minutes on a machine, and in a simulator."""
+"""Limit on the rows that all instructions multiply or compute: minutes on a machine or simulator.
+"""
 
 _MAX_ELEMENT_BITS = 64
 _MAX_LANES = 1 << 16
@@ -60,13 +61,13 @@ READ_FAILURES = (
     TypeError,
     ValueError,
 )
-"""What reading a damaged or foreign zip or manifest can raise."""
+"""Exceptions that reading a damaged or foreign zip or manifest can raise."""
 _MEMBERS = ("manifest.json", "instructions.bin", "constants.bin")
 
 
 @dataclass(frozen=True)
 class Program:
-    """Instructions, constants, region sizes and the tensors at its edges.
+    """Instructions, constants, region sizes and the input and output tensors.
 
     `marks` names the tags of marked instructions (a layer each). `region_bytes` has one size per
     base address register, in the order of `isa.table.BASES`; the constants fill the first.
@@ -87,7 +88,7 @@ class Program:
 
     @property
     def region_words(self) -> tuple[int, ...]:
-        """Bus words of the regions: what LOAD and STORE may reach."""
+        """Sizes of the regions in bus words: the limits for LOAD and STORE."""
         return tuple(-(-size // self.variant.bus_bytes) for size in self.region_bytes)
 
     def encode(self) -> bytes:
@@ -156,7 +157,7 @@ class Program:
             ) from error
 
     def save(self, path: str | Path) -> None:
-        """Write the file; nothing is left half-written."""
+        """Write the file atomically."""
         write_atomically(Path(path), self.to_bytes())
 
     @classmethod
@@ -166,7 +167,7 @@ class Program:
         return cls.from_bytes(data, source=repr(str(path)))
 
     def check_bounds(self) -> None:
-        """Raise ProgramError for what no machine of ours has memory or time for."""
+        """Raise ProgramError for a program that needs more memory or time than any machine has."""
         total = sum(self.region_bytes)
         if total > MAX_MEMORY_BYTES:
             raise ProgramError(
@@ -197,7 +198,7 @@ class Program:
 
 
 def member_sizes(archive: zipfile.ZipFile) -> dict[str, int]:
-    """Bytes of each member. Raises BadZipFile for a way of compression that Daedal never uses."""
+    """Size of each member. Raises BadZipFile for a compression method that Daedal never uses."""
     for item in archive.infolist():
         if item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise zipfile.BadZipFile(f"compression of kind {item.compress_type}")

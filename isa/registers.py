@@ -30,7 +30,7 @@ ID_VALUE = 0x44414532
 """The characters DAE2: this register map and instruction table."""
 
 DRAIN_LIMIT_CYCLES = 4096
-"""Longest wait for open bursts after an error, unless the host says otherwise."""
+"""Default timeout for open bursts after an error; the host can change it."""
 
 
 class CycleClass(enum.IntEnum):
@@ -184,7 +184,7 @@ _BY_NAME = {item.name: item for item in REGISTERS}
 
 
 def register(name: str) -> Register:
-    """Look a register up by name."""
+    """Look up a register by name."""
     return _BY_NAME[name]
 
 

@@ -1,7 +1,7 @@
-"""`RowStream`: a map of few channels in external memory, as runs of elements for sliding windows.
+"""`RowStream`: a dense layout in external memory for maps with few channels and sliding windows.
 
-A blocked layout gives every pixel a scratchpad row of its own, most of it empty where a map has
-three channels. Here pixels follow each other without gaps, so that one row holds several.
+A blocked layout gives every pixel its own scratchpad row, most of it empty for a map of three
+channels. Here pixels are stored without gaps, so that one row holds several.
 """
 
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class RowStream:
-    """How a map (N, C, H, W) is held as (N/batch, groups, num_rows, batch, lanes).
+    """Layout of a map (N, C, H, W) as (N/batch, groups, num_rows, batch, lanes).
 
-    A group is `group_rows` rows of the image. Its stream is: column after column; in a column the
-    rows of the group; of each the channels. Whatever is not of the image is `pad_value`.
+    A group is `group_rows` rows of the image. Its stream is ordered by column, then by row of the
+    group, then by channel. Everything outside the image is `pad_value`.
 
     Parameters
     ----------
-    batch, lanes : one scratchpad row: images, and elements of a stream.
+    batch, lanes : shape of a scratchpad row: images, and elements of a stream.
     channels : elements per pixel; those beyond C are padding.
     group_rows : image rows in a group.
     pad_top : padding rows at the top of the first group, fewer than `group_rows`.
     pad_left : padding columns at the start of every stream.
-    num_rows : scratchpad rows that hold a stream; what they do not reach is cut off.
+    num_rows : scratchpad rows of a stream; columns beyond them are cut off.
     pad_value : the value of padding.
     """
 
@@ -99,5 +99,5 @@ class RowStream:
 
     @property
     def _columns(self) -> int:
-        """Columns that a stream reaches, the last one perhaps in part."""
+        """Columns that a stream covers, the last one possibly in part."""
         return -(-self.num_rows * self.lanes // (self.group_rows * self.channels))

@@ -1,6 +1,6 @@
-"""A run through the control registers: what is written before it, and what is read after it.
+"""Control register accesses of a run: the writes before it, and the reads after it.
 
-Input: a program and where everything lies. Output: register writes; afterwards, from the values of
+Input: a program and its addresses. Output: register writes; afterwards, from the values of
 `REPORT_REGISTERS` and the ring of mark records, a `RunReport`. Simulators and boards share this.
 """
 
@@ -38,13 +38,14 @@ __all__ = [
 ]
 
 WATCHDOG_CYCLES = 1 << 17
-"""Cycles without progress that end a run; far beyond any latency of a memory."""
+"""Default watchdog timeout: cycles without progress that end a run; far above any memory latency.
+"""
 
 START = (register("control").offset, 1)
 """The write that starts the machine: register address and value."""
 
 REPORT_REGISTERS = tuple(item.name for item in REGISTERS if item.name not in ("control", "abort"))
-"""What tells of a finished run; reading it changes nothing."""
+"""Registers that report a finished run; reading them has no side effects."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,9 @@ class RunPlacement:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What the machine says of a finished run.
+    """The machine's report of a finished run.
 
-    `error` is NONE after a good run; `unit` and `instruction` are what an error names.
+    `error` is NONE after a successful run; otherwise `unit` and `instruction` locate the error.
     """
 
     profile: Profile
@@ -70,7 +71,7 @@ class RunReport:
     instruction: int
 
     def check(self) -> None:
-        """Raise DeviceError unless the run was good."""
+        """Raise DeviceError unless the run succeeded."""
         if self.error is not ErrorCode.NONE:
             raise DeviceError(
                 f"the machine must finish without an error; it reported {self.error.name} of "
@@ -79,7 +80,7 @@ class RunReport:
 
 
 def num_marked(program: Program) -> int:
-    """Marked instructions: records that the ring must hold."""
+    """Number of marked instructions: the records that the ring must hold."""
     return sum(item.mark for item in program.instructions)
 
 
@@ -89,7 +90,7 @@ def setup_writes(
     watchdog_cycles: int = WATCHDOG_CYCLES,
     drain_limit_cycles: int = DRAIN_LIMIT_CYCLES,
 ) -> tuple[tuple[int, int], ...]:
-    """``(register address, value)`` in order; `START` is to follow. The interrupt is enabled."""
+    """``(register address, value)`` in order, before `START`; they also enable the interrupt."""
 
     def pair(name: str, value: int) -> list[tuple[int, int]]:
         return [
@@ -135,9 +136,9 @@ def check_identity(values: Mapping[str, int], variant: Variant) -> None:
 def read_report(
     values: Mapping[str, int], ring: bytes, *, device: str, wall_seconds: float
 ) -> RunReport:
-    """Make sense of the registers (by name) and of the ring of mark records.
+    """Interpret the registers (by name) and the ring of mark records.
 
-    Raises DeviceError for values that no machine of this register map gives.
+    Raises DeviceError for values that no machine with this register map returns.
     """
     written = min(values["marks_written"], len(ring) // MARK_BYTES)
     marks = [_mark(ring[at : at + MARK_BYTES]) for at in range(0, written * MARK_BYTES, MARK_BYTES)]

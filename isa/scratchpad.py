@@ -1,7 +1,7 @@
-"""Scratchpads of a variant: rows, elements and memory forms, derived from its parameters.
+"""Scratchpads of a variant: rows, elements and their form in memory, derived from its parameters.
 
-A *row* is what one cycle of the array reads or writes. In external memory a row is stored densely,
-each element padded to a power of two of bits; every row is a whole number of bus words (beats).
+The array reads or writes one *row* per cycle. In external memory a row is stored densely, each
+element padded to a power-of-two number of bits; every row is a whole number of bus words (beats).
 """
 
 import enum
@@ -14,7 +14,7 @@ from daedal.isa.variant import Variant
 __all__ = ["Memory", "Scratchpad", "check_scratchpads", "scratchpad", "scratchpads"]
 
 UOP_BYTES = 8
-"""A micro-op in memory; on chip only the bits that its fields use are kept."""
+"""Size of a micro-op in external memory; on chip only the bits used by its fields are stored."""
 
 
 class Memory(enum.Enum):
@@ -112,7 +112,7 @@ def scratchpad(variant: Variant, memory: Memory) -> Scratchpad:
 
 
 def check_scratchpads(variant: Variant) -> None:
-    """Raise VariantError where a row is no whole number of bus words, or a memory is too small."""
+    """Raise VariantError if a row is not a whole number of bus words, or a memory is too small."""
     for pad in scratchpads(variant).values():
         name = pad.memory.value
         if pad.row_bytes == 0 or pad.row_bytes % variant.bus_bytes:

@@ -1,4 +1,4 @@
-"""What every instruction does, in numpy: *the* definition of the machine.
+"""Semantics of every instruction in numpy: *the* definition of the machine.
 
 Input: a `State` (scratchpads), one instruction, external memory as a byte array, the four base
 addresses and the bus words of the regions behind them. Output: the state and memory, changed in
@@ -93,7 +93,7 @@ def _addresses(
     bases: Sequence[int],
     region_words: Sequence[int],
 ) -> npt.NDArray[np.int64]:
-    """Byte numbers in `memory`, one line per scratchpad row that is moved: (rows, row_bytes)."""
+    """Byte indices in `memory`, one line per scratchpad row moved: (rows, row_bytes)."""
     what = instruction.opcode.name
     reach = int(move.offsets_bytes.max(initial=0)) + move.row_bytes
     if move.offsets_bytes.size:
@@ -167,7 +167,7 @@ def _gemm(state: State, instruction: Instruction) -> None:
         return
     acc, inp, wgt = steps.rows["acc"], steps.rows["inp"], steps.rows["wgt"]
     touched, slot = np.unique(acc, return_inverse=True)
-    # Only products from the last overwrite of their row on count.
+    # Only the last overwriting product of a row and those after it count.
     order = np.arange(len(steps))
     last_restart = np.full(len(touched), -1, dtype=np.int64)
     np.maximum.at(last_restart, slot[steps.restart], order[steps.restart])
@@ -198,7 +198,7 @@ def _alu(state: State, instruction: Instruction) -> None:
 
 
 def _independent_runs(instruction: Instruction, steps: Expansion) -> list[tuple[int, int]]:
-    """Cut the vectors into runs in which none reads a row that an earlier one of it writes."""
+    """Split the vectors into runs; none reads a row that an earlier one of its run writes."""
     if len(steps) == 0:
         return []
     if instruction.destination != OutMemory.ACC:

@@ -46,7 +46,7 @@ BASES = ("constants", "inputs", "outputs", "workspace")
 
 
 class Unit(enum.IntEnum):
-    """Units with a queue of their own (0..3), and FETCH for status and counters."""
+    """Units with their own queue (0..3), and FETCH for status and counters."""
 
     LOAD = 0
     GEMM = 1
@@ -56,7 +56,7 @@ class Unit(enum.IntEnum):
 
 
 class Opcode(enum.IntEnum):
-    """Instruction codes; 0 is illegal, so that memory full of zeros never runs."""
+    """Instruction codes; 0 is illegal, so that zeroed memory never executes."""
 
     LOAD = 1
     GEMM = 2
@@ -90,7 +90,7 @@ class OutMemory(enum.IntEnum):
 
     @property
     def memory(self) -> Memory:
-        """The scratchpad meant."""
+        """The corresponding scratchpad."""
         return Memory[self.name]
 
 
@@ -121,9 +121,9 @@ class GemmMode(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Field:
-    """One field: `width` as a function of the variant, and what it means.
+    """One field: `width` as a function of the variant, and its meaning.
 
-    `offered` gives those of `choices` that a variant has; without it, it has all of them.
+    `offered` gives the subset of `choices` that a variant has; without it, it has all of them.
     """
 
     name: str
@@ -136,7 +136,7 @@ class Field:
 
 @dataclass(frozen=True)
 class InstructionFormat:
-    """One task instruction: who executes it and its fields after the common header."""
+    """One task instruction: the unit that executes it, and its fields after the common header."""
 
     opcode: Opcode
     unit: Unit
@@ -146,9 +146,9 @@ class InstructionFormat:
 
 @dataclass(frozen=True)
 class BitField:
-    """A field at its place: bits ``[offset, offset + width)`` of an instruction or micro-op.
+    """A field with its position: bits ``[offset, offset + width)`` of an instruction or micro-op.
 
-    `choices` are those of the field that the variant has; None where any number will do.
+    `choices` are the field's choices that the variant has; None if any number is allowed.
     """
 
     field: Field
@@ -366,13 +366,13 @@ def _place(fields: tuple[Field, ...], variant: Variant) -> dict[str, BitField]:
 
 @lru_cache(maxsize=256)
 def instruction_layout(variant: Variant, opcode: Opcode) -> dict[str, BitField]:
-    """Fields of one instruction at their places, header first."""
+    """Fields of one instruction with their positions, header first."""
     return _place(HEADER + INSTRUCTIONS[opcode].fields, variant)
 
 
 @lru_cache(maxsize=256)
 def micro_op_layout(variant: Variant, unit: Unit) -> dict[str, BitField]:
-    """Fields of a micro-op of GEMM or ALU at their places in its 64-bit word."""
+    """Fields of a micro-op of GEMM or ALU with their positions in its 64-bit word."""
     return _place(MICRO_OPS[unit], variant)
 
 
@@ -393,7 +393,7 @@ def instruction_bytes(variant: Variant) -> int:
 
 
 def check_instructions(variant: Variant) -> None:
-    """Raise VariantError where the fields do not fit an instruction or a micro-op."""
+    """Raise VariantError if the fields do not fit into an instruction or a micro-op."""
     for opcode in Opcode:
         used = _used_bits(instruction_layout(variant, opcode))
         if used > 512:

@@ -19,10 +19,10 @@ __all__ = ["TensorSpec", "pack_tensor", "unpack_tensor"]
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Where a tensor lies and how: `shape` is the logical (N, C, H, W).
+    """Address and layout of a tensor: `shape` is the logical (N, C, H, W).
 
-    `base` is the number of a base address register, `offset_bytes` the distance above it. With a
-    `stream`, that is the layout, and `batch` and `block` are its batch and lanes.
+    `base` is the number of a base address register, `offset_bytes` the offset from it. A `stream`
+    replaces the blocked layout; `batch` and `block` are then its batch and lanes.
     """
 
     name: str

@@ -1,9 +1,10 @@
 """Dependency tokens: the fewest waits that order every hazard.
 
 Program order is a legal serial run. Each instruction waits for the latest conflicting instruction
-of every other unit, unless something it waits for already implies that (vector clocks). Units run
-their queues in order, so the waits of a unit on another strictly advance: an instruction pops at
-most one token per unit, pushes at most one, and tokens match first-in first-out by construction.
+of every other unit, unless another wait already implies that (vector clocks). Units run their
+queues in order, so the waits of one unit on another strictly advance: an instruction pops at most
+one token from each unit and pushes at most one to each, and tokens match first-in first-out by
+construction.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +30,10 @@ class Waits:
 
     Parameters
     ----------
-    units : per instruction, who executes it.
+    units : per instruction, the unit that executes it.
     waits : per instruction, the instructions it waits for, one per unit at most.
-    done : per instruction, what is known to be done once it is.
-    num_hazards : pairs that conflict directly: the tokens that one per edge would take.
+    done : per instruction, the instructions known to be done once it is done.
+    num_hazards : pairs that conflict directly: the number of tokens with one per edge.
     """
 
     units: tuple[Unit, ...]
@@ -63,7 +64,7 @@ def with_tokens(program: Program) -> Program:
     Raises
     ------
     ProgramError
-        The counters are too narrow, or an instruction touches what does not exist.
+        The counters are too narrow, or an instruction accesses rows or memory that do not exist.
     """
     units = [instruction.unit for instruction in program.instructions]
     waits = find_waits(units, conflicts(program), program.variant.units.token_bits)
@@ -79,8 +80,7 @@ def with_tokens(program: Program) -> Program:
 def find_waits(units: Sequence[Unit], hazards: Sequence[Sequence[int]], token_bits: int) -> Waits:
     """Find the waits of a program whose order is that of `units`.
 
-    More waits are added where more tokens than a counter of `token_bits` holds could be
-    outstanding.
+    Waits are added where more tokens could be outstanding than a counter of `token_bits` can hold.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _reduce(
     conflicts: Sequence[Sequence[int]],
     extra: Mapping[int, set[int]],
 ) -> Waits:
-    """Drop every wait that others imply; the latest instruction first, as it implies the most."""
+    """Drop every wait that others imply, trying the latest first, as it implies the most."""
     known = [[NO_INSTRUCTION] * len(_QUEUES) for _ in _QUEUES]
     waits: list[tuple[int, ...]] = []
     done: list[Clock] = []
@@ -141,10 +141,10 @@ def _reduce(
 
 
 def _overflows(result: Waits, limit: int) -> list[tuple[int, int]]:
-    """Waits (instruction, on) that keep each counter within `limit` however the units interleave.
+    """Waits (instruction, on) that keep each counter within `limit` for any interleaving of units.
 
-    The k-th push of a pair may find `limit` tokens waiting unless the pop `limit` places before it
-    is known to have happened by then.
+    At the k-th push of a pair, `limit` tokens may be outstanding unless pop k - `limit` is known to
+    have happened.
     """
     pairs: dict[tuple[Unit, Unit], list[tuple[int, int]]] = {}
     for number, sources in enumerate(result.waits):
@@ -157,7 +157,7 @@ def _overflows(result: Waits, limit: int) -> list[tuple[int, int]]:
             push, pop = tokens[position][0], tokens[position - limit][1]
             if result.done[push][consumer] >= pop:
                 continue
-            # Program order decides which of the two has to wait; waiting for the later push
-            # instead makes the tokens between superfluous.
+            # The later one in program order has to wait. If the pop comes later, its unit waits for
+            # this later push instead, which makes the tokens in between superfluous.
             missing.append((push, pop) if pop < push else (pop, push))
     return missing

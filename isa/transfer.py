@@ -1,4 +1,4 @@
-"""Where a LOAD or STORE moves rows: scratchpad rows, pad rows and byte offsets in memory."""
+"""Expands a LOAD or STORE into scratchpad rows, padding rows and byte offsets in memory."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ def memory_beats(variant: Variant, kind: LoadMemory | OutMemory) -> int:
 class Transfer:
     """Rows moved, in order: `rows[k]` pairs with `offsets_bytes[k]` above the base address.
 
-    `pad_rows` are written with the pad value; `element_bits` is an element in memory.
+    `pad_rows` are filled with the pad value; `element_bits` is the width of an element in memory.
     """
 
     memory: Memory
@@ -40,7 +40,7 @@ class Transfer:
 
 
 def check_region(variant: Variant, name: str, base: int, reach_bytes: int, words: int) -> None:
-    """Raise ProgramError where LOAD or STORE, by `name`, reaches past the words of its region."""
+    """Raise ProgramError if the LOAD or STORE `name` reaches beyond the words of its region."""
     if reach_bytes > words * variant.bus_bytes:
         raise ProgramError(
             f"{name} must stay within the {words * variant.bus_bytes} bytes of {BASES[base]}, not "
@@ -49,7 +49,7 @@ def check_region(variant: Variant, name: str, base: int, reach_bytes: int, words
 
 
 def transfer(variant: Variant, instruction: Instruction) -> Transfer:
-    """Expand a LOAD or STORE; ProgramError where it leaves its scratchpad or pads wrongly."""
+    """Expand a LOAD or STORE; ProgramError if it exceeds its scratchpad or has wrong padding."""
     if instruction.opcode is Opcode.LOAD:
         target = LoadMemory(instruction.memory)
         memory, narrow = target.memory, target is LoadMemory.ACC_NARROW

@@ -1,8 +1,8 @@
-"""`Variant`: the one description of an accelerator that hardware, simulators and compiler share.
+"""`Variant`: the single description of an accelerator, shared by hardware, simulators and compiler.
 
 Input: a TOML file (`variants/*.toml`) or the dataclasses themselves. Output: a checked, immutable
-`Variant` with a content hash. What follows from these parameters (rows, widths, instruction
-fields) is derived in `scratchpad.py` and `table.py`, never stored.
+`Variant` with a content hash. Derived values (rows, widths, instruction fields) are computed in
+`scratchpad.py` and `table.py`, never stored.
 """
 
 import dataclasses
@@ -31,12 +31,13 @@ __all__ = [
 ]
 
 MAX_SCRATCHPAD_BYTES = 1 << 26
-"""Far beyond the 1 MiB of the largest scratchpad of a shipped variant; the largest FPGAs have about
-100 MB on chip in all. Simulators and the verifier take memory for every row of a scratchpad."""
+"""Limit far above the 1 MiB of the largest scratchpad of a shipped variant; the largest FPGAs have
+about 100 MB on chip in total. Simulators and the verifier allocate memory for every scratchpad row.
+"""
 
 MAX_TOML_BYTES = 64 * 1024
 _MAX_NUMBER = (1 << 63) - 1
-"""Of a whole number in TOML 1.0; Python reads longer ones, and cannot print the longest."""
+"""Largest integer in TOML 1.0; Python reads larger ones, and cannot print very large ones."""
 
 _MAX_SHOWN = 80
 
@@ -51,7 +52,7 @@ def _is_power_of_two(value: int) -> bool:
 
 
 class MultiplierStyle(enum.Enum):
-    """What the array's multipliers are made of; results are the same.
+    """How the array's multipliers are implemented; results are the same.
 
     DSP: a hardware multiplier for each. PACKED: a hardware multiplier for two weights that share
     an activation. LUT: logic.
@@ -66,8 +67,8 @@ class MultiplierStyle(enum.Enum):
 class ArrayConfig:
     """The multiplier array: one (batch x block_in) by (block_in x block_out) product per cycle.
 
-    `depthwise_taps` is the number of channel taps that a depthwise product adds at most per cycle;
-    0 leaves the mode out. `multiplier_style` is the value of a `MultiplierStyle`.
+    `depthwise_taps` is the largest number of taps per channel that a depthwise product adds in one
+    cycle; 0 omits the mode. `multiplier_style` is the value of a `MultiplierStyle`.
     """
 
     batch: int = 1
@@ -87,7 +88,7 @@ class ArrayConfig:
 
     @property
     def outputs_per_activation(self) -> int:
-        """Neighbouring outputs whose multipliers take the same activation at the same element."""
+        """Number of neighbouring outputs whose multipliers share one activation element."""
         return 2 if self.style is MultiplierStyle.PACKED else 1
 
     def check(self) -> None:
@@ -170,7 +171,7 @@ class MemoryConfig:
     acc_banks: int = 4
 
     def check(self) -> None:
-        """Raise VariantError for capacities that are no powers of two, or that no chip has."""
+        """Raise VariantError for capacities that are not powers of two, or exceed any chip."""
         for spec in dataclasses.fields(self):
             value = getattr(self, spec.name)
             _require(
@@ -212,7 +213,7 @@ class BusConfig:
 
 @dataclass(frozen=True)
 class UnitsConfig:
-    """Queues and lanes: what the units around the array can do per cycle.
+    """Queues and lanes: throughput of the units around the array.
 
     `requantize_lanes` elements are requantized per cycle, with multipliers of `multiplier_bits`
     unsigned bits; other ALU operations handle `alu_lanes` elements per cycle. `counters` builds
@@ -271,7 +272,7 @@ class Variant:
                 f"units.{name} must be a power of two up to batch x block_out = {vector}, "
                 f"not {lanes}",
             )
-        # Imported here: both derive from a Variant, and an impossible one must not exist.
+        # Imported here: both modules import Variant, and an impossible variant must not exist.
         from daedal.isa.scratchpad import check_scratchpads
         from daedal.isa.table import check_instructions
 
@@ -305,7 +306,7 @@ class Variant:
         return self.bus.data_bits // 8
 
     def replace(self, name: str | None = None, **changes: int | bool | str) -> "Variant":
-        """Copy with parameters changed by their names, in whichever section they are."""
+        """Copy with parameters changed by name, whichever section they are in."""
         sections = {s: getattr(self, s) for s in ("array", "memory", "bus", "units")}
         for key, value in changes.items():
             owner = next((s for s, v in sections.items() if hasattr(v, key)), None)
@@ -361,7 +362,7 @@ def _read_section(kind: type, section: str, values: object, source: str) -> Any:
 
 
 def _shown(value: object) -> str:
-    """A value of the file for a message: short, whatever it holds."""
+    """A value of the file for a message, shortened if necessary."""
     if isinstance(value, (dict, list)):
         return "a table" if isinstance(value, dict) else "a list"
     if isinstance(value, int) and abs(value) > _MAX_NUMBER:

@@ -7,14 +7,14 @@ Rules, each with its own message:
 3. No token counter overflows, however the units interleave.
 4. Any two accesses by different units to the same scratchpad row, micro-op or bus word of external
    memory, one of them a write, are ordered by tokens.
-5. Micro-ops come from the constants, where nothing is stored, and are loaded before they are used,
-   so that rows are known here.
+5. Micro-ops are loaded before use, from the constants, which no instruction writes, so that the
+   rows they address are known here.
 
-Tokens between two units are matched first-in first-out. An instruction's token says that it and
-all earlier ones of its unit are done; an instruction that took one starts after that, and so does
-all that follows on its unit. These relations make one vector of "known to be done" per instruction
-(a vector clock: Mattern 1989), against which rule 4 compares the last accesses of every place: an
-instruction that is ordered after a unit's last access is ordered after all of them.
+Tokens between two units are matched first-in first-out. An instruction's token means that it and
+all earlier instructions of its unit are done; an instruction that takes the token starts after
+that, as do all later ones of its unit. These relations give each instruction a vector clock of what
+is known to be done (Mattern 1989). Rule 4 compares it with the last accesses of every place: an
+instruction ordered after a unit's last access is ordered after all its accesses.
 """
 
 from bisect import bisect_right
@@ -58,7 +58,7 @@ def verify(program: Program) -> VerificationReport:
 
 
 class _Fields:
-    """Which values the fields of an opcode may have."""
+    """The allowed values of an opcode's fields."""
 
     def __init__(self, variant: Variant, opcode: Opcode) -> None:
         self.unit = Instruction.of(opcode).unit
@@ -90,8 +90,8 @@ class _Fields:
 class _Space:
     """The last accesses to every place of one space, by unit: writes, then reads.
 
-    What is kept is the instruction's number plus one, so that "none" is 0 and the system need not
-    provide memory for places that nothing touches.
+    Entries are instruction numbers plus one, so that "none" is 0 and the operating system allocates
+    no memory for untouched places.
     """
 
     def __init__(self, places: int) -> None:
@@ -99,14 +99,14 @@ class _Space:
         self._last = np.zeros((2 * len(_QUEUES), places), dtype=np.int32)
 
     def latest(self, places: Places, write: bool) -> list[int]:
-        """Per unit, the latest access that must be over; a write waits for reads, too."""
+        """Per unit, the latest access that must be complete; a write also waits for reads."""
         count = len(_QUEUES)
         seen = self._last[: 2 * count if write else count, places]
         found: list[int] = (np.maximum.reduce(seen, axis=1) - 1).tolist()
         return [max(found[u], found[u + count]) for u in range(count)] if write else found
 
     def record(self, unit: Unit, places: Places, write: bool, number: int) -> None:
-        """`number` is the last access of `unit` now."""
+        """Record instruction `number` as the last access of `unit`."""
         self._last[unit if write else len(_QUEUES) + unit, places] = number + 1
 
     def place_of(self, unit: Unit, places: Places, write: bool, number: int) -> int:
@@ -119,7 +119,7 @@ class _Space:
 
 
 class _Channel:
-    """Tokens from one unit to another: those waiting, and where they were given and taken."""
+    """Tokens from one unit to another: those outstanding, and their pushes and pops."""
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[int, Clock]] = deque()
@@ -132,7 +132,7 @@ class _Verifier:
         self._program = program
         self._footprints = Footprints(program)
         self._fields = {opcode: _Fields(program.variant, opcode) for opcode in Opcode}
-        # Nothing may be stored to the constants, so reading them needs no order.
+        # Constants are never written, so reads of them need no ordering.
         self._spaces = {
             name: _Space(size) for name, size in self._footprints.sizes.items() if name != BASES[0]
         }
@@ -166,7 +166,7 @@ class _Verifier:
     def _step(self, number: int, instruction: Instruction) -> None:
         values, fields = instruction.values, self._fields[instruction.opcode]
         if not fields.hold(values):
-            encode(self._program.variant, instruction)  # says what is wrong
+            encode(self._program.variant, instruction)  # raises an error that says what is wrong
         unit = fields.unit
         if unit is Unit.FETCH:
             return
@@ -199,7 +199,7 @@ class _Verifier:
         done = tuple(self._clocks[unit])
         channel.waiting.append((number, done))
         channel.pushed += 1
-        # Pops surely over by now are those of instructions known to be done on the other side.
+        # Pops that have surely happened are those of the target's instructions known to be done.
         outstanding = channel.pushed - bisect_right(channel.pops, done[target])
         self._most = max(self._most, outstanding)
         if outstanding > self._limit:
@@ -209,11 +209,11 @@ class _Verifier:
             )
 
     def _check(self, number: int, unit: Unit, touch: Touch) -> None:
-        """Compare with the last accesses of the others, then become the last one."""
+        """Compare with the other units' last accesses, then record this access as the last."""
         space, clock = self._spaces[touch.space], self._clocks[unit]
         latest = space.latest(touch.places, touch.write)
         for other, last in zip(_QUEUES, latest, strict=True):
-            # The clock of the own unit is `number`: nothing of it is later.
+            # The own unit's clock is `number`, so its accesses never conflict.
             if last > clock[other]:
                 place = space.place_of(other, touch.places, touch.write, last)
                 raise VerificationError(

@@ -1,6 +1,6 @@
-"""Programs of upstream VTA: reading their instruction streams, translating them into ours.
+"""Reads upstream VTA's instruction streams and translates them into our programs.
 
 In processing order: `stream` (bits), `dump` (a program with its memory), `operations` and `resolve`
-(what each instruction does, micro-ops evaluated), `fuse` (passes that are not needed here),
-`micro_ops` and `emit` (our instructions), `translate` (all of it).
+(what each instruction does, micro-ops evaluated), `fuse` (drops passes our machine does not need),
+`micro_ops` and `emit` (our instructions), `translate` (the whole translation).
 """

@@ -21,7 +21,7 @@ _MAX_FILE_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class VtaSegment:
-    """Bytes at a physical address; `after` is what a run is known to leave, where it is known."""
+    """Bytes at a physical address; `after` is their known contents after a run, if any."""
 
     role: str
     address: int

@@ -1,4 +1,4 @@
-"""Operations -> our instructions, still without tokens."""
+"""Translates operations into our instructions, without tokens."""
 
 from collections.abc import Mapping, Sequence
 
@@ -30,7 +30,7 @@ __all__ = ["Emitter"]
 _CONSTANTS, _WORKSPACE = BASES.index("constants"), BASES.index("workspace")
 
 _SPILL_VECTORS = 16
-"""Vectors whose product is taken at once where accumulators must be spilled for it."""
+"""Vectors multiplied at a time if accumulators must be spilled for temporaries."""
 
 _LOAD_MEMORIES = {
     VtaMemory.INP: LoadMemory.INP,
@@ -41,7 +41,7 @@ _LOAD_MEMORIES = {
 
 
 class Emitter:
-    """Writes `instructions` and `constants`; `workspace_bytes` is what it spills to."""
+    """Emits `instructions` and `constants`; `workspace_bytes` is the size of the spill area."""
 
     def __init__(self, variant: Variant, memory: MemoryMap, operations: Sequence[Operation]):
         self.instructions: list[Instruction] = []
@@ -89,7 +89,7 @@ class Emitter:
         )  # fmt: skip
 
     def _load_padded_weights(self, move: Move) -> None:
-        """Zeros from the constants over all of it, then each row of weights."""
+        """Load zeros from the constants everywhere, then each row of weights."""
         self.instructions.append(
             Instruction.of(
                 Opcode.LOAD, memory=LoadMemory.WGT, base=_CONSTANTS, row=move.row,
@@ -195,7 +195,7 @@ class Emitter:
                 self._spill(Opcode.LOAD, temporary)
 
     def _window(self, avoid: IntArray, size: int) -> IntArray:
-        """`size` accumulator rows in a row that are none of `avoid`."""
+        """`size` consecutive accumulator rows outside `avoid`."""
         allowed = np.ones(self._acc.depth_rows, dtype=bool)
         allowed[avoid] = False
         run = _longest_run(allowed)
@@ -203,7 +203,7 @@ class Emitter:
         return np.arange(run.start, run.start + size, dtype=np.int64)
 
     def _spill(self, opcode: Opcode, rows: IntArray) -> None:
-        """Accumulator rows to the workspace (STORE) or back (LOAD)."""
+        """Spill accumulator rows to the workspace (STORE) or restore them (LOAD)."""
         self.workspace_bytes = max(self.workspace_bytes, len(rows) * self._acc.row_bytes)
         memory = OutMemory.ACC if opcode is Opcode.STORE else LoadMemory.ACC
         self.instructions.append(

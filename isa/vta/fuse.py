@@ -1,6 +1,6 @@
-"""Passes over operations that our machine makes unnecessary: resets and moves to the output buffer.
+"""Passes that remove work our machine does not need: resets and copies to the output buffer.
 
-Both keep what every STORE writes. Accumulators that are dead may hold something else afterwards.
+Both preserve what every STORE writes. Dead accumulators may have other values afterwards.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ __all__ = ["fold_resets", "redirect_results"]
 def fold_resets(
     operations: Sequence[Operation], depth_rows: int, limits: Limits
 ) -> list[Operation]:
-    """Let the first products overwrite, where all of a reset's rows are multiplied into next.
+    """Fold a reset into the products that follow, if they accumulate into all of its rows next.
 
     Before: ``MOV acc[0:4], 0; GEMM acc[0:4] += ...``. After: ``GEMM acc[0:4] = ...``. Products that
-    `limits` would cut into several instructions are left alone.
+    `limits` would split into several instructions are left unchanged.
     """
     result: list[Operation | None] = list(operations)
     owner = np.full(depth_rows, -1, dtype=np.int64)  # the reset whose zero a row still holds

@@ -1,7 +1,7 @@
-"""Where the segments of a VTA program lie in the regions of ours.
+"""Maps the memory segments of a VTA program to the regions of our program.
 
-Segments that are stored to go to `outputs`, those that are only loaded to `inputs`; the constants
-and the workspace are left to the translator. A segment keeps its address modulo a page.
+Segments that are written go to `outputs`, those that are only read to `inputs`; the translator
+fills the constants and the workspace. A segment keeps its address modulo the page size.
 """
 
 from bisect import bisect_right
@@ -64,7 +64,7 @@ class MemoryMap:
         return segment.data[begin : begin + size]
 
     def place(self, operations: Sequence[Operation]) -> tuple[SegmentPlace, ...]:
-        """Give every segment that an operation moves a place; in the order of addresses."""
+        """Assign a place to every segment that an operation moves, in the order of addresses."""
         stored: dict[int, bool] = {}
         for item in operations:
             if isinstance(item, Move) and item.y:

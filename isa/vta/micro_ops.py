@@ -1,7 +1,7 @@
 """`MicroOpCache`: sequences in the constants, loaded into the micro-op memory when first needed.
 
-Sequences are relocatable (bases lie in the instruction), so equal tiles at different rows share
-one. When the memory is full, the oldest sequences give way.
+Sequences are relocatable (the instruction holds the bases), so equal tiles at different rows share
+one. When the memory is full, the oldest sequences are evicted.
 """
 
 from daedal.isa.instruction import Instruction
@@ -27,7 +27,7 @@ class MicroOpCache:
         self._next_row = 0
 
     def place(self, words: UopArray) -> tuple[int, Instruction | None]:
-        """First micro-op of the sequence, and the LOAD that brings it in where one is needed."""
+        """Index of the sequence's first micro-op, and the LOAD for it if it is not resident."""
         data = words.tobytes()
         data += bytes(-len(data) % self._pad.row_bytes)
         known = self._resident.get(data)
@@ -55,7 +55,7 @@ class MicroOpCache:
         return begin * self._pad.elements, load
 
     def _offset(self, data: bytes) -> int:
-        """Where the sequence lies in the constants."""
+        """Offset of the sequence in the constants."""
         if data not in self._offsets:
             self._constants.extend(bytes(-len(self._constants) % self._variant.bus_bytes))
             self._offsets[data] = len(self._constants)
@@ -64,6 +64,6 @@ class MicroOpCache:
 
 
 def relocatable(column: IntArray) -> tuple[int, IntArray]:
-    """A column of row numbers as its smallest and the differences to it."""
+    """Split a column of row numbers into its minimum and the offsets from it."""
     base = int(column.min())
     return base, column - base

@@ -1,7 +1,7 @@
-"""32-bit products out of an ALU that multiplies 18 bits by 18.
+"""32-bit products on an ALU that multiplies 18 by 18 bits.
 
-With ``low(x)`` the low 18 bits as a signed number, which is what MUL takes of each operand, and
-``high(x) = (x + 2**17) >> 18``, x is ``high(x) * 2**18 + low(x)`` modulo 2^32. So modulo 2^32
+Let ``low(x)`` be the low 18 bits as a signed number, which MUL uses of each operand, and ``high(x)
+= (x + 2**17) >> 18``. Then x is ``high(x) * 2**18 + low(x)`` modulo 2^32, and so modulo 2^32
 
     x * y = low(x) * low(y) + ((high(x) * low(y) + low(x) * high(y)) << 18)
 
@@ -19,7 +19,7 @@ __all__ = ["exact_product", "independent_runs"]
 
 _LOW_BITS = 18
 _ROUND = -(1 << (_LOW_BITS - 1))
-"""Subtracted, it adds 2**17, which no immediate of 18 bits can hold."""
+"""Subtracting it adds 2**17, which does not fit a signed 18-bit immediate."""
 
 
 def independent_runs(dst: IntArray, src: IntArray, limit: int) -> Iterator[slice]:

@@ -29,8 +29,8 @@ __all__ = [
 class Nest:
     """Two loops (outer, inner) around a micro-op sequence.
 
-    `factors` and `uops` are keyed by the row numbers that our micro-ops hold; `factors` are per
-    step of the outer and the inner loop.
+    `factors` and `uops` are keyed by the row fields of our micro-ops; `factors` are per step of the
+    outer and the inner loop.
     """
 
     extents: tuple[int, int]
@@ -53,7 +53,7 @@ class Nest:
         return (steps[:, :, None] + self.uops[name]).reshape(-1)
 
     def part(self, outer: slice, inner: slice, uops: slice) -> "Nest":
-        """The iterations given, as a nest of its own; the slices have bounds and no steps."""
+        """The given iterations as a separate nest; the slices have bounds and no steps."""
         return Nest(
             (outer.stop - outer.start, inner.stop - inner.start),
             self.factors,

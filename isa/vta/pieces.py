@@ -1,4 +1,4 @@
-"""Cutting loops that our fields cannot count, or whose micro-ops do not fit, keeping the order."""
+"""Splits loops that exceed our loop counters or micro-op memory, preserving the order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Limits:
             for steps in _cuts(outer, self.extent):
                 yield nest.part(steps, slice(0, inner), whole)
             return
-        # Only an innermost loop may be cut; what is around it is unrolled.
+        # Only the innermost loop can be split; the loops around it are unrolled.
         uops_fit = nest.num_uops <= self.num_uops
         for step in range(outer):
             here = slice(step, step + 1)

@@ -1,7 +1,7 @@
-"""VTA instructions -> operations: tokens checked, micro-op loads evaluated, NOPs dropped.
+"""Converts VTA instructions to operations: checks tokens, evaluates micro-op loads, drops NOPs.
 
-Micro-ops are loaded and rewritten while a VTA program runs. What they are must be known here, so
-they may come only from memory that the program does not store to.
+A VTA program loads and replaces micro-ops as it runs. Their values must be known here, so they may
+come only from memory that the program does not write.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from daedal.isa.vta.stream import (
 __all__ = ["resolve"]
 
 _SHIFT_LIMIT = 63
-"""Largest shift that our ALU takes; beyond 31 nothing but the sign or zero is left."""
+"""Largest shift amount of our ALU; a shift by more than 31 leaves only the sign or zero."""
 
 _OPERATIONS = {
     VtaAluOp.MIN: AluOp.MIN,
@@ -173,7 +173,7 @@ class _Resolver:
         operation = _OPERATIONS[VtaAluOp(instruction.operation)]
         if operation is AluOp.SHR and immediate is not None:
             immediate = max(-_SHIFT_LIMIT, min(_SHIFT_LIMIT, immediate))
-        # Ours takes the first operand of the immediate form from src.
+        # Our immediate form reads its first operand from src.
         columns = {"dst": "dst", "src": "src" if immediate is None else "dst"}
         nest = self._nest(instruction, columns)
         if nest is not None:

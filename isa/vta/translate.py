@@ -1,11 +1,11 @@
-"""`translate`: a VTA program -> a `Program` of ours that leaves the same bytes in memory.
+"""`translate`: converts a VTA program to a `Program` of ours that leaves the same bytes in memory.
 
 VTA runs GEMM, ALU and the loads of micro-ops and accumulators on one queue; here each unit has its
-own, and the dependency tokens are found anew from what each instruction touches. Program order is
-taken as the meaning: a stream whose tokens forbid that order is refused.
+own, and the dependency tokens are derived again from each instruction's accesses. Program order
+defines the result: a stream whose tokens forbid that order is refused.
 
-Scratchpads are not handed over between runs: what a program reads, it must have loaded, computed
-or reset itself.
+Scratchpad contents do not persist between runs: a program must itself load, compute or reset
+everything it reads.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Translation:
         return bytes(data)
 
     def mismatches(self, regions: Sequence[bytes]) -> list[str]:
-        """Segments that do not hold, after a run, what the VTA program is known to leave.
+        """Segments whose contents after a run differ from those the VTA program is known to leave.
 
         Parameters
         ----------
@@ -66,14 +66,14 @@ def translate(program: VtaProgram, variant: Variant, *, fuse: bool = True) -> Tr
 
     Parameters
     ----------
-    fuse : fold resets into the products after them and write results to OUT directly. Without,
-        every VTA instruction keeps its own pass.
+    fuse : fold resets into the products after them and write results to OUT directly. Otherwise
+        every VTA instruction remains a separate pass.
 
     Raises
     ------
     ProgramError
-        The program cannot be run in its order, or touches what is not there; the message names
-        the instruction.
+        The program cannot run in program order, or accesses rows or memory that do not exist; the
+        message names the instruction.
     VariantError
         The variant's array or scratchpads cannot hold VTA's.
     """
