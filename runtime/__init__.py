@@ -1,1 +1,1 @@
-"""Running artifacts on devices, and what a run reports."""
+"""Runs artifacts on devices, and reports what a run measured."""

@@ -1,7 +1,7 @@
-"""What bounds a layer: a unit or the bus that works nearly all the time, or waiting for each other.
+"""What bounds a layer: a unit or the bus that is nearly always busy, or units waiting in turns.
 
-Input: a layer's cycles, its units' counters and the bus words it moved. Output: a `Bound`, and who
-waits for whom.
+Input: a layer's cycles, its units' counters and the bus words it moved. Output: a `Bound`, and the
+chain of units that wait for each other.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from daedal.isa.table import Unit
 __all__ = ["AT_WORK_SHARE", "WAITS", "Bound", "at_work", "find_bound", "wait_chain"]
 
 AT_WORK_SHARE = 0.75
-"""A unit that is at work for this share of a layer bounds it: whatever else improves, three
-quarters of the cycles stay."""
+"""A unit that is at work for this share of a layer bounds it: improving anything else leaves three
+quarters of the cycles."""
 
 WAITS: dict[CycleClass, Unit] = {
     CycleClass[f"WAIT_{unit.name}"]: unit for unit in (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
 }
-"""Wait classes, and the unit whose token is waited for."""
+"""The unit whose token each wait class waits for."""
 
 
 class Bound(StrEnum):
@@ -39,10 +39,10 @@ class Bound(StrEnum):
 
 
 def at_work(cycles: int, counters: UnitCounters) -> float:
-    """Share of a layer in which a unit was BUSY or STALLed: it had an instruction in hand.
+    """Share of a layer in which a unit was BUSY or STALLed, that is, executing an instruction.
 
-    The whole is the longer of the layer's `cycles` and the unit's own cycles for it: a unit that
-    began while the layer before was still running is not at work for more than all the time.
+    The denominator is the longer of the layer's `cycles` and the unit's own cycles for it, so the
+    share is at most 1 even for a unit that began while the previous layer was still running.
     """
     whole = max(cycles, counters.cycles)
     working = counters.classes[CycleClass.BUSY] + counters.classes[CycleClass.STALL]
@@ -52,15 +52,15 @@ def at_work(cycles: int, counters: UnitCounters) -> float:
 def find_bound(
     cycles: int, units: Mapping[Unit, UnitCounters], words_read: int = 0, words_written: int = 0
 ) -> Bound:
-    """What bounds a layer of `cycles` that moved so many bus words.
+    """What bounds a layer of `cycles` that moved the given numbers of bus words.
 
-    1. The unit at the end of the `wait_chain`, where it is `at_work` for `AT_WORK_SHARE` of the
-       layer: the others wait for it, and it waits for nobody.
-    2. LOAD or STORE, whichever moved more, where their words together are `AT_WORK_SHARE` of the
-       cycles: the two share the bus, so that it can be full while neither works all the time.
-    3. Otherwise nothing works all the time. TOKENS, if the units together spent at least as many
-       cycles waiting for tokens as without an instruction (IDLE): they take turns.
-    4. FETCH else: the instructions come too late.
+    1. The unit at the end of the `wait_chain`, if it is `at_work` for `AT_WORK_SHARE` of the layer:
+       the others wait for it, and it waits for no unit.
+    2. LOAD or STORE, whichever moved more, if their words together are `AT_WORK_SHARE` of the
+       cycles: they share the bus, which can be saturated while neither is always busy.
+    3. Otherwise nothing is always busy. TOKENS, if the units together spent at least as many cycles
+       waiting for tokens as without an instruction (IDLE): they take turns.
+    4. Otherwise FETCH: the instructions arrive too late.
     """
     chain = wait_chain(units)
     last = chain[-1]
@@ -75,11 +75,10 @@ def find_bound(
 
 
 def wait_chain(units: Mapping[Unit, UnitCounters]) -> tuple[Unit, ...]:
-    """Who waits for whom, from STORE, whose last retirement ends a layer, to who holds it up.
+    """The chain of waiting units from STORE, whose last retirement ends a layer, to the bottleneck.
 
-    Each unit is followed by the one whose token it lacked longest, as long as it waited for that
-    one for more cycles than it was at work. A chain that comes back to a unit ends with it:
-    those units took turns.
+    A unit is followed by the unit it waited for longest, provided that it waited for it for more
+    cycles than it was at work. A chain that returns to a unit ends with it: those units took turns.
     """
     chain = [Unit.STORE]
     while chain.count(chain[-1]) == 1:

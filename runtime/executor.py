@@ -21,8 +21,8 @@ __all__ = ["Executor", "RunResult"]
 @dataclass(frozen=True)
 class RunResult:
     """Outputs of the model; the (N, C, H, W) integer tensors that left the accelerator, by the
-    model's names; one profile for each launch; and `values`, everything that host and accelerator
-    gave each other, as the model has it."""
+    model's names; one profile per launch; and `values`, all tensors passed between host and
+    accelerator, in the model's form."""
 
     outputs: Arrays
     tensors: dict[str, npt.NDArray[np.int64]]
@@ -31,7 +31,7 @@ class RunResult:
 
     @property
     def profile(self) -> Profile:
-        """The launches together."""
+        """The sum over all launches."""
         return Profile.total(self.launches)
 
 
@@ -81,7 +81,7 @@ class Executor:
 
 
 class _LoadedLaunch:
-    """A program on the device, and the way in and out of it."""
+    """A program on the device, with the conversion of its inputs and outputs."""
 
     def __init__(self, launch: Launch, device: Device) -> None:
         specs = {spec.name: spec for spec in (*launch.program.inputs, *launch.program.outputs)}
@@ -97,7 +97,7 @@ class _LoadedLaunch:
         self._loaded = LoadedProgram.place(launch.program, device)
 
     def run(self, values: Arrays) -> tuple[Arrays, dict[str, npt.NDArray[np.int64]], Profile]:
-        """What the model names, the same as integers (N, C, H, W), and the counters."""
+        """Outputs in the model's form, the same as integers (N, C, H, W), and the counters."""
         fed = {
             binding.tensor: _moved(binding, _to_program(binding, values)).reshape(
                 self._shapes[binding.tensor]
@@ -153,7 +153,7 @@ def _to_model(binding: Binding, array: npt.NDArray[np.int64]) -> npt.NDArray[Any
 
 
 def _moved(binding: Binding, array: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The elements in the order that they have where the tensor goes."""
+    """The elements reordered for the side that receives the tensor."""
     for move in binding.moves:
         array = array.reshape(move.shape).transpose(move.order)
     return array

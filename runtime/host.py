@@ -38,7 +38,7 @@ class HostModel:
                 self._evaluator = ReferenceEvaluator(model)
                 for item in model.graph.input:
                     self._add_input(item)
-            except Exception as error:  # protobuf and the evaluator raise many kinds
+            except Exception as error:  # protobuf and the evaluator raise many exception types
                 raise ArtifactError(
                     f"{what} of an artifact must be a valid ONNX model; it is damaged, compile "
                     f"it again ({type(error).__name__})"
@@ -51,7 +51,7 @@ class HostModel:
         self._dtypes[item.name] = np.dtype(tensor_dtype_to_np_dtype(kind))
 
     def zeros(self) -> Arrays:
-        """Inputs that fit, for measurements."""
+        """Inputs of the right shapes and types, for measurements."""
         return {name: np.zeros(shape, self._dtypes[name]) for name, shape in self.inputs.items()}
 
     def run(self, values: Mapping[str, npt.NDArray[Any]]) -> Arrays:
@@ -74,11 +74,11 @@ class HostModel:
             feeds[name] = _converted(name, array, self._dtypes[name])
         try:
             with warnings.catch_warnings():
-                # Numbers that no integer stands for, infinite ones among them, would be quantized
-                # to the lowest integer, whatever their sign.
+                # NaN, infinities and out-of-range values would be cast to the lowest integer,
+                # whatever their sign.
                 warnings.filterwarnings("error", "invalid value encountered in cast")
                 results = self._evaluator.run(None, feeds)
-        except Exception as error:  # whatever an operator of any model may meet
+        except Exception as error:  # operators of an arbitrary model can raise anything
             raise ModelError(
                 f"the host must be able to run its operators, and {self._what} failed: "
                 f"{first_line(error)}; give other inputs, or export the model again"
@@ -88,8 +88,8 @@ class HostModel:
 
 
 def _check_bounds(graph: GraphProto) -> None:
-    """Raise ValueError for what may run for ever or reads other files: the compiler lets neither
-    through (`compiler.frontend.bounds`), but the file is untrusted."""
+    """Raise ValueError for constructs that may run for ever or read other files. The compiler emits
+    neither (`compiler.frontend.bounds`), but the file is untrusted."""
     tensors = list(graph.initializer)
     for node in graph.node:
         if node.op_type == "Loop":
@@ -107,7 +107,7 @@ def _check_bounds(graph: GraphProto) -> None:
 
 
 def _converted(name: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """`array` as `dtype`. Only floats are converted to: integers could wrap."""
+    """`array` as `dtype`. Only conversions to float are done: integers could wrap."""
     if array.dtype == dtype:
         return array
     if dtype.kind == "f" and array.dtype.kind in "fiub":

@@ -1,9 +1,9 @@
 """`keep_layers`: a launch after which the result of every layer can be read.
 
-A program uses the bytes of a tensor again once nobody reads it any more. Here the stores of every
-layer move to bytes of their own, and the loads that read them follow. Nothing else changes: the
+A program reuses the bytes of a tensor once it is no longer read. Here the stores of every layer are
+redirected to separate memory, and so are the loads that read them. Nothing else changes: the
 instructions, their order, their tokens and their scratchpad rows stay, so that each layer computes
-what it computes in the program as it is.
+the same as in the original program.
 """
 
 from dataclasses import replace
@@ -23,8 +23,8 @@ _WORKSPACE = BASES.index("workspace")
 def keep_layers(launch: Launch) -> Launch:
     """The same launch with the results of its layers among its outputs.
 
-    What the host writes and reads stays where it is. A result that a layer of its own group writes
-    over is left out.
+    Tensors that the host writes or reads stay in place. A result that another layer of its group
+    overwrites is omitted.
     """
     known = {spec.name for spec in launch.program.outputs}
     moves = _Moves(launch.program)
@@ -45,7 +45,7 @@ def keep_layers(launch: Launch) -> Launch:
 
 
 class _Moves:
-    """Every group of a program's layers, but the host's, behind the workspace."""
+    """Moves every group of a program's layers, except the host's, behind the workspace."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -73,7 +73,7 @@ class _Moves:
         )
 
     def spec(self, spec: TensorSpec, layer: int) -> TensorSpec:
-        """Where the result of a layer is now."""
+        """The new place of a layer's result."""
         word = self._moved(spec.base, spec.offset_bytes // self._bus_bytes, layer)
         if word is None:
             return spec
@@ -84,7 +84,7 @@ class _Moves:
         return item if word is None else item.replace(base=_WORKSPACE, offset_beats=word)
 
     def _moved(self, base: int, word: int, layer: int) -> int | None:
-        """The word of the workspace that word `word` of a region is now; None where it stays."""
+        """The workspace word to which word `word` of a region moved; None if it stays."""
         group = self._flow.group(layer)
         if group not in self._words:
             return None

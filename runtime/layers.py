@@ -1,9 +1,9 @@
 """Per-layer profile of a one-launch program, from the marks that its instructions left.
 
-A layer's cycles run from the previous layer's last STORE mark to its own, so that they sum to the
-time of the last store. What each unit did for a layer runs from its mark of the previous layer to
-its own. That may begin while the layer before is still running. Bytes are those of the layer's own
-instructions.
+A layer's cycles are those from the previous layer's last STORE mark to its own, so they sum to the
+time of the last store. A unit's counts for a layer run from its mark of the previous layer to its
+mark of this one, and may begin while the previous layer is still running. Bytes are those moved by
+the layer's own instructions.
 """
 
 from collections import Counter
@@ -48,34 +48,34 @@ class LayerProfile:
 
     @property
     def ideal_cycles(self) -> float:
-        """What its multiplications take at the array's full rate in its mode."""
+        """Cycles of its multiplications at the array's peak rate in its mode."""
         return self.layer.needed_macs / self.mode_macs_per_cycle
 
     @property
     def memory_cycles(self) -> float:
-        """What its bytes take on the bus if each crosses it once."""
+        """Cycles of its bytes on the bus if each crosses it once."""
         return self.layer.bytes_once / self.bus_bytes
 
     @property
     def roofline_cycles(self) -> float:
-        """The least that array and bus allow: the longer of ideal and memory cycles."""
+        """Lower bound given by array and bus: the longer of ideal and memory cycles."""
         return max(self.ideal_cycles, self.memory_cycles)
 
     @property
     def share(self) -> float:
-        """Part of the multiplications that the array could have done in these cycles, or in those
-        that its products took, where it began while the layer before was still storing."""
+        """Its multiplications relative to the array's peak in these cycles, or in the cycles of its
+        products, if these are more because it began while the previous layer was still storing."""
         cycles = max(self.cycles, self.products)
         return self.layer.needed_macs / self.macs_per_cycle / cycles if cycles > 0 else 0.0
 
     @property
     def roofline_share(self) -> float:
-        """Roofline over cycles: 1 is a layer that array or bus kept busy in every cycle."""
+        """Roofline over cycles: 1 if the array or the bus was busy in every cycle."""
         return self.roofline_cycles / self.cycles if self.cycles > 0 else 0.0
 
     @property
     def bytes_moved(self) -> int:
-        """What crossed the bus for it, read and written; instructions and marks not counted."""
+        """Bytes it read and wrote over the bus, without instructions and marks."""
         return self.bytes_read + self.bytes_written
 
     def words(self, unit: Unit) -> int:
@@ -84,29 +84,29 @@ class LayerProfile:
 
     @property
     def reuse(self) -> float:
-        """Multiply-accumulates for every byte that was moved."""
+        """Multiply-accumulates per byte moved."""
         return self.layer.needed_macs / self.bytes_moved if self.bytes_moved else 0.0
 
     @property
     def rate(self) -> float:
-        """Multiply-accumulates per cycle: of the layer's cycles, or of those that array and bus
-        take for it at least, where it worked while the layer before was still storing."""
+        """Multiply-accumulates per cycle of the layer, or per cycle of its roofline, if that is
+        longer because it worked while the previous layer was still storing."""
         cycles = max(self.cycles, self.ideal_cycles, self.bytes_moved / self.bus_bytes)
         return self.layer.needed_macs / cycles if cycles > 0 else 0.0
 
     @property
     def traffic(self) -> float:
-        """Bytes moved over bytes once: 1 is a layer that moved nothing twice, and no padding."""
+        """Bytes moved over bytes once: 1 if it moved nothing twice and no padding."""
         return self.bytes_moved / self.layer.bytes_once if self.layer.bytes_once else 0.0
 
     @property
     def bound(self) -> Bound:
-        """What its cycles are spent on; `runtime.bound.find_bound` has the rule."""
+        """What bounds it; `runtime.bound.find_bound` has the rule."""
         return find_bound(self.cycles, self.units, self.words(Unit.LOAD), self.words(Unit.STORE))
 
     @property
     def wait_chain(self) -> tuple[Unit, ...]:
-        """Who waits for whom; `runtime.bound.wait_chain` has the rule."""
+        """The chain of waiting units; `runtime.bound.wait_chain` has the rule."""
         return wait_chain(self.units)
 
     def to_json(self) -> dict[str, Any]:
@@ -199,8 +199,8 @@ def _mode_rates(program: Program) -> dict[int | None, int]:
 def _bytes_moved(program: Program) -> Counter[tuple[int | None, Unit]]:
     """Bytes that LOAD and STORE move, by layer.
 
-    The units' own counters do not tell: words of the next layer cross the bus before the last
-    instruction of this one retires.
+    The units' own counters cannot attribute them: words of the next layer cross the bus before the
+    last instruction of this one retires.
     """
     moved: Counter[tuple[int | None, Unit]] = Counter()
     for item, tag in zip(program.instructions, layer_tags(program), strict=True):

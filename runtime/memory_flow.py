@@ -1,7 +1,7 @@
 """`MemoryFlow`: which layer wrote the words of external memory that each LOAD reads.
 
-Input: a program. Output: the layer behind every LOAD and STORE, layers whose words belong together,
-and how much of the workspace is needed at once.
+Input: a program. Output: the layer of the words of every LOAD and STORE, groups of layers whose
+words are read together, and the peak of live workspace memory.
 """
 
 from collections.abc import Sequence
@@ -21,27 +21,27 @@ from daedal.runtime.layers import layer_tags
 __all__ = ["HOST", "MemoryFlow"]
 
 HOST = -1
-"""Stands for the layer of words that the host writes or reads: inputs and outputs."""
+"""Pseudo-layer of words that the host writes or reads: inputs and outputs."""
 
 _NOBODY = -2
 _CONSTANTS, _WORKSPACE = BASES.index("constants"), BASES.index("workspace")
 
 
 class MemoryFlow:
-    """One walk over a program in its order. Raises ProgramError for one that leaves its memory.
+    """Analysis of a program in program order. Raises ProgramError for an access outside its memory.
 
-    Words of memory are numbered through all regions, the workspace last. Layers whose words one
-    LOAD reads together (a concatenation that nobody copies) are a *group*, as are the host and
-    those that write what it reads. A group is named by the tag of one of its layers.
+    Words of memory are numbered through all regions, the workspace last. Layers whose words a
+    single LOAD reads (a concatenation without a copy) form a *group*, as do the host and the layers
+    that write what it reads. A group is named by the tag of one of its layers.
 
     Attributes
     ----------
     first_words : number of the first word of each region.
     num_words : of all regions.
-    layers : for each instruction the tag of the layer whose words it writes or reads; None where it
+    layers : for each instruction the tag of the layer whose words it writes or reads; None if it
         moves nothing, or constants.
-    workspace_needed_bytes : most bytes of the workspace that hold something in one layer, from the
-        layer that writes them to the last one that reads them: no plan takes less.
+    workspace_needed_bytes : the largest number of workspace bytes live in any layer. Bytes are live
+        from the layer that writes them to the last one that reads them: a lower bound of any plan.
     """
 
     def __init__(self, program: Program) -> None:
@@ -138,7 +138,7 @@ class MemoryFlow:
 
 
 class _Lives:
-    """From which layer to which each word holds something."""
+    """The live range of each word, in layers."""
 
     def __init__(self, num_words: int, num_layers: int) -> None:
         self._begins = np.full(num_words, -1, dtype=np.int32)
@@ -149,14 +149,14 @@ class _Lives:
         """Layer `tag` writes or reads `words`."""
         if writes:
             fresh = words[self._begins[words] != tag]
-            # One that this layer has read and now writes over is there once, not twice.
+            # A word that this layer read and now overwrites counts once, not twice.
             self._ends[fresh] = np.minimum(self._ends[fresh], tag - 1)
             self._close(fresh)
             self._begins[fresh] = tag
         self._ends[words] = np.maximum(self._ends[words], tag)
 
     def most(self) -> int:
-        """Most words that hold something in one layer."""
+        """The largest number of words live in any layer."""
         self._close(np.arange(len(self._begins)))
         return int(np.cumsum(self._changes).max(initial=0))
 

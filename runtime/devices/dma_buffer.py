@@ -1,7 +1,7 @@
-"""`DmaBuffer`: memory that is contiguous in physical addresses, from the u-dma-buf driver of Linux.
+"""`DmaBuffer`: physically contiguous memory from the u-dma-buf driver of Linux.
 
-The processor sees it through its caches and the machine does not, so every copy says which range
-changes hands. Source: the README of ikwzm/udmabuf, "Device file" and "Coherency of data on DMA
+The processor accesses it through its caches, the machine does not, so every copy synchronizes the
+range it transfers. Source: the README of ikwzm/udmabuf, "Device file" and "Coherency of data on DMA
 buffer and CPU cache".
 """
 
@@ -15,20 +15,20 @@ from daedal.runtime.devices.sysfs import map_device, read_number, write_attribut
 __all__ = ["DmaBuffer"]
 
 _CLASSES = ("u-dma-buf", "udmabuf")
-"""Folders of /sys/class by version of the driver, newest first."""
+"""Folder names in /sys/class by version of the driver, newest first."""
 
 _LINE_BYTES = 64
-"""What changes hands is whole cache lines; those of Cortex-A9 have 32 bytes, of Cortex-A53 64."""
+"""Synchronization works on whole cache lines: 32 bytes on a Cortex-A9, 64 on a Cortex-A53."""
 
 _BOTH_WAYS, _TO_DEVICE, _FROM_DEVICE = 0, 1, 2
 
 
 class DmaBuffer:
-    """The buffer `device`, say /dev/udmabuf0, whose driver answers under `sysfs`.
+    """The buffer `device`, such as /dev/udmabuf0, whose driver attributes are under `sysfs`.
 
     Members
     -------
-    address, size_bytes : where it lies on the bus of the machine, and its size.
+    address, size_bytes : its address on the machine's bus, and its size.
 
     Raises UserError where it cannot be opened.
     """
@@ -46,13 +46,13 @@ class DmaBuffer:
         self._bytes = np.frombuffer(map_device(device, self.size_bytes), dtype=np.uint8)
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Copy what the machine has written."""
+        """Copy out of the buffer, after a cache sync for the processor."""
         begin = self._offset(address, size_bytes)
         self._hand_over("sync_for_cpu", begin, size_bytes, _FROM_DEVICE)
         return self._bytes[begin : begin + size_bytes].tobytes()
 
     def write(self, address: int, data: bytes) -> None:
-        """Copy to where the machine reads it."""
+        """Copy into the buffer, followed by a cache sync for the machine."""
         begin = self._offset(address, len(data))
         # The machine may have written the rest of the first and last line.
         self._hand_over("sync_for_cpu", begin, len(data), _BOTH_WAYS)
@@ -68,6 +68,6 @@ class DmaBuffer:
         if size_bytes:
             first = begin // _LINE_BYTES * _LINE_BYTES
             size = -(-(begin + size_bytes - first) // _LINE_BYTES) * _LINE_BYTES
-            # One write of offset, and of size with direction and a 1 in the bits below 16.
+            # A single write: the offset, then the size with direction and a 1 in its low bits.
             command = f"0x{first:08X}{size | direction << 2 | 1:08X}"
             write_attribute(self._folder / to, command)

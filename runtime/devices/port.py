@@ -1,4 +1,4 @@
-"""`Port`: the way to a machine on a board, all that a kind of board has to implement."""
+"""`Port`: access to a machine on a board; the only interface a kind of board has to implement."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,15 +9,15 @@ __all__ = ["Port"]
 class Port(Protocol):
     """Control registers and external memory of one machine.
 
-    Register offsets are those of `isa.registers`, memory addresses those that the machine puts on
-    its bus. Registers are read and written in the order given: reading `control` and writing
-    `control`, `isr` or `abort` have effects. What was written to memory is seen by the machine
-    once a later register write has arrived, and what it wrote before the end of a run is read
-    after that. Every method raises DeviceError where the other end does not answer.
+    Register offsets are those of `isa.registers`, memory addresses those on the machine's bus.
+    Registers are read and written in the given order: reading `control` and writing `control`,
+    `isr` or `abort` have side effects. Memory writes are visible to the machine once a later
+    register write has arrived; what the machine wrote during a run can be read after its end. Every
+    method raises DeviceError if the other end does not answer.
     """
 
     def read_registers(self, offsets: Sequence[int]) -> list[int]:
-        """The values of 32-bit registers; one way there and back, where that takes time."""
+        """The values of 32-bit registers, in a single round trip if those are slow."""
         ...
 
     def write_registers(self, writes: Sequence[tuple[int, int]]) -> None:
@@ -33,9 +33,9 @@ class Port(Protocol):
         ...
 
     def wait_interrupt(self, seconds: float) -> None:
-        """Sleep until the interrupt may be there, and for so long at most.
+        """Wait until the interrupt may have occurred, or for the timeout `seconds`.
 
-        Returning early is always right: the caller looks at the registers. A port that hears no
-        interrupts sleeps for a shorter time than that.
+        Returning early is always allowed, as the caller checks the registers. A port without
+        interrupts sleeps for a shorter time, so that the caller polls.
         """
         ...

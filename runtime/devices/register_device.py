@@ -1,6 +1,6 @@
-"""`RegisterDevice`: the driver of the control registers, the same for every kind of board.
+"""`RegisterDevice`: the driver of the control registers, shared by every kind of board.
 
-Input: a `Port`. It keeps `isa.protocols.Device`, so that programs run on boards as on simulators.
+Input: a `Port`. It implements `isa.protocols.Device`, so programs run on boards as on simulators.
 """
 
 import time
@@ -34,10 +34,10 @@ _ABORT = (register("abort").offset, 1)
 _IDENTITY = ("id", "fingerprint_lo", "fingerprint_hi")
 
 _LOOK_SECONDS = 0.25
-"""Longest sleep between two looks at the machine: what a lost interrupt costs."""
+"""Longest polling interval: the delay that a lost interrupt costs."""
 
 _ABORT_SECONDS = 2.0
-"""For an abort to take effect: some thousand cycles (docs/hardware.md), and the way there."""
+"""Timeout of an abort: some thousand cycles (docs/hardware.md), and the port's latency."""
 
 
 @dataclass(frozen=True)
@@ -51,33 +51,33 @@ class _Placed:
 class RegisterDevice:
     """A machine behind a `Port`.
 
-    Memory is given out in pages from the first byte on and never taken back; open the device anew
-    for that. A run that takes too long, or that is interrupted here, is aborted: its buffers
-    belong to the host again, and the next one may start.
+    Memory is allocated in pages from the first byte on and never freed; reopen the device to free
+    it. A run that times out, or that is interrupted on the host, is aborted: the host may then use
+    its buffers again, and the next run may start.
 
     Parameters
     ----------
     port
-        The way to registers and memory.
+        Access to registers and memory.
     variant
-        The machine's variant; it must answer with its fingerprint.
+        The machine's variant; the machine must report its fingerprint.
     name
         For reports: ``uio``, ``uart``, ...
     memory_base, memory_bytes
-        The part of external memory that is ours: address and size.
+        The part of external memory that this device may use: address and size.
     timeout_seconds
-        Longest run. The machine ends by itself what makes no progress (`watchdog_cycles`); this
-        is for a machine that does not answer.
+        Timeout of a run. The machine's watchdog ends a run without progress (`watchdog_cycles`);
+        this one is for a machine that does not answer.
     watchdog_cycles
         Cycles without progress that end a run with error WATCHDOG.
     drain_limit_cycles
-        Cycles that the bus gets to end its bursts after an error; a slow bus needs more.
+        Cycles that the bus has to finish its open bursts after an error; a slow bus needs more.
 
     Raises
     ------
     DeviceError
-        The machine is another one, none, or cannot be stopped; or its bus does not reach the
-        memory.
+        There is no machine, it is of another variant, it cannot be stopped, or its bus cannot
+        address the memory.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class RegisterDevice:
         self._placed: list[_Placed] = []
         check_identity(self._read(_IDENTITY), variant)
         if self._read(("control",))["control"] & _RUNNING:
-            self._abort()  # whoever started this run is gone
+            self._abort()  # the process that started this run is gone
 
     @property
     def name(self) -> str:
@@ -126,7 +126,7 @@ class RegisterDevice:
         return self._variant
 
     def alloc(self, size_bytes: int) -> int:
-        """Address of a new region. Raises DeviceError where memory is used up."""
+        """Address of a new region. Raises DeviceError if memory is exhausted."""
         size = -(-max(size_bytes, 1) // PAGE_BYTES) * PAGE_BYTES
         left = max(self._end - self._next, 0)
         if size > left:
@@ -150,13 +150,13 @@ class RegisterDevice:
     def launch(self, program: Program, bases: Sequence[int]) -> Profile:
         """Run to the interrupt.
 
-        Raises DeviceError when the machine reports an error, does not end in time, or is not the
-        one it was.
+        Raises DeviceError when the machine reports an error, times out, or is no longer the same
+        machine.
         """
         program.check_variant(self._variant, f"the {self._name} device")
         placed = self._place(program)
         placement = RunPlacement(placed.address, bases, placed.marks_address, placed.num_marks)
-        # What is pending from an earlier run would read as the end of this one.
+        # A pending interrupt of an earlier run would look like the end of this one.
         self._acknowledge(self._read(("control", "isr")))
         begin = time.perf_counter()
         with self._aborted_unless_done():
@@ -173,7 +173,7 @@ class RegisterDevice:
         return report.profile
 
     def _place(self, program: Program) -> _Placed:
-        """Where the instructions lie; they are written at the first launch of a program."""
+        """The placement of the instructions, which are written at the first launch of a program."""
         for placed in self._placed:
             if placed.program is program:
                 return placed
@@ -191,12 +191,12 @@ class RegisterDevice:
         return dict(zip(names, values, strict=True))
 
     def _acknowledge(self, values: dict[str, int]) -> None:
-        """Take back the interrupt if it is pending: a write of 1 toggles it."""
+        """Clear the interrupt if it is pending: writing 1 toggles it."""
         if values["isr"] & 1:
             self._port.write_registers([(_ISR, 1)])
 
     def _wait(self) -> None:
-        """Return when the run is over. Raises DeviceError where it takes too long."""
+        """Return when the run is over. Raises DeviceError on timeout."""
         deadline = time.monotonic() + self._timeout_seconds
         while not self._read(("control",))["control"] & _DONE:
             left = deadline - time.monotonic()
@@ -220,7 +220,7 @@ class RegisterDevice:
             raise
 
     def _abort(self) -> None:
-        """End what runs. Raises DeviceError where the machine does not stop."""
+        """Abort the current run. Raises DeviceError if the machine does not stop."""
         self._port.write_registers([_ABORT])
         deadline = time.monotonic() + _ABORT_SECONDS
         while self._read(("control",))["control"] & _RUNNING:

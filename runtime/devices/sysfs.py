@@ -1,4 +1,4 @@
-"""What drivers show under /sys and /dev: opened, read and written, or refused."""
+"""Access to driver attributes under /sys and devices under /dev, with clear errors."""
 
 import mmap
 import os
@@ -10,7 +10,7 @@ from daedal.isa.inputs import read_input
 __all__ = ["map_device", "read_number", "write_attribute"]
 
 _MAX_TEXT_BYTES = 4096
-"""The kernel gives a page at most."""
+"""The kernel returns at most one page."""
 
 
 def read_number(path: Path) -> int:
@@ -28,7 +28,7 @@ def read_number(path: Path) -> int:
 
 
 def write_attribute(path: Path, text: str) -> None:
-    """Tell a driver something. Raises DeviceError where it does not take it."""
+    """Write a driver attribute. Raises DeviceError if the driver rejects it."""
     try:
         handle = os.open(path, os.O_WRONLY)
         try:
@@ -42,13 +42,13 @@ def write_attribute(path: Path, text: str) -> None:
 
 
 def map_device(path: Path, size_bytes: int) -> mmap.mmap:
-    """The first bytes of a device, shared with it. Raises UserError where it cannot be opened."""
+    """Memory-map the first bytes of a device, shared. Raises UserError if it cannot be opened."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
             return mmap.mmap(handle, size_bytes, mmap.MAP_SHARED)
         finally:
-            os.close(handle)  # the mapping stays
+            os.close(handle)  # the mapping remains valid
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UserError(

@@ -25,33 +25,33 @@ __all__ = ["DEFAULT_BAUD", "UartPort", "uart_device"]
 DEFAULT_BAUD = 1_000_000
 
 _ATTEMPTS = 6
-"""Times that a request is sent: bytes of a broken one may cost the next two."""
+"""Number of times a request is sent: remains of a damaged one may corrupt the next two."""
 
 _POLL_SECONDS = 0.001
-"""Between two looks at a machine that runs; a look takes about as long on USB."""
+"""Polling interval while the machine runs; a poll takes about as long over USB."""
 
-# Reading or writing them twice is not the same as once: the bridge protects single accesses alone.
+# Not idempotent: the bridge protects only single accesses against being repeated.
 _EFFECTS = frozenset(register(name).offset for name in ("control", "isr", "abort"))
 
 
 class UartPort:
-    """Requests and their answers, one at a time, sent again until one arrives whole.
+    """Sends one request at a time, and repeats it until an intact answer arrives.
 
     Parameters
     ----------
     path
-        The serial port, or a pseudo-terminal that stands for one.
+        The serial port, or a pseudo-terminal in its place.
     baud
-        What the bitstream was built for.
+        The baud rate that the bitstream was built for.
     answer_seconds
-        How long an answer may take to come before the request is sent again.
+        Timeout of an answer, after which the request is sent again.
 
     Raises
     ------
     UserError
         The port cannot be opened.
     DeviceError
-        What is behind it does not answer, or not as a board does.
+        The other end does not answer, or not as a board does.
     """
 
     def __init__(self, path: str, *, baud: int = DEFAULT_BAUD, answer_seconds: float = 2.0) -> None:
@@ -86,11 +86,11 @@ class UartPort:
         self.close()
 
     def close(self) -> None:
-        """Give the serial port back."""
+        """Close the serial port."""
         self._serial.close()
 
     def read_registers(self, offsets: Sequence[int]) -> list[int]:
-        """The values of 32-bit registers, neighbours in one request."""
+        """The values of 32-bit registers, adjacent ones in one request."""
         values = []
         for first, count in _runs(offsets):
             data = self._ask(Op.READ_REGISTERS, first, 4 * count)
@@ -98,7 +98,7 @@ class UartPort:
         return values
 
     def write_registers(self, writes: Sequence[tuple[int, int]]) -> None:
-        """Write ``(offset, 32-bit value)`` in order, neighbours in one request."""
+        """Write ``(offset, 32-bit value)`` in order, adjacent ones in one request."""
         begin = 0
         for first, count in _runs([offset for offset, _ in writes]):
             values = [value for _, value in writes[begin : begin + count]]
@@ -119,11 +119,11 @@ class UartPort:
             self._ask(Op.WRITE_MEMORY, address + at, payload=data[at : at + MAX_PAYLOAD_BYTES])
 
     def wait_interrupt(self, seconds: float) -> None:
-        """Sleep a little: the serial port carries no interrupt."""
+        """Sleep for a short time: the serial port carries no interrupt."""
         time.sleep(min(seconds, _POLL_SECONDS))
 
     def _ask(self, op: Op, address: int = 0, count: int = 0, *, payload: bytes = b"") -> bytes:
-        """The payload of the answer to a request. Raises DeviceError where there is none."""
+        """Send a request; returns the answer's payload. Raises DeviceError without an answer."""
         self._tag = (self._tag + 1) % 256
         frame = request_frame(op, self._tag, address, len(payload) or count, payload)
         try:
@@ -153,9 +153,9 @@ class UartPort:
         )
 
     def _answer(self, num_bytes: int) -> Answer | None:
-        """The answer to the request of our tag, or to one that arrived damaged; None in vain.
+        """The answer to the request with our tag, or to one that arrived damaged; None on timeout.
 
-        `num_bytes` go over the line, which takes its time, too.
+        The timeout includes the transmission time of `num_bytes`.
         """
         deadline = time.monotonic() + self._answer_seconds + 10 * num_bytes / self._baud
         while time.monotonic() < deadline:
@@ -168,7 +168,7 @@ class UartPort:
 
 
 def _runs(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Neighbouring registers in order: the first one's offset, and how many there are."""
+    """Runs of adjacent registers in order: the offset of the first one, and their number."""
     begin = 0
     for at in range(1, len(offsets) + 1):
         apart = (

@@ -1,7 +1,7 @@
-"""The ``uio`` device: a machine in the FPGA of a Zynq, driven from the Linux beside it.
+"""The ``uio`` device: a machine in the FPGA of a Zynq, driven from Linux on its processor.
 
-Registers and interrupt come through UIO, memory through u-dma-buf; no driver of our own is needed
-in the kernel. docs/zynq.md sets a board up.
+Registers and interrupt are accessed through UIO, memory through u-dma-buf; no kernel driver of our
+own is needed. docs/zynq.md describes the setup of a board.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class UioPort:
         self._memory.write(address, data)
 
     def wait_interrupt(self, seconds: float) -> None:
-        """Sleep until the interrupt, and for so long at most."""
+        """Wait for the interrupt, or for the timeout `seconds`."""
         self._registers.wait(seconds)
 
 
@@ -53,20 +53,20 @@ class UioDevice(RegisterDevice):
     registers
         UIO device of the control registers.
     interrupt
-        UIO device at which the interrupt arrives, where it is another one.
+        UIO device of the interrupt, if it is a separate one.
     memory
         u-dma-buf device that all regions are placed in.
     timeout_seconds
         Longest run.
     sysfs
-        Where the kernel shows its devices.
+        Mount point of sysfs.
 
     Raises
     ------
     UserError
         A path is not such a device.
     DeviceError
-        The machine is another one, or none.
+        There is no machine, or it is of another variant.
     """
 
     def __init__(

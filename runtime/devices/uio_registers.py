@@ -1,8 +1,8 @@
 """`UioRegisters`: control registers and interrupt of the machine through Linux' UIO.
 
 Source: the kernel's driver-api/uio-howto: map 0 of the device is the register file; a read of four
-bytes waits for the next interrupt and gives their number; a write of a 1 enables it again, which
-`uio_pdrv_genirq` needs, since its handler disables a level interrupt.
+bytes blocks until the next interrupt and returns the number of interrupts; writing 1 enables it
+again, which `uio_pdrv_genirq` needs because its handler disables a level-triggered interrupt.
 """
 
 import os
@@ -25,10 +25,10 @@ _COUNT_BYTES = 4
 
 
 class UioRegisters:
-    """The registers behind `device`, say /dev/uio0, and the interrupt at `interrupt`.
+    """The registers of `device`, such as /dev/uio0, and the interrupt of `interrupt`.
 
-    That is the same device as a rule, and another one where an interrupt controller in the FPGA
-    has one of its own. Raises UserError where they cannot be opened.
+    Both are usually the same device; an interrupt controller in the FPGA may have a separate one.
+    Raises UserError if they cannot be opened.
     """
 
     def __init__(self, device: Path, interrupt: Path, sysfs: Path) -> None:
@@ -38,7 +38,7 @@ class UioRegisters:
                 f"map 0 of {str(device)!r} must hold the {_SIZE_BYTES} bytes of the control "
                 f"registers, not {size}; correct the device tree"
             )
-        # Elements of an array are moved in one access of 32 bits, as the bus requires.
+        # Each array element is accessed with a single 32-bit access, as the bus requires.
         self._words = np.frombuffer(map_device(device, _SIZE_BYTES), dtype=np.uint32)
         self._path = interrupt
         try:
@@ -60,9 +60,9 @@ class UioRegisters:
             self._words[offset // 4] = value
 
     def wait(self, seconds: float) -> None:
-        """Enable the interrupt, and return when it has come or the time is over.
+        """Enable the interrupt, and return when it occurs or after the timeout.
 
-        Raises DeviceError where the device has none.
+        Raises DeviceError if the device has no interrupt.
         """
         try:
             os.write(self._handle, _ENABLE)

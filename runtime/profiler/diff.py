@@ -1,8 +1,8 @@
-"""`diff_profiles`: what moved between two profiles, layer by layer, the largest effect first.
+"""`diff_profiles`: what changed between two profiles, layer by layer, the largest effect first.
 
-Layers are matched by name; of several with the same name, the first with the first. The two may
-come from different variants, memory models, devices or networks: `ProfileDiff.conditions` says
-where they differ.
+Layers are matched by name, those with the same name in order. The two profiles may come from
+different variants, memory models, devices or networks: `ProfileDiff.conditions` lists those
+differences.
 """
 
 from dataclasses import asdict, dataclass
@@ -29,7 +29,7 @@ class Move:
 
 @dataclass(frozen=True)
 class LayerChange:
-    """A layer before and after; None on the side where it is not."""
+    """A layer before and after; None on the side where it does not exist."""
 
     name: str
     before: LayerProfile | None
@@ -103,7 +103,7 @@ class ProfileDiff:
 
     @property
     def summary(self) -> str:
-        """One sentence: the whole, and the layers that moved most."""
+        """One sentence: the total, and the layers that changed most."""
         old, new = self.before.cycles, self.after.cycles
         if old == new and not any(change.cycles for change in self.changes):
             return f"Both take {old:,} cycles, and so does every layer."
@@ -135,7 +135,7 @@ def diff_profiles(before: NetworkProfile, after: NetworkProfile) -> ProfileDiff:
 
 
 def _by_name(profile: NetworkProfile) -> dict[tuple[str, int], LayerProfile]:
-    """Layers by name and by how many of that name came before."""
+    """Layers by name and by their index among layers of that name."""
     found: dict[tuple[str, int], LayerProfile] = {}
     counts: dict[str, int] = {}
     for layer in profile.layers:

@@ -22,7 +22,7 @@ _GAP = 18.0
 
 
 def cycles_chart(profile: NetworkProfile) -> Drawing:
-    """A bar per layer: as long as its cycles, in full colour up to its roofline."""
+    """A bar per layer, as long as its cycles; full colour up to its roofline."""
     drawing = Drawing(_WIDTH, _height(profile), "Cycles of each layer, and its roofline")
     room = _WIDTH - _NAMES - _VALUES
     longest = max([item.cycles for item in profile.layers] + [1])
@@ -45,7 +45,7 @@ def cycles_chart(profile: NetworkProfile) -> Drawing:
 
 
 def units_chart(profile: NetworkProfile) -> Drawing:
-    """A bar per layer and unit; each bar is that unit's cycles for the layer, all of them."""
+    """A bar per layer and unit; each bar represents all of that unit's cycles for the layer."""
     height = _height(profile)
     drawing = Drawing(_WIDTH, height + LEGEND_HEIGHT, "What the units did in each layer")
     room = (_WIDTH - _NAMES) / len(LAYER_UNITS) - _GAP
@@ -90,7 +90,7 @@ def _height(profile: NetworkProfile) -> float:
 
 
 def _name(drawing: Drawing, row: int, item: LayerProfile) -> float:
-    """Write a layer's number and name; return where its bar begins."""
+    """Write a layer's number and name; return the position where its bar begins."""
     y = _TOP + row * _ROW
     text = f"{row + 1}  {clip_text(item.layer.name, _NAME_LENGTH)}"
     drawing.add("text", x=0, y=y + 11, text=text)

@@ -1,7 +1,7 @@
-"""`measure`: launch each program once for its profile, and once more, all marked, for a timeline.
+"""`measure`: launches each program once for its profile, and once fully marked for a timeline.
 
-Nothing is computed on the host and no result is read, so devices without data serve as well. The
-machine's cycles do not depend on values: inputs are left as the device has them.
+The host computes nothing and no result is read, so devices that compute no data also work. The
+machine's cycles do not depend on values, so inputs are not written.
 """
 
 from daedal.isa.artifact import Artifact
@@ -23,8 +23,8 @@ def measure(
 ) -> NetworkProfile:
     """Profile one run of `artifact` on `device`; `memory` names its memory model.
 
-    Layers and units are always those of the program as it is; only the timeline comes from a run
-    in which every instruction bears a mark.
+    Layers and units are always measured on the original program; only the timeline comes from a run
+    in which every instruction has a mark.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""`NetworkProfile`: one run of a compiled network, by layer; all profiler views start from it.
+"""`NetworkProfile`: one run of a compiled network, by layer; the basis of all profiler views.
 
 Input: an artifact and the device's `Profile` of each launch. Output: a document that is saved as
-JSON and read back; what can be derived (bounds, shares) is written for other readers, and derived
-again when it is read.
+JSON and read back. Derived values (bounds, shares) are written for other tools, and recomputed when
+the file is read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ FORMAT = "daedal profile 3"
 
 @dataclass(frozen=True)
 class Conditions:
-    """What was measured on what: machine, memory model and device, and the rates of the roofs."""
+    """Conditions of a measurement: machine, memory model, device, and the peak rates."""
 
     variant: str
     fingerprint: str
@@ -48,7 +48,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class NetworkProfile:
-    """The launches of a run as the machine's own counters and marks tell it.
+    """The launches of a run, from the machine's own counters and marks.
 
     Attributes
     ----------
@@ -87,12 +87,12 @@ class NetworkProfile:
 
     @property
     def padding_macs(self) -> int:
-        """How many of them are with padding."""
+        """How many of `macs` multiply padding."""
         return sum(layer.layer.padding_macs for layer in self.layers)
 
     @property
     def share(self) -> float:
-        """Part of the multiplications that the array could have done in all cycles."""
+        """Multiplications relative to the array's peak over all cycles."""
         needed = self.macs - self.padding_macs
         return needed / self.conditions.macs_per_cycle / self.cycles if self.cycles else 0.0
 
@@ -141,7 +141,7 @@ def network_profile(
     num_layers = 0
     for launch, counted in zip(artifact.launches, launches, strict=True):
         for item in layer_profiles(launch, counted):
-            # Tags are unique among all launches, and where results lie is of no interest.
+            # Make tags unique among all launches; the places of results are not needed.
             layer = replace(item.layer, tag=num_layers + item.layer.tag, result=None)
             layers.append(replace(item, layer=layer))
         num_layers += len(launch.layers)

@@ -1,8 +1,8 @@
-"""`profile_page`: a profile as one HTML file that needs nothing else.
+"""`profile_page`: a profile as one self-contained HTML file.
 
-Table, roofline, bars and, where the profile has one, the timeline, which can be zoomed. Names come
-from models and are untrusted: the template escapes all of them, and the page's own policy forbids
-it to load anything.
+It has the table, the roofline, bars and, if the profile has one, a zoomable timeline. Names come
+from models and are untrusted: the template escapes all of them, and the page's content security
+policy forbids loading anything.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ def profile_page(profile: NetworkProfile) -> str:
     return page_template("page.html").render(
         profile=profile,
         charts={
-            # Element trees escape what they hold.
+            # Element trees escape their contents.
             "roofline": Markup(roofline_chart(profile).text()),
             "cycles": Markup(cycles_chart(profile).text()),
             "units": Markup(units_chart(profile).text()),
@@ -40,7 +40,7 @@ def profile_page(profile: NetworkProfile) -> str:
 
 
 def _lanes(profile: NetworkProfile, timeline: Timeline) -> dict[str, Any]:
-    """What the page's script draws: rows of numbers, in the order of `DRAWN`."""
+    """Data for the page's script: rows of numbers, in the order of `DRAWN`."""
     names = {item.layer.tag: item.layer.name for item in profile.layers}
     labels = sorted({item.label for item in timeline.intervals})
     number = {label: index for index, label in enumerate(labels)}

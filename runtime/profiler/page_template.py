@@ -1,4 +1,4 @@
-"""`page_template`: templates of pages that need nothing else, in one style.
+"""`page_template`: templates of self-contained pages in a common style.
 
 Names come from models and variants and are untrusted: templates escape all of them.
 """
@@ -11,7 +11,7 @@ __all__ = ["page_template"]
 
 
 def page_template(name: str, package: str = __package__) -> Template:
-    """A template of `package`, which may use its own others and those of this one, the style's."""
+    """A template of `package`; it may include other templates of `package` and of this package."""
     folders = [resources.files(place) / "templates" for place in (package, __package__)]
 
     def load(wanted: str) -> str | None:

@@ -1,6 +1,6 @@
-"""`read_profile`: a profile's JSON back to a `NetworkProfile`. Files come from outside: checked.
+"""`read_profile`: reads a profile's JSON back into a `NetworkProfile`; the file is untrusted.
 
-What is derived (bounds, shares, rooflines of the whole) is not read, but derived again.
+Derived values (bounds, shares, total rooflines) are not read, but recomputed.
 """
 
 import json
@@ -25,7 +25,7 @@ _MAX_COUNT = 1 << 62
 
 
 def load_profile(path: str | Path) -> NetworkProfile:
-    """Read a file. Raises ArtifactError where it cannot be read, or holds no profile."""
+    """Read a file. Raises ArtifactError if it cannot be read, or is not a profile."""
     data = read_input(path, "a profile", MAX_PROFILE_BYTES, ArtifactError)
     return read_profile(data, source=repr(str(path)))
 
@@ -36,7 +36,7 @@ def read_profile(data: bytes | str, *, source: str = "profile") -> NetworkProfil
     Raises
     ------
     ArtifactError
-        It is too large, no JSON, of another format, incomplete, or contradicts itself.
+        It is too large, not JSON, of another format, incomplete, or inconsistent.
     """
     if len(data) > MAX_PROFILE_BYTES:
         raise ArtifactError(f"a profile must have at most {MAX_PROFILE_BYTES} bytes ({source})")
@@ -154,7 +154,7 @@ def _text(value: object) -> str:
 
 
 def _check_sums(profile: NetworkProfile, source: str) -> None:
-    """Every cycle of every unit is in one class, and the layers lie within the launch."""
+    """Check that each unit's classes sum to all cycles, and that the layers fit in the launch."""
     for unit, counters in profile.units.items():
         if counters.cycles != profile.cycles:
             raise ArtifactError(
@@ -171,8 +171,8 @@ def _check_sums(profile: NetworkProfile, source: str) -> None:
 
 
 def _check_timeline(profile: NetworkProfile, timeline: Timeline, source: str) -> None:
-    """A unit's intervals follow each other, with gaps between launches, and belong to layers that
-    are there."""
+    """Check that a unit's intervals do not overlap (gaps only occur between launches) and belong to
+    existing layers."""
     tags = {layer.layer.tag for layer in profile.layers} | {None}
     for unit in LAYER_UNITS:
         at = 0

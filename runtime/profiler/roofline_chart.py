@@ -1,10 +1,9 @@
 """`roofline_chart`: layers under the roofs of bus and array, both axes logarithmic.
 
-A layer's filled point lies at the multiplications it did per byte moved and per cycle, without
-those with padding. It lies on the roof at most: a layer that worked while the layer before was
-still storing has the cycles that array and bus take for it. The hollow point beside it, where it
-differs, is where the layer would lie if every byte crossed the bus once, under the same roof.
-Layers that multiply nothing have no place here.
+A layer's filled point is at its multiplications per byte moved and per cycle, without those with
+padding. It never lies above the roof: for a layer that started while the previous one was still
+storing, at least its roofline's cycles are used. The hollow point, drawn if it differs, is where
+the layer would be if every byte crossed the bus once. Layers without multiplications are omitted.
 
 Source: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for
 multicore architectures", CACM 52(4), 2009.
@@ -21,15 +20,15 @@ __all__ = ["roofline_chart"]
 _WIDTH, _HEIGHT = 720.0, 420.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 24.0, 16.0, 52.0
 _NEAR = 4.0
-"""Distance below which the hollow point would lie on the filled one."""
+"""Distance below which the hollow point would overlap the filled one."""
 _SHARED_X, _SHARED_Y = 18.0, 12.0
-"""Distances below which numbers of two points would lie on each other."""
+"""Distances below which the numbers of two points would overlap."""
 _NAMED = 4
-"""Numbers written below points that lie on each other."""
+"""Most numbers written below overlapping points."""
 
 
 class _Axes:
-    """Powers of two that hold all values, and their places in the drawing."""
+    """Axis ranges, in powers of two, that contain all values, and positions in the drawing."""
 
     def __init__(self, xs: list[float], ys: list[float]) -> None:
         self.x = (math.floor(math.log2(min(xs))), math.ceil(math.log2(max(xs))))
@@ -47,7 +46,7 @@ class _Axes:
 
 
 def roofline_chart(profile: NetworkProfile) -> Drawing:
-    """The drawing; layers bear their numbers, counted from 1."""
+    """The drawing; layers are labelled with their numbers, counted from 1."""
     drawing = Drawing(_WIDTH, _HEIGHT, "Roofline: multiplications per cycle by reuse")
     peak, bus = profile.conditions.macs_per_cycle, profile.conditions.bus_bytes
     numbered = [
@@ -123,7 +122,7 @@ def _draw_layer(drawing: Drawing, axes: _Axes, number: int, layer: LayerProfile)
 
 
 def _draw_numbers(drawing: Drawing, axes: _Axes, numbered: list[tuple[int, LayerProfile]]) -> None:
-    """Write numbers below the points; layers that lie on each other share a list of them."""
+    """Write numbers below the points; overlapping layers share one list."""
     groups: list[tuple[float, float, list[int]]] = []
     for number, layer in numbered:
         x, y = axes.at_x(layer.reuse), axes.at_y(layer.rate)

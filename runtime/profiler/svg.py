@@ -1,7 +1,7 @@
 """SVG drawings as element trees: text from models is escaped by construction.
 
-Colours come from the classes in ``templates/chart.css``, so that a page shows a drawing in its own
-light or dark theme; `standalone` puts that style into the drawing, for files of their own.
+Colours come from the classes in ``templates/chart.css``, so that a drawing follows the light or
+dark theme of its page; `standalone` embeds that style, for separate files.
 """
 
 from importlib import resources
@@ -33,7 +33,7 @@ class Drawing:
     def add(
         self, tag: str, *, hint: str = "", text: str = "", kind: str = "", **attributes: float | str
     ) -> None:
-        """Add an element. `hint` is shown when pointed at, `kind` is its classes.
+        """Add an element. `hint` is its tooltip, `kind` its CSS classes.
 
         Attribute names have ``_`` for ``-``; numbers are written with at most two decimals.
         """
@@ -55,7 +55,7 @@ class Drawing:
 
 
 def standalone(drawing: Drawing) -> str:
-    """The drawing as a file of its own, with its style, on a background of its own."""
+    """The drawing as a standalone file, with its style and a background."""
     root = ElementTree.fromstring(drawing.text())
     root.set("xmlns", _NAMESPACE)
     width, height = (float(size) + 2 * _MARGIN for size in root.attrib["viewBox"].split()[2:])
@@ -75,7 +75,7 @@ def standalone(drawing: Drawing) -> str:
 
 
 def clip_text(text: str, length: int) -> str:
-    """At most `length` characters, with an ellipsis in the middle: ends tell layers apart."""
+    """At most `length` characters, with an ellipsis in the middle: names differ at their ends."""
     if len(text) <= length:
         return text
     tail = (length - 1) // 2

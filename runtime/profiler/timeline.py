@@ -1,12 +1,12 @@
 """`Timeline`: when each unit worked on each instruction, from a run in which all are marked.
 
-Input: a program (`mark_all` puts a mark on every instruction) and the marks its run left. Output:
-an `Interval` per instruction: from the retirement of the unit's instruction before to its own, with
-what the unit did meanwhile. The numbers of cycles are exact. Their order inside an interval is not
-recorded; it is drawn as idle, waits, stall, busy.
+Input: a program (`mark_all` marks every instruction) and the mark records of its run. Output: an
+`Interval` per instruction: from the retirement of the unit's previous instruction to its own, with
+the unit's cycles by class. The numbers of cycles are exact. Their order inside an interval is not
+recorded; they are drawn as idle, waits, stall, busy.
 
-Each mark is a record of 64 bytes that shares the bus with the program on RTL, so a marked run is
-longer than the plain one; `Timeline.cycles` tells by how much.
+Each mark is a 64-byte record that shares the bus with the program on RTL, so a marked run is longer
+than the original one; compare `Timeline.cycles`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,10 +36,10 @@ DRAWN = (
 
 @dataclass(frozen=True)
 class Interval:
-    """What `unit` did from the retirement before until that of `instruction`.
+    """Activity of `unit` from its previous retirement to that of `instruction`.
 
-    `tag` is its layer's; None behind the last layer. `begin` and `end` are cycles; the classes of
-    `counters` sum to what lies between.
+    `tag` is its layer's; None after the last layer. `begin` and `end` are cycles; the classes of
+    `counters` sum to the cycles between them.
     """
 
     unit: Unit
@@ -65,7 +65,7 @@ class Interval:
 
     @property
     def work_begin(self) -> int:
-        """Where STALL and BUSY begin as drawn: the unit has the instruction in hand."""
+        """Cycle where STALL and BUSY begin as drawn: the unit executes the instruction."""
         working = self.counters.classes[CycleClass.STALL] + self.counters.classes[CycleClass.BUSY]
         return self.end - working
 
@@ -81,7 +81,7 @@ class LayerSpan:
 
 @dataclass(frozen=True)
 class Timeline:
-    """All intervals, by unit and time; `cycles` of the run in which everything was marked."""
+    """All intervals, by unit and time; `cycles` are those of the fully marked run."""
 
     cycles: int
     intervals: tuple[Interval, ...]
@@ -91,7 +91,7 @@ class Timeline:
         return tuple(item for item in self.intervals if item.unit is unit)
 
     def layer_spans(self) -> tuple[LayerSpan, ...]:
-        """Layers in order of time; they follow each other without a gap."""
+        """Layers in order of time, without gaps."""
         last: dict[int, int] = {}
         for item in self.lane(Unit.STORE):
             if item.tag is not None:
@@ -106,10 +106,10 @@ class Timeline:
     def followed_by(
         self, later: "Timeline", *, num_layers: int, num_instructions: int
     ) -> "Timeline":
-        """This one, and behind it that of a later launch.
+        """This timeline followed by that of a later launch.
 
-        `num_layers` and `num_instructions` are what the launches until now have: the later one's
-        tags and instructions are numbered from there.
+        `num_layers` and `num_instructions` are the totals of the launches so far; the later
+        launch's tags and instructions are renumbered from there.
         """
         moved = (
             replace(
@@ -183,7 +183,7 @@ def _in_order(marks: Sequence[MarkRecord], unit: Unit) -> list[MarkRecord]:
 
 
 def _label(instruction: Instruction) -> str:
-    """Two words for a lane: what is done, and to what."""
+    """A short label: the operation and its object."""
     match instruction.opcode:
         case Opcode.LOAD:
             return f"LOAD {LoadMemory(instruction.memory).name}"

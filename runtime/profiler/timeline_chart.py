@@ -1,4 +1,4 @@
-"""`timeline_chart`: some cycles of a timeline as a drawing; the page has all of it, to move in."""
+"""`timeline_chart`: a section of a timeline as a drawing; the page shows all of it, zoomable."""
 
 from daedal.runtime.layers import LAYER_UNITS
 from daedal.runtime.profiler.legend import LEGEND_HEIGHT, draw_legend
@@ -10,7 +10,7 @@ __all__ = ["timeline_chart"]
 _WIDTH, _NAMES = 960.0, 60.0
 _TOP, _LANE, _STEP = 4.0, 26.0, 32.0
 _LETTER = 7.0
-"""About the width of a letter."""
+"""Approximate width of a letter."""
 _TICKS = 8
 
 
@@ -42,7 +42,7 @@ def timeline_chart(profile: NetworkProfile, begin: int, end: int) -> Drawing:
 
 
 class _Window:
-    """Places in a drawing of what lies between two cycles."""
+    """Maps the cycles between two limits to positions in a drawing."""
 
     def __init__(self, drawing: Drawing, begin: int, end: int) -> None:
         self._drawing = drawing
@@ -54,13 +54,13 @@ class _Window:
     def draw(
         self, lane: int, kind: str, first: int, last: int, hint: str
     ) -> tuple[float, float] | None:
-        """Draw what of it lies inside; return where and how wide, None if nothing does."""
+        """Draw the visible part; return its position and width, or None if nothing is visible."""
         first, last = max(first, self._begin), min(last, self._end)
         if first >= last:
             return None
         left, width = self._at(first), self._at(last) - self._at(first)
         y = _TOP + lane * _STEP
-        # A gap of half a unit sets neighbours of one colour apart.
+        # A gap of half a unit separates neighbours of the same colour.
         shown = max(0.5, width - 0.5)
         hint = f"{hint}, {last - first:,} cycles"
         self._drawing.add("rect", kind=kind, x=left, y=y, width=shown, height=_LANE, hint=hint)
