@@ -1,4 +1,4 @@
-"""The public functions: `compile` a model for a variant, `simulate` what came out.
+"""The public functions: `compile` a model for a variant, and `simulate` the artifact.
 
 >>> artifact = daedal.compile("digits_qdq.onnx", daedal.load_variant("vta"))
 >>> result = daedal.simulate(artifact, {"image": images}, device="rtl")
@@ -33,9 +33,9 @@ Report = Callable[[str], None]
 class SimulationResult:
     """Results of one or more runs.
 
-    `outputs` and `tensors` (what left the accelerator) are stacked along axis 0; there is one
-    profile per run, over all its launches, and `layers` is the per-layer profile of each where the
-    device leaves marks.
+    `outputs` and `tensors` (those that left the accelerator) are stacked along axis 0. There is one
+    profile per run, over all its launches; `layers` has the per-layer profiles of each run, if the
+    device records marks.
     """
 
     outputs: dict[str, npt.NDArray[Any]]
@@ -45,7 +45,7 @@ class SimulationResult:
 
     @classmethod
     def of_runs(cls, artifact: Artifact, runs: Sequence[RunResult]) -> "SimulationResult":
-        """Join the runs of an artifact, of which there is one at least."""
+        """Join one or more runs of an artifact."""
         return cls(
             outputs=stack_items([run.outputs for run in runs]),
             tensors=stack_items([run.tensors for run in runs]),
@@ -65,13 +65,13 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     dump_dir: str | Path | None = None,
     report: Report | None = None,
 ) -> Artifact:
-    """Compile an int8 ONNX model for a variant: one program, where the host interrupts nothing.
+    """Compile an int8 ONNX model for a variant; into one program, unless host operators split it.
 
-    `from_tensors` and `to_tensors` cut out the part between quantized tensors. Without `fuse`,
-    every operator is a layer of its own: to see what fusion is worth. `host` tells when the way to
-    the accelerator and back is too dear for a few operators between those of the host; with None
-    all runs on the accelerator that can. `dump_dir` receives the intermediate forms after each
-    step, `report` one sentence before each long one.
+    `from_tensors` and `to_tensors` select the part between quantized tensors. Without `fuse`, every
+    operator is a separate layer, to measure the benefit of fusion. `host` has the rates that decide
+    when a few operators between host operators are not worth the transfer to the accelerator and
+    back; with None, everything that can run on the accelerator does. The intermediate forms are
+    written to `dump_dir` after each step; `report` is called with a sentence before each long one.
 
     Raises ModelError for a model that cannot be read or compiled, VariantError for an unknown
     variant, ScheduleError for a layer that does not fit the scratchpads.

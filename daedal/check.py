@@ -1,8 +1,8 @@
 """Checks of a model's integer graph against onnxruntime, one operator at a time.
 
 The integer graph (`compiler.graph`, run by its interpreter) is the reference for the simulators.
-onnxruntime, with its graph optimization off, is the reference for the integer graph: every integer
-operator, fed the same inputs, is at most one unit of its output's last place apart.
+onnxruntime, with graph optimization off, is the reference for the integer graph: on the same
+inputs, every integer operator differs by at most one unit in the last place of its output.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,10 +36,10 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class OperatorDifference:
-    """One integer operator: the tensor it computes, and how far onnxruntime's lies from it.
+    """One integer operator: the tensor it computes, and its difference from onnxruntime's.
 
-    `largest` is in units of the last place of the quantized tensor, over `num_elements` elements,
-    of which `num_different` differ at all.
+    `largest` is the largest difference in units of the quantized tensor's last place, over
+    `num_elements` elements, of which `num_different` differ.
     """
 
     op: str
@@ -52,8 +52,8 @@ class OperatorDifference:
 def integer_graph(
     model: str | Path | bytes, variant: Variant, on_host: Collection[str] = ()
 ) -> Graph:
-    """The graph that `variant` has to compute, with all quantized tensors of the model: the
-    reference. Later passes choose layouts, and views that move nothing.
+    """The reference graph for `variant`, with all quantized tensors of the model. Later passes only
+    choose layouts, and views that move no data.
 
     `on_host` are quantized tensors that the host computes, in float: `Artifact.host_quantized`.
 
@@ -90,7 +90,7 @@ def compare_operators(
 
     Raises ToolError without onnxruntime, and ModelError for inputs that do not fit.
     """
-    model = read_model(model.SerializeToString())  # of its own operators ONNX infers no shapes
+    model = read_model(model.SerializeToString())  # ONNX infers no shapes for contributed operators
     values = run_all(graph, inputs)
     known = {name for node in model.graph.node for name in node.output}
     known.update(value.name for value in model.graph.input)
@@ -148,7 +148,7 @@ def _compare(
 
 
 def _as_model_has_it(value: Array, item: onnx.ValueInfoProto) -> Array:
-    """An int8 tensor of the graph in the model's shape; uint8 there is 128 more."""
+    """An int8 tensor of the graph in the model's shape; uint8 values in the model are 128 more."""
     tensor = item.type.tensor_type
     shaped = value.reshape([dim.dim_value for dim in tensor.shape.dim])
     if tensor.elem_type == onnx.TensorProto.UINT8:
@@ -157,7 +157,7 @@ def _as_model_has_it(value: Array, item: onnx.ValueInfoProto) -> Array:
 
 
 def run_onnxruntime(model: onnx.ModelProto | bytes, inputs: Mapping[str, Array]) -> list[Array]:
-    """Outputs of the model as it stands, see `compiler.onnxruntime_session`.
+    """Outputs of the unmodified model, see `compiler.onnxruntime_session`.
 
     Raises ToolError where onnxruntime is missing, and ModelError for an operator whose results
     would depend on the processor.

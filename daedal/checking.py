@@ -36,10 +36,10 @@ class CheckedTensor:
     Attributes
     ----------
     launch : number of the launch, from 0.
-    layer : that computed it; None for a tensor that the host gave.
-    tensor : the model's name of it.
-    difference : from the reference, over the items of all runs; None where it was not compared: the
-        reference has no such tensor, because the compiler made it.
+    layer : the layer that computed it; None for a tensor from the host.
+    tensor : its name in the model.
+    difference : from the reference, over the items of all runs; None if it was not compared because
+        the compiler created it, so the reference does not have it.
     """
 
     launch: int
@@ -49,22 +49,22 @@ class CheckedTensor:
 
     @property
     def differs(self) -> bool:
-        """Whether it was compared and is not equal; a tensor of the host may be 1 apart, as the
-        host computes in floating point what the reference does with integers."""
+        """Whether it was compared and is not equal; a tensor from the host may differ by 1, as the
+        host computes in floating point and the reference in integers."""
         allowed = 0 if self.layer is not None else 1
         return self.difference is not None and self.difference.largest > allowed
 
 
 @dataclass(frozen=True)
 class LayerCheck:
-    """What `check_layers` found.
+    """Result of `check_layers`.
 
     Attributes
     ----------
-    result : of the runs of the artifact as it is.
-    tensors : in the order in which they are computed, each with memory of its own.
-    overwritten : tensors that leave the launches otherwise in the artifact as it is, where tensors
-        share memory, than where each has its own: a name and the difference between the two.
+    result : of the runs of the unmodified artifact.
+    tensors : in the order in which they are computed, each in separate memory.
+    overwritten : outputs of launches that differ between the unmodified artifact, where tensors
+        share memory, and the one with separate memory: name and difference.
     """
 
     result: SimulationResult
@@ -91,9 +91,9 @@ def check_layers(
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> LayerCheck:
-    """Run an artifact twice per item, as it is and with `keep_layers`, and compare every layer.
+    """Run an artifact twice per item, unmodified and with `keep_layers`, and compare every layer.
 
-    The layers of a launch are compared with what they should give for what entered that launch.
+    The layers of a launch are compared with the reference for the tensors that entered that launch.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def check_layers(
 
 
 class _Reference:
-    """What each launch should read and compute, given what was found before it."""
+    """Expected inputs and results of each launch, given the tensors found before it."""
 
     def __init__(self, graph: Graph, artifact: Artifact) -> None:
         self._graph = graph
@@ -152,7 +152,7 @@ class _Reference:
             self._parts.append(extract(self._graph, starts, ends))
 
     def run(self, found: Mapping[str, Array]) -> dict[str, Array]:
-        """The tensors that `found` should hold, as far as the reference has them."""
+        """Expected values of the tensors in `found` that the reference has."""
         values: dict[str, Array] = {}
         for part in self._parts:
             feeds = {name: _typed(found[name], part.types[name]) for name in part.inputs}
@@ -181,7 +181,7 @@ class _Tally:
         self._runs: list[RunResult] = []
 
     def add(self, plain: RunResult, kept: RunResult, expected: Mapping[str, Array]) -> None:
-        """Count one item: as the artifact gives it, with all layers, and as it should be."""
+        """Count one item: the plain run, the run with kept layers, and the expected tensors."""
         for name, array in expected.items():
             found = kept.values.get(name)
             if found is not None and found.size == array.size:

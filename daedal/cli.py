@@ -1,8 +1,8 @@
 """The command line: registers every command of `daedal.commands`, and turns errors into sentences.
 
 Results go to standard output (as JSON with ``--json``), progress to standard error. Exit status: 0
-done, 1 a device failed or differs, 2 the input was wrong, or a file or the memory did not do, 130
-interrupted, 128 and the number of another signal that ended it.
+success; 1 a device failed or results differ; 2 wrong input, a file error or out of memory; 130
+interrupted; 128 plus the number of any other signal that ended it.
 """
 
 import contextlib
@@ -63,7 +63,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class _Ended(BaseException):
-    """A signal asks the process to end; whoever started something ends it on the way out."""
+    """A signal asks the process to end; as an exception, it lets every caller clean up."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -99,7 +99,7 @@ def main() -> None:
 
 
 def _show_everything() -> None:
-    """Names may hold letters that the terminal's encoding has not: they are escaped, not fatal."""
+    """Escape characters of names that the terminal's encoding lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -110,7 +110,7 @@ def _signals_raise() -> Iterator[None]:
     """Within the block, signals that would end the process at once raise `_Ended`."""
     caught = []
     if threading.current_thread() is threading.main_thread():
-        # nohup ignores SIGHUP, and so do we then.
+        # Signals that the parent ignores (SIGHUP under nohup) stay ignored.
         caught = [n for n in _SIGNALS if signal.getsignal(n) is signal.SIG_DFL]
     for number in caught:
         signal.signal(number, _end)
@@ -122,12 +122,12 @@ def _signals_raise() -> Iterator[None]:
 
 
 def _end(number: int, _frame: FrameType | None) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)  # a second one would cut the first one's work short
+    signal.signal(number, signal.SIG_IGN)  # a second one would interrupt the cleanup
     raise _Ended(number)
 
 
 def _drop_output() -> None:
-    """Give up what standard output could not take: Python would try again at its end, and fail."""
+    """Discard output that could not be written: Python would retry at exit, and fail again."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -22,7 +22,7 @@ _KINDS: dict[object, Callable[[str], str | int | float]] = {
 """Options of these types can be given as text."""
 
 _EXTRAS = {"serial": "board"}
-"""Extras of Daedal by a package that they bring; all others come with ``sim``."""
+"""The extra that installs each package; all others are in the extra ``sim``."""
 
 
 def device_names() -> list[str]:
@@ -31,7 +31,7 @@ def device_names() -> list[str]:
 
 
 def open_device(name: str, variant: Variant, **options: Any) -> Device:
-    """Make the device `name` of `variant`; options are the device's own keyword arguments.
+    """Open the device `name` for `variant`; options are the device's own keyword arguments.
 
     Raises UserError for an unknown name, ToolError where a package it needs is missing.
     """
@@ -42,7 +42,7 @@ def open_device(name: str, variant: Variant, **options: Any) -> Device:
 def text_options(name: str, texts: Sequence[str]) -> dict[str, Any]:
     """Options of the device `name` from ``option=value`` each.
 
-    Raises UserError for one that the device has not, or whose value is of another type.
+    Raises UserError for an option that the device lacks, or a value of the wrong type.
     """
     signature = inspect.signature(_factory(name), eval_str=True)
     kinds = {

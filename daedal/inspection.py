@@ -1,4 +1,4 @@
-"""`inspect`: what is inside an artifact, where each node of its model runs, and what it costs.
+"""`inspect`: an artifact's contents, where each node of its model runs, and its cost.
 
 >>> report = daedal.inspect(artifact)
 >>> [(item.placement.node, item.placement.why, item.share_of_time) for item in report.nodes]
@@ -23,7 +23,7 @@ from daedal.sim.timing.device import TimingDevice
 __all__ = ["HostReport", "Inspection", "LaunchReport", "LayerReport", "NodeReport", "inspect"]
 
 DEFAULT_MHZ = 100.0
-"""Clock at which cycles become seconds, where nothing else is said."""
+"""Default clock for converting cycles to seconds."""
 
 _REPEATS = 3
 _SHORT_SECONDS = 0.1
@@ -45,8 +45,8 @@ class LaunchReport:
     Attributes
     ----------
     cycles : of the cycle model.
-    seconds : what they take at the clock that was asked for.
-    workspace_needed_bytes : the most of the workspace that holds something in one layer.
+    seconds : their duration at the requested clock.
+    workspace_needed_bytes : the largest number of workspace bytes live in any layer.
     """
 
     launch: Launch
@@ -59,7 +59,7 @@ class LaunchReport:
 
 @dataclass(frozen=True)
 class HostReport:
-    """A part that the host runs. `seconds` are measured here, on zeros; None where it was not."""
+    """A part that the host runs. `seconds` are measured here, on zeros; None if not measured."""
 
     host: HostPart
     seconds: float | None
@@ -69,9 +69,9 @@ class HostReport:
 class NodeReport:
     """Where a node of the model runs.
 
-    `share_of_macs` is None where the number is not known of every node. `share_of_time` is that of
-    its layer, or of its whole part on the host, at one node of it; None at the others, and where
-    nothing was measured.
+    `share_of_macs` is None if any node's number is unknown. `share_of_time` is that of its layer,
+    or of its whole host part, reported at one of its nodes; None at the others, and if not
+    measured.
     """
 
     placement: Placement
@@ -108,7 +108,7 @@ def inspect(
     mhz: float = DEFAULT_MHZ,
     time_host: bool = True,
 ) -> Inspection:
-    """Look into an artifact, with the cycle model and a stopwatch.
+    """Inspect an artifact, with cycles from the cycle model and measured host times.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def _launch_report(launch: Launch, memory: MemoryModel, mhz: float) -> LaunchRep
 
 
 def _seconds(part: HostPart) -> float | None:
-    """How long a part of the host takes; None where it cannot run on zeros."""
+    """Duration of a host part; None if it cannot run on zeros."""
     model = HostModel(part.model, "a part")
     try:
         seconds = _timed(model)
@@ -169,7 +169,7 @@ def _timed(model: HostModel) -> float:
 
 
 def _nodes(report: Inspection) -> tuple[NodeReport, ...]:
-    """Shares of MACs and of time. A layer's time stands at its node with the most MACs."""
+    """Shares of MACs and of time. A layer's time is reported at its node with the most MACs."""
     placements = report.artifact.placements
     known = all(item.macs is not None for item in placements if item.part is not None)
     macs = max(1, sum(item.macs or 0 for item in placements if item.part is not None))

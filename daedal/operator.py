@@ -1,6 +1,6 @@
 """`build_operator`: one scheduled tensor expression as a program, and running it.
 
-For those who write operators and schedules; networks go through `daedal.compile`.
+For authors of operators and schedules; networks go through `daedal.compile`.
 
 >>> operator = daedal.build_operator(schedule, variant, {"w": weights, "params": params})
 >>> result = operator.run({"x": x}, device="timing")
@@ -123,7 +123,7 @@ def _constant(variant: Variant, array: npt.NDArray[Any]) -> bytes:
 
 
 def _spec(buffer: Buffer, variant: Variant) -> TensorSpec:
-    """Rows of a tensor one behind the other, as a map one block of channels deep."""
+    """A tensor's rows in sequence, as a map with one block of channels."""
     *outer, batch, lanes = buffer.shape
     bits = variant.array.input_bits
     return TensorSpec(buffer.name, 0, 0, (batch, lanes, math.prod(outer), 1), bits, batch, lanes)
@@ -136,5 +136,5 @@ def _as_map(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _as_rows(array: npt.NDArray[np.int64], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    """What `_as_map` made, back in `shape`."""
+    """The inverse of `_as_map`, to `shape`."""
     return array[..., 0].transpose(2, 0, 1).reshape(shape)

@@ -1,4 +1,4 @@
-"""`TensorDifference`: how a tensor that was found lies from the one that was expected."""
+"""`TensorDifference`: the difference between a found tensor and the expected one."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy.typing as npt
 __all__ = ["NUM_SHOWN", "Element", "TensorDifference", "compare", "ranges_text"]
 
 NUM_SHOWN = 8
-"""Elements that differ which are kept with their values."""
+"""Number of differing elements that are kept with their values."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Element:
 
 @dataclass(frozen=True)
 class TensorDifference:
-    """What differs between two integer tensors of one shape.
+    """Differences between two integer tensors of the same shape.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class TensorDifference:
         return int(np.prod(self.shape))
 
     def joined(self, other: "TensorDifference") -> "TensorDifference":
-        """This one with what another found in more items of the same tensor."""
+        """This difference combined with that of further items of the same tensor."""
         items = self.shape[0]
         after = (
             Element((items + element.index[0], *element.index[1:]), element.expected, element.found)

@@ -1,4 +1,4 @@
-"""`trace`: run an artifact on the RTL and on the functional simulator until they part."""
+"""`trace`: runs an artifact on the RTL and on the functional simulator up to a difference."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,18 +25,19 @@ CONTEXT_INSTRUCTIONS = 5
 
 @dataclass(frozen=True)
 class TraceReport:
-    """What `trace` found.
+    """Result of `trace`.
 
     Attributes
     ----------
     traces
         One per launch of each run, the last one with the difference if there is any.
     launch
-        Number of the artifact's launch that the last one is of.
+        Number of the artifact's launch to which the last trace belongs.
     layer
-        Of the instruction that differs.
+        Layer of the instruction that differs.
     place
-        Where what differs lies in external memory, comes from or goes to; None where unknown.
+        Place in external memory of the differing data, its source or its destination; None if
+        unknown.
     lines
         The disassembly around the instruction: numbers and texts.
     """
@@ -63,8 +64,8 @@ def trace(
 ) -> TraceReport:
     """Run on both sides, once for each item along axis 0 of the inputs, up to a difference.
 
-    Without `inputs`, the tensors that enter the accelerator are drawn with `seed` over all their
-    values. `options` go to `sim.trace.device.TraceDevice`.
+    Without `inputs`, the tensors that enter the accelerator are random over their whole range, from
+    `seed`. `options` go to `sim.trace.device.TraceDevice`.
 
     Raises ModelError for inputs that do not fit, DeviceError where the functional simulator cannot
     run the program, ToolError where a simulator is missing.

@@ -1,1 +1,1 @@
-"""What is shown of results: consoles, tables, and the same as plain data."""
+"""Presentation of results: consoles, tables, and the same as plain data."""

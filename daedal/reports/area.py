@@ -10,7 +10,7 @@ __all__ = ["area_table", "method_of", "units_table"]
 
 
 def method_of(result: Implementation) -> str:
-    """How the numbers came about."""
+    """How the numbers were obtained."""
     if result.best is None:
         return "an estimate by Yosys, neither placed nor routed"
     request = result.best.request
@@ -18,7 +18,7 @@ def method_of(result: Implementation) -> str:
 
 
 def area_table(result: Implementation) -> Table:
-    """Used, available and the share of it, a line per resource."""
+    """Used, available and share, one line per resource."""
     device = DEVICES[result.report.family]
     title = f"{result.variant.name} on {device.name}: {method_of(result)}"
     table = plain_table(title, ("resource", "used", "available", "%"), 1)

@@ -1,4 +1,4 @@
-"""What was compiled, as tables, in a few lines, and as plain data."""
+"""Reports on an artifact: as tables, in a few lines, and as plain data."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 _NUM_NAMED = 3
-"""Nodes that are named one by one; of more, only the operators are."""
+"""Most nodes that are listed by name; for more, only their operators are listed."""
 
 
 def artifact_json(artifact: Artifact) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _macs(artifact: Artifact, *places: str) -> int:
 
 
 def _uncounted(artifact: Artifact) -> list[Placement]:
-    """Nodes that run and whose multiply-accumulates nobody knows."""
+    """Nodes that run and whose number of multiply-accumulates is unknown."""
     return [item for item in artifact.placements if item.macs is None and item.where != "folded"]
 
 
@@ -107,7 +107,7 @@ def summary_lines(artifact: Artifact) -> list[str]:
     by_reason: dict[str, list[Placement]] = {}
     for item in artifact.placements:
         if item.where == "host":
-            # Reasons with figures in them are one reason, and the first one's figures are shown.
+            # Reasons that differ only in figures are merged; the first one's figures are shown.
             by_reason.setdefault(re.sub(r"\d[\d,.]*", "", item.why), []).append(item)
     for items in by_reason.values():
         lines.append(f"on the host: {_nodes(items)}: {items[0].why}")
@@ -115,7 +115,7 @@ def summary_lines(artifact: Artifact) -> list[str]:
 
 
 def _nodes(items: Sequence[Placement]) -> str:
-    """A few nodes by their names, more by their operators."""
+    """A few nodes by name, more by operator."""
     if len(items) <= _NUM_NAMED:
         return ", ".join(f"{item.op} {item.node!r}" for item in items)
     operators = ", ".join(dict.fromkeys(item.op for item in items))

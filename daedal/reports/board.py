@@ -1,4 +1,4 @@
-"""A board's design as JSON: the synthesis of all of it, and what its bitstream was built for."""
+"""A board's design as JSON: the synthesis of the whole, and the settings of its bitstream."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ __all__ = ["board_record"]
 
 
 def board_record(built: BoardBuild, board: str) -> dict[str, Any]:
-    """The report that lies beside a bitstream."""
+    """The report stored next to a bitstream."""
     settings = built.settings
     return {
         "board": board,
