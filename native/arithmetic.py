@@ -1,4 +1,4 @@
-"""Integer and float arithmetic of kernels as LLVM's text: Python's meaning, and never a trap."""
+"""Integer and float arithmetic of kernels as LLVM IR text: Python's semantics, and no traps."""
 
 import operator
 import struct
@@ -107,7 +107,7 @@ def _shift(out: FunctionText, sign: str, a: Value, b: Value) -> Value:
 
 
 def _divide_by(out: FunctionText, sign: str, a: Value, divisor: int) -> Value:
-    """By a positive literal: rounding down needs a correction for negative dividends alone."""
+    """Division by a positive literal: only negative dividends need a correction to round down."""
     if divisor & (divisor - 1) == 0:
         if sign == "//":
             text = f"ashr i64 {a.text}, {divisor.bit_length() - 1}"

@@ -1,9 +1,9 @@
-"""Object code kept on disk: found by content, written atomically, checked when read.
+"""Cache of object code on disk: content-addressed, written atomically, checked when read.
 
-A file is named by a hash of what the code was made from, of the processor and of the versions of
-LLVM and of this package. It holds the SHA-256 of the code and the code: a damaged file counts as
-missing and is written anew. Readers and writers need no lock, because files appear whole; of two
-processes that build the same, the later one replaces equal bytes.
+The file name is a hash of the sources, the processor and the versions of LLVM and of this package.
+The file holds the SHA-256 of the code and the code: a damaged file counts as missing and is written
+again. Readers and writers need no lock, because files are replaced atomically; if two processes
+build the same code, the later one replaces the file by equal bytes.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ def user_cache_dir() -> Path:
 
 @lru_cache(maxsize=1)
 def _toolchain() -> str:
-    """What the same sources could become other code through: processor, LLVM, this package."""
+    """Everything besides the sources that the code depends on: processor, LLVM, this package."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -50,21 +50,21 @@ def _toolchain() -> str:
 
 
 class ObjectCache:
-    """Object code in `folder`, by the text that stands for its sources.
+    """Object code in `folder`, with the text of its sources as the key.
 
-    A folder that cannot be written costs time, never an error: code is then built in each process.
+    A folder that is not writable costs time but is no error: each process then builds the code.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder if folder is not None else user_cache_dir()
 
     def path(self, sources: str) -> Path:
-        """Where the object code made from `sources` lies."""
+        """Path of the object code for `sources`."""
         key = hashlib.sha256(f"{_toolchain()}\n{sources}".encode()).hexdigest()
         return self._folder / f"{key[:40]}.o"
 
     def get(self, sources: str, build: Callable[[], bytes]) -> bytes:
-        """The object code of `sources`; `build` makes it where it is missing or damaged."""
+        """The object code of `sources`; `build` creates it if missing or damaged."""
         path = self.path(sources)
         found = _read(path)
         if found is not None:

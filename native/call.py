@@ -1,4 +1,4 @@
-"""Calls machine code from Python: packs arguments into a block, unpacks what changed."""
+"""Calls machine code from Python: packs arguments into a block, and copies results back."""
 
 import ctypes
 import struct
@@ -23,7 +23,7 @@ Packer = Callable[[Any, list[Any]], None]
 
 
 class MachineCall:
-    """A compiled kernel. Not for two threads at once on the same arrays, as any function."""
+    """A compiled kernel. As with any function, two threads must not share arrays in their calls."""
 
     def __init__(self, code: LoadedCode, kernel: KernelLike, kernels: list[KernelLike]) -> None:
         self._code = code

@@ -43,7 +43,7 @@ def _optimized(text: str, cpu: Cpu) -> Any:
 def compile_text(text: str, cpu: Cpu | None = None) -> bytes:
     """Object code of a module in LLVM's text form, optimized for `cpu` (this one by default).
 
-    Raises RuntimeError where LLVM refuses the text: whoever wrote the text is wrong.
+    Raises RuntimeError if LLVM rejects the text, which is a bug in its generator.
     """
     cpu = cpu or host_cpu()
     data: bytes = _target_machine(cpu).emit_object(_optimized(text, cpu))
@@ -51,7 +51,7 @@ def compile_text(text: str, cpu: Cpu | None = None) -> bytes:
 
 
 def assembly_text(text: str, cpu: Cpu | None = None) -> str:
-    """The same as assembler text, to see what became of a kernel."""
+    """The same as assembler text, to inspect a kernel's code."""
     cpu = cpu or host_cpu()
     result: str = _target_machine(cpu).emit_assembly(_optimized(text, cpu))
     return result

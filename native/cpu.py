@@ -1,4 +1,4 @@
-"""The processor that machine code is made for: its name and features as LLVM calls them."""
+"""The processor that machine code is compiled for: its name and features in LLVM's terms."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -20,9 +20,9 @@ class Cpu:
     name
         LLVM's name of the processor, such as ``znver4``.
     features
-        Names of what it has beyond its architecture, such as ``avx512vnni``.
+        Names of its features beyond the base architecture, such as ``avx512vnni``.
     lacking
-        Names of what it does not have. A virtual machine may hide what `name` promises.
+        Names of features it lacks. A virtual machine may hide features that `name` implies.
     """
 
     triple: str
@@ -37,7 +37,7 @@ class Cpu:
         return ",".join([*there, *(f"-{name}" for name in sorted(self.lacking))])
 
     def without(self, names: Collection[str]) -> "Cpu":
-        """The same processor as if it lacked some features, and what LLVM builds on them."""
+        """The same processor without some features and without those that depend on them."""
         missing = frozenset(names)
         return replace(self, features=self.features - missing, lacking=self.lacking | missing)
 

@@ -98,7 +98,7 @@ class Expressions:
         raise KernelError(f"{rule} ({place}, kernel {function.__name__!r})")
 
     def require(self, condition: str, failure: Failure, node: ast.AST) -> None:
-        """In a checked kernel: leave with a status unless the i1 is set."""
+        """In a checked kernel: return with a failure status unless the i1 is set."""
         if not self.checked or condition == "true":
             return
         number = next(i for i, known in enumerate(self.kernels) if known is self.kernel)
@@ -361,7 +361,7 @@ class Expressions:
         return self._merged(kind, [(first.text, from_first), (second.text, from_second)])
 
     def common(self, node: ast.AST, values: Sequence[Value]) -> Kind:
-        """The kind that values have together."""
+        """The common kind of the values."""
         kinds = {value.kind for value in values}
         if len(kinds) == 1:
             return kinds.pop()

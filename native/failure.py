@@ -1,4 +1,4 @@
-"""What a checked run can find wrong, and how machine code tells it."""
+"""Failures that a checked run detects, and their encoding in the status of machine code."""
 
 import enum
 

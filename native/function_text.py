@@ -1,4 +1,4 @@
-"""Writes one function of LLVM's text form: registers, blocks, and no code where none can run."""
+"""Writes one function of LLVM IR text: registers and blocks, without unreachable code."""
 
 __all__ = ["FunctionText"]
 
@@ -6,8 +6,8 @@ __all__ = ["FunctionText"]
 class FunctionText:
     """Lines of a function body, in order.
 
-    Code after a jump, and blocks that nothing jumps to, are left out as they are written: what
-    calls this need not know where control can come.
+    Code after a jump, and blocks that nothing jumps to, are dropped as they are written, so callers
+    need not track reachability.
     """
 
     def __init__(self) -> None:

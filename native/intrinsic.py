@@ -1,7 +1,7 @@
-"""`@intrinsic`: a function written in LLVM's text form, beside the Python that defines it.
+"""`@intrinsic`: a function written as LLVM IR text, with a Python function that defines it.
 
-For what the kernel language cannot say, vector instructions above all. The Python function is the
-meaning: it runs where kernels run as plain Python, and tests compare.
+For what the kernel language cannot express, mainly vector instructions. The Python function is the
+definition: it runs where kernels run as plain Python, and tests compare the two.
 """
 
 from collections.abc import Callable, Mapping

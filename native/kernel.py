@@ -80,7 +80,7 @@ class Kernel:
     function
         The Python function as written; `plain` runs it on numpy arrays with the right meaning.
     without_features
-        Features of this processor that the machine code does without, by LLVM's names.
+        Features of this processor that the machine code must not use, by LLVM's names.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Runs a kernel as the plain Python that it is: arrays give Python numbers, calls stay plain."""
+"""Runs a kernel as plain Python: array elements are Python numbers, and its calls are plain too."""
 
 import copy
 import types

@@ -1,4 +1,4 @@
-"""What the names in a kernel mean, what it calls, and the text that stands for its sources."""
+"""Resolves the names in a kernel, finds what it calls, and derives its cache key."""
 
 import types
 from collections.abc import Callable
@@ -89,9 +89,9 @@ def reachable(kernel: KernelLike) -> tuple[list[KernelLike], list[Intrinsic]]:
 
 
 def sources_text(kernel: KernelLike, *, checked: bool) -> str:
-    """A text that differs wherever the machine code of `kernel` could.
+    """A text that differs whenever the machine code of `kernel` could differ.
 
-    Made of byte code rather than source: it is at hand without reading and parsing files.
+    Derived from byte code rather than source, which avoids reading and parsing files.
     """
     kernels, intrinsics = reachable(kernel)
     lines = [f"checked {checked}"]

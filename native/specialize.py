@@ -1,4 +1,4 @@
-"""Kernels made for other constants: the same code with some module-level names meaning others."""
+"""Specializes kernels: the same code with other values for some module-level names."""
 
 import types
 from collections.abc import Callable, Mapping

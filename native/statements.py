@@ -34,8 +34,8 @@ def function_definition(
 ) -> str:
     """LLVM's text of one kernel.
 
-    Types of locals come from what is assigned to them; the function is written until they stay.
-    Raises KernelError for what the language has not.
+    Types of locals are inferred from assignments: the function is written again until they are
+    stable. Raises KernelError for unsupported constructs.
     """
     tree = _parse(kernel)
     kinds: dict[str, Kind | ArrayType] = {}
@@ -85,7 +85,7 @@ def _same_code(module: ast.Module, loaded: types.CodeType) -> bool:
 
 
 def _essence(code: types.CodeType) -> str:
-    """What byte code does, wherever it was written."""
+    """The byte code's behaviour, independent of file and line numbers."""
     constants = [
         _essence(item) if isinstance(item, types.CodeType) else item for item in code.co_consts
     ]

@@ -32,7 +32,7 @@ class LayerProfile:
     Multiplications count without those with padding, which the compiler leaves out where it can.
 
     `macs_per_cycle` and `bus_bytes` (per cycle) are the machine's full rates, `mode_macs_per_cycle`
-    is what its array does at most in the layer's mode: dense, or depthwise. Layers overlap: one
+    is its array's peak rate in the layer's mode: dense, or depthwise. Layers overlap: one
     that worked while the layer before was still storing may take fewer cycles than its roofline.
     """
 
