@@ -1,4 +1,4 @@
-"""What a variant's area buys: the variant beside versions of it with one parameter changed.
+"""What a variant's area buys: compares the variant with versions that change one parameter.
 
 Input: an RTL device. Output: the cycles of the same work on each: networks, and streams of
 instructions that one unit limits (`bench.unit_streams`). Where the smaller machine needs as many

@@ -1,4 +1,4 @@
-"""The calibration kernel: a fixed loop that says how fast the processor runs, and how disturbed.
+"""The calibration kernel: a fixed loop that measures the processor's speed, and disturbances.
 
 It measures the clock. Each of its `STEPS` steps is a 64-bit multiplication and an addition that
 wait for the step before: 3 cycles and 1 on x86-64 processors of the last fifteen years, whatever

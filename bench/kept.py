@@ -1,4 +1,4 @@
-"""Answers of benches kept on disk, found by all that they depend on.
+"""Cache of benchmark results on disk; the key covers everything a result depends on.
 
 Input: what an answer depends on, and a function that makes it. Output: the answer as JSON has it.
 """

@@ -1,7 +1,7 @@
 """How much of a program's workspace is live at once, from its instructions alone.
 
-The compiler's own report is not asked: a byte is live from the layer that stores it to the last one
-that loads it before it is stored anew.
+This does not use the compiler's report: a byte is live from the layer that stores it to the last
+one that loads it before it is overwritten.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""`NetworkRow`: one whole network on one variant, measured, and the bars that it has to meet."""
+"""`NetworkRow`: measurements of a whole network on one variant, and the bars it must meet."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field

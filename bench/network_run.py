@@ -1,4 +1,4 @@
-"""`NetworkBench`: compiles one network, runs it on the simulators, and says what came out.
+"""`NetworkBench`: compiles one network, runs it on the simulators, and returns the measurements.
 
 Input: a network of the zoo. Output: a `NetworkRow`.
 """

@@ -1,4 +1,4 @@
-"""Integer convolutions in plain numpy: sharing no code with the compiler or the simulators."""
+"""Integer convolutions in plain numpy, without code shared with the compiler or the simulators."""
 
 import numpy as np
 import numpy.typing as npt

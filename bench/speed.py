@@ -1,4 +1,4 @@
-"""A measured speed with its bar, which is about the calibration kernel that is timed beside it."""
+"""A measured speed with its bar, relative to a calibration kernel timed along with it."""
 
 import os
 from collections.abc import Callable, Sequence

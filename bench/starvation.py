@@ -1,10 +1,10 @@
 """Whether FETCH starves a unit on whole networks.
 
 FETCH is the only source of instructions: a unit that is IDLE between its first and its last mark
-(one per layer) has nothing to do because FETCH has not brought its next instruction, be it that
-FETCH waits for memory or that it stands before another unit's full queue. So each such cycle is
-counted against FETCH, whatever the cause; cycles before the first mark are not, as the wait for the
-first instruction is among them.
+(one per layer) is idle because FETCH has not delivered its next instruction, either because FETCH
+waits for memory or because another unit's full queue blocks it. Each such cycle counts against
+FETCH, whatever the cause. Cycles before the first mark do not, because they include the wait for
+the first instruction.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """Yardstick Y14: the whole `ecp5` accelerator on its board, in context, to the bitstream.
 
-Input: a clock and seeds. Output: what `docs/synthesis.json` keeps of it. Answers of the tools lie
-in `.daedal/synth`, where `daedal build` keeps them.
+Input: a clock and seeds. Output: its record in `docs/synthesis.json`. Results of the tools are
+cached in `.daedal/synth`, as by `daedal build`.
 """
 
 import os

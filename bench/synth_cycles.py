@@ -1,7 +1,7 @@
 """Cycles of ResNet-18 on a variant, by the cycle model, which counts what the RTL counts.
 
 The whole network of the zoo, one image, memory preset `ddr`. Input: a variant. Output: what
-`docs/synthesis.json` keeps; answers lie in `.daedal/cycles`.
+`docs/synthesis.json` records; results are cached in `.daedal/cycles`.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""Programs that the timing model is held against the RTL with, as launches of one variant.
+"""Programs for comparing the timing model with the RTL, as launches of one variant.
 
-Timing depends on a program, on where its regions lie and on its micro-ops alone, so inputs are
-left zero wherever they carry no micro-ops.
+Timing depends only on a program, the addresses of its regions and its micro-ops, so inputs stay
+zero unless they carry micro-ops.
 """
 
 from collections.abc import Iterator

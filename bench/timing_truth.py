@@ -1,4 +1,4 @@
-"""What the RTL counts for a launch, kept on disk: a simulation is run once for every state of it.
+"""Cache of what the RTL counts for a launch, so that each version of it is simulated only once.
 
 A record is named by a hash of the Verilog, the memory model in HDL, the launch and its preset.
 """

@@ -1,7 +1,7 @@
 """Instruction streams that drive one unit, or all of them, to its limit.
 
-Each stream is a program of one variant, and what of it is measured: a window between two marks of
-one unit, what the unit did in it (its work counter), and what it could have done at best.
+Each stream is a program of one variant, and its measurement: a window between two marks of one
+unit, the unit's work in it (its work counter), and the best possible work.
 """
 
 from collections.abc import Callable, Sequence

@@ -29,11 +29,11 @@ LAYER_UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
 class LayerProfile:
     """One layer: cycles, and per unit its cycles by class and its work.
 
-    Multiplications count without those with padding, which the compiler leaves out where it can.
+    Multiplications with padding do not count; the compiler omits them where it can.
 
-    `macs_per_cycle` and `bus_bytes` (per cycle) are the machine's full rates, `mode_macs_per_cycle`
-    is its array's peak rate in the layer's mode: dense, or depthwise. Layers overlap: one
-    that worked while the layer before was still storing may take fewer cycles than its roofline.
+    `macs_per_cycle` and `bus_bytes` (per cycle) are the machine's peak rates, `mode_macs_per_cycle`
+    is its array's peak rate in the layer's mode: dense or depthwise. Layers overlap: one that
+    started while the previous layer was still storing may take fewer cycles than its roofline.
     """
 
     layer: Layer

@@ -1,8 +1,8 @@
 """Where faults are planted: areas of the project, how many faults in which files, and which tests
 judge them beside those that mirror the file.
 
-The choice is by hash, not by a stream of random numbers: a fault that is added to a file, or taken
-away, leaves the choice of all others as it is, and so their results.
+Faults are chosen by hash, not from a stream of random numbers: adding a fault to a file, or
+removing one, does not change the choice of the others, so their results remain valid.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Which modules a test file needs, by the text of its imports and of theirs."""
+"""Finds the modules that a test file needs, from the text of its imports and of theirs."""
 
 import ast
 from collections import deque

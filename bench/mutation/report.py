@@ -1,4 +1,4 @@
-"""What a mutation test found, as a table of Markdown."""
+"""Results of a mutation test as a Markdown table."""
 
 from collections import Counter
 from collections.abc import Sequence

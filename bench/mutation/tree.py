@@ -1,7 +1,7 @@
 """Copies of the repository in which faults are planted.
 
-Built simulators and kernels are found by content, so the copies share a folder of them: what a
-fault changes has another name there.
+Built simulators and kernels are content-addressed, so the copies share one cache: whatever a fault
+changes has another key there.
 
 A copy's tests import `daedal` from the copy: a `sitecustomize` module on PYTHONPATH finds the
 root folders there, before the editable install finds them elsewhere.

@@ -1,4 +1,4 @@
-"""Seeded images that look like nothing, but have structure at every size, as photographs do."""
+"""Seeded random images with structure at every scale, as photographs have."""
 
 import numpy as np
 import numpy.typing as npt
