@@ -184,7 +184,7 @@ def depthwise_loops(m: Machine, at: i64, taps: i64) -> None:
 def apart(step: i64, count: i64, spread: i64, f0: i64, e0: i64, f1: i64, e1: i64) -> bool:
     """Whether iterations k of one loop, with row offset ``k * step``, never touch a common row.
 
-    k is below `count`. Added to the offset are less than `spread` rows from the micro-ops, and the
+    k is below `count`. Added to the offset are 0 to `spread` rows from the micro-ops, and the
     offsets of two other loops with factors f and extents e. Conservative: False if not obvious.
     """
     low = min(f0, f1)
@@ -239,7 +239,7 @@ def level_of_rows(m: Machine, at: i64, spread: i64) -> i64:
 
 @kernel
 def dense_loops(m: Machine, at: i64, spread: i64) -> None:
-    """The products of a legal dense GEMM; its micro-ops' accumulator rows span `spread` rows.
+    """The products of a legal dense GEMM; its micro-ops' accumulator rows differ by up to `spread`.
 
     The loop chosen by `level_of_rows` runs inside `dense`; the others, x outside y, keep their
     order.
