@@ -14,6 +14,9 @@ from daedal.hw.synth.families import Family
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import load_variant
 
+# One worker emits the text that these tests share.
+pytestmark = pytest.mark.xdist_group("emit")
+
 
 @pytest.fixture(scope="module")
 def verilog() -> str:

@@ -179,7 +179,9 @@ def hazard_rows(acc_rows: list[int], rng: np.random.Generator) -> list[int]:
     return result
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "lut4")) for n in VARIANTS]
+)
 @pytest.mark.parametrize(
     ("gaps", "traffic"), [pytest.param(0.0, 0.0, marks=pytest.mark.slow), (0.5, 0.7)]
 )

@@ -92,7 +92,7 @@ def test_row_memory_by_name(
         (1024, 64, 4),
         (32, 64, 0),
         (16, 8, 0),
-        (16_385, 36, 0),
+        pytest.param(16_385, 36, 0, marks=pytest.mark.slow),
         (128, 16, 1),
     ],
 )

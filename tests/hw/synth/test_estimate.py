@@ -43,7 +43,11 @@ def test_multipliers_by_style(style: str, multipliers: int, family: Family) -> N
 @needs_yosys
 @pytest.mark.parametrize(
     ("family", "blocks"),
-    [(Family.XC7, 2), pytest.param(Family.XCUP, 2, marks=SLOW), (Family.ECP5, 4)],
+    [
+        pytest.param(Family.XC7, 2, marks=SLOW),
+        pytest.param(Family.XCUP, 2, marks=SLOW),
+        (Family.ECP5, 4),
+    ],
 )
 def test_rows_become_block_ram_alone(family: Family, blocks: int) -> None:
     """No logic for colliding reads: nothing but RAM, and the output register."""

@@ -64,7 +64,9 @@ def random_inputs(name: str, rng: np.random.Generator, *, meet: bool = False) ->
     ]
 
 
-@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "memories")) for n in DESIGNS]
+)
 def test_designs(name: str, rng: np.random.Generator) -> None:
     netlist = netlist_of(name)
     cells = json.loads(netlist)["modules"]["dut"]["cells"].values()
