@@ -101,8 +101,8 @@ def plan_memory(
 
     Tensors that are not constants, inputs or outputs go to the workspace. There, tensors whose live
     ranges (in segments) do not overlap can share bytes (`packing`). Tensors in one group of
-    `aliases` keep their offsets. If the group contains an input or output, it lies in that one's
-    region.
+    `aliases` keep their offsets. A group that contains an input or output lies in the region of
+    that tensor.
     """
     lives = _lifetimes(segments)
     aliases = aliases or {}

@@ -16,7 +16,7 @@ __all__ = ["fold_selections"]
 def fold_selections(graph: Graph, *, block_in: int, block_out: int) -> Graph:
     """Let convolutions write or read channels in the selected order. Exact.
 
-    If only the selection reads the convolution before it, that one's outputs are reordered.
+    If only the selection reads the convolution before it, that convolution's outputs are reordered.
     Otherwise, if only dense convolutions read the selection, their inputs are reordered. Merging
     several groups, or reading channels that are not selected, may take more products. They are
     never more than those of the selection itself.
