@@ -1,4 +1,4 @@
-"""Layers that once fell far below the roofline: ``python bench/cliffs.py [--json F] [--only TEXT]``.
+"""Layers that once fell far below the roofline: ``python bench/cliffs.py [--json F]``.
 
 Each case of `bench.cliff_cases` is compiled as a network of its own for variant `vta`, and, where
 the bus bounds it, for the same with a bus of twice the width. Its cycles are the cycle model's,
