@@ -11,21 +11,19 @@ import numpy.typing as npt
 
 from bench.reference import convolution
 from daedal.compiler import te
-from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
-from daedal.compiler.link import link
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.conv2d import conv2d
 from daedal.compiler.ops.requantize import Bounds
+from daedal.compiler.program_builder import ProgramBuilder
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.protocols import Device
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant
-from daedal.isa.verifier import verify
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.timing.device import TimingDevice
 
@@ -145,25 +143,20 @@ class LayerProgram:
         func = te.create_prim_func([x, w, params], [y], layer.name)
         self.shape = ConvShape.of(x, w, y, strides, (1, 1), pads, self._zero_point)
         schedule = schedule_conv2d(func, self.shape, variant, tile)
-        segment = emit_segment(schedule.func, variant)
         weights = self._weights.reshape(
             blocks[0], array.block_out, blocks[1], array.block_in, layer.kernel, layer.kernel
         ).transpose(0, 2, 4, 5, 1, 3)
         given = TensorSpec("x", 0, 0, self._x.shape, array.input_bits, array.batch, block)
         result = (array.batch, outer, layer.output_size, layer.output_size)
-        program = link(
-            [segment],
-            variant,
+        return ProgramBuilder(variant, renaming).build(
+            schedule,
             constants={
                 "w": weight_bytes(variant, weights),
                 "params": parameter_bytes(variant, self._params.reshape(params.shape)),
             },
             inputs=[given],
             outputs=[replace(given, name="y", shape=result)],
-            renaming=renaming,
-        ).program
-        verify(program)
-        return program
+        )
 
     def count(self, device: TimingDevice) -> int:
         """Cycles by the cycle model."""

@@ -19,11 +19,12 @@ from daedal.compiler.graph.passes import moves_to_views
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.layer_code import LayerCode
-from daedal.compiler.link import Alias, LinkedProgram, LinkReport, link
+from daedal.compiler.link import Alias, LinkedProgram, LinkReport
 from daedal.compiler.link.constants import map_bytes, parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.padding_macs import padding_macs
 from daedal.compiler.ops.accelerator.traffic import bytes_once
+from daedal.compiler.program_builder import ProgramBuilder
 from daedal.isa.artifact import Layer
 from daedal.isa.errors import ModelError, ScheduleError, UserError
 from daedal.isa.program import Program
@@ -48,7 +49,11 @@ class CompiledLaunch:
 
 
 def compile_launch(
-    graph: Graph, variant: Variant, code: LayerCode, dump: Dump, say: Callable[[str], None]
+    graph: Graph,
+    builder: ProgramBuilder,
+    code: LayerCode,
+    dump: Dump,
+    say: Callable[[str], None],
 ) -> CompiledLaunch:
     """Compile `graph`.
 
@@ -65,18 +70,18 @@ def compile_launch(
     for number, node in enumerate(nodes):
         say(f"layer {number + 1} of {len(nodes)}: {node.op} {node.output!r}")
         try:
-            lowered, segment = code.of(graph, node)
+            functions, segment = code.of(graph, node)
         except ScheduleError as error:
             failed[node.output] = error
             continue
         segments.append(segment)
-        for item in lowered:
+        for item in functions:
             dump(f"{node.output}.tir", item.schedule)
         dump(f"{node.output}.segment", segment)
     if failed:
         raise UnfitLayers(graph, failed)
     say("linking")
-    linked = _link(graph, segments, variant)
+    linked, variant = _link(graph, segments, builder), builder.variant
     layers = [
         Layer(
             tag=tag,
@@ -93,13 +98,13 @@ def compile_launch(
     return CompiledLaunch(graph, linked.program, tuple(layers), results, linked.report)
 
 
-def _link(graph: Graph, segments: Sequence[Segment], variant: Variant) -> LinkedProgram:
+def _link(graph: Graph, segments: Sequence[Segment], builder: ProgramBuilder) -> LinkedProgram:
+    variant = builder.variant
     for name in graph.outputs:
         if name in graph.inputs:
             raise ModelError(f"a compiled part must compute its outputs; {name!r} is also an input")
-    return link(
+    return builder.link(
         segments,
-        variant,
         constants={
             name: data for node in graph.nodes for name, data in _constants(graph, node, variant)
         },

@@ -5,41 +5,49 @@ types of operands and result. A layer that differs from an earlier one only in n
 segment, renamed.
 """
 
-from daedal.compiler.codegen.accelerator import emit_segment
-from daedal.compiler.codegen.segment import Segment, joined, renamed
+from dataclasses import dataclass
+
+from daedal.compiler.codegen.scheduled_function import ScheduledFunction
+from daedal.compiler.codegen.segment import Segment, renamed
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.ops.accelerator.lowering import LoweredNode, lower_node
-from daedal.isa.variant import Variant
+from daedal.compiler.ops.accelerator.lowering import lower_node
+from daedal.compiler.program_builder import ProgramBuilder
 
 __all__ = ["LayerCode"]
 
 
+@dataclass(frozen=True)
+class _Code:
+    """The functions and the segment of `node`, the first one of its kind."""
+
+    node: Node
+    functions: list[ScheduledFunction]
+    segment: Segment
+
+
 class LayerCode:
-    """Lowers and emits nodes for `variant`, of all launches of a network."""
+    """Lowers and emits nodes with `builder`, of all launches of a network."""
 
-    def __init__(self, variant: Variant) -> None:
-        self._variant = variant
-        self._known: dict[object, tuple[list[LoweredNode], Segment]] = {}
+    def __init__(self, builder: ProgramBuilder) -> None:
+        self._builder = builder
+        self._known: dict[object, _Code] = {}
 
-    def of(self, graph: Graph, node: Node) -> tuple[list[LoweredNode], Segment]:
-        """The lowered form of `node` (or of the first identical node), and its segment.
+    def of(self, graph: Graph, node: Node) -> tuple[list[ScheduledFunction], Segment]:
+        """The functions of `node` (or of the first identical node), and its segment.
 
         Raises ScheduleError as `lower_node` does.
         """
         kind = _kind(graph, node)
         if kind not in self._known:
-            lowered = lower_node(graph, node, self._variant)
-            parts = [
-                emit_segment(item.schedule.func, self._variant, item.tensors, views=item.views)
-                for item in lowered
-            ]
-            self._known[kind] = lowered, joined(parts, node.output)
-        lowered, segment = self._known[kind]
-        first = lowered[0].node
+            functions = lower_node(graph, node, self._builder.variant)
+            segment = self._builder.segment(functions, node.output)
+            self._known[kind] = _Code(node, functions, segment)
+        code = self._known[kind]
+        first = code.node
         if first is node:
-            return lowered, segment
+            return code.functions, code.segment
         names = dict(zip((*first.inputs, first.output), (*node.inputs, node.output), strict=True))
-        return lowered, renamed(segment, node.output, names)
+        return code.functions, renamed(code.segment, node.output, names)
 
 
 def _kind(graph: Graph, node: Node) -> object:

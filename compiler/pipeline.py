@@ -44,6 +44,7 @@ from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.launch import CompiledLaunch, compile_launch
 from daedal.compiler.layer_code import LayerCode
+from daedal.compiler.program_builder import ProgramBuilder
 from daedal.isa.errors import ModelError, UnsupportedError
 from daedal.isa.variant import Variant
 
@@ -179,7 +180,8 @@ def compile_graph(
         None of its layers fits the variant.
     """
     say = report or (lambda _sentence: None)
-    fallback, code = Fallback(graph), LayerCode(variant)
+    fallback, builder = Fallback(graph), ProgramBuilder(variant)
+    code = LayerCode(builder)
     cut = bool(from_tensors or to_tensors)
     dump = Dump(dump_dir)
     while True:
@@ -197,7 +199,7 @@ def compile_graph(
                 fallback.reasons.update(dear)
                 continue
             compiled = tuple(
-                compile_launch(part.graph, variant, code, dump, say)
+                compile_launch(part.graph, builder, code, dump, say)
                 if part.on_accelerator
                 else part.graph
                 for part in parts

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.instances import ROW_DIMS
-from daedal.compiler.link import link
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
+from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.expr import Buffer
 from daedal.devices import open_device
@@ -28,7 +27,6 @@ from daedal.isa.program import Program
 from daedal.isa.protocols import Device
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant
-from daedal.isa.verifier import verify
 from daedal.runtime.driver import LoadedProgram
 
 __all__ = ["Operator", "OperatorResult", "build_operator"]
@@ -104,16 +102,13 @@ def build_operator(
                 f"{name!r} {array.shape} is not; the parameters are "
                 f"{', '.join(f'{item!r} {shape}' for item, shape in known.items())}"
             )
-    linked = link(
-        [emit_segment(func, variant)],
-        variant,
+    program = ProgramBuilder(variant, renaming).build(
+        schedule,
         constants={name: _constant(variant, array) for name, array in constants.items()},
         inputs=[_spec(item, variant) for item in func.inputs if item.name not in constants],
         outputs=[_spec(item, variant) for item in func.outputs],
-        renaming=renaming,
     )
-    verify(linked.program)
-    return Operator(linked.program, known)
+    return Operator(program, known)
 
 
 def _constant(variant: Variant, array: npt.NDArray[Any]) -> bytes:

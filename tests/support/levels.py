@@ -13,9 +13,10 @@ from unittest import mock
 import numpy as np
 
 from daedal.compiler import layer_code, pipeline, te
+from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.graph import run, run_all
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.ops.accelerator.lowering import LoweredNode, lower_node
+from daedal.compiler.ops.accelerator.lowering import lower_node
 from daedal.compiler.pipeline import CompiledGraph
 from daedal.compiler.schedule import Schedule
 from daedal.compiler.tir import interpreter
@@ -36,7 +37,8 @@ Array = np.ndarray[Any, Any]
 class Layer:
     """A function of a node of the blocked graph on its way down: its formula, and its schedule."""
 
-    lowered: LoweredNode
+    node: Node
+    lowered: ScheduledFunction
     inputs: tuple[te.Tensor, ...]
     outputs: tuple[te.Tensor, ...]
     beat_bytes: int
@@ -48,7 +50,7 @@ class Layer:
             found = lower_node(graph, node, variant)
         beat_bytes = variant.bus.data_bits // 8
         return [
-            cls(lowered, tuple(call.args[0]), tuple(call.args[1]), beat_bytes)
+            cls(node, lowered, tuple(call.args[0]), tuple(call.args[1]), beat_bytes)
             for lowered, call in zip(found, made.call_args_list, strict=True)
         ]
 
@@ -92,8 +94,8 @@ class Compiled:
         """Compile a graph of integer operators, with `layers` as they are where they are given."""
         made: list[Layer] = []
 
-        def lower(blocked: Graph, node: Node, target: Variant) -> list[LoweredNode]:
-            own = [layer for layer in layers if layer.lowered.node.output == node.output]
+        def lower(blocked: Graph, node: Node, target: Variant) -> list[ScheduledFunction]:
+            own = [layer for layer in layers if layer.node.output == node.output]
             own = own or Layer.all_of(blocked, node, target)
             made.extend(own)
             return [layer.lowered for layer in own]

@@ -1,12 +1,11 @@
 """Lowers integer nodes of a blocked graph to scheduled functions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
-from daedal.compiler.codegen.memory_view import MemoryView
+from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
@@ -26,24 +25,14 @@ from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
 
-__all__ = ["LoweredNode", "lower_node", "multiplications"]
+__all__ = ["lower_node", "multiplications"]
 
 
-@dataclass(frozen=True)
-class LoweredNode:
-    """A node's schedule, the graph tensor of each parameter of its function, and memory views of
-    the parameters that are not dense."""
-
-    node: Node
-    schedule: Schedule
-    tensors: dict[str, str]
-    views: dict[str, MemoryView] = field(default_factory=dict)
-
-
-def lower_node(graph: Graph, node: Node, variant: Variant) -> list[LoweredNode]:
+def lower_node(graph: Graph, node: Node, variant: Variant) -> list[ScheduledFunction]:
     """Build the tensor expression of `node` and schedule it for the accelerator.
 
-    A transposed convolution becomes several functions that run in sequence, any other node one.
+    A transposed convolution becomes several functions that run in sequence, any other node one. The
+    tensors of a function are those of the graph.
 
     Raises
     ------
@@ -57,11 +46,11 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> list[LoweredNode]:
     if isinstance(graph.types[node.inputs[0]].layout, RowStreamLayout):
         others = _placeholders(graph, node, names[2:], node.inputs[2:], variant)
         schedule, views = lower_stream_conv2d(graph, node, variant, others)
-        return [LoweredNode(node, schedule, tensors, views)]
+        return [ScheduledFunction(schedule, tensors, views)]
     if node.op == "q_conv_transpose2d":
         x_shape = map_shape(graph.types[node.inputs[0]], variant.array.block_in, variant)
         parts = lower_transposed_conv2d(graph, node, variant, x_shape, bounds_of(node))
-        return [LoweredNode(node, schedule, tensors, views) for schedule, views in parts]
+        return [ScheduledFunction(schedule, tensors, views) for schedule, views in parts]
     layout = graph.types[node.inputs[1]].layout
     if isinstance(layout, DepthwiseLayout):
         build = partial(build_depthwise, kernel_width=layout.kernel[1])
@@ -69,7 +58,7 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> list[LoweredNode]:
     if groups > 1:
         build = partial(build_conv2d, groups=groups)
     operands = _placeholders(graph, node, names, node.inputs, variant, groups)
-    return [LoweredNode(node, build(operands, node, variant), tensors)]
+    return [ScheduledFunction(build(operands, node, variant), tensors)]
 
 
 def _placeholders(
