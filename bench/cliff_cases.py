@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from daedal.compiler.windows import output_extent
 from daedal.isa.variant import Variant
 from tests.compiler.graph.qdq_models import QdqModel
 
@@ -58,8 +59,8 @@ class _Window:
     @property
     def outputs(self) -> int:
         """Rows and columns of the result."""
-        reach = (self.kernel - 1) * self.dilation + 1
-        return (self.size + 2 * self.pad - reach) // self.stride + 1
+        pads = (self.pad, self.pad)
+        return output_extent(self.size, self.kernel, self.stride, pads, self.dilation)
 
     @property
     def rows(self) -> int:

@@ -19,6 +19,7 @@ from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.conv2d import conv2d
 from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.program_builder import ProgramBuilder
+from daedal.compiler.windows import output_extent
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.protocols import Device
@@ -47,7 +48,8 @@ class ConvLayer:
     @property
     def output_size(self) -> int:
         """Rows and columns of the result; pads are half the kernel on each side."""
-        return (self.size + 2 * (self.kernel // 2) - self.kernel) // self.stride + 1
+        pad = self.kernel // 2
+        return output_extent(self.size, self.kernel, self.stride, (pad, pad))
 
     def mac_cycles(self, variant: Variant) -> int:
         """Products with padding over what the array multiplies in a cycle, for a full batch."""

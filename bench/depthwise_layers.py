@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.reference import convolution
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.pipeline import CompiledGraph, compile_graph
+from daedal.compiler.windows import output_extent
 from daedal.isa.errors import UserError
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant
@@ -62,7 +63,7 @@ class DepthwiseLayer:
     @property
     def output_size(self) -> int:
         """Rows and columns of the result."""
-        return (self.size + 2 - KERNEL) // self.stride + 1
+        return output_extent(self.size, KERNEL, self.stride, (1, 1))
 
     def tap_cycles(self, variant: Variant) -> int:
         """Products in depthwise mode: some taps of one vector of channels in a cycle."""

@@ -8,13 +8,9 @@ from collections.abc import Sequence
 from daedal.compiler import te
 from daedal.compiler.ops.requantize import Bounds, requantized_at
 from daedal.compiler.tir.expr import Expr, PaddedView
+from daedal.compiler.windows import output_extent, window_span
 
-__all__ = ["conv2d", "output_extent"]
-
-
-def output_extent(size: int, kernel: int, stride: int, pads: tuple[int, int], dilation: int) -> int:
-    """Outputs along one dimension."""
-    return (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
+__all__ = ["conv2d"]
 
 
 def conv2d(
@@ -70,7 +66,7 @@ def conv2d(
     source = x.padded(pad_value) if any(pads) else x
     row_stride = strides[0]
     if kh == 1 and row_stride > 1:
-        reach = (ow - 1) * strides[1] + (kw - 1) * dilations[1] + 1
+        reach = window_span(ow, kw, strides[1], dilations[1])
         source = _touched_rows(x, source, (oh, reach), row_stride, (top, left))
         row_stride, top, left = 1, 0, 0
     acc = te.compute(

@@ -6,10 +6,10 @@ Source: ONNX MaxPool (opset 12) and AveragePool (opset 19) for strides and pads.
 from collections.abc import Callable, Sequence
 
 from daedal.compiler import te
-from daedal.compiler.ops.conv2d import output_extent
 from daedal.compiler.ops.piecewise import piecewise
 from daedal.compiler.ops.requantize import Bounds, requantized, requantized_at
 from daedal.compiler.tir.expr import Expr, IntImm
+from daedal.compiler.windows import output_extent, window_span
 
 __all__ = ["avg_pool", "max_pool"]
 
@@ -120,7 +120,8 @@ def _windows(
     _, _, oh, ow, *_ = _output_shape(x, kernel, strides, pads)
     top, left, _, _ = pads
     source = x.padded(pad_value) if any(pads) else x
-    height, width = (oh - 1) * strides[0] + kernel[0], (ow - 1) * strides[1] + kernel[1]
+    height = window_span(oh, kernel[0], strides[0])
+    width = window_span(ow, kernel[1], strides[1])
     return te.compute(
         (nb, cb, height, width, parts, batch, lanes),
         lambda n, c, h, w, u, b, o: source[n, c, h - top, w - left, u, b, o].astype(accumulator),
@@ -133,6 +134,6 @@ def _output_shape(
 ) -> tuple[int, ...]:
     nb, cb, height, width, parts, batch, lanes = x.shape
     top, left, bottom, right = pads
-    oh = output_extent(height, kernel[0], strides[0], (top, bottom), 1)
-    ow = output_extent(width, kernel[1], strides[1], (left, right), 1)
+    oh = output_extent(height, kernel[0], strides[0], (top, bottom))
+    ow = output_extent(width, kernel[1], strides[1], (left, right))
     return (nb, cb, oh, ow, parts, batch, lanes)

@@ -5,6 +5,7 @@ from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.frontend.operators.windows import resolve_pads, window_attribute
 from daedal.compiler.graph.graph import AttrValue
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.windows import window_span
 
 __all__ = [
     "import_average_pool",
@@ -91,4 +92,4 @@ def _ceil_pad(extent: int, kernel: int, stride: int, before: int, after: int) ->
     num_windows = -(-(extent + before + after - kernel) // stride) + 1
     if (num_windows - 1) * stride >= extent + before:
         num_windows -= 1
-    return max(after, (num_windows - 1) * stride + kernel - extent - before)
+    return max(after, window_span(num_windows, kernel, stride) - extent - before)

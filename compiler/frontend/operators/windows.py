@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.windows import window_span
 
 __all__ = ["resolve_pads", "window_attribute"]
 
@@ -47,8 +48,8 @@ def resolve_pads(
         if strides[axis] < 1:
             raise node.damaged(f"strides must be positive, not {list(strides)}")
         num_outputs = -(-extents[axis] // strides[axis])
-        reach = (kernel[axis] - 1) * dilations[axis] + 1
-        total = max((num_outputs - 1) * strides[axis] + reach - extents[axis], 0)
+        needed = window_span(num_outputs, kernel[axis], strides[axis], dilations[axis])
+        total = max(needed - extents[axis], 0)
         small, large = total // 2, total - total // 2
         before.append(small if mode == "SAME_UPPER" else large)
         after.append(large if mode == "SAME_UPPER" else small)

@@ -26,6 +26,7 @@ from daedal.compiler.graph.ops.registry import (
 from daedal.compiler.graph.ops.sub_kernels import SubKernel, sub_kernels, transposed_extents
 from daedal.compiler.graph.ops.windows import check_window, convolve
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.windows import window_span
 
 __all__ = ["CONV_TRANSPOSE2D", "Q_CONV_TRANSPOSE2D", "sub_kernels_of"]
 
@@ -73,7 +74,7 @@ def _evaluate_conv_transpose(
     strides, pads, dilations = (ints(attrs, name) for name in ("strides", "pads", "dilations"))
     *_, height, width = _infer_conv_transpose(types, attrs).shape
     rows, columns = (
-        strides[axis] * (x.shape[2 + axis] - 1) + (w.shape[2 + axis] - 1) * dilations[axis] + 1
+        window_span(x.shape[2 + axis], w.shape[2 + axis], strides[axis], dilations[axis])
         for axis in range(2)
     )
     full = np.zeros(

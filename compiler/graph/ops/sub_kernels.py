@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from daedal.compiler.windows import window_span
+
 __all__ = ["SubAxis", "SubKernel", "sub_kernels", "transposed_extents"]
 
 
@@ -55,10 +57,8 @@ def transposed_extents(
     Source: ONNX ConvTranspose-11, output_shape.
     """
     height, width = (
-        strides[axis] * (extents[axis] - 1)
+        window_span(extents[axis], kernel[axis], strides[axis], dilations[axis])
         + output_padding[axis]
-        + (kernel[axis] - 1) * dilations[axis]
-        + 1
         - pads[axis]
         - pads[axis + 2]
         for axis in range(2)

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.graph.ops.registry import require
+from daedal.compiler.windows import output_extent, window_reach
 
 __all__ = ["check_window", "convolve", "output_extents", "sliding_windows"]
 
@@ -37,21 +38,24 @@ def output_extents(
     pads: Sequence[int],
     dilations: Sequence[int],
 ) -> tuple[int, int]:
-    """Height and width of the result; `pads` is (top, left, bottom, right), rounding is floor.
+    """Height and width of the result; `pads` is (top, left, bottom, right).
 
-    Source: ONNX Conv-11, MaxPool-12 with ceil_mode 0.
+    Raises ModelError where no window fits.
     """
     check_window(kernel, strides, pads, dilations)
     result = []
     for axis in range(2):
-        reach = (kernel[axis] - 1) * dilations[axis] + 1
-        padded = extents[axis] + pads[axis] + pads[axis + 2]
+        reach = window_reach(kernel[axis], dilations[axis])
+        sides = (pads[axis], pads[axis + 2])
+        padded = extents[axis] + sum(sides)
         require(
             padded >= reach,
             f"the window must fit into the padded map, but a window of {reach} meets "
             f"{padded} elements on axis {axis + 2}; pad the map or use a smaller kernel",
         )
-        result.append((padded - reach) // strides[axis] + 1)
+        result.append(
+            output_extent(extents[axis], kernel[axis], strides[axis], sides, dilations[axis])
+        )
     return result[0], result[1]
 
 
@@ -68,7 +72,7 @@ def sliding_windows(
     if any(pads):
         margins = [(0, 0), (0, 0), (top, bottom), (left, right)]
         x = np.pad(x, margins, constant_values=x.dtype.type(pad_value))
-    reach = [(kernel[axis] - 1) * dilations[axis] + 1 for axis in range(2)]
+    reach = [window_reach(kernel[axis], dilations[axis]) for axis in range(2)]
     windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=(2, 3))
     return windows[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from daedal.compiler import te
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
+from daedal.compiler.windows import window_span
 
 __all__ = ["ConvShape"]
 
@@ -89,7 +90,7 @@ class ConvShape:
     def input_rows(self, height: int, width: int) -> int:
         """Input rows of one block that a tile of the output reads."""
         reach = [
-            (size - 1) * stride + (kernel - 1) * dilation + 1
+            window_span(size, kernel, stride, dilation)
             for size, stride, kernel, dilation in zip(
                 (height, width), self.strides, self.kernel, self.dilations, strict=True
             )

@@ -5,6 +5,7 @@ from math import prod
 
 from daedal.compiler import te
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
+from daedal.compiler.windows import window_span
 
 __all__ = ["DepthwiseShape", "DepthwiseTile"]
 
@@ -67,8 +68,7 @@ class DepthwiseShape:
 
     def reach(self, axis: int, size: int) -> int:
         """Input rows (axis 0) or columns (1) that `size` output ones read, pads included."""
-        span = (self.window[axis] - 1) * self.dilations[axis] + 1
-        return (size - 1) * self.strides[axis] + span
+        return window_span(size, self.window[axis], self.strides[axis], self.dilations[axis])
 
     def input_size(self, height: int, width: int) -> tuple[int, int]:
         """Input rows and columns that a tile of the output reads, pads included."""

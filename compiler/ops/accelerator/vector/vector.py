@@ -23,6 +23,7 @@ from daedal.compiler.ops.accelerator.vector.tile import (
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
+from daedal.compiler.windows import window_span
 from daedal.isa.variant import Variant
 
 __all__ = ["schedule_elementwise", "schedule_move", "schedule_pool", "tiled"]
@@ -85,7 +86,8 @@ def schedule_pool(
 
     def work(tile: Tile) -> TileWork:
         c, h, w = tile
-        height, width = (h - 1) * strides[0] + kernel[0], (w - 1) * strides[1] + kernel[1]
+        height = window_span(h, kernel[0], strides[0])
+        width = window_span(w, kernel[1], strides[1])
         wide, results = c * height * width, parts * c * h * w
         if not by_columns:
             steps = accumulation(kernel[0] * kernel[1], results, variant)

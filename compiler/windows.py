@@ -1,0 +1,25 @@
+"""Sliding windows along one dimension of a map: how many there are, and what they span."""
+
+__all__ = ["output_extent", "window_reach", "window_span"]
+
+
+def window_reach(kernel: int, dilation: int = 1) -> int:
+    """Elements from the first tap of a window to its last."""
+    return (kernel - 1) * dilation + 1
+
+
+def output_extent(
+    size: int, kernel: int, stride: int, pads: tuple[int, int] = (0, 0), dilation: int = 1
+) -> int:
+    """Number of windows over `size` elements with `pads` before and after them.
+
+    Not positive where the window does not fit.
+
+    Source: ONNX Conv-11, MaxPool-12 with ceil_mode 0: rounding is floor.
+    """
+    return (size + sum(pads) - window_reach(kernel, dilation)) // stride + 1
+
+
+def window_span(num_windows: int, kernel: int, stride: int, dilation: int = 1) -> int:
+    """Elements from the first tap of the first window to the last tap of the last one."""
+    return (num_windows - 1) * stride + window_reach(kernel, dilation)
