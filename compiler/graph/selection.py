@@ -7,14 +7,10 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.registry import whole
 
-__all__ = ["IDENTITY", "PIXELWISE", "UNCHANGED", "add_selection", "selected_channels"]
-
-IDENTITY = np.array([[0, 1, 0]], dtype=np.int64)
-"""Parameters of a REQUANTIZE that changes nothing, with the attributes `UNCHANGED`."""
-
-UNCHANGED: dict[str, AttrValue] = {"zero_point": 0, "low": -128, "high": 127}
+__all__ = ["PIXELWISE", "add_selection", "selected_channels"]
 
 PIXELWISE: dict[str, AttrValue] = {
     "strides": (1, 1),

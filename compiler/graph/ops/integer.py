@@ -11,14 +11,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from daedal.compiler.graph.graph import AttrValue
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.registry import Array, Attrs, require, whole
 from daedal.compiler.graph.types import TensorType
 from daedal.isa import numerics
 
 __all__ = [
+    "IDENTITY",
     "PARAMETER_DTYPE",
     "REQUANTIZE_ATTRS",
+    "UNCHANGED",
     "check_activation",
     "check_params",
     "on_padded_maps",
@@ -30,6 +33,12 @@ REQUANTIZE_ATTRS = {"zero_point": "int", "low": "int", "high": "int"}
 
 PARAMETER_DTYPE = "int64"
 """Of bias, multiplier and shift; no other operand has it."""
+
+IDENTITY = np.array([[0, 1, 0]], dtype=PARAMETER_DTYPE)
+"""One row of parameters of a REQUANTIZE that only adds its zero point and applies its bounds."""
+
+UNCHANGED: dict[str, AttrValue] = {"zero_point": 0, "low": -128, "high": 127}
+"""Attributes of a REQUANTIZE that, with the parameters `IDENTITY`, changes no int8 value."""
 
 _DTYPE = "int8"
 

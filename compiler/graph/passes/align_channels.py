@@ -4,9 +4,10 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.movement import pad_margins
 from daedal.compiler.graph.ops.registry import ints, whole
-from daedal.compiler.graph.selection import IDENTITY, PIXELWISE, UNCHANGED
+from daedal.compiler.graph.selection import PIXELWISE
 
 __all__ = ["align_channels"]
 

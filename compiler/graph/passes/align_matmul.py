@@ -1,17 +1,11 @@
 """Pads the operands of matrix products to whole blocks."""
 
-import numpy as np
-
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
+from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.registry import whole
 
 __all__ = ["align_matmul"]
-
-_IDENTITY = np.array([[0, 1, 0]], dtype=np.int64)
-"""Parameters of a REQUANTIZE that changes nothing, with the attributes `_UNCHANGED`."""
-
-_UNCHANGED: dict[str, AttrValue] = {"zero_point": 0, "low": -128, "high": 127}
 
 
 def align_matmul(graph: Graph, *, block: int) -> Graph:
@@ -60,10 +54,10 @@ def _align(graph: Graph, builder: GraphBuilder, node: Node, block: int) -> None:
 def _padded(builder: GraphBuilder, name: str, extra: tuple[int, int], value: int) -> str:
     """A map padded with more channels and more rows at its end."""
     output = builder.fresh_name(f"{name}.blocks")
-    same = builder.constant(builder.fresh_name(f"{output}.identity"), _IDENTITY)
+    same = builder.constant(builder.fresh_name(f"{output}.identity"), IDENTITY)
     attrs: dict[str, AttrValue] = {
         "pads": (0, 0, 0, 0, 0, *extra, 0),
         "pad_value": value,
-        **_UNCHANGED,
+        **UNCHANGED,
     }
     return builder.add("q_pad", [name, same], attrs, output=output)

@@ -11,16 +11,14 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.ops.integer import IDENTITY
 from daedal.compiler.graph.passes.requantization import (
     Quantization,
     QuantizedTensor,
     make_params,
 )
 
-__all__ = ["IDENTITY", "LoweringContext", "Rule"]
-
-IDENTITY = np.array([[0, 1, 0]], dtype=np.int64)
-"""Parameters of a REQUANTIZE that only applies its bounds."""
+__all__ = ["LoweringContext", "Rule"]
 
 _ON_GRID = ("max_pool", "pad", "relu", "reshape", "resize", "slice", "transpose")
 """Operators whose result holds only values of their operand, or a real 0, which every quantization

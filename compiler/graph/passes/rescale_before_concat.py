@@ -4,7 +4,7 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
+from daedal.compiler.graph.ops.integer import IDENTITY, REQUANTIZE_ATTRS
 from daedal.compiler.graph.passes.value_ranges import changes_nothing
 
 __all__ = ["rescale_before_concat"]
@@ -54,8 +54,7 @@ def _rescale(graph: Graph, builder: GraphBuilder, node: Node) -> None:
         own = builder.constant(builder.fresh_name(f"{rescaled}.params"), rows[number : number + 1])
         builder.add("q_requantize", [name, own], finish, output=rescaled, name=name)
         operands.append(rescaled)
-    identity = np.zeros_like(rows)
-    identity[..., 1] = 1
+    identity = np.broadcast_to(IDENTITY, rows.shape).copy()
     operands.append(builder.constant(builder.fresh_name(f"{node.output}.identity"), identity))
     attrs = {**node.attrs, "zero_point": 0}
     builder.add("q_concat", operands, attrs, output=node.output, name=node.name)

@@ -4,6 +4,7 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph
+from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.views import view_source
@@ -66,9 +67,7 @@ def _product(graph: Graph, builder: GraphBuilder, name: str, root: str) -> str:
         "zero_point_a": 0,
         "zero_point_b": 0,
         "columns": height * width,
-        "zero_point": 0,
-        "low": -128,
-        "high": 127,
+        **UNCHANGED,
     }
 
     def constant(role: str, values: Array) -> str:
@@ -78,6 +77,6 @@ def _product(graph: Graph, builder: GraphBuilder, name: str, root: str) -> str:
         constant("identity", ones[..., None]),
         root,
         constant("factor", np.zeros(1, dtype=np.int8)),
-        constant("params", np.array([[0, 1, 0]], dtype=np.int64)),
+        constant("params", IDENTITY),
     ]
     return builder.add("q_matmul", operands, attrs, output=builder.fresh_name(f"{name}.turned"))

@@ -6,13 +6,14 @@ import pytest
 from daedal.compiler.graph import Graph, run, verify
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue
+from daedal.compiler.graph.ops.integer import IDENTITY
 from daedal.compiler.graph.passes import (
     align_channels,
     eliminate_dead_code,
     fold_selections,
     shuffles_to_selections,
 )
-from daedal.compiler.graph.selection import IDENTITY, add_selection, selected_channels
+from daedal.compiler.graph.selection import add_selection, selected_channels
 from daedal.compiler.graph.types import TensorType
 
 BLOCK = 16
