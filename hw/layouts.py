@@ -84,7 +84,7 @@ def row_bits(variant: Variant, memory: Memory) -> int:
 
 def word_address_bits(variant: Variant) -> int:
     """Width of the address of a bus word."""
-    return variant.bus.address_bits - (variant.bus_bytes - 1).bit_length()
+    return variant.bus.address_bits - variant.word_offset_bits
 
 
 def request_beats_bits(variant: Variant) -> int:

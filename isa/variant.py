@@ -305,6 +305,12 @@ class Variant:
         """Bytes of one beat."""
         return self.bus.data_bits // 8
 
+    @property
+    def word_offset_bits(self) -> int:
+        """Low bits of a byte address that select a byte of a bus word; the others are the word's
+        address."""
+        return (self.bus_bytes - 1).bit_length()
+
     def replace(self, name: str | None = None, **changes: int | bool | str) -> "Variant":
         """Copy with parameters changed by name, whichever section they are in."""
         sections = {s: getattr(self, s) for s in ("array", "memory", "bus", "units")}

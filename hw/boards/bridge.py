@@ -57,7 +57,7 @@ class Bridge(wiring.Component):
     """
 
     def __init__(self, *, variant: Variant, num_words: int, clock_hz: int) -> None:
-        self._lane_bits = (variant.bus_bytes - 1).bit_length()
+        self._lane_bits = variant.word_offset_bits
         self._identity = Identity(
             PROTOCOL_VERSION, MAX_PAYLOAD_BYTES, num_words * variant.bus_bytes, clock_hz
         )

@@ -112,7 +112,7 @@ class MemorySlave(wiring.Component):
 
         Fields: `id`, `len`, `address` (in words) and `beyond` the end of memory.
         """
-        word_shift = (self._variant.bus_bytes - 1).bit_length()
+        word_shift = self._variant.word_offset_bits
         layout = data.StructLayout(
             {
                 "id": channel.payload.id.shape(),

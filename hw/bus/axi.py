@@ -108,7 +108,7 @@ def connect_axi4_pins(
 
     While `quiet` is set, no VALID and no READY is.
     """
-    size = (variant.bus_bytes - 1).bit_length()
+    size = variant.word_offset_bits
     constants = {
         "size": size,
         "burst": _INCR,

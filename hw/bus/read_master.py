@@ -136,7 +136,7 @@ class ReadMaster(wiring.Component):
                 m.d.sync += [
                     self.ar.valid.eq(1),
                     self.ar.payload.id.eq(reader),
-                    self.ar.payload.addr.eq(burst.address << (variant.bus_bytes - 1).bit_length()),
+                    self.ar.payload.addr.eq(burst.address << variant.word_offset_bits),
                     self.ar.payload.len.eq(burst.beats - 1),
                 ]
             # FIFO reads are registered and counted one cycle later: `ready` is a long path.

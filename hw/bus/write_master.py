@@ -128,7 +128,7 @@ class WriteMaster(wiring.Component):
                 m.d.sync += [
                     self.aw.valid.eq(1),
                     self.aw.payload.id.eq(writer),
-                    self.aw.payload.addr.eq(burst.address << (variant.bus_bytes - 1).bit_length()),
+                    self.aw.payload.addr.eq(burst.address << variant.word_offset_bits),
                     self.aw.payload.len.eq(burst.beats - 1),
                 ]
             self._respond(m, platform, writer, grant, burst.last, answer_valid, answer)

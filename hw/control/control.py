@@ -66,7 +66,7 @@ class Control(wiring.Component):
     def __init__(self, *, variant: Variant) -> None:
         self._variant = variant
         word_bits = word_address_bits(variant)
-        self._skipped = variant.bus.address_bits - word_bits
+        self._skipped = variant.word_offset_bits
         members = {
             **axi4_lite_pins(CONTROL_ADDRESS_BITS, ""),
             "interrupt": Out(1),
