@@ -23,13 +23,13 @@ def check_marks(program: Program, tags: Sequence[int], source: str) -> None:
     ------
     ArtifactError
         Unless layers are numbered from 0, every mark names one of them, every one has a mark, no
-        unit marks one twice, and every instruction but FINISH has a mark of its unit at or after
-        it.
+        two successive marks of a unit name the same one, and every instruction but FINISH has a
+        mark of its unit at or after it.
     """
     problem = _problem(program, tags)
     if problem:
         raise ArtifactError(
-            f"{source} must mark the last instruction of each unit in each of its {len(tags)} "
+            f"{source} must mark each unit's last instruction before another of its {len(tags)} "
             f"layers, and {problem}; compile the model again"
         )
 
@@ -39,15 +39,17 @@ def _problem(program: Program, tags: Sequence[int]) -> str:
     every = list(range(len(tags)))
     if list(tags) != every or sorted(program.marks) != every:
         return "its layers are not numbered from 0 in program and manifest"
-    seen: set[tuple[Unit, int]] = set()
+    following: dict[Unit, int] = {}
+    seen: set[int] = set()
     for number, item in reversed(list(enumerate(program.instructions))):
         if item.mark:
             if item.tag not in program.marks:
                 return f"instruction {number} ({item.opcode.name}) has the mark of layer {item.tag}"
-            if (item.unit, item.tag) in seen:
-                return f"{item.unit.name} marks layer {item.tag} twice"
-            seen.add((item.unit, item.tag))
-        elif item.opcode is not Opcode.FINISH and all(unit is not item.unit for unit, _ in seen):
+            if following.get(item.unit) == item.tag:
+                return f"{item.unit.name} marks layer {item.tag} twice in a row"
+            following[item.unit] = item.tag
+            seen.add(item.tag)
+        elif item.opcode is not Opcode.FINISH and item.unit not in following:
             return f"instruction {number} ({item.opcode.name}) belongs to none of them"
-    missing = set(every) - {tag for _, tag in seen}
+    missing = set(every) - seen
     return f"layer {min(missing)} has no mark" if missing else ""

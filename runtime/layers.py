@@ -1,18 +1,19 @@
 """Per-layer profile of a one-launch program, from the marks that its instructions left.
 
 A layer's cycles are those from the previous layer's last STORE mark to its own, so they sum to the
-time of the last store. A unit's counts for a layer run from its mark of the previous layer to its
-mark of this one, and may begin while the previous layer is still running. Bytes are those moved by
-the layer's own instructions.
+time of the last store. A unit's counts for a layer run from its mark of another layer to its next
+mark of this one, and may begin while the previous layer is still running; layers that the linker has
+interleaved (`compiler.link.interleave`) have several such stretches. Bytes are those moved by the
+layer's own instructions.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from daedal.isa.artifact import Launch, Layer
-from daedal.isa.profile import Profile, UnitCounters
+from daedal.isa.profile import MarkRecord, Profile, UnitCounters
 from daedal.isa.program import Program
 from daedal.isa.registers import CLASSES
 from daedal.isa.table import GemmMode, Opcode, Unit
@@ -33,7 +34,7 @@ class LayerProfile:
 
     `macs_per_cycle` and `bus_bytes` (per cycle) are the machine's peak rates, `mode_macs_per_cycle`
     is its array's peak rate in the layer's mode: dense or depthwise. Layers overlap: one that
-    started while the previous layer was still storing may take fewer cycles than its roofline.
+    started while the previous layer was still running may take fewer cycles than its roofline.
     """
 
     layer: Layer
@@ -152,36 +153,45 @@ def layer_profiles(launch: Launch, profile: Profile) -> list[LayerProfile]:
     if not profile.marks:
         return []
     variant = launch.program.variant
+    counters, cycles = _counters(profile.marks), _cycles(profile.marks)
+    moved, rates = _bytes_moved(launch.program), _mode_rates(launch.program)
+    return [
+        LayerProfile(
+            layer=layer,
+            cycles=cycles[layer.tag],
+            macs_per_cycle=variant.macs_per_cycle,
+            mode_macs_per_cycle=rates.get(layer.tag, variant.macs_per_cycle),
+            bus_bytes=variant.bus_bytes,
+            products=counters[layer.tag][Unit.GEMM].work,
+            bytes_read=moved[layer.tag, Unit.LOAD],
+            bytes_written=moved[layer.tag, Unit.STORE],
+            units=counters[layer.tag],
+        )
+        for layer in launch.layers
+        if layer.tag in cycles
+    ]
+
+
+def _counters(marks: Sequence[MarkRecord]) -> dict[int, dict[Unit, UnitCounters]]:
+    """Counts of every unit for each layer: the differences of a unit's successive marks."""
     nothing = UnitCounters(dict.fromkeys(CLASSES, 0), 0)
     last = dict.fromkeys(LAYER_UNITS, nothing)
-    last_cycle = 0
-    moved, rates = _bytes_moved(launch.program), _mode_rates(launch.program)
-    result = []
-    for layer in launch.layers:
-        marks = {mark.unit: mark for mark in profile.marks if mark.tag == layer.tag}
-        if Unit.STORE not in marks:
-            continue
-        units = {}
-        for unit in LAYER_UNITS:
-            now = marks[unit].counters if unit in marks else last[unit]
-            units[unit] = now.since(last[unit])
-            last[unit] = now
-        cycles = marks[Unit.STORE].cycle - last_cycle
-        last_cycle = marks[Unit.STORE].cycle
-        result.append(
-            LayerProfile(
-                layer=layer,
-                cycles=cycles,
-                macs_per_cycle=variant.macs_per_cycle,
-                mode_macs_per_cycle=rates.get(layer.tag, variant.macs_per_cycle),
-                bus_bytes=variant.bus_bytes,
-                products=units[Unit.GEMM].work,
-                bytes_read=moved[layer.tag, Unit.LOAD],
-                bytes_written=moved[layer.tag, Unit.STORE],
-                units=units,
-            )
-        )
-    return result
+    found: dict[int, dict[Unit, UnitCounters]] = {}
+    for mark in marks:
+        if mark.unit in last:
+            own = found.setdefault(mark.tag, dict.fromkeys(LAYER_UNITS, nothing))
+            own[mark.unit] = own[mark.unit].plus(mark.counters.since(last[mark.unit]))
+            last[mark.unit] = mark.counters
+    return found
+
+
+def _cycles(marks: Sequence[MarkRecord]) -> dict[int, int]:
+    """Cycles of each layer, from the last STORE of the layer that ended before it."""
+    ends = {mark.tag: mark.cycle for mark in marks if mark.unit is Unit.STORE}
+    found, before = {}, 0
+    for tag, end in sorted(ends.items(), key=lambda item: item[1]):
+        found[tag], before = end - before, end
+    return found
 
 
 def _mode_rates(program: Program) -> dict[int | None, int]:

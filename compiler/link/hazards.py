@@ -7,7 +7,8 @@ last writer of each unit. So a lookup takes a few numpy operations, however long
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.link.placed import BeatRange, PlacedInstruction
+from daedal.compiler.link.placed import PlacedInstruction
+from daedal.compiler.link.transfer_beats import entries
 from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.scratchpad import scratchpads
 from daedal.isa.table import Unit
@@ -40,8 +41,8 @@ class Hazards:
         latest = [NO_INSTRUCTION] * NUM_QUEUES
         for memory, begin, end, _, writes in item.rows:
             count = 2 * NUM_QUEUES if writes else NUM_QUEUES
-            found = self._rows[memory][:count, begin:end].max(axis=1).tolist()
-            for number, source in enumerate(found):
+            rows = self._rows[memory][:count, begin:end].max(axis=1).tolist()
+            for number, source in enumerate(rows):
                 if source > latest[number % NUM_QUEUES]:
                     latest[number % NUM_QUEUES] = source
         unit = item.unit
@@ -50,7 +51,9 @@ class Hazards:
             loads = unit is Unit.LOAD
             table = self._stored if loads else self._loaded
             other = Unit.STORE if loads else Unit.LOAD
-            latest[other] = max(latest[other], int(_view(table, item.beats).max()))
+            latest[other] = max(
+                latest[other], int(entries(table[item.beats.base], item.beats).max())
+            )
         return latest
 
     def record(self, item: PlacedInstruction, number: int) -> None:
@@ -63,26 +66,8 @@ class Hazards:
                 self._rows[memory][NUM_QUEUES + unit, begin:end] = number
         if item.beats is not None:
             table = self._loaded if unit is Unit.LOAD else self._stored
-            _view(table, item.beats)[...] = number
+            entries(table[item.beats.base], item.beats)[...] = number
 
 
 def _table(units: int, size: int) -> _Indices:
     return np.full((units, size), NO_INSTRUCTION, dtype=np.int32)
-
-
-def _view(tables: list[_Indices], beats: BeatRange) -> _Indices:
-    """A writable view of the entries of a strided range."""
-    base, offset, blocks, rows, cols, row_stride, block_stride = beats
-    table = tables[base]
-    last = (blocks - 1) * block_stride + (rows - 1) * row_stride
-    assert offset >= 0 and offset + last + cols <= len(table), (
-        f"{beats} leaves its region of {len(table)} beats"
-    )
-    step = table.itemsize
-    return np.ndarray(
-        (blocks, rows, cols),
-        table.dtype,
-        table,
-        offset * step,
-        (block_stride * step, row_stride * step, step),
-    )

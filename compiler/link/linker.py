@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.link.interleave import stretches
 from daedal.compiler.link.memory_plan import WORKSPACE, Alias, MemoryPlan, Place, plan_memory
 from daedal.compiler.link.place import Placement, table_name
 from daedal.compiler.link.placed import PlacedInstruction
@@ -93,12 +94,21 @@ def link(
             f"a program must have at most {MAX_INSTRUCTIONS} instructions, not {count}; compile "
             "parts of the model with --from and --to, or use a larger variant"
         )
+    parts = stretches(segments, constants, variant, aliases, interleave=renaming)
     placement = Placement(variant, renaming)
-    items = placement.run(segments, constants)
+    try:
+        items = placement.run(parts, segments)
+    except ScheduleError:
+        if len(parts) == len(segments):
+            raise
+        # Two layers at once may need more rows than one after the other.
+        parts = stretches(segments, constants, variant, aliases, interleave=False)
+        placement = Placement(variant, renaming)
+        items = placement.run(parts, segments)
     tables = {table_name(unit): uops.table_bytes() for unit, uops in placement.micro_ops.items()}
     everything = {**tables, **constants}
     plan = plan_memory(
-        segments,
+        [[segments[layer] for layer in part.layers] for part in parts],
         {name: len(data) for name, data in everything.items()},
         {spec.name: spec.size_bytes for spec in inputs},
         {spec.name: spec.size_bytes for spec in outputs},
@@ -132,13 +142,18 @@ def link(
 
 
 def _finished(items: Sequence[PlacedInstruction], waits: Waits) -> list[Instruction]:
-    """Add tokens, the mark of each unit's last instruction in each layer, and FINISH."""
-    last: dict[tuple[int, Unit], int] = {}
-    for number, item in enumerate(items):
-        last[item.layer, item.unit] = number
+    """Add tokens, marks and FINISH.
+
+    A unit's instruction has a mark if the next one of that unit is of another layer.
+    """
+    marks: list[bool] = []
+    following: dict[Unit, int] = {}
+    for item in reversed(items):
+        marks.append(following.get(item.unit) != item.layer)
+        following[item.unit] = item.layer
     result = []
-    for number, (item, (pop, push)) in enumerate(zip(items, waits.masks(), strict=True)):
-        marked = last[item.layer, item.unit] == number
+    masks = zip(items, waits.masks(), reversed(marks), strict=True)
+    for item, (pop, push), marked in masks:
         result.append(
             item.instruction.replace(
                 pop=pop, push=push, mark=marked, tag=item.layer if marked else 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.link.packing import Bundle, Piece, aligned, largest_live_bytes, pack
@@ -58,7 +58,7 @@ class MemoryPlan:
 
 
 _Life = tuple[int, int]
-"""First and last segment that touch something."""
+"""First and last step that touch something."""
 
 
 @dataclass
@@ -91,22 +91,23 @@ class _Group:
 
 
 def plan_memory(
-    segments: Sequence[Segment],
+    steps: Sequence[Sequence[Segment]],
     constants: Mapping[str, int],
     inputs: Mapping[str, int],
     outputs: Mapping[str, int],
     aliases: Mapping[str, Alias] | None = None,
 ) -> MemoryPlan:
-    """Give every tensor of `segments` a place; the mappings hold sizes in bytes.
+    """Give every tensor a place; the mappings hold sizes in bytes.
 
-    Tensors that are not constants, inputs or outputs go to the workspace. There, tensors whose live
-    ranges (in segments) do not overlap can share bytes (`packing`). Tensors in one group of
+    `steps` are the segments in their order; those of one step run at the same time. Tensors that
+    are not constants, inputs or outputs go to the workspace. There, tensors whose live ranges (in
+    steps) do not overlap can share bytes (`packing`). Tensors in one group of
     `aliases` keep their offsets. A group that contains an input or output lies in the region of
     that tensor.
     """
-    lives = _lifetimes(segments)
+    lives = _lifetimes(steps)
     aliases = aliases or {}
-    sizes = {**_sizes(segments), **constants, **inputs, **outputs}
+    sizes = {**_sizes(steps), **constants, **inputs, **outputs}
     groups = _groups(sizes, aliases)
     places: dict[str, Place] = {}
     used = [0] * len(BASES)
@@ -138,19 +139,20 @@ def _places(group: _Group, base: int, begin: int) -> dict[str, Place]:
     }
 
 
-def _lifetimes(segments: Sequence[Segment]) -> dict[str, _Life]:
-    """First and last segment that use each tensor."""
+def _lifetimes(steps: Sequence[Sequence[Segment]]) -> dict[str, _Life]:
+    """First and last step that use each tensor."""
     lives: dict[str, _Life] = {}
-    for number, segment in enumerate(segments):
-        for name in segment.tensors:
-            first, _ = lives.get(name, (number, number))
-            lives[name] = first, number
+    for number, segments in enumerate(steps):
+        for segment in segments:
+            for name in segment.tensors:
+                first, _ = lives.get(name, (number, number))
+                lives[name] = first, number
     return lives
 
 
-def _sizes(segments: Sequence[Segment]) -> dict[str, int]:
+def _sizes(steps: Sequence[Sequence[Segment]]) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    for segment in segments:
+    for segment in chain.from_iterable(steps):
         for name, size in segment.tensors.items():
             known = sizes.setdefault(name, size)
             assert known == size, f"{name!r} has {known} bytes here and {size} there"

@@ -1,10 +1,10 @@
 """Turns segments into one stream of instructions with scratchpad rows and micro-ops assigned."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction, UopSequence
+from daedal.compiler.link.interleave import Stretch
 from daedal.compiler.link.micro_ops import MicroOpMemory, UopLoad, uop_memory
-from daedal.compiler.link.order import ordered
 from daedal.compiler.link.placed import PlacedInstruction, RowRange
 from daedal.compiler.link.rows import DeclaredRows, RowAllocator
 from daedal.isa.instruction import Instruction
@@ -36,29 +36,26 @@ class Placement:
         }
         self._rows: dict[Instance, int] = {}
 
-    def run(
-        self, segments: Sequence[Segment], constants: Collection[str]
-    ) -> list[PlacedInstruction]:
+    def run(self, parts: Sequence[Stretch], segments: Sequence[Segment]) -> list[PlacedInstruction]:
         """All instructions with their rows; memory offsets are still relative to tensors."""
         result: list[PlacedInstruction] = []
-        for layer, segment in enumerate(segments):
-            items = ordered(segment, constants)
-            result += self._layer(items, layer, segment.name)
+        for part in parts:
+            name = " and ".join(segments[layer].name for layer in part.layers)
+            result += self._stretch(part, name)
             for allocator in self.allocators.values():
                 allocator.end_layer()
         return result
 
-    def _layer(
-        self, items: Sequence[SegmentInstruction], layer: int, name: str
-    ) -> Iterator[PlacedInstruction]:
+    def _stretch(self, part: Stretch, name: str) -> Iterator[PlacedInstruction]:
+        items = [item for _, item in part.items]
         together = {unit: self._sequences(items, unit) for unit in _UOP_UNITS}
         for unit, sequences in together.items():
             for load in self.micro_ops[unit].bring_in(sequences, name):
-                yield self._uop_load(unit, load, layer)
+                yield self._uop_load(unit, load, part.layers[0])
         last_use = {
             access.instance: number for number, item in enumerate(items) for access in item.rows
         }
-        for number, item in enumerate(items):
+        for number, (layer, item) in enumerate(part.items):
             if item.uops is not None:
                 for load in self.micro_ops[item.unit].bring_one(item.uops):
                     yield self._uop_load(item.unit, load, layer)

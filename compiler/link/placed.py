@@ -33,6 +33,12 @@ class BeatRange(NamedTuple):
     row_stride: int
     block_stride: int
 
+    @property
+    def end(self) -> int:
+        """One past the last word."""
+        last = (self.blocks - 1) * self.block_stride + (self.rows - 1) * self.row_stride
+        return self.offset + last + self.cols
+
 
 class PlacedInstruction(NamedTuple):
     """One instruction of the program, before tokens are inserted.

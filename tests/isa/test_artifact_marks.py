@@ -65,7 +65,7 @@ NUMBERED = "its layers are not numbered from 0 in program and manifest"
         ),
         (
             with_instructions(lambda x: x.replace(tag=1) if x.mark else x),
-            r"(LOAD|GEMM|ALU|STORE) marks layer 1 twice",
+            r"(LOAD|GEMM|ALU|STORE) marks layer 1 twice in a row",
         ),
         (
             with_instructions(lambda x: unmarked(x) if x.tag == 0 else x),
@@ -84,7 +84,7 @@ def test_bad_marks_are_refused(artifact: Artifact, change: Change, problem: str)
     with pytest.raises(ArtifactError) as error:
         Artifact.from_bytes(data, source="'x.daedal'")
     assert error.match(
-        r"^program \d of 'x\.daedal' must mark the last instruction of each unit in each of its 2 "
+        r"^program \d of 'x\.daedal' must mark each unit's last instruction before another of its 2 "
         rf"layers, and {problem}; compile the model again$"
     )
 

@@ -70,6 +70,30 @@ def test_layers_are_differences_of_marks() -> None:
     assert sum(second.units[Unit.STORE].classes.values()) == 60
 
 
+def test_counts_of_interleaved_layers_add_up() -> None:
+    """ALU and STORE work for both layers in turn; the second one adds 20 cycles."""
+    layers = (
+        Layer(1, "a", "conv", 25600, "a", 200),
+        Layer(2, "b", "max_pool", 0, "b", 480),
+    )
+    marks = (
+        mark(1, Unit.ALU, 80, 10),
+        mark(1, Unit.STORE, 100, 20),
+        mark(2, Unit.ALU, 120, 17),
+        mark(2, Unit.STORE, 150, 25),
+        mark(1, Unit.ALU, 230, 30),
+        mark(1, Unit.STORE, 240, 50),
+        mark(2, Unit.ALU, 250, 40),
+        mark(2, Unit.STORE, 260, 55),
+    )
+    launch = Launch(PROGRAM, (), (), layers)
+    first, second = layer_profiles(launch, Profile("rtl", 300, marks=marks))
+    assert (first.cycles, second.cycles) == (240, 20)
+    assert (first.units[Unit.ALU].work, second.units[Unit.ALU].work) == (23, 17)
+    assert (first.units[Unit.STORE].work, second.units[Unit.STORE].work) == (45, 10)
+    assert (first.units[Unit.STORE].cycles, second.units[Unit.STORE].cycles) == (190, 70)
+
+
 def test_rooflines_bytes_and_reuse() -> None:
     """100 products of 256; 8 bytes a cycle. Bytes are those of the layer's own instructions."""
     layers = (

@@ -1,68 +1,39 @@
 """Linking several layers: tokens under random interleavings, memory reuse, determinism, marks."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daedal.compiler import te
 from daedal.compiler.codegen.accelerator import emit_segment
-from daedal.compiler.link import LinkedProgram, link, linker
+from daedal.compiler.link import link, linker
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.isa.errors import ScheduleError, VerificationError
 from daedal.isa.table import LoadMemory, Opcode, Unit
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
 from tests.support.accelerator import memory_of, micro_variant, run_blocked, spec_of
-from tests.support.accelerator_operators import Case, add_case, conv_case, pool_case
+from tests.support.accelerator_operators import add_case, conv_case, pool_case
+from tests.support.blocked_network import BlockedNetwork
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
 
 SHAPE = (1, 2, 6, 5)
 
 
-class Network:
+class Network(BlockedNetwork):
     """x -> conv -> t1 -> conv -> t2; t1 + t2 -> t3 -> max pool -> y, as blocked arrays."""
 
     def __init__(self, variant: Variant, seed: int) -> None:
         rng = np.random.default_rng(seed)
         kernel = {"kernel": (3, 3), "pads": (1, 1, 1, 1)}
-        self.variant = variant
-        self.layers: list[tuple[Case, dict[str, str]]] = [
+        super().__init__(
             (conv_case(variant, rng, SHAPE, 2, **kernel), {"x": "x", "y": "t1"}),
             (conv_case(variant, rng, SHAPE, 2, **kernel), {"x": "t1", "y": "t2"}),
             (add_case(variant, rng, SHAPE), {"a": "t1", "b": "t2", "y": "t3"}),
             (pool_case(variant, rng, SHAPE, (2, 2), (2, 2)), {"x": "t3", "y": "y"}),
-        ]
-        self.x = self.layers[0][0].arrays["x"]
-
-    def reference(self) -> np.ndarray:
-        values = {"x": self.x}
-        for case, names in self.layers:
-            arrays = dict(case.arrays)
-            for parameter, tensor in names.items():
-                if parameter != "y":
-                    arrays[parameter] = values[tensor]
-            (values[names["y"]],) = te.evaluate_tensors([case.y], arrays)
-        return values["y"]
-
-    def link(self) -> LinkedProgram:
-        constants, segments = {}, []
-        for number, (case, names) in enumerate(self.layers):
-            own = dict(names)
-            for parameter, encode in (("w", weight_bytes), ("params", parameter_bytes)):
-                if parameter in case.arrays:
-                    own[parameter] = f"{parameter}{number}"
-                    constants[own[parameter]] = encode(self.variant, case.arrays[parameter])
-            segments.append(emit_segment(case.schedule.func, self.variant, own, f"layer {number}"))
-        output = spec_of("y", self.layers[-1][0].y.shape)
-        return link(
-            segments,
-            self.variant,
-            constants=constants,
-            inputs=[spec_of("x", self.x.shape)],
-            outputs=[output],
         )
 
 
@@ -144,10 +115,13 @@ def test_the_report_counts(seed):
 def test_layers_are_marked_by_their_last_instruction_of_each_unit(seed):
     program = Network(load_variant("tiny"), seed).link().program
     assert program.marks == {number: f"layer {number}" for number in range(4)}
-    marked = [(item.tag, item.unit) for item in program.instructions if item.mark]
-    assert len(marked) == len(set(marked))
+    for unit in (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE):
+        tags = [item.tag for item in program.instructions if item.unit is unit and item.mark]
+        # Layers 1 and 2 are interleaved; every change of the layer is marked.
+        assert all(one != two for one, two in pairwise(tags))
+        layers = {0, 1} if unit is Unit.GEMM else {0, 1, 2, 3}
+        assert set(tags) == layers and tags == [0, *tags[1:-1], max(layers)]
     stores = [item for item in program.instructions if item.opcode is Opcode.STORE]
-    assert [item.tag for item in stores if item.mark] == [0, 1, 2, 3]
     assert stores[-1].mark
 
 

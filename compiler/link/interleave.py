@@ -1,0 +1,242 @@
+"""Interleaves a layer with the one before it, so that they run at the same time.
+
+Units run in parallel, but a layer keeps few of them busy: a convolution the multipliers, a pool
+the bus and the ALU. Their instructions are therefore mixed where a layer without products reads the
+result of one with products: each tile of the second follows the tiles of the first that it reads.
+
+Input: the segments of a program. Output: `Stretch`es, the instructions in program order.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, takewhile
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction
+from daedal.compiler.link.memory_plan import Alias
+from daedal.compiler.link.order import ordered
+from daedal.compiler.link.placed import BeatRange
+from daedal.compiler.link.transfer_beats import TransferBeats, entries
+from daedal.isa.hazards import NO_INSTRUCTION
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["Stretch", "stretches"]
+
+LAG = 1
+"""Tiles of the first layer between the last one that a tile of the second reads and this tile.
+
+LOAD is one in-order queue: a LOAD that waits for a STORE delays those of the next tiles. So it
+comes when the STORE has probably been acknowledged."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One layer, or several that are interleaved: their numbers, and instructions with the number
+    of the layer of each."""
+
+    layers: tuple[int, ...]
+    items: tuple[tuple[int, SegmentInstruction], ...]
+
+
+def stretches(
+    segments: Sequence[Segment],
+    constants: Collection[str],
+    variant: Variant,
+    aliases: Mapping[str, Alias] | None = None,
+    *,
+    interleave: bool = True,
+) -> list[Stretch]:
+    """All instructions of `segments` in the order that the program has them.
+
+    `constants` are the names of the tensors that nothing writes, `aliases` those that share bytes.
+    Without `interleave`, every layer is a stretch of its own.
+    """
+    words = _Words(variant, aliases or {})
+    # The allocator places a layer's tiles in the two halves of the accumulators in turn.
+    room = scratchpad(variant, Memory.ACC).depth_rows // 2
+    found: list[Stretch] = []
+    last: list[SegmentInstruction] = []
+    for number, segment in enumerate(segments):
+        items = ordered(segment, constants)
+        mixed = None
+        alone = interleave and found and len(found[-1].layers) == 1
+        if alone and _multiplies(last) and not _multiplies(items) and _fit(last, items, room):
+            mixed = _interleaved(last, items, words)
+        if mixed is None:
+            found.append(Stretch((number,), tuple((number, item) for item in items)))
+        else:
+            found[-1] = Stretch(
+                (number - 1, number),
+                tuple((number - 1 + which, item) for which, item in mixed),
+            )
+        last = items
+    return found
+
+
+def _fit(
+    first: Sequence[SegmentInstruction], second: Sequence[SegmentInstruction], room: int
+) -> bool:
+    """Whether a tile of each layer fits `room` rows of accumulators; else they take turns there."""
+    rows = [
+        max(sum(instance.rows for instance in _accumulators(tile)) for tile in _tiles(items))
+        for items in (first, second)
+    ]
+    return sum(rows) <= room
+
+
+def _accumulators(tile: Sequence[SegmentInstruction]) -> set[Instance]:
+    return {
+        access.instance
+        for item in tile
+        for access in item.rows
+        if access.instance.memory is Memory.ACC
+    }
+
+
+def _multiplies(items: Sequence[SegmentInstruction]) -> bool:
+    return any(item.unit is Unit.GEMM for item in items)
+
+
+class _Words:
+    """The bus words that instructions move, numbered from the start of the group of tensors that
+    share bytes."""
+
+    def __init__(self, variant: Variant, aliases: Mapping[str, Alias]) -> None:
+        self._transfers = TransferBeats(variant)
+        self._bus_bytes = variant.bus_bytes
+        self._aliases = aliases
+
+    def of(self, item: SegmentInstruction) -> tuple[str, BeatRange] | None:
+        """(group, words) of a LOAD or STORE; None if it moves nothing between chip and memory."""
+        words = None if item.tensor is None else self._transfers.of(item.template)
+        if item.tensor is None or words is None:
+            return None
+        alias = self._aliases.get(item.tensor, Alias(item.tensor, 0))
+        offset = words.offset + alias.offset_bytes // self._bus_bytes
+        return alias.group, words._replace(offset=offset)
+
+
+def _tiles(items: Sequence[SegmentInstruction]) -> list[list[SegmentInstruction]]:
+    """Cut after every run of STOREs."""
+    tiles: list[list[SegmentInstruction]] = [[]]
+    for item in items:
+        if tiles[-1] and tiles[-1][-1].unit is Unit.STORE and item.unit is not Unit.STORE:
+            tiles.append([])
+        tiles[-1].append(item)
+    return tiles
+
+
+def _interleaved(
+    first: Sequence[SegmentInstruction], second: Sequence[SegmentInstruction], words: _Words
+) -> list[tuple[int, SegmentInstruction]] | None:
+    """Instructions of both layers, each with 0 or 1; None if no tile of `second` can come earlier.
+
+    Whatever accesses the same rows or words keeps its order.
+    """
+    tiles, later = _tiles(first), _tiles(second)
+    touched = _Touched(tiles, words)
+    found = [touched.by(tile) for tile in later]
+    if _independent(later):
+        # A pool may go through the channels first, the convolution before it through the rows.
+        head, *rest = zip(found, later, strict=True)
+        order = [head, *sorted(rest, key=lambda item: item[0])]
+        found, later = [need for need, _ in order], [tile for _, tile in order]
+    places = list(accumulate((conflict + LAG for _, conflict in found), max))
+    if max(stored for stored, _ in found) == NO_INSTRUCTION or places[0] >= len(tiles) - 1:
+        return None
+    return list(_mixed(tiles, later, places))
+
+
+def _mixed(
+    tiles: list[list[SegmentInstruction]],
+    later: Sequence[Sequence[SegmentInstruction]],
+    places: Sequence[int],
+) -> Iterator[tuple[int, SegmentInstruction]]:
+    """The tiles of both layers; those of `later` come after the tiles with the numbers `places`.
+
+    They are spread over the tiles that are left, so that the units are busy with both all the time.
+    The next tile's first LOADs precede them, for LOAD is an in-order queue: what multiplies shall
+    not wait for the rows of what does not.
+    """
+    done, share, leading = 0, 0.0, 0
+    for number, tile in enumerate(tiles):
+        yield from ((0, item) for item in tile[leading:])
+        leading = 0
+        if done == len(later) or places[done] > number:
+            continue
+        share = min(share, 1.0) + (len(later) - done) / (len(tiles) - number)
+        if share >= 1 and number + 1 < len(tiles):
+            after = tiles[number + 1]
+            leading = sum(1 for _ in takewhile(lambda item: item.unit is Unit.LOAD, after))
+            yield from ((0, item) for item in after[:leading])
+        while done < len(later) and places[done] <= number and share >= 1:
+            yield from ((1, item) for item in later[done])
+            done, share = done + 1, share - 1
+    yield from ((1, item) for tile in later[done:] for item in tile)
+
+
+def _independent(tiles: Sequence[Sequence[SegmentInstruction]]) -> bool:
+    """Whether the tiles after the first can have any order: they share only rows that the first
+    has written, and a layer stores each word once."""
+    written: dict[Instance, set[int]] = {}
+    used: dict[Instance, set[int]] = {}
+    for number, tile in enumerate(tiles):
+        for item in tile:
+            for access in item.rows:
+                used.setdefault(access.instance, set()).add(number)
+                if access.writes:
+                    written.setdefault(access.instance, set()).add(number)
+    return all(len(users) == 1 or written[name] == {0} for name, users in used.items())
+
+
+class _Touched:
+    """For every word, the last tile of a layer that stores it, and the last that touches it."""
+
+    def __init__(self, tiles: Sequence[Sequence[SegmentInstruction]], words: _Words) -> None:
+        self._words = words
+        moves = [
+            (number, item.unit, *found)
+            for number, tile in enumerate(tiles)
+            for item in tile
+            if (found := words.of(item)) is not None
+        ]
+        sizes: dict[str, int] = {}
+        for _, _, group, beats in moves:
+            sizes[group] = max(sizes.get(group, 0), beats.end)
+        self._stored = {group: _table(size) for group, size in sizes.items()}
+        self._loaded = {group: _table(size) for group, size in sizes.items()}
+        for number, unit, group, beats in moves:
+            table = self._stored if unit is Unit.STORE else self._loaded
+            entries(table[group], beats)[...] = number
+
+    def by(self, tile: Sequence[SegmentInstruction]) -> tuple[int, int]:
+        """The last tile that stores what `tile` of another layer loads, and the last one with which
+        it has any conflict; NO_INSTRUCTION where there is none."""
+        stored = conflict = NO_INSTRUCTION
+        for item in tile:
+            found = self._words.of(item)
+            if found is None or found[0] not in self._stored:
+                continue
+            group, beats = found
+            stores = _last(self._stored[group], beats)
+            conflict = max(conflict, stores)
+            if item.unit is Unit.STORE:
+                conflict = max(conflict, _last(self._loaded[group], beats))
+            else:
+                stored = max(stored, stores)
+        return stored, conflict
+
+
+def _table(size: int) -> npt.NDArray[np.int32]:
+    return np.full(size, NO_INSTRUCTION, dtype=np.int32)
+
+
+def _last(table: npt.NDArray[np.int32], beats: BeatRange) -> int:
+    """The largest entry in a range that may reach beyond the table."""
+    if beats.end > len(table):
+        table = np.concatenate([table, _table(beats.end - len(table))])
+    return int(entries(table, beats).max())
