@@ -105,6 +105,8 @@ def graph_passes(
     array = variant.array
     return [
         ("fold_constants", fold_constants),
+        ("simplify_reshapes", simplify_reshapes),
+        ("eliminate_dead_code", eliminate_dead_code),
         ("fold_bias", fold_bias),
         ("fold_batch_norm", fold_batch_norm),
         ("lower_qdq", lambda graph: lower_qdq(

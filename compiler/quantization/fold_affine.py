@@ -65,8 +65,10 @@ def fold_affine(network: Network) -> None:
             _scale_layer(network, layer, affine)
             layer.output[0] = target
             node = layer
-        elif len(shapes[affine.x]) == MAP_RANK and (len(affine.gain) > 1 or node.op_type == _NORM):
-            node = _depthwise(network, node, affine)
+        elif len(shapes[affine.x]) in (MAP_RANK - 1, MAP_RANK) and (
+            len(affine.gain) > 1 or node.op_type == _NORM
+        ):
+            node = _depthwise(network, node, affine, len(shapes[affine.x]))
             kept.append(node)
         elif node.op_type == _NORM:
             kept.extend(_elementwise(network, node, affine, len(shapes[affine.x])))
@@ -177,10 +179,12 @@ def _scale_layer(network: Network, layer: onnx.NodeProto, affine: _Affine) -> No
     layer.input.extend(operands)
 
 
-def _depthwise(network: Network, node: onnx.NodeProto, affine: _Affine) -> onnx.NodeProto:
-    """A 1x1 depthwise convolution."""
+def _depthwise(
+    network: Network, node: onnx.NodeProto, affine: _Affine, rank: int
+) -> onnx.NodeProto:
+    """A depthwise convolution of tensors with `rank` dimensions, whose window is one pixel."""
     base = node.output[0]
-    weights = affine.gain.astype(np.float32).reshape(-1, 1, 1, 1)
+    weights = affine.gain.astype(np.float32).reshape(-1, *(1,) * (rank - 1))
     return helper.make_node(
         "Conv",
         [
@@ -191,7 +195,7 @@ def _depthwise(network: Network, node: onnx.NodeProto, affine: _Affine) -> onnx.
         [base],
         name=node.name,
         group=len(weights),
-        kernel_shape=[1, 1],
+        kernel_shape=[1] * (rank - 2),
     )
 
 

@@ -113,7 +113,7 @@ def _are_floats(types: Types, names: Iterable[str]) -> bool:
 
 
 def _is_quantizable_layer(network: Network, types: Types, node: onnx.NodeProto) -> bool:
-    """Whether a layer is two-dimensional and has constant weights and bias."""
+    """Whether a layer has one or two dimensions, and constant weights and bias."""
     if not _are_floats(types, node.input[:2]) or node.input[0] in network.constants:
         return False
     if not all(name in network.constants for name in node.input[1:] if name):
@@ -121,7 +121,7 @@ def _is_quantizable_layer(network: Network, types: Types, node: onnx.NodeProto) 
     rank = len(types[node.input[0]][1])
     if node.op_type != "Gemm":
         grouped = node.op_type == "ConvTranspose" and attribute(node, "group", 1) != 1
-        return rank == MAP_RANK and not grouped
+        return rank in (MAP_RANK - 1, MAP_RANK) and not grouped
     if len(node.input) > 2 and node.input[2]:
         channels = types[node.input[1]][1][channel_axis(node)]
         if network.constants[node.input[2]].size not in (1, channels):
@@ -133,13 +133,15 @@ def _is_quantizable_layer(network: Network, types: Types, node: onnx.NodeProto) 
 def _has_known_form(network: Network, types: Types, node: onnx.NodeProto) -> bool:
     """Whether the node is in a form that can be computed on integers."""
     rank = len(types[node.input[0]][1])
-    if node.op_type in _POOLS and (rank != MAP_RANK or any(node.output[1:])):
+    if node.op_type in _POOLS and (rank not in (MAP_RANK - 1, MAP_RANK) or any(node.output[1:])):
         return False
     if node.op_type in ("ReduceMax", "ReduceMean"):
         axes = attribute(node, "axes")
         if axes is None and len(node.input) > 1:
             axes = network.constants.get(node.input[1])
-        return axes is not None and {int(axis) % rank for axis in axes} <= {2, 3}
+        if rank < MAP_RANK and attribute(node, "keepdims", 1):
+            return False  # a mean for each row of tokens, as in a layer norm written out
+        return axes is not None and {int(axis) % rank for axis in axes} <= set(range(2, rank))
     if node.op_type == "Pad":
         return bool(attribute(node, "mode", b"constant") == b"constant")
     if node.op_type in ("Resize", "Upsample"):

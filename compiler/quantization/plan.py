@@ -50,8 +50,8 @@ def make_plan(network: Network) -> Plan:
     planner.want_products()
     if not planner.groups:
         raise ModelError(
-            f"a model must have a two-dimensional Conv or ConvTranspose, a Gemm or a MatMul over "
-            f"float32 to be quantized, and {network.name!r} has none; run it as it is"
+            "a model must have a one- or two-dimensional Conv or ConvTranspose, a Gemm or a MatMul "
+            f"over float32 to be quantized, and {network.name!r} has none; run it as it is"
         )
     while planner.spread():
         pass

@@ -2,31 +2,23 @@
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.frontend.operators.maps import as_map, emit_on_map
 from daedal.compiler.frontend.operators.windows import resolve_pads, window_attribute
+from daedal.compiler.graph.types import TensorType
 
 __all__ = ["import_conv", "import_conv_transpose", "import_gemm", "import_matmul"]
 
 
 def import_conv(context: ImportContext, node: OnnxNode) -> None:
-    """Conv-1, -11, -22: two-dimensional, any groups."""
-    x, w = context.operand_type(node, 0), context.operand_type(node, 1)
-    if x.rank != 4 or w.rank != 4:
-        raise node.refuse(
-            f"convolutions must be two-dimensional, not over {x} with weights {w}",
-            "reshape one-dimensional ones to height 1",
-        )
-    kernel = window_attribute(node, "kernel_shape", w.shape[2:])
-    if kernel != w.shape[2:]:
-        raise node.damaged(
-            f"kernel_shape must match the weights, not {list(kernel)} for {list(w.shape)}"
-        )
-    strides = window_attribute(node, "strides", (1, 1))
-    dilations = window_attribute(node, "dilations", (1, 1))
-    pads = resolve_pads(node, x.shape[2:], kernel, strides, dilations)
-    operands = [context.operand(node, 0), context.operand(node, 1)]
-    if node.input(2) is not None:
-        operands.append(context.operand(node, 2))
-    context.emit(
+    """Conv-1, -11, -22: one- or two-dimensional, any groups."""
+    operands, axes = _operands(context, node, "convolutions")
+    x, w = (context.builder.types[name] for name in operands[:2])
+    kernel = _kernel(node, w, axes)
+    strides = window_attribute(node, "strides", (1, 1), axes)
+    dilations = window_attribute(node, "dilations", (1, 1), axes)
+    pads = resolve_pads(node, x.shape[2:], kernel, strides, dilations, axes)
+    emit_on_map(
+        context,
         node,
         "conv2d",
         operands,
@@ -38,35 +30,49 @@ def import_conv(context: ImportContext, node: OnnxNode) -> None:
 
 
 def import_conv_transpose(context: ImportContext, node: OnnxNode) -> None:
-    """ConvTranspose-1, -11, -22: two-dimensional, one group, with the pads given."""
-    x, w = context.operand_type(node, 0), context.operand_type(node, 1)
-    if x.rank != 4 or w.rank != 4:
-        raise node.refuse(
-            f"transposed convolutions must be two-dimensional, not over {x} with weights {w}",
-            "reshape one-dimensional ones to height 1",
-        )
+    """ConvTranspose-1, -11, -22: one- or two-dimensional, one group, with the pads given."""
+    operands, axes = _operands(context, node, "transposed convolutions")
+    w = context.builder.types[operands[1]]
     node.expect(group=1)
     if node.text("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         raise node.refuse("auto_pad must be NOTSET or VALID", "give the pads")
     if node.integers("output_shape", None) is not None:
         raise node.refuse("output_shape must not be given", "give pads and output_padding")
-    kernel = window_attribute(node, "kernel_shape", w.shape[2:])
+    _kernel(node, w, axes)
+    emit_on_map(
+        context,
+        node,
+        "conv_transpose2d",
+        operands,
+        strides=window_attribute(node, "strides", (1, 1), axes),
+        pads=window_attribute(node, "pads", (0, 0, 0, 0), axes),
+        dilations=window_attribute(node, "dilations", (1, 1), axes),
+        output_padding=window_attribute(node, "output_padding", (0, 0), axes),
+    )
+
+
+def _operands(context: ImportContext, node: OnnxNode, what: str) -> tuple[list[str], int]:
+    """Map, weights (four dimensions each) and bias, and how many axes the model's window has."""
+    x, w = context.operand_type(node, 0), context.operand_type(node, 1)
+    if x.rank not in (3, 4) or w.rank != x.rank:
+        raise node.refuse(
+            f"{what} must have one or two dimensions, not be over {x} with weights {w}",
+            "reshape the map",
+        )
+    operands = [as_map(context, context.operand(node, index)) for index in (0, 1)]
+    if node.input(2) is not None:
+        operands.append(context.operand(node, 2))
+    return operands, x.rank - 2
+
+
+def _kernel(node: OnnxNode, w: TensorType, num_axes: int) -> tuple[int, ...]:
+    """Height and width of the window over `num_axes` axes; those of the weights (_, _, KH, KW)."""
+    kernel = window_attribute(node, "kernel_shape", w.shape[2:], num_axes)
     if kernel != w.shape[2:]:
         raise node.damaged(
             f"kernel_shape must match the weights, not {list(kernel)} for {list(w.shape)}"
         )
-    operands = [context.operand(node, 0), context.operand(node, 1)]
-    if node.input(2) is not None:
-        operands.append(context.operand(node, 2))
-    context.emit(
-        node,
-        "conv_transpose2d",
-        operands,
-        strides=window_attribute(node, "strides", (1, 1)),
-        pads=window_attribute(node, "pads", (0, 0, 0, 0)),
-        dilations=window_attribute(node, "dilations", (1, 1)),
-        output_padding=window_attribute(node, "output_padding", (0, 0)),
-    )
+    return kernel
 
 
 def import_gemm(context: ImportContext, node: OnnxNode) -> None:

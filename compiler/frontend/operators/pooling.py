@@ -2,6 +2,7 @@
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.frontend.operators.maps import as_map, emit_on_map
 from daedal.compiler.frontend.operators.windows import resolve_pads, window_attribute
 from daedal.compiler.graph.graph import AttrValue
 from daedal.compiler.graph.types import TensorType
@@ -18,37 +19,42 @@ __all__ = [
 def import_max_pool(context: ImportContext, node: OnnxNode) -> None:
     """MaxPool-1 to -12 without indices and dilation."""
     node.expect(storage_order=0)
-    attrs, _ = _window(context, node)
-    context.emit(node, "max_pool", [context.operand(node, 0)], **attrs)
+    x = _map(context, node)
+    attrs, _ = _window(context, node, x)
+    emit_on_map(context, node, "max_pool", [x], **attrs)
 
 
 def import_average_pool(context: ImportContext, node: OnnxNode) -> None:
     """AveragePool-7 to -22 without dilation. Pads count with count_include_pad, but what ceil_mode
     adds never does."""
-    attrs, given = _window(context, node)
+    x = _map(context, node)
+    attrs, given = _window(context, node, x)
     counted = given if node.integer("count_include_pad", 0) else (0, 0, 0, 0)
-    context.emit(node, "avg_pool", [context.operand(node, 0)], **attrs, counted_pads=counted)
+    emit_on_map(context, node, "avg_pool", [x], **attrs, counted_pads=counted)
 
 
 def import_global_average_pool(context: ImportContext, node: OnnxNode) -> None:
     """GlobalAveragePool-1: a pool whose kernel is the map."""
-    attrs = _whole_map(_map_type(context, node))
-    context.emit(node, "avg_pool", [context.operand(node, 0)], **attrs, counted_pads=(0, 0, 0, 0))
+    x = _map(context, node)
+    attrs = _whole_map(context.builder.types[x])
+    emit_on_map(context, node, "avg_pool", [x], **attrs, counted_pads=(0, 0, 0, 0))
 
 
 def import_global_max_pool(context: ImportContext, node: OnnxNode) -> None:
     """GlobalMaxPool-1: a pool whose kernel is the map."""
-    attrs = _whole_map(_map_type(context, node))
-    context.emit(node, "max_pool", [context.operand(node, 0)], **attrs)
+    x = _map(context, node)
+    emit_on_map(context, node, "max_pool", [x], **_whole_map(context.builder.types[x]))
 
 
-def _map_type(context: ImportContext, node: OnnxNode) -> TensorType:
+def _map(context: ImportContext, node: OnnxNode) -> str:
+    """The operand as a map."""
     x = context.operand_type(node, 0)
-    if x.rank != 4:
+    if x.rank not in (3, 4):
         raise node.refuse(
-            f"pooling must be two-dimensional, not over {x}", "reshape to (N, C, H, W)"
+            f"pooling must be of a sequence (N, C, L) or a map (N, C, H, W), not over {x}",
+            "reshape it",
         )
-    return x
+    return as_map(context, context.operand(node, 0))
 
 
 def _whole_map(x: TensorType) -> dict[str, AttrValue]:
@@ -58,18 +64,20 @@ def _whole_map(x: TensorType) -> dict[str, AttrValue]:
 _Pads = tuple[int, int, int, int]
 
 
-def _window(context: ImportContext, node: OnnxNode) -> tuple[dict[str, AttrValue], _Pads]:
-    """Attributes of the window, and its pads as the model gives them."""
-    x = _map_type(context, node)
-    kernel = window_attribute(node, "kernel_shape", None)
-    strides = window_attribute(node, "strides", (1, 1))
-    dilations = window_attribute(node, "dilations", (1, 1))
+def _window(
+    context: ImportContext, node: OnnxNode, name: str
+) -> tuple[dict[str, AttrValue], _Pads]:
+    """Attributes of the window over the map `name`, and its pads as the model gives them."""
+    x, axes = context.builder.types[name], context.operand_type(node, 0).rank - 2
+    kernel = window_attribute(node, "kernel_shape", None, axes)
+    strides = window_attribute(node, "strides", (1, 1), axes)
+    dilations = window_attribute(node, "dilations", (1, 1), axes)
     if dilations != (1, 1):
         raise node.refuse(
             f"dilations of a pooling must be 1, not {list(dilations)}",
             "export the model without them",
         )
-    given = resolve_pads(node, x.shape[2:], kernel, strides, dilations)
+    given = resolve_pads(node, x.shape[2:], kernel, strides, dilations, axes)
     pads = given
     if node.integer("ceil_mode", 0):
         bottom, right = (

@@ -1,19 +1,20 @@
-"""ReduceMean and ReduceMax over height and width: pools whose kernel spans them."""
+"""ReduceMean and ReduceMax over height and width, or a length: pools whose kernel spans them."""
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.frontend.operators.maps import SEQUENCE_RANK, as_map
 from daedal.compiler.graph.graph import AttrValue
 
 __all__ = ["import_reduce_max", "import_reduce_mean"]
 
 
 def import_reduce_mean(context: ImportContext, node: OnnxNode) -> None:
-    """ReduceMean-1 to -18 of a map, over height, width or both."""
+    """ReduceMean-1 to -18 over height, width or both of a map, or the length of a sequence."""
     _import(context, node, "avg_pool", {"counted_pads": (0, 0, 0, 0)})
 
 
 def import_reduce_max(context: ImportContext, node: OnnxNode) -> None:
-    """ReduceMax-1 to -20 of a map, over height, width or both."""
+    """ReduceMax-1 to -20 over height, width or both of a map, or the length of a sequence."""
     _import(context, node, "max_pool", {})
 
 
@@ -21,6 +22,9 @@ def _import(context: ImportContext, node: OnnxNode, op: str, extra: dict[str, At
     """Emit a pool. Channels may come last where all pixels are reduced: axes 1 and 2."""
     x = context.operand_type(node, 0)
     axes = _axes(context, node)
+    if x.rank == SEQUENCE_RANK and {axis % x.rank for axis in axes} == {2}:
+        _import_of_sequence(context, node, op, extra)
+        return
     resolved = sorted({axis % x.rank for axis in axes if -x.rank <= axis < x.rank})
     pixels = (1, 2) if resolved == [1, 2] else (2, 3)
     if x.rank != 4 or len(resolved) != len(axes) or not resolved or not set(resolved) <= {*pixels}:
@@ -47,6 +51,22 @@ def _import(context: ImportContext, node: OnnxNode, op: str, extra: dict[str, At
     context.builder.add(op, [operand], attrs, output=pooled, name=node.name)
     extents = (1 if axis in resolved else extent for axis, extent in enumerate(x.shape))
     shape = tuple(extent for axis, extent in enumerate(extents) if keeps or axis not in resolved)
+    context.emit(node, "reshape", [pooled], shape=shape)
+
+
+def _import_of_sequence(
+    context: ImportContext, node: OnnxNode, op: str, extra: dict[str, AttrValue]
+) -> None:
+    """Emit a pool over the length of a sequence (N, C, L)."""
+    images, channels, length = context.operand_type(node, 0).shape
+    keeps = node.integer("keepdims", 1)
+    node.integer("noop_with_empty_axes", 0)
+    attrs: dict[str, AttrValue] = {"kernel": (1, length), "strides": (1, 1), "pads": (0, 0, 0, 0)}
+    attrs.update(extra)
+    operand = as_map(context, context.operand(node, 0))
+    pooled = context.builder.fresh_name(f"{node.outputs[0]}.map")
+    context.builder.add(op, [operand], attrs, output=pooled, name=node.name)
+    shape = (images, channels, 1) if keeps else (images, channels)
     context.emit(node, "reshape", [pooled], shape=shape)
 
 

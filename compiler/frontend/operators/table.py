@@ -44,8 +44,11 @@ class ImportedOperator:
 
 _ACCELERATOR, _HOST, _FOLDED = PLACES
 _PAIR = "both operands quantized, or one of them a number; one has the shape of the result"
-_WINDOW = "two-dimensional, without dilation"
-_REDUCED = "over height, width or both; over both where channels come last"
+_PLANE = "of one or two dimensions"
+_WINDOW = f"{_PLANE}, without dilation"
+_REDUCED = (
+    "over height, width or both, or the length of a sequence; over both where channels come last"
+)
 _TABLE = "the ALU of no variant has a table"
 _FLOAT = "in floating point"
 _VIEW = "as part of the layers around it, where the order of the elements stays"
@@ -63,12 +66,12 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     ),
     "Constant": ImportedOperator(shape.import_constant, _FOLDED),
     "Conv": ImportedOperator(
-        convolution.import_conv, _ACCELERATOR, "two-dimensional; constant quantized weights"
+        convolution.import_conv, _ACCELERATOR, f"{_PLANE}; constant quantized weights"
     ),
     "ConvTranspose": ImportedOperator(
         convolution.import_conv_transpose,
         _ACCELERATOR,
-        "two-dimensional, one group, pads given; constant weights that fit into int8",
+        f"{_PLANE}, one group, pads given; constant weights that fit into int8",
     ),
     "DequantizeLinear": ImportedOperator(
         quantization.import_dequantize, _FOLDED, "constant scales, without blocks"
@@ -82,12 +85,8 @@ OPERATORS: Mapping[str, ImportedOperator] = {
         _ACCELERATOR,
         "alpha and beta 1, A not transposed; constant quantized weights",
     ),
-    "GlobalAveragePool": ImportedOperator(
-        pooling.import_global_average_pool, _ACCELERATOR, "two-dimensional"
-    ),
-    "GlobalMaxPool": ImportedOperator(
-        pooling.import_global_max_pool, _ACCELERATOR, "two-dimensional"
-    ),
+    "GlobalAveragePool": ImportedOperator(pooling.import_global_average_pool, _ACCELERATOR, _PLANE),
+    "GlobalMaxPool": ImportedOperator(pooling.import_global_max_pool, _ACCELERATOR, _PLANE),
     "HardSigmoid": ImportedOperator(
         elementwise.import_hard_sigmoid, _ACCELERATOR, "a positive alpha"
     ),

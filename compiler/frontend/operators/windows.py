@@ -8,18 +8,34 @@ from daedal.compiler.windows import window_span
 __all__ = ["resolve_pads", "window_attribute"]
 
 
-def window_attribute(node: OnnxNode, name: str, default: tuple[int, ...] | None) -> tuple[int, ...]:
-    """A list attribute of a two-dimensional window, one to four bounded integers."""
-    values = node.integers(name, default)
-    if values is None:
+def window_attribute(
+    node: OnnxNode, name: str, default: tuple[int, ...] | None, num_axes: int = 2
+) -> tuple[int, ...]:
+    """A list attribute of a window of one or two dimensions, as that of a window over a map: a
+    window over a sequence has height 1 and no pads above and below.
+
+    Parameters
+    ----------
+    default : of a window over a map; None if the attribute must be given.
+    num_axes : dimensions of the window that the attribute describes.
+    """
+    values = node.integers(name, None)
+    if values is None and default is None:
         raise node.damaged(f"attribute {name} must be given")
-    length = 4 if name == "pads" else 2
+    if values is None:
+        assert default is not None
+        return default
+    length = 2 * num_axes if name == "pads" else num_axes
     if len(values) != length:
         raise node.refuse(
             f"{name} must have {length} values, not {list(values)}",
-            "only two-dimensional maps are supported",
+            "windows must have as many dimensions as the map",
         )
-    return values
+    if num_axes == 2:
+        return values
+    if name == "pads":
+        return (0, values[0], 0, values[1])
+    return (0 if name == "output_padding" else 1, *values)
 
 
 def resolve_pads(
@@ -28,13 +44,14 @@ def resolve_pads(
     kernel: Sequence[int],
     strides: Sequence[int],
     dilations: Sequence[int],
+    num_axes: int = 2,
 ) -> tuple[int, int, int, int]:
-    """(top, left, bottom, right), from `pads` or from `auto_pad`.
+    """(top, left, bottom, right), from `pads` or from `auto_pad`, of a window of `num_axes`.
 
     Source: ONNX Conv-11, attribute auto_pad.
     """
     mode = node.text("auto_pad", "NOTSET")
-    explicit = window_attribute(node, "pads", (0, 0, 0, 0))
+    explicit = window_attribute(node, "pads", (0, 0, 0, 0), num_axes)
     if mode == "NOTSET":
         return (explicit[0], explicit[1], explicit[2], explicit[3])
     if mode == "VALID":

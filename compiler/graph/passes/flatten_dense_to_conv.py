@@ -17,9 +17,9 @@ def flatten_dense_to_conv(graph: Graph) -> Graph:
 
     A dense layer over a flattened map becomes a convolution whose kernel has the size of the map.
     Any other dense layer becomes a 1x1 convolution. Operands of integer elementwise operators
-    become maps, too: matrices (N, C) become (N, C, 1, 1), sequences (N, C, L, 1), and volumes
-    (N, C, D, H * W), if their shapes are equal. All other readers of a result get it through a
-    reshape. Exact.
+    become maps, too: matrices (N, C) become (N, C, 1, 1), sequences (N, C, L, 1), or (N, C, 1, L)
+    where a map of height 1 is reshaped to one of them, and volumes (N, C, D, H * W), if their
+    shapes are equal. All other readers of a result get it through a reshape. Exact.
 
     Before::
 
@@ -40,7 +40,7 @@ class _Rewrite:
         self._graph = graph
         self._builder = GraphBuilder(graph.name, graph)
         self._computed: dict[str, str] = {}
-        self._lifted: dict[str, str] = {}
+        self._lifted: dict[tuple[str, tuple[int, ...]], str] = {}
         self._flattened: dict[str, str] = {}
 
     def run(self) -> Graph:
@@ -50,7 +50,8 @@ class _Rewrite:
                 self._rewrite_dense(node)
             elif node.op in _ELEMENTWISE and self._is_liftable(node):
                 *data, params = node.inputs
-                operands = [*(self._as_map(name) for name in data), params]
+                is_row = any(self._is_row(name) for name in data)
+                operands = [*(self._as_map(name, is_row=is_row) for name in data), params]
                 self._define_map(node, node.op, operands, dict(node.attrs))
             else:
                 self._builder.copy_node(node, [self._as_old(name) for name in node.inputs])
@@ -76,12 +77,32 @@ class _Rewrite:
 
     def _flattened_map(self, name: str) -> str | None:
         """The map (N, C, H, W) that `name` (N, C * H * W) flattens, or None."""
-        producer = self._graph.producers.get(name)
-        if producer is None or producer.op != "reshape":
+        source = self._map_behind(name)
+        if source is None or self._graph.types[source].shape[0] != self._graph.types[name].shape[0]:
             return None
-        before = self._graph.types[producer.inputs[0]].shape
-        after = self._graph.types[name].shape
-        return producer.inputs[0] if len(before) == 4 and before[0] == after[0] else None
+        return source
+
+    def _map_behind(self, name: str) -> str | None:
+        """The nearest map that reshapes turn into `name`, or None."""
+        producer = self._graph.producers.get(name)
+        while producer is not None and producer.op == "reshape":
+            source = producer.inputs[0]
+            if self._graph.types[source].rank == MAP_RANK:
+                return source
+            producer = self._graph.producers.get(source)
+        return None
+
+    def _is_row(self, name: str) -> bool:
+        """Whether `name` is a sequence (N, C, L) that was a map (N, C, 1, L) before."""
+        shape = self._graph.types[name].shape
+        if len(shape) != MAP_RANK - 1:
+            return False
+        if name in self._computed:
+            found = self._builder.types[self._computed[name]].shape
+        else:
+            source = self._map_behind(name)
+            found = () if source is None else self._graph.types[source].shape
+        return found == _row_shape(shape) != _map_shape(shape)
 
     def _define_map(
         self, node: Node, op: str, operands: list[str], attrs: dict[str, AttrValue]
@@ -94,17 +115,19 @@ class _Rewrite:
             op, operands, attrs, output=name, name=node.name
         )
 
-    def _as_map(self, name: str) -> str:
-        """The tensor `name` of the old graph as a map."""
-        if name in self._computed:
-            return self._computed[name]
-        if name not in self._lifted:
-            shape = _map_shape(self._graph.types[name].shape)
+    def _as_map(self, name: str, *, is_row: bool = False) -> str:
+        """The tensor `name` of the old graph as a map; with `is_row`, a sequence has height 1."""
+        shape = self._graph.types[name].shape
+        wanted = _row_shape(shape) if is_row and len(shape) == MAP_RANK - 1 else _map_shape(shape)
+        source = self._computed.get(name, name)
+        if name in self._computed and self._builder.types[source].shape == wanted:
+            return source
+        if (name, wanted) not in self._lifted:
             output = self._builder.fresh_name(f"{name}.map")
-            self._lifted[name] = self._builder.add(
-                "reshape", [name], {"shape": shape}, output=output
+            self._lifted[name, wanted] = self._builder.add(
+                "reshape", [source], {"shape": wanted}, output=output
             )
-        return self._lifted[name]
+        return self._lifted[name, wanted]
 
     def _as_old(self, name: str) -> str:
         """The tensor `name` of the old graph in its old shape."""
@@ -118,6 +141,11 @@ class _Rewrite:
                 "reshape", [self._computed[name]], {"shape": shape}, output=output
             )
         return self._flattened[name]
+
+
+def _row_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A sequence (N, C, L) as a map of height 1."""
+    return (*shape[:2], 1, *shape[2:])
 
 
 def _map_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

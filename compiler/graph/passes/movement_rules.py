@@ -1,7 +1,8 @@
 """The lowering rules of `lower_qdq` for operators that move elements.
 
 They commute with quantization, which is elementwise, so the integers are moved. Tensors of fewer
-than four dimensions become maps by adding trailing dimensions of 1.
+than four dimensions become maps by adding dimensions of 1: sequences (N, C, L) get height 1, all
+others rows and columns.
 """
 
 import numpy as np
@@ -35,11 +36,10 @@ def lower_slice(context: LoweringContext, node: Node, q: Quantization, output: s
     if x is None:
         return None
     params, finish = context.rescale(node, output, x, q)
-    fill = MAP_RANK - x_type.rank
     attrs: dict[str, AttrValue] = {
-        "begins": begins + (0,) * fill,
-        "ends": ends + (1,) * fill,
-        "steps": steps + (1,) * fill,
+        "begins": _of_map(begins, 0),
+        "ends": _of_map(ends, 1),
+        "steps": _of_map(steps, 1),
         **finish.attrs,
     }
     return _on_map(context, node, "q_slice", [x], params, attrs, output)
@@ -66,9 +66,8 @@ def lower_pad(context: LoweringContext, node: Node, q: Quantization, output: str
     if x is None:
         return None
     params, finish = context.rescale(node, output, x, q)
-    fill = (0,) * (MAP_RANK - x_type.rank)
     attrs: dict[str, AttrValue] = {
-        "pads": before + fill + after + fill,
+        "pads": _of_map(before, 0) + _of_map(after, 0),
         "pad_value": int(numerics.quantize(value, x.scale, x.zero_point, np.int8)),
         **finish.attrs,
     }
@@ -89,7 +88,7 @@ def lower_resize(context: LoweringContext, node: Node, q: Quantization, output: 
         return None
     params, finish = context.rescale(node, output, x, q)
     attrs: dict[str, AttrValue] = {
-        "factors": factors + (1,) * (MAP_RANK - len(factors)),
+        "factors": _of_map(factors, 1),
         **finish.attrs,
     }
     return _on_map(context, node, "q_resize", [x], params, attrs, output)
@@ -126,11 +125,12 @@ def _lower_concat_in_map(
     axis = node.attrs["axis"]
     assert isinstance(axis, int)
     open_end = Quantization(q.scale, q.zero_point)
+    place = MAP_RANK - 1 if len(shape) == MAP_RANK - 1 else axis
     begin, total = 0, ""
     for number, x in enumerate(operands):
         extent = context.builder.types[x.name].shape[axis]
         pads = [0] * (2 * MAP_RANK)
-        pads[axis], pads[MAP_RANK + axis] = begin, shape[axis] - begin - extent
+        pads[place], pads[MAP_RANK + place] = begin, shape[axis] - begin - extent
         begin += extent
         name = context.builder.fresh_name(f"{output}.part")
         params = _rescales(context, node, [x], q, name)
@@ -168,6 +168,13 @@ def _values(node: Node, name: str) -> tuple[int, ...]:
     return values
 
 
+def _of_map(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
+    """The values of a tensor's dimensions as those of its map, with `fill` for each new one."""
+    if len(values) == MAP_RANK - 1:
+        return (*values[:2], fill, *values[2:])
+    return values + (fill,) * (MAP_RANK - len(values))
+
+
 def _on_map(
     context: LoweringContext,
     node: Node,
@@ -188,7 +195,7 @@ def _on_map(
         return builder.add(op, [*names, params], attrs, output=output, name=node.name)
     maps = []
     for x in operands:
-        wide = builder.types[x.name].shape + (1,) * (MAP_RANK - len(shape))
+        wide = _of_map(builder.types[x.name].shape, 1)
         lifted = builder.fresh_name(f"{x.name}.map")
         maps.append(builder.add("reshape", [x.name], {"shape": wide}, output=lifted))
     inner, outer = output, builder.fresh_name(f"{output}.flat")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from daedal.compiler.graph.graph import Array, Graph, Node
-from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.ops.registry import get_op, ints
 from daedal.isa.errors import UnsupportedError
 
 __all__ = ["QuantizedWeights", "find_weights", "real_constant"]
@@ -41,10 +41,10 @@ def find_weights(
         not fit int8 once their zero point is subtracted.
     """
     tensor = layer.inputs[1]
-    orders = []
+    moves: list[Node] = []
     producer = graph.producers.get(tensor)
-    while producer is not None and producer.op == "transpose":
-        orders.append(producer.attrs["order"])
+    while producer is not None and producer.op in ("reshape", "transpose"):
+        moves.append(producer)
         producer = graph.producers.get(producer.inputs[0])
     if producer is None or producer.op != "dequantize" or not graph.is_constant(producer.inputs[0]):
         raise UnsupportedError(
@@ -55,9 +55,8 @@ def find_weights(
     axis = producer.attrs["axis"]
     assert isinstance(axis, int)
     integers = values.astype(np.int64) - _along(zero_point, axis, values.ndim)
-    for order in reversed(orders):
-        assert isinstance(order, tuple)
-        integers, axis = integers.transpose(order), order.index(axis)
+    for move in reversed(moves):
+        integers, axis = _moved(move, integers, axis)
     if scale.size > 1 and axis != channel_axis:
         raise UnsupportedError(
             f"weights must be quantized per tensor or per output channel, not along axis {axis} "
@@ -75,6 +74,17 @@ def find_weights(
     return QuantizedWeights(
         producer.inputs[0], np.ascontiguousarray(integers.astype(dtype)), scales
     )
+
+
+def _moved(move: Node, integers: Array, axis: int) -> tuple[Array, int]:
+    """The integers after a reshape or transpose, and where their `axis` is then; -1 if the reshape
+    does not keep it."""
+    if move.op == "transpose":
+        order = ints(move.attrs, "order")
+        return integers.transpose(order), order.index(axis) if axis >= 0 else axis
+    shape = ints(move.attrs, "shape")
+    kept = axis >= 0 and integers.shape[: axis + 1] == shape[: axis + 1]
+    return integers.reshape(shape), axis if kept else -1
 
 
 def real_constant(graph: Graph, layer: Node, tensor: str, what: str = "bias") -> Array:

@@ -281,9 +281,9 @@ def test_refuses_other_element_types() -> None:
             "export the model without them",
         ),
         (
-            single("MaxPool", (1, 1, 4), kernel_shape=[2]),
-            "pooling must be two-dimensional, not over float32[1,1,4] (node 'y/MaxPool', "
-            "operator MaxPool); reshape to (N, C, H, W)",
+            single("MaxPool", (1, 1, 4, 4, 4), kernel_shape=[2, 2, 2]),
+            "pooling must be of a sequence (N, C, L) or a map (N, C, H, W), not over "
+            "float32[1,1,4,4,4] (node 'y/MaxPool', operator MaxPool); reshape it",
         ),
         (
             single("AveragePool", (1, 1, 4, 4), kernel_shape=[2, 2], pads=[2, 0, 0, 0]),

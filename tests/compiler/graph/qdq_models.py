@@ -109,6 +109,8 @@ def passes(graph: Graph, multiplier_bits: int = MULTIPLIER_BITS) -> Graph:
     """Every pass up to the plain integer graph, verified after each."""
     for transform in (
         fold_constants,
+        simplify_reshapes,
+        eliminate_dead_code,
         fold_bias,
         fold_batch_norm,
         lambda g: lower_qdq(g, multiplier_bits=multiplier_bits),

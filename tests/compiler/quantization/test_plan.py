@@ -101,12 +101,12 @@ def test_forms_that_integers_have_not_stay_in_float(rng: np.random.Generator) ->
     assert groups["d"] == groups[x]
 
 
-@pytest.mark.parametrize("kind", ["one_dimensional", "computed_weights", "scaled"])
+@pytest.mark.parametrize("kind", ["three_dimensional", "computed_weights", "scaled"])
 def test_products_of_other_forms_are_none(rng: np.random.Generator, kind: str) -> None:
     net = FloatNetwork(rng)
-    x = net.input("x", (1, 4, 8) if kind == "one_dimensional" else (4, 4))
-    if kind == "one_dimensional":
-        net.op("Conv", x, net.normal(4, 4, 3), output="y")
+    x = net.input("x", (1, 4, 8, 8, 8) if kind == "three_dimensional" else (4, 4))
+    if kind == "three_dimensional":
+        net.op("Conv", x, net.normal(4, 4, 3, 3, 3), output="y")
     elif kind == "computed_weights":
         net.op("Gemm", x, net.op("Abs", x), output="y")
     else:

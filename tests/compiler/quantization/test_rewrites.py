@@ -160,9 +160,13 @@ def test_fold_affine_scales_the_layer_before(rng: np.random.Generator, kind: str
     assert node.output[0] == "y" and len(node.input) == 3
 
 
-def test_fold_affine_makes_a_depthwise_layer_where_none_precedes(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("extents", [(1,), (1, 1)])
+def test_fold_affine_makes_a_depthwise_layer_where_none_precedes(
+    rng: np.random.Generator, extents: tuple[int, ...]
+) -> None:
     net = FloatNetwork(rng)
-    x = net.op("Add", net.batch_norm(net.input("x", SHAPE), 4), net.normal(1, 4, 1, 1))
+    x = net.batch_norm(net.input("x", SHAPE[: 2 + len(extents)]), 4)
+    x = net.op("Add", x, net.normal(1, 4, *extents))
     net.op("Relu", x, output="y")
     conv, relu = rewritten(net, fold_affine, "y")
     assert (conv.op_type, relu.op_type) == ("Conv", "Relu")
@@ -173,7 +177,7 @@ def test_fold_affine_makes_a_depthwise_layer_where_none_precedes(rng: np.random.
 def test_fold_affine_of_vectors_multiplies_and_adds(rng: np.random.Generator) -> None:
     net = FloatNetwork(rng)
     net.op("Relu", net.batch_norm(net.input("x", (3, 4)), 4), output="y")
-    net.op("Relu", net.batch_norm(net.input("z", (3, 4, 5)), 4), output="w")
+    net.op("Relu", net.batch_norm(net.input("z", (3, 4, 5, 1, 2)), 4), output="w")
     assert ops(rewritten(net, fold_affine, "y", "w")) == ["Mul", "Add", "Relu"] * 2
 
 

@@ -24,7 +24,7 @@ def test_ops_as_json(run: Run) -> None:
         "first_opset": 7,
         "last_opset": None,
         "where": "accelerator",
-        "limits": "two-dimensional; constant quantized weights",
+        "limits": "of one or two dimensions; constant quantized weights",
     }
     assert len(records) == len(supported_operators())
 
