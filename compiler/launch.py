@@ -7,6 +7,7 @@ addresses of their results.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from daedal.compiler.artifact.costs import layer_costs
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.dump import Dump
 from daedal.compiler.fallback import UnfitLayers
@@ -91,6 +92,7 @@ def compile_launch(
             output=node.output,
             bytes_once=bytes_once(graph, node, variant),
             padding_macs=padding_macs(graph, node),
+            costs=layer_costs(graph, node, variant),
         )
         for tag, node in enumerate(nodes)
     ]

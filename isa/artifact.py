@@ -16,6 +16,7 @@ from typing import Any
 
 from daedal.isa.artifact_parts import (
     Binding,
+    Cost,
     HostNode,
     HostPart,
     Launch,
@@ -40,6 +41,7 @@ from daedal.isa.variant import Variant
 __all__ = [
     "Artifact",
     "Binding",
+    "Cost",
     "HostNode",
     "HostPart",
     "Launch",
@@ -50,7 +52,7 @@ __all__ = [
     "Value",
 ]
 
-FORMAT = "daedal artifact 5"
+FORMAT = "daedal artifact 6"
 MAX_PARTS = 1000
 _MANIFEST = "manifest.json"
 _SUFFIXES = {"host": ".onnx", "launch": ".daedal"}

@@ -13,8 +13,10 @@ from daedal.isa.program import Program, tensor_specs
 from daedal.isa.tensor import TensorSpec
 
 __all__ = [
+    "COST_KINDS",
     "PLACES",
     "Binding",
+    "Cost",
     "HostNode",
     "HostPart",
     "Launch",
@@ -90,6 +92,28 @@ class Result:
     binding: Binding
 
 
+COST_KINDS = ("depthwise", "groups", "image", "lanes", "moves", "weights")
+"""Why a layer is slow by construction: depthwise products; groups narrower than a block; images of
+few channels; channels that do not fill blocks; a layer that only moves elements; weights that do
+not fit into int8."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Why a layer takes longer than its roofline whatever its schedule.
+
+    Attributes
+    ----------
+    kind : one of `COST_KINDS`.
+    cycles : about how many it costs, by shapes alone.
+    text : the figures behind it, as a part of a sentence.
+    """
+
+    kind: str
+    cycles: int
+    text: str
+
+
 @dataclass(frozen=True)
 class Layer:
     """A fused layer of a program.
@@ -103,6 +127,7 @@ class Layer:
         parameters and outputs crossed the bus once.
     result : where its output is stored; None if unknown.
     padding_macs : how many of `macs` multiply padding; the accelerator may skip them.
+    costs : what makes it slow by construction.
     """
 
     tag: int
@@ -113,6 +138,7 @@ class Layer:
     bytes_once: int
     result: Result | None = None
     padding_macs: int = 0
+    costs: tuple[Cost, ...] = ()
 
     @property
     def needed_macs(self) -> int:
@@ -228,7 +254,15 @@ def _layer(item: dict[str, Any]) -> Layer:
         bytes_once=whole(item["bytes_once"]),
         result=None if item["result"] is None else _result(item["result"]),
         padding_macs=whole(item["padding_macs"]),
+        costs=tuple(_cost(cost) for cost in item["costs"]),
     )
+
+
+def _cost(item: dict[str, Any]) -> Cost:
+    kind = text(item["kind"])
+    if kind not in COST_KINDS:
+        raise ValueError(f"{kind!r} is no kind of cost")
+    return Cost(kind, whole(item["cycles"]), text(item["text"]))
 
 
 def _result(item: dict[str, Any]) -> Result:

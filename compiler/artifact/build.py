@@ -7,15 +7,27 @@ import numpy as np
 import onnx
 
 from daedal.compiler.artifact.bindings import Bindings
+from daedal.compiler.artifact.costs import weight_cost
 from daedal.compiler.artifact.host_parts import HostParts, HostTask
 from daedal.compiler.artifact.placements import place_nodes
 from daedal.compiler.artifact.reasons import HostReasons
 from daedal.compiler.frontend.cut import ModelCutter, is_static
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.passes.quantized_weights import find_weights, weight_axis
 from daedal.compiler.launch import CompiledLaunch
 from daedal.compiler.pipeline import CompiledGraph
-from daedal.isa.artifact import Artifact, HostNode, HostPart, Launch, Layer, Result, Value
+from daedal.isa.artifact import (
+    Artifact,
+    HostNode,
+    HostPart,
+    Launch,
+    Layer,
+    Placement,
+    Result,
+    Value,
+)
+from daedal.isa.errors import UnsupportedError
 from daedal.isa.tensor import TensorSpec
 
 __all__ = ["build_artifact"]
@@ -73,14 +85,55 @@ class _Build:
             index += 1
         if index < len(self._host.numbers):
             parts.append(HostPart(self._host.model(index)))
+        placements = place_nodes(
+            self._cutter, self._on_accelerator(parts), self._on_host(parts), self._reasons()
+        )
         return Artifact(
-            parts=tuple(parts),
+            parts=tuple(
+                self._with_weight_costs(part, number, placements)
+                for number, part in enumerate(parts)
+            ),
             inputs=tuple(self._value(name) for name in self._starts),
             outputs=tuple(self._value(name) for name in self._ends),
-            placements=place_nodes(
-                self._cutter, self._on_accelerator(parts), self._on_host(parts), self._reasons()
-            ),
+            placements=placements,
         )
+
+    def _with_weight_costs(
+        self, part: HostPart | Launch, number: int, placements: Sequence[Placement]
+    ) -> HostPart | Launch:
+        """The part with the costs of weights that do not fit into int8."""
+        if isinstance(part, HostPart):
+            return part
+        variant = part.program.variant
+        layers = []
+        for layer in part.layers:
+            macs = [
+                item.macs or 0
+                for item in placements
+                if item.part == number and item.layer == layer.output
+            ]
+            wide = layer.result is not None and self._has_wide_weights(layer.output)
+            cost = weight_cost(layer.macs, sum(macs), variant) if wide else None
+            layers.append(layer if cost is None else replace(layer, costs=(*layer.costs, cost)))
+        return replace(part, layers=tuple(layers))
+
+    def _has_wide_weights(self, output: str) -> bool:
+        """Whether weights behind the model's tensor `output`, back to earlier quantized tensors, do
+        not fit into int8."""
+        graph = self._compiled.imported
+        stack = [output]
+        while stack:
+            node = graph.producers.get(stack.pop())
+            if node is None or node.op == "dequantize":
+                continue
+            if node.op in ("conv2d", "dense"):
+                try:
+                    values = find_weights(graph, node, weight_axis(node), wide=True).values
+                except UnsupportedError:
+                    continue
+                return values.dtype != np.int8
+            stack.extend(node.inputs[:1] if node.op == "quantize" else node.inputs)
+        return False
 
     def _reasons(self) -> HostReasons:
         launches = self._launches

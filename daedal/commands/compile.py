@@ -42,6 +42,7 @@ def compile_command(
     from daedal.api import compile as compile_model
     from daedal.compiler.crossings import DEFAULT_HOST
     from daedal.reports.artifact import artifact_json, program_tables, summary_lines
+    from daedal.reports.costs import cost_lines
 
     check_outputs(output)
     if dump_dir is not None:
@@ -62,7 +63,7 @@ def compile_command(
         print_json(summary)
         return
     print_tables(_out, *program_tables(artifact))
-    for line in summary_lines(artifact):
+    for line in (*summary_lines(artifact), *cost_lines(artifact)):
         _out.print(escape(line))
     _out.print(
         escape(

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from daedal.isa.artifact import Artifact, Launch, Placement
 from daedal.isa.table import BASES
+from daedal.reports.costs import costs_json
 from daedal.reports.tables import plain_table
 
 __all__ = [
@@ -37,6 +38,7 @@ def artifact_json(artifact: Artifact) -> dict[str, Any]:
         "host": [{"op": node.op, "name": node.name} for node in artifact.host_nodes],
         "placements": [placement_json(item) for item in artifact.placements],
         "share_of_macs": share_of_macs(artifact),
+        "costs": costs_json(artifact),
     }
 
 

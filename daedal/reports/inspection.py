@@ -10,6 +10,7 @@ from daedal.inspection import HostReport, Inspection, LaunchReport, LayerReport,
 from daedal.isa.table import BASES
 from daedal.reports.artifact import placement_json, summary_lines
 from daedal.reports.console import print_wide
+from daedal.reports.costs import cost_lines, costs_json
 from daedal.reports.tables import plain_table
 from daedal.runtime.profiler.svg import clip_text
 
@@ -29,6 +30,7 @@ def inspection_json(report: Inspection) -> dict[str, Any]:
         "inputs": [{"name": item.name, "shape": list(item.shape)} for item in artifact.inputs],
         "outputs": [{"name": item.name, "shape": list(item.shape)} for item in artifact.outputs],
         "seconds": report.seconds,
+        "costs": costs_json(artifact),
         "parts": [
             _launch_json(part) if isinstance(part, LaunchReport) else _host_json(part)
             for part in report.parts
@@ -91,7 +93,7 @@ def print_inspection(console: Console, report: Inspection) -> None:
     console.print(f"variant {escape(variant.name)} ({variant.fingerprint})")
     for table in (_parts_table(report), _layers_table(report), _nodes_table(report)):
         print_wide(console, table)
-    for line in summary_lines(report.artifact):
+    for line in (*summary_lines(report.artifact), *cost_lines(report.artifact)):
         console.print(escape(line))
     console.print(
         f"cycles: of the cycle model with memory {report.memory}; seconds: those cycles at "

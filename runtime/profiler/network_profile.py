@@ -142,7 +142,7 @@ def network_profile(
     for launch, counted in zip(artifact.launches, launches, strict=True):
         for item in layer_profiles(launch, counted):
             # Make tags unique among all launches; the places of results are not needed.
-            layer = replace(item.layer, tag=num_layers + item.layer.tag, result=None)
+            layer = replace(item.layer, tag=num_layers + item.layer.tag, result=None, costs=())
             layers.append(replace(item, layer=layer))
         num_layers += len(launch.layers)
     if not layers:

@@ -8,7 +8,7 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.batch_norm import gain_and_offset
 from daedal.compiler.graph.ops.registry import number
-from daedal.compiler.graph.passes.quantized_weights import find_weights, real_constant
+from daedal.compiler.graph.passes.quantized_weights import find_weights, real_constant, weight_axis
 from daedal.isa.errors import ModelError
 
 __all__ = ["fold_batch_norm"]
@@ -109,7 +109,7 @@ def _match_layer(
     """The layer with the batch norm folded in; None if its integer weights cannot be found."""
     try:
         wide = layer.op != "conv_transpose2d"
-        found = find_weights(graph, layer, _channel_axis(layer), wide=wide)
+        found = find_weights(graph, layer, weight_axis(layer), wide=wide)
         bias = np.zeros(len(gain))
         if len(layer.inputs) == 3:
             bias = real_constant(graph, layer, layer.inputs[2]).astype(np.float64)
@@ -150,7 +150,7 @@ def _add_layer(builder: GraphBuilder, fold: _Fold) -> None:
         "groups": len(fold.weights),
     }
     if fold.layer is not None:
-        op, attrs, axis = fold.layer.op, dict(fold.layer.attrs), _channel_axis(fold.layer)
+        op, attrs, axis = fold.layer.op, dict(fold.layer.attrs), weight_axis(fold.layer)
     source = fold.norm if fold.layer is None else fold.layer
 
     def define(role: str, value: Array) -> str:
@@ -174,13 +174,6 @@ def _zero_points(weights: Array) -> Array:
     lows, highs = (pick(weights, axis=others, keepdims=True) for pick in (np.min, np.max))
     zeros: Array = np.maximum(-128 - lows, 0) + np.minimum(_LARGEST - highs, 0)
     return zeros
-
-
-def _channel_axis(layer: Node) -> int:
-    """Axis of the output channels in the weights of a float layer."""
-    if layer.op == "dense":
-        return 0 if layer.attrs["transposed"] else 1
-    return 1 if layer.op == "conv_transpose2d" else 0
 
 
 def _step_of(graph: Graph, tensor: str) -> float | None:

@@ -8,7 +8,7 @@ from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import get_op, ints
 from daedal.isa.errors import UnsupportedError
 
-__all__ = ["QuantizedWeights", "find_weights", "real_constant"]
+__all__ = ["QuantizedWeights", "find_weights", "real_constant", "weight_axis"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,13 @@ def _moved(move: Node, integers: Array, axis: int) -> tuple[Array, int]:
     shape = ints(move.attrs, "shape")
     kept = axis >= 0 and integers.shape[: axis + 1] == shape[: axis + 1]
     return integers.reshape(shape), axis if kept else -1
+
+
+def weight_axis(layer: Node) -> int:
+    """Axis of the output channels in the weights of a float layer."""
+    if layer.op == "dense":
+        return 0 if layer.attrs["transposed"] else 1
+    return 1 if layer.op == "conv_transpose2d" else 0
 
 
 def real_constant(graph: Graph, layer: Node, tensor: str, what: str = "bias") -> Array:
