@@ -1,0 +1,178 @@
+"""`Space`: the schedules of one layer that the compiler can build, and `Config`, one of them.
+
+A schedule leaves decisions open: sizes of tiles, which operand stays on chip, the order of loops.
+Each is a *knob* with a finite list of values; a configuration has one value for each knob. An
+operator's template gives the knobs, says which configurations fit the variant, and estimates their
+cycles, all for arrays of configurations at once. Enumeration, samples, neighbours and the default
+follow from these.
+"""
+
+import abc
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.isa.errors import ScheduleError
+
+__all__ = ["Column", "Config", "Space", "Table"]
+
+Column = npt.NDArray[np.int64]
+"""The values of one knob, one for each configuration."""
+
+Table = Mapping[str, Column]
+"""Configurations by columns: knob -> values, all of one length."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """One value for each knob, in the order of the knobs."""
+
+    values: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, **values: int) -> "Config":
+        """From the values by their knobs."""
+        return cls(tuple(values.items()))
+
+    def __getitem__(self, knob: str) -> int:
+        return dict(self.values)[knob]
+
+    def to_json(self) -> dict[str, int]:
+        """Plain data."""
+        return dict(self.values)
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Config":
+        """The configuration that `to_json` wrote.
+
+        Raises
+        ------
+        ScheduleError
+            `data` is anything but a mapping from names to integers.
+        """
+        if not isinstance(data, dict) or not all(
+            isinstance(knob, str) and type(value) is int for knob, value in data.items()
+        ):
+            raise ScheduleError(
+                f"a configuration must be an object with an integer for each knob, not {data!r:.80}"
+            )
+        return cls(tuple(data.items()))
+
+    def __str__(self) -> str:
+        return " ".join(f"{knob}={value}" for knob, value in self.values)
+
+
+class Space(abc.ABC):
+    """All configurations of one template, for one layer on one variant."""
+
+    @property
+    @abc.abstractmethod
+    def knobs(self) -> Mapping[str, Sequence[int]]:
+        """The values of every knob, in an order in which neighbours are similar."""
+
+    @abc.abstractmethod
+    def fits(self, table: Table) -> npt.NDArray[np.bool_]:
+        """Whether each configuration can be built: it fits the scratchpads and the template."""
+
+    @abc.abstractmethod
+    def cycles(self, table: Table) -> npt.NDArray[np.float64]:
+        """The estimated cycles of each configuration that fits."""
+
+    @abc.abstractmethod
+    def features(self, table: Table) -> dict[str, npt.NDArray[np.float64]]:
+        """What a learned cost model sees of each configuration, by name."""
+
+    @property
+    def size(self) -> int:
+        """Number of combinations, those that do not fit included."""
+        return math.prod(len(values) for values in self.knobs.values())
+
+    def table(self, configs: Sequence[Config]) -> Table:
+        """The columns of `configs`.
+
+        Raises
+        ------
+        ScheduleError
+            One of them has other knobs than this space, or a value that a knob does not have.
+        """
+        for config in configs:
+            self._check(config)
+        return {
+            knob: np.array([config[knob] for config in configs], dtype=np.int64)
+            for knob in self.knobs
+        }
+
+    def configs(self, table: Table) -> list[Config]:
+        """The rows of `table`."""
+        rows = zip(*(table[knob].tolist() for knob in self.knobs), strict=True)
+        return [Config(tuple(zip(self.knobs, row, strict=True))) for row in rows]
+
+    def all(self) -> Table:
+        """Every configuration that fits."""
+        grids = np.meshgrid(
+            *(np.array(values, dtype=np.int64) for values in self.knobs.values()), indexing="ij"
+        )
+        whole = {knob: grid.reshape(-1) for knob, grid in zip(self.knobs, grids, strict=True)}
+        return _rows(whole, self.fits(whole))
+
+    def enumerate(self) -> Iterator[Config]:
+        """Every configuration that fits, in the order of the knobs."""
+        return iter(self.configs(self.all()))
+
+    def sample(self, rng: np.random.Generator, count: int) -> list[Config]:
+        """Up to `count` different configurations that fit, drawn uniformly."""
+        table = self.all()
+        total = len(next(iter(table.values())))
+        chosen = rng.permutation(total)[:count]
+        return self.configs({knob: column[chosen] for knob, column in table.items()})
+
+    def neighbours(self, config: Config) -> list[Config]:
+        """The configurations that fit and differ from `config` by one step of one knob."""
+        self._check(config)
+        found = []
+        for knob, values in self.knobs.items():
+            at = list(values).index(config[knob])
+            for step in (at - 1, at + 1):
+                if 0 <= step < len(values):
+                    changed = {**config.to_json(), knob: values[step]}
+                    found.append(Config(tuple(changed.items())))
+        table = self.table(found) if found else {}
+        return self.configs(_rows(table, self.fits(table))) if found else []
+
+    @property
+    def default(self) -> Config:
+        """The configuration with the fewest estimated cycles.
+
+        Raises
+        ------
+        ScheduleError
+            None fits.
+        """
+        table = self.all()
+        cycles = self.cycles(table)
+        if not len(cycles):
+            raise ScheduleError(f"no schedule of {self} fits the variant's scratchpads")
+        best = int(np.argmin(cycles))
+        (config,) = self.configs({knob: column[best : best + 1] for knob, column in table.items()})
+        return config
+
+    def _check(self, config: Config) -> None:
+        knobs = self.knobs
+        names = [knob for knob, _ in config.values]
+        if names != list(knobs):
+            raise ScheduleError(
+                f"a configuration must have the knobs {', '.join(knobs)}, not {', '.join(names)}"
+            )
+        for knob, value in config.values:
+            if value not in knobs[knob]:
+                raise ScheduleError(
+                    f"knob {knob!r} must be one of {', '.join(map(str, knobs[knob]))}, not {value}"
+                )
+
+
+def _rows(table: Table, chosen: npt.NDArray[np.bool_]) -> Table:
+    return {knob: column[chosen] for knob, column in table.items()}
