@@ -16,7 +16,7 @@ from daedal.compiler.model import compile_model
 from daedal.isa.errors import DaedalError
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.program import Program
-from daedal.isa.protocols import PAGE_BYTES
+from daedal.isa.protocols import next_page
 from daedal.isa.variant import Variant
 from daedal.isa.vta.dump import VtaProgram
 from daedal.isa.vta.translate import check_variant, translate
@@ -54,7 +54,7 @@ class Case:
         bases = []
         for data, size in zip(self.regions, self.program.region_bytes, strict=True):
             bases.append(len(memory))
-            memory += data.ljust(-(-max(size, 1) // PAGE_BYTES) * PAGE_BYTES, b"\0")
+            memory += data.ljust(next_page(max(size, 1)), b"\0")
         return Launch(self.program, tuple(bases), bytes(memory), timing=timing)
 
 

@@ -1,6 +1,8 @@
 """`HostMemory`: the memory part of the `Device` protocol, held in host memory."""
 
-from daedal.isa.protocols import PAGE_BYTES
+import numpy as np
+
+from daedal.isa.protocols import next_page
 from daedal.isa.variant import Variant
 
 __all__ = ["HostMemory"]
@@ -13,11 +15,14 @@ class HostMemory:
     ----------
     variant
         The machine's variant.
+    memory_bytes
+        Initial memory size, rounded up to whole pages.
     """
 
-    def __init__(self, variant: Variant) -> None:
+    def __init__(self, variant: Variant, memory_bytes: int = 0) -> None:
         self._variant = variant
-        self._memory = bytearray()
+        self._next = 0
+        self._memory = np.zeros(next_page(memory_bytes), dtype=np.uint8)
 
     @property
     def variant(self) -> Variant:
@@ -25,16 +30,21 @@ class HostMemory:
         return self._variant
 
     def alloc(self, size_bytes: int) -> int:
-        """Address of a new region."""
-        address = len(self._memory)
-        self._memory.extend(bytes(-(-max(size_bytes, 1) // PAGE_BYTES) * PAGE_BYTES))
+        """Address of a new region; memory grows as needed."""
+        address = self._next
+        self._next += next_page(max(size_bytes, 1))
+        if self._next > self._memory.size:
+            grown = np.zeros(self._next, dtype=np.uint8)
+            grown[: self._memory.size] = self._memory
+            self._memory = grown
         return address
 
     def write(self, address: int, data: bytes) -> None:
         """Copy into memory."""
-        assert address + len(data) <= len(self._memory), "writes must stay within allocated regions"
-        self._memory[address : address + len(data)] = data
+        end = address + len(data)
+        assert end <= self._memory.size, "writes must stay within allocated regions"
+        self._memory[address:end] = np.frombuffer(data, dtype=np.uint8)
 
     def read(self, address: int, size_bytes: int) -> bytes:
         """Copy out of memory."""
-        return bytes(self._memory[address : address + size_bytes])
+        return self._memory[address : address + size_bytes].tobytes()

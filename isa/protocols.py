@@ -10,10 +10,15 @@ from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.variant import Variant
 
-__all__ = ["PAGE_BYTES", "Device"]
+__all__ = ["PAGE_BYTES", "Device", "next_page"]
 
 PAGE_BYTES = 4096
 """Alignment of every allocation."""
+
+
+def next_page(address: int) -> int:
+    """The first address at or after `address` at which a page begins."""
+    return -(-address // PAGE_BYTES) * PAGE_BYTES
 
 
 class Device(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daedal.isa.errors import ProgramError
-from daedal.isa.protocols import PAGE_BYTES
+from daedal.isa.protocols import PAGE_BYTES, next_page
 from daedal.isa.table import BASES
 from daedal.isa.vta.dump import VtaSegment
 from daedal.isa.vta.operations import Move, Operation
@@ -73,10 +73,10 @@ class MemoryMap:
         for number in sorted(stored):
             segment = self._segments[number]
             base = _OUTPUTS if stored[number] else _INPUTS
-            begin = -(-self._sizes[base] // PAGE_BYTES) * PAGE_BYTES
+            begin = next_page(self._sizes[base])
             begin += segment.address % PAGE_BYTES
             self._places[number] = SegmentPlace(segment, base, begin)
-            self._sizes[base] = begin + -(-len(segment.data) // PAGE_BYTES) * PAGE_BYTES
+            self._sizes[base] = begin + next_page(len(segment.data))
         return tuple(self._places[number] for number in sorted(self._places))
 
     def locate(self, move: Move) -> tuple[int, int]:

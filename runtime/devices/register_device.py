@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from daedal.isa.errors import DeviceError, UserError
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
-from daedal.isa.protocols import PAGE_BYTES
+from daedal.isa.protocols import next_page
 from daedal.isa.registers import DRAIN_LIMIT_CYCLES, MARK_BYTES, register
 from daedal.isa.run_registers import (
     REPORT_REGISTERS,
@@ -105,7 +105,7 @@ class RegisterDevice:
         self._port = port
         self._variant = variant
         self._name = name
-        self._next = -(-memory_base // PAGE_BYTES) * PAGE_BYTES
+        self._next = next_page(memory_base)
         self._end = memory_base + memory_bytes
         self._memory_bytes = memory_bytes
         self._timeout_seconds = timeout_seconds
@@ -127,7 +127,7 @@ class RegisterDevice:
 
     def alloc(self, size_bytes: int) -> int:
         """Address of a new region. Raises DeviceError if memory is exhausted."""
-        size = -(-max(size_bytes, 1) // PAGE_BYTES) * PAGE_BYTES
+        size = next_page(max(size_bytes, 1))
         left = max(self._end - self._next, 0)
         if size > left:
             raise DeviceError(

@@ -9,10 +9,10 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from daedal.isa.errors import DeviceError, ProgramError
+from daedal.isa.host_memory import HostMemory
 from daedal.isa.instruction import units_of
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
-from daedal.isa.protocols import PAGE_BYTES
 from daedal.isa.semantics import State, execute
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import Variant
@@ -21,7 +21,7 @@ from daedal.sim.functional.engine import Engine
 __all__ = ["FunctionalDevice"]
 
 
-class FunctionalDevice:
+class FunctionalDevice(HostMemory):
     """A machine without timing. Scratchpads keep their contents between launches.
 
     Parameters
@@ -46,10 +46,8 @@ class FunctionalDevice:
         kernels: bool = True,
         without_features: Collection[str] = (),
     ) -> None:
-        self._variant = variant
+        super().__init__(variant, memory_bytes)
         self._state = State(variant)
-        self._memory = np.zeros(-(-memory_bytes // 8) * 8, dtype=np.uint8)
-        self._next = 0
         self._engine = Engine(self._state, without_features) if kernels else None
         # A caller that got the state may keep it and write to it: from then on every launch treats
         # the paired copies as stale.
@@ -61,33 +59,10 @@ class FunctionalDevice:
         return "functional"
 
     @property
-    def variant(self) -> Variant:
-        """The machine's variant."""
-        return self._variant
-
-    @property
     def state(self) -> State:
         """Scratchpads, for tests and debuggers; they may write to them."""
         self._exposed = True
         return self._state
-
-    def alloc(self, size_bytes: int) -> int:
-        """Address of a new region; memory grows as needed."""
-        address = self._next
-        self._next += -(-max(size_bytes, 1) // PAGE_BYTES) * PAGE_BYTES
-        if self._next > self._memory.size:
-            grown = np.zeros(max(self._next, 2 * self._memory.size), dtype=np.uint8)
-            grown[: self._memory.size] = self._memory
-            self._memory = grown
-        return address
-
-    def write(self, address: int, data: bytes) -> None:
-        """Copy into memory."""
-        self._memory[address : address + len(data)] = np.frombuffer(data, dtype=np.uint8)
-
-    def read(self, address: int, size_bytes: int) -> bytes:
-        """Copy out of memory."""
-        return self._memory[address : address + size_bytes].tobytes()
 
     def launch(self, program: Program, bases: Sequence[int]) -> Profile:
         """Execute in program order, checking that every pop finds its token.

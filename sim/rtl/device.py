@@ -97,11 +97,11 @@ class RtlDevice(HostMemory):
         """Run to the interrupt. Raises DeviceError when the machine reports an error."""
         program.check_variant(self._variant, "the RTL simulation")
         launch = Launch(
-            program, tuple(bases), bytes(self._memory), timing=self._timing, wave=self._wave
+            program, tuple(bases), self._memory.tobytes(), timing=self._timing, wave=self._wave
         )
         (outcome,) = self.launch_each([launch])
         outcome.check()
-        self._memory[:] = outcome.memory
+        self.write(0, outcome.memory)
         return outcome.profile
 
     def launch_each(self, launches: Sequence[Launch]) -> list[Outcome]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from daedal.isa.errors import DeviceError
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.program import Program
-from daedal.isa.protocols import PAGE_BYTES
+from daedal.isa.protocols import next_page
 from daedal.isa.registers import DRAIN_LIMIT_CYCLES, MARK_BYTES, register
 from daedal.isa.run_registers import (
     REPORT_REGISTERS,
@@ -67,14 +67,13 @@ class Launch:
     @property
     def program_address(self) -> int:
         """Byte address of the instructions."""
-        return -(-len(self.memory) // PAGE_BYTES) * PAGE_BYTES
+        return next_page(len(self.memory))
 
     @property
     def marks_address(self) -> int:
         """Byte address of the ring of mark records."""
         size = len(self.program.instructions) * instruction_bytes(self.program.variant)
-        end = self.program_address + size
-        return -(-end // PAGE_BYTES) * PAGE_BYTES
+        return next_page(self.program_address + size)
 
     @property
     def num_marks(self) -> int:

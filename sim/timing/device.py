@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from daedal.isa.errors import DeviceError
 from daedal.isa.host_memory import HostMemory
 from daedal.isa.memory_model import PRESETS, MemoryModel
@@ -76,8 +74,7 @@ class TimingDevice(HostMemory):
     def launch(self, program: Program, bases: Sequence[int]) -> Profile:
         """Count the cycles to the interrupt. Raises DeviceError as `count_cycles` does."""
         program.check_variant(self._variant, "the timing device")
-        memory = np.frombuffer(self._memory, dtype=np.uint8)
-        profile = count_cycles(program, bases, memory, self._timing).profile
+        profile = count_cycles(program, bases, self._memory, self._timing).profile
         if self._values is not None:
             self._values.launch(program, bases)
         return profile

@@ -71,7 +71,7 @@ class TraceDevice(HostMemory):
         launch = Launch(
             program,
             tuple(bases),
-            bytes(self._memory),
+            self._memory.tobytes(),
             timing=self._timing,
             watchdog_cycles=self._watchdog_cycles,
         )
@@ -86,5 +86,5 @@ class TraceDevice(HostMemory):
                 report=self._report,
             )
         self.traces.append(trace)
-        self._memory[:] = trace.memory
+        self.write(0, trace.memory)
         return Profile(device=self.name, cycles=trace.cycles)

@@ -18,3 +18,15 @@ def test_regions_begin_at_pages_and_do_not_overlap() -> None:
     for number, (address, size) in enumerate(zip(addresses, sizes, strict=True)):
         assert memory.read(address, size) == bytes([number + 1] * size)
     assert memory.read(addresses[3] + 4096, 3) == b"\x04\x00\x00"
+
+
+def test_growth_leaves_views_of_earlier_memory_valid() -> None:
+    """A traceback may hold a view of memory after a failed launch; allocating goes on."""
+    memory = HostMemory(load_variant("tiny"), 1)
+    first = memory.alloc(3)
+    memory.write(first, b"abc")
+    view = memory._memory[first:]
+    second = memory.alloc(5000)
+    memory.write(second + 4999, b"z")
+    assert memory.read(first, 3) == view[:3].tobytes() == b"abc"
+    assert memory.read(second + 4999, 1) == b"z"
