@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from daedal.compiler.codegen.concrete import Env
 from daedal.compiler.codegen.forms import BlockForm, block_form, constant_of, leaf_form, pure_nest
-from daedal.compiler.codegen.inplace import shared_rows
-from daedal.compiler.codegen.instances import MEMORIES, LiveBuffer, live_buffer
+from daedal.compiler.codegen.inplace import embeddings, shared_rows
+from daedal.compiler.codegen.instances import MEMORIES, LiveBuffer, embedded, live_buffer
 from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.codegen.operations import OperationBuilder
 from daedal.compiler.codegen.padding import interiors
@@ -90,6 +90,7 @@ class _Emitter:
         self.transfers = transfers
         self.operations = Repeats(OperationBuilder(variant, interiors(func)))
         self.owners = shared_rows(func)
+        self.embeddings = embeddings(func)
         self.name = func.name
         self.instructions: list[SegmentInstruction] = []
         self.forms: dict[int, tuple[BlockRealize, BlockForm]] = {}
@@ -112,7 +113,7 @@ class _Emitter:
                     self.visit(body, [thread.at(var, value) for thread in threads])
             case Allocate(allocations, body):
                 # Buffers whose rows are shared come before those that share them.
-                for item in sorted(allocations, key=lambda item: item.buffer in self.owners):
+                for item in sorted(allocations, key=lambda item: self.depth(item.buffer)):
                     for thread in threads:
                         self.allocate(item, thread)
                 self.visit(body, threads)
@@ -158,6 +159,12 @@ class _Emitter:
             self.forms[id(realize)] = (realize, make())
         return self.forms[id(realize)][1]
 
+    def depth(self, buffer: Buffer) -> int:
+        """How many buffers there are from `buffer` to the one whose rows it shares."""
+        if buffer in self.embeddings:
+            return 1 + self.depth(self.embeddings[buffer].owner)
+        return int(buffer in self.owners)
+
     def allocate(self, item: Allocation, thread: _Thread) -> None:
         buffer = item.buffer
         if buffer.scope not in MEMORIES:
@@ -166,7 +173,11 @@ class _Emitter:
                 f"{', '.join(MEMORIES)}; {buffer.name!r} is in {buffer.scope!r}"
             )
         origin = tuple(constant_of(part.min, thread.env) for part in item.window)
-        held = live_buffer(self.variant, buffer, origin, item.shape)
+        held = live_buffer(self.variant, buffer, origin, item.shape, item.annotations)
+        if buffer in self.embeddings:
+            held = self.embed(item, held, thread)
+            thread.live[buffer] = replace(held, window=tuple(item.window))
+            return
         owner = self.owners.get(buffer)
         if owner is not None and owner in thread.live:
             instance = thread.live[owner].instance
@@ -174,3 +185,12 @@ class _Emitter:
             copies = int(item.annotations.get("double_buffer", 1))
             instance = replace(held.instance, thread=thread.number, copies=copies)
         thread.live[buffer] = replace(held, instance=instance, window=tuple(item.window))
+
+    def embed(self, item: Allocation, held: LiveBuffer, thread: _Thread) -> LiveBuffer:
+        """The rows of a reduction over sliding windows, among those of its operand."""
+        embedding = self.embeddings[item.buffer]
+        sliding = embedding.sliding
+        offsets = list(sliding.offsets)
+        if sliding.dim is not None:
+            offsets[sliding.dim] += sliding.windows(embedding.block, item.shape[sliding.dim]).place
+        return embedded(held, thread.live[embedding.owner], sliding.strides, offsets)

@@ -1,29 +1,67 @@
-"""Finds buffers that share rows: a register ALU operation works in place on its first operand.
+"""Finds buffers that share rows: ALU operations that write over one of their operands.
 
 ``c = x + y`` needs c in the rows of x. That is correct if nothing else reads x, and if both buffers
 are allocated at the same place of the loop nest with the same window. Chains of such operations
 share one instance.
+
+A reduction over sliding windows (`SLIDING`) is computed in the rows of its operand, too. Its result
+has fewer elements, which lie in rows of their own windows: an `Embedding`.
 """
 
-from daedal.compiler.codegen.intrinsics import IMMEDIATE, REGISTER
-from daedal.compiler.tir.expr import Buffer
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from daedal.compiler.codegen.intrinsics import IMMEDIATE, REGISTER, SLIDING
+from daedal.compiler.codegen.windows import Windows
+from daedal.compiler.tir.expr import Buffer, Var
+from daedal.compiler.tir.linear import linear
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import Allocate, Allocation, Block, For, PrimFunc, Seq, Stmt
+from daedal.isa.errors import ScheduleError
 
-__all__ = ["shared_rows"]
+__all__ = ["Embedding", "SlidingBlock", "embeddings", "shared_rows", "sliding_block"]
 
 IN_PLACE = (*IMMEDIATE, "requantize_widen")
 """Operations with one operand that may write over it."""
+
+
+@dataclass(frozen=True)
+class SlidingBlock:
+    """The windows of a block: ``target[h] = target[h] op source[strides * h + offsets + tap]``.
+
+    Parameters
+    ----------
+    strides, offsets : for each dimension of the result.
+    dim : the dimension along which windows slide; None if they have one element.
+    kernel : elements of a window.
+    """
+
+    strides: tuple[int, ...]
+    offsets: tuple[int, ...]
+    dim: int | None
+    kernel: int
+
+    def windows(self, block: Block, extent: int) -> Windows:
+        """The windows along `dim`, of which the result's buffer holds `extent`."""
+        assert self.dim is not None
+        operation = SLIDING[str(block.annotations["intrin"])]
+        return Windows(operation, self.kernel, self.strides[self.dim], extent == 1)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Where the elements of a buffer lie among those of `owner`."""
+
+    owner: Buffer
+    block: Block
+    sliding: SlidingBlock
 
 
 def shared_rows(func: PrimFunc) -> dict[Buffer, Buffer]:
     """For each buffer that can reuse the rows of another, the buffer that owns the rows."""
     sites, _ = collect(func.body)
     places = _places(func.body)
-    readers: dict[Buffer, int] = {}
-    for site in sites:
-        for region in site.block.reads:
-            readers[region.buffer] = readers.get(region.buffer, 0) + 1
+    readers = _readers(func)
     owners: dict[Buffer, Buffer] = {}
     for site in sites:
         for source in _operands(site.block):
@@ -32,6 +70,70 @@ def shared_rows(func: PrimFunc) -> dict[Buffer, Buffer]:
                 owners[target] = owners.get(source, source)
                 break
     return owners
+
+
+def embeddings(func: PrimFunc) -> dict[Buffer, Embedding]:
+    """For each result of a reduction over sliding windows, its rows in those of its operand.
+
+    Raises
+    ------
+    ScheduleError
+        Something else reads the operand, or it is allocated elsewhere.
+    """
+    sites, _ = collect(func.body)
+    places, readers = _places(func.body), _readers(func)
+    found = {}
+    for site in sites:
+        block = site.block
+        if str(block.annotations.get("intrin", "")) not in SLIDING:
+            continue
+        source, target = block.reads[0].buffer, block.writes[0].buffer
+        together = source in places and places[source][0] == places.get(target, (0,))[0]
+        if not together or readers[source] != 1 or source.scope != target.scope:
+            raise ScheduleError(
+                f"block {block.name!r} must overwrite its operand {source.name!r}: nothing else "
+                "may read that buffer, and both must be allocated at the same loop"
+            )
+        found[target] = Embedding(source, block, sliding_block(block))
+    return found
+
+
+def sliding_block(block: Block) -> SlidingBlock:
+    """The windows of a block that is tensorized with one of `SLIDING`.
+
+    Raises ScheduleError where windows slide along several dimensions.
+    """
+    taps = {axis: axis.extent for axis in block.reduce_vars}
+    strides, offsets, sliding = [], [], []
+    pairs = zip(block.writes[0].ranges, block.reads[0].ranges, strict=True)
+    for dim, (written, read) in enumerate(pairs):
+        target, source = linear(written.min), linear(read.min)
+        assert target is not None and source is not None
+        factors: Mapping[Var, int] = {v: f for v, f in source.terms if isinstance(v, Var)}
+        own = [var for var, _ in target.terms if isinstance(var, Var)]
+        stride = factors.get(own[0], 1) if own else 1
+        strides.append(stride)
+        offsets.append(source.constant - stride * target.constant)
+        if any(taps[axis] > 1 for axis in taps if axis in factors):
+            sliding.append(dim)
+    if len(sliding) > 1:
+        raise ScheduleError(
+            f"windows must slide along one dimension, not {len(sliding)} (block {block.name!r}); "
+            "reduce one dimension after the other"
+        )
+    kernel = 1
+    for extent in taps.values():
+        kernel *= extent
+    return SlidingBlock(tuple(strides), tuple(offsets), sliding[0] if sliding else None, kernel)
+
+
+def _readers(func: PrimFunc) -> dict[Buffer, int]:
+    sites, _ = collect(func.body)
+    readers: dict[Buffer, int] = {}
+    for site in sites:
+        for region in site.block.reads:
+            readers[region.buffer] = readers.get(region.buffer, 0) + 1
+    return readers
 
 
 def _operands(block: Block) -> list[Buffer]:

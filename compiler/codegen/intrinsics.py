@@ -18,8 +18,10 @@ __all__ = [
     "ACCUMULATING",
     "GEMM",
     "IMMEDIATE",
+    "MOVE",
     "REGISTER",
     "REQUANTIZE",
+    "SLIDING",
     "accelerator_intrinsics",
     "accumulator_dtype",
     "element_dtype",
@@ -35,6 +37,9 @@ GEMM = {
 REQUANTIZE = {"requantize": OutMemory.OUT, "requantize_widen": OutMemory.ACC}
 """Accumulators to results, and where these go."""
 
+MOVE = "move"
+"""Accumulators to results of the same value."""
+
 REGISTER = {
     "alu_add": AluOp.ADD,
     "alu_sub": AluOp.SUB,
@@ -49,6 +54,9 @@ IMMEDIATE = {f"{name}_immediate": operation for name, operation in REGISTER.item
 
 ACCUMULATING = {f"{name}_accumulate": REGISTER[name] for name in ("alu_add", "alu_min", "alu_max")}
 """``c = c op x``, a reduction."""
+
+SLIDING = {f"{name}_windows": REGISTER[name] for name in ("alu_add", "alu_min", "alu_max")}
+"""The same reduction over windows that slide along one dimension, computed in the rows of x."""
 
 _FORMULA: dict[AluOp, Callable[[Expr, Expr], Expr]] = {
     AluOp.ADD: lambda x, y: x + y,
@@ -77,6 +85,7 @@ def accelerator_intrinsics(variant: Variant) -> Mapping[str, TensorIntrin | Copy
         _gemm(variant),
         _requantize(variant, "requantize", "out"),
         _requantize(variant, "requantize_widen", "acc"),
+        _move(variant),
         CopyIntrin("load", ("global",), ("inp", "wgt", "acc", "par")),
         CopyIntrin("load_widen", ("global",), ("acc",), widening=True),
         CopyIntrin("store", ("out", "acc"), ("global",)),
@@ -88,7 +97,7 @@ def accelerator_intrinsics(variant: Variant) -> Mapping[str, TensorIntrin | Copy
     ]
     found += [_register(variant, name, op) for name, op in REGISTER.items()]
     found += [_immediate(variant, name, op) for name, op in IMMEDIATE.items()]
-    found += [_accumulating(variant, name, op) for name, op in ACCUMULATING.items()]
+    found += [_accumulating(variant, name, op) for name, op in (ACCUMULATING | SLIDING).items()]
     return {intrin.name: intrin for intrin in found}
 
 
@@ -137,6 +146,13 @@ def _requantize(variant: Variant, name: str, scope: str) -> TensorIntrin:
 
     c = te.compute((array.batch, array.block_out), element, "c")
     return TensorIntrin(name, pattern(c), {"x": ("acc",), "par": ("par",), "c": (scope,)})
+
+
+def _move(variant: Variant) -> TensorIntrin:
+    x = _vector(variant, "x")
+    dtype = element_dtype(variant.array.output_bits)
+    c = te.compute(x.shape, lambda b, o: x[b, o].astype(dtype), "c")
+    return TensorIntrin(MOVE, pattern(c), {"x": ("acc",), "c": ("out",)})
 
 
 def _vector(variant: Variant, name: str) -> te.Tensor:

@@ -62,11 +62,13 @@ class Nest:
 class Folded:
     """One instruction's loops: hardware loops (always `LOOPS` of them), micro-ops, bases.
 
+    `bases` has the lowest row of each operand: a loop that counts down is unrolled.
     `uops` has one row number per micro-op and operand, in the order of the nest's operands. `first`
     marks the micro-ops for which every unrolled accumulating loop is in its first iteration.
     """
 
     nest: Nest
+    bases: Mapping[str, int]
     extents: tuple[int, ...]
     factors: Mapping[str, tuple[int, ...]]
     uops: tuple[tuple[int, ...], ...]
@@ -127,14 +129,22 @@ def _folded(nest: Nest, chosen: Sequence[int], unrolled: Sequence[int]) -> Folde
     hardware, inner = nest.select(chosen), nest.select(unrolled)
     padding = (0,) * (LOOPS - len(chosen))
     points = list(itertools.product(*(range(extent) for extent in inner.extents)))
+    # Fields and micro-ops are unsigned.
+    lows = {
+        name: sum(
+            min(0, (extent - 1) * step) for extent, step in zip(inner.extents, steps, strict=True)
+        )
+        for name, steps in inner.steps.items()
+    }
     return Folded(
         nest,
+        {name: row + lows[name] for name, row in nest.bases.items()},
         (1,) * len(padding) + hardware.extents,
         {name: padding + steps for name, steps in hardware.steps.items()},
         tuple(
             tuple(
-                sum(i * step for i, step in zip(point, steps, strict=True))
-                for steps in inner.steps.values()
+                sum(i * step for i, step in zip(point, steps, strict=True)) - lows[name]
+                for name, steps in inner.steps.items()
             )
             for point in points
         ),

@@ -9,11 +9,21 @@ from dataclasses import replace
 
 from daedal.compiler.codegen.concrete import Env, concrete_nests
 from daedal.compiler.codegen.forms import BlockForm, RegionForm
+from daedal.compiler.codegen.inplace import sliding_block
 from daedal.compiler.codegen.instances import Live
-from daedal.compiler.codegen.intrinsics import ACCUMULATING, GEMM, IMMEDIATE, REGISTER, REQUANTIZE
+from daedal.compiler.codegen.intrinsics import (
+    ACCUMULATING,
+    GEMM,
+    IMMEDIATE,
+    MOVE,
+    REGISTER,
+    REQUANTIZE,
+    SLIDING,
+)
 from daedal.compiler.codegen.nest import Folded, Nest, accumulation_steps, fold
 from daedal.compiler.codegen.padding import KEEP_PADDING, Interior
 from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
+from daedal.compiler.codegen.window_nests import window_nests
 from daedal.compiler.tir.expr import Buffer
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
@@ -34,6 +44,7 @@ class OperationBuilder:
     """
 
     def __init__(self, variant: Variant, interiors: Mapping[Buffer, Interior]) -> None:
+        self._variant = variant
         self._interiors = interiors
         self._max_uops = {}
         self._max_extent = {}
@@ -57,6 +68,10 @@ class OperationBuilder:
             yield from self._register(form, env, live, REGISTER[name])
         elif name in ACCUMULATING:
             yield from self._accumulate(form, env, live, ACCUMULATING[name])
+        elif name in SLIDING:
+            yield from self._windows(form, env, live)
+        elif name == MOVE:
+            yield from self._move(form, env, live)
         else:
             raise ScheduleError(
                 f"block {form.realize.block.name!r} must be tensorized with an intrinsic of the "
@@ -176,6 +191,35 @@ class OperationBuilder:
                     fields = move if first else combine
                     yield self._alu(folded, fields, operands, live, updates=not first)
 
+    def _windows(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
+        """Emit a reduction over sliding windows, in the rows of its operand."""
+        operands = {"dst": form.writes[0], "src": form.read("x")}
+        block = form.realize.block
+        sliding = sliding_block(block)
+        if sliding.dim is None:
+            return
+        nests = list(concrete_nests(form, env, live, operands))
+        if len(nests) != 1 or not nests[0].initial:
+            raise ScheduleError(
+                f"the loops around block {block.name!r} must cover whole windows, all in one nest"
+            )
+        loops = [loop for loop in form.loops if loop.var not in env]
+        along = form.writes[0].minima[sliding.dim].variables
+        windows = sliding.windows(block, live[form.writes[0].region.buffer].shape[sliding.dim])
+        for step in window_nests(
+            nests[0], [loop.var in along for loop in loops], windows, self._variant
+        ):
+            fields = {"operation": step.operation, "destination": OutMemory.ACC}
+            for folded in self._folded(Opcode.ALU, step.nest, reduce_outermost=True):
+                yield self._alu(folded, fields, operands, live, updates=True)
+
+    def _move(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
+        operands = {"dst": form.writes[0], "src": form.read("x")}
+        fields = {"operation": AluOp.MOV, "destination": OutMemory.OUT}
+        for nest in concrete_nests(form, env, live, operands):
+            for folded in self._folded(Opcode.ALU, nest):
+                yield self._alu(folded, fields, operands, live)
+
     def _alu(
         self,
         folded: Folded,
@@ -208,7 +252,7 @@ class OperationBuilder:
 
 
 def _loop_fields(folded: Folded) -> dict[str, int]:
-    fields = {f"{name}_base": row for name, row in folded.nest.bases.items()}
+    fields = {f"{name}_base": row for name, row in folded.bases.items()}
     for level, extent in enumerate(folded.extents):
         fields[f"extent{level}"] = extent
         for name, factors in folded.factors.items():

@@ -134,6 +134,8 @@ class TransferBuilder:
             else:
                 begin = touched[low]
             pads = (low, len(touched) - low - inside)
+            if loads and copy.memory in PADDABLE:
+                pads = (pads[0], pads[1] + _gap(held, dim, len(touched)))
             dims.append(CopyDim(inside, stride * touched.step, chip_stride, *pads))
             chip_row += (chip_box[dim].start - held.origin[dim]) * chip_stride
             memory_beat += begin * stride
@@ -199,6 +201,14 @@ class TransferBuilder:
         )
         template = Instruction.of(copy.opcode, **fields)
         return SegmentInstruction(template, (access,), tensor=self._names[copy.tensor])
+
+
+def _gap(held: LiveBuffer, dim: int, touched: int) -> int:
+    """Unused elements after those of an aligned dimension, which may be filled with padding."""
+    if dim == 0 or touched != held.shape[dim]:
+        return 0
+    outer, inner = held.strides[dim - 1 : dim + 1]
+    return max(0, outer // inner - touched) if outer % inner == 0 else 0
 
 
 def _box(form: RegionForm, env: Env, ranges: dict[Var, range]) -> _Box:

@@ -22,18 +22,19 @@ def max_pool(
     strides: Sequence[int],
     pads: Sequence[int],
     pad_value: int,
-    bounds: Bounds,
-    by_columns: bool = False,
+    bounds: Bounds | None,
     accumulator: str = "int32",
 ) -> te.Tensor:
     """Largest element of each window of (NB, CB, H, W, U, batch, lanes), requantized by one row.
 
-    `by_columns` first reduces each column of a window, once for all windows that share it: the
-    tensor ``columns``, with the rows of the result and the columns of the map.
+    Without `bounds` the elements keep their values, and `params` are not used.
     """
     windows = _windows(x, kernel, strides, pads, pad_value, accumulator)
-    shape = _output_shape(x, kernel, strides, pads)
-    acc = _reduced(windows, shape, kernel, strides, te.max, by_columns)
+    acc = _reduced(windows, _output_shape(x, kernel, strides, pads), kernel, strides, te.max)
+    if bounds is None:
+        return te.compute(
+            acc.shape, lambda n, c, h, w, u, b, o: acc[n, c, h, w, u, b, o].astype(x.dtype), "y"
+        )
     return requantized(acc, params, bounds, x.dtype)
 
 
@@ -47,7 +48,6 @@ def avg_pool(
     pad_value: int,
     rows: Sequence[Sequence[int]],
     bounds: Bounds,
-    by_columns: bool = False,
     accumulator: str = "int32",
 ) -> te.Tensor:
     """Sum of each window, requantized; the multiplier includes 1/n.
@@ -57,11 +57,9 @@ def avg_pool(
     params : (D, lanes, 3), one row per divisor.
     rows : (OH, OW): the row of `params` for each output; windows that extend over the border have
         fewer elements.
-    by_columns : as in `max_pool`.
     """
     windows = _windows(x, kernel, strides, pads, pad_value, accumulator)
-    shape = _output_shape(x, kernel, strides, pads)
-    acc = _reduced(windows, shape, kernel, strides, te.sum, by_columns)
+    acc = _reduced(windows, _output_shape(x, kernel, strides, pads), kernel, strides, te.sum)
 
     def row(n: Expr, c: Expr, h: Expr, w: Expr, u: Expr) -> Expr:
         lines = [piecewise(w, [IntImm(int(d)) for d in line]) for line in rows]
@@ -83,18 +81,12 @@ def _reduced(
     kernel: Sequence[int],
     strides: Sequence[int],
     reduction: Callable[..., Expr],
-    by_columns: bool,
 ) -> te.Tensor:
-    """``acc``: the windows of ``wide``, reduced at once or column by column."""
+    """``acc``: the windows of ``wide``, reduced along one dimension after the other.
+
+    ``columns`` has the rows of the result and the columns of the map: windows share it.
+    """
     r, s = te.reduce_axis(kernel[0], "kh"), te.reduce_axis(kernel[1], "kw")
-    if not by_columns:
-        return te.compute(
-            shape,
-            lambda n, c, h, w, u, b, o: reduction(
-                windows[n, c, h * strides[0] + r, w * strides[1] + s, u, b, o], [r, s]
-            ),
-            "acc",
-        )
     columns = te.compute(
         (*shape[:3], *windows.shape[3:]),
         lambda n, c, h, w, u, b, o: reduction(windows[n, c, h * strides[0] + r, w, u, b, o], [r]),

@@ -137,16 +137,15 @@ def pool_case(
     strides: tuple[int, int] = (1, 1),
     pads: tuple[int, int, int, int] = (0, 0, 0, 0),
     rows: Sequence[Sequence[int]] | None = None,
-    by_columns: bool = False,
     large: bool = False,
 ) -> Case:
     """Maximum, or with `rows` (parameter row per output) average over windows; `large` ones have
-    the schedule that takes them in steps, by columns."""
+    the schedule that takes them in steps."""
     x = blocked(variant, "x", shape)
     count = 1 if rows is None else 1 + max(max(line) for line in rows)
     params = te.placeholder((count, variant.array.block_out, 3), "int64", "params")
     window = {"kernel": kernel, "strides": strides, "pads": pads, "bounds": BOUNDS}
-    window |= {"by_columns": by_columns or large, "accumulator": accumulator_dtype(variant)}
+    window |= {"accumulator": accumulator_dtype(variant)}
     if rows is None:
         y, reduction = max_pool(x, params, pad_value=-128, **window), "max"
     else:

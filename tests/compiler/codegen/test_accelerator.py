@@ -36,12 +36,43 @@ def test_an_addition_keeps_each_operand_in_its_rows(rng):
     assert owners == {"scaled_a": "wide_a", "scaled_b": "wide_b", "total": "wide_a"}
 
 
-def test_a_maximum_begins_with_a_move(rng):
-    segment = emit_segment(pool_case(TINY, rng, (1, 1, 4, 4), (2, 2)).schedule.func, TINY)
-    operations = [
-        AluOp(i.template.operation) for i in segment.instructions if i.template.opcode is Opcode.ALU
-    ]
-    assert operations == [AluOp.MOV, AluOp.MAX, AluOp.MAX, AluOp.REQUANTIZE]
+def _operations(schedule: Schedule) -> list[AluOp]:
+    instructions = emit_segment(schedule.func, TINY).instructions
+    return [AluOp(i.template.operation) for i in instructions if i.template.opcode is Opcode.ALU]
+
+
+def test_a_maximum_in_its_own_rows_begins_with_a_move(rng):
+    case = pool_case(TINY, rng, (1, 1, 4, 4), (4, 4), large=True)
+    halves = [AluOp.MOV, AluOp.MAX]
+    assert _operations(case.schedule) == [*halves, *halves, AluOp.REQUANTIZE]
+
+
+def test_a_maximum_over_sliding_windows_needs_no_other_rows(rng):
+    case = pool_case(TINY, rng, (1, 1, 6, 7), (3, 3), (2, 2))
+    assert _operations(case.schedule) == [AluOp.MAX] * 4 + [AluOp.REQUANTIZE]
+    found = emit_segment(case.schedule.func, TINY).instructions
+    names = {access.instance.name for item in found for access in item.rows}
+    assert names == {"wide", "params_par", "y_out"}
+
+
+def test_windows_need_their_operand_for_themselves(rng):
+    a = te.placeholder((9, 1, 8), "int32", "a")
+    x = te.compute(a.shape, lambda i, b, o: a[i, b, o], "x")
+    tap = te.reduce_axis(3, "tap")
+    m = te.compute((7, 1, 8), lambda i, b, o: te.max(x[i + tap, b, o], [tap]), "m")
+    y = te.compute((7, 1, 8), lambda i, b, o: m[i, b, o] + x[i, b, o], "y")
+    sch = Schedule(te.create_prim_func([a], [y]), accelerator_intrinsics(TINY))
+    for name in ("x", "m"):
+        sch.set_scope(sch.get_block(name), 0, "acc")
+    i, b, o, tap = sch.get_loops(sch.get_block("m"))
+    sch.reorder(i, tap, b, o)
+    sch.tensorize(b, "alu_max_windows")
+    with pytest.raises(ScheduleError) as error:
+        emit_segment(sch.func, TINY)
+    assert str(error.value) == (
+        "block 'm' must overwrite its operand 'x': nothing else may read that buffer, and both "
+        "must be allocated at the same loop"
+    )
 
 
 def _elementwise(second_reader: bool) -> Schedule:

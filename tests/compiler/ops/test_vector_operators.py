@@ -108,7 +108,8 @@ def cases(variant: Variant, rng: np.random.Generator) -> dict[str, Case]:
         "resize": resize_case(variant, rng, (2, 3, 7, 9), (2, 3)),
         "concat": concat_case(variant, rng, (2, 9, 11), (2, 1, 3)),
         "max pool": pool_case(variant, rng, shape, (3, 2), (2, 1), (1, 0, 1, 1)),
-        "by columns": pool_case(variant, rng, shape, (3, 3), pads=(1, 1, 1, 1), by_columns=True),
+        "max pool, stride 1": pool_case(variant, rng, shape, (5, 4), pads=(2, 1, 2, 2)),
+        "avg pool": pool_case(variant, rng, shape, (4, 5), pads=(1, 2, 2, 2), rows=[[0] * 11] * 9),
         "global": pool_case(variant, rng, shape, (9, 11), rows=[[0]], large=True),
     }
 
@@ -129,13 +130,13 @@ def test_several_tiles(variant, rng):
 @given(
     variants,
     st.tuples(st.just(1), st.integers(1, 2), st.integers(1, 6), st.integers(1, 6)),
+    st.tuples(st.integers(1, 6), st.integers(1, 6)),
     st.tuples(st.integers(1, 3), st.integers(1, 3)),
-    st.tuples(st.integers(1, 2), st.integers(1, 2)),
     st.tuples(*[st.integers(0, 1)] * 4),
     st.booleans(),
     seeds,
 )
-def test_pools_by_columns(variant, shape, kernel, strides, pads, average, seed):
+def test_pools(variant, shape, kernel, strides, pads, average, seed):
     height = max(shape[2], kernel[0] - pads[0] - pads[2])
     width = max(shape[3], kernel[1] - pads[1] - pads[3])
     oh = (height + pads[0] + pads[2] - kernel[0]) // strides[0] + 1
@@ -143,7 +144,7 @@ def test_pools_by_columns(variant, shape, kernel, strides, pads, average, seed):
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, 3, (oh, ow)).tolist() if average else None
     size = (*shape[:2], height, width)
-    pool_case(variant, rng, size, kernel, strides, pads, rows, by_columns=True).check()
+    pool_case(variant, rng, size, kernel, strides, pads, rows).check()
 
 
 @EXAMPLES

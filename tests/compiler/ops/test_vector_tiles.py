@@ -28,8 +28,9 @@ CASES: dict[str, Make] = {
     "pad": lambda v, rng: pad_case(v, rng, SHAPE, (0, 1, 1), (0, 1, 1)),
     "resize": lambda v, rng: resize_case(v, rng, (1, 2, 14, 14), (2, 2)),
     "max pool": lambda v, rng: pool_case(v, rng, SHAPE, (3, 3), (2, 2), (1, 1, 1, 1)),
-    "by columns": lambda v, rng: pool_case(
-        v, rng, SHAPE, (3, 3), (1, 1), (1, 1, 1, 1), by_columns=True
+    "max pool, stride 1": lambda v, rng: pool_case(v, rng, SHAPE, (5, 5), (1, 1), (2, 2, 2, 2)),
+    "avg pool": lambda v, rng: pool_case(
+        v, rng, SHAPE, (7, 7), (1, 1), (3, 3, 3, 3), [[0] * 28] * 28
     ),
 }
 
@@ -95,7 +96,7 @@ def test_sizes_of_maps_are_whole_grains() -> None:
 def test_windows_that_overlap_load_few_pixels_twice(rng: np.random.Generator) -> None:
     """ResNet-18's pool: with whole rows, one at a time, every second one came twice."""
     variant, size = load_variant("vta"), 112
-    case = pool_case(variant, rng, (1, 1, size, size), (3, 3), (2, 2), (1, 1, 1, 1), None, True)
+    case = pool_case(variant, rng, (1, 1, size, size), (3, 3), (2, 2), (1, 1, 1, 1))
     _, linked = link_operator(variant, case.schedule.func, case.arrays)
     loads = [item for item in linked.program.instructions if item.opcode is Opcode.LOAD]
     pixels = sum(

@@ -38,7 +38,6 @@ def _elementwise(operands: list[te.Tensor], node: Node, variant: Variant) -> Sch
 
 def _max_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
     kernel, strides = pair(node, "kernel"), pair(node, "strides")
-    by_columns = _by_columns(operands[0], node, variant)
     y = max_pool(
         *operands,
         kernel=kernel,
@@ -46,7 +45,6 @@ def _max_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedu
         pads=ints(node.attrs, "pads"),
         pad_value=whole(node.attrs, "pad_value"),
         bounds=bounds_of(node),
-        by_columns=by_columns,
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func(operands, [y], node.output)
@@ -57,7 +55,6 @@ def _max_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedu
 
 def _avg_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
     kernel, strides = pair(node, "kernel"), pair(node, "strides")
-    by_columns = _by_columns(operands[0], node, variant)
     y = avg_pool(
         *operands,
         kernel=kernel,
@@ -66,21 +63,12 @@ def _avg_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedu
         pad_value=whole(node.attrs, "pad_value"),
         rows=divisor_indices(node.attrs).tolist(),
         bounds=bounds_of(node),
-        by_columns=by_columns,
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func(operands, [y], node.output)
     if _is_large(operands[0], node, variant):
         return schedule_pool_by_columns(func, kernel, "add", variant)
     return schedule_pool(func, kernel, strides, "add", variant)
-
-
-def _by_columns(x: te.Tensor, node: Node, variant: Variant) -> bool:
-    """Whether to reduce the columns of windows first: for large windows, and if it takes fewer
-    operations because windows share columns."""
-    height, width = pair(node, "kernel")
-    operations = height * pair(node, "strides")[1] + width
-    return operations < height * width or _is_large(x, node, variant)
 
 
 def _is_large(x: te.Tensor, node: Node, variant: Variant) -> bool:

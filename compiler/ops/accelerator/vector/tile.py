@@ -39,11 +39,13 @@ class TileWork:
     loaded : vectors loaded into the accumulators.
     held : rows of each accumulator buffer in use at once.
     operations : vectors that go through the ALU, as if each took one cycle.
+    alu_cycles : cycles of the ALU for all vectors of a channel, instead of `operations`.
     """
 
     loaded: int
     held: tuple[int, ...]
     operations: int = 0
+    alu_cycles: int = 0
 
 
 def accumulation(steps: int, targets: int, variant: Variant) -> int:
@@ -62,6 +64,7 @@ class VectorTiles:
     blocks : channel blocks of every tile; None to choose them.
     overlapping : whether neighbouring tiles share operands (a halo). Then tiles of several partial
         rows are tried too, because they share less.
+    moves : whether the results are moved to OUT and not requantized.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class VectorTiles:
         grain: tuple[int, int] = (1, 1),
         blocks: int | None = None,
         overlapping: bool = False,
+        moves: bool = False,
     ) -> None:
         self._func = func
         self._variant = variant
@@ -80,6 +84,7 @@ class VectorTiles:
         self._grain = grain
         self._blocks = blocks
         self._overlapping = overlapping
+        self._lanes = variant.units.alu_lanes if moves else variant.units.requantize_lanes
         self._parts = func.outputs[0].shape[4]
 
     def best(self) -> Tile:
@@ -130,7 +135,7 @@ class VectorTiles:
         beats = scratchpad(variant, Memory.OUT).row_beats(variant)
         bus = (parts * work.loaded + vectors) * beats
         alu = parts * work.operations * -(-elements // variant.units.alu_lanes)
-        alu += vectors * -(-elements // variant.units.requantize_lanes)
+        alu += work.alu_cycles + vectors * -(-elements // self._lanes)
         return count * (max(bus, alu) + TILE_CYCLES) + min(bus, alu)
 
 

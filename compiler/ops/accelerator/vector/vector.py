@@ -6,7 +6,7 @@ the accumulators; all channels use the same parameter row.
 
 from collections.abc import Sequence
 
-from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
+from daedal.compiler.codegen.intrinsics import MOVE, SLIDING, accelerator_intrinsics
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     MAP_RANK,
     OWN_ROWS,
@@ -14,16 +14,11 @@ from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     tensorize_rows,
     tensorize_stages,
 )
-from daedal.compiler.ops.accelerator.vector.tile import (
-    Tile,
-    TileWork,
-    VectorTiles,
-    accumulation,
-)
+from daedal.compiler.ops.accelerator.vector.pool_cost import PoolCost
+from daedal.compiler.ops.accelerator.vector.tile import Tile, TileWork, VectorTiles
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.sites import collect
-from daedal.compiler.tir.stmt import PrimFunc
-from daedal.compiler.windows import window_span
+from daedal.compiler.tir.stmt import PrimFunc, Region
 from daedal.isa.variant import Variant
 
 __all__ = ["schedule_elementwise", "schedule_move", "schedule_pool", "tiled"]
@@ -79,35 +74,27 @@ def schedule_move(
 def schedule_pool(
     func: PrimFunc, kernel: Sequence[int], strides: Sequence[int], reduction: str, variant: Variant
 ) -> Schedule:
-    """Schedule a function of `daedal.compiler.ops.pooling`, with ``columns`` or without;
-    `reduction` is "add" or "max"."""
-    by_columns = any(site.block.name == "columns" for site in collect(func.body)[0])
-    parts = func.outputs[0].shape[4]
-
-    def work(tile: Tile) -> TileWork:
-        c, h, w = tile
-        height = window_span(h, kernel[0], strides[0])
-        width = window_span(w, kernel[1], strides[1])
-        wide, results = c * height * width, parts * c * h * w
-        if not by_columns:
-            steps = accumulation(kernel[0] * kernel[1], results, variant)
-            return TileWork(wide, (wide, c * h * w), -(-steps // parts))
-        steps = accumulation(kernel[0], parts * c * h * width, variant)
-        steps += accumulation(kernel[1], results, variant)
-        return TileWork(wide, (wide, c * h * width, c * h * w), -(-steps // parts))
-
-    reduced = ("acc", "columns") if by_columns else ("acc",)
+    """Schedule a function of `daedal.compiler.ops.pooling`; `reduction` is "add" or "max"."""
+    cost = PoolCost(func, kernel, strides, SLIDING[f"alu_{reduction}_windows"], variant)
     overlapping = kernel[0] > strides[0] or kernel[1] > strides[1]
-    tile = VectorTiles(func, variant, work, overlapping=overlapping).best()
-    sch = tiled(func, variant, tile, (*reduced, "wide"))
-    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-MAP_RANK], "load_widen")
-    for name in reduced:
-        loops = sch.get_loops(sch.get_block(name))
-        num_taps = 1 if by_columns else 2
-        *_, b, o = loops[:-num_taps]
-        sch.reorder(*loops[-num_taps:], b, o)
-        sch.tensorize(b, f"alu_{reduction}_accumulate")
+    moves = not any(region.buffer.name == "params" for region in _reads(func, "y"))
+    tiles = VectorTiles(func, variant, cost.work, overlapping=overlapping, moves=moves)
+    sch = tiled(func, variant, tiles.best(), ("acc", "columns", "wide"), moves=moves)
+    wide = sch.get_block("wide")
+    if cost.odd_rows:
+        # Operands in neighbouring rows of a map then lie in two banks.
+        sch.storage_align(wide, 0, 2, 2 * cost.row, cost.row)
+    sch.tensorize(sch.get_loops(wide)[-MAP_RANK], "load_widen")
+    for name in ("acc", "columns"):
+        *_, b, o, tap = sch.get_loops(sch.get_block(name))
+        sch.reorder(tap, b, o)
+        sch.tensorize(b, f"alu_{reduction}_windows")
     return sch
+
+
+def _reads(func: PrimFunc, name: str) -> Sequence[Region]:
+    """The regions that the block `name` reads."""
+    return next(site.block.reads for site in collect(func.body)[0] if site.block.name == name)
 
 
 def tiled(
@@ -116,11 +103,13 @@ def tiled(
     tile: Tile,
     stages: Sequence[str],
     factors: tuple[int, int] = (1, 1),
+    moves: bool = False,
 ) -> Schedule:
     """Tile the output, and compute each tile's `stages` (consumers first) in the accumulators.
 
     If the result repeats rows or columns `factors` times, its loops are split by these factors, so
-    that each index of the operand depends on a single loop.
+    that each index of the operand depends on a single loop. With `moves` the result has the values
+    of the last stage, and no parameters.
     """
     sch = Schedule(func, accelerator_intrinsics(variant))
     y = sch.get_block("y")
@@ -134,12 +123,13 @@ def tiled(
     for name in stages:
         sch.set_scope(sch.get_block(name), 0, "acc")
         sch.compute_at(sch.get_block(name), w_0)
-    params = sch.cache_read(y, "params", "par")
-    sch.tensorize(sch.get_loops(params)[-3], "load")
+    if not moves:
+        params = sch.cache_read(y, "params", "par")
+        sch.tensorize(sch.get_loops(params)[-3], "load")
     sch.tensorize(sch.get_loops(store)[-6], "store")
     _, h, w, _, _, _ = sch.get_loops(y)[-6:]
     for loop, factor in zip((h, w), factors, strict=True):
         if factor > 1:
             sch.split(loop, [None, factor])
-    tensorize_rows(sch, y, "requantize")
+    tensorize_rows(sch, y, MOVE if moves else "requantize")
     return sch
