@@ -1,8 +1,8 @@
 """`LayerCode`: the segment of each layer; identical layers are scheduled once.
 
-Networks repeat their layers. Schedule and code depend only on the operator, its attributes, and the
-types of operands and result. A layer that differs from an earlier one only in names reuses its
-segment, renamed.
+Networks repeat their layers. Schedule and code depend only on the operator, its attributes, the
+types of operands and result, and on whether its REQUANTIZE changes any value. A layer that differs
+from an earlier one only in names reuses its segment, renamed.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, renamed
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.ops.accelerator.lowering import lower_node
+from daedal.compiler.ops.accelerator.lowering import keeps_values, lower_node
 from daedal.compiler.program_builder import ProgramBuilder
 
 __all__ = ["LayerCode"]
@@ -57,4 +57,5 @@ def _kind(graph: Graph, node: Node) -> object:
         tuple(sorted(node.attrs.items())),
         tuple(graph.types[name] for name in (*node.inputs, node.output)),
         tuple(node.inputs.index(name) for name in node.inputs),
+        keeps_values(graph, node),
     )

@@ -84,8 +84,8 @@ def test_bad_marks_are_refused(artifact: Artifact, change: Change, problem: str)
     with pytest.raises(ArtifactError) as error:
         Artifact.from_bytes(data, source="'x.daedal'")
     assert error.match(
-        r"^program \d of 'x\.daedal' must mark each unit's last instruction before another of its 2 "
-        rf"layers, and {problem}; compile the model again$"
+        r"^program \d of 'x\.daedal' must mark each unit's last instruction before another of its "
+        rf"2 layers, and {problem}; compile the model again$"
     )
 
 

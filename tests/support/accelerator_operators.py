@@ -138,13 +138,15 @@ def pool_case(
     pads: tuple[int, int, int, int] = (0, 0, 0, 0),
     rows: Sequence[Sequence[int]] | None = None,
     large: bool = False,
+    keeps_values: bool = False,
 ) -> Case:
     """Maximum, or with `rows` (parameter row per output) average over windows; `large` ones have
-    the schedule that takes them in steps."""
+    the schedule that takes them in steps. With `keeps_values` a maximum is not requantized."""
     x = blocked(variant, "x", shape)
     count = 1 if rows is None else 1 + max(max(line) for line in rows)
     params = te.placeholder((count, variant.array.block_out, 3), "int64", "params")
-    window = {"kernel": kernel, "strides": strides, "pads": pads, "bounds": BOUNDS}
+    bounds = None if keeps_values else BOUNDS
+    window = {"kernel": kernel, "strides": strides, "pads": pads, "bounds": bounds}
     window |= {"accumulator": accumulator_dtype(variant)}
     if rows is None:
         y, reduction = max_pool(x, params, pad_value=-128, **window), "max"

@@ -11,7 +11,8 @@ from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.graph.ops.matmul import correction
-from daedal.compiler.graph.ops.registry import get_op, whole
+from daedal.compiler.graph.ops.registry import get_op, ints, whole
+from daedal.compiler.graph.passes.value_ranges import changes_nothing
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.accelerator.builders import Builder, bounds_of
@@ -19,13 +20,13 @@ from daedal.compiler.ops.accelerator.conv.builders import build_conv2d, build_de
 from daedal.compiler.ops.accelerator.conv.lower_stream import lower_stream_conv2d
 from daedal.compiler.ops.accelerator.conv.lower_transposed import lower_transposed_conv2d
 from daedal.compiler.ops.accelerator.matmul import schedule_matmul
-from daedal.compiler.ops.accelerator.vector.builders import VECTOR_BUILDERS
+from daedal.compiler.ops.accelerator.vector.builders import VECTOR_BUILDERS, build_max_pool
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
 
-__all__ = ["lower_node", "multiplications"]
+__all__ = ["keeps_values", "lower_node", "multiplications"]
 
 
 def lower_node(graph: Graph, node: Node, variant: Variant) -> list[ScheduledFunction]:
@@ -57,8 +58,23 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> list[ScheduledFunc
     groups = _dense_parts(graph, node)
     if groups > 1:
         build = partial(build_conv2d, groups=groups)
+    if keeps_values(graph, node):
+        build = partial(build_max_pool, keeps_values=True)
     operands = _placeholders(graph, node, names, node.inputs, variant, groups)
     return [ScheduledFunction(build(operands, node, variant), tensors)]
+
+
+def keeps_values(graph: Graph, node: Node) -> bool:
+    """Whether `node` is a maximum whose result needs no REQUANTIZE.
+
+    Every window must have an element of the map, because padding has no value of the operand.
+    """
+    if node.op != "q_max_pool" or node.inputs[1] not in graph.constants:
+        return False
+    kernel, pads = ints(node.attrs, "kernel"), ints(node.attrs, "pads")
+    reached = all(pad < extent for pad, extent in zip(pads, (*kernel, *kernel), strict=True))
+    x, params = node.inputs
+    return reached and changes_nothing(graph, x, graph.constant(params), node.attrs)
 
 
 def _placeholders(

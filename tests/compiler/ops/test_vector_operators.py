@@ -110,6 +110,9 @@ def cases(variant: Variant, rng: np.random.Generator) -> dict[str, Case]:
         "max pool": pool_case(variant, rng, shape, (3, 2), (2, 1), (1, 0, 1, 1)),
         "max pool, stride 1": pool_case(variant, rng, shape, (5, 4), pads=(2, 1, 2, 2)),
         "avg pool": pool_case(variant, rng, shape, (4, 5), pads=(1, 2, 2, 2), rows=[[0] * 11] * 9),
+        "max pool, same values": pool_case(
+            variant, rng, shape, (3, 3), (2, 2), (1, 1, 1, 1), keeps_values=True
+        ),
         "global": pool_case(variant, rng, shape, (9, 11), rows=[[0]], large=True),
     }
 

@@ -23,7 +23,7 @@ from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["VECTOR_BUILDERS"]
+__all__ = ["VECTOR_BUILDERS", "build_max_pool"]
 
 VECTOR_BURST_CYCLES = 4
 """Cycles of a burst of one vector: with 16 in flight, a 16th of the memory's latency of 64.
@@ -36,19 +36,23 @@ def _elementwise(operands: list[te.Tensor], node: Node, variant: Variant) -> Sch
     return schedule_elementwise(te.create_prim_func(operands, [y], node.output), variant)
 
 
-def _max_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+def build_max_pool(
+    operands: list[te.Tensor], node: Node, variant: Variant, keeps_values: bool = False
+) -> Schedule:
+    """Build and schedule a maximum; `keeps_values` says that its result needs no REQUANTIZE."""
     kernel, strides = pair(node, "kernel"), pair(node, "strides")
+    large = _is_large(operands[0], node, variant)
     y = max_pool(
         *operands,
         kernel=kernel,
         strides=strides,
         pads=ints(node.attrs, "pads"),
         pad_value=whole(node.attrs, "pad_value"),
-        bounds=bounds_of(node),
+        bounds=bounds_of(node) if not keeps_values or large else None,
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func(operands, [y], node.output)
-    if _is_large(operands[0], node, variant):
+    if large:
         return schedule_pool_by_columns(func, kernel, "max", variant)
     return schedule_pool(func, kernel, strides, "max", variant)
 
@@ -150,7 +154,7 @@ VECTOR_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
     "q_avg_pool": (("x", "params"), _avg_pool),
     "q_concat": (("x", "params"), _concat),
     "q_leaky_relu": (("x", "params"), _elementwise),
-    "q_max_pool": (("x", "params"), _max_pool),
+    "q_max_pool": (("x", "params"), build_max_pool),
     "q_mul": (("a", "b", "params"), _elementwise),
     "q_pad": (("x", "params"), _pad),
     "q_requantize": (("x", "params"), _requantize),
