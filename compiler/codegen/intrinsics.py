@@ -21,6 +21,7 @@ __all__ = [
     "MOVE",
     "REGISTER",
     "REQUANTIZE",
+    "RESULT",
     "SLIDING",
     "accelerator_intrinsics",
     "accumulator_dtype",
@@ -48,6 +49,9 @@ REGISTER = {
     "alu_max": AluOp.MAX,
 }
 """``c = x op y`` on accumulators, in place: c takes the rows of x (or of y where op commutes)."""
+
+RESULT = {f"{name}_result": operation for name, operation in REGISTER.items()}
+"""The same, but c is a result in OUT: its rows have the numbers of the rows of x."""
 
 IMMEDIATE = {f"{name}_immediate": operation for name, operation in REGISTER.items()}
 """``c = x op constant``."""
@@ -96,6 +100,7 @@ def accelerator_intrinsics(variant: Variant) -> Mapping[str, TensorIntrin | Copy
         if mode.taps and mode in GemmMode.of(variant)
     ]
     found += [_register(variant, name, op) for name, op in REGISTER.items()]
+    found += [_register(variant, name, op, result=True) for name, op in RESULT.items()]
     found += [_immediate(variant, name, op) for name, op in IMMEDIATE.items()]
     found += [_accumulating(variant, name, op) for name, op in (ACCUMULATING | SLIDING).items()]
     return {intrin.name: intrin for intrin in found}
@@ -160,10 +165,19 @@ def _vector(variant: Variant, name: str) -> te.Tensor:
     return te.placeholder(shape, accumulator_dtype(variant), name)
 
 
-def _register(variant: Variant, name: str, operation: AluOp) -> TensorIntrin:
+def _register(
+    variant: Variant, name: str, operation: AluOp, *, result: bool = False
+) -> TensorIntrin:
     x, y = _vector(variant, "x"), _vector(variant, "y")
-    c = te.compute(x.shape, lambda b, o: _FORMULA[operation](x[b, o], y[b, o]), "c")
-    return TensorIntrin(name, pattern(c), dict.fromkeys(("x", "y", "c"), ("acc",)))
+    dtype = element_dtype(variant.array.output_bits)
+
+    def element(b: Expr, o: Expr) -> Expr:
+        value = _FORMULA[operation](x[b, o], y[b, o])
+        return value.astype(dtype) if result else value
+
+    c = te.compute(x.shape, element, "c")
+    scopes = {"x": ("acc",), "y": ("acc",), "c": ("out" if result else "acc",)}
+    return TensorIntrin(name, pattern(c), scopes)
 
 
 def _immediate(variant: Variant, name: str, operation: AluOp) -> TensorIntrin:

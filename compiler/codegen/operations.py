@@ -18,6 +18,7 @@ from daedal.compiler.codegen.intrinsics import (
     MOVE,
     REGISTER,
     REQUANTIZE,
+    RESULT,
     SLIDING,
 )
 from daedal.compiler.codegen.nest import Folded, Nest, accumulation_steps, fold
@@ -66,6 +67,8 @@ class OperationBuilder:
             yield from self._immediate(form, env, live, IMMEDIATE[name])
         elif name in REGISTER:
             yield from self._register(form, env, live, REGISTER[name])
+        elif name in RESULT:
+            yield from self._result(form, env, live, RESULT[name])
         elif name in ACCUMULATING:
             yield from self._accumulate(form, env, live, ACCUMULATING[name])
         elif name in SLIDING:
@@ -168,14 +171,31 @@ class OperationBuilder:
                     f"{x.region.buffer.name!r}: nothing else may read that buffer, and both must "
                     "be allocated at the same loop"
                 )
-            nest = replace(
-                nest,
-                bases={name: nest.bases[name] for name in ("dst", "src")},
-                steps={name: nest.steps[name] for name in ("dst", "src")},
-            )
             fields = {"operation": operation, "destination": OutMemory.ACC}
-            for folded in self._folded(Opcode.ALU, nest):
+            for folded in self._folded(Opcode.ALU, _without(nest, "x")):
                 yield self._alu(folded, fields, operands, live, updates=True)
+
+    def _result(
+        self, form: BlockForm, env: Env, live: Live, operation: AluOp
+    ) -> Iterator[SegmentInstruction]:
+        """Emit operations into OUT. The one row number says where the first operand is and where
+        the result goes, so the linker gives both instances the same rows."""
+        dst, x, y = form.writes[0], form.read("x"), form.read("y")
+        operands = {"dst": dst, "src": y, "x": x}
+        fields = {"operation": operation, "destination": OutMemory.OUT}
+        for nest in concrete_nests(form, env, live, operands):
+            if (nest.bases["dst"], nest.steps["dst"]) != (nest.bases["x"], nest.steps["x"]):
+                raise ScheduleError(
+                    f"block {form.realize.block.name!r} must write its result as it reads its "
+                    f"first operand {x.region.buffer.name!r}: both must be allocated at the same "
+                    "loop and have the same rows"
+                )
+            for folded in self._folded(Opcode.ALU, _without(nest, "x")):
+                item = self._alu(folded, fields, operands, live)
+                read = replace(
+                    item.rows[0], instance=live[x.region.buffer].instance, reads=True, writes=False
+                )
+                yield replace(item, rows=(item.rows[0], read, *item.rows[1:]))
 
     def _accumulate(
         self, form: BlockForm, env: Env, live: Live, operation: AluOp
@@ -249,6 +269,15 @@ class OperationBuilder:
             max_extent=self._max_extent[opcode],
             reduce_outermost=reduce_outermost,
         )
+
+
+def _without(nest: Nest, operand: str) -> Nest:
+    """The nest without the rows of one operand."""
+    return replace(
+        nest,
+        bases={name: row for name, row in nest.bases.items() if name != operand},
+        steps={name: row for name, row in nest.steps.items() if name != operand},
+    )
 
 
 def _loop_fields(folded: Folded) -> dict[str, int]:

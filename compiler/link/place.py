@@ -6,6 +6,7 @@ from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstructio
 from daedal.compiler.link.interleave import Stretch
 from daedal.compiler.link.micro_ops import MicroOpMemory, UopLoad, uop_memory
 from daedal.compiler.link.placed import PlacedInstruction, RowRange
+from daedal.compiler.link.row_relations import RowRelations
 from daedal.compiler.link.rows import DeclaredRows, RowAllocator
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpads
@@ -55,21 +56,30 @@ class Placement:
         last_use = {
             access.instance: number for number, item in enumerate(items) for access in item.rows
         }
+        relations = RowRelations(items, self._variant)
         for number, (layer, item) in enumerate(part.items):
             if item.uops is not None:
                 for load in self.micro_ops[item.unit].bring_one(item.uops):
                     yield self._uop_load(item.unit, load, layer)
             for access in item.rows:
                 if access.instance not in self._rows:
-                    memory = access.instance.memory
-                    self._rows[access.instance] = self.allocators[memory].place(
-                        access.instance, name
-                    )
+                    self._allocate(access.instance, relations, name)
             yield self._relocate(item, layer)
             for instance in dict.fromkeys(access.instance for access in item.rows):
                 if last_use[instance] == number:
                     self.allocators[instance.memory].free(instance)
                     del self._rows[instance]
+
+    def _allocate(self, instance: Instance, relations: RowRelations, name: str) -> None:
+        """Give rows to an instance, and to the one that must have the same rows."""
+        result = relations.results.get(instance)
+        twin = None if result is None else (self.allocators[result.memory], result)
+        row = self.allocators[instance.memory].place(
+            instance, name, odd=relations.odd(instance, self._rows), twin=twin
+        )
+        self._rows[instance] = row
+        if result is not None:
+            self._rows[result] = row
 
     def _sequences(self, items: Sequence[SegmentInstruction], unit: Unit) -> list[UopSequence]:
         return [item.uops for item in items if item.uops is not None and item.unit is unit]

@@ -37,15 +37,34 @@ class RowAllocator:
         """The scratchpad."""
         return self._memory
 
-    def place(self, instance: Instance, where: str) -> int:
+    def place(
+        self,
+        instance: Instance,
+        where: str,
+        *,
+        odd: bool | None = None,
+        twin: "tuple[RowAllocator, Instance] | None" = None,
+    ) -> int:
         """Allocate `instance`, and return its first row.
+
+        Parameters
+        ----------
+        odd : whether the first row should be odd or even; None if either will do.
+        twin : an instance of another scratchpad that gets the same rows there.
 
         Raises
         ------
         ScheduleError
             It does not fit; `where` names the layer.
         """
-        row = self._find(instance)
+        taken = self._taken()
+        depth = self._depth
+        if twin is not None:
+            taken = sorted(taken + twin[0]._taken())
+            depth = min(depth, twin[0]._depth)
+        row = self._find(instance, taken, depth, odd)
+        if row is None and odd is not None:
+            row = self._find(instance, taken, depth, None)
         if row is None:
             used = sum(other.rows for other in self._live)
             raise ScheduleError(
@@ -54,9 +73,9 @@ class RowAllocator:
                 f"{(self._depth - used) * self._row_bytes} of {self._depth * self._row_bytes} are "
                 "free (perhaps not in one piece); use smaller tiles"
             )
-        self._live[instance] = row
-        in_use = sum(other.rows for other in self._live)
-        self.high_water_rows = max(self.high_water_rows, in_use)
+        self._keep(instance, row)
+        if twin is not None:
+            twin[0]._keep(twin[1], row)
         return row
 
     def free(self, instance: Instance) -> None:
@@ -66,30 +85,49 @@ class RowAllocator:
     def end_layer(self) -> None:
         """Called when all instances of a layer are dead."""
 
-    def _find(self, instance: Instance) -> int | None:
+    def _keep(self, instance: Instance, row: int) -> None:
+        self._live[instance] = row
+        in_use = sum(other.rows for other in self._live)
+        self.high_water_rows = max(self.high_water_rows, in_use)
+
+    def _taken(self) -> list[tuple[int, int]]:
+        """The rows in use: where each instance begins and ends, in order."""
+        return sorted((row, row + other.rows) for other, row in self._live.items())
+
+    def _find(
+        self, instance: Instance, taken: list[tuple[int, int]], depth: int, odd: bool | None
+    ) -> int | None:
         turn = self._turns.get(instance.name, 0)
         for step in range(len(self._zones)):
             zone = (turn + step) % len(self._zones)
             begin, end = self._zones[zone]
             for low in (self._next[zone], begin):
-                row = self._gap(low, end, instance.rows)
+                row = _gap(taken, low, min(end, depth), instance.rows, odd)
                 if row is not None:
                     last = row + instance.rows
                     self._next[zone] = last if last < end else begin
                     self._turns[instance.name] = zone + 1
                     return row
         # Larger than a half, or the halves are fragmented: place it anywhere.
-        return self._gap(0, self._depth, instance.rows)
+        return _gap(taken, 0, depth, instance.rows, odd)
 
-    def _gap(self, low: int, end: int, rows: int) -> int | None:
-        """The first row of the lowest gap of `rows` free rows between `low` and `end`."""
-        for begin, stop in sorted((row, row + other.rows) for other, row in self._live.items()):
-            if stop <= low:
-                continue
-            if begin - low >= rows:
-                break
-            low = stop
-        return low if low + rows <= end else None
+
+def _gap(
+    taken: list[tuple[int, int]], low: int, end: int, rows: int, odd: bool | None
+) -> int | None:
+    """The first of `rows` rows between `low` and `end`, as low as possible, none of them taken."""
+
+    def start(row: int) -> int:
+        return row if odd is None or row % 2 == odd else row + 1
+
+    low = start(low)
+    for begin, stop in taken:
+        if stop <= low:
+            continue
+        if begin - low >= rows:
+            break
+        low = start(stop)
+    return low if low + rows <= end else None
 
 
 class DeclaredRows(RowAllocator):
@@ -103,11 +141,18 @@ class DeclaredRows(RowAllocator):
         super().__init__(scratchpad, halves=halves)
         self._places: dict[tuple[str, tuple[int, ...]], list[tuple[Instance, int]]] = {}
 
-    def place(self, instance: Instance, where: str) -> int:
-        """The first row of the buffer's next place."""
+    def place(
+        self,
+        instance: Instance,
+        where: str,
+        *,
+        odd: bool | None = None,
+        twin: tuple[RowAllocator, Instance] | None = None,
+    ) -> int:
+        """The first row of the buffer's next place; a twin's places are those of `instance`."""
         places = self._places.setdefault((instance.name, instance.thread), [])
         if len(places) < instance.copies:
-            row = super().place(instance, where)
+            row = super().place(instance, where, odd=odd, twin=twin)
             places.append((instance, row))
             return row
         # Its previous instance is dead by now: instances of one thread do not overlap.
@@ -125,7 +170,5 @@ class DeclaredRows(RowAllocator):
 
     def end_layer(self) -> None:
         """Free all places."""
-        for places in self._places.values():
-            for instance, _ in places:
-                super().free(instance)
+        self._live.clear()
         self._places.clear()

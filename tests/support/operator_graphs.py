@@ -141,6 +141,12 @@ def conv2d_leaky_relu(pick: Pick, variant: Variant) -> Graph:
     return layer.finish("q_leaky_relu", pick.params(variant, 1, (8, 18), multiplier=1), attrs)
 
 
+def conv2d_max_requantized(pick: Pick, variant: Variant) -> Graph:
+    layer, conv = _fused(pick, variant)
+    layer.operands = [conv]
+    return layer.finish("q_max_requantized", pick.params(variant, 1, (15, 18)), pick.bounds())
+
+
 def conv2d_requantize(pick: Pick, variant: Variant) -> Graph:
     layer, conv = _fused(pick, variant)
     layer.operands = [conv]
@@ -208,6 +214,11 @@ def leaky_relu(pick: Pick, variant: Variant) -> Graph:
     }
     layer = _Layer(pick.map_shape(variant))
     return layer.finish("q_leaky_relu", pick.params(variant, 1, (8, 18), multiplier=1), attrs)
+
+
+def max_requantized(pick: Pick, variant: Variant) -> Graph:
+    layer = _Layer(pick.map_shape(variant))
+    return layer.finish("q_max_requantized", pick.params(variant, 1, (15, 18)), pick.bounds())
 
 
 def requantize(pick: Pick, variant: Variant) -> Graph:
@@ -315,6 +326,7 @@ OPERATORS: dict[str, Operator] = {
     "conv2d": Operator(conv2d),
     "conv2d_add": Operator(conv2d_add),
     "conv2d_leaky_relu": Operator(conv2d_leaky_relu),
+    "conv2d_max_requantized": Operator(conv2d_max_requantized),
     "conv2d_mul": Operator(conv2d_mul),
     "conv2d_requantize": Operator(conv2d_requantize),
     "grouped_conv2d": Operator(grouped_conv2d),
@@ -324,6 +336,7 @@ OPERATORS: dict[str, Operator] = {
     "add": Operator(add),
     "mul": Operator(mul),
     "leaky_relu": Operator(leaky_relu),
+    "max_requantized": Operator(max_requantized),
     "requantize": Operator(requantize),
     "max_pool": Operator(max_pool),
     "avg_pool": Operator(avg_pool),

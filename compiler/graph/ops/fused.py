@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
 from daedal.compiler.graph.ops.integer_convolution import Q_CONV2D
-from daedal.compiler.graph.ops.integer_elementwise import Q_ADD, Q_LEAKY_RELU, Q_MUL, Q_REQUANTIZE
+from daedal.compiler.graph.ops.integer_elementwise import (
+    Q_ADD,
+    Q_LEAKY_RELU,
+    Q_MAX_REQUANTIZED,
+    Q_MUL,
+    Q_REQUANTIZE,
+)
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, register
 from daedal.compiler.graph.types import TensorType
 
@@ -72,7 +78,8 @@ def _fuse(tail: OpDef) -> OpDef:
 
 
 FUSED: Mapping[str, OpDef] = {
-    tail.name: register(_fuse(tail)) for tail in (Q_ADD, Q_MUL, Q_LEAKY_RELU, Q_REQUANTIZE)
+    tail.name: register(_fuse(tail))
+    for tail in (Q_ADD, Q_MUL, Q_LEAKY_RELU, Q_MAX_REQUANTIZED, Q_REQUANTIZE)
 }
 """By the name of the second part."""
 

@@ -1,4 +1,5 @@
-"""Integer sum, product, leaky ReLU and requantization."""
+"""Integer sum, product, leaky ReLU and requantization, and the larger of a map and its
+requantization."""
 
 from collections.abc import Sequence
 
@@ -23,7 +24,7 @@ from daedal.compiler.graph.ops.registry import (
 )
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["Q_ADD", "Q_LEAKY_RELU", "Q_MUL", "Q_REQUANTIZE"]
+__all__ = ["Q_ADD", "Q_LEAKY_RELU", "Q_MAX_REQUANTIZED", "Q_MUL", "Q_REQUANTIZE"]
 
 
 def _scalar_params(params: Array) -> Array:
@@ -90,6 +91,13 @@ def _evaluate_q_requantize(
     )
 
 
+def _evaluate_q_max_requantized(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    x, params = arrays
+    return np.maximum(x, requantize(x.astype(np.int64), _scalar_params(params), attrs))
+
+
 Q_ADD = register(
     OpDef(
         "q_add",
@@ -129,6 +137,18 @@ Q_LEAKY_RELU = register(
         on_accelerator=True,
         op_class=OpClass.INJECTIVE,
         doc="integer x - zero_point_x times one of two factors, by its sign; params multiply by 1",
+    )
+)
+Q_MAX_REQUANTIZED = register(
+    OpDef(
+        "q_max_requantized",
+        ("x", "params"),
+        dict(REQUANTIZE_ATTRS),
+        _infer_q_requantize,
+        _evaluate_q_max_requantized,
+        on_accelerator=True,
+        op_class=OpClass.INJECTIVE,
+        doc="integer larger one of x and its requantization",
     )
 )
 Q_REQUANTIZE = register(

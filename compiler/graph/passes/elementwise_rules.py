@@ -99,7 +99,15 @@ def lower_mul(context: LoweringContext, node: Node, q: Quantization, output: str
 def lower_leaky_relu(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
-    """Bring the factors of positive and negative values to one fixed-point scale."""
+    """Bring the factors of positive and negative values to one fixed-point scale.
+
+    If the result has the scale, zero point and range of `x`, it is the larger of `x` and a
+    requantization of `x`, which takes fewer operations and gives the same bytes. Proof: let v be
+    ``x - zero_point``, f <= 1 the factor of negative values, and r(v) ``f * v`` rounded half to
+    even. Rounding is monotone and keeps integers, so r(v) >= v where v < 0, and r(v) <= v
+    elsewhere. The larger of v and r(v) is thus r(v) for negative v and v for others, as it should
+    be, and lies between v and 0, so no bound applies.
+    """
     x = context.resolve(node.inputs[0])
     if x is None:
         return None
@@ -107,6 +115,17 @@ def lower_leaky_relu(
     assert isinstance(slope, float)
     ratio = x.scale / q.scale
     (positive, negative), shift = shared_factors(node, (ratio, ratio * abs(slope)))
+    if (
+        (q.zero_point, q.low, q.high) == (x.zero_point, -128, 127)
+        and positive == 1 << shift
+        and 0 <= slope <= 1
+        and negative < 1 << context.multiplier_bits
+    ):
+        row = np.array([[-x.zero_point, negative, shift]], dtype=np.int64)
+        params = context.define_params(output, row)
+        return context.builder.add(
+            "q_max_requantized", [x.name, params], q.attrs, output=output, name=node.name
+        )
     params = context.define_params(output, np.array([[0, 1, shift]], dtype=np.int64))
     attrs = {
         "zero_point_x": x.zero_point,

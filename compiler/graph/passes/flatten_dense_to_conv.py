@@ -9,7 +9,7 @@ from daedal.compiler.graph.selection import PIXELWISE
 
 __all__ = ["flatten_dense_to_conv"]
 
-_ELEMENTWISE = ("q_add", "q_leaky_relu", "q_mul", "q_requantize")
+_ELEMENTWISE = ("q_add", "q_leaky_relu", "q_max_requantized", "q_mul", "q_requantize")
 
 
 def flatten_dense_to_conv(graph: Graph) -> Graph:

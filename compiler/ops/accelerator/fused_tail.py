@@ -1,7 +1,8 @@
 """An elementwise operator fused with the convolution before it: its schedule and its cost.
 
 The products of a tile are requantized within the accumulators. The stages of the operator follow
-there, and its own requantization writes the result. Meanwhile GEMM computes the next tile.
+there. Its own requantization, or an operation on two accumulators, writes the result. Meanwhile
+GEMM computes the next tile.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from dataclasses import dataclass
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     MAP_RANK,
     OWN_ROWS,
+    params_reader,
     stages_of,
+    tensorize_result,
     tensorize_stages,
 )
 from daedal.compiler.schedule.edit import find_site
@@ -91,8 +94,9 @@ def place_tail(sch: Schedule, loop: LoopRef) -> BlockRef:
 
 
 def cache_params(sch: Schedule, y: BlockRef, requantized: BlockRef) -> list[BlockRef]:
-    """Cache the parameters of `y`, and those of `place_tail`'s block if that is another one."""
-    params = [sch.cache_read(y, "params", "par")]
+    """Cache the parameters of `y` or of the stage that requantizes for it, and those of
+    `place_tail`'s block if that is another one."""
+    params = [sch.cache_read(params_reader(sch), "params", "par")]
     if requantized != y:
         params.append(sch.cache_read(requantized, "conv_params", "par"))
     return params
@@ -105,7 +109,8 @@ def load_params(sch: Schedule, params: BlockRef) -> None:
 
 
 def tensorize_tail(sch: Schedule) -> None:
-    """Tensorize the stages of the fused operator."""
+    """Tensorize the result, and the stages of the fused operator."""
+    tensorize_result(sch)
     stages = stages_of(sch.func)
     if stages:
         tensorize_stages(sch, {**stages, _requantizing(stages): "requantize_widen"})

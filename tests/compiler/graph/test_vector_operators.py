@@ -6,6 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daedal.compiler.graph import Graph
+from daedal.compiler.graph.ops.integer_elementwise import Q_LEAKY_RELU, Q_MAX_REQUANTIZED
+from daedal.compiler.graph.types import TensorType
 from tests.compiler.graph.qdq_models import QdqModel, lower
 from tests.compiler.graph.test_integer_operators import (
     activation,
@@ -73,7 +76,43 @@ def test_leaky_relu(data: st.DataObject, seed: int, slope: float) -> None:
     maker = QdqModel()
     x = activation(data.draw, maker, "x", (1, 3, 8, 11))
     model = result(data.draw, maker, maker.op("LeakyRelu", x, alpha=slope))
-    compare(model, feed(model, rng), "q_leaky_relu")
+    (op,) = {node.op for node in lower(model).nodes} & {"q_leaky_relu", "q_max_requantized"}
+    compare(model, feed(model, rng), op)
+
+
+def _leaky_relu(slope: float, before: tuple[float, int], after: tuple[float, int]) -> Graph:
+    """Between a scale and zero point, and another pair of them."""
+    maker = QdqModel(opset=16)
+    x = maker.dequantize(maker.input("x", (1, 1, 16, 16), "int8"), *before)
+    y = maker.quantize(maker.op("LeakyRelu", x, alpha=slope), *after, output="y")
+    return lower(maker.model(y, dtype="int8"))
+
+
+@pytest.mark.parametrize("zero_point", [-128, -77, -1, 0, 5, 127])
+def test_leaky_relu_that_keeps_the_scale_is_a_maximum(zero_point: int) -> None:
+    """Of every value there is, and with slopes whose products are ties: the integers of
+    `q_leaky_relu`."""
+    x = np.arange(-128, 128, dtype=np.int8).reshape(1, 1, 16, 16)
+    kinds = [TensorType(x.shape, "int8")] * 2
+    for slope in (0.0, 0.01, 0.1, 0.125, 0.5, 0.75, 1.0, *np.random.default_rng(3).random(40)):
+        graph = _leaky_relu(float(slope), (0.03, zero_point), (0.03, zero_point))
+        (node,) = graph.nodes
+        assert node.op == "q_max_requantized"
+        params = graph.constant(node.inputs[1])
+        _, factor, shift = params[0].tolist()
+        factors = {"multiplier_positive": 1 << shift, "multiplier_negative": factor}
+        attrs = {"zero_point_x": zero_point, **factors, **node.attrs}
+        expected = Q_LEAKY_RELU.evaluate([x, np.array([[0, 1, shift]])], kinds, attrs)
+        found = Q_MAX_REQUANTIZED.evaluate([x, params], kinds, node.attrs)
+        np.testing.assert_array_equal(found, expected, err_msg=f"slope {slope}")
+
+
+@pytest.mark.parametrize(
+    "after, slope", [((0.04, 0), 0.1), ((0.03, 1), 0.1), ((0.03, 0), 2.0), ((0.03, 0), -0.5)]
+)
+def test_other_leaky_relus_are_no_maximum(after: tuple[float, int], slope: float) -> None:
+    (node,) = _leaky_relu(slope, (0.03, 0), after).nodes
+    assert node.op == "q_leaky_relu"
 
 
 @EXAMPLES

@@ -67,7 +67,6 @@ def schedule_conv2d(
     sch.compute_at(weights, oc_0 if tile.group else ic_0)
     sch.compute_at(inputs, w_0 if tile.keep_inputs else ic_0)
     sch.tensorize(product, "gemm")
-    sch.tensorize(sch.get_loops(y)[-2], "requantize")
     for params in all_params:
         load_params(sch, params)
     tensorize_tail(sch)

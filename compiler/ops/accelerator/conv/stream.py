@@ -200,7 +200,6 @@ def schedule_conv2d_stream(func: PrimFunc, shape: StreamShape, variant: Variant)
     w, phase = sch.split(w, [None, shape.period])
     sch.reorder(phase, n, oc, h, w, u, g, j, b, o, i)
     sch.tensorize(b, "gemm")
-    sch.tensorize(sch.get_loops(y)[-2], "requantize")
     tensorize_tail(sch)
     # A LOAD for each phase: products of the first one need not wait for the weights of the others.
     oc, phase = sch.get_loops(weights)[-6:-4]

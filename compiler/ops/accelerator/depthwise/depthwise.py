@@ -116,7 +116,6 @@ def schedule_depthwise(
     sch.compute_at(weights, c_0)
     sch.compute_at(inputs, w_0)
     sch.tensorize(b, "gemm_depthwise" if shape.taps == 1 else "gemm_depthwise3")
-    sch.tensorize(sch.get_loops(y)[-2], "requantize")
     tensorize_tail(sch)
     for params in all_params:
         load_params(sch, params)

@@ -155,6 +155,7 @@ VECTOR_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
     "q_concat": (("x", "params"), _concat),
     "q_leaky_relu": (("x", "params"), _elementwise),
     "q_max_pool": (("x", "params"), build_max_pool),
+    "q_max_requantized": (("x", "params"), _elementwise),
     "q_mul": (("a", "b", "params"), _elementwise),
     "q_pad": (("x", "params"), _pad),
     "q_requantize": (("x", "params"), _requantize),

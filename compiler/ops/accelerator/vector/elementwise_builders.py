@@ -7,7 +7,7 @@ from daedal.compiler.codegen.intrinsics import accumulator_dtype
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.ops.accelerator.builders import bounds_of
-from daedal.compiler.ops.elementwise import add, leaky_relu, mul
+from daedal.compiler.ops.elementwise import add, leaky_relu, max_requantized, mul
 from daedal.compiler.ops.requantize import requantize
 from daedal.isa.variant import Variant
 
@@ -48,6 +48,12 @@ def _leaky_relu(operands: list[te.Tensor], node: Node, variant: Variant) -> te.T
     )
 
 
+def _max_requantized(operands: list[te.Tensor], node: Node, variant: Variant) -> te.Tensor:
+    return max_requantized(
+        *operands, bounds=bounds_of(node), accumulator=accumulator_dtype(variant)
+    )
+
+
 def _requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> te.Tensor:
     return requantize(*operands, bounds=bounds_of(node), accumulator=accumulator_dtype(variant))
 
@@ -55,6 +61,7 @@ def _requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> te.T
 ELEMENTWISE: Mapping[str, TensorBuilder] = {
     "q_add": _add,
     "q_leaky_relu": _leaky_relu,
+    "q_max_requantized": _max_requantized,
     "q_mul": _mul,
     "q_requantize": _requantize,
 }

@@ -5,7 +5,15 @@ from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
 
-__all__ = ["MAP_RANK", "OWN_ROWS", "stages_of", "tensorize_rows", "tensorize_stages"]
+__all__ = [
+    "MAP_RANK",
+    "OWN_ROWS",
+    "params_reader",
+    "stages_of",
+    "tensorize_result",
+    "tensorize_rows",
+    "tensorize_stages",
+]
 
 MAP_RANK = 7
 """Dimensions of a blocked map: (NB, CB, H, W, U, batch, lanes)."""
@@ -15,6 +23,7 @@ _STAGES = {
     "product": "alu_mul",
     "larger": "alu_max",
     "smaller": "alu_min",
+    "rescaled": "requantize_widen",
     "positive": "alu_mul_immediate",
     "negative": "alu_mul_immediate",
     "scaled_a": "alu_mul_immediate",
@@ -28,8 +37,8 @@ _STAGES = {
 }
 """Intrinsic of every stage, consumers first."""
 
-OWN_ROWS = ("positive", "negative")
-"""Stages that cannot work in place: both read the same operand."""
+OWN_ROWS = ("positive", "negative", "rescaled")
+"""Stages that cannot work in place: something else reads the same operand."""
 
 
 def stages_of(func: PrimFunc) -> dict[str, str]:
@@ -46,6 +55,17 @@ def tensorize_stages(sch: Schedule, stages: dict[str, str]) -> None:
             sch.tensorize(sch.get_loops(block)[-MAP_RANK], intrin)
         else:
             tensorize_rows(sch, block, intrin)
+
+
+def params_reader(sch: Schedule) -> BlockRef:
+    """The block that requantizes with the operator's own parameters."""
+    return sch.get_block("rescaled" if "rescaled" in stages_of(sch.func) else "y")
+
+
+def tensorize_result(sch: Schedule) -> None:
+    """Tensorize ``y``: a requantization, or the larger of two values that need no other one."""
+    intrin = "alu_max_result" if "rescaled" in stages_of(sch.func) else "requantize"
+    tensorize_rows(sch, sch.get_block("y"), intrin)
 
 
 def tensorize_rows(sch: Schedule, block: BlockRef, intrin: str) -> None:

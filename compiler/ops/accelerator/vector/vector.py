@@ -10,7 +10,9 @@ from daedal.compiler.codegen.intrinsics import MOVE, SLIDING, accelerator_intrin
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     MAP_RANK,
     OWN_ROWS,
+    params_reader,
     stages_of,
+    tensorize_result,
     tensorize_rows,
     tensorize_stages,
 )
@@ -124,12 +126,15 @@ def tiled(
         sch.set_scope(sch.get_block(name), 0, "acc")
         sch.compute_at(sch.get_block(name), w_0)
     if not moves:
-        params = sch.cache_read(y, "params", "par")
+        params = sch.cache_read(params_reader(sch), "params", "par")
         sch.tensorize(sch.get_loops(params)[-3], "load")
     sch.tensorize(sch.get_loops(store)[-6], "store")
     _, h, w, _, _, _ = sch.get_loops(y)[-6:]
     for loop, factor in zip((h, w), factors, strict=True):
         if factor > 1:
             sch.split(loop, [None, factor])
-    tensorize_rows(sch, y, MOVE if moves else "requantize")
+    if moves:
+        tensorize_rows(sch, y, MOVE)
+    else:
+        tensorize_result(sch)
     return sch

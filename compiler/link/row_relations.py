@@ -1,0 +1,73 @@
+"""Relations between the rows of instances that one ALU instruction uses.
+
+Input: the instructions of a layer. Output: which instances of OUT must have the rows of which
+accumulators, and which accumulators should lie in different banks.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
+from daedal.isa.errors import ScheduleError
+from daedal.isa.scratchpad import Memory
+from daedal.isa.table import Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["RowRelations"]
+
+_LOOPS = range(3)
+
+
+class RowRelations:
+    """The relations of one layer.
+
+    Attributes
+    ----------
+    results : by an instance of the accumulators, the instance of OUT that must have the same rows,
+        because an operation reads one and writes the other with one row number.
+    """
+
+    def __init__(self, items: Sequence[SegmentInstruction], variant: Variant) -> None:
+        self.results: dict[Instance, Instance] = {}
+        self._apart: dict[Instance, tuple[Instance, int]] = {}
+        # With two banks, the lowest bit of a row does not choose its bank.
+        low_bits = variant.memory.acc_banks > 2
+        pairs: dict[Instance, tuple[Instance, Instance]] = {}
+        for item in items:
+            if item.unit is not Unit.ALU:
+                continue
+            target = [access for access in item.rows if access.field == "dst_base"]
+            if len(target) > 1:
+                result, operand = target
+                assert result.begin == operand.begin, "operand and result have the same rows"
+                pair = operand.instance, result.instance
+                if any(pairs.setdefault(one, pair) != pair for one in pair):
+                    raise ScheduleError(
+                        "a result that is written with the row numbers of an operand must have one "
+                        f"such operand, and the operand one result; {pair[1].name!r} and "
+                        f"{pair[0].name!r} have several; compute both at the same loop"
+                    )
+                self.results[operand.instance] = result.instance
+            if low_bits:
+                self._keep_apart(item, target[-1])
+
+    def odd(self, instance: Instance, rows: Mapping[Instance, int]) -> bool | None:
+        """Whether `instance` should begin at an odd row, from the `rows` of those placed so far.
+
+        The ALU reads both operands of an operation in one cycle if their banks differ. None if it
+        does not matter.
+        """
+        other, offset = self._apart.get(instance, (None, 0))
+        if other is None or other not in rows:
+            return None
+        return (rows[other] + offset) % 2 == 0
+
+    def _keep_apart(self, item: SegmentInstruction, x: RowAccess) -> None:
+        """Remember the two operands, if both advance by the same rows."""
+        (y,) = (access for access in item.rows if access.field == "src_base")
+        get = item.template.values.get
+        steady = all(get(f"dst_factor{loop}") == get(f"src_factor{loop}") for loop in _LOOPS)
+        steady = steady and len({dst - src for dst, src, _ in item.uops or ()}) == 1
+        if x.reads and x.instance is not y.instance and steady:
+            assert x.instance.memory is y.instance.memory is Memory.ACC, "operands are accumulators"
+            self._apart.setdefault(x.instance, (y.instance, x.begin + y.begin))
+            self._apart.setdefault(y.instance, (x.instance, x.begin + y.begin))

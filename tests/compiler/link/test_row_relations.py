@@ -1,0 +1,82 @@
+"""Rows that one ALU instruction relates: a result in those of an operand, operands in two banks."""
+
+from dataclasses import replace
+
+import pytest
+
+from daedal.compiler.codegen.segment import Instance, RowAccess, Segment, SegmentInstruction
+from daedal.compiler.link.place import Placement
+from daedal.isa.errors import ScheduleError
+from daedal.isa.instruction import Instruction
+from daedal.isa.scratchpad import Memory
+from daedal.isa.table import AluOp, Opcode, OutMemory
+from daedal.isa.variant import Variant, load_variant
+
+ROWS = 6
+
+
+def _operation(x: Instance, y: Instance, result: Instance | None = None) -> SegmentInstruction:
+    """The larger of x and y over all rows, over x or into `result`."""
+    destination = OutMemory.ACC if result is None else OutMemory.OUT
+    fields = {"extent0": 1, "extent1": 1, "extent2": ROWS, "dst_factor2": 1, "src_factor2": 1}
+    template = Instruction.of(Opcode.ALU, operation=AluOp.MAX, destination=destination, **fields)
+    rows = [
+        RowAccess(x, "dst_base", 0, ROWS, reads=True, writes=result is None),
+        RowAccess(y, "src_base", 0, ROWS, reads=True),
+    ]
+    if result is not None:
+        rows.insert(0, RowAccess(result, "dst_base", 0, ROWS, writes=True))
+    return SegmentInstruction(template, tuple(rows), uops=((0, 0, 0),))
+
+
+def _placed(variant: Variant, *items: SegmentInstruction, renaming: bool = True) -> list[list[int]]:
+    """The first row of every access but micro-ops, of each ALU instruction."""
+    found = Placement(variant, renaming).run([Segment("layer", items)], ())
+    return [
+        [part.begin for part in item.rows if part.memory in (Memory.ACC, Memory.OUT)]
+        for item in found
+        if item.instruction.opcode is Opcode.ALU
+    ]
+
+
+def _instances(*memories: Memory) -> list[Instance]:
+    return [Instance(f"buffer{number}", memory, ROWS) for number, memory in enumerate(memories)]
+
+
+@pytest.mark.parametrize("renaming", [True, False])
+def test_a_result_has_the_rows_of_its_operand(renaming: bool) -> None:
+    """Also where results of other operations are still in OUT."""
+    variant = load_variant("vta")
+    items = []
+    for _ in range(3):
+        x, y, result = _instances(Memory.ACC, Memory.ACC, Memory.OUT)
+        items.append(_operation(x, y, result))
+    for result, x, y in _placed(variant, *items, *items, renaming=renaming):
+        assert result == x != y
+
+
+def test_results_stay_within_out() -> None:
+    """Where OUT has fewer rows than the accumulators."""
+    variant = load_variant("vta")
+    variant = replace(variant, memory=replace(variant.memory, out_bytes=2048))
+    items = []
+    for _ in range(30):
+        items.append(_operation(*_instances(Memory.ACC, Memory.ACC, Memory.OUT)[:2]))
+        items.append(_operation(*_instances(Memory.ACC, Memory.ACC, Memory.OUT)))
+    rows = [item for item in _placed(variant, *items) if len(item) > 2]
+    assert all(result == x and x + ROWS <= 128 for result, x, _ in rows)
+
+
+@pytest.mark.parametrize("banks", [4, 8])
+def test_two_operands_are_read_in_one_cycle(banks: int) -> None:
+    variant = load_variant("vta")
+    variant = replace(variant, memory=replace(variant.memory, acc_banks=banks))
+    items = [_operation(*_instances(Memory.ACC, Memory.ACC)) for _ in range(4)]
+    assert all((x - y) % 2 == 1 for x, y in _placed(variant, *items))
+
+
+def test_one_operand_has_one_result() -> None:
+    x, y, first, second = _instances(Memory.ACC, Memory.ACC, Memory.OUT, Memory.OUT)
+    items = (_operation(x, y, first), _operation(x, y, second))
+    with pytest.raises(ScheduleError, match="must have one such operand, and the operand one"):
+        _placed(load_variant("vta"), *items)
