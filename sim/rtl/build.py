@@ -4,9 +4,6 @@ Input: the emitted Verilog of an accelerator (module `daedal_top`) and the sizes
 memory. Output: `Built`, a simulator on disk that `run.py` starts as often as it likes.
 """
 
-import hashlib
-import json
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +19,7 @@ from daedal.sim.rtl.compile import (
     verilator_identity,
 )
 from daedal.sim.rtl.compile_native import build_native, native_identity
-from daedal.sim.rtl.kept import is_whole, lock, scratch_folder, seal
+from daedal.sim.rtl.kept import content_key, install, is_whole, lock, scratch_folder
 
 __all__ = [
     "COCOTB_SIMULATORS",
@@ -223,9 +220,7 @@ def _build(
     report = progress or (lambda _sentence: None)
     texts = [source.read_text() if isinstance(source, Path) else source for source in sources]
     name, identity, build = _TOOLS[simulator]
-    key = hashlib.sha256(
-        json.dumps([RECIPE, identity(), texts, top, sorted(parameters.items()), waves]).encode()
-    ).hexdigest()[:24]
+    key = content_key([RECIPE, identity(), texts, top, sorted(parameters.items()), waves])
     cache_dir = cache_dir.resolve()
     final = cache_dir / f"{simulator}-{key}"
     if is_whole(final, name):  # works in a read-only cache, too
@@ -243,8 +238,6 @@ def _build(
                     files.append(f"source{index}.v")
                     (scratch / files[-1]).write_text(text)
                 build(scratch, files, keep / name, top, parameters, waves, report)
-                seal(keep)
-                shutil.rmtree(final, ignore_errors=True)
-                keep.rename(final)
+                install(keep, final)
             seconds = time.perf_counter() - began
     return Built(final / name, simulator, top, waves, seconds)

@@ -4,9 +4,7 @@ Input: source files in a scratch folder. Output: one program file. `build.py` ad
 """
 
 import contextlib
-import hashlib
 import importlib.metadata
-import json
 import os
 import re
 import shlex
@@ -19,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from daedal.isa.errors import ToolError
-from daedal.sim.rtl.kept import is_whole, lock, seal
+from daedal.sim.rtl.kept import content_key, install, is_whole, lock
 from daedal.sim.rtl.orphan import companion
 from daedal.sim.rtl.toolchain import (
     Compiler,
@@ -193,8 +191,7 @@ def _less_optimization(translated: Path, checks_itself: bool) -> list[str]:
 
 def _runtime_folder(cache_dir: Path, identity: Sequence[str]) -> Path:
     """Return the cache folder of Verilator's compiled run-time: half the work of a small build."""
-    text = json.dumps(list(identity))
-    return cache_dir / f"verilator-runtime-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    return cache_dir / f"verilator-runtime-{content_key(list(identity))}"
 
 
 def _keep_runtime(scratch: Path, runtime: Path) -> None:
@@ -202,11 +199,9 @@ def _keep_runtime(scratch: Path, runtime: Path) -> None:
     keep.mkdir()
     for compiled in (scratch / "obj").glob("verilated*.o"):
         shutil.copyfile(compiled, keep / compiled.name)
-    seal(keep)
     with lock(runtime.with_suffix(".lock")):
         if not is_whole(runtime):  # no other builder was first
-            shutil.rmtree(runtime, ignore_errors=True)
-            keep.rename(runtime)
+            install(keep, runtime)
 
 
 def _make_variables(compiler: Compiler, waves: bool, runtime_flags: Sequence[str]) -> list[str]:

@@ -11,16 +11,21 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from daedal.isa.errors import UserError
 
-__all__ = ["is_whole", "lock", "scratch_folder", "seal"]
+__all__ = ["content_key", "install", "is_whole", "lock", "scratch_folder", "seal"]
 
 _HASHES = "hashes.json"
 _SCRATCH = "building-"
 _OWNER = "owner.lock"
+
+
+def content_key(parts: Sequence[object]) -> str:
+    """Part of the name of a folder whose files depend on `parts` (as JSON has them) alone."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 
 @contextlib.contextmanager
@@ -35,6 +40,16 @@ def seal(folder: Path) -> None:
     """Record the hashes of all files of `folder`, which has no subfolders."""
     hashes = {path.name: _hash(path) for path in folder.iterdir()}
     (folder / _HASHES).write_text(json.dumps(hashes))
+
+
+def install(made: Path, final: Path) -> None:
+    """Seal the folder `made` and move it to `final`, in place of a damaged one if there is one.
+
+    The caller holds a lock, and has checked that `final` is not whole.
+    """
+    seal(made)
+    shutil.rmtree(final, ignore_errors=True)
+    made.rename(final)
 
 
 def is_whole(folder: Path, *names: str) -> bool:

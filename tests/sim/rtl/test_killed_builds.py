@@ -186,9 +186,7 @@ def test_a_full_disk(
     def full(*_arguments: object, **_options: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(
-        *((kept.tempfile, call) if call == "mkdtemp" else (build_module, call)), full
-    )
+    monkeypatch.setattr(kept.tempfile if call == "mkdtemp" else kept, call, full)
     with pytest.raises(UserError, match=r"with room; '.*some cache' is none: No space left"):
         build(cache)
     assert entries(cache) == []
