@@ -35,6 +35,9 @@ class Case:
     variant : the shipped variant that it runs on.
     wide_bar : how many times faster it must be on a bus of twice the width; None where the bus does
         not bound it.
+    without : the same network without the layers that must cost nothing; its cycles are then the
+        roofline.
+    hosted : operators of those layers, which the host may run.
     """
 
     name: str
@@ -42,6 +45,8 @@ class Case:
     roofline: Callable[[Variant], float]
     bar: float | None
     wide_bar: float | None = None
+    without: Callable[[], onnx.ModelProto] | None = None
+    hosted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -174,6 +179,31 @@ def _pool(
     return Case(name, build, _pool_roofline(window), bar, wide_bar)
 
 
+def _normalized_image(name: str, *operators: str, per_channel: bool) -> Case:
+    """Two convolutions over an image, which elementwise `operators` by constants scale before."""
+    first, second = _Window(96, (3, 32), 3, stride=2, pad=1), _square(48, 32, 3, pad=1)
+
+    def build(count: int) -> onnx.ModelProto:
+        rng = np.random.default_rng(7)
+        model, x = _start((1, 3, first.size, first.size))
+        for operator in operators[:count]:
+            factor = model.constant(np.float32(0.7))
+            if per_channel:
+                factor = model.weights(rng.integers(60, 127, (1, 3, 1, 1)).astype(np.int8), 0.01)
+            x = model.requantized(model.op(operator, x, factor), SCALE, 0)
+        x = model.requantized(_convolution(model, x, first, rng), SCALE, 0)
+        return _finish(model, _convolution(model, x, second, rng))
+
+    return Case(
+        name,
+        lambda: build(len(operators)),
+        lambda variant: first.products(variant) + second.products(variant),
+        0.99,
+        without=lambda: build(0),
+        hosted=operators,
+    )
+
+
 def _square(size: int, channels: int, kernel: int, **rest: int) -> _Window:
     return _Window(size, (channels, channels), kernel, **rest)
 
@@ -202,4 +232,6 @@ CASES = (
     _conv("dense 1024 to 1000", _Window(1, (1024, 1000), 1), None, wide_bar=1.5),
     _conv("1x1, 16 to 16", _square(56, 16, 1), None, wide_bar=1.5),
     _conv("stem 7x7, stride 2", _Window(224, (3, 64), 7, stride=2, pad=3), 0.85),
+    _normalized_image("image normalized by numbers", "Sub", "Mul", per_channel=False),
+    _normalized_image("image normalized per channel", "Add", "Mul", per_channel=True),
 )

@@ -9,7 +9,7 @@ are compared with the integer reference. Exit status 1 when a byte is wrong or a
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -21,6 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal
 from bench.cliff_cases import CASES, Case
+from daedal.compiler.crossings import DEFAULT_HOST
+from daedal.isa.artifact import Artifact
 from daedal.isa.variant import Variant
 
 __all__ = ["Row", "main", "measure"]
@@ -52,17 +54,20 @@ class Row:
 def measure(case: Case, variant: Variant) -> Row:
     """Compile, count and check one case."""
     model = case.build().SerializeToString()
-    artifact = daedal.compile(model, variant, host=None)
+    host = DEFAULT_HOST if case.hosted else None
+    artifact = daedal.compile(model, variant, host=host)
     (spec,) = case.build().graph.input
     shape = tuple(dim.dim_value for dim in spec.type.tensor_type.shape.dim)
     feeds = {spec.name: np.random.default_rng(5).normal(0, 3, shape).astype(np.float32)}
     check = daedal.check_layers(artifact, model, feeds)
     compared = [item.difference for item in check.tensors if item.difference is not None]
     wrong = sum(item.num_different for item in compared)
-    profiles = daedal.simulate(artifact, feeds, device="timing").profiles
-    cycles = sum(profile.cycles or 0 for profile in profiles)
+    cycles = count_cycles(artifact, feeds)
     roofline = case.roofline(variant)
-    quantizers = ("QuantizeLinear", "DequantizeLinear")
+    if case.without is not None:
+        plain = daedal.compile(case.without().SerializeToString(), variant, host=host)
+        roofline = count_cycles(plain, feeds)
+    at_home = ("QuantizeLinear", "DequantizeLinear", *case.hosted)
     return Row(
         case.name,
         cycles,
@@ -73,9 +78,15 @@ def measure(case: Case, variant: Variant) -> Row:
         tuple(
             item.op
             for item in artifact.placements
-            if item.where == "host" and item.op not in quantizers
+            if item.where == "host" and item.op not in at_home
         ),
     )
+
+
+def count_cycles(artifact: Artifact, feeds: Mapping[str, np.ndarray]) -> int:
+    """Cycles of all launches, by the cycle model."""
+    profiles = daedal.simulate(artifact, feeds, device="timing").profiles
+    return sum(profile.cycles or 0 for profile in profiles)
 
 
 def show(console: Console, rows: Sequence[Row]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.same_elements import SameElements
@@ -9,7 +10,9 @@ from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.isa.variant import Variant
 
-__all__ = ["DEFAULT_HOST", "HostRates", "dear_islands"]
+__all__ = ["DEFAULT_HOST", "HostRates", "dear_islands", "narrow_entries"]
+
+_ELEMENTWISE = ("q_add", "q_leaky_relu", "q_mul", "q_requantize")
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,65 @@ def dear_islands(
             names = [name for name in same.names(node.output) if name in quantized]
             dear.update(dict.fromkeys(names, reason))
     return dear
+
+
+def narrow_entries(
+    parts: Collection[Graph],
+    variant: Variant,
+    host: HostRates,
+    quantized: Collection[str],
+    same: SameElements,
+) -> Mapping[str, str]:
+    """Quantized tensors at the entry of a launch that are cheaper to compute on the host, and why.
+
+    Such a tensor is an elementwise function of one tensor that the host packs, as the normalization
+    of an image is. An image has few channels, so the accelerator would move blocks of mostly zeros
+    for it, and the layer after it could not read the image as the host packs it. The bytes that
+    cross are the same. A launch without another layer that multiplies keeps its entry.
+
+    Parameters
+    ----------
+    parts, quantized, same : as in `dear_islands`.
+    """
+    found: dict[str, str] = {}
+    for graph in parts:
+        for node in graph.nodes:
+            source = _entry_of(graph, node)
+            if source is None:
+                continue
+            kinds = [graph.types[name] for name in (source, node.output)]
+            there = sum(prod(kind.physical_shape) for kind in kinds) / variant.bus_bytes
+            here = kinds[1].num_elements / host.elements_per_cycle
+            if here >= there:
+                continue
+            reason = (
+                f"the host computes it before it packs the tensor, in {here:,.0f} cycles instead "
+                f"of {there:,.0f}: {kinds[1].shape[1]} channels would fill few lanes"
+            )
+            names = [name for name in same.names(node.output) if name in quantized]
+            found.update(dict.fromkeys(names, reason))
+    return found
+
+
+def _entry_of(graph: Graph, node: Node) -> str | None:
+    """The tensor from the host that only `node` reads and computes an elementwise function of; None
+    if there is none, or no other layer multiplies."""
+    operands = [name for name in node.inputs if not graph.is_constant(name)]
+    if not _is_elementwise(graph, node) or len(operands) != 1 or operands[0] not in graph.inputs:
+        return None
+    if len(graph.users[operands[0]]) > 1 or operands[0] in graph.outputs:
+        return None
+    others = (other for other in graph.nodes if other is not node)
+    return operands[0] if any(multiplications(graph, other) for other in others) else None
+
+
+def _is_elementwise(graph: Graph, node: Node) -> bool:
+    """Whether every element of the result depends on one element of the operand: also a depthwise
+    convolution of single pixels, which a batch norm becomes."""
+    if node.op != "q_conv2d":
+        return node.op in _ELEMENTWISE
+    x, w = (graph.types[name].shape for name in node.inputs[:2])
+    return w[1:] == (1, 1, 1) and w[0] == x[1] and graph.types[node.output].shape == x
 
 
 def _saved_cycles(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from daedal.compiler.borders import check_borders
 from daedal.compiler.collection import without_collection
-from daedal.compiler.crossings import DEFAULT_HOST, HostRates, dear_islands
+from daedal.compiler.crossings import DEFAULT_HOST, HostRates, dear_islands, narrow_entries
 from daedal.compiler.dump import Dump
 from daedal.compiler.fallback import Fallback, UnfitLayers
 from daedal.compiler.graph.extract import extract
@@ -254,4 +254,5 @@ def _dear(
         return {}
     graphs = [part.graph for part in parts if part.on_accelerator]
     quantized = fallback.quantized - fallback.reasons.keys()
-    return dear_islands(graphs, variant, host, quantized, same)
+    found = narrow_entries(graphs, variant, host, quantized, same)
+    return found or dear_islands(graphs, variant, host, quantized, same)

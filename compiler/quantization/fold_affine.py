@@ -35,7 +35,8 @@ def fold_affine(network: Network) -> None:
 
     One without a layer before it becomes a 1x1 depthwise convolution. Quantized per channel, its
     weights are +-127 and its bias is exact. The following affine operators are folded into it. A
-    batch norm of tensors that are not maps becomes Mul and Add.
+    batch norm of tensors that are not maps becomes Mul and Add. Those of an input of the network
+    stay: the host computes them in float, exactly, before it quantizes.
 
     Before::
 
@@ -54,12 +55,16 @@ def fold_affine(network: Network) -> None:
     shapes = {name: shape for name, (_, shape) in network.types().items()}
     users = network.users()
     layers: dict[str, onnx.NodeProto] = {}
+    on_host = {item.name for item in network.inputs}
     kept: list[onnx.NodeProto] = []
     for node in network.nodes:
         affine = _match(network, node, shapes)
         layer = layers.get(affine.x) if affine is not None else None
         target = node.output[0]
         if affine is None:
+            kept.append(node)
+        elif affine.x in on_host:
+            on_host.add(target)
             kept.append(node)
         elif layer is not None and network.has_one_user(affine.x, users):
             _scale_layer(network, layer, affine)

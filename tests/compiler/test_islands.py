@@ -222,3 +222,38 @@ def test_a_product_of_few_rows_is_not_worth_the_way_either(rng: np.random.Genera
     assert places["MatMul"].why.startswith("to bring 1,152 bytes to the accelerator and back takes")
     assert len(artifact.launches) == 1
     assert len(daedal.compile(data, "tiny", host=None).launches) == 2
+
+
+def normalized_image(channels: int, *, per_channel: bool) -> onnx.ModelProto:
+    """A sum and a product before the first convolution, between quantized tensors."""
+    rng = np.random.default_rng(5)
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", (1, channels, 24, 24)), 0.05, 3)
+    for operator in ("Sub", "Mul"):
+        factor = maker.constant(np.float32(0.7))
+        if per_channel:
+            values = rng.integers(60, 127, (1, channels, 1, 1)).astype(np.int8)
+            factor = maker.weights(values, 0.01)
+        x = maker.requantized(maker.op(operator, x, factor), 0.04, -3)
+    x = maker.requantized(maker.op("Conv", x, weights(maker, rng, 16, channels, 3, 3)), 0.1, 0)
+    maker.requantized(maker.op("Conv", x, weights(maker, rng, 16, 16, 3, 3)), 0.2, 0, output="y")
+    return maker.model("y", dtype="int8")
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_the_host_normalizes_an_image_before_it_packs_it(per_channel: bool) -> None:
+    model = normalized_image(3, per_channel=per_channel).SerializeToString()
+    artifact = daedal.compile(model, "vta")
+    assert [layer.op for layer in artifact.layers] == ["q_conv2d"] * 2
+    reasons = {item.op: item.why for item in artifact.placements if item.where == "host"}
+    assert "3 channels would fill few lanes" in reasons["Sub"]
+    assert "3 channels would fill few lanes" in reasons["Mul"]
+    feeds = {"x": np.random.default_rng(6).normal(0, 3, (1, 3, 24, 24)).astype(np.float32)}
+    assert daedal.check_layers(artifact, model, feeds).passed
+    onto = daedal.compile(model, "vta", host=None)
+    assert len(onto.layers) == 4
+
+
+def test_an_entry_of_full_blocks_stays_on_the_accelerator() -> None:
+    model = normalized_image(16, per_channel=True).SerializeToString()
+    assert len(daedal.compile(model, "vta").layers) == 4

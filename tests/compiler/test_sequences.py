@@ -74,6 +74,7 @@ def test_a_quantized_sequence_network_runs_in_one_launch(residual: bool, reduce:
 def test_operators_between_convolutions_run_in_the_launch() -> None:
     network = FloatNetwork(np.random.default_rng(12), opset=19)
     x = network.input("sound", [1, 20, LENGTH])
+    x = network.op("Relu", network.op("Conv", x, network.normal(20, 20, 1, scale=0.3)))
     x = network.batch_norm(x, 20)
     zero = network.constant(np.zeros((), np.float32))
     x = network.op("Pad", x, network.constant(np.array([0, 0, 2, 0, 0, 0])), zero)

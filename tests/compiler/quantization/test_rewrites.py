@@ -165,10 +165,10 @@ def test_fold_affine_makes_a_depthwise_layer_where_none_precedes(
     rng: np.random.Generator, extents: tuple[int, ...]
 ) -> None:
     net = FloatNetwork(rng)
-    x = net.batch_norm(net.input("x", SHAPE[: 2 + len(extents)]), 4)
-    x = net.op("Add", x, net.normal(1, 4, *extents))
+    x = net.op("Relu", net.input("x", SHAPE[: 2 + len(extents)]))
+    x = net.op("Add", net.batch_norm(x, 4), net.normal(1, 4, *extents))
     net.op("Relu", x, output="y")
-    conv, relu = rewritten(net, fold_affine, "y")
+    _, conv, relu = rewritten(net, fold_affine, "y")
     assert (conv.op_type, relu.op_type) == ("Conv", "Relu")
     (group,) = (item.i for item in conv.attribute if item.name == "group")
     assert group == 4
@@ -176,9 +176,21 @@ def test_fold_affine_makes_a_depthwise_layer_where_none_precedes(
 
 def test_fold_affine_of_vectors_multiplies_and_adds(rng: np.random.Generator) -> None:
     net = FloatNetwork(rng)
-    net.op("Relu", net.batch_norm(net.input("x", (3, 4)), 4), output="y")
-    net.op("Relu", net.batch_norm(net.input("z", (3, 4, 5, 1, 2)), 4), output="w")
-    assert ops(rewritten(net, fold_affine, "y", "w")) == ["Mul", "Add", "Relu"] * 2
+    net.op("Relu", net.batch_norm(net.op("Neg", net.input("x", (3, 4))), 4), output="y")
+    net.op("Relu", net.batch_norm(net.op("Neg", net.input("z", (3, 4, 5, 1, 2))), 4), output="w")
+    assert ops(rewritten(net, fold_affine, "y", "w")) == ["Neg", "Mul", "Add", "Relu"] * 2
+
+
+def test_fold_affine_leaves_the_normalization_of_an_image_to_the_host(
+    rng: np.random.Generator,
+) -> None:
+    net = FloatNetwork(rng)
+    x = net.op("Add", net.input("x", SHAPE), net.normal(1, 4, 1, 1))
+    x = net.batch_norm(net.op("Mul", x, net.normal(1, 4, 1, 1)), 4)
+    net.batch_norm(net.conv(x, 4, 4), 4)
+    net.op("Relu", net.nodes[-1].output[0], output="y")
+    expected = ["Add", "Mul", "BatchNormalization", "Conv", "Relu"]
+    assert ops(rewritten(net, fold_affine, "y")) == expected
 
 
 def test_fold_affine_leaves_results_that_others_read(rng: np.random.Generator) -> None:
