@@ -167,14 +167,14 @@ class _Blocks:
         """FETCH -> queues and gates -> units -> tokens."""
         for unit in QUEUED_UNITS:
             gate, executor = self.gates[unit], self.units[unit]
-            connect(m, getattr(self.fetch, f"queue{unit:d}"), gate.queue)
+            connect(m, self.fetch.queue[unit], gate.queue)
             connect(m, gate.issue, executor.issue)
-            connect(m, executor.retire, getattr(self.tokens, f"retire{unit:d}"))
+            connect(m, executor.retire, self.tokens.retire[unit])
             m.d.comb += [
-                gate.available.eq(getattr(self.tokens, f"available{unit:d}")),
-                gate.plenty.eq(getattr(self.tokens, f"plenty{unit:d}")),
-                gate.coming.eq(getattr(self.tokens, f"coming{unit:d}")),
-                getattr(self.tokens, f"take{unit:d}").eq(gate.take),
+                gate.available.eq(self.tokens.available[unit]),
+                gate.plenty.eq(self.tokens.plenty[unit]),
+                gate.coming.eq(self.tokens.coming[unit]),
+                self.tokens.take[unit].eq(gate.take),
                 gate.activity.eq(executor.activity),
             ]
 
@@ -210,13 +210,13 @@ class _Blocks:
         """Readers and writers -> masters -> pins."""
         reads, writes = self.read_master, self.write_master
         for number, reader in enumerate((self.fetch, self.load)):
-            connect(m, reader.request, getattr(reads, f"request{number}"))
-            connect(m, getattr(reads, f"data{number}"), reader.data)
+            connect(m, reader.request, reads.request[number])
+            connect(m, reads.data[number], reader.data)
         for number, writer in enumerate((self.store, self.marks)):
             if writer is not None:
-                connect(m, writer.request, getattr(writes, f"request{number}"))
-                connect(m, writer.data, getattr(writes, f"data{number}"))
-                connect(m, getattr(writes, f"response{number}"), writer.response)
+                connect(m, writer.request, writes.request[number])
+                connect(m, writer.data, writes.data[number])
+                connect(m, writes.response[number], writer.response)
         connect_axi4_pins(
             m,
             top,
@@ -235,15 +235,15 @@ class _Blocks:
         supervisor, fetch = self.supervisor, self.fetch
         for unit in QUEUED_UNITS:
             gate = self.gates[unit]
-            connect(m, gate.error, getattr(supervisor, f"gate_error{unit:d}"))
-            connect(m, self.units[unit].error, getattr(supervisor, f"error{unit:d}"))
+            connect(m, gate.error, supervisor.gate_error[unit])
+            connect(m, self.units[unit].error, supervisor.error[unit])
             m.d.comb += [
-                getattr(supervisor, f"activity{unit:d}").eq(self.units[unit].activity),
-                getattr(supervisor, f"waiting{unit:d}").eq(gate.waiting),
-                getattr(supervisor, f"vacant{unit:d}").eq(gate.vacant),
-                getattr(supervisor, f"index{unit:d}").eq(gate.index),
+                supervisor.activity[unit].eq(self.units[unit].activity),
+                supervisor.waiting[unit].eq(gate.waiting),
+                supervisor.vacant[unit].eq(gate.vacant),
+                supervisor.index[unit].eq(gate.index),
             ]
-        connect(m, fetch.error, getattr(supervisor, f"error{Unit.FETCH:d}"))
+        connect(m, fetch.error, supervisor.error[Unit.FETCH])
         connect(m, self.tokens.error, supervisor.token_error)
         m.d.comb += [
             supervisor.token_error_unit.eq(self.tokens.error_unit),
@@ -274,15 +274,15 @@ class _Blocks:
             marks.cycle.eq(self.counters.cycles),
         ]
         for unit in QUEUED_UNITS:
-            gate, retire = self.gates[unit], getattr(marks, f"retire{unit:d}")
+            gate, retire = self.gates[unit], marks.retire[unit]
             m.d.comb += [
                 retire.valid.eq(self.units[unit].retire.valid),
                 retire.payload.eq(self.units[unit].retire.payload),
-                getattr(marks, f"counts{unit:d}").eq(getattr(self.counters, f"counts{unit:d}")),
-                getattr(marks, f"taken{unit:d}").eq(gate.mark_taken),
-                gate.mark_available.eq(getattr(marks, f"available{unit:d}")),
-                gate.mark_plenty.eq(getattr(marks, f"plenty{unit:d}")),
-                gate.mark_coming.eq(getattr(marks, f"coming{unit:d}")),
+                marks.counts[unit].eq(self.counters.counts[unit]),
+                marks.taken[unit].eq(gate.mark_taken),
+                gate.mark_available.eq(marks.available[unit]),
+                gate.mark_plenty.eq(marks.plenty[unit]),
+                gate.mark_coming.eq(marks.coming[unit]),
                 gate.marks_enabled.eq(marks.enabled),
             ]
 
@@ -294,13 +294,13 @@ class _Blocks:
             counters.clear.eq(self.supervisor.begin),
             counters.beat_read.eq(self.read_master.beat),
             counters.beat_written.eq(self.write_master.beat),
-            getattr(counters, f"cycle_class{Unit.FETCH:d}").eq(self.fetch.cycle_class),
-            getattr(counters, f"work{Unit.FETCH:d}").eq(self.fetch.work),
+            counters.cycle_class[Unit.FETCH].eq(self.fetch.cycle_class),
+            counters.work[Unit.FETCH].eq(self.fetch.work),
         ]
         for unit in QUEUED_UNITS:
             m.d.comb += [
-                getattr(counters, f"cycle_class{unit:d}").eq(self.gates[unit].cycle_class),
-                getattr(counters, f"work{unit:d}").eq(self.units[unit].work),
+                counters.cycle_class[unit].eq(self.gates[unit].cycle_class),
+                counters.work[unit].eq(self.units[unit].work),
             ]
 
     def connect_control(self, m: Module, top: Machine) -> None:
@@ -331,8 +331,7 @@ class _Blocks:
         for name in ("cycles", "beats_read", "beats_written"):
             m.d.comb += getattr(control, name).eq(getattr(self.counters, name))
         for unit in Unit:
-            counts = getattr(self.counters, f"counts{unit:d}")
-            m.d.comb += getattr(control, f"counts{unit:d}").eq(counts)
+            m.d.comb += control.counts[unit].eq(self.counters.counts[unit])
 
 
 def _opcode(unit: Unit) -> Opcode:

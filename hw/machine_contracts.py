@@ -21,14 +21,14 @@ def check_machine(m: Module, platform: Platform, blocks: Any) -> None:
         "FETCH's request": fetch.request,
         "LOAD's request": load.request,
         "STORE's request": store.request,
-        "the words for FETCH": blocks.read_master.data0,
-        "the words for LOAD": blocks.read_master.data1,
+        "the words for FETCH": blocks.read_master.data[0],
+        "the words for LOAD": blocks.read_master.data[1],
         "the words of STORE": store.data,
         "STORE's read of the accumulators": store.acc_read,
         "LOAD's fill": load.fill,
     }
     for unit in QUEUED_UNITS:
-        streams[f"FETCH's instruction for {unit.name}"] = getattr(fetch, f"queue{unit:d}")
+        streams[f"FETCH's instruction for {unit.name}"] = fetch.queue[unit]
         streams[f"the gate of {unit.name}"] = blocks.gates[unit].issue
     if marks is not None:
         streams |= {"the marks' request": marks.request, "the words of marks": marks.data}

@@ -52,8 +52,8 @@ class ReadMaster(wiring.Component):
 
     Members
     -------
-    request{r} : ``In(read_request(variant))``
-    data{r} : ``Out(read_word(variant))``
+    request[r] : ``In(read_request(variant))``
+    data[r] : ``Out(read_word(variant))``
     ar : ``Out(stream.Signature(address_channel(variant)))``
     r : ``In(stream.Signature(read_channel(variant)))``
     stop : ``In(1)``
@@ -70,13 +70,10 @@ class ReadMaster(wiring.Component):
             raise ValueError(f"readers must be 1 to {1 << ID_BITS}, not {readers!r}")
         self._variant = variant
         self._readers = readers
-        members = {}
-        for reader in range(readers):
-            members[f"request{reader}"] = In(read_request(variant))
-            members[f"data{reader}"] = Out(read_word(variant))
         super().__init__(
             {
-                **members,
+                "request": In(read_request(variant)).array(readers),
+                "data": Out(read_word(variant)).array(readers),
                 "ar": Out(stream.Signature(address_channel(variant))),
                 "r": In(stream.Signature(read_channel(variant))),
                 "stop": In(1),
@@ -115,7 +112,7 @@ class ReadMaster(wiring.Component):
             m.submodules[f"fifo{reader}"] = fifo = BlockFifo(
                 shape=read_word(variant).members["payload"].shape, depth=depth
             )
-            request, words = getattr(self, f"request{reader}"), getattr(self, f"data{reader}")
+            request, words = self.request[reader], self.data[reader]
             connect(m, flipped(request), splitter.i)
             connect(m, flipped(words), fifo.o)
 

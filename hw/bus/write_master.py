@@ -42,10 +42,10 @@ class WriteMaster(wiring.Component):
 
     Members
     -------
-    request{w} : ``In(read_request(variant))``
-    data{w} : ``In(stream.Signature(variant.bus.data_bits))``
+    request[w] : ``In(read_request(variant))``
+    data[w] : ``In(stream.Signature(variant.bus.data_bits))``
         The words of the requests, in order.
-    response{w} : ``Out(write_response())``
+    response[w] : ``Out(write_response())``
         One pulse per request, in order: all its bursts are acknowledged.
     aw : ``Out(stream.Signature(address_channel(variant)))``
     w : ``Out(stream.Signature(write_channel(variant)))``
@@ -65,14 +65,11 @@ class WriteMaster(wiring.Component):
             raise ValueError(f"writers must be 1 to {1 << ID_BITS}, not {writers!r}")
         self._variant = variant
         self._writers = writers
-        members = {}
-        for writer in range(writers):
-            members[f"request{writer}"] = In(read_request(variant))
-            members[f"data{writer}"] = In(stream.Signature(variant.bus.data_bits))
-            members[f"response{writer}"] = Out(write_response())
         super().__init__(
             {
-                **members,
+                "request": In(read_request(variant)).array(writers),
+                "data": In(stream.Signature(variant.bus.data_bits)).array(writers),
+                "response": Out(write_response()).array(writers),
                 "aw": Out(stream.Signature(address_channel(variant))),
                 "w": Out(stream.Signature(write_channel(variant))),
                 "b": In(stream.Signature(response_channel())),
@@ -111,7 +108,7 @@ class WriteMaster(wiring.Component):
         granted = 0
         for writer in range(self._writers):
             m.submodules[f"splitter{writer}"] = splitter = BurstSplitter(variant=variant)
-            connect(m, flipped(getattr(self, f"request{writer}")), splitter.i)
+            connect(m, flipped(self.request[writer]), splitter.i)
             grant = Signal(name=f"grant{writer}")
             m.d.comb += [
                 grant.eq(may_start & splitter.o.valid & ~granted),
@@ -152,7 +149,7 @@ class WriteMaster(wiring.Component):
         m.submodules[f"lasts{writer}"] = lasts = SmallFifo(
             width=1, depth=self._variant.bus.write_bursts
         )
-        response = getattr(self, f"response{writer}")
+        response = self.response[writer]
         mine = answer_valid & (answer.id == writer)
         worst = Signal(2, name=f"worst{writer}")
         so_far = Mux(answer.resp > worst, answer.resp, worst)
@@ -180,23 +177,22 @@ class WriteMaster(wiring.Component):
         writer = Signal(ID_BITS)
         remaining, last = Signal(range(MAX_BURST_BEATS)), Signal()
 
-        sources = [getattr(self, f"data{number}") for number in range(self._writers)]
         m.submodules.words = words = SkidBuffer(write_channel(self._variant))
         connect(m, words.o, flipped(self.w))
         contract(m, platform, at_most_one(serves), "the words of one writer must go at a time")
         free = words.i.ready
-        there = (serves & Cat(source.valid for source in sources)).any()
+        there = (serves & Cat(source.valid for source in self.data)).any()
         active = serves.any()
         move = Signal()
         m.d.comb += [
             move.eq(free & (there | (active & self.stop))),
             self.beat.eq(self.w.valid & self.w.ready),
         ]
-        for number, source in enumerate(sources):
+        for number, source in enumerate(self.data):
             m.d.comb += source.ready.eq(serves[number] & free & ~self.stop)
         m.d.comb += [
             words.i.valid.eq(move),
-            words.i.payload.data.eq(Array(source.payload for source in sources)[writer]),
+            words.i.payload.data.eq(Array(source.payload for source in self.data)[writer]),
             words.i.payload.strb.eq(Mux(self.stop, 0, ~0)),
             words.i.payload.last.eq(last),
         ]

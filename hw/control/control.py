@@ -58,7 +58,7 @@ class Control(wiring.Component):
     region_words : size{n} in whole bus words.
     running : a run is active or requested. finished : pulse, the run ended.
     error_code, error_unit, error_index : why, latched by the supervisor.
-    cycles, beats_read, beats_written, counts{u}, marks_written : what `counters` and `marks` count.
+    cycles, beats_read, beats_written, counts[u], marks_written : what `counters` and `marks` count.
 
     Source: UG1399, "S_AXILITE Control Register Map"; IHI 0022, B1.1.
     """
@@ -67,7 +67,7 @@ class Control(wiring.Component):
         self._variant = variant
         word_bits = word_address_bits(variant)
         self._skipped = variant.word_offset_bits
-        members = {
+        members: dict[str, wiring.Member] = {
             **axi4_lite_pins(CONTROL_ADDRESS_BITS, ""),
             "interrupt": Out(1),
             "start": Out(1),
@@ -86,12 +86,11 @@ class Control(wiring.Component):
             "error_code": In(8),
             "error_unit": In(3),
             "error_index": In(INDEX_BITS),
+            "counts": In(counts_layout()).array(len(Unit)),
             "cycles": In(64),
             "beats_read": In(64),
             "beats_written": In(64),
         }
-        for unit in Unit:
-            members[f"counts{unit:d}"] = In(counts_layout())
         super().__init__(members)
 
     def elaborate(self, platform: Platform) -> Module:
@@ -203,9 +202,8 @@ class Control(wiring.Component):
             named[f"{name}_lo"], named[f"{name}_hi"] = value[:32], value[32:]
         words = {register(name).offset // 4: value for name, value in named.items()}
         for unit in Unit:
-            counts = getattr(self, f"counts{unit:d}")
             for number, kind in enumerate((*CLASSES, None)):
-                words[counter_offset(unit, kind) // 4] = counts[number]
+                words[counter_offset(unit, kind) // 4] = self.counts[unit][number]
         return words
 
     def _answer_reads(self, m: Module, values: dict[int, object]):

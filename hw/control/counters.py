@@ -40,28 +40,28 @@ class Counters(wiring.Component):
 
     Members
     -------
-    running, clear : see above. cycle_class{u}, work{u} : of all five units; units with a queue
+    running, clear : see above. cycle_class[u], work[u] : of all five units; units with a queue
         report the class of the previous cycle, from their gates.
     beat_read, beat_written : a bus word was transferred.
-    counts{u}, cycles, beats_read, beats_written : the counts.
+    counts[u], cycles, beats_read, beats_written : the counts.
     """
 
     def __init__(self, *, variant: Variant) -> None:
         self._full = variant.units.counters
-        members = {
-            "running": In(1),
-            "clear": In(1),
-            "beat_read": In(1),
-            "beat_written": In(1),
-            "cycles": Out(64),
-            "beats_read": Out(64),
-            "beats_written": Out(64),
-        }
-        for unit in Unit:
-            members[f"cycle_class{unit:d}"] = In(CLASS_BITS)
-            members[f"work{unit:d}"] = In(1)
-            members[f"counts{unit:d}"] = Out(counts_layout())
-        super().__init__(members)
+        super().__init__(
+            {
+                "running": In(1),
+                "clear": In(1),
+                "cycle_class": In(CLASS_BITS).array(len(Unit)),
+                "work": In(1).array(len(Unit)),
+                "beat_read": In(1),
+                "beat_written": In(1),
+                "counts": Out(counts_layout()).array(len(Unit)),
+                "cycles": Out(64),
+                "beats_read": Out(64),
+                "beats_written": Out(64),
+            }
+        )
 
     def elaborate(self, platform: Platform) -> Module:
         m = Module()
@@ -77,11 +77,9 @@ class Counters(wiring.Component):
         if self._full:
             for unit in Unit:
                 late = _LATE_CYCLES - 1 if unit in QUEUED_UNITS else _LATE_CYCLES
-                kind = delay(m, getattr(self, f"cycle_class{unit:d}"), late, name=f"class{unit:d}")
-                work = delay(
-                    m, getattr(self, f"work{unit:d}"), _LATE_CYCLES, name=f"worked{unit:d}"
-                )
-                counts = getattr(self, f"counts{unit:d}")
+                kind = delay(m, self.cycle_class[unit], late, name=f"class{unit:d}")
+                work = delay(m, self.work[unit], _LATE_CYCLES, name=f"worked{unit:d}")
+                counts = self.counts[unit]
                 classes = [kind == number for number in CLASSES]
                 one = sum(classes) == 1
                 contract(m, platform, ~running | one, "a cycle of a unit must be of one class")

@@ -45,8 +45,8 @@ class MarkRecorder(wiring.Component):
     Members
     -------
     enabled : `capacity` is not 0; without it nothing is recorded.
-    retire{u}, counts{u}, cycle : what is recorded.
-    available{u}, plenty{u}, coming{u}, taken{u} : credits, see `gate.IssueGate`.
+    retire[u], counts[u], cycle : what is recorded.
+    available[u], plenty[u], coming[u], taken[u] : credits, see `gate.IssueGate`.
     base_address : bus word address of the ring. capacity : its records.
     restart : pulse at the start of a run: begin at the ring's first record.
     request, data, response : writer of the write master.
@@ -58,8 +58,15 @@ class MarkRecorder(wiring.Component):
         self._beats = MARK_BYTES // variant.bus_bytes
         self._width = variant.bus.data_bits
         address_bits = word_address_bits(variant)
+        units = len(QUEUED_UNITS)
         members = {
             "enabled": Out(1),
+            "retire": In(retire_signature()).array(units),
+            "counts": In(counts_layout()).array(units),
+            "available": Out(1).array(units),
+            "plenty": Out(1).array(units),
+            "coming": Out(1).array(units),
+            "taken": In(1).array(units),
             "cycle": In(64),
             "base_address": In(address_bits),
             "capacity": In(32),
@@ -72,13 +79,6 @@ class MarkRecorder(wiring.Component):
             "error": Out(error_signature()),
             "error_unit": Out(3),
         }
-        for unit in QUEUED_UNITS:
-            members[f"retire{unit:d}"] = In(retire_signature())
-            members[f"counts{unit:d}"] = In(counts_layout())
-            members[f"available{unit:d}"] = Out(1)
-            members[f"plenty{unit:d}"] = Out(1)
-            members[f"coming{unit:d}"] = Out(1)
-            members[f"taken{unit:d}"] = In(1)
         super().__init__(members)
 
     def elaborate(self, platform: Platform) -> Module:
@@ -94,7 +94,7 @@ class MarkRecorder(wiring.Component):
         return m
 
     def _collect(self, m: Module, unit: Unit, heard: Value) -> SmallFifo:
-        retire = getattr(self, f"retire{unit:d}")
+        retire = self.retire[unit]
         tag, index = Signal(16, reset_less=True), Signal(INDEX_BITS, reset_less=True)
         m.d.sync += [
             heard.eq(retire.valid & retire.payload.mark & self.enabled),
@@ -110,7 +110,7 @@ class MarkRecorder(wiring.Component):
             snapshot.tag.eq(tag),
             snapshot.index.eq(index),
             snapshot.cycle.eq(self.cycle),
-            snapshot.counts.eq(getattr(self, f"counts{unit:d}")),
+            snapshot.counts.eq(self.counts[unit]),
             queue.w_data.eq(snapshot),
             queue.w_en.eq(heard),
         ]
@@ -119,10 +119,10 @@ class MarkRecorder(wiring.Component):
         m.submodules[f"places{unit:d}"] = places = TokenCount(most=most, init=MARKS_PER_UNIT)
         m.d.comb += [
             places.give.eq(queue.r_en & queue.r_rdy),
-            places.take.eq(getattr(self, f"taken{unit:d}")),
-            getattr(self, f"available{unit:d}").eq(places.some),
-            getattr(self, f"plenty{unit:d}").eq(places.many),
-            getattr(self, f"coming{unit:d}").eq(places.give),
+            places.take.eq(self.taken[unit]),
+            self.available[unit].eq(places.some),
+            self.plenty[unit].eq(places.many),
+            self.coming[unit].eq(places.give),
         ]
         return queue
 

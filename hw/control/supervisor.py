@@ -59,15 +59,16 @@ class Supervisor(wiring.Component):
     running : from `start` to `finished`. counting : the cycles that the counters count.
     begin : pulse before the first cycle of RUN. stop, clear : see above.
     finished, error_code, error_unit, error_index : the end of the run, and why.
-    activity{u}, waiting{u}, vacant{u}, index{u} : of units 0..3; vacant: neither its queue nor its
+    activity[u], waiting[u], vacant[u], index[u] : of units 0..3; vacant: neither its queue nor its
     gate holds an instruction.
-    fetch_class, fetch_index, fetch_work, fetch_finishing, fetch_done : of FETCH.
+    fetch_class, fetch_index, fetch_done : of FETCH.
     all_quiet : to FETCH, nothing is queued or in flight.
-    error{u}, gate_error{u}, token_error, mark_error (and their `_unit`s) : pulses.
+    error[u], gate_error[u], token_error, mark_error (and their `_unit`s) : pulses.
     tokens_left, marks_idle, drained, beat : of tokens, marks and bus masters.
     """
 
     def __init__(self, *, variant: Variant) -> None:
+        units = len(QUEUED_UNITS)
         members = {
             "start": In(1),
             "abort": In(1),
@@ -83,10 +84,15 @@ class Supervisor(wiring.Component):
             "error_unit": Out(3),
             "error_index": Out(INDEX_BITS),
             "all_quiet": Out(1),
+            "activity": In(Activity).array(units),
+            "waiting": In(1).array(units),
+            "vacant": In(1).array(units),
+            "index": In(INDEX_BITS).array(units),
             "fetch_class": In(CLASS_BITS),
             "fetch_index": In(INDEX_BITS),
-            "fetch_finishing": In(1),
             "fetch_done": In(1),
+            "error": In(error_signature()).array(len(Unit)),
+            "gate_error": In(error_signature()).array(units),
             "tokens_left": In(1),
             "token_error": In(error_signature()),
             "token_error_unit": In(3),
@@ -96,16 +102,6 @@ class Supervisor(wiring.Component):
             "drained": In(1),
             "beat": In(1),
         }
-        for unit in Unit:
-            members[f"error{unit:d}"] = In(error_signature())
-        for unit in QUEUED_UNITS:
-            members |= {
-                f"gate_error{unit:d}": In(error_signature()),
-                f"activity{unit:d}": In(Activity),
-                f"waiting{unit:d}": In(1),
-                f"vacant{unit:d}": In(1),
-                f"index{unit:d}": In(INDEX_BITS),
-            }
         super().__init__(members)
 
     def elaborate(self, platform: Platform) -> Module:
@@ -205,8 +201,8 @@ class Supervisor(wiring.Component):
         the kinds: one stage would be too long a path. The supervisor's own errors are one kind.
         """
         kinds = (
-            [(getattr(self, f"error{unit:d}"), unit) for unit in Unit],
-            [(getattr(self, f"gate_error{unit:d}"), unit) for unit in QUEUED_UNITS],
+            [(self.error[unit], unit) for unit in Unit],
+            [(self.gate_error[unit], unit) for unit in QUEUED_UNITS],
             [
                 (self.token_error, self.token_error_unit),
                 (self.mark_error, self.mark_error_unit),
@@ -217,17 +213,12 @@ class Supervisor(wiring.Component):
         ]
         # The units' status has long paths: it is evaluated two cycles later, after registers.
         waiting, vacant = (
-            delay(
-                m,
-                Cat(getattr(self, f"{name}{unit:d}") for unit in QUEUED_UNITS),
-                _UNITS_SEEN_CYCLES,
-                name=name,
-            )
-            for name in ("waiting", "vacant")
+            delay(m, Cat(flags), _UNITS_SEEN_CYCLES, name=name)
+            for name, flags in (("waiting", self.waiting), ("vacant", self.vacant))
         )
         activities = [
-            register(m, getattr(self, f"activity{unit:d}"), name=f"seen_activity{unit:d}")
-            for unit in QUEUED_UNITS
+            register(m, activity, name=f"seen_activity{unit:d}")
+            for unit, activity in enumerate(self.activity)
         ]
         does_something = Cat(activity != Activity.NONE for activity in activities)
         active = register(m, does_something, name="active")
@@ -351,5 +342,5 @@ class Supervisor(wiring.Component):
         chosen = Mux(active.any(), active, waiting)
         for number in reversed(QUEUED_UNITS):
             with m.If(chosen[number]):
-                m.d.sync += [unit.eq(number), index.eq(getattr(self, f"index{number:d}"))]
+                m.d.sync += [unit.eq(number), index.eq(self.index[number])]
         return unit, index

@@ -51,11 +51,11 @@ class ReadCredit(Claims):
         word = data.View(block.r.payload.shape(), inside["word"])
         self._bursts(m, block, inside, inside["word_valid"] & word.last)
         for reader in range(self._readers):
-            request = getattr(block, f"request{reader}")
+            request = block.request[reader]
             m.d.comb += [
                 request.valid.eq(self.free(1, f"asks{reader}")),
                 request.payload.beats.eq(self.free(len(request.payload.beats), f"beats{reader}")),
-                getattr(block, f"data{reader}").ready.eq(self.free(1, f"takes{reader}")),
+                block.data[reader].ready.eq(self.free(1, f"takes{reader}")),
             ]
             given = ~request.valid | (request.payload.beats != 0)
             self.assume(m, f"some_beats{reader}", given)
@@ -106,7 +106,7 @@ class ReadCredit(Claims):
         mine = ar.valid & (ar.payload.id == reader)
         asking = Mux(mine, ar.payload.len + 1, 0)
         answers = r.valid & (r.payload.id == reader)
-        words, fifo = getattr(block, f"data{reader}"), f"fifo{reader}"
+        words, fifo = block.data[reader], f"fifo{reader}"
         granted = Mux(inside[f"grant{reader}"], self._beats(inside, reader), 0)
         m.d.sync += [
             owed.eq(owed + Mux(ar.ready, asking, 0) - answers),

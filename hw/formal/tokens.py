@@ -52,7 +52,7 @@ class Tokens(Claims):
         failed = Signal()
         gives = {}
         for unit in QUEUED_UNITS:
-            retire = getattr(tokens, f"retire{unit:d}")
+            retire = tokens.retire[unit]
             given = self.free(4, f"push{unit:d}")
             m.d.comb += [
                 retire.valid.eq(self.free(1, f"retire{unit:d}")),
@@ -136,10 +136,10 @@ class Tokens(Claims):
             gate.queue.valid.eq(self.free(1, f"{name}_valid")),
             gate.issue.ready.eq(self.free(1, f"{name}_ready")),
             gate.marks_enabled.eq(marks),
-            gate.available.eq(getattr(tokens, f"available{unit:d}")),
-            gate.plenty.eq(getattr(tokens, f"plenty{unit:d}")),
-            gate.coming.eq(getattr(tokens, f"coming{unit:d}")),
-            getattr(tokens, f"take{unit:d}").eq(gate.take),
+            gate.available.eq(tokens.available[unit]),
+            gate.plenty.eq(tokens.plenty[unit]),
+            gate.coming.eq(tokens.coming[unit]),
+            tokens.take[unit].eq(gate.take),
         ]
         room = Signal(2, name=f"{name}_room")
         freed = self.free(1, f"{name}_freed")

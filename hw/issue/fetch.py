@@ -54,8 +54,8 @@ class Fetch(wiring.Component):
         in this cycle).
     request, data
         To reader 0 of the read master.
-    queue0 to queue3 : ``Out(stream.Signature(entry_layout(variant)))``
-        Instructions for LOAD, GEMM, ALU and STORE.
+    queue[u] : ``Out(stream.Signature(entry_layout(variant)))``
+        Instructions for unit u: LOAD, GEMM, ALU or STORE.
     all_quiet : ``In(1)``
         No unit holds an instruction, and no write is unacknowledged.
     done : ``Out(1)``
@@ -73,7 +73,6 @@ class Fetch(wiring.Component):
 
     def __init__(self, *, variant: Variant) -> None:
         self._variant = variant
-        queue = stream.Signature(entry_layout(variant))
         super().__init__(
             {
                 "start": In(1),
@@ -81,7 +80,7 @@ class Fetch(wiring.Component):
                 "length": In(LENGTH_BITS),
                 "request": Out(read_request(variant)),
                 "data": In(read_word(variant)),
-                **{f"queue{unit}": Out(queue) for unit in _WAITS},
+                "queue": Out(stream.Signature(entry_layout(variant))).array(len(_WAITS)),
                 "all_quiet": In(1),
                 "done": Out(1),
                 "finishing": Out(1),
@@ -106,15 +105,15 @@ class Fetch(wiring.Component):
             assembler.running.eq(running),
             assembler.discard.eq(register(m, self.finishing, name="discards", reset_less=False)),
             assembler.take.eq(dispatch),
-            dispatch.eq((assembler.target & Cat(self._queue(u).ready for u in _WAITS)).any()),
+            dispatch.eq((assembler.target & Cat(queue.ready for queue in self.queue)).any()),
             self.index.eq(assembler.entry.index),
             self.work.eq(dispatch),
             self.done.eq(self.finishing & received_all & self.all_quiet),
         ]
-        for unit in _WAITS:
+        for unit, queue in enumerate(self.queue):
             m.d.comb += [
-                self._queue(unit).valid.eq(assembler.target[unit]),
-                self._queue(unit).payload.eq(assembler.entry),
+                queue.valid.eq(assembler.target[unit]),
+                queue.payload.eq(assembler.entry),
             ]
         with m.If(self.start):
             m.d.sync += running.eq(1)
@@ -132,9 +131,6 @@ class Fetch(wiring.Component):
         with m.Elif(running & ~assembler.valid):
             m.d.comb += self.cycle_class.eq(CycleClass.STALL)
         return m
-
-    def _queue(self, unit: Unit) -> stream.Interface:
-        return getattr(self, f"queue{unit:d}")
 
     def _ask(self, m: Module, platform: Platform, running: Signal) -> Signal:
         """Request the program piece by piece; return whether all requested words have arrived."""

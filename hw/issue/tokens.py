@@ -21,7 +21,8 @@ from daedal.isa.variant import Variant
 __all__ = ["CLASS_BITS", "QUEUED_UNITS", "TokenFile", "retire_signature"]
 
 QUEUED_UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
-"""The units that have a queue, tokens and marks."""
+"""The units that have a queue, tokens and marks: the first of `Unit`, so that arrays of ports are
+indexed by the unit."""
 
 CLASS_BITS = 3
 """Width of an `isa.registers.CycleClass`."""
@@ -41,11 +42,11 @@ class TokenFile(wiring.Component):
 
     Members
     -------
-    retire{u} : what unit u gives.
-    available{u}, plenty{u} : bit x is set while at least one token, at least two tokens, from unit
+    retire[u] : what unit u gives.
+    available[u], plenty[u] : bit x is set while at least one token, at least two tokens, from unit
     x wait for unit u. Registered outputs.
-    coming{u} : bit x is set while unit x gives unit u a token.
-    take{u} : one bit per unit x, takes a token; only where `available{u}` is set.
+    coming[u] : bit x is set while unit x gives unit u a token.
+    take[u] : one bit per unit x, takes a token; only where `available[u]` is set.
     left : any counter is not zero.
     error : a counter would have exceeded its largest value two cycles earlier; `unit` and `index`
     name the giver.
@@ -53,19 +54,24 @@ class TokenFile(wiring.Component):
 
     def __init__(self, *, variant: Variant) -> None:
         self._bits = variant.units.token_bits
-        members = {"left": Out(1), "error": Out(error_signature()), "error_unit": Out(3)}
-        for unit in QUEUED_UNITS:
-            members[f"retire{unit:d}"] = In(retire_signature())
-            members[f"available{unit:d}"] = Out(4)
-            members[f"plenty{unit:d}"] = Out(4)
-            members[f"coming{unit:d}"] = Out(4)
-            members[f"take{unit:d}"] = In(4)
-        super().__init__(members)
+        units = len(QUEUED_UNITS)
+        super().__init__(
+            {
+                "retire": In(retire_signature()).array(units),
+                "available": Out(units).array(units),
+                "plenty": Out(units).array(units),
+                "coming": Out(units).array(units),
+                "take": In(units).array(units),
+                "left": Out(1),
+                "error": Out(error_signature()),
+                "error_unit": Out(3),
+            }
+        )
 
     def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.d.comb += [
-            self.left.eq(Cat(getattr(self, f"available{u:d}") for u in QUEUED_UNITS).any()),
+            self.left.eq(Cat(self.available).any()),
             self.error.code.eq(ErrorCode.TOKEN_OVERFLOW),
         ]
         m.d.sync += self.error.valid.eq(0)
@@ -76,7 +82,7 @@ class TokenFile(wiring.Component):
             takers = [unit for unit in QUEUED_UNITS if unit is not giver]
             m.d.sync += [
                 overflow.eq(Cat(self._counter(m, giver, taker, counts) for taker in takers)),
-                index.eq(getattr(self, f"retire{giver:d}").payload.index),
+                index.eq(self.retire[giver].payload.index),
             ]
             with m.If(overflow.any()):
                 m.d.sync += [
@@ -95,12 +101,12 @@ class TokenFile(wiring.Component):
         count = TokenCount(most=(1 << self._bits) - 1)
         counts.append(count)
         m.submodules[f"count_{giver:d}_{taker:d}"] = count
-        retire = getattr(self, f"retire{giver:d}")
+        retire = self.retire[giver]
         m.d.comb += [
             count.give.eq(retire.valid & retire.payload.push[taker]),
-            count.take.eq(getattr(self, f"take{taker:d}")[giver]),
-            getattr(self, f"available{taker:d}")[giver].eq(count.some),
-            getattr(self, f"plenty{taker:d}")[giver].eq(count.many),
-            getattr(self, f"coming{taker:d}")[giver].eq(count.give),
+            count.take.eq(self.take[taker][giver]),
+            self.available[taker][giver].eq(count.some),
+            self.plenty[taker][giver].eq(count.many),
+            self.coming[taker][giver].eq(count.give),
         ]
         return count.give & ~count.take & count.full

@@ -36,7 +36,7 @@ from tests.hw.formal.broken import broken_copy
 TINY = load_variant("tiny")
 
 Cycle = dict[str, Any]
-"""Values of ports by their names, from a cycle on; dots lead into bundles."""
+"""Values of ports by their names, from a cycle on; dots lead into bundles and arrays."""
 
 
 def simulated(dut: Any, cycles: list[Cycle]) -> None:
@@ -47,7 +47,7 @@ def simulated(dut: Any, cycles: list[Cycle]) -> None:
             for path, value in values.items():
                 port = dut
                 for name in path.split("."):
-                    port = getattr(port, name)
+                    port = port[int(name)] if name.isdigit() else getattr(port, name)
                 ctx.set(port, value)
             await ctx.tick()
 
@@ -191,9 +191,10 @@ def test_an_overflow_that_nobody_reports(tmp_path: Path) -> None:
     """The contract looks at the counters, not at what the report is made from."""
     right = "return count.give & ~count.take & count.full"
     copy = broken_copy(tokens, right, f"{right} & 0", tmp_path)
-    give = {f"retire{Unit.LOAD:d}.valid": 1, f"retire{Unit.LOAD:d}.payload.push": 1 << Unit.GEMM}
+    retire = f"retire.{Unit.LOAD:d}"
+    give = {f"{retire}.valid": 1, f"{retire}.payload.push": 1 << Unit.GEMM}
     most = (1 << TINY.units.token_bits) - 1
-    cycles = [give, *[{}] * most, {f"retire{Unit.LOAD:d}.valid": 0}, {}, {}]
+    cycles = [give, *[{}] * most, {f"{retire}.valid": 0}, {}, {}]
     simulated(tokens.TokenFile(variant=TINY), cycles)
     with pytest.raises(AssertionError, match="a counter that overflows must be reported"):
         simulated(copy.TokenFile(variant=TINY), cycles)

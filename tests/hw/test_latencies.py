@@ -176,16 +176,16 @@ class TokenPath(wiring.Component):
         m = Module()
         for name in ("buffer", "file", "gate", "sequencer"):
             m.submodules[name] = getattr(self, name)
-        wiring.connect(m, self.buffer.retire, self.file.retire0)
+        wiring.connect(m, self.buffer.retire, self.file.retire[0])
         wiring.connect(m, self.gate.issue, self.sequencer.issue)
         m.d.comb += [
             self.buffer.fill.ready.eq(1),
             self.sequencer.fill.valid.eq(self.buffer.fill.valid),
             self.sequencer.fill.p.eq(self.buffer.fill.p),
-            self.gate.available.eq(self.file.available1),
-            self.gate.plenty.eq(self.file.plenty1),
-            self.gate.coming.eq(self.file.coming1),
-            self.file.take1.eq(self.gate.take),
+            self.gate.available.eq(self.file.available[1]),
+            self.gate.plenty.eq(self.file.plenty[1]),
+            self.gate.coming.eq(self.file.coming[1]),
+            self.file.take[1].eq(self.gate.take),
             self.sequencer.steps.ready.eq(1),
         ]
         return m

@@ -60,8 +60,8 @@ def test_words_come_in_order(variant: Variant, stall: float, rng: np.random.Gene
     wants, gots = [], []
     for reader in range(2):
         requests, got = random_requests(rng, variant, 15), []
-        bench.foreground(source(getattr(dut, f"request{reader}"), requests, rng, 0.2))
-        bench.background(sink(getattr(dut, f"data{reader}"), got, rng, 0.4))
+        bench.foreground(source(dut.request[reader], requests, rng, 0.2))
+        bench.background(sink(dut.data[reader], got, rng, 0.4))
         wants.append(expected(slave, requests))
         gots.append(got)
     bench.until(lambda: all(len(g) >= len(w) for g, w in zip(gots, wants, strict=True)))
@@ -83,7 +83,7 @@ def test_space_is_reserved_before_ar(first: int, rng: np.random.Generator) -> No
         depth = fifo_depth_words(TINY, reader)
         full += depth - (depth - first) % 32
         requests = [{"address": 0, "beats": first}, {"address": 0, "beats": 4096}]
-        bench.background(source(getattr(dut, f"request{reader}"), requests))
+        bench.background(source(dut.request[reader], requests))
 
     async def settle(ctx) -> None:
         await ctx.tick().repeat(full + 300)
@@ -102,8 +102,8 @@ def test_latency_is_hidden(beats: int, rng: np.random.Generator) -> None:
     count = 1600 // beats
     requests = [{"address": 32 * n, "beats": beats} for n in range(count)]
     bench, got = Bench(dut), []
-    bench.background(slave.reads(dut.ar, dut.r), sink(dut.data1, got))
-    bench.foreground(source(dut.request1, requests))
+    bench.background(slave.reads(dut.ar, dut.r), sink(dut.data[1], got))
+    bench.foreground(source(dut.request[1], requests))
     bench.until(lambda: len(got) == beats * count)
     cycles = bench.run()
     print(f"{beats}-beat rows: {beats * count} beats in {cycles} cycles")
@@ -121,11 +121,11 @@ def test_stop_drains_and_reset_forgets(rng: np.random.Generator) -> None:
 
     async def scenario(ctx) -> None:
         for reader in range(2):
-            ctx.set(getattr(dut, f"request{reader}").payload, {"address": 5, "beats": 300})
-            ctx.set(getattr(dut, f"request{reader}").valid, 1)
+            ctx.set(dut.request[reader].payload, {"address": 5, "beats": 300})
+            ctx.set(dut.request[reader].valid, 1)
         await ctx.tick().repeat(2)
         for reader in range(2):
-            ctx.set(getattr(dut, f"request{reader}").valid, 0)
+            ctx.set(dut.request[reader].valid, 0)
         await ctx.tick().repeat(30)
         ctx.set(dut.stop, 1)
         assert not ctx.get(dut.drained)
@@ -138,13 +138,13 @@ def test_stop_drains_and_reset_forgets(rng: np.random.Generator) -> None:
         await ctx.tick()
         ctx.set(reset, 0)
         ctx.set(dut.stop, 0)
-        await source(dut.request1, after)(ctx)
+        await source(dut.request[1], after)(ctx)
         await sink_until(ctx, len(expected(slave, after)))
 
     async def sink_until(ctx, count: int) -> None:
-        ctx.set(dut.data1.ready, 1)
+        ctx.set(dut.data[1].ready, 1)
         while len(got) < count:
-            _, _, valid, word = await ctx.tick().sample(dut.data1.valid, dut.data1.payload)
+            _, _, valid, word = await ctx.tick().sample(dut.data[1].valid, dut.data[1].payload)
             if valid:
                 got.append({"data": word.data, "response": word.response})
 
@@ -163,8 +163,8 @@ def test_beats_are_counted(rng: np.random.Generator) -> None:
             _, _, beat = await ctx.tick().sample(dut.beat)
             beats.append(beat)
 
-    bench.background(slave.reads(dut.ar, dut.r), sink(dut.data0, got), count)
-    bench.foreground(source(dut.request0, [{"address": 3, "beats": 45}]))
+    bench.background(slave.reads(dut.ar, dut.r), sink(dut.data[0], got), count)
+    bench.foreground(source(dut.request[0], [{"address": 3, "beats": 45}]))
     bench.until(lambda: len(got) == 45)
     bench.run()
     assert sum(beats) == 45

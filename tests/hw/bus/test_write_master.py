@@ -19,7 +19,7 @@ VARIANTS = {
 
 def responses(dut: WriteMaster, writer: int, got: list[int]):
     """Testbench that collects the responses of a writer."""
-    port = getattr(dut, f"response{writer}")
+    port = dut.response[writer]
 
     async def bench(ctx) -> None:
         while True:
@@ -74,8 +74,8 @@ def test_memory_holds_what_was_written(
         requests = [{"address": address, "beats": len(words)} for address, words in writes]
         words = [word for _, burst in writes for word in burst]
         bench.foreground(
-            source(getattr(dut, f"request{writer}"), requests, rng, 0.2),
-            source(getattr(dut, f"data{writer}"), words, rng, stall),
+            source(dut.request[writer], requests, rng, 0.2),
+            source(dut.data[writer], words, rng, stall),
         )
         bench.background(responses(dut, writer, gots[writer]))
     bench.until(lambda: all(len(got) == 15 for got in gots))
@@ -92,7 +92,7 @@ def test_open_bursts_are_bounded(rng: np.random.Generator) -> None:
     bench, got = Bench(dut), []
     bench.background(slave.writes(dut.aw, dut.w, dut.b), responses(dut, 0, got))
     requests = [{"address": 4 * n, "beats": 4} for n in range(20)]
-    bench.foreground(source(dut.request0, requests), source(dut.data0, range(80)))
+    bench.foreground(source(dut.request[0], requests), source(dut.data[0], range(80)))
     bench.until(lambda: len(got) == 20)
     bench.run()
     assert slave.most_open_writes == TINY.bus.write_bursts
@@ -110,7 +110,7 @@ def test_the_worst_response_of_a_request_is_reported(rng: np.random.Generator) -
         {"address": 1024, "beats": 1},
         {"address": 2048, "beats": 1},
     ]
-    bench.foreground(source(dut.request0, requests), source(dut.data0, range(170)))
+    bench.foreground(source(dut.request[0], requests), source(dut.data[0], range(170)))
     bench.until(lambda: len(got) == 4)
     bench.run()
     assert got == [3, 0, 2, 0]
@@ -124,7 +124,7 @@ def test_writes_fill_the_bus(rng: np.random.Generator) -> None:
     bench, got = Bench(dut), []
     bench.background(slave.writes(dut.aw, dut.w, dut.b), responses(dut, 0, got))
     requests = [{"address": 32 * n, "beats": 32} for n in range(50)]
-    bench.foreground(source(dut.request0, requests), source(dut.data0, range(1600)))
+    bench.foreground(source(dut.request[0], requests), source(dut.data[0], range(1600)))
     bench.until(lambda: len(got) == 50)
     cycles = bench.run()
     print(f"1600 beats in {cycles} cycles")
@@ -142,8 +142,8 @@ def test_stop_ends_open_bursts_without_writing(starved: bool, rng: np.random.Gen
     bench.background(
         slave.writes(dut.aw, dut.w, dut.b),
         responses(dut, 0, got),
-        source(dut.request0, [{"address": 0, "beats": 400}]),
-        source(dut.data0, words),
+        source(dut.request[0], [{"address": 0, "beats": 400}]),
+        source(dut.data[0], words),
     )
     written_at_stop = []
 

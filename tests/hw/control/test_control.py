@@ -132,7 +132,7 @@ def test_status_is_readable_and_not_writable(rng: np.random.Generator) -> None:
     async def drive(ctx) -> None:
         for unit in Unit:
             for number, value in enumerate(counts[unit]):
-                ctx.set(getattr(dut, f"counts{unit:d}")[number], int(value))
+                ctx.set(dut.counts[unit][number], int(value))
         for offset, name in enumerate(("cycles", "beats_read", "beats_written")):
             ctx.set(getattr(dut, name), (offset + 5) << 32 | offset)
         ctx.set(dut.error_code, 9)

@@ -27,8 +27,8 @@ def test_counts_while_running_and_then_holds(full: bool, rng: np.random.Generato
                 # A gate says the class of the cycle before.
                 late = 1 if unit in QUEUED_UNITS else 0
                 kind = kinds[max(0, cycle - late), unit]
-                ctx.set(getattr(counters, f"cycle_class{unit:d}"), int(kind))
-                ctx.set(getattr(counters, f"work{unit:d}"), int(work[cycle, unit]))
+                ctx.set(counters.cycle_class[unit], int(kind))
+                ctx.set(counters.work[unit], int(work[cycle, unit]))
             ctx.set(counters.beat_read, int(beats[cycle, 0]))
             ctx.set(counters.beat_written, int(beats[cycle, 1]))
 
@@ -43,13 +43,13 @@ def test_counts_while_running_and_then_holds(full: bool, rng: np.random.Generato
                 await ctx.tick()
             ctx.set(counters.running, 0)
             for unit in QUEUED_UNITS:
-                ctx.set(getattr(counters, f"cycle_class{unit:d}"), int(kinds[-1, unit]))
+                ctx.set(counters.cycle_class[unit], int(kinds[-1, unit]))
             await ctx.tick().repeat(5)
             assert ctx.get(counters.cycles) == cycles
             assert ctx.get(counters.beats_read) == beats[:, 0].sum()
             assert ctx.get(counters.beats_written) == beats[:, 1].sum()
             for unit in Unit:
-                counts = getattr(counters, f"counts{unit:d}")
+                counts = counters.counts[unit]
                 seen = [ctx.get(counts[number]) for number in range(len(CLASSES) + 1)]
                 expected = [*(kinds[:, unit] == k for k in CLASSES), work[:, unit]]
                 assert seen == [int(e.sum()) * full for e in expected]

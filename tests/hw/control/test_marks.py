@@ -70,7 +70,7 @@ async def begin(ctx, r, base: int, capacity: int) -> None:
 
 def present(ctx, r, unit: int, number: int) -> list[int]:
     """A marked retirement of `unit`; returns the record it should leave."""
-    retire, counts = getattr(r, f"retire{unit}"), getattr(r, f"counts{unit}")
+    retire, counts = r.retire[unit], r.counts[unit]
     values = [(0x01000193 * (number * 16 + n + 1)) & 0xFFFFFFFF for n in range(8)]
     cycle = number << 30
     ctx.set(retire.valid, 1)
@@ -97,15 +97,15 @@ def test_records_land_in_the_ring(variant, capacity: int, rng: np.random.Generat
         await begin(ctx, r, 0x1000, capacity)
         for number in range(total):
             unit = int(rng.integers(UNITS))
-            await ctx.tick().until(getattr(r, f"available{unit}"))
-            ctx.set(getattr(r, f"taken{unit}"), 1)
+            await ctx.tick().until(r.available[unit])
+            ctx.set(r.taken[unit], 1)
             await ctx.tick()
-            ctx.set(getattr(r, f"taken{unit}"), 0)
+            ctx.set(r.taken[unit], 0)
             for _ in range(int(rng.integers(20))):
                 await ctx.tick()
             expected[unit].append(present(ctx, r, unit, number))
             await ctx.tick()
-            ctx.set(getattr(r, f"retire{unit}").valid, 0)
+            ctx.set(r.retire[unit].valid, 0)
         await ctx.tick().until(r.idle)
         assert ctx.get(r.written) == total
 
@@ -124,22 +124,22 @@ def test_room_is_counted_from_admission_to_memory(rng: np.random.Generator) -> N
 
     async def drive(ctx) -> None:
         await begin(ctx, recorder, 0, 8)
-        ctx.set(recorder.taken2, 1)
+        ctx.set(recorder.taken[2], 1)
         for _ in range(MARKS_PER_UNIT):
-            assert ctx.get(recorder.available2) == 1
+            assert ctx.get(recorder.available[2]) == 1
             await ctx.tick()
-        ctx.set(recorder.taken2, 0)
-        assert ctx.get(recorder.available2) == 0
-        assert ctx.get(recorder.available1) == 1
+        ctx.set(recorder.taken[2], 0)
+        assert ctx.get(recorder.available[2]) == 0
+        assert ctx.get(recorder.available[1]) == 1
         present(ctx, recorder, 2, 1)
         await ctx.tick()
-        ctx.set(recorder.retire2.valid, 0)
+        ctx.set(recorder.retire[2].valid, 0)
         await ctx.tick().repeat(20)
-        assert ctx.get(recorder.available2) == 0
+        assert ctx.get(recorder.available[2]) == 0
         ctx.set(recorder.request.ready, 1)
         ctx.set(recorder.data.ready, 1)
         await ctx.tick().repeat(20)
-        assert ctx.get(recorder.available2) == 1
+        assert ctx.get(recorder.available[2]) == 1
         assert ctx.get(recorder.idle) == 0  # not acknowledged yet
 
     simulator = Simulator(recorder)
@@ -175,7 +175,7 @@ def test_a_failed_write_names_the_marked_instruction(
         await begin(ctx, r, 0, 4)
         present(ctx, r, Unit.STORE, 7)
         await ctx.tick()
-        ctx.set(r.retire3.valid, 0)
+        ctx.set(r.retire[3].valid, 0)
         seen = (
             await ctx.tick().sample(r.error.code, r.error_unit, r.error.index).until(r.error.valid)
         )

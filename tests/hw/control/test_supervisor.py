@@ -1,6 +1,7 @@
 """Run control: which ends a run may have, what each reports, and that draining is bounded."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 from amaranth.sim import Simulator
@@ -22,8 +23,8 @@ def run(drive) -> None:
     dut = Supervisor(variant=TINY)
 
     async def testbench(ctx) -> None:
-        for unit in range(4):
-            ctx.set(getattr(dut, f"vacant{unit}"), 1)
+        for vacant in dut.vacant:
+            ctx.set(vacant, 1)
         ctx.set(dut.drained, 1)
         ctx.set(dut.marks_idle, 1)
         ctx.set(dut.drain_limit, LIMIT)
@@ -84,17 +85,17 @@ def test_the_first_error_wins_and_the_next_run_is_clean() -> None:
     async def drive(ctx, dut) -> None:
         await start_and_run(ctx, dut)
         for unit, code in ((3, ErrorCode.WRITE_SLVERR), (1, ErrorCode.ROW_RANGE)):
-            error = getattr(dut, f"error{unit}")
+            error = dut.error[unit]
             ctx.set(error.valid, 1)
             ctx.set(error.code, code)
             ctx.set(error.index, 40 + unit)
         await ctx.tick()
-        ctx.set(dut.error1.valid, 0)
-        ctx.set(dut.error3.valid, 0)
-        ctx.set(dut.error0.valid, 1)  # too late
-        ctx.set(dut.error0.code, ErrorCode.READ_DECERR)
+        ctx.set(dut.error[1].valid, 0)
+        ctx.set(dut.error[3].valid, 0)
+        ctx.set(dut.error[0].valid, 1)  # too late
+        ctx.set(dut.error[0].code, ErrorCode.READ_DECERR)
         assert await end(ctx, dut) == (ErrorCode.ROW_RANGE, Unit.GEMM, 41)
-        ctx.set(dut.error0.valid, 0)
+        ctx.set(dut.error[0].valid, 0)
         await ctx.tick()
         await start_and_run(ctx, dut)
         ctx.set(dut.fetch_done, 1)
@@ -108,8 +109,8 @@ def test_the_first_error_wins_and_the_next_run_is_clean() -> None:
 @pytest.mark.parametrize(
     ("source", "code", "unit"),
     [
-        ("gate_error2", ErrorCode.ILLEGAL_INSTRUCTION, Unit.ALU),
-        ("error4", ErrorCode.NO_FINISH, Unit.FETCH),
+        ("gate_error", ErrorCode.ILLEGAL_INSTRUCTION, Unit.ALU),
+        ("error", ErrorCode.NO_FINISH, Unit.FETCH),
         ("token_error", ErrorCode.TOKEN_OVERFLOW, Unit.STORE),
         ("mark_error", ErrorCode.WRITE_DECERR, Unit.GEMM),
     ],
@@ -117,13 +118,16 @@ def test_the_first_error_wins_and_the_next_run_is_clean() -> None:
 def test_every_source_is_heard(source: str, code: ErrorCode, unit: Unit) -> None:
     async def drive(ctx, dut) -> None:
         await start_and_run(ctx, dut)
-        ctx.set(getattr(dut, source).valid, 1)
-        ctx.set(getattr(dut, source).code, code)
-        ctx.set(getattr(dut, source).index, 5)
+        error = getattr(dut, source)
         if source in ("token_error", "mark_error"):
             ctx.set(getattr(dut, f"{source}_unit"), unit)
+        else:
+            error = error[unit]
+        ctx.set(error.valid, 1)
+        ctx.set(error.code, code)
+        ctx.set(error.index, 5)
         await ctx.tick()
-        ctx.set(getattr(dut, source).valid, 0)
+        ctx.set(error.valid, 0)
         assert await end(ctx, dut) == (code, unit, 5)
 
     run(drive)
@@ -153,9 +157,9 @@ def test_a_deadlock_names_a_waiting_unit() -> None:
         await start_and_run(ctx, dut)
         ctx.set(dut.fetch_class, CycleClass.WAIT_ALU)
         for unit, index in ((2, 30), (3, 31)):
-            ctx.set(getattr(dut, f"vacant{unit}"), 0)
-            ctx.set(getattr(dut, f"waiting{unit}"), 1)
-            ctx.set(getattr(dut, f"index{unit}"), index)
+            ctx.set(dut.vacant[unit], 0)
+            ctx.set(dut.waiting[unit], 1)
+            ctx.set(dut.index[unit], index)
         assert await end(ctx, dut, BLOCKED_CYCLES + 20) == (ErrorCode.DEADLOCK, Unit.ALU, 30)
 
     run(drive)
@@ -164,23 +168,22 @@ def test_a_deadlock_names_a_waiting_unit() -> None:
 @pytest.mark.parametrize(
     "alive",
     [
-        {"activity1": Activity.DRAIN},
-        {"activity0": Activity.STALL},
-        {"drained": 0},
-        {"marks_idle": 0},
-        {"fetch_class": CycleClass.STALL},
-        {"fetch_class": CycleClass.BUSY},
-        {"vacant1": 0},
+        lambda dut: (dut.activity[Unit.GEMM], Activity.DRAIN),
+        lambda dut: (dut.activity[Unit.LOAD], Activity.STALL),
+        lambda dut: (dut.drained, 0),
+        lambda dut: (dut.marks_idle, 0),
+        lambda dut: (dut.fetch_class, CycleClass.STALL),
+        lambda dut: (dut.fetch_class, CycleClass.BUSY),
+        lambda dut: (dut.vacant[Unit.GEMM], 0),
     ],
     ids=["draining", "stalled", "burst-open", "marks", "fetch-stalled", "fetch-busy", "not-vacant"],
 )
-def test_no_deadlock_is_seen_while_something_can_still_move(alive: dict[str, int]) -> None:
+def test_no_deadlock_is_seen_while_something_can_still_move(alive: Callable[[Any], Any]) -> None:
     async def drive(ctx, dut) -> None:
         await start_and_run(ctx, dut)
-        ctx.set(dut.vacant2, 0)
-        ctx.set(dut.waiting2, 1)
-        for name, value in alive.items():
-            ctx.set(getattr(dut, name), value)
+        ctx.set(dut.vacant[2], 0)
+        ctx.set(dut.waiting[2], 1)
+        ctx.set(*alive(dut))
         await ctx.tick().repeat(3 * BLOCKED_CYCLES)
         assert ctx.get(dut.counting) == 1
 
@@ -190,8 +193,8 @@ def test_no_deadlock_is_seen_while_something_can_still_move(alive: dict[str, int
 def test_the_watchdog_counts_cycles_without_progress() -> None:
     async def drive(ctx, dut) -> None:
         ctx.set(dut.watchdog, 50)
-        ctx.set(dut.activity3, Activity.STALL)
-        ctx.set(dut.index3, 12)
+        ctx.set(dut.activity[3], Activity.STALL)
+        ctx.set(dut.index[3], 12)
         ctx.set(dut.drained, 0)
         await start_and_run(ctx, dut)
         for _ in range(5):
@@ -211,10 +214,10 @@ def test_the_watchdog_counts_cycles_without_progress() -> None:
 def test_quiet_means_quiet_for_some_cycles(quiet_cycles: int = QUIET_CYCLES) -> None:
     async def drive(ctx, dut) -> None:
         await start_and_run(ctx, dut)
-        ctx.set(dut.activity0, Activity.BUSY)
+        ctx.set(dut.activity[0], Activity.BUSY)
         await ctx.tick().repeat(10)
         assert ctx.get(dut.all_quiet) == 0
-        ctx.set(dut.activity0, Activity.NONE)
+        ctx.set(dut.activity[0], Activity.NONE)
         for _ in range(quiet_cycles + 1):
             assert ctx.get(dut.all_quiet) == 0
             await ctx.tick()
@@ -223,7 +226,7 @@ def test_quiet_means_quiet_for_some_cycles(quiet_cycles: int = QUIET_CYCLES) -> 
         ctx.set(dut.fetch_class, CycleClass.BUSY)
         await ctx.tick()
         ctx.set(dut.fetch_class, CycleClass.IDLE)
-        ctx.set(dut.vacant3, 0)
+        ctx.set(dut.vacant[3], 0)
         for _ in range(2 * quiet_cycles):
             assert ctx.get(dut.all_quiet) == 0
             await ctx.tick()

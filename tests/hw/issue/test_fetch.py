@@ -38,8 +38,8 @@ class FetchSystem(Elaboratable):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.fetch, m.submodules.master = self.fetch, self.master
-        connect(m, self.fetch.request, self.master.request0)
-        connect(m, self.master.data0, self.fetch.data)
+        connect(m, self.fetch.request, self.master.request[0])
+        connect(m, self.master.data[0], self.fetch.data)
         return m
 
 
@@ -74,8 +74,7 @@ class FetchBench(Bench):
 
         self.background(slave.reads(self.system.master.ar, self.system.master.r), watch)
         for unit in UNITS:
-            port = getattr(self.dut, f"queue{unit.value}")
-            self.background(sink(port, self.queues[unit], slave.rng, gap))
+            self.background(sink(self.dut.queue[unit], self.queues[unit], slave.rng, gap))
 
     async def start(self, ctx: Any, length: int) -> None:
         """Start the program of `length` instructions at `PROGRAM`."""
@@ -220,7 +219,7 @@ def test_classes_tell_who_waits(rng: np.random.Generator) -> None:
         await ctx.tick()
         ctx.set(fetch.start, 0)
         for cycle in range(200):
-            ctx.set(fetch.queue2.ready, cycle >= 150)
+            ctx.set(fetch.queue[2].ready, cycle >= 150)
             _, _, kind = await ctx.tick().sample(fetch.cycle_class)
             seen.append(CycleClass(kind))
 

@@ -54,10 +54,10 @@ class GatedUnit(wiring.Component):
         m = Module()
         m.submodules.gate, m.submodules.file = self.gate, self.file
         m.d.comb += [
-            self.gate.available.eq(self.file.available1),
-            self.gate.plenty.eq(self.file.plenty1),
-            self.gate.coming.eq(self.file.coming1),
-            self.file.take1.eq(self.gate.take),
+            self.gate.available.eq(self.file.available[1]),
+            self.gate.plenty.eq(self.file.plenty[1]),
+            self.gate.coming.eq(self.file.coming[1]),
+            self.file.take[1].eq(self.gate.take),
         ]
         return m
 
@@ -84,7 +84,7 @@ def test_gate_issues_in_order_once_all_tokens_are_there(seed: int) -> None:
     async def givers(ctx) -> None:
         while True:
             for giver in (Unit.LOAD, Unit.ALU, Unit.STORE):
-                retire = getattr(file, f"retire{giver:d}")
+                retire = file.retire[giver]
                 valid = int(rng.integers(4) == 0 and given[giver] - taken[giver] < 100)
                 ctx.set(retire.valid, valid)
                 ctx.set(retire.payload.push, 1 << Unit.GEMM)
@@ -189,7 +189,7 @@ def test_every_cycle_has_one_class(activity, queued, pop, ready, expected) -> No
 def test_a_queue_full_of_instructions_passes_one_in_every_cycle() -> None:
     """Each pops one token; one is there, and one comes in every cycle but two."""
     unit = GatedUnit()
-    gate, retire = unit.gate, unit.file.retire0
+    gate, retire = unit.gate, unit.file.retire[0]
     depth = TINY.units.queue_depth
     gaps = {4, 9}
     issued: list[int] = []

@@ -33,16 +33,16 @@ def test_counters_follow_the_model(name: str, seed: int) -> None:
         count = np.zeros((4, 4), dtype=int)  # giver, taker
         for _ in range(400):
             for taker in QUEUED_UNITS:
-                available = ctx.get(getattr(file, f"available{taker:d}"))
-                plenty = ctx.get(getattr(file, f"plenty{taker:d}"))
+                available = ctx.get(file.available[taker])
+                plenty = ctx.get(file.plenty[taker])
                 assert available == sum(int(count[g, taker] > 0) << g for g in range(4))
                 assert plenty == sum(int(count[g, taker] > 1) << g for g in range(4))
                 take = int(rng.integers(16)) & available
-                ctx.set(getattr(file, f"take{taker:d}"), take)
+                ctx.set(file.take[taker], take)
                 for giver in range(4):
                     count[giver, taker] -= take >> giver & 1
             for giver in QUEUED_UNITS:
-                retire = getattr(file, f"retire{giver:d}")
+                retire = file.retire[giver]
                 push = int(rng.integers(16)) & ~(1 << giver)
                 for taker in range(4):
                     if count[giver, taker] == largest:
@@ -53,9 +53,9 @@ def test_counters_follow_the_model(name: str, seed: int) -> None:
                 for taker in range(4):
                     count[giver, taker] += valid & (push >> taker)
             for taker in QUEUED_UNITS:
-                coming = ctx.get(getattr(file, f"coming{taker:d}"))
+                coming = ctx.get(file.coming[taker])
                 for giver in QUEUED_UNITS:
-                    retire = getattr(file, f"retire{giver:d}")
+                    retire = file.retire[giver]
                     gives = ctx.get(retire.valid) & ctx.get(retire.payload.push) >> taker
                     assert coming >> giver & 1 == gives & 1
             assert ctx.get(file.error.valid) == 0
@@ -69,23 +69,23 @@ def test_one_token_too_many_names_the_giver() -> None:
     file = TokenFile(variant=VARIANTS["narrow-tokens"])
 
     async def drive(ctx) -> None:
-        ctx.set(file.retire3.valid, 1)
-        ctx.set(file.retire3.payload.push, 1 << Unit.LOAD)
+        ctx.set(file.retire[3].valid, 1)
+        ctx.set(file.retire[3].payload.push, 1 << Unit.LOAD)
         for index in range(3):
-            ctx.set(file.retire3.payload.index, index)
+            ctx.set(file.retire[3].payload.index, index)
             assert ctx.get(file.error.valid) == 0
             await ctx.tick()
         # Taken in the same cycle, the count stays and nothing overflows.
-        ctx.set(file.take0, 1 << Unit.STORE)
+        ctx.set(file.take[0], 1 << Unit.STORE)
         await ctx.tick()
-        ctx.set(file.retire3.valid, 0)
-        ctx.set(file.take0, 0)
+        ctx.set(file.retire[3].valid, 0)
+        ctx.set(file.take[0], 0)
         await ctx.tick()
         assert ctx.get(file.error.valid) == 0
-        ctx.set(file.retire3.valid, 1)
-        ctx.set(file.retire3.payload.index, 77)
+        ctx.set(file.retire[3].valid, 1)
+        ctx.set(file.retire[3].payload.index, 77)
         await ctx.tick()
-        ctx.set(file.retire3.valid, 0)
+        ctx.set(file.retire[3].valid, 0)
         await ctx.tick()
         assert ctx.get(file.error.valid) == 1
         assert ctx.get(file.error.code) == ErrorCode.TOKEN_OVERFLOW

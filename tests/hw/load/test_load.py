@@ -52,8 +52,8 @@ class LoadSystem(Elaboratable):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.load, m.submodules.master = self.load, self.master
-        connect(m, self.load.request, self.master.request1)
-        connect(m, self.master.data1, self.load.data)
+        connect(m, self.load.request, self.master.request[1])
+        connect(m, self.master.data[1], self.load.data)
         return m
 
 

@@ -49,9 +49,9 @@ class StoreSystem(Elaboratable):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.store, m.submodules.master = self.store, self.master
-        connect(m, self.store.request, self.master.request0)
-        connect(m, self.store.data, self.master.data0)
-        connect(m, self.master.response0, self.store.response)
+        connect(m, self.store.request, self.master.request[0])
+        connect(m, self.store.data, self.master.data[0])
+        connect(m, self.master.response[0], self.store.response)
         return m
 
 
