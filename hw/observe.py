@@ -90,15 +90,14 @@ def write_ports(variant: Variant) -> tuple[WritePort, ...]:
 def observation_layout(variant: Variant) -> data.StructLayout:
     """The record of one cycle.
 
-    One member per write port, by its name; `issue{u}` and `retire{u}`: whether unit u starts an
+    One member per write port, by its name; `issue[u]` and `retire[u]`: whether unit u starts an
     instruction, or completes one (its last write was in an earlier cycle), and its index. All are
     delayed by `BANK_CYCLES`, when the writes of that cycle are at the RAMs.
     """
     event = data.StructLayout({"valid": 1, "index": INDEX_BITS})
-    members: dict[str, Any] = {port.name: port.layout for port in write_ports(variant)}
-    for unit in QUEUED_UNITS:
-        members |= {f"issue{unit:d}": event, f"retire{unit:d}": event}
-    return data.StructLayout(members)
+    events = data.ArrayLayout(event, len(QUEUED_UNITS))
+    ports: dict[str, Any] = {port.name: port.layout for port in write_ports(variant)}
+    return data.StructLayout({**ports, "issue": events, "retire": events})
 
 
 def connect_observation(m: Module, variant: Variant, blocks: Any, observe: data.View) -> None:
@@ -116,8 +115,8 @@ def connect_observation(m: Module, variant: Variant, blocks: Any, observe: data.
         starts = late(Cat(issue.valid & issue.ready, issue.p.index), f"issue{unit:d}")
         ends = late(Cat(retire.valid, retire.payload.index), f"retire{unit:d}")
         m.d.comb += [
-            observe[f"issue{unit:d}"].as_value().eq(starts),
-            observe[f"retire{unit:d}"].as_value().eq(ends),
+            observe.issue[unit].as_value().eq(starts),
+            observe.retire[unit].as_value().eq(ends),
         ]
     for port in write_ports(variant):
         seen = observe[port.name]

@@ -137,8 +137,8 @@ def observer_verilog(variant: Variant) -> str:
         blocks.append(_log_port(port, layout[port.name].offset))
     for kind, name in enumerate(("issue", "retire")):
         for unit in QUEUED_UNITS:
-            at = layout[f"{name}{unit:d}"].offset
-            width = layout[f"{name}{unit:d}"].width
+            width = layout[name].width // len(QUEUED_UNITS)
+            at = layout[name].offset + unit * width
             fields = ("cycle", f"{4 * kind + unit}", f"observe[{at + 1}+:{width - 1}]")
             blocks.append(f"    if (observe[{at}]) begin\n{_log('events', fields)}    end\n")
     burst = ("cycle", "awaddr", "", "awlen", "awid")
