@@ -34,15 +34,14 @@ def decode(
     unary_comes = matches(coming.operation, lambda op: not op.takes_x)
     requantize_comes = coming.operation == AluOp.REQUANTIZE
     # How the operation uses its rows, if it is legal.
-    unary, requantize, reads_src, reads_dst, to_acc = (
+    requantize, reads_src, reads_dst, to_acc = (
         Signal(name=name, reset_less=True)
-        for name in ("unary", "requantize", "form_reads_src", "form_reads_dst", "to_acc")
+        for name in ("requantize", "form_reads_src", "form_reads_dst", "to_acc")
     )
     with m.If(advance):
         m.d.sync += [
             comes.eq(steps.valid),
             taken.eq(steps.p),
-            unary.eq(unary_comes),
             requantize.eq(requantize_comes),
             reads_src.eq(~(unary_comes & coming.use_immediate & ~requantize_comes)),
             reads_dst.eq(~(unary_comes | coming.use_immediate)),

@@ -89,7 +89,6 @@ class Sequencer(wiring.Component):
         if opcode not in (Opcode.GEMM, Opcode.ALU):
             raise ValueError(f"a sequencer's opcode must be GEMM or ALU, not {opcode.name}")
         self._variant = variant
-        self._opcode = opcode
         self._controls = controls
         self._unit = INSTRUCTIONS[opcode].unit
         super().__init__(

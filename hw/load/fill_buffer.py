@@ -54,7 +54,6 @@ class FillBuffer(wiring.Component):
     """
 
     def __init__(self, *, variant: Variant) -> None:
-        self._variant = variant
         super().__init__(
             {
                 "ready": Out(1, init=1),

@@ -29,21 +29,18 @@ class Queue(wiring.Component):
     Members
     -------
     i, o : the streams.
-    following : the word that `o` gets next, if the memory holds one.
     empty : no word is in the queue.
     """
 
     def __init__(self, shape, *, depth: int, trusts: bool = False) -> None:
         if depth < 1:
             raise ValueError(f"a queue's depth must be at least 1, not {depth}")
-        self._shape = shape
         self._depth = depth
         self._trusts = trusts
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
-                "following": Out(shape),
                 "empty": Out(1),
             }
         )
@@ -63,7 +60,6 @@ class Queue(wiring.Component):
             take.eq(~self.o.valid | self.o.ready),
             memory.r_en.eq(take),
             self.o.p.eq(word),
-            Value.cast(self.following).eq(memory.r_data),
             self.empty.eq(~self.o.valid & ~memory.r_rdy),
         ]
         with m.If(take):

@@ -179,12 +179,6 @@ class CellReport:
             if used["dsp"] or used["block_ram"]
         }
 
-    @property
-    def shares(self) -> dict[str, float]:
-        """Part of the family's reference device that is used, by resource; 1 is all of it."""
-        device = DEVICES[self.family]
-        return {name: getattr(self, name) / getattr(device, name) for name in RESOURCES}
-
     def usable(self, limit: float = HARD_LIMIT) -> dict[str, int]:
         """Usable resources of the reference device: `limit` of the hard blocks, all of the fabric.
 

@@ -83,4 +83,4 @@ def test_without_yosys_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_variant_fits_its_board(name: str, family: Family) -> None:
     """Bar: at most 95 % of DSP and block RAM, LUT and FF within. Answers are kept by content."""
     report = AreaCache(KEPT).synthesize(emit_verilog(load_variant(name)), family)
-    assert report.fits(), report.shares
+    assert report.fits(), report.usable()
