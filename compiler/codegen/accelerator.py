@@ -8,10 +8,11 @@ nest, and each has its own instances.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from daedal.compiler.codegen.concrete import Env
 from daedal.compiler.codegen.forms import BlockForm, block_form, constant_of, leaf_form, pure_nest
-from daedal.compiler.codegen.inplace import embeddings, shared_rows
+from daedal.compiler.codegen.inplace import embeddings, shared_rows, window_interiors
 from daedal.compiler.codegen.instances import MEMORIES, LiveBuffer, embedded, live_buffer
 from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.codegen.operations import OperationBuilder
@@ -19,9 +20,11 @@ from daedal.compiler.codegen.padding import interiors
 from daedal.compiler.codegen.repeats import Repeats
 from daedal.compiler.codegen.segment import Segment, SegmentInstruction
 from daedal.compiler.codegen.transfers import TransferBuilder
+from daedal.compiler.codegen.windows import is_neutral
 from daedal.compiler.tir.expr import Buffer, Var
 from daedal.compiler.tir.stmt import Allocate, Allocation, BlockRealize, For, PrimFunc, Seq, Stmt
 from daedal.isa.errors import ScheduleError
+from daedal.isa.table import AluOp
 from daedal.isa.variant import Variant
 
 __all__ = ["emit_segment"]
@@ -88,9 +91,16 @@ class _Emitter:
     def __init__(self, func: PrimFunc, variant: Variant, transfers: TransferBuilder) -> None:
         self.variant = variant
         self.transfers = transfers
-        self.operations = Repeats(OperationBuilder(variant, interiors(func)))
         self.owners = shared_rows(func)
         self.embeddings = embeddings(func)
+        bits = variant.array.input_bits
+        neutral = {
+            operation: interiors(func, partial(is_neutral, operation, bits=bits))
+            for operation in (AluOp.ADD, AluOp.MAX)
+        }
+        windows = window_interiors(self.embeddings, neutral)
+        builder = OperationBuilder(variant, interiors(func), windows)
+        self.operations = Repeats(builder)
         self.name = func.name
         self.instructions: list[SegmentInstruction] = []
         self.forms: dict[int, tuple[BlockRealize, BlockForm]] = {}

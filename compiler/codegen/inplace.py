@@ -12,14 +12,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from daedal.compiler.codegen.intrinsics import IMMEDIATE, REGISTER, SLIDING
+from daedal.compiler.codegen.padding import Interior
 from daedal.compiler.codegen.windows import Windows
 from daedal.compiler.tir.expr import Buffer, Var
 from daedal.compiler.tir.linear import linear
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import Allocate, Allocation, Block, For, PrimFunc, Seq, Stmt
 from daedal.isa.errors import ScheduleError
+from daedal.isa.table import AluOp
 
-__all__ = ["Embedding", "SlidingBlock", "embeddings", "shared_rows", "sliding_block"]
+__all__ = [
+    "Embedding",
+    "SlidingBlock",
+    "embeddings",
+    "shared_rows",
+    "sliding_block",
+    "window_interiors",
+]
 
 IN_PLACE = (*IMMEDIATE, "requantize_widen")
 """Operations with one operand that may write over it."""
@@ -96,6 +105,39 @@ def embeddings(func: PrimFunc) -> dict[Buffer, Embedding]:
             )
         found[target] = Embedding(source, block, sliding_block(block))
     return found
+
+
+def window_interiors(
+    found: Mapping[Buffer, Embedding], neutral: Mapping[AluOp, Mapping[Buffer, Interior]]
+) -> dict[Buffer, Interior]:
+    """For each operand of a reduction over windows, the part that is not padding.
+
+    Outside of it the operand holds an element that does not change the reduction. `neutral` has the
+    interiors of the buffers that are loaded with such padding, by operation. Along the dimension of
+    its windows, every result of a reduction counts as inside.
+    """
+    interiors: dict[Buffer, Interior] = {}
+
+    def visit(buffer: Buffer, operation: AluOp) -> Interior | None:
+        if buffer not in found:
+            return neutral.get(operation, {}).get(buffer)
+        embedding = found[buffer]
+        sliding = embedding.sliding
+        inner = visit(embedding.owner, operation)
+        if inner is None or SLIDING[str(embedding.block.annotations["intrin"])] is not operation:
+            return None
+        steps = zip(sliding.strides, sliding.offsets, strict=True)
+        return tuple(
+            part if step == (1, 0) and dim != sliding.dim else range(size)
+            for dim, (part, size, step) in enumerate(zip(inner, buffer.shape, steps, strict=True))
+        )
+
+    for embedding in found.values():
+        operation = SLIDING[str(embedding.block.annotations["intrin"])]
+        interior = visit(embedding.owner, operation)
+        if interior is not None:
+            interiors[embedding.owner] = interior
+    return interiors
 
 
 def sliding_block(block: Block) -> SlidingBlock:

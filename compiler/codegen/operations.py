@@ -6,8 +6,9 @@ instruction if the hardware loops and the micro-op memory allow.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
-from daedal.compiler.codegen.concrete import Env, concrete_nests
+from daedal.compiler.codegen.concrete import Env, concrete_nests, loop_ranges
 from daedal.compiler.codegen.forms import BlockForm, RegionForm
 from daedal.compiler.codegen.inplace import sliding_block
 from daedal.compiler.codegen.instances import Live
@@ -24,7 +25,7 @@ from daedal.compiler.codegen.intrinsics import (
 from daedal.compiler.codegen.nest import Folded, Nest, accumulation_steps, fold
 from daedal.compiler.codegen.padding import KEEP_PADDING, Interior
 from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
-from daedal.compiler.codegen.window_nests import window_nests
+from daedal.compiler.codegen.window_nests import inside_loops, window_nests
 from daedal.compiler.tir.expr import Buffer
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
@@ -41,12 +42,19 @@ class OperationBuilder:
     """Builds the instructions of one variant.
 
     `interiors` gives the part of each buffer outside of which it holds padding zeros; products with
-    these are skipped.
+    these are skipped. `window_interiors` gives the same for operands of reductions over windows,
+    where the padding is an element that does not change the reduction.
     """
 
-    def __init__(self, variant: Variant, interiors: Mapping[Buffer, Interior]) -> None:
+    def __init__(
+        self,
+        variant: Variant,
+        interiors: Mapping[Buffer, Interior],
+        window_interiors: Mapping[Buffer, Interior] = MappingProxyType({}),
+    ) -> None:
         self._variant = variant
         self._interiors = interiors
+        self._window_interiors = window_interiors
         self._max_uops = {}
         self._max_extent = {}
         for opcode, memory in ((Opcode.GEMM, Memory.UOP_GEMM), (Opcode.ALU, Memory.UOP_ALU)):
@@ -82,7 +90,10 @@ class OperationBuilder:
             )
 
     def keeps_off(self, form: BlockForm) -> RegionForm | None:
-        """The operand whose products with padding zeros are left out, or None."""
+        """The operand whose products or sums with padding are left out, or None."""
+        if str(form.annotations["intrin"]) in SLIDING:
+            source = form.read("x")
+            return source if source.region.buffer in self._window_interiors else None
         if str(form.annotations["intrin"]) not in GEMM or form.annotations.get(KEEP_PADDING):
             return None
         factor = form.read("a")
@@ -223,12 +234,17 @@ class OperationBuilder:
             raise ScheduleError(
                 f"the loops around block {block.name!r} must cover whole windows, all in one nest"
             )
-        loops = [loop for loop in form.loops if loop.var not in env]
         along = form.writes[0].minima[sliding.dim].variables
         windows = sliding.windows(block, live[form.writes[0].region.buffer].shape[sliding.dim])
-        for step in window_nests(
-            nests[0], [loop.var in along for loop in loops], windows, self._variant
-        ):
+        source = self.keeps_off(form)
+        ((inner, ranges),) = loop_ranges(form, env)
+        inside = None
+        nest = nests[0]
+        if source is not None:
+            interior = self._window_interiors[source.region.buffer]
+            nest, inside = inside_loops(nest, source, interior, inner, ranges, sliding.dim)
+        marks = [var in along for var in ranges]
+        for step in window_nests(nest, marks, windows, self._variant, inside):
             fields = {"operation": step.operation, "destination": OutMemory.ACC}
             for folded in self._folded(Opcode.ALU, step.nest, reduce_outermost=True):
                 yield self._alu(folded, fields, operands, live, updates=True)

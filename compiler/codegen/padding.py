@@ -8,11 +8,11 @@ the iterations that matter.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from daedal.compiler.codegen.forms import Form, RegionForm, pure_nest
-from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Var
+from daedal.compiler.tir.expr import Axis, Buffer, Cast, Expr, Load, Var
 from daedal.compiler.tir.linear import linear
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, PrimFunc
@@ -30,8 +30,13 @@ Ranges = dict[Var, range]
 """Iterations of each loop of a nest."""
 
 
-def interiors(func: PrimFunc) -> dict[Buffer, Interior]:
-    """The interior of every buffer that is filled by a single copy through ``padded(0)``."""
+def _is_zero(value: int) -> bool:
+    return value == 0
+
+
+def interiors(func: PrimFunc, accepts: Callable[[int], bool] = _is_zero) -> dict[Buffer, Interior]:
+    """The interior of every buffer that is filled by a single copy through ``padded``, with a value
+    that `accepts` is true of."""
     sites, _ = collect(func.body)
     writers: dict[Buffer, list[Site]] = {}
     for site in sites:
@@ -39,23 +44,29 @@ def interiors(func: PrimFunc) -> dict[Buffer, Interior]:
             writers.setdefault(region.buffer, []).append(site)
     found = {}
     for buffer, filled_by in writers.items():
-        interior = _interior(buffer, filled_by[0].realize) if len(filled_by) == 1 else None
+        interior = _interior(buffer, filled_by[0].realize, accepts) if len(filled_by) == 1 else None
         if interior is not None:
             found[buffer] = interior
     return found
 
 
-def _interior(buffer: Buffer, realize: BlockRealize) -> Interior | None:
-    """The part of `buffer` that `realize` copies from inside its source, if pads are 0."""
+def _interior(
+    buffer: Buffer, realize: BlockRealize, accepts: Callable[[int], bool]
+) -> Interior | None:
+    """The part of `buffer` that `realize` copies from inside its source, if `accepts` its pads."""
     inside = pure_nest(realize.block.body)
     while inside is not None:
         realize = inside[1]
         inside = pure_nest(realize.block.body)
     store = realize.block.body
-    if not isinstance(store, BufferStore) or not isinstance(store.value, Load):
+    if not isinstance(store, BufferStore):
         return None
-    source = store.value
-    if source.pad_value != 0 or not all(isinstance(index, Axis) for index in store.indices):
+    source = store.value.value if isinstance(store.value, Cast) else store.value
+    if not isinstance(source, Load) or source.pad_value is None:
+        return None
+    if not accepts(int(source.pad_value)) or not all(
+        isinstance(index, Axis) for index in store.indices
+    ):
         return None
     dims = {index: dim for dim, index in enumerate(store.indices)}
     result = [range(size) for size in buffer.shape]

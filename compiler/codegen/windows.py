@@ -14,11 +14,17 @@ Source: Crow, "Summed-area tables for texture mapping", 1984, for sums as differ
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from daedal.isa.table import AluOp
 
-__all__ = ["WindowStep", "Windows"]
+__all__ = ["WindowStep", "Windows", "is_neutral"]
+
+
+def is_neutral(operation: AluOp, value: int, bits: int) -> bool:
+    """Whether no reduction of elements of `bits` bits by `operation` changes with `value` in it."""
+    lowest = -(1 << (bits - 1))
+    return value == 0 if operation is AluOp.ADD else operation is AluOp.MAX and value <= lowest
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,9 @@ class WindowStep:
     ----------
     chained : whether an iteration reads the result of the one before.
     descending : whether i counts down.
+    covers : the source for i = 0 is the reduction of the original positions from the first of these
+        to before the second; None if the step does not say.
+    prefix : whether the source for any i begins with the first of these.
     """
 
     operation: AluOp
@@ -38,6 +47,26 @@ class WindowStep:
     count: int
     chained: bool = False
     descending: bool = False
+    covers: tuple[int, int] | None = None
+    prefix: bool = False
+
+    def reaching(self, inside: range) -> "WindowStep":
+        """The iterations whose source is reduced from at least one position of `inside`."""
+        if self.covers is None:
+            return self
+        begin, end = self.covers
+        first = max(0, (inside.start - end) // self.stride + 1)
+        stop = self.count
+        if not self.prefix:
+            stop = min(stop, -((begin - inside.stop) // self.stride))
+        skipped = first * self.stride
+        return replace(
+            self,
+            target=self.target + skipped,
+            source=self.source + skipped,
+            count=max(0, stop - first),
+            covers=(begin + skipped, end + skipped),
+        )
 
     @property
     def distance(self) -> int:
@@ -69,11 +98,23 @@ class Windows:
             return groups * self.stride - 1
         return self.stride - 1
 
-    def steps(self, count: int, cycles: Callable[[int], int]) -> list[WindowStep]:
+    def steps(
+        self, count: int, cycles: Callable[[int], int], inside: range | None = None
+    ) -> list[WindowStep]:
         """The operations for `count` windows, in order.
 
-        `cycles` gives the cycles of one operation by the distance of its operands in positions.
+        Parameters
+        ----------
+        cycles : the cycles of one operation, by the distance of its operands in positions.
+        inside : the positions that are not padding; operations that only read padding are left out.
+            It must be neutral: 0 in a sum, the smallest element in a maximum.
         """
+        found = self._steps(count, cycles)
+        if inside is not None:
+            found = [step.reaching(inside) for step in found]
+        return [step for step in found if step.count > 0]
+
+    def _steps(self, count: int, cycles: Callable[[int], int]) -> list[WindowStep]:
         if self.single:
             return self._halves()
         stride = self.stride
@@ -86,14 +127,19 @@ class Windows:
             found += self._differences(groups, count)
         else:
             found += [
-                self._step(last, last + shift * stride, count + groups - size)
+                replace(
+                    self._step(last, last + shift * stride, count + groups - size),
+                    covers=(shift * stride, size * stride),
+                )
                 for size, shift in self._unions(groups, count, cycles)
             ]
         found += [self._step(self.place, groups * stride + tap, count) for tap in range(rest)]
-        return [step for step in found if step.count > 0]
+        return found
 
     def _step(self, target: int, source: int, count: int) -> WindowStep:
-        return WindowStep(self.operation, target, source, self.stride, count)
+        """A step whose source has not been reduced yet."""
+        covers = (source, source + 1)
+        return WindowStep(self.operation, target, source, self.stride, count, covers=covers)
 
     def _halves(self) -> list[WindowStep]:
         """One window: its upper half is added to its lower half until one position is left."""
@@ -110,9 +156,23 @@ class Windows:
         The subtraction counts down, because each sum is read after it was the end of a window.
         """
         stride, last = self.stride, self.stride - 1
-        sums = WindowStep(AluOp.ADD, last + stride, last, stride, count + groups - 2, chained=True)
-        differences = WindowStep(
-            AluOp.SUB, self.place + stride, last, stride, count - 1, descending=True
+        sums = WindowStep(
+            AluOp.ADD,
+            target=last + stride,
+            source=last,
+            stride=stride,
+            count=count + groups - 2,
+            chained=True,
+            covers=(0, stride),
+            prefix=True,
+        )
+        differences = replace(
+            sums,
+            operation=AluOp.SUB,
+            target=self.place + stride,
+            count=count - 1,
+            chained=False,
+            descending=True,
         )
         return [sums, differences]
 

@@ -38,11 +38,31 @@ def odd_is_cheap(distance: int) -> int:
     st.integers(0, 2**32 - 1),
 )
 def test_every_window_is_left_in_its_place(operation, kernel, stride, count, seed):
+    check(operation, kernel, stride, count, range(0), seed)
+
+
+@given(
+    st.sampled_from([AluOp.ADD, AluOp.MAX]),
+    st.integers(1, 20),
+    st.integers(1, 6),
+    st.integers(1, 9),
+    st.integers(0, 12),
+    st.integers(0, 30),
+    st.integers(0, 2**32 - 1),
+)
+def test_padding_is_left_out(operation, kernel, stride, count, low, size, seed):
+    check(operation, kernel, stride, count, range(low, low + size), seed)
+
+
+def check(operation, kernel, stride, count, inside, seed):
+    """Every window, where positions that are not `inside` (all, if empty) hold padding."""
     size = (count - 1) * stride + kernel
     line = np.random.default_rng(seed).integers(-128, 128, size)
+    if inside:
+        line[: inside.start] = line[inside.stop :] = 0 if operation is AluOp.ADD else -128
     wanted = [REDUCTIONS[operation](line[stride * h :][:kernel]) for h in range(count)]
     windows = Windows(operation, kernel, stride, count == 1)
-    for step in windows.steps(count, odd_is_cheap):
+    for step in windows.steps(count, odd_is_cheap, inside or None):
         order = reversed(range(step.count)) if step.descending else range(step.count)
         read = set()
         for i in order:
@@ -66,6 +86,13 @@ def test_every_window_is_left_in_its_place(operation, kernel, stride, count, see
 )
 def test_the_number_of_operations(operation, kernel, stride, operations):
     assert len(Windows(operation, kernel, stride).steps(28, lambda _: 1)) == operations
+
+
+def test_padding_takes_no_operations():
+    """28 positions between pads of 6: a maximum over 13 reads padding in every fourth operation."""
+    windows = Windows(AluOp.MAX, 13, 1)
+    assert sum(step.count for step in windows.steps(28, lambda _: 1)) == 137
+    assert sum(step.count for step in windows.steps(28, lambda _: 1, range(6, 34))) == 115
 
 
 def test_operands_in_one_bank_are_avoided():
