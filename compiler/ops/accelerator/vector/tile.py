@@ -26,6 +26,9 @@ __all__ = [
 TILE_CYCLES = 24
 """What a tile costs beyond its work, about: instructions, tokens, latencies that do not overlap."""
 
+BESIDE = 0.03
+"""Additional cycles that a tile may take so that another layer's tile fits beside it."""
+
 Tile = tuple[int, int, int]
 """Channel blocks, rows and columns of the output."""
 
@@ -91,6 +94,10 @@ class VectorTiles:
         """The tile with the fewest estimated cycles, of those that fit twice (or once, if none
         does).
 
+        Of the tiles that cost little more and leave room to another layer's in the same half of the
+        accumulators, the one with the fewest rows is taken instead: the linker can then interleave
+        the two layers (`compiler.link.interleave`), and this one ends soon after the other.
+
         Raises
         ------
         ScheduleError
@@ -99,7 +106,10 @@ class VectorTiles:
         for share in (2, 1):
             fitting = list(self.fitting(share))
             if fitting:
-                return min(fitting, key=self.cycles)
+                best = min(fitting, key=self.cycles)
+                limit = (1 + BESIDE) * self.cycles(best)
+                small = [tile for tile in self.fitting(2 * share) if self.cycles(tile) <= limit]
+                return min(small, key=lambda tile: (tile[1], self.cycles(tile)), default=best)
         variant, pad = self._variant, scratchpad(self._variant, Memory.ACC)
         need = self._parts * sum(self._work((1, *self._grain)).held) * pad.row_bytes
         raise ScheduleError(
