@@ -139,9 +139,11 @@ def pool_case(
     rows: Sequence[Sequence[int]] | None = None,
     large: bool = False,
     keeps_values: bool = False,
+    pad_value: int = 5,
 ) -> Case:
     """Maximum, or with `rows` (parameter row per output) average over windows; `large` ones have
-    the schedule that takes them in steps. With `keeps_values` a maximum is not requantized."""
+    the schedule that takes them in steps. With `keeps_values` a maximum is not requantized.
+    `pad_value` is that of an average."""
     x = blocked(variant, "x", shape)
     count = 1 if rows is None else 1 + max(max(line) for line in rows)
     params = te.placeholder((count, variant.array.block_out, 3), "int64", "params")
@@ -151,7 +153,7 @@ def pool_case(
     if rows is None:
         y, reduction = max_pool(x, params, pad_value=-128, **window), "max"
     else:
-        y, reduction = avg_pool(x, params, pad_value=5, rows=rows, **window), "add"
+        y, reduction = avg_pool(x, params, pad_value=pad_value, rows=rows, **window), "add"
     func = te.create_prim_func([x, params], [y], "pool")
     if large:
         schedule = schedule_pool_by_columns(func, kernel, reduction, variant)

@@ -110,6 +110,9 @@ def cases(variant: Variant, rng: np.random.Generator) -> dict[str, Case]:
         "max pool": pool_case(variant, rng, shape, (3, 2), (2, 1), (1, 0, 1, 1)),
         "max pool, stride 1": pool_case(variant, rng, shape, (5, 4), pads=(2, 1, 2, 2)),
         "avg pool": pool_case(variant, rng, shape, (4, 5), pads=(1, 2, 2, 2), rows=[[0] * 11] * 9),
+        "avg pool, zeros": pool_case(
+            variant, rng, shape, (5, 3), pads=(2, 1, 2, 1), rows=[[0] * 11] * 9, pad_value=0
+        ),
         "max pool, same values": pool_case(
             variant, rng, shape, (3, 3), (2, 2), (1, 1, 1, 1), keeps_values=True
         ),
@@ -136,18 +139,28 @@ def test_several_tiles(variant, rng):
     st.tuples(st.integers(1, 6), st.integers(1, 6)),
     st.tuples(st.integers(1, 3), st.integers(1, 3)),
     st.tuples(*[st.integers(0, 1)] * 4),
-    st.booleans(),
+    st.sampled_from([None, 0, 5]),
     seeds,
 )
 def test_pools(variant, shape, kernel, strides, pads, average, seed):
+    """`average` is the pad value of an average; None stands for a maximum."""
     height = max(shape[2], kernel[0] - pads[0] - pads[2])
     width = max(shape[3], kernel[1] - pads[1] - pads[3])
     oh = (height + pads[0] + pads[2] - kernel[0]) // strides[0] + 1
     ow = (width + pads[1] + pads[3] - kernel[1]) // strides[1] + 1
     rng = np.random.default_rng(seed)
-    rows = rng.integers(0, 3, (oh, ow)).tolist() if average else None
+    rows = None if average is None else rng.integers(0, 3, (oh, ow)).tolist()
     size = (*shape[:2], height, width)
-    pool_case(variant, rng, size, kernel, strides, pads, rows).check()
+    case = pool_case(variant, rng, size, kernel, strides, pads, rows, pad_value=average or 0)
+    case.check()
+
+
+@pytest.mark.parametrize("value", [-128, 127])
+@pytest.mark.parametrize("rows", [None, [[0] * 13] * 11])
+def test_pools_of_extreme_values(value, rows, rng):
+    case = pool_case(TINY, rng, (1, 2, 11, 13), (7, 5), (1, 1), (3, 2, 3, 2), rows)
+    case.arrays["x"][:] = value
+    case.check(interpret=False)
 
 
 @EXAMPLES
