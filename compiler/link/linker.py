@@ -1,13 +1,15 @@
 """`link`: joins the segments of all layers into one program with one launch.
 
 The linker is the only part of the compiler that sees several layers. It assigns scratchpad rows and
-micro-ops, plans memory, and inserts dependency tokens and marks, in this order.
+micro-ops, plans memory, dispatches LOADs early, and inserts dependency tokens and marks, in this
+order.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.link.early_loads import early_loads
 from daedal.compiler.link.interleave import stretches
 from daedal.compiler.link.memory_plan import WORKSPACE, Alias, MemoryPlan, Place, plan_memory
 from daedal.compiler.link.place import Placement, table_name
@@ -114,7 +116,8 @@ def link(
         {spec.name: spec.size_bytes for spec in outputs},
         aliases,
     )
-    items = list(map(Resolver(variant, plan), items))
+    resolved = list(map(Resolver(variant, plan), items))
+    items = early_loads(resolved, variant.units.queue_depth // 2)
     waits = insert_tokens(variant, plan.region_bytes, items)
     program = Program(
         variant,
