@@ -1,6 +1,6 @@
 """`build_artifact`: builds an artifact from the compiled parts of a graph and the model."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +23,6 @@ from daedal.isa.artifact import (
     HostPart,
     Launch,
     Layer,
-    Placement,
     Result,
     Value,
 )
@@ -85,55 +84,47 @@ class _Build:
             index += 1
         if index < len(self._host.numbers):
             parts.append(HostPart(self._host.model(index)))
-        placements = place_nodes(
-            self._cutter, self._on_accelerator(parts), self._on_host(parts), self._reasons()
-        )
         return Artifact(
-            parts=tuple(
-                self._with_weight_costs(part, number, placements)
-                for number, part in enumerate(parts)
-            ),
+            parts=tuple(self._with_weight_costs(part) for part in parts),
             inputs=tuple(self._value(name) for name in self._starts),
             outputs=tuple(self._value(name) for name in self._ends),
-            placements=placements,
+            placements=place_nodes(
+                self._cutter, self._on_accelerator(parts), self._on_host(parts), self._reasons()
+            ),
         )
 
-    def _with_weight_costs(
-        self, part: HostPart | Launch, number: int, placements: Sequence[Placement]
-    ) -> HostPart | Launch:
+    def _with_weight_costs(self, part: HostPart | Launch) -> HostPart | Launch:
         """The part with the costs of weights that do not fit into int8."""
         if isinstance(part, HostPart):
             return part
-        variant = part.program.variant
         layers = []
+        stored = {binding.name for binding in part.inputs} | {x.output for x in part.layers}
         for layer in part.layers:
-            macs = [
-                item.macs or 0
-                for item in placements
-                if item.part == number and item.layer == layer.output
-            ]
-            wide = layer.result is not None and self._has_wide_weights(layer.output)
-            cost = weight_cost(layer.macs, sum(macs), variant) if wide else None
+            macs = self._macs_of_wide_weights(layer.output, stored)
+            cost = weight_cost(layer.macs, macs, part.program.variant)
             layers.append(layer if cost is None else replace(layer, costs=(*layer.costs, cost)))
         return replace(part, layers=tuple(layers))
 
-    def _has_wide_weights(self, output: str) -> bool:
-        """Whether weights behind the model's tensor `output`, back to earlier quantized tensors, do
-        not fit into int8."""
+    def _macs_of_wide_weights(self, output: str, stored: Collection[str]) -> int:
+        """Multiply-accumulates of the model's layer behind its tensor `output`, back to other
+        tensors that are `stored`, if its weights do not fit into int8; else 0."""
         graph = self._compiled.imported
         stack = [output]
         while stack:
-            node = graph.producers.get(stack.pop())
-            if node is None or node.op == "dequantize":
+            name = stack.pop()
+            node = graph.producers.get(name)
+            if node is None or (name in stored and name != output):
                 continue
             if node.op in ("conv2d", "dense"):
                 try:
                     values = find_weights(graph, node, weight_axis(node), wide=True).values
                 except UnsupportedError:
                     continue
-                return values.dtype != np.int8
-            stack.extend(node.inputs[:1] if node.op == "quantize" else node.inputs)
-        return False
+                pixels = graph.types[node.output].num_elements // len(values)
+                return 0 if values.dtype == np.int8 else pixels * values.size
+            quantizes = node.op in ("quantize", "dequantize")
+            stack.extend(node.inputs[:1] if quantizes else node.inputs)
+        return 0
 
     def _reasons(self) -> HostReasons:
         launches = self._launches

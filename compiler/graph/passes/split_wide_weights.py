@@ -1,5 +1,7 @@
 """Multiplies by weights of more than 8 bits with several products by 8-bit weights."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
@@ -11,40 +13,80 @@ __all__ = ["split_wide_weights"]
 
 
 def split_wide_weights(graph: Graph) -> Graph:
-    """Repeat the channels of convolutions with wide weights, one copy for each int8 part. Exact.
+    """Repeat channels of convolutions with wide weights, one copy for each int8 part. Exact.
 
     uint8 weights less their zero point need 9 bits. They are sums of int8 weights, so a product
-    with one is a sum of products of the same channel with int8 weights.
+    with one is a sum of products of the same channel with int8 weights. Only weights beyond int8
+    have a second part. If the zero point is near 128, these are few, and only the input channels
+    that have such weights are repeated. Convolutions that read the same map share the repetition.
+    With groups, all channels are repeated.
 
     Before::
 
         y = q_conv2d(x, w, p) groups=1 ...              # x: int8[1,32,8,8], w: int16[16,32,3,3]
 
-    After::
+    After, if 5 input channels have weights beyond int8::
 
-        const x.again.select: int8[64,32,1,1]
-        const w.parts: int8[16,64,3,3]
+        const x.again.select: int8[37,32,1,1]
+        const w.parts: int8[16,37,3,3]
         x.again = q_conv2d(x, x.again.select, x.again.params) ...
         y = q_conv2d(x.again, w.parts, p) groups=1 ...
     """
     builder = GraphBuilder(graph.name, graph)
     builder.copy_inputs()
-    repeated: dict[tuple[str, int, int], str] = {}
+    parts = {
+        node.output: _parts(graph.constant(node.inputs[1]))
+        for node in graph.nodes
+        if node.op == "q_conv2d" and graph.types[node.inputs[1]].dtype != "int8"
+    }
+    wanted: dict[tuple[str, int], list[set[int]]] = {}
     for node in graph.nodes:
-        if node.op != "q_conv2d" or graph.types[node.inputs[1]].dtype == "int8":
+        if node.output in parts:
+            copies = wanted.setdefault(_key(node), [])
+            _add_copies(copies, parts[node.output], grouped=_key(node)[1] > 1)
+    repeated: dict[tuple[str, int], str] = {}
+    for node in graph.nodes:
+        if node.output not in parts:
             builder.copy_node(node)
             continue
-        x, weights, params = node.inputs
-        parts = _parts(graph.constant(weights))
-        key = x, whole(node.attrs, "groups"), len(parts)
+        _, weights, params = node.inputs
+        key = _key(node)
+        copies = [sorted(channels) for channels in wanted[key]]
         if key not in repeated:
-            repeated[key] = _repeat(builder, node, *key)
-        name = builder.constant(
-            builder.fresh_name(f"{weights}.parts"), np.concatenate(parts, axis=1)
-        )
+            repeated[key] = _repeat(builder, node, *key, copies)
+        values = _joined(parts[node.output], copies)
+        name = builder.constant(builder.fresh_name(f"{weights}.parts"), values)
         operands = [repeated[key], name, params]
         builder.add(node.op, operands, node.attrs, output=node.output, name=node.name)
     return builder.finish(graph.outputs)
+
+
+def _key(node: Node) -> tuple[str, int]:
+    """The map that a convolution reads, and its number of groups: what a repetition is for."""
+    return node.inputs[0], whole(node.attrs, "groups")
+
+
+def _add_copies(copies: list[set[int]], parts: Sequence[Array], *, grouped: bool) -> None:
+    """Add the input channels (of a group) that each part multiplies to those of `copies`. The first
+    part multiplies all, and so does every part of a grouped convolution."""
+    for number, part in enumerate(parts):
+        every = number == 0 or grouped
+        channels = range(part.shape[1]) if every else np.flatnonzero(part.any(axis=(0, 2, 3)))
+        if number == len(copies):
+            copies.append(set())
+        copies[number].update(int(channel) for channel in channels)
+
+
+def _joined(parts: Sequence[Array], copies: Sequence[Sequence[int]]) -> Array:
+    """The weights of all copies of the input channels; 0 where a convolution has fewer parts."""
+    zeros = np.zeros_like(parts[0])
+    return np.concatenate(
+        [
+            (parts[number] if number < len(parts) else zeros)[:, channels]
+            for number, channels in enumerate(copies)
+        ],
+        axis=1,
+    )
 
 
 def _parts(weights: Array) -> list[Array]:
@@ -57,8 +99,11 @@ def _parts(weights: Array) -> list[Array]:
     return parts
 
 
-def _repeat(builder: GraphBuilder, node: Node, x: str, groups: int, times: int) -> str:
-    """Repeat the channels of every group of `x` `times` times."""
-    channels = np.arange(builder.types[x].shape[1]).reshape(groups, 1, -1)
-    wanted = np.repeat(channels, times, axis=1).reshape(-1)
+def _repeat(
+    builder: GraphBuilder, node: Node, x: str, groups: int, copies: Sequence[Sequence[int]]
+) -> str:
+    """The channels of every group of `x` that `copies` lists, one list after the other."""
+    each = np.concatenate([np.array(channels, dtype=np.int64) for channels in copies])
+    first = np.arange(groups)[:, None] * (builder.types[x].shape[1] // groups)
+    wanted = (first + each).reshape(-1)
     return add_selection(builder, x, wanted, builder.fresh_name(f"{x}.again"), node.name)

@@ -93,3 +93,12 @@ def test_bytes_that_cross_in_the_middle_are_told() -> None:
     artifact = daedal.compile(model.model("y", dtype="int8").SerializeToString(), "vta", host=None)
     assert crossing_bytes(artifact) == 2 * 16 * 10 * 10
     assert "2 launches exchange 3,200 bytes with the host" in cost_lines(artifact)[-1]
+
+
+def test_weights_beyond_int8_are_told_with_their_factor() -> None:
+    """One input channel of 32 has a weight of 255 - 120; it is multiplied twice."""
+    artifact = compiled((32, 32), zero_point=120)
+    assert of_meant(artifact)["weights"] == (
+        "weights less their zero point exceed int8: 1.03 times the products"
+    )
+    assert "weights" not in of_meant(compiled((32, 32), zero_point=128))

@@ -51,6 +51,28 @@ def test_convolutions_with_wide_weights(
     check_compiled(compiled, rng)
 
 
+def test_only_channels_with_weights_beyond_int8_are_repeated(rng: np.random.Generator) -> None:
+    """Two convolutions that read one map share the repetition of channels 3, 7 and 11."""
+    maker = QdqModel()
+    x = maker.dequantize(maker.input("x", (1, 20, 6, 5), "int8"), 0.05, 3)
+    scale, zero = maker.constant(np.float32(0.01)), maker.constant(np.uint8(120))
+    for output, channels in (("y", (3, 7)), ("z", (7, 11))):
+        values = rng.integers(0, 248, (20, 20, 3, 3)).astype(np.uint8)
+        values[:2, channels] = 255
+        weights = maker.op("DequantizeLinear", maker.constant(values), scale, zero)
+        maker.quantize(maker.op("Conv", x, weights), 0.9, 5, output=output)
+    model = maker.model("y", "z", dtype="int8")
+    graph = integer_graph(model.SerializeToString(), VTA)
+    inputs = {"x": rng.integers(-128, 128, (1, 20, 6, 5)).astype(np.int8)}
+    split = split_wide_weights(graph)
+    verify(split)
+    assert [split.types[node.output].shape[1] for node in split.nodes] == [23, 20, 20]
+    before, after = run(graph, inputs), run(split, inputs)
+    for name in ("y", "z"):
+        np.testing.assert_array_equal(after[name], before[name])
+    check_compiled(compile_graph(load_onnx(model.SerializeToString()), VTA), rng)
+
+
 def test_a_dense_layer_over_a_map(rng: np.random.Generator) -> None:
     """The map is repeated, not the flattened vector."""
     maker = convolution(rng, 1, 128)
