@@ -35,7 +35,7 @@ class Case:
     variant : the shipped variant that it runs on.
     wide_bar : how many times faster it must be on a bus of twice the width; None where the bus does
         not bound it.
-    without : the same network without the layers that must cost nothing; its cycles are then the
+    without : the same network without what must cost nothing, or little; its cycles are then the
         roofline.
     hosted : operators of those layers, which the host may run.
     """
@@ -204,6 +204,30 @@ def _normalized_image(name: str, *operators: str, per_channel: bool) -> Case:
     )
 
 
+def _unsigned_weights(name: str, zero_point: int, bar: float) -> Case:
+    """Two convolutions with uint8 weights of a normal distribution; without: with int8 weights."""
+    window = _square(28, 128, 3, pad=1)
+
+    def build(middle: int) -> onnx.ModelProto:
+        rng = np.random.default_rng(8)
+        model, x = _start((1, *window.channels[:1], window.size, window.size))
+        for _ in range(2):
+            values = np.rint(rng.normal(middle, 32, (128, 128, 3, 3))).clip(0, 255)
+            weights = model.dequantize(
+                model.constant(values.astype(np.uint8)), 0.001, middle, "uint8"
+            )
+            x = model.requantized(model.op("Conv", x, weights, pads=[window.pad] * 4), SCALE, 0)
+        return model.model(x)
+
+    return Case(
+        name,
+        lambda: build(zero_point),
+        lambda variant: 2 * window.products(variant),
+        bar,
+        without=lambda: build(128),
+    )
+
+
 def _square(size: int, channels: int, kernel: int, **rest: int) -> _Window:
     return _Window(size, (channels, channels), kernel, **rest)
 
@@ -232,6 +256,7 @@ CASES = (
     _conv("dense 1024 to 1000", _Window(1, (1024, 1000), 1), None, wide_bar=1.5),
     _conv("1x1, 16 to 16", _square(56, 16, 1), None, wide_bar=1.5),
     _conv("stem 7x7, stride 2", _Window(224, (3, 64), 7, stride=2, pad=3), 0.85),
+    _unsigned_weights("uint8 weights, zero point 124", 124, 0.8),
     _normalized_image("image normalized by numbers", "Sub", "Mul", per_channel=False),
     _normalized_image("image normalized per channel", "Add", "Mul", per_channel=True),
 )

@@ -122,7 +122,7 @@ def graph_passes(
         ("fold_constants", lambda graph: fold_constants(graph, keep_quantized=False)),
         ("eliminate_dead_code", eliminate_dead_code),
         ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
-        ("split_wide_weights", split_wide_weights),
+        ("split_wide_weights", lambda graph: split_wide_weights(graph, block=variant.block)),
         ("transposes_to_products", transposes_to_products),
         ("shuffles_to_selections", shuffles_to_selections),
         ("align_matmul", lambda graph: align_matmul(graph, block=variant.block)),

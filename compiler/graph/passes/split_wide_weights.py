@@ -7,19 +7,20 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import whole
-from daedal.compiler.graph.selection import add_selection
+from daedal.compiler.graph.selection import IDENTITY, UNCHANGED, add_selection
 
 __all__ = ["split_wide_weights"]
 
 
-def split_wide_weights(graph: Graph) -> Graph:
+def split_wide_weights(graph: Graph, *, block: int) -> Graph:
     """Repeat channels of convolutions with wide weights, one copy for each int8 part. Exact.
 
     uint8 weights less their zero point need 9 bits. They are sums of int8 weights, so a product
     with one is a sum of products of the same channel with int8 weights. Only weights beyond int8
     have a second part. If the zero point is near 128, these are few, and only the input channels
     that have such weights are repeated. Convolutions that read the same map share the repetition.
-    With groups, all channels are repeated.
+    With groups, all channels are repeated. A map of whole blocks of `block` channels is not copied
+    for that: the repeated channels are appended to it.
 
     Before::
 
@@ -42,8 +43,8 @@ def split_wide_weights(graph: Graph) -> Graph:
     wanted: dict[tuple[str, int], list[set[int]]] = {}
     for node in graph.nodes:
         if node.output in parts:
-            copies = wanted.setdefault(_key(node), [])
-            _add_copies(copies, parts[node.output], grouped=_key(node)[1] > 1)
+            multiplied = wanted.setdefault(_key(node), [])
+            _add_copies(multiplied, parts[node.output], grouped=_key(node)[1] > 1)
     repeated: dict[tuple[str, int], str] = {}
     for node in graph.nodes:
         if node.output not in parts:
@@ -53,7 +54,7 @@ def split_wide_weights(graph: Graph) -> Graph:
         key = _key(node)
         copies = [sorted(channels) for channels in wanted[key]]
         if key not in repeated:
-            repeated[key] = _repeat(builder, node, *key, copies)
+            repeated[key] = _repeat(builder, node, *key, copies, block)
         values = _joined(parts[node.output], copies)
         name = builder.constant(builder.fresh_name(f"{weights}.parts"), values)
         operands = [repeated[key], name, params]
@@ -100,9 +101,28 @@ def _parts(weights: Array) -> list[Array]:
 
 
 def _repeat(
-    builder: GraphBuilder, node: Node, x: str, groups: int, copies: Sequence[Sequence[int]]
+    builder: GraphBuilder,
+    node: Node,
+    x: str,
+    groups: int,
+    copies: Sequence[Sequence[int]],
+    block: int,
 ) -> str:
     """The channels of every group of `x` that `copies` lists, one list after the other."""
+    count = builder.types[x].shape[1]
+    if groups == 1 and count % block == 0:
+        more = np.concatenate([np.array(channels, dtype=np.int64) for channels in copies[1:]])
+        tail = add_selection(builder, x, more, builder.fresh_name(f"{x}.more"), node.name)
+        params = builder.constant(
+            builder.fresh_name(f"{x}.again.params"), np.repeat(IDENTITY, 2, axis=0)
+        )
+        return builder.add(
+            "q_concat",
+            [x, tail, params],
+            {"channels": (count, len(more)), **UNCHANGED},
+            output=builder.fresh_name(f"{x}.again"),
+            name=node.name,
+        )
     each = np.concatenate([np.array(channels, dtype=np.int64) for channels in copies])
     first = np.arange(groups)[:, None] * (builder.types[x].shape[1] // groups)
     wanted = (first + each).reshape(-1)

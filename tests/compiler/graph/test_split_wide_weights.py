@@ -42,7 +42,7 @@ def test_convolutions_with_wide_weights(
     inputs = {"x": rng.integers(-128, 128, (1, 20, 6, 5)).astype(np.int8)}
     (difference,) = compare_operators(model, graph, inputs)
     assert difference.largest <= 1
-    split = split_wide_weights(graph)
+    split = split_wide_weights(graph, block=VTA.block)
     verify(split)
     assert not any(kind.dtype == "int16" for kind in split.types.values())
     np.testing.assert_array_equal(run(split, inputs)["y"], run(graph, inputs)["y"])
@@ -51,23 +51,27 @@ def test_convolutions_with_wide_weights(
     check_compiled(compiled, rng)
 
 
-def test_only_channels_with_weights_beyond_int8_are_repeated(rng: np.random.Generator) -> None:
-    """Two convolutions that read one map share the repetition of channels 3, 7 and 11."""
+@pytest.mark.parametrize(("inputs", "widths"), [(20, [23, 20, 20]), (32, [3, 35, 20, 20])])
+def test_only_channels_with_weights_beyond_int8_are_repeated(
+    inputs: int, widths: list[int], rng: np.random.Generator
+) -> None:
+    """Two convolutions that read one map share the repetition of channels 3, 7 and 11; they are
+    appended to whole blocks."""
     maker = QdqModel()
-    x = maker.dequantize(maker.input("x", (1, 20, 6, 5), "int8"), 0.05, 3)
+    x = maker.dequantize(maker.input("x", (1, inputs, 6, 5), "int8"), 0.05, 3)
     scale, zero = maker.constant(np.float32(0.01)), maker.constant(np.uint8(120))
     for output, channels in (("y", (3, 7)), ("z", (7, 11))):
-        values = rng.integers(0, 248, (20, 20, 3, 3)).astype(np.uint8)
+        values = rng.integers(0, 248, (20, inputs, 3, 3)).astype(np.uint8)
         values[:2, channels] = 255
         weights = maker.op("DequantizeLinear", maker.constant(values), scale, zero)
         maker.quantize(maker.op("Conv", x, weights), 0.9, 5, output=output)
     model = maker.model("y", "z", dtype="int8")
     graph = integer_graph(model.SerializeToString(), VTA)
-    inputs = {"x": rng.integers(-128, 128, (1, 20, 6, 5)).astype(np.int8)}
-    split = split_wide_weights(graph)
+    feeds = {"x": rng.integers(-128, 128, (1, inputs, 6, 5)).astype(np.int8)}
+    split = split_wide_weights(graph, block=VTA.block)
     verify(split)
-    assert [split.types[node.output].shape[1] for node in split.nodes] == [23, 20, 20]
-    before, after = run(graph, inputs), run(split, inputs)
+    assert [split.types[node.output].shape[1] for node in split.nodes] == widths
+    before, after = run(graph, feeds), run(split, feeds)
     for name in ("y", "z"):
         np.testing.assert_array_equal(after[name], before[name])
     check_compiled(compile_graph(load_onnx(model.SerializeToString()), VTA), rng)
