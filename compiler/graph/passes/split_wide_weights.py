@@ -6,8 +6,9 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.registry import whole
-from daedal.compiler.graph.selection import IDENTITY, UNCHANGED, add_selection
+from daedal.compiler.graph.selection import add_selection
 
 __all__ = ["split_wide_weights"]
 
