@@ -18,24 +18,27 @@ __all__ = ["early_loads"]
 def early_loads(items: Sequence[PlacedInstruction], distance: int) -> list[PlacedInstruction]:
     """The same program with every LOAD up to `distance` instructions earlier.
 
-    A LOAD stays behind the LOADs before it, and behind every instruction that touches its rows or
-    stores to its source, so the result is unchanged.
+    A LOAD passes only instructions that were between it and the LOAD before it, so LOADs keep their
+    order. Where these are fewer than half of `distance`, they hardly fill a queue, and the LOAD
+    stays. It stays behind every instruction that touches its rows or stores to its source, so the
+    result is unchanged.
     """
     result: list[PlacedInstruction] = []
+    after_load = 0
     for item in items:
         place = len(result)
         if item.unit is Unit.LOAD:
-            first = max(0, place - distance)
+            short = place - after_load < distance // 2
+            first = place if short else max(after_load, place - distance)
             while place > first and not _depends(item, result[place - 1]):
                 place -= 1
+            after_load = len(result) + 1
         result.insert(place, item)
     return result
 
 
 def _depends(load: PlacedInstruction, earlier: PlacedInstruction) -> bool:
     """Whether `load` has to stay behind `earlier`."""
-    if earlier.unit is Unit.LOAD:
-        return True
     rows = any(
         mine.memory is other.memory and mine.begin < other.end and other.begin < mine.end
         for mine in load.rows
