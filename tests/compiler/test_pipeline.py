@@ -89,7 +89,7 @@ def test_dumps_and_reports_follow_the_steps(rng, tmp_path: Path):
     compile_graph(graph, TINY, dump_dir=tmp_path / "dump", report=said.append)
     names = [path.name for path in sorted((tmp_path / "dump").iterdir())]
     assert names[0] == "000_imported.txt"
-    assert "004_lower_qdq.txt" in names
+    assert "006_lower_qdq.txt" in names
     assert sum(name.endswith(".tir.txt") for name in names) == 6
     assert sum(name.endswith(".segment.txt") for name in names) == 6
     assert said[-1] == "linking"

@@ -63,7 +63,8 @@ def foreign(net: FloatNetwork) -> onnx.ModelProto:
 
 def upsampling(net: FloatNetwork) -> onnx.ModelProto:
     """Transposed convolutions, resizes, padding, slices, gates and other elementwise operators."""
-    x = net.op("Mul", net.input("x", SHAPE), net.normal(1, 3, 1, 1))
+    x = net.op("Relu", net.conv(net.input("x", SHAPE), 3, 3, 1))
+    x = net.op("Mul", x, net.normal(1, 3, 1, 1))
     x = net.op("HardSwish", net.conv(x, 3, 8, strides=[2, 2]))
     gate = net.op("Sigmoid", net.conv(net.op("GlobalAveragePool", x), 8, 8, 1))
     x = net.op("LeakyRelu", net.op("Mul", x, gate), alpha=0.1)
