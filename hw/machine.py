@@ -28,7 +28,7 @@ from daedal.hw.machine_latencies import check_latencies
 from daedal.hw.memory.accumulators import Accumulators
 from daedal.hw.memory.scratchpad import OutScratchpad, Scratchpad
 from daedal.hw.observe import connect_observation, observation_layout
-from daedal.hw.primitives.copies import copies
+from daedal.hw.primitives.replicated import Replicated
 from daedal.hw.store.store import Store
 from daedal.isa.registers import CONTROL_ADDRESS_BITS
 from daedal.isa.scratchpad import Memory
@@ -150,18 +150,21 @@ class _Blocks:
         """
         clears = self.supervisor.clear | ~top.ap_rst_n
         m.d.sync += self.reset.eq(~top.ap_rst_n)
-        resets = [
-            self.reset,
-            *copies(m, platform, clears, len(self.cleared), name="reset"),
-            *copies(m, platform, ~top.ap_rst_n, len(self.kept), name="pin_reset"),
-        ]
+        cleared = Replicated(m, platform, clears, name="reset")
+        kept = Replicated(m, platform, ~top.ap_rst_n, name="pin_reset")
         m.domains += [*self.cleared, *self.kept]
-        names = ("sync", *(domain.name for domain in (*self.cleared, *self.kept)))
-        for name, held in zip(names, resets, strict=True):
+        resets = {
+            "sync": self.reset,
+            **{domain.name: cleared.copy_for(domain.name) for domain in self.cleared},
+            **{domain.name: kept.copy_for(domain.name) for domain in self.kept},
+        }
+        for name, held in resets.items():
             m.d.comb += [ClockSignal(name).eq(top.ap_clk), ResetSignal(name).eq(held)]
-        stops = copies(m, platform, self.supervisor.stop, 2, name="stop")
-        for master, stop in zip((self.read_master, self.write_master), stops, strict=True):
-            m.d.comb += master.stop.eq(stop)
+        stop = Replicated(m, platform, self.supervisor.stop, name="stop")
+        m.d.comb += [
+            self.read_master.stop.eq(stop.copy_for("read_master")),
+            self.write_master.stop.eq(stop.copy_for("write_master")),
+        ]
 
     def connect_instructions(self, m: Module) -> None:
         """FETCH -> queues and gates -> units -> tokens."""

@@ -31,7 +31,7 @@ from daedal.hw.memory.accumulators import ACC_READ_CYCLES, bank_of
 from daedal.hw.memory.scratchpad import read_shape
 from daedal.hw.parts.pipeline import delay, register
 from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
-from daedal.hw.primitives.copies import copies
+from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Opcode, OutMemory
@@ -167,9 +167,10 @@ class Alu(wiring.Component):
         # occupied: the sequencer's ready is a register.
         is_step, is_parked = Signal(), Signal()
         parks = Signal()
-        # High-fanout enables: each comes directly from a register of its own.
-        steps_move, before_moves = copies(m, platform, ~parks, 2, name="moves")
-        comes, is_before, before = decode(m, variant, sequencer.steps, interlock, before_moves)
+        moves = Replicated(m, platform, ~parks, name="moves")
+        comes, is_before, before = decode(
+            m, variant, sequencer.steps, interlock, moves.copy_for("decoder")
+        )
         step = Signal.like(before, name="step", reset_less=True)
         parked = Signal.like(before, name="parked", reset_less=True)
         following = Signal.like(before, name="following")
@@ -181,19 +182,12 @@ class Alu(wiring.Component):
         last_group = Signal()
         groups = Signal.like(group, reset_less=True)
         # A group starts if it may and neither its source nor its destination row is in a closed
-        # bank (`_starts`). The consumers lie far apart, so each has its own copy of the three
-        # flags.
+        # bank (`_starts`).
         may_start_next, src_blocks_next, dst_blocks_next = Signal(), Signal(), Signal()
-        reads, moves, enters, tells = copies(
-            m,
-            platform,
-            Cat(may_start_next, src_blocks_next, dst_blocks_next),
-            4,
-            name="may_start",
-            reset_less=False,
-        )
-        may_start, src_blocks, dst_blocks = reads
-        fires = Signal()  # `start.fire`, the copy for the issue point itself
+        flags_next = Cat(may_start_next, src_blocks_next, dst_blocks_next)
+        flags = Replicated(m, platform, flags_next, name="may_start", reset_less=False)
+        may_start, src_blocks, dst_blocks = flags.copy_for("reads")
+        fires = Signal()  # `start.fire` for the issue point itself
         m.d.comb += [
             start.waits.eq(comes | is_before | is_parked | is_step),
             start.work.eq(step.work),
@@ -206,16 +200,16 @@ class Alu(wiring.Component):
             self.alu_wants.eq(Cat(needs_src, needs_dst)),
             self.alu_waits[0].eq(may_start & src_blocks),
             self.alu_waits[1].eq(may_start & dst_blocks & ~one_bank),
-            fires.eq(_starts(moves)),
-            start.fire.eq(_starts(tells)),
+            fires.eq(_starts(flags.copy_for("issue"))),
+            start.fire.eq(_starts(flags.copy_for("pipeline"))),
             take.eq(~is_step | (fires & start.final)),
             following.eq(Mux(is_parked, parked, before)),
             follows.eq(is_parked | is_before),
             parks.eq(~take & (is_parked | is_before)),
-            sequencer.steps.ready.eq(steps_move),
+            sequencer.steps.ready.eq(moves.copy_for("sequencer")),
             interlock.parked.eq(is_parked),
             interlock.next.eq(take),
-            interlock.enter.eq(_starts(enters)),
+            interlock.enter.eq(_starts(flags.copy_for("interlock"))),
             self.work.eq(start.fire & step.work & first),
             first.eq(group == 0),
         ]
@@ -297,13 +291,16 @@ class Alu(wiring.Component):
             m.d.sync += dst.eq(self.alu_data2.data)
         late = ACC_READ_CYCLES + 1
         control = delay(m, step.control, late, name="control")
-        # Each mux that selects a part of the rows has its own copy of the group number.
-        numbers = copies(m, platform, delay(m, group, late - 1, name="group"), 4, name="group_here")
+        # One reader for each mux that selects a part of a row.
+        number = Replicated(m, platform, delay(m, group, late - 1, name="group"), name="group_here")
 
         def part(row: Value, lanes: int, number: Value) -> Value:
             return row.word_select(number[: ceil_log2(self._vector // lanes)], lanes * bits)
 
-        x, y = (part(row, units.alu_lanes, numbers[k]) for k, row in enumerate((dst, src)))
+        x, y = (
+            part(row, units.alu_lanes, number.copy_for(name))
+            for name, row in (("x", dst), ("y", src))
+        )
         m.submodules.lanes = lanes = AluLanes(variant=variant)
         immediate = Signal(bits)
         m.d.comb += immediate.eq(control.immediate)
@@ -316,14 +313,14 @@ class Alu(wiring.Component):
             lanes.saturate.eq(register(m, control.saturate, name="lanes_saturate")),
         ]
         m.submodules.requantizer = requantizer = Requantizer(variant=variant)
-        acc = part(src, units.requantize_lanes, numbers[2])
+        acc = part(src, units.requantize_lanes, number.copy_for("acc"))
         m.d.comb += [
             requantizer.acc.eq(register(m, acc, name="acc")),
             requantizer.zero_point.eq(register(m, control.immediate, name="zero_point")),
             requantizer.low.eq(register(m, control.low, name="low")),
             requantizer.high.eq(register(m, control.high, name="high")),
         ]
-        self._parameters(m, requantizer, step, group, numbers[3])
+        self._parameters(m, requantizer, step, group, number.copy_for("parameters"))
 
         common = latency - _TO_OPERANDS
         ordinary = delay(m, lanes.result, common - AluLanes.latency(), name="ordinary")

@@ -12,8 +12,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from daedal.hw.family import Platform
 from daedal.hw.parts.arithmetic import round_up
 from daedal.hw.parts.pipeline import delay, register
-from daedal.hw.primitives.copies import copies
 from daedal.hw.primitives.multiplier import registered_product
+from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.alu_operations import AluOp
 from daedal.isa.lane import AMOUNT_BITS, FACTOR_BITS
 
@@ -72,8 +72,7 @@ class HardwareLane:
         """A property of the operation, in the operands' cycle; each lane has its own register."""
         name = f"{self._name}_{name}_decoded"
         flag = matches(self._operation, wanted)
-        (own,) = copies(self._m, self._platform, flag, 1, name=name)
-        return own
+        return Replicated(self._m, self._platform, flag, name=name).copy_for("lane")
 
     @property
     def x(self) -> Staged:

@@ -14,7 +14,7 @@ from daedal.hw.interfaces import accumulator_ports, out_write_signature
 from daedal.hw.layouts import retire_layout
 from daedal.hw.memory.accumulators import bank_of
 from daedal.hw.parts.small_fifo import SmallFifo
-from daedal.hw.primitives.copies import copies
+from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
@@ -46,7 +46,7 @@ class ResultWriter(wiring.Component):
     """A queue of up to `depth` results, and one more at the ports; write one per cycle.
 
     A result for the accumulators stalls at the port until its bank is open. `write_closed` comes
-    one cycle early, so the stall is a register, with a copy for each consumer.
+    one cycle early, so the stall is a register.
 
     Parameters
     ----------
@@ -101,7 +101,8 @@ class ResultWriter(wiring.Component):
             following.eq(memory.r_data),
         ]
         stands_next = Signal()
-        stands, held, waits = copies(m, platform, stands_next, 3, name="stands", reset_less=False)
+        standing = Replicated(m, platform, stands_next, name="stands", reset_less=False)
+        stands, waits = standing.copy_for("queue"), standing.copy_for("ports")
         m.d.comb += [
             stands_next.eq(
                 Mux(
@@ -114,7 +115,7 @@ class ResultWriter(wiring.Component):
         ]
         with m.If(~stands):
             m.d.sync += some.eq(memory.r_rdy)
-        with m.If(~held):
+        with m.If(~standing.copy_for("result")):
             m.d.sync += result.eq(following)
 
         meta = result.meta

@@ -14,7 +14,7 @@ from daedal.hw.contracts import at_most_one, contract, require_at_elaboration
 from daedal.hw.family import Platform
 from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.hw.parts.pipeline import delay, register
-from daedal.hw.primitives.copies import copies
+from daedal.hw.primitives.replicated import Replicated
 
 __all__ = ["AHEAD_CYCLES", "READ_TO_SUM_CYCLES", "READ_TO_WRITE_CYCLES", "accumulate"]
 
@@ -90,20 +90,20 @@ def accumulate(
     # AND-OR mux: all select bits are 0 where the product overwrites. Each slice of the elements has
     # its own copy of them.
     slices = min(len(totals), _SLICES)
-    choice = delay(m, nearest, ACC_READ_CYCLES - 2, name="choice")
+    choice_next = delay(m, nearest, ACC_READ_CYCLES - 2, name="choice")
     contract(m, platform, at_most_one(nearest), "one source of a row must be chosen")
-    choices = copies(m, platform, choice, slices, name="slice_choice")
-    again = delay(m, match[0], ACC_READ_CYCLES, name="again")
-    agains = copies(m, platform, again, slices, name="slice_again")
+    choice = Replicated(m, platform, choice_next, name="slice_choice")
+    again_next = delay(m, match[0], ACC_READ_CYCLES, name="again")
+    again = Replicated(m, platform, again_next, name="slice_again")
     operands, addends = [], []
     for number in range(slices):
         chosen = [
-            Mux(choices[number][k], source.word_select(number, width // slices), 0)
+            Mux(choice.copy_for(number)[k], source.word_select(number, width // slices), 0)
             for k, source in enumerate(sources)
         ]
         operands.append(register(m, reduce(or_, chosen), name=f"operand_{number}"))
         own_result = result.word_select(number, width // slices)
-        addends.append(Mux(agains[number], own_result, operands[number]))
+        addends.append(Mux(again.copy_for(number), own_result, operands[number]))
     addend = Signal(width)
     m.d.comb += addend.eq(Cat(addends))
     m.d.sync += result.eq(

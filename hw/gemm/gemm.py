@@ -33,7 +33,7 @@ from daedal.hw.memory.accumulators import bank_of
 from daedal.hw.memory.scratchpad import read_signature
 from daedal.hw.parts.pipeline import delay, register
 from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
-from daedal.hw.primitives.copies import copies
+from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import GemmMode, Opcode
@@ -184,9 +184,9 @@ class Gemm(wiring.Component):
         m.d.sync += [product.eq(next_product), held.eq(holds)]
         advance = ~held
         # High-fanout enables: each comes directly from a register of its own.
-        steps_move, step_moves = copies(m, platform, ~holds, 2, name="moves")
-        m.d.comb += sequencer.steps.ready.eq(steps_move)
-        with m.If(step_moves):
+        moves = Replicated(m, platform, ~holds, name="moves")
+        m.d.comb += sequencer.steps.ready.eq(moves.copy_for("sequencer"))
+        with m.If(moves.copy_for("step")):
             m.d.sync += [
                 valid.eq(sequencer.steps.valid),
                 step.acc.eq(taken.index.acc),
@@ -218,9 +218,7 @@ class Gemm(wiring.Component):
             # Each mode clears the register of the operand that it does not use, and the two are
             # ORed.
             lane = register(m, lane, name="lane")
-            clears = copies(
-                m, platform, register(m, depthwise, name="depthwise"), array.block_out, name="clear"
-            )
+            clear = Replicated(m, platform, register(m, depthwise, name="depthwise"), name="clear")
             depthwise = delay(m, depthwise, 2, name="depthwise_here")
             vectors = [self._vector(m, platform, weights, lane, depthwise, 0)]
             if num_taps > 1:
@@ -230,7 +228,7 @@ class Gemm(wiring.Component):
                     rest = weights[k * wgt_bits :]
                     vectors.append(self._vector(m, platform, rest, lane, three, k))
                 three = register(m, three, name="slide")
-            row_words = [Mux(clear, 0, w) for clear, w in zip(clears, row_words, strict=True)]
+            row_words = [Mux(clear.copy_for(o), 0, w) for o, w in enumerate(row_words)]
         # The route from block RAM to the multipliers is long: it has a register.
         inp = register(m, inp, name="inp_row")
         weights = Cat(register(m, w, name=f"wgt_row{o}") for o, w in enumerate(row_words))
@@ -270,14 +268,13 @@ class Gemm(wiring.Component):
         """
         bits = self._variant.array.block_in * self._variant.array.weight_bits
         fours = [weights[k : k + 4 * bits] for k in range(0, len(weights), 4 * bits)]
-        low = copies(m, platform, lane[:2], len(fours), name=f"lane{tap}")
+        low = Replicated(m, platform, lane[:2], name=f"lane{tap}")
         high = register(m, lane[2:], name=f"four{tap}")
         result: Value = Const(0, bits)
         for number, four in enumerate(fours):
             vector = Signal(bits, name=f"vector{tap}_{number}")
-            m.d.comb += vector.eq(
-                four.word_select(low[number][: ceil_log2(len(four) // bits)], bits)
-            )
+            place = low.copy_for(number)[: ceil_log2(len(four) // bits)]
+            m.d.comb += vector.eq(four.word_select(place, bits))
             chosen = enable & (high == number)
             result = result | register(m, Mux(chosen, vector, 0), name=f"vector{tap}_{number}")
         return result

@@ -16,7 +16,7 @@ from daedal.hw.interfaces import fill_signature
 from daedal.hw.layouts import instruction_struct, issue_layout, retire_layout
 from daedal.hw.memory.scratchpad import MicroOpMemory
 from daedal.hw.parts.pipeline import register
-from daedal.hw.primitives.copies import copies
+from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.table import (
     INSTRUCTIONS,
     LOOPS,
@@ -221,9 +221,10 @@ class Sequencer(wiring.Component):
             for level in range(LOOPS)
         )
         turn_next, finish_next = _next_turn(Mux(turn.any(), single, uop == before_last), done_next)
-        # An instruction is active and this is not its last step; each consumer has its own copy.
+        # An instruction is active and this is not its last step.
         goes_next = Signal()
-        goes, counts_go, sums_go = copies(m, platform, goes_next, 3, name="goes", reset_less=False)
+        going = Replicated(m, platform, goes_next, name="goes", reset_less=False)
+        goes = going.copy_for("loops")
         m.d.comb += [
             index.eq(uop),
             accept.eq(some & advance & ~goes),
@@ -242,7 +243,7 @@ class Sequencer(wiring.Component):
                 once.eq(waiting.once),
                 twice.eq(waiting.twice),
             ]
-        with m.If(advance & ~counts_go):
+        with m.If(advance & ~going.copy_for("counts")):
             m.d.sync += [
                 uop.eq(following.uop_begin),
                 turn.eq(waiting.turn),
@@ -272,7 +273,8 @@ class Sequencer(wiring.Component):
                         almost[level].eq(twice[level]),
                         first[level].eq(1),
                     ]
-        sums = self._running_sums(m, advance & ~sums_go, advance, turn, current, following)
+        load = advance & ~going.copy_for("sums")
+        sums = self._running_sums(m, load, advance, turn, current, following)
         tag = self._tag(m, held, finish, skip, beyond, first)
         contract(m, platform, at_most_one(turn), "one loop must go on at a time")
         contract(m, platform, ~accept | some, "only an instruction that waits must be taken")

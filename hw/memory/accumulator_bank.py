@@ -17,7 +17,7 @@ from daedal.hw.contracts import at_most_one, contract
 from daedal.hw.family import Platform
 from daedal.hw.memory.row_memory import RowMemory
 from daedal.hw.parts.pipeline import register
-from daedal.hw.primitives.copies import copies
+from daedal.hw.primitives.replicated import Replicated
 
 __all__ = ["BANK_CYCLES", "AccumulatorBank", "Writer"]
 
@@ -83,17 +83,18 @@ class AccumulatorBank(wiring.Component):
     def elaborate(self, platform: Platform) -> Module:
         m = Module()
         num_slices = len(self.slices)
-        writers = copies(m, platform, self.writer, num_slices, name="writer")
-        read_row = register(m, self.read_row, name="next_read_row")
-        write_row = register(m, self.write_row, name="next_write_row")
-        read_rows = copies(m, platform, read_row, num_slices, name="read_row")
-        write_rows = copies(m, platform, write_row, num_slices, name="write_row")
+        writer = Replicated(m, platform, self.writer, name="writer")
+        read_next = register(m, self.read_row, name="next_read_row")
+        write_next = register(m, self.write_row, name="next_write_row")
+        read_row = Replicated(m, platform, read_next, name="read_row")
+        write_row = Replicated(m, platform, write_next, name="write_row")
         per_slice = self._columns // num_slices
         bits = per_slice * self._column_bits
         outputs = []
         for number, rows in enumerate(self.slices):
             m.submodules[f"slice{number}"] = rows
-            gemm, alu, fill = writers[number]
+            gemm, alu, fill = writer.copy_for(number)
+            here = write_row.copy_for(number)
             columns = [
                 ports.word_select(number, per_slice)
                 for ports in (self.alu_columns, self.fill_columns)
@@ -110,10 +111,10 @@ class AccumulatorBank(wiring.Component):
             ]
             m.d.comb += [
                 rows.read.enable.eq(1),
-                rows.read.row.eq(read_rows[number]),
+                rows.read.row.eq(read_row.copy_for(number)),
                 rows.write.enable.eq(enable),
                 rows.write.data.eq(data),
-                *(rows.write.row[column].eq(write_rows[number]) for column in range(per_slice)),
+                *(rows.write.row[column].eq(here) for column in range(per_slice)),
             ]
             outputs.append(rows.read.data)
         m.d.comb += self.read_data.eq(Cat(outputs))

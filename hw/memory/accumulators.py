@@ -19,7 +19,7 @@ from daedal.hw.memory.accumulator_contracts import check_accumulator_ports
 from daedal.hw.memory.fill_row import acc_grain, widen_fill
 from daedal.hw.parts.pipeline import delay, register
 from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
-from daedal.hw.primitives.copies import copies
+from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
@@ -298,9 +298,10 @@ class Accumulators(wiring.Component):
         slices = len(self.banks[0].slices)
         bits = len(outputs[0]) // slices
         before = delay(m, granted, ACC_READ_CYCLES - 1, name=f"{name}_granted")
-        places = copies(m, platform, before, slices, name=f"{name}_place")
+        place = Replicated(m, platform, before, name=f"{name}_place")
         parts = []
-        for number, place in enumerate(places):
+        for number in range(slices):
+            here = place.copy_for(number)
             words = [output.word_select(number, bits) for output in outputs]
-            parts.append(reduce(or_, (Mux(place[k], word, 0) for k, word in enumerate(words))))
+            parts.append(reduce(or_, (Mux(here[k], word, 0) for k, word in enumerate(words))))
         return Cat(parts)

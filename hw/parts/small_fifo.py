@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.contracts import contract
 from daedal.hw.family import Family, Platform
 from daedal.hw.parts.tally import Tally
-from daedal.hw.primitives.copies import copies
+from daedal.hw.primitives.replicated import Replicated
 
 __all__ = ["SmallFifo"]
 
@@ -76,12 +76,11 @@ class SmallFifo(wiring.Component):
         if self._trusts:
             contract(m, platform, ~self.w_en | self.w_rdy, "a full FIFO must not be written")
         width = len(self.w_data)
-        # Elsewhere the copies of an address merge into one register, so slices would have no
-        # effect.
+        # Elsewhere all slices share one address register, so they would have no effect.
         step = _SLICE_BITS if platform is Family.ECP5 else max(1, width)
         starts = range(0, max(1, width), step)
-        write_rows = self._rows(m, platform, tally.up, len(starts), "write_row")
-        read_rows = self._rows(m, platform, tally.down, len(starts), "read_row")
+        write_row = self._row(m, platform, tally.up, "write_row")
+        read_row = self._row(m, platform, tally.down, "read_row")
         words = []
         for number, start in enumerate(starts):
             bits = self.w_data[start : start + step]
@@ -89,19 +88,20 @@ class SmallFifo(wiring.Component):
             m.submodules["memory" if len(starts) == 1 else f"memory{number}"] = memory
             write, read = memory.write_port(), memory.read_port(domain="comb")
             m.d.comb += [
-                write.addr.eq(write_rows[number]),
+                write.addr.eq(write_row.copy_for(number)),
                 write.data.eq(bits),
                 write.en.eq(tally.up),
-                read.addr.eq(read_rows[number]),
+                read.addr.eq(read_row.copy_for(number)),
             ]
             words.append(read.data)
         m.d.comb += self.r_data.eq(Cat(words))
         return m
 
-    def _rows(self, m: Module, platform: Platform, moves: Any, count: int, name: str) -> list[Any]:
-        """A port's current row, one copy per slice of the words."""
+    def _row(self, m: Module, platform: Platform, moves: Any, name: str) -> Replicated:
+        """A port's current row, for each slice of the words."""
         following = Signal(range(self._depth), name=f"next_{name}")
-        rows = copies(m, platform, following, count, name=name, reset_less=False)
-        after = Mux(rows[0] == self._depth - 1, 0, rows[0] + 1)
-        m.d.comb += following.eq(Mux(moves, after, rows[0]))
-        return rows
+        row = Replicated(m, platform, following, name=name, reset_less=False)
+        now = row.copy_for(0)
+        after = Mux(now == self._depth - 1, 0, now + 1)
+        m.d.comb += following.eq(Mux(moves, after, now))
+        return row

@@ -51,7 +51,7 @@ def test_forwarding_of_wide_rows_is_proved() -> None:
             "never overwrites": ("~fresh & ~match[1:].any()", "~match[1:].any()", SUMS),
             "overwrites with what is in flight": ("& ~restart", "", SUMS),
             "never takes its own result": (
-                "Mux(agains[number], own_result, operands[number])",
+                "Mux(again.copy_for(number), own_result, operands[number])",
                 "operands[number]",
                 SUMS,
             ),
