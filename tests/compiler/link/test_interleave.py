@@ -6,6 +6,7 @@ import pytest
 from daedal.compiler.codegen.segment import Instance, RowAccess, Segment, SegmentInstruction
 from daedal.compiler.link.interleave import stretches
 from daedal.compiler.link.memory_plan import Alias
+from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Opcode, Unit
@@ -164,15 +165,17 @@ def test_a_store_follows_the_loads_that_read_the_old_bytes():
 def _conv_and_pool(seed: int, **changes: int) -> BlockedNetwork:
     variant = micro_variant(**changes)
     rng = np.random.default_rng(seed)
-    kernel = {"kernel": (3, 3), "pads": (1, 1, 1, 1)}
+    # Tiles that leave room in the accumulators' half.
+    tile = ConvTile(2, 6, out_blocks=1, in_blocks=1, group=0, keep_inputs=False)
+    kernel = {"kernel": (3, 3), "pads": (1, 1, 1, 1), "tile": tile}
     return BlockedNetwork(
-        (conv_case(variant, rng, (1, 2, 12, 6), 2, **kernel), {"x": "x", "y": "t"}),
-        (pool_case(variant, rng, (1, 2, 12, 6), (3, 3), (2, 2)), {"x": "t", "y": "y"}),
+        (conv_case(variant, rng, (1, 2, 32, 6), 2, **kernel), {"x": "x", "y": "t"}),
+        (pool_case(variant, rng, (1, 2, 32, 6), (3, 3), (2, 2)), {"x": "t", "y": "y"}),
     )
 
 
 def test_interleaved_layers_compute_the_same_under_any_interleaving(seed):
-    network = _conv_and_pool(seed)
+    network = _conv_and_pool(seed, acc_bytes=8192)
     linked = network.link()
     tags = [item.tag for item in linked.program.instructions if item.mark]
     assert len(tags) > 8, "the layers are not interleaved"

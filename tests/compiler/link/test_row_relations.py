@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from daedal.compiler.codegen.segment import Instance, RowAccess, Segment, SegmentInstruction
+from daedal.compiler.link.interleave import Stretch
 from daedal.compiler.link.place import Placement
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
@@ -31,7 +32,8 @@ def _operation(x: Instance, y: Instance, result: Instance | None = None) -> Segm
 
 def _placed(variant: Variant, *items: SegmentInstruction, renaming: bool = True) -> list[list[int]]:
     """The first row of every access but micro-ops, of each ALU instruction."""
-    found = Placement(variant, renaming).run([Segment("layer", items)], ())
+    stretch = Stretch((0,), tuple((0, item) for item in items))
+    found = Placement(variant, renaming).run([stretch], [Segment("layer", items)])
     return [
         [part.begin for part in item.rows if part.memory in (Memory.ACC, Memory.OUT)]
         for item in found
