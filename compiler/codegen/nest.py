@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 
 from daedal.isa.table import LOOPS
 
-__all__ = ["Folded", "Nest", "accumulation_steps", "fold"]
+__all__ = ["MAX_RUNS", "Folded", "Nest", "accumulation_steps", "fold"]
+
+MAX_RUNS = 64
+"""Bound on the ranges of rows that are recorded for one operand of an instruction."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,24 @@ class Nest:
             reach = (extent - 1) * step
             low, high = low + min(0, reach), high + max(0, reach)
         return low, high + 1
+
+    def runs(self, operand: str, width: int = 1) -> list[tuple[int, int]]:
+        """Ranges ``[begin, end)`` that contain the rows of an operand, `width` from each position.
+
+        Loops whose steps leave gaps separate the ranges, the shortest steps last. Gaps are included
+        where there would be more than `MAX_RUNS` ranges.
+        """
+        low, high = self.hull(operand)
+        length, begins = width, [low]
+        moving = zip(self.extents, map(abs, self.steps[operand]), strict=True)
+        for extent, step in sorted(moving, key=lambda loop: loop[1]):
+            if step <= length:
+                length += (extent - 1) * step
+                continue
+            if extent * len(begins) > MAX_RUNS:
+                return [(low, high + width - 1)]
+            begins = [begin + index * step for begin in begins for index in range(extent)]
+        return [(begin, begin + length) for begin in begins]
 
     def select(self, loops: Sequence[int]) -> "Nest":
         """The nest of these loops only, in this order; the others stay at their first iteration."""

@@ -109,9 +109,9 @@ class OperationBuilder:
             _check_accumulation(form, nest, "acc")
             for folded in self._folded(Opcode.GEMM, nest):
                 rows = (
-                    _access(folded, "acc", operands, live, reads=True, writes=True),
-                    _access(folded, "inp", operands, live, reads=True, taps=mode.taps),
-                    _access(folded, "wgt", operands, live, reads=True, taps=mode.taps),
+                    *_accesses(folded, "acc", operands, live, reads=True, writes=True),
+                    *_accesses(folded, "inp", operands, live, reads=True, taps=mode.taps),
+                    *_accesses(folded, "wgt", operands, live, reads=True, taps=mode.taps),
                 )
                 template = Instruction.of(
                     Opcode.GEMM,
@@ -265,11 +265,11 @@ class OperationBuilder:
         updates: bool = False,
     ) -> SegmentInstruction:
         rows = [
-            _access(folded, "dst", operands, live, reads=updates, writes=True),
-            _access(folded, "src", operands, live, reads=True),
+            *_accesses(folded, "dst", operands, live, reads=updates, writes=True),
+            *_accesses(folded, "src", operands, live, reads=True),
         ]
         if "par" in operands:
-            rows.append(_access(folded, "par", operands, live, reads=True))
+            rows += _accesses(folded, "par", operands, live, reads=True)
             uops = folded.uops
         else:
             uops = tuple((*uop, 0) for uop in folded.uops)
@@ -305,7 +305,7 @@ def _loop_fields(folded: Folded) -> dict[str, int]:
     return fields
 
 
-def _access(
+def _accesses(
     folded: Folded,
     name: str,
     operands: Mapping[str, RegionForm],
@@ -313,14 +313,17 @@ def _access(
     reads: bool = False,
     writes: bool = False,
     taps: int = 1,
-) -> RowAccess:
+) -> list[RowAccess]:
     """The rows that an operand touches, `taps` rows from each position."""
-    begin, end = folded.nest.hull(name)
     held = live[operands[name].region.buffer]
-    end += max(taps, 1) - 1
     scale = held.vectors or 1
-    rows = (begin // scale, -(-end // scale))
-    return RowAccess(held.instance, f"{name}_base", *rows, reads, writes, scale)
+    rows = sorted(
+        (begin // scale, -(-end // scale)) for begin, end in folded.nest.runs(name, max(taps, 1))
+    )
+    return [
+        RowAccess(held.instance, f"{name}_base", begin, end, reads, writes, scale)
+        for begin, end in dict.fromkeys(rows)
+    ]
 
 
 def _same_instance(a: RegionForm, b: RegionForm, live: Live) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daedal.compiler.codegen.nest import Nest, accumulation_steps, fold
+from daedal.compiler.codegen.nest import MAX_RUNS, Nest, accumulation_steps, fold
 
 
 def _points(nest: Nest) -> Counter:
@@ -44,6 +44,29 @@ def _folded_points(parts) -> Counter:
 loops = st.lists(
     st.tuples(st.integers(1, 4), st.booleans(), st.integers(0, 9), st.integers(0, 9)), max_size=6
 )
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(-9, 40)), max_size=4), st.integers(1, 3))
+def test_runs_contain_every_row_and_leave_out_gaps(loops, width):
+    extents, steps = [extent for extent, _ in loops], [step for _, step in loops]
+    nest = Nest(tuple(extents), {"wgt": 400}, {"wgt": tuple(steps)}, (False,) * len(loops))
+    rows = {
+        400 + sum(i * step for i, step in zip(point, steps, strict=True)) + tap
+        for point in itertools.product(*map(range, extents))
+        for tap in range(width)
+    }
+    runs = nest.runs("wgt", width)
+    low, high = nest.hull("wgt")
+    assert rows <= {row for begin, end in runs for row in range(begin, end)}
+    assert min(begin for begin, _ in runs) == low
+    assert max(end for _, end in runs) == high + width - 1
+    assert len(runs) <= MAX_RUNS
+
+
+def test_rows_of_a_step_leave_out_those_of_other_steps():
+    """Four blocks of output channels, two of eight blocks of input channels each."""
+    nest = Nest((4, 2), {"wgt": 2}, {"wgt": (8, 1)}, (False, True))
+    assert nest.runs("wgt") == [(2, 4), (10, 12), (18, 20), (26, 28)]
 
 
 @given(loops, st.booleans(), st.integers(2, 40), st.integers(2, 9), st.booleans())
