@@ -247,6 +247,7 @@ CASES = (
         )
         for dilation in (2, 6, 12, 18)
     ),
+    _conv("patches 64x64, stride 64", _Window(256, (16, 64), 64, stride=64), 0.9),
     _conv("groups of 4", _square(28, 128, 3, group=32, pad=1), 0.8),
     _conv("groups of 8", _square(28, 128, 3, group=16, pad=1), 0.8),
     _conv("1x1 with LeakyReLU", _square(56, 64, 1), 0.65, activation="LeakyRelu"),

@@ -13,12 +13,14 @@ from bench.reference import convolution
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
+from daedal.compiler.ops.accelerator.conv.builders import gathered
 from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
-from daedal.compiler.ops.conv2d import conv2d
+from daedal.compiler.ops.conv2d import Gather, conv2d
 from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.program_builder import ProgramBuilder
+from daedal.compiler.tir.stmt import PrimFunc
 from daedal.compiler.windows import output_extent
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
@@ -131,19 +133,25 @@ class LayerProgram:
         w = te.placeholder(w_shape, element_dtype(array.weight_bits), "w")
         params = te.placeholder((blocks[0], array.block_out, 3), "int64", "params")
         strides, pads = (layer.stride, layer.stride), (layer.kernel // 2,) * 4
-        y = conv2d(
-            x,
-            w,
-            params,
-            strides=strides,
-            pads=pads,
-            dilations=(1, 1),
-            pad_value=self._zero_point,
-            bounds=self._bounds,
-            accumulator=accumulator_dtype(variant),
-        )
-        func = te.create_prim_func([x, w, params], [y], layer.name)
-        self.shape = ConvShape.of(x, w, y, strides, (1, 1), pads, self._zero_point)
+
+        def build(gather: Gather | None) -> tuple[PrimFunc, ConvShape]:
+            y = conv2d(
+                x,
+                w,
+                params,
+                strides=strides,
+                pads=pads,
+                dilations=(1, 1),
+                pad_value=self._zero_point,
+                bounds=self._bounds,
+                accumulator=accumulator_dtype(variant),
+                gather=gather,
+            )
+            func = te.create_prim_func([x, w, params], [y], layer.name)
+            shape = ConvShape.of(x, w, y, strides, (1, 1), pads, self._zero_point, gather=gather)
+            return func, shape
+
+        func, self.shape = gathered(build, variant)
         schedule = schedule_conv2d(func, self.shape, variant, tile)
         weights = self._weights.reshape(
             blocks[0], array.block_out, blocks[1], array.block_in, layer.kernel, layer.kernel

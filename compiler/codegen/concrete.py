@@ -56,10 +56,11 @@ def _pieces(
         return
     name, interior = factor
     accumulating = {var for reduce in form.reduces for var in reduce.at(env).variables}
-    pieces = without_padding(operands[name], interior, env, ranges, accumulating)
+    begins = whole.initial
+    pieces = without_padding(operands[name], interior, env, ranges, accumulating, begins)
     for number, piece in enumerate(pieces):
         nest = _nest(form, env, piece, live, operands)
-        yield replace(nest, initial=whole.initial and number == 0)
+        yield replace(nest, initial=begins and number == 0)
 
 
 def rolled(nests: Iterable[Nest]) -> Iterator[Nest]:

@@ -127,9 +127,12 @@ def window_interiors(
         if inner is None or SLIDING[str(embedding.block.annotations["intrin"])] is not operation:
             return None
         steps = zip(sliding.strides, sliding.offsets, strict=True)
-        return tuple(
-            part if step == (1, 0) and dim != sliding.dim else range(size)
-            for dim, (part, size, step) in enumerate(zip(inner, buffer.shape, steps, strict=True))
+        parts = enumerate(zip(inner.ranges, buffer.shape, steps, strict=True))
+        return Interior(
+            tuple(
+                part if step == (1, 0) and dim != sliding.dim else range(size)
+                for dim, (part, size, step) in parts
+            )
         )
 
     for embedding in found.values():

@@ -9,22 +9,40 @@ the iterations that matter.
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from daedal.compiler.codegen.forms import Form, RegionForm, pure_nest
-from daedal.compiler.tir.expr import Axis, Buffer, Cast, Expr, Load, Var
+from daedal.compiler.tir.expr import Axis, Buffer, Cast, Load, Var
 from daedal.compiler.tir.linear import linear
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, PrimFunc
 
-__all__ = ["KEEP_PADDING", "Interior", "Ranges", "interiors", "without_padding"]
+__all__ = ["KEEP_PADDING", "IndexSum", "Interior", "Ranges", "interiors", "without_padding"]
 
 KEEP_PADDING = "keep_padding"
 """Annotation of a block whose products with padding are made all the same: where GEMM waits for the
 bus, the instructions for the pieces would cost more than the products."""
 
-Interior = tuple[range, ...]
-"""Per dimension of a buffer, the indices that are not padding."""
+
+@dataclass(frozen=True)
+class IndexSum:
+    """A condition on several indices: ``sum(factor * index of dimension)`` lies in `inside`.
+
+    `terms` are pairs of dimension and factor.
+    """
+
+    terms: tuple[tuple[int, int], ...]
+    inside: range
+
+
+@dataclass(frozen=True)
+class Interior:
+    """The elements of a buffer that are not padding: per dimension the indices, and conditions on
+    several of them."""
+
+    ranges: tuple[range, ...]
+    sums: tuple[IndexSum, ...] = ()
+
 
 Ranges = dict[Var, range]
 """Iterations of each loop of a nest."""
@@ -70,24 +88,21 @@ def _interior(
         return None
     dims = {index: dim for dim, index in enumerate(store.indices)}
     result = [range(size) for size in buffer.shape]
+    sums = []
     for index, size in zip(source.indices, source.buffer.shape, strict=True):
-        term = _single_term(index)
-        if term is None:
+        form = linear(index)
+        if form is None or any(axis not in dims or factor < 1 for axis, factor in form.terms):
             return None
-        axis, factor, offset = term
+        offset = form.constant
+        if len(form.terms) != 1:
+            terms = tuple((dims[axis], factor) for axis, factor in form.terms)
+            sums.append(IndexSum(terms, range(-offset, size - offset)))
+            continue
+        ((axis, factor),) = form.terms
         first, end = -(offset // factor), -((offset - size) // factor)
         dim = dims[axis]
         result[dim] = range(max(result[dim].start, first), min(result[dim].stop, end))
-    return tuple(result)
-
-
-def _single_term(index: Expr) -> tuple[Expr, int, int] | None:
-    """``axis * factor + offset`` with a positive factor."""
-    form = linear(index)
-    if form is None or len(form.terms) != 1 or form.terms[0][1] < 1:
-        return None
-    ((axis, factor),) = form.terms
-    return axis, factor, form.constant
+    return Interior(tuple(result), tuple(sums))
 
 
 @dataclass(frozen=True)
@@ -99,19 +114,28 @@ class _Edge:
 
     inside: range
     constant: int
-    reduce: Var
+    reduce: Var | None
     reduce_factor: int
     spatial: Var | None
     spatial_factor: int
 
-    def pieces(self, ranges: Ranges) -> Iterator[Ranges]:
-        """Runs of the reduction loop, each with the spatial iterations that read no padding."""
-        values = ranges[self.reduce]
-        for spatial, run in itertools.groupby(values, key=lambda v: self._spatial(v, ranges)):
+    def pieces(self, ranges: Ranges, begins: bool) -> Iterator[Ranges]:
+        """Runs of the reduction loop, each with the spatial iterations that read no padding.
+
+        If the sum begins here, one has all of them: where no iteration of the reduction reads no
+        padding at all, the one that reads the least.
+        """
+        values = range(1) if self.reduce is None else ranges[self.reduce]
+        every = range(1) if self.spatial is None else ranges[self.spatial]
+        needed = {value: self._spatial(value, ranges) for value in values}
+        if begins and every not in needed.values():
+            needed[max(values, key=lambda value: len(needed[value]))] = every
+        for spatial, run in itertools.groupby(values, key=needed.__getitem__):
             if not spatial:
                 continue
             first, *rest = run
-            piece = {self.reduce: range(first, (rest[-1] if rest else first) + 1)}
+            last = rest[-1] if rest else first
+            piece = {} if self.reduce is None else {self.reduce: range(first, last + 1)}
             yield piece if self.spatial is None else {**piece, self.spatial: spatial}
 
     def _spatial(self, value: int, ranges: Ranges) -> range:
@@ -129,34 +153,70 @@ def without_padding(
     env: Mapping[Var, int],
     ranges: Ranges,
     accumulating: set[Var],
+    begins: bool = True,
 ) -> list[Ranges]:
     """Pieces of `ranges` in which `operand` is read inside `interior`.
 
-    The first piece has every iteration of the loops that do not accumulate, so the sum can begin
-    there. If no piece has, `ranges` is returned unchanged, and no products are skipped.
+    If the sum begins here, the first piece has every iteration of the loops that do not accumulate.
+    Where that is impossible without products of padding, it has the fewest of them.
     """
     edges: list[_Edge] = []
-    for minimum, part, inside in zip(operand.minima, operand.region.ranges, interior, strict=True):
-        # A product of several rows matters if at least one of them lies inside.
-        reached = range(inside.start - part.extent + 1, inside.stop)
-        edge = _edge(minimum.at(env), reached, ranges, accumulating)
+    for at, reached in _conditions(operand, interior, env):
+        edge = _edge(at, reached, ranges, accumulating)
         if edge is not None and not _shares_loop(edge, edges):
             edges.append(edge)
+    if begins:
+        edges = _with_reductions(edges, ranges, accumulating)
     if not edges:
         return [ranges]
     pieces = [
         {var: part.get(var, values) for var, values in ranges.items()}
-        for choice in itertools.product(*(list(edge.pieces(ranges)) for edge in edges))
+        for choice in itertools.product(*(list(edge.pieces(ranges, begins)) for edge in edges))
         for part in [{var: values for item in choice for var, values in item.items()}]
     ]
-    whole = [
+    if not begins:
+        return pieces
+    whole = next(
         piece
         for piece in pieces
         if all(piece[var] == ranges[var] for var in ranges if var not in accumulating)
-    ]
-    if not whole:
-        return [ranges]
-    return [whole[0], *(piece for piece in pieces if piece is not whole[0])]
+    )
+    return [whole, *(piece for piece in pieces if piece is not whole)]
+
+
+def _with_reductions(edges: list[_Edge], ranges: Ranges, accumulating: set[Var]) -> list[_Edge]:
+    """`edges`, each with a reduction loop: the sums begin in one of its iterations. Edges for which
+    no loop is left are dropped."""
+    taken = {edge.reduce for edge in edges}
+    free = [var for var in ranges if var in accumulating and len(ranges[var]) > 1]
+    free = [var for var in free if var not in taken]
+    found = []
+    for edge in edges:
+        if edge.reduce is not None:
+            found.append(edge)
+        elif free:
+            found.append(replace(edge, reduce=free.pop()))
+    return found
+
+
+def _conditions(
+    operand: RegionForm, interior: Interior, env: Mapping[Var, int]
+) -> Iterator[tuple[Form, range]]:
+    """Forms, and the range in which each lies where `operand` is read inside `interior`."""
+    minima = [minimum.at(env) for minimum in operand.minima]
+    for minimum, part, inside in zip(minima, operand.region.ranges, interior.ranges, strict=True):
+        # A product of several rows matters if at least one of them lies inside.
+        yield minimum, range(inside.start - part.extent + 1, inside.stop)
+    for condition in interior.sums:
+        if any(minima[dim].expr is not None for dim, _ in condition.terms):
+            continue
+        factors: dict[Var, int] = {}
+        constant = 0
+        for dim, factor in condition.terms:
+            constant += factor * minima[dim].constant
+            for var, step in minima[dim].terms:
+                factors[var] = factors.get(var, 0) + factor * step
+        yield Form(tuple(factors.items()), constant), condition.inside
 
 
 def _edge(at: Form, inside: range, ranges: Ranges, accumulating: set[Var]) -> _Edge | None:
@@ -172,9 +232,9 @@ def _edge(at: Form, inside: range, ranges: Ranges, accumulating: set[Var]) -> _E
         return None
     reduce = [term for term in moving if term[0] in accumulating]
     spatial = [term for term in moving if term[0] not in accumulating]
-    if len(reduce) != 1 or len(spatial) > 1:
+    if len(reduce) > 1 or len(spatial) > 1:
         return None
-    ((var, factor),) = reduce
+    var, factor = reduce[0] if reduce else (None, 0)
     other, other_factor = spatial[0] if spatial else (None, 0)
     return _Edge(inside, constant, var, factor, other, other_factor)
 

@@ -124,9 +124,19 @@ class TransferBuilder:
             view = MemoryView(tuple(stride * beats for stride in dense), 0)
         memory_strides, memory_beat = view.strides_beats, view.offset_beats
         dims = []
-        chip_row = 0
-        for dim, (stride, chip_stride) in enumerate(zip(memory_strides, held.strides, strict=True)):
+        chip_row = sum(
+            (touched.start - origin) * stride
+            for touched, origin, stride in zip(chip_box, held.origin, held.strides, strict=False)
+        )
+        # Both sides follow the same loops in the same order; what does not move has no stride.
+        moving = [
+            stride
+            for touched, stride in zip(chip_box, held.strides, strict=False)
+            if len(touched) > 1
+        ]
+        for dim, stride in enumerate(memory_strides):
             touched, size = outer[dim], copy.tensor.shape[dim]
+            chip_stride = moving.pop(0) if len(touched) > 1 else 0
             low = len(range(touched.start, min(touched.stop, 0), touched.step))
             inside = len(range(touched.start, min(touched.stop, size), touched.step)) - low
             if inside <= 0:
@@ -137,8 +147,8 @@ class TransferBuilder:
             if loads and copy.memory in PADDABLE:
                 pads = (pads[0], pads[1] + _gap(held, dim, len(touched)))
             dims.append(CopyDim(inside, stride * touched.step, chip_stride, *pads))
-            chip_row += (chip_box[dim].start - held.origin[dim]) * chip_stride
             memory_beat += begin * stride
+        assert not moving, "both sides of a copy follow the same loops"
         if any(dim.padded for dim in dims) and copy.memory not in PADDABLE:
             known = ", ".join(item.name for item in PADDABLE)
             raise ScheduleError(

@@ -84,7 +84,7 @@ def inside_loops(
     inside = range(0)
     start = {**env, **{var: values.start for var, values in ranges.items()}}
     loops = list(ranges)
-    for number, (minimum, part) in enumerate(zip(source.minima, interior, strict=True)):
+    for number, (minimum, part) in enumerate(zip(source.minima, interior.ranges, strict=True)):
         first = minimum.value(start)
         if number == dim:
             inside = range(part.start - first, part.stop - first)

@@ -4,13 +4,30 @@ Source: ONNX Conv (opset 11) for strides, dilations and pads.
 """
 
 from collections.abc import Sequence
+from enum import Enum
 
 from daedal.compiler import te
 from daedal.compiler.ops.requantize import Bounds, requantized_at
-from daedal.compiler.tir.expr import Expr, PaddedView
+from daedal.compiler.tir.expr import Expr
 from daedal.compiler.windows import output_extent, window_span
 
-__all__ = ["conv2d"]
+__all__ = ["Gather", "conv2d"]
+
+
+class Gather(Enum):
+    """What of the map is copied on chip.
+
+    NOTHING: the hull of the windows of all outputs computed together.
+    ROWS: for each row of outputs the rows that its windows read, and no rows between them.
+    """
+
+    NOTHING = "nothing"
+    ROWS = "rows"
+
+    @classmethod
+    def of(cls, kernel: Sequence[int], strides: Sequence[int]) -> "Gather":
+        """The default: skipped rows are never loaded where windows are one row high."""
+        return cls.ROWS if kernel[0] == 1 and strides[0] > 1 else cls.NOTHING
 
 
 def conv2d(
@@ -26,6 +43,7 @@ def conv2d(
     groups: int = 1,
     classes: Sequence[Sequence[int]] = (),
     accumulator: str = "int32",
+    gather: Gather | None = None,
     name: str = "y",
 ) -> te.Tensor:
     """Convolution and requantization, as tensor `name`.
@@ -39,12 +57,13 @@ def conv2d(
         (OB, C, block_out, 3) with C classes of outputs.
     pads : top, left, bottom, right; filled with `pad_value`.
     classes : (OH, OW) the class of each output, if there are several.
+    gather : None for `Gather.of`.
 
     Returns
     -------
     (NB, OB / groups / V, OH, OW, V, batch, block_out), V output vectors to a block of U * block_in
-    channels. The accumulators are the tensor ``acc``. If a window is one row high and `strides`
-    skip rows, the rows that are read are first gathered in ``rows``.
+    channels. The accumulators are the tensor ``acc``. Gathered rows are the tensor ``rows``,
+    (NB, CB, OH, KH, columns, U, batch, block_in).
     """
     nb, cb, height, width, parts, batch, block_in = x.shape
     ob, _, kh, kw, block_out, _ = w.shape
@@ -64,23 +83,28 @@ def conv2d(
     ic, r, s = te.reduce_axis(cb, "ic"), te.reduce_axis(kh, "kh"), te.reduce_axis(kw, "kw")
     iu, i = te.reduce_axis(parts, "iu"), te.reduce_axis(block_in, "i")
     source = x.padded(pad_value) if any(pads) else x
-    row_stride = strides[0]
-    if kh == 1 and row_stride > 1:
-        reach = window_span(ow, kw, strides[1], dilations[1])
-        source = _touched_rows(x, source, (oh, reach), row_stride, (top, left))
-        row_stride, top, left = 1, 0, 0
+    gather = gather or Gather.of((kh, kw), strides)
+    columns = window_span(ow, kw, strides[1], dilations[1])
+    rows = te.compute(
+        (nb, cb, oh, kh, columns, parts, batch, block_in),
+        lambda n, c, h, r, v, u, b, i: source[
+            n, c, h * strides[0] + r * dilations[0] - top, v - left, u, b, i
+        ],
+        "rows",
+    )
+
+    def element(n: Expr, h: Expr, v: Expr, b: Expr) -> Expr:
+        """The factor of a product, from the map or from the gathered rows."""
+        column = v * strides[1] + s * dilations[1]
+        if gather is Gather.NOTHING:
+            row = h * strides[0] + r * dilations[0] - top
+            return source[n, ic, row, column - left, iu, b, i]
+        return rows[n, ic, h, r, column, iu, b, i]
+
     acc = te.compute(
         (nb, out_blocks, oh, ow, out_parts, batch, block_out),
         lambda n, oc, h, v, u, b, o: te.sum(
-            source[
-                n,
-                ic,
-                h * row_stride + r * dilations[0] - top,
-                v * strides[1] + s * dilations[1] - left,
-                iu,
-                b,
-                i,
-            ].astype(accumulator)
+            element(n, h, v, b).astype(accumulator)
             * w[out_row(n, oc, u), ic * parts + iu, r, s, o, i].astype(accumulator),
             [ic, r, s, iu, i],
         ),
@@ -95,20 +119,4 @@ def conv2d(
         row=lambda n, c, h, w, u: out_row(n, c, u),
         classes=classes,
         name=name,
-    )
-
-
-def _touched_rows(
-    x: te.Tensor,
-    source: te.Tensor | PaddedView,
-    shape: tuple[int, int],
-    stride: int,
-    origin: tuple[int, int],
-) -> te.Tensor:
-    """``rows``: the rows of a map that windows one row high read; skipped rows are not loaded."""
-    nb, cb, _, _, parts, batch, block_in = x.shape
-    return te.compute(
-        (nb, cb, *shape, parts, batch, block_in),
-        lambda n, c, h, w, u, b, i: source[n, c, h * stride - origin[0], w - origin[1], u, b, i],
-        "rows",
     )

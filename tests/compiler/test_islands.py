@@ -140,11 +140,11 @@ def test_shape_arithmetic_is_folded(rng: np.random.Generator) -> None:
 
 
 def test_a_layer_that_does_not_fit_is_left_to_the_host(rng: np.random.Generator) -> None:
-    """The second convolution's window is larger than the scratchpad; the third one's is not."""
+    """The window of the second convolution, which is depthwise, is larger than the scratchpad."""
     maker = QdqModel()
     x = conv(maker, rng, maker.requantized(maker.input("x", SHAPE), 0.05, 3))
-    w = weights(maker, rng, 5, 5, 6, 6)
-    y = maker.requantized(maker.op("Conv", x, w, pads=[3, 3, 2, 2]), 0.08, 3)
+    w = weights(maker, rng, 5, 1, 6, 6)
+    y = maker.requantized(maker.op("Conv", x, w, pads=[3, 3, 2, 2], group=5), 0.08, 3)
     small = load_variant("tiny").replace("small", inp_bytes=128)
     model = maker.model(conv(maker, rng, y))
     artifact = daedal.compile(model.SerializeToString(), small, host=None)

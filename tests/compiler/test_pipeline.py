@@ -108,9 +108,12 @@ def test_compiling_twice_gives_the_same_bytes(rng):
             TINY.replace("unequal", batch=2, block_out=16, depthwise_taps=0),
             "block_in equal to block_out, not 8 and 16",
         ),
-        (TINY.replace("narrow", inp_bytes=32), "must fit scratchpad 'inp'"),
+        (
+            TINY.replace("narrow", block_in=16, acc_bytes=128, depthwise_taps=0),
+            "must fit scratchpad 'acc'",
+        ),
     ],
-    ids=["unequal blocks with a batch", "a window beyond the scratchpad"],
+    ids=["unequal blocks with a batch", "operands beyond the scratchpad"],
 )
 def test_what_the_variant_cannot_run_is_left_to_the_host(variant: Variant, reason: str, rng):
     graph = load_onnx(_small_network(rng).SerializeToString())
@@ -123,9 +126,9 @@ def test_what_the_variant_cannot_run_is_left_to_the_host(variant: Variant, reaso
 
 def test_a_model_of_which_nothing_fits_is_refused(rng):
     maker = QdqModel()
-    x = maker.requantized(maker.input("x", (1, 3, 9, 8)), 0.05, -3)
-    w = maker.weights(rng.integers(-127, 127, (5, 3, 3, 3)).astype(np.int8), 0.01)
-    model = maker.model(maker.requantized(maker.op("Conv", x, w), 0.1, 0))
+    x = maker.requantized(maker.input("x", (1, 5, 9, 8)), 0.05, -3)
+    w = maker.weights(rng.integers(-127, 127, (5, 1, 3, 3)).astype(np.int8), 0.01)
+    model = maker.model(maker.requantized(maker.op("Conv", x, w, group=5), 0.1, 0))
     with pytest.raises(ScheduleError, match="must fit scratchpad 'inp'"):
         compile_graph(load_onnx(model.SerializeToString()), TINY.replace("narrow", inp_bytes=32))
 

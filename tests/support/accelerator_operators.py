@@ -16,7 +16,7 @@ from daedal.compiler.ops.accelerator.vector.vector import (
     schedule_move,
     schedule_pool,
 )
-from daedal.compiler.ops.conv2d import conv2d
+from daedal.compiler.ops.conv2d import Gather, conv2d
 from daedal.compiler.ops.elementwise import add
 from daedal.compiler.ops.pooling import avg_pool, max_pool
 from daedal.compiler.ops.requantize import Bounds, requantize
@@ -77,6 +77,7 @@ def conv_case(
     pad_value: int = 5,
     tile: ConvTile | None = None,
     groups: int = 1,
+    gather: Gather | None = None,
 ) -> Case:
     """Convolution of (NB, IB, H, W); with groups NB counts images times groups."""
     array, block = variant.array, variant.block
@@ -96,9 +97,10 @@ def conv_case(
         bounds=bounds,
         groups=groups,
         accumulator=accumulator_dtype(variant),
+        gather=gather,
     )
     func = te.create_prim_func([x, w, params], [y], "conv2d")
-    geometry = ConvShape.of(x, w, y, strides, dilations, pads, pad_value)
+    geometry = ConvShape.of(x, w, y, strides, dilations, pads, pad_value, gather=gather)
     arrays = {
         "x": random_elements(rng, x, array.input_bits),
         "w": random_elements(rng, w, array.weight_bits),

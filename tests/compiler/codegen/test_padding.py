@@ -93,7 +93,7 @@ def test_the_interior_is_what_a_copy_reads_from_inside(factor, offset, size, ext
     func = te.create_prim_func([x], [y], "copy")
     (interior,) = interiors(func).values()
     inside = [i for i in range(extent) if 0 <= i * factor + offset < size]
-    assert [list(part) for part in interior] == [inside, [0, 1]]
+    assert [list(part) for part in interior.ranges] == [inside, [0, 1]]
 
 
 @given(
@@ -104,14 +104,14 @@ def test_the_interior_is_what_a_copy_reads_from_inside(factor, offset, size, ext
     st.tuples(st.integers(0, 4), st.integers(1, 6)),
 )
 def test_pieces_are_the_products_that_matter(extent, counts, factors, constant, inside):
-    """Those of which a row of the operand lies inside; all of them where no piece can begin the
-    sums."""
+    """Those of which a row of the operand lies inside. If the sums begin here, the first piece has
+    every output, with the fewest products of padding."""
     reduce, spatial = Var("k"), Var("s")
     ranges = {reduce: range(counts[0]), spatial: range(counts[1])}
     interior = (range(inside[0], inside[0] + inside[1]),)
     region = Region(Buffer("b", (16,), "int8", "inp"), (Range(IntImm(0), extent),))
     operand = RegionForm(region, (Form(((reduce, factors[0]), (spatial, factors[1])), constant),))
-    pieces = without_padding(operand, interior, {}, ranges, {reduce})
+    pieces = without_padding(operand, interior, {}, ranges, {reduce}, begins=True)
     found = [pair for piece in pieces for pair in itertools.product(piece[reduce], piece[spatial])]
     assert len(set(found)) == len(found)
     every = set(itertools.product(*ranges.values()))
@@ -122,7 +122,11 @@ def test_pieces_are_the_products_that_matter(extent, counts, factors, constant, 
             k * factors[0] + s * factors[1] + constant + row in interior[0] for row in range(extent)
         )
     }
-    begins = any(all((k, s) in matter for s in ranges[spatial]) for k in ranges[reduce])
-    cuts = counts[0] > 1 and begins
-    assert set(found) == (matter if cuts else every)
-    assert not cuts or pieces[0][spatial] == ranges[spatial]
+    assert pieces[0][spatial] == ranges[spatial]
+    most = max(sum((k, s) in matter for s in ranges[spatial]) for k in ranges[reduce])
+    assert matter <= set(found) <= every
+    assert len(found) == len(matter) + counts[1] - most
+    pieces = without_padding(operand, interior, {}, ranges, {reduce}, begins=False)
+    later = [pair for piece in pieces for pair in itertools.product(piece[reduce], piece[spatial])]
+    assert sorted(later) == sorted(matter)
+    assert len(set(later)) == len(later)

@@ -1,6 +1,6 @@
 """Builders of convolutions on maps, alone or with an elementwise operator fused after them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
@@ -12,17 +12,19 @@ from daedal.compiler.graph.ops.windows import output_extents
 from daedal.compiler.ops.accelerator.builders import bounds_of, pair
 from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
+from daedal.compiler.ops.accelerator.conv.tile import choose_gather
 from daedal.compiler.ops.accelerator.depthwise.depthwise import schedule_depthwise
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.fused_tail import CONV, FusedTail
 from daedal.compiler.ops.accelerator.vector.elementwise_builders import ELEMENTWISE
-from daedal.compiler.ops.conv2d import conv2d
+from daedal.compiler.ops.conv2d import Gather, conv2d
 from daedal.compiler.ops.depthwise import depthwise_conv2d
 from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.variant import Variant
 
-__all__ = ["build_conv2d", "build_depthwise", "result_of", "with_tail"]
+__all__ = ["build_conv2d", "build_depthwise", "gathered", "result_of", "with_tail"]
 
 _NUM_OPERANDS = 3
 """Map, weights and parameters; what follows is the tail's."""
@@ -49,6 +51,15 @@ def with_tail(
     return ELEMENTWISE[tail]([result, *operands[_NUM_OPERANDS:]], node, variant)
 
 
+def gathered(
+    build: Callable[[Gather | None], tuple[PrimFunc, ConvShape]], variant: Variant
+) -> tuple[PrimFunc, ConvShape]:
+    """The function and the shape of a convolution that `build` makes with the best `Gather`."""
+    func, shape = build(None)
+    best = choose_gather(shape, variant)
+    return (func, shape) if best is shape.gather else build(best)
+
+
 def _count(params: te.Tensor) -> int:
     """Number of classes of outputs with separate parameters."""
     return params.shape[1] if len(params.shape) == _CLASS_RANK else 1
@@ -73,24 +84,30 @@ def build_conv2d(
     strides, dilations = pair(node, "strides"), pair(node, "dilations")
     pads, pad_value = ints(node.attrs, "pads"), whole(node.attrs, "pad_value")
     name, bounds = result_of(node)
-    conv = conv2d(
-        x,
-        w,
-        params,
-        strides=strides,
-        pads=pads,
-        dilations=dilations,
-        pad_value=pad_value,
-        bounds=bounds,
-        groups=groups,
-        classes=_classes(x, w.shape[2:4], params, node),
-        accumulator=accumulator_dtype(variant),
-        name=name,
-    )
-    y = with_tail(conv, operands, node, variant)
-    func = te.create_prim_func(operands, [y], node.output)
-    tail = FusedTail.of(func)
-    shape = ConvShape.of(x, w, y, strides, dilations, pads, pad_value, tail, _count(params))
+    classes = _classes(x, w.shape[2:4], params, node)
+
+    def build(gather: Gather | None) -> tuple[PrimFunc, ConvShape]:
+        conv = conv2d(
+            x,
+            w,
+            params,
+            strides=strides,
+            pads=pads,
+            dilations=dilations,
+            pad_value=pad_value,
+            bounds=bounds,
+            groups=groups,
+            classes=classes,
+            accumulator=accumulator_dtype(variant),
+            gather=gather,
+            name=name,
+        )
+        y = with_tail(conv, operands, node, variant)
+        func = te.create_prim_func(operands, [y], node.output)
+        tail, count = FusedTail.of(func), _count(params)
+        return func, ConvShape.of(x, w, y, strides, dilations, pads, pad_value, tail, count, gather)
+
+    func, shape = gathered(build, variant)
     return schedule_conv2d(func, shape, variant)
 
 

@@ -1,7 +1,8 @@
 """The accelerator's schedule of a convolution, alone or with an operator fused after it.
 
-The output map and its channels are tiled. A tile is accumulated in steps over input channels, each
-with one LOAD per operand and one GEMM. Either the weights stay on chip while the map is streamed,
+The output map and its channels are tiled. A tile is accumulated in steps over input channels, and
+over rows and columns of the window where a whole one does not fit; each step has one LOAD per
+operand and one GEMM. Either the weights stay on chip while the map is streamed,
 or a tile of the map stays while the weights are streamed, whichever moves fewer bytes.
 """
 
@@ -58,21 +59,21 @@ def schedule_conv2d(
     sch.compute_at(acc, thread)
     if tile.threads > 1:
         sch.virtual_thread(thread)
-    ic_0, product = _order_products(sch, acc, tile)
+    step, product = _order_products(sch, acc, tile)
     weights = sch.cache_read(acc, "w", "wgt")
     inputs = _inputs(sch, acc)
     all_params = cache_params(sch, y, requantized)
     for params in all_params:
         sch.compute_at(params, thread)
-    sch.compute_at(weights, oc_0 if tile.group else ic_0)
-    sch.compute_at(inputs, w_0 if tile.keep_inputs else ic_0)
+    sch.compute_at(weights, oc_0 if tile.group else step)
+    sch.compute_at(inputs, w_0 if tile.keep_inputs else step)
     sch.tensorize(product, "gemm")
     for params in all_params:
         load_params(sch, params)
     tensorize_tail(sch)
     sch.tensorize(sch.get_loops(store)[-6], "store")
     _load_steps(sch, weights, 6, tile.in_blocks if tile.group else 0)
-    _load_steps(sch, inputs, 7, tile.in_blocks if tile.keep_inputs else 0)
+    _load_inputs(sch, inputs, tile, window_rows=(tile.taps or shape.kernel)[0])
     return sch
 
 
@@ -86,11 +87,35 @@ def _inputs(sch: Schedule, acc: BlockRef) -> BlockRef:
 
 
 def _order_products(sch: Schedule, acc: BlockRef, tile: ConvTile) -> tuple[LoopRef, LoopRef]:
-    """The loop over steps of the reduction, and the outermost loop of one product."""
+    """The innermost loop over steps of the reduction, and the outermost loop of one product."""
     n, oc, h, w, u, b, o, ic, kh, kw, iu, i = sch.get_loops(acc)[-12:]
-    ic_0, ic_1 = sch.split(ic, [None, tile.in_blocks])
-    sch.reorder(ic_0, n, oc, h, w, u, ic_1, kh, kw, iu, b, o, i)
-    return ic_0, b
+    ic_0, ic = sch.split(ic, [None, tile.in_blocks])
+    steps = [ic_0]
+    if tile.taps is not None:
+        kh_0, kh = sch.split(kh, [None, tile.taps[0]])
+        kw_0, kw = sch.split(kw, [None, tile.taps[1]])
+        steps += [kh_0, kw_0]
+    sch.reorder(*steps, n, oc, h, w, u, ic, kh, kw, iu, b, o, i)
+    return steps[-1], b
+
+
+def _load_inputs(sch: Schedule, inputs: BlockRef, tile: ConvTile, window_rows: int) -> None:
+    """Tensorize the block that brings input rows on chip."""
+    in_blocks = tile.in_blocks if tile.keep_inputs else 0
+    if inputs.name != "rows":
+        _load_steps(sch, inputs, 7, in_blocks)
+        return
+    if window_rows == 1:
+        _load_steps(sch, inputs, 8, in_blocks)
+        return
+    # A LOAD has one stride for rows: the one inside a window, or the one between windows.
+    n, channels, h, *_ = sch.get_loops(inputs)[-8:]
+    steps = []
+    if in_blocks:
+        step, channels = sch.split(channels, [None, in_blocks])
+        steps = [step]
+    sch.reorder(*steps, h, n, channels)
+    sch.tensorize(n, "load")
 
 
 def _load_steps(sch: Schedule, copy: BlockRef, dims: int, in_blocks: int) -> None:

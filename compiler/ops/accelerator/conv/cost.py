@@ -27,6 +27,7 @@ class ConvTile:
     height, width : of a tile of the output map.
     out_blocks : output blocks that are accumulated at once.
     in_blocks : input blocks of one step of the reduction, with one LOAD and one GEMM each.
+    taps : rows and columns of the window of one step; None for all.
     group : output blocks whose weights stay on chip for all tiles of the map; 0 if weights are
         reloaded for each tile.
     keep_inputs : whether all input blocks of a tile stay on chip for all output blocks.
@@ -41,6 +42,7 @@ class ConvTile:
     group: int
     keep_inputs: bool
     threads: int = 1
+    taps: tuple[int, int] | None = None
 
 
 class ConvCost:
@@ -69,7 +71,7 @@ class ConvCost:
         end = last * (self._vector_cycles + self._out)
         if not self._overlap:
             tiles = sum(item.times * item.tiles for item in passes)
-            steps = -(-self._shape.in_blocks // tile.in_blocks)
+            steps = self._steps(tile)
             busy = sum(
                 item.times * (item.products + item.vector_cycles + item.beats) for item in passes
             )
@@ -85,31 +87,53 @@ class ConvCost:
             - max(first.computing, first.beats)
             + max(products, tile_beats)
             + max(turns * products, beats)
-            + tile_beats * tile.in_blocks / self._shape.in_blocks
+            + tile_beats / self._steps(tile)
             + end
             + TRANSFER_CYCLES
         )
 
     def instructions(self, tile: ConvTile) -> int:
         """Estimated number of instructions: one per load, product and result of a tile."""
-        steps = -(-self._shape.in_blocks // tile.in_blocks)
+        steps = self._steps(tile)
         return sum(item.times * item.tiles for item in self._passes(tile)) * (3 * steps + 3)
+
+    def _steps(self, tile: ConvTile) -> int:
+        """Steps of the reduction."""
+        rows, columns = self._windows(tile)
+        return -(-self._shape.in_blocks // tile.in_blocks) * len(rows) * len(columns)
+
+    def _windows(self, tile: ConvTile) -> tuple[list[int], list[int]]:
+        """Rows and columns of the window in each of the steps over them."""
+        rows, columns = (
+            [size for size, count in _sizes(extent, step) for _ in range(count)]
+            for extent, step in zip(
+                self._shape.kernel, tile.taps or self._shape.kernel, strict=True
+            )
+        )
+        return rows, columns
+
+    def _input_beats(self, tile: ConvTile, height: int, width: int) -> float:
+        """Beats of the inputs of a tile of the output map."""
+        shape = self._shape
+        rows, columns = self._windows(tile)
+        loaded = sum(shape.loaded_rows(height, width, (r, c)) for r in rows for c in columns)
+        return shape.in_blocks * loaded * self._inp
 
     def _kept_weights(self, tile: ConvTile) -> int:
         """Beats of the weights that stay on chip; 0 if they are streamed."""
-        return tile.group * self._shape.in_blocks * self._shape.weight_rows * self._wgt
+        return tile.group * self._shape.in_blocks * self._shape.weight_rows() * self._wgt
 
     def _passes(self, tile: ConvTile) -> Iterator["_Pass"]:
         """Each kind of tile of the map, with the output blocks of one group; the largest first."""
         shape = self._shape
-        steps = -(-shape.in_blocks // tile.in_blocks)
+        steps = self._steps(tile)
         for height, rows in _sizes(shape.height, tile.height):
             for width, columns in _sizes(shape.width, tile.width):
                 maps = rows * columns * shape.batches
-                inputs = shape.in_blocks * shape.input_rows(height, width) * self._inp
+                inputs = self._input_beats(tile, height, width)
                 for blocks, groups in _sizes(shape.out_blocks, tile.group or shape.out_blocks):
                     tiles = -(-blocks // tile.out_blocks)
-                    joins = blocks * shape.in_blocks * shape.weight_rows
+                    joins = blocks * shape.in_blocks * shape.weight_rows()
                     vectors = blocks * shape.out_parts * height * width
                     # Weights that stay are loaded during all tiles of the previous pass.
                     weights = joins * self._wgt / (maps if tile.group else 1)

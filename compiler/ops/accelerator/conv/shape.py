@@ -3,11 +3,13 @@
 Input: the operands and the result of `daedal.compiler.ops.conv2d`.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daedal.compiler import te
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
+from daedal.compiler.ops.conv2d import Gather
 from daedal.compiler.windows import window_span
 
 __all__ = ["ConvShape"]
@@ -20,7 +22,9 @@ class ConvShape:
     A block of channels has `in_parts` input rows and `out_parts` accumulator rows per pixel. With
     `groups`, the batches are images times groups, and the blocks are those of one group. `needed`
     is the share of products that are computed, which excludes those with padding zeros. `tail` is
-    the fused operator. A channel has parameters for each of the `classes` of outputs.
+    the fused operator. A channel has parameters for each of the `classes` of outputs. `size` are
+    rows and columns of the input map, and `inside` is the share of the pairs of an output row and a
+    row of its window that are not padding. `gather` is that of the function to schedule.
     """
 
     batches: int
@@ -37,6 +41,9 @@ class ConvShape:
     needed: float = 1.0
     tail: FusedTail = NO_TAIL
     classes: int = 1
+    size: tuple[int, int] = (1 << 30, 1 << 30)
+    inside: float = 1.0
+    gather: Gather = Gather.NOTHING
 
     @property
     def accumulators(self) -> int:
@@ -55,15 +62,15 @@ class ConvShape:
         pad_value: int = 0,
         tail: FusedTail = NO_TAIL,
         classes: int = 1,
+        gather: Gather | None = None,
     ) -> "ConvShape":
-        """From the operands and the result of `daedal.compiler.ops.conv2d`.
-
-        For windows one row high, skipped rows are not on chip.
-        """
-        needed = 1.0
-        for dim, pad in enumerate(pads[:2]) if pad_value == 0 else ():
-            positions = (x.shape[2 + dim], y.shape[2 + dim], w.shape[2 + dim])
-            needed *= _inside(*positions, strides[dim], dilations[dim], pad)
+        """From the operands and the result of `daedal.compiler.ops.conv2d`."""
+        inside = [
+            _inside(*extents, strides[dim], dilations[dim], pads[dim])
+            for dim, extents in enumerate(
+                zip(x.shape[2:4], y.shape[2:4], w.shape[2:4], strict=True)
+            )
+        ]
         batches, out_blocks, height, width, out_parts, _, _ = y.shape
         return cls(
             batches,
@@ -72,30 +79,46 @@ class ConvShape:
             height,
             width,
             (w.shape[2], w.shape[3]),
-            (1 if w.shape[2] == 1 else strides[0], strides[1]),
+            strides,
             dilations,
             x.shape[4],
             out_parts,
             w.shape[0] // (out_blocks * out_parts),
-            needed,
+            inside[0] * inside[1] if pad_value == 0 else 1.0,
             tail,
             classes,
+            (x.shape[2], x.shape[3]),
+            inside[0],
+            gather or Gather.of(w.shape[2:4], strides),
         )
 
-    @property
-    def weight_rows(self) -> int:
-        """Weight rows for one block of input channels and one of output channels."""
-        return self.kernel[0] * self.kernel[1] * self.in_parts * self.out_parts
+    def weight_rows(self, taps: tuple[int, int] | None = None) -> int:
+        """Weight rows for one block of input channels and one of output channels, and for `taps` of
+        the window, all of them if None."""
+        return math.prod(taps or self.kernel) * self.in_parts * self.out_parts
 
-    def input_rows(self, height: int, width: int) -> int:
-        """Input rows of one block that a tile of the output reads."""
-        reach = [
-            window_span(size, kernel, stride, dilation)
-            for size, stride, kernel, dilation in zip(
-                (height, width), self.strides, self.kernel, self.dilations, strict=True
+    def input_rows(self, height: int, width: int, taps: tuple[int, int] | None = None) -> int:
+        """Scratchpad rows of one block that a tile of the output reads for `taps` of its windows,
+        all of them if None."""
+        rows, columns = self._reach(height, width, taps or self.kernel)
+        return rows * columns * self.in_parts
+
+    def loaded_rows(self, height: int, width: int, taps: tuple[int, int] | None = None) -> float:
+        """Those of `input_rows` that are read from memory; the others are padding."""
+        rows, columns = self._reach(height, width, taps or self.kernel)
+        gathers = self.gather is not Gather.NOTHING
+        inside = rows * self.inside if gathers else min(rows, self.size[0])
+        return inside * min(columns, self.size[1]) * self.in_parts
+
+    def _reach(self, height: int, width: int, taps: tuple[int, int]) -> tuple[int, int]:
+        """Rows and columns that are on chip."""
+        rows, columns = (
+            window_span(size, count, stride, dilation)
+            for size, stride, count, dilation in zip(
+                (height, width), self.strides, taps, self.dilations, strict=True
             )
-        ]
-        return reach[0] * reach[1] * self.in_parts
+        )
+        return rows if self.gather is Gather.NOTHING else height * taps[0], columns
 
 
 def _inside(size: int, outputs: int, taps: int, stride: int, dilation: int, pad: int) -> float:

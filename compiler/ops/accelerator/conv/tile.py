@@ -6,16 +6,17 @@ Input: the shape of a convolution and a variant. Output: `ConvTile`, which
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost, ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
+from daedal.compiler.ops.conv2d import Gather
 from daedal.isa.errors import ScheduleError
-from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.variant import Variant
 
-__all__ = ["choose_tile", "ranked_tiles"]
+__all__ = ["choose_gather", "choose_tile", "ranked_tiles"]
 
 NEARLY = 0.003
 """Estimates that differ by less than this share count as equal."""
@@ -37,6 +38,34 @@ def choose_tile(shape: ConvShape, variant: Variant) -> ConvTile:
     return min(best, key=cost.instructions)
 
 
+def choose_gather(shape: ConvShape, variant: Variant) -> Gather:
+    """What of the map is best copied on chip, whatever `shape` has.
+
+    Raises
+    ------
+    ScheduleError
+        Not even the smallest tile fits.
+    """
+    candidates = [replace(shape, gather=gather) for gather in _gathers(shape)]
+    if len(candidates) == 1:
+        return candidates[0].gather
+    costs = [
+        ConvCost(candidate, variant, overlap=True).cycles(choose_tile(candidate, variant))
+        for candidate in candidates
+    ]
+    return candidates[costs.index(min(costs))].gather
+
+
+def _gathers(shape: ConvShape) -> list[Gather]:
+    """Those that may be useful."""
+    kernel, stride = shape.kernel[0], shape.strides[0]
+    if kernel == 1:
+        return [Gather.ROWS if stride > 1 else Gather.NOTHING]
+    # Windows of several rows share them, unless rows are skipped in a window or between windows.
+    apart = shape.dilations[0] > 1 or stride >= kernel
+    return [Gather.NOTHING, *([Gather.ROWS] if apart else [])]
+
+
 def ranked_tiles(shape: ConvShape, variant: Variant, *, overlap: bool = True) -> list[ConvTile]:
     """Every tile that fits, the one with the fewest estimated cycles first.
 
@@ -54,12 +83,11 @@ def ranked_tiles(shape: ConvShape, variant: Variant, *, overlap: bool = True) ->
     if tiles:
         cost = ConvCost(shape, variant, overlap)
         return sorted(tiles, key=cost.cycles)
-    pads = scratchpads(variant)
-    need = shape.input_rows(1, 1) * pads[Memory.INP].row_bytes
+    memory = variant.memory
     raise ScheduleError(
-        f"a convolution's window must fit scratchpad 'inp' ({variant.memory.inp_bytes} bytes) and "
-        f"its weights 'wgt'; one window of {shape.kernel[0]}x{shape.kernel[1]} takes {need} bytes; "
-        "use a variant with larger scratchpads"
+        f"an output vector of a convolution must fit scratchpads 'acc' ({memory.acc_bytes} bytes) "
+        f"and 'out' ({memory.out_bytes} bytes), and its {shape.classes * shape.out_parts} "
+        f"parameter rows 'par' ({memory.par_bytes} bytes); use a variant with larger scratchpads"
     )
 
 
@@ -80,6 +108,22 @@ def _fitting(shape: ConvShape, capacity: Capacity, copies: int) -> Iterator[Conv
                     tile = ConvTile(height, width, out_blocks, in_blocks, group, keep_inputs)
                     if _fits(shape, tile, capacity, copies):
                         yield tile
+                    elif in_blocks == 1 and not keep_inputs:
+                        yield from _parts_of_windows(shape, tile, capacity, copies)
+
+
+def _parts_of_windows(
+    shape: ConvShape, tile: ConvTile, capacity: Capacity, copies: int
+) -> Iterator[ConvTile]:
+    """Those that fit of `tile` with steps over some rows of the window, or over parts of one."""
+    rows, columns = shape.kernel
+    steps = [(count, columns) for count in tile_sizes(rows)[1:]]
+    for taps in (*steps, *((1, count) for count in tile_sizes(columns)[1:])):
+        part = replace(tile, taps=taps)
+        if _fits(shape, part, capacity, copies):
+            yield part
+            if taps[0] == 1:
+                return
 
 
 def _residents(
@@ -98,16 +142,17 @@ def _residents(
 def _fits(shape: ConvShape, tile: ConvTile, capacity: Capacity, copies: int) -> bool:
     """Whether everything live at once fits, double-buffered if there is a next tile."""
     counts = _Counts(shape, tile)
-    inputs = shape.input_rows(tile.height, tile.width)
+    inputs = shape.input_rows(tile.height, tile.width, tile.taps)
     if tile.keep_inputs:
         inputs *= shape.in_blocks * (copies if counts.maps * counts.groups > 1 else 1)
     else:
         inputs *= tile.in_blocks * copies
     if tile.group:
         weights = tile.group * shape.in_blocks * (copies if counts.weights > 1 else 1)
+        weights *= shape.weight_rows()
     else:
-        weights = tile.out_blocks * tile.in_blocks * copies
-    return inputs <= capacity.inp and weights * shape.weight_rows <= capacity.wgt
+        weights = tile.out_blocks * tile.in_blocks * copies * shape.weight_rows(tile.taps)
+    return inputs <= capacity.inp and weights <= capacity.wgt
 
 
 class _Counts:

@@ -44,7 +44,7 @@ class PoolCost:
         self._outputs = func.outputs[0].shape[2:4]
         accepts = partial(is_neutral, operation, bits=variant.array.input_bits)
         maps = [part for buffer, part in interiors(func, accepts).items() if buffer.name == "wide"]
-        self._interior = maps[0][2:4] if maps else None
+        self._interior = maps[0].ranges[2:4] if maps else None
 
     def work(self, tile: Tile) -> TileWork:
         """The work of a tile of the result."""
