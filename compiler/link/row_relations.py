@@ -35,7 +35,7 @@ class RowRelations:
         for item in items:
             if item.unit is not Unit.ALU:
                 continue
-            target = [access for access in item.rows if access.field == "dst_base"]
+            target = _first_rows(item, "dst_base")
             if len(target) > 1:
                 result, operand = target
                 assert result.begin == operand.begin, "operand and result have the same rows"
@@ -63,7 +63,7 @@ class RowRelations:
 
     def _keep_apart(self, item: SegmentInstruction, x: RowAccess) -> None:
         """Remember the two operands, if both advance by the same rows."""
-        (y,) = (access for access in item.rows if access.field == "src_base")
+        (y,) = _first_rows(item, "src_base")
         get = item.template.values.get
         steady = all(get(f"dst_factor{loop}") == get(f"src_factor{loop}") for loop in _LOOPS)
         steady = steady and len({dst - src for dst, src, _ in item.uops or ()}) == 1
@@ -71,3 +71,12 @@ class RowRelations:
             assert x.instance.memory is y.instance.memory is Memory.ACC, "operands are accumulators"
             self._apart.setdefault(x.instance, (y.instance, x.begin + y.begin))
             self._apart.setdefault(y.instance, (x.instance, x.begin + y.begin))
+
+
+def _first_rows(item: SegmentInstruction, field: str) -> list[RowAccess]:
+    """The first access of `item` to each instance whose rows `field` numbers."""
+    found: dict[Instance, RowAccess] = {}
+    for access in item.rows:
+        if access.field == field:
+            found.setdefault(access.instance, access)
+    return list(found.values())
