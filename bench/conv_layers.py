@@ -13,10 +13,10 @@ from bench.reference import convolution
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
-from daedal.compiler.ops.accelerator.conv.builders import gathered
 from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
+from daedal.compiler.ops.accelerator.conv.template import ConvTemplate
 from daedal.compiler.ops.conv2d import Gather, conv2d
 from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.program_builder import ProgramBuilder
@@ -151,8 +151,12 @@ class LayerProgram:
             shape = ConvShape.of(x, w, y, strides, (1, 1), pads, self._zero_point, gather=gather)
             return func, shape
 
-        func, self.shape = gathered(build, variant)
-        schedule = schedule_conv2d(func, self.shape, variant, tile)
+        func, self.shape = build(None)
+        schedule = (
+            ConvTemplate(build, variant).schedule()
+            if tile is None
+            else schedule_conv2d(func, self.shape, variant, tile)
+        )
         weights = self._weights.reshape(
             blocks[0], array.block_out, blocks[1], array.block_in, layer.kernel, layer.kernel
         ).transpose(0, 2, 4, 5, 1, 3)

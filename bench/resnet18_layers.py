@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.conv_layers import LAYERS, ConvLayer, LayerProgram
 from bench.depthwise_layers import depthwise_rows
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
-from daedal.compiler.ops.accelerator.conv.tile import ranked_tiles
+from daedal.compiler.ops.accelerator.conv.space import ConvSpace, decode
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.isa.registers import CycleClass
@@ -113,7 +113,8 @@ def measure_overlap(layer: ConvLayer, device: Device) -> dict[str, Any]:
     variant = device.variant
     timing = TimingDevice(variant)
     shape = LayerProgram(layer, variant).shape
-    tiles = ranked_tiles(shape, variant, overlap=False)[:SERIAL_CANDIDATES]
+    configs = ConvSpace([shape], variant, overlap=False).ranked()[:SERIAL_CANDIDATES]
+    tiles = [decode(config, shape)[1] for config in configs]
 
     def compiled(tile: ConvTile) -> LayerProgram:
         return LayerProgram(layer, variant, tile=tile, renaming=False)

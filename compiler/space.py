@@ -74,6 +74,13 @@ class Space(abc.ABC):
     def knobs(self) -> Mapping[str, Sequence[int]]:
         """The values of every knob, in an order in which neighbours are similar."""
 
+    def possible(self, table: Table) -> npt.NDArray[np.bool_]:
+        """Whether rows with values for the first knobs only can be completed.
+
+        It only saves time: `fits` decides.
+        """
+        return np.ones(_length(table), dtype=np.bool_)
+
     @abc.abstractmethod
     def fits(self, table: Table) -> npt.NDArray[np.bool_]:
         """Whether each configuration can be built: it fits the scratchpads and the template."""
@@ -100,7 +107,7 @@ class Space(abc.ABC):
             One of them has other knobs than this space, or a value that a knob does not have.
         """
         for config in configs:
-            self._check(config)
+            self.check(config)
         return {
             knob: np.array([config[knob] for config in configs], dtype=np.int64)
             for knob in self.knobs
@@ -113,11 +120,14 @@ class Space(abc.ABC):
 
     def all(self) -> Table:
         """Every configuration that fits."""
-        grids = np.meshgrid(
-            *(np.array(values, dtype=np.int64) for values in self.knobs.values()), indexing="ij"
-        )
-        whole = {knob: grid.reshape(-1) for knob, grid in zip(self.knobs, grids, strict=True)}
-        return _rows(whole, self.fits(whole))
+        table: Table = {}
+        for knob, values in self.knobs.items():
+            column = np.array(values, dtype=np.int64)
+            count = _length(table) if table else 1
+            table = {name: np.repeat(held, len(column)) for name, held in table.items()}
+            table = {**table, knob: np.tile(column, count)}
+            table = _rows(table, self.possible(table))
+        return _rows(table, self.fits(table))
 
     def enumerate(self) -> Iterator[Config]:
         """Every configuration that fits, in the order of the knobs."""
@@ -126,13 +136,12 @@ class Space(abc.ABC):
     def sample(self, rng: np.random.Generator, count: int) -> list[Config]:
         """Up to `count` different configurations that fit, drawn uniformly."""
         table = self.all()
-        total = len(next(iter(table.values())))
-        chosen = rng.permutation(total)[:count]
+        chosen = rng.permutation(_length(table))[:count]
         return self.configs({knob: column[chosen] for knob, column in table.items()})
 
     def neighbours(self, config: Config) -> list[Config]:
         """The configurations that fit and differ from `config` by one step of one knob."""
-        self._check(config)
+        self.check(config)
         found = []
         for knob, values in self.knobs.items():
             at = list(values).index(config[knob])
@@ -160,7 +169,8 @@ class Space(abc.ABC):
         (config,) = self.configs({knob: column[best : best + 1] for knob, column in table.items()})
         return config
 
-    def _check(self, config: Config) -> None:
+    def check(self, config: Config) -> None:
+        """Raise ScheduleError unless `config` has a value of each knob, in their order."""
         knobs = self.knobs
         names = [knob for knob, _ in config.values]
         if names != list(knobs):
@@ -172,6 +182,10 @@ class Space(abc.ABC):
                 raise ScheduleError(
                     f"knob {knob!r} must be one of {', '.join(map(str, knobs[knob]))}, not {value}"
                 )
+
+
+def _length(table: Table) -> int:
+    return len(next(iter(table.values())))
 
 
 def _rows(table: Table, chosen: npt.NDArray[np.bool_]) -> Table:

@@ -1,9 +1,21 @@
 """Sliding windows along one dimension of a map: how many there are, and what they span."""
 
-__all__ = ["output_extent", "window_reach", "window_span"]
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Extent", "output_extent", "window_reach", "window_span"]
+
+Extent = int | npt.NDArray[np.int64]
+"""A number of elements, or a column of them."""
 
 
-def window_reach(kernel: int, dilation: int = 1) -> int:
+@overload
+def window_reach(kernel: int, dilation: int = 1) -> int: ...
+@overload
+def window_reach(kernel: Extent, dilation: int = 1) -> Extent: ...
+def window_reach(kernel: Extent, dilation: int = 1) -> Extent:
     """Elements from the first tap of a window to its last."""
     return (kernel - 1) * dilation + 1
 
@@ -20,6 +32,10 @@ def output_extent(
     return (size + sum(pads) - window_reach(kernel, dilation)) // stride + 1
 
 
-def window_span(num_windows: int, kernel: int, stride: int, dilation: int = 1) -> int:
+@overload
+def window_span(num_windows: int, kernel: int, stride: int, dilation: int = 1) -> int: ...
+@overload
+def window_span(num_windows: Extent, kernel: Extent, stride: int, dilation: int = 1) -> Extent: ...
+def window_span(num_windows: Extent, kernel: Extent, stride: int, dilation: int = 1) -> Extent:
     """Elements from the first tap of the first window to the last tap of the last one."""
     return (num_windows - 1) * stride + window_reach(kernel, dilation)

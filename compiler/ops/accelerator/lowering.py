@@ -8,7 +8,7 @@ from daedal.compiler.codegen.intrinsics import accumulator_dtype
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
-from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
+from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout, WeightLayout
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.ops.registry import get_op, ints, whole
@@ -16,34 +16,49 @@ from daedal.compiler.graph.passes.value_ranges import changes_nothing
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.accelerator.builders import Builder, bounds_of
-from daedal.compiler.ops.accelerator.conv.builders import build_conv2d, build_depthwise
+from daedal.compiler.ops.accelerator.conv.builders import build_depthwise, conv2d_template
 from daedal.compiler.ops.accelerator.conv.lower_stream import lower_stream_conv2d
 from daedal.compiler.ops.accelerator.conv.lower_transposed import lower_transposed_conv2d
+from daedal.compiler.ops.accelerator.conv.template import ConvTemplate
 from daedal.compiler.ops.accelerator.matmul import schedule_matmul
 from daedal.compiler.ops.accelerator.vector.builders import VECTOR_BUILDERS, build_max_pool
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.space import Config, Space
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
 
-__all__ = ["keeps_values", "lower_node", "multiplications"]
+__all__ = ["keeps_values", "lower_node", "multiplications", "space_of"]
 
 
-def lower_node(graph: Graph, node: Node, variant: Variant) -> list[ScheduledFunction]:
+def lower_node(
+    graph: Graph, node: Node, variant: Variant, config: Config | None = None
+) -> list[ScheduledFunction]:
     """Build the tensor expression of `node` and schedule it for the accelerator.
 
     A transposed convolution becomes several functions that run in sequence, any other node one. The
     tensors of a function are those of the graph.
 
+    Parameters
+    ----------
+    config : of its space (`space_of`); the default one if None.
+
     Raises
     ------
     ScheduleError
-        No tile of it fits the scratchpads, or the variant's array has both a batch and unequal
-        blocks.
+        No tile of it fits the scratchpads, `config` is not of its space, or the variant's array has
+        both a batch and unequal blocks.
     """
     names = _parameter_names(node)
-    _, build = _BUILDERS[node.op]
     tensors = dict(zip(names, (*node.inputs, node.output), strict=True))
+    template = _template(graph, node, variant)
+    if template is not None:
+        return [ScheduledFunction(template.schedule(config), tensors)]
+    if config is not None:
+        raise ScheduleError(
+            f"layers {node.op!r} of this layout have no configurations to choose from; remove that "
+            f"of {node.output!r}"
+        )
     if isinstance(graph.types[node.inputs[0]].layout, RowStreamLayout):
         others = _placeholders(graph, node, names[2:], node.inputs[2:], variant)
         schedule, views = lower_stream_conv2d(graph, node, variant, others)
@@ -52,16 +67,37 @@ def lower_node(graph: Graph, node: Node, variant: Variant) -> list[ScheduledFunc
         x_shape = map_shape(graph.types[node.inputs[0]], variant.array.block_in, variant)
         parts = lower_transposed_conv2d(graph, node, variant, x_shape, bounds_of(node))
         return [ScheduledFunction(schedule, tensors, views) for schedule, views in parts]
+    operands = _placeholders(graph, node, names, node.inputs, variant)
     layout = graph.types[node.inputs[1]].layout
     if isinstance(layout, DepthwiseLayout):
-        build = partial(build_depthwise, kernel_width=layout.kernel[1])
-    groups = _dense_parts(graph, node)
-    if groups > 1:
-        build = partial(build_conv2d, groups=groups)
+        schedule = build_depthwise(operands, node, variant, kernel_width=layout.kernel[1])
+        return [ScheduledFunction(schedule, tensors)]
+    build = _BUILDERS[node.op]
     if keeps_values(graph, node):
         build = partial(build_max_pool, keeps_values=True)
-    operands = _placeholders(graph, node, names, node.inputs, variant, groups)
     return [ScheduledFunction(build(operands, node, variant), tensors)]
+
+
+def space_of(graph: Graph, node: Node, variant: Variant) -> Space | None:
+    """The configurations of a layer; None if it has only one schedule.
+
+    Raises ScheduleError where the variant's array cannot hold its operands.
+    """
+    template = _template(graph, node, variant)
+    return None if template is None else template.space
+
+
+def _template(graph: Graph, node: Node, variant: Variant) -> ConvTemplate | None:
+    """The schedules of a dense or grouped convolution on maps."""
+    if node.op not in CONVOLUTIONS:
+        return None
+    layout = graph.types[node.inputs[1]].layout
+    if not isinstance(layout, WeightLayout | GroupedWeightLayout):
+        return None
+    groups = _dense_parts(graph, node)
+    names = _parameter_names(node)
+    operands = _placeholders(graph, node, names, node.inputs, variant, groups)
+    return conv2d_template(operands, node, variant, groups=groups)
 
 
 def keeps_values(graph: Graph, node: Node) -> bool:
@@ -180,18 +216,23 @@ def _operands(name: str) -> tuple[str, ...]:
     return get_op(name).operands
 
 
-_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
-    **{name: (_operands(name), build_conv2d) for name in CONVOLUTIONS},
-    "q_conv_transpose2d": (_operands("q_conv_transpose2d"), build_conv2d),
-    "q_matmul": (("a", "b", "factor", "params"), _matmul),
-    **VECTOR_BUILDERS,
+_BUILDERS: Mapping[str, Builder] = {
+    "q_matmul": _matmul,
+    **{name: build for name, (_, build) in VECTOR_BUILDERS.items()},
 }
-"""Parameter names, as the tensor expressions call them, and the builder of each operator."""
+"""The builder of every operator without a template."""
+
+_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    **{name: _operands(name) for name in (*CONVOLUTIONS, "q_conv_transpose2d")},
+    "q_matmul": ("a", "b", "factor", "params"),
+    **{name: names for name, (names, _) in VECTOR_BUILDERS.items()},
+}
+"""Parameter names, as the tensor expressions call them."""
 
 
 def _parameter_names(node: Node) -> tuple[str, ...]:
     """Names of the function's parameters, the result last."""
-    names, _ = _BUILDERS[node.op]
+    names = _PARAMETERS[node.op]
     if get_op(node.op).variadic:
         first, *rest = names
         count = len(node.inputs) - len(rest)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
-from daedal.compiler.ops.accelerator.conv.tile import choose_gather, choose_tile
+from daedal.compiler.ops.accelerator.conv.space import best_tile, useful_gathers
 from daedal.compiler.ops.conv2d import Gather
 from daedal.isa.errors import ScheduleError
 from daedal.isa.table import LoadMemory, Unit
@@ -130,14 +130,20 @@ def test_the_cheaper_copy_is_chosen():
     """Rows far apart are gathered; rows that windows share are not."""
     vta = load_variant("vta")
     base = ConvShape(1, 4, 8, 60, 60, (3, 3), (1, 1), (1, 1), size=(60, 60))
-    assert choose_gather(base, vta) is Gather.NOTHING
-    assert choose_gather(replace(base, kernel=(1, 1), strides=(2, 2)), vta) is Gather.ROWS
+
+    def chosen(shape: ConvShape) -> Gather:
+        shapes = [replace(shape, gather=item) for item in useful_gathers(shape)]
+        gather, _ = best_tile(shapes, vta)
+        return gather
+
+    assert chosen(base) is Gather.NOTHING
+    assert chosen(replace(base, kernel=(1, 1), strides=(2, 2))) is Gather.ROWS
     patches = ConvShape(1, 4, 1, 4, 4, (64, 64), (64, 64), (1, 1), size=(256, 256))
-    assert choose_gather(patches, vta) is Gather.ROWS
+    assert chosen(patches) is Gather.ROWS
 
 
 def test_parameters_beyond_the_scratchpad_are_refused():
     """A class of outputs has parameters of its own, and all are on chip at once."""
     shape = ConvShape(1, 1, 1, 9, 9, (3, 3), (1, 1), (1, 1), classes=81)
     with pytest.raises(ScheduleError, match=r"its 81 parameter rows 'par' \(\d+ bytes\); use a"):
-        choose_tile(shape, TINY)
+        best_tile([shape], TINY)

@@ -1,6 +1,6 @@
 """Builders of convolutions on maps, alone or with an elementwise operator fused after them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
@@ -10,9 +10,8 @@ from daedal.compiler.graph.ops.padding_classes import PaddingClasses
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.ops.windows import output_extents
 from daedal.compiler.ops.accelerator.builders import bounds_of, pair
-from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
-from daedal.compiler.ops.accelerator.conv.tile import choose_gather
+from daedal.compiler.ops.accelerator.conv.template import ConvTemplate
 from daedal.compiler.ops.accelerator.depthwise.depthwise import schedule_depthwise
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.fused_tail import CONV, FusedTail
@@ -24,7 +23,7 @@ from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.variant import Variant
 
-__all__ = ["build_conv2d", "build_depthwise", "gathered", "result_of", "with_tail"]
+__all__ = ["build_depthwise", "conv2d_template", "result_of", "with_tail"]
 
 _NUM_OPERANDS = 3
 """Map, weights and parameters; what follows is the tail's."""
@@ -51,15 +50,6 @@ def with_tail(
     return ELEMENTWISE[tail]([result, *operands[_NUM_OPERANDS:]], node, variant)
 
 
-def gathered(
-    build: Callable[[Gather | None], tuple[PrimFunc, ConvShape]], variant: Variant
-) -> tuple[PrimFunc, ConvShape]:
-    """The function and the shape of a convolution that `build` makes with the best `Gather`."""
-    func, shape = build(None)
-    best = choose_gather(shape, variant)
-    return (func, shape) if best is shape.gather else build(best)
-
-
 def _count(params: te.Tensor) -> int:
     """Number of classes of outputs with separate parameters."""
     return params.shape[1] if len(params.shape) == _CLASS_RANK else 1
@@ -76,10 +66,10 @@ def _classes(
     return PaddingClasses.of(x.shape[2:4], kernel, outputs, node.attrs).table
 
 
-def build_conv2d(
+def conv2d_template(
     operands: list[te.Tensor], node: Node, variant: Variant, *, groups: int = 1
-) -> Schedule:
-    """The schedule of one dense convolution, or of several independent ones."""
+) -> ConvTemplate:
+    """The schedules of one dense convolution, or of several independent ones."""
     x, w, params = operands[:_NUM_OPERANDS]
     strides, dilations = pair(node, "strides"), pair(node, "dilations")
     pads, pad_value = ints(node.attrs, "pads"), whole(node.attrs, "pad_value")
@@ -107,8 +97,7 @@ def build_conv2d(
         tail, count = FusedTail.of(func), _count(params)
         return func, ConvShape.of(x, w, y, strides, dilations, pads, pad_value, tail, count, gather)
 
-    func, shape = gathered(build, variant)
-    return schedule_conv2d(func, shape, variant)
+    return ConvTemplate(build, variant)
 
 
 def build_depthwise(

@@ -9,7 +9,7 @@ or a tile of the map stays while the weights are streamed, whichever moves fewer
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
-from daedal.compiler.ops.accelerator.conv.tile import choose_tile
+from daedal.compiler.ops.accelerator.conv.space import best_tile
 from daedal.compiler.ops.accelerator.fused_tail import (
     cache_params,
     load_params,
@@ -36,7 +36,8 @@ def schedule_conv2d(
     ScheduleError
         Not even the smallest tile fits the scratchpads.
     """
-    tile = tile or choose_tile(shape, variant)
+    if tile is None:
+        _, tile = best_tile([shape], variant)
     sch = Schedule(func, accelerator_intrinsics(variant))
     acc, y = sch.get_block("acc"), sch.get_block("y")
     store = sch.cache_write(y, 0, "out")

@@ -1,13 +1,18 @@
-"""`ConvCost`: the estimated cost of a convolution's tile, from bytes, products and their overlap.
+"""`ConvCost`: the estimated cost of a convolution's tiles, from bytes, products and their overlap.
 
-Input: shape, tile and variant. Output: estimated cycles, by which `tile` ranks tiles.
+Input: shape, variant, and tiles as columns, one for each field of `ConvTile`. Output: estimated
+cycles, by which `ConvSpace` ranks configurations, and what a learned cost model sees of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
+from daedal.compiler.space import Column, Table
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import instruction_bytes
 from daedal.isa.variant import Variant
@@ -45,8 +50,15 @@ class ConvTile:
     taps: tuple[int, int] | None = None
 
 
+_Floats = npt.NDArray[np.float64]
+
+
 class ConvCost:
-    """Estimated cycles of the tiles of one convolution."""
+    """Estimated cycles of the tiles of one convolution.
+
+    Tables have the columns ``height``, ``width``, ``out_blocks``, ``in_blocks``, ``group``,
+    ``keep_inputs``, ``tap_rows`` and ``tap_columns``, with the meaning of the fields of `ConvTile`.
+    """
 
     def __init__(self, shape: ConvShape, variant: Variant, overlap: bool) -> None:
         pads = scratchpads(variant)
@@ -59,95 +71,119 @@ class ConvCost:
         self._vector_cycles = shape.tail.vector_cycles(variant)
         self._instruction_beats = instruction_bytes(variant) // variant.bus_bytes
 
-    def cycles(self, tile: ConvTile) -> float:
+    def cycles(self, tiles: Table) -> _Floats:
         """Cycles of the busier of multipliers and bus in each pass, plus what does not overlap.
 
         Loads of the first accumulated tile overlap only with its own products. Not overlapped are
         one step's load before the first product, and a tile's requantization and store after the
         last one. Without overlap, everything adds up.
         """
-        passes = list(self._passes(tile))
-        last = tile.out_blocks * self._shape.out_parts * tile.height * tile.width
+        passes = list(self._passes(tiles))
+        last = tiles["out_blocks"] * self._shape.out_parts * tiles["height"] * tiles["width"]
         end = last * (self._vector_cycles + self._out)
+        steps = self._steps(tiles)
         if not self._overlap:
-            tiles = sum(item.times * item.tiles for item in passes)
-            steps = self._steps(tile)
-            busy = sum(
+            count = _total(item.times * item.tiles for item in passes)
+            busy = _total(
                 item.times * (item.products + item.vector_cycles + item.beats) for item in passes
             )
-            return busy + tiles * (steps + 2) * TRANSFER_CYCLES
+            return busy + count * (steps + 2) * TRANSFER_CYCLES
         first = passes[0]
-        kept = self._kept_weights(tile)
-        tile_beats = first.tile_beats + kept * tile.out_blocks / max(tile.group, 1)
+        kept = self._kept_weights(tiles)
+        tile_beats = first.tile_beats + kept * tiles["out_blocks"] / np.maximum(tiles["group"], 1)
         turns = first.tiles - 1
         products, beats = first.computing / first.tiles, first.beats + kept - tile_beats
-        total = sum(item.times * max(item.computing, item.beats) for item in passes)
+        total = _total(item.times * np.maximum(item.computing, item.beats) for item in passes)
         return (
             total
-            - max(first.computing, first.beats)
-            + max(products, tile_beats)
-            + max(turns * products, beats)
-            + tile_beats / self._steps(tile)
+            - np.maximum(first.computing, first.beats)
+            + np.maximum(products, tile_beats)
+            + np.maximum(turns * products, beats)
+            + tile_beats / steps
             + end
             + TRANSFER_CYCLES
         )
 
-    def instructions(self, tile: ConvTile) -> int:
+    def instructions(self, tiles: Table) -> _Floats:
         """Estimated number of instructions: one per load, product and result of a tile."""
-        steps = self._steps(tile)
-        return sum(item.times * item.tiles for item in self._passes(tile)) * (3 * steps + 3)
+        count = _total(item.times * item.tiles for item in self._passes(tiles))
+        return count * (3 * self._steps(tiles) + 3)
 
-    def _steps(self, tile: ConvTile) -> int:
+    def features(self, tiles: Table) -> dict[str, _Floats]:
+        """What a learned cost model sees: cycles of every unit, and sizes of a tile."""
+        shape, passes = self._shape, list(self._passes(tiles))
+        pixels = tiles["height"] * tiles["width"]
+        taps = tiles["tap_rows"], tiles["tap_columns"]
+        found = {
+            "estimate": self.cycles(tiles),
+            "product_cycles": _total(item.times * item.products for item in passes),
+            "vector_cycles": _total(item.times * item.vector_cycles for item in passes),
+            "beats": _total(item.times * item.beats for item in passes),
+            "instructions": self.instructions(tiles),
+            "steps": self._steps(tiles),
+            "tile_products": tiles["out_blocks"]
+            * tiles["in_blocks"]
+            * pixels
+            * shape.weight_rows(taps),
+            "accumulators": tiles["out_blocks"] * pixels * shape.out_parts * shape.accumulators,
+            "input_rows": shape.input_rows(tiles["height"], tiles["width"], taps),
+            "weight_rows": tiles["out_blocks"] * tiles["in_blocks"] * shape.weight_rows(taps),
+            **{name: tiles[name] for name in tiles},
+        }
+        return {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
+
+    def _steps(self, tiles: Table) -> Column:
         """Steps of the reduction."""
-        rows, columns = self._windows(tile)
-        return -(-self._shape.in_blocks // tile.in_blocks) * len(rows) * len(columns)
+        rows, columns = self._shape.kernel
+        windows = _ceil(rows, tiles["tap_rows"]) * _ceil(columns, tiles["tap_columns"])
+        return _ceil(self._shape.in_blocks, tiles["in_blocks"]) * windows
 
-    def _windows(self, tile: ConvTile) -> tuple[list[int], list[int]]:
-        """Rows and columns of the window in each of the steps over them."""
-        rows, columns = (
-            [size for size, count in _sizes(extent, step) for _ in range(count)]
-            for extent, step in zip(
-                self._shape.kernel, tile.taps or self._shape.kernel, strict=True
-            )
-        )
-        return rows, columns
-
-    def _input_beats(self, tile: ConvTile, height: int, width: int) -> float:
+    def _input_beats(self, tiles: Table, height: Column, width: Column) -> _Floats:
         """Beats of the inputs of a tile of the output map."""
         shape = self._shape
-        rows, columns = self._windows(tile)
-        loaded = sum(shape.loaded_rows(height, width, (r, c)) for r in rows for c in columns)
+        loaded = _total(
+            num_rows * num_columns * shape.loaded_rows(height, width, (rows, columns))
+            for rows, num_rows in _sizes(shape.kernel[0], tiles["tap_rows"])
+            for columns, num_columns in _sizes(shape.kernel[1], tiles["tap_columns"])
+        )
         return shape.in_blocks * loaded * self._inp
 
-    def _kept_weights(self, tile: ConvTile) -> int:
+    def _kept_weights(self, tiles: Table) -> Column:
         """Beats of the weights that stay on chip; 0 if they are streamed."""
-        return tile.group * self._shape.in_blocks * self._shape.weight_rows() * self._wgt
+        return tiles["group"] * (self._shape.in_blocks * self._shape.weight_rows() * self._wgt)
 
-    def _passes(self, tile: ConvTile) -> Iterator["_Pass"]:
-        """Each kind of tile of the map, with the output blocks of one group; the largest first."""
+    def _passes(self, tiles: Table) -> Iterator["_Pass"]:
+        """Each kind of tile of the map, with the output blocks of one group; the largest first.
+
+        Of a kind that a tile does not have, `times` is 0.
+        """
         shape = self._shape
-        steps = self._steps(tile)
-        for height, rows in _sizes(shape.height, tile.height):
-            for width, columns in _sizes(shape.width, tile.width):
+        steps = self._steps(tiles)
+        keeps = tiles["group"] > 0
+        groups_of = np.where(keeps, tiles["group"], shape.out_blocks)
+        for height, rows in _sizes(shape.height, tiles["height"]):
+            for width, columns in _sizes(shape.width, tiles["width"]):
                 maps = rows * columns * shape.batches
-                inputs = self._input_beats(tile, height, width)
-                for blocks, groups in _sizes(shape.out_blocks, tile.group or shape.out_blocks):
-                    tiles = -(-blocks // tile.out_blocks)
-                    joins = blocks * shape.in_blocks * shape.weight_rows()
+                inputs = self._input_beats(tiles, height, width)
+                for blocks, groups in _sizes(shape.out_blocks, groups_of):
+                    count = _ceil(blocks, tiles["out_blocks"])
+                    joins = blocks * (shape.in_blocks * shape.weight_rows())
                     vectors = blocks * shape.out_parts * height * width
                     # Weights that stay are loaded during all tiles of the previous pass.
-                    weights = joins * self._wgt / (maps if tile.group else 1)
+                    weights = joins * self._wgt / np.where(keeps, np.maximum(maps, 1), 1)
                     moved = self._out + shape.tail.loads * self._inp
-                    params = blocks * shape.out_parts * shape.classes * self._par
-                    instructions = tiles * (3 * steps + 3) * self._instruction_beats
+                    params = blocks * (shape.out_parts * shape.classes * self._par)
+                    instructions = count * (3 * steps + 3) * self._instruction_beats
                     others = params + vectors * moved + instructions
+                    reads = np.where(tiles["keep_inputs"] > 0, 1, count)
+                    streamed = joins * self._wgt / np.maximum(count, 1)
                     yield _Pass(
                         maps * groups,
-                        tiles,
+                        count,
                         vectors * self._vector_cycles,
-                        joins * height * width * shape.needed,
-                        inputs * (1 if tile.keep_inputs else tiles) + weights + others,
-                        inputs + (0 if tile.group else joins * self._wgt / tiles),
+                        np.asarray(joins * height * width * shape.needed, np.float64),
+                        inputs * reads + weights + others,
+                        inputs + np.where(keeps, 0, streamed),
                     )
 
 
@@ -157,20 +193,29 @@ class _Pass(NamedTuple):
     `tile_beats` are those that the first tile has to wait for.
     """
 
-    times: int
-    tiles: int
-    vector_cycles: int
-    products: float
-    beats: float
-    tile_beats: float
+    times: Column
+    tiles: Column
+    vector_cycles: Column
+    products: _Floats
+    beats: _Floats
+    tile_beats: _Floats
 
     @property
-    def computing(self) -> float:
+    def computing(self) -> _Floats:
         """The busier of multipliers and ALU."""
-        return max(self.products, self.vector_cycles)
+        return np.maximum(self.products, self.vector_cycles)
 
 
-def _sizes(extent: int, size: int) -> list[tuple[int, int]]:
-    """(size, count) of the tiles of one dimension; the smaller remainder is last."""
-    whole, rest = divmod(extent, size)
-    return [(size, whole), *([(rest, 1)] if rest else [])]
+def _ceil(extent: int | Column, size: Column) -> Column:
+    return -(-extent // size)
+
+
+def _sizes(extent: int, size: Column) -> list[tuple[Column, Column]]:
+    """(size, count) of the tiles of one dimension: whole ones, and the remainder."""
+    whole, rest = np.divmod(extent, size)
+    return [(size, whole), (rest, np.minimum(rest, 1))]
+
+
+def _total(terms: Iterable[npt.NDArray[Any]]) -> _Floats:
+    result: _Floats = np.sum(list(terms), axis=0, dtype=np.float64)
+    return result

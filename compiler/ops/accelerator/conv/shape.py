@@ -3,14 +3,16 @@
 Input: the operands and the result of `daedal.compiler.ops.conv2d`.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from daedal.compiler import te
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
 from daedal.compiler.ops.conv2d import Gather
-from daedal.compiler.windows import window_span
+from daedal.compiler.windows import Extent, window_span
 
 __all__ = ["ConvShape"]
 
@@ -92,25 +94,32 @@ class ConvShape:
             gather or Gather.of(w.shape[2:4], strides),
         )
 
-    def weight_rows(self, taps: tuple[int, int] | None = None) -> int:
+    def weight_rows(self, taps: tuple[Extent, Extent] | None = None) -> Extent:
         """Weight rows for one block of input channels and one of output channels, and for `taps` of
         the window, all of them if None."""
-        return math.prod(taps or self.kernel) * self.in_parts * self.out_parts
+        rows, columns = taps or self.kernel
+        return rows * columns * self.in_parts * self.out_parts
 
-    def input_rows(self, height: int, width: int, taps: tuple[int, int] | None = None) -> int:
+    def input_rows(
+        self, height: Extent, width: Extent, taps: tuple[Extent, Extent] | None = None
+    ) -> Extent:
         """Scratchpad rows of one block that a tile of the output reads for `taps` of its windows,
         all of them if None."""
         rows, columns = self._reach(height, width, taps or self.kernel)
         return rows * columns * self.in_parts
 
-    def loaded_rows(self, height: int, width: int, taps: tuple[int, int] | None = None) -> float:
+    def loaded_rows(
+        self, height: Extent, width: Extent, taps: tuple[Extent, Extent] | None = None
+    ) -> npt.NDArray[np.float64]:
         """Those of `input_rows` that are read from memory; the others are padding."""
         rows, columns = self._reach(height, width, taps or self.kernel)
         gathers = self.gather is not Gather.NOTHING
-        inside = rows * self.inside if gathers else min(rows, self.size[0])
-        return inside * min(columns, self.size[1]) * self.in_parts
+        inside = rows * self.inside if gathers else np.minimum(rows, self.size[0])
+        return np.asarray(inside * np.minimum(columns, self.size[1]) * self.in_parts, np.float64)
 
-    def _reach(self, height: int, width: int, taps: tuple[int, int]) -> tuple[int, int]:
+    def _reach(
+        self, height: Extent, width: Extent, taps: tuple[Extent, Extent]
+    ) -> tuple[Extent, Extent]:
         """Rows and columns that are on chip."""
         rows, columns = (
             window_span(size, count, stride, dilation)
