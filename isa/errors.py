@@ -15,6 +15,7 @@ __all__ = [
     "ProgramError",
     "ScheduleError",
     "ToolError",
+    "TuningError",
     "UnsupportedError",
     "UserError",
     "VariantError",
@@ -66,6 +67,10 @@ class UnsupportedError(ModelError):
 
 class ScheduleError(UserError):
     """A schedule primitive was asked for something illegal."""
+
+
+class TuningError(UserError):
+    """A tuning database or a record that cannot be used, or a search with impossible settings."""
 
 
 class KernelError(UserError):

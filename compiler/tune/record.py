@@ -1,0 +1,128 @@
+"""`Record`: one measured configuration of a workload.
+
+Records come from files of others, so every field is checked and bounded when one is made.
+"""
+
+import time
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from daedal.compiler.space import Config
+from daedal.compiler.tune.workload import Workload, shown
+from daedal.isa.errors import ScheduleError, TuningError
+
+__all__ = ["Record", "kit_version"]
+
+MAX_NAME_LENGTH = 100
+MAX_KNOBS = 64
+MAX_INTEGER = (1 << 63) - 1
+
+_SETTING = ("fingerprint", "memory", "target", "kit")
+_FIELDS = ("workload", "description", *_SETTING, "config", "cycles", "when")
+
+
+def kit_version() -> str:
+    """The version of the installed Daedal. Cycles of other versions are not comparable."""
+    return version("daedal")
+
+
+def _now() -> int:
+    return int(time.time())
+
+
+@dataclass(frozen=True)
+class Record:
+    """The cycles of one configuration of a workload, on one variant with one memory.
+
+    Raises TuningError if a field has another type than declared, or is beyond its bounds.
+    """
+
+    workload: Workload
+    fingerprint: str
+    """Of the variant."""
+    memory: str
+    """Preset of the memory model."""
+    target: str
+    """What runs the code, such as ``accelerator``."""
+    config: Config
+    cycles: int | None
+    """None if the configuration could not be built or run."""
+    kit: str = field(default_factory=kit_version)
+    when: int = field(default_factory=_now)
+    """Seconds since 1970, UTC."""
+
+    def __post_init__(self) -> None:
+        for name in _SETTING:
+            value = getattr(self, name)
+            if not (
+                isinstance(value, str)
+                and 1 <= len(value) <= MAX_NAME_LENGTH
+                and value.isascii()
+                and value.isprintable()
+            ):
+                raise TuningError(
+                    f"a record's {name} must be 1 to {MAX_NAME_LENGTH} printable ASCII "
+                    f"characters, not {shown(value)}"
+                )
+        knobs = self.config.values
+        if not (
+            1 <= len(knobs) <= MAX_KNOBS
+            and all(len(knob) <= MAX_NAME_LENGTH for knob, _ in knobs)
+            and all(-MAX_INTEGER <= value <= MAX_INTEGER for _, value in knobs)
+        ):
+            raise TuningError(
+                f"a record's config must have 1 to {MAX_KNOBS} knobs with short names and values "
+                f"of 64 bits, not {shown(dict(knobs))}"
+            )
+        if self.cycles is not None:
+            _require_integer("cycles", self.cycles, 1)
+        _require_integer("when", self.when, 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "workload": self.workload.key,
+            "description": self.workload.description,
+            "fingerprint": self.fingerprint,
+            "memory": self.memory,
+            "target": self.target,
+            "kit": self.kit,
+            "config": self.config.to_json(),
+            "cycles": self.cycles,
+            "when": self.when,
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Record":
+        """The record that `to_json` wrote.
+
+        Raises
+        ------
+        TuningError
+            `data` is no record, or its key is not the one of its description.
+        """
+        if not isinstance(data, dict) or set(data) != set(_FIELDS):
+            raise TuningError(
+                f"a record must be an object with {', '.join(_FIELDS)}, not {shown(data)}"
+            )
+        workload = Workload.from_json(data["description"])
+        if data["workload"] != workload.key:
+            raise TuningError(
+                f"a record's workload must be the SHA-256 of its description, {workload.key}, not "
+                f"{shown(data['workload'])}"
+            )
+        try:
+            config = Config.from_json(data["config"])
+        except ScheduleError as error:
+            raise TuningError(str(error)) from error
+        others = {name: data[name] for name in (*_SETTING, "cycles", "when")}
+        return cls(workload=workload, config=config, **others)
+
+
+def _require_integer(name: str, value: object, least: int) -> None:
+    if type(value) is not int or not least <= value <= MAX_INTEGER:
+        raise TuningError(
+            f"a record's {name} must be an integer from {least} to {MAX_INTEGER}, not "
+            f"{shown(value)}"
+        )

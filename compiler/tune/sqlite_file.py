@@ -1,0 +1,168 @@
+"""`SqliteFile`: the file of a tuning database: opened, checked, bounded, with whole transactions.
+
+The file comes from others: the schema is compared text by text, so there are no triggers and no
+views, and sizes are bounded. Nothing is written before the file is known to be a database of ours.
+
+Source: SQLite, "Write-Ahead Logging" (sqlite.org/wal.html) and "Defense Against The Dark Arts"
+(sqlite.org/security.html).
+"""
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from daedal.isa.errors import TuningError, first_line
+from daedal.isa.files import check_output_file
+
+__all__ = ["SqliteFile"]
+
+BUSY_SECONDS = 60.0
+"""How long an access waits for another process's transaction."""
+
+MAX_FILE_BYTES = 1 << 30
+"""Largest database: some millions of records."""
+
+MAX_VALUE_BYTES = 1 << 16
+"""Largest text in a database, and largest row."""
+
+_SCHEMA = (
+    "CREATE TABLE kit (version TEXT NOT NULL)",
+    "CREATE TABLE workloads (key TEXT PRIMARY KEY, description TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE records (workload TEXT, fingerprint TEXT, memory TEXT, target TEXT, config TEXT,"
+    " cycles INTEGER, time INTEGER NOT NULL,"
+    " PRIMARY KEY (workload, fingerprint, memory, target, config)) WITHOUT ROWID",
+)
+
+
+class SqliteFile:
+    """The tables of a tuning database of the version `kit`, in the file `path`, made if missing.
+
+    Raises
+    ------
+    TuningError
+        From every method: the file is no tuning database, is damaged, belongs to another version,
+        or is held by another process for too long. It is left as it is.
+    UserError
+        No file can be made there.
+    """
+
+    def __init__(self, path: Path, kit: str) -> None:
+        self.path = path
+        self._kit = kit
+        target = check_output_file(path)
+        with self._readable():
+            self._connection = sqlite3.connect(target, timeout=BUSY_SECONDS, isolation_level=None)
+        try:
+            self._open()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def execute(self, statement: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Execute one statement, and return all its rows."""
+        with self._readable():
+            return self._connection.execute(statement, values).fetchall()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All changes within are made at the end, or none where an exception ends it."""
+        with self._readable():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def _open(self) -> None:
+        """Check the file, or fill a new one, and prepare the connection."""
+        with self._readable():
+            self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+            self._connection.execute("PRAGMA trusted_schema = OFF")
+            self._connection.execute("PRAGMA synchronous = FULL")
+            schema = self._schema()
+        if not schema:
+            with self.transaction():
+                if not self._schema():  # no other process was faster
+                    for statement in _SCHEMA:
+                        self._connection.execute(statement)
+                    self._connection.execute("INSERT INTO kit VALUES (?)", (self._kit,))
+                schema = self._schema()
+        if schema != set(_SCHEMA):
+            raise TuningError(
+                f"a tuning database must have the tables of this version of Daedal; "
+                f"{str(self.path)!r} has others; choose another path"
+            )
+        with self._readable():
+            found = self._connection.execute("SELECT version FROM kit LIMIT 2").fetchall()
+            if found != [(self._kit,)]:
+                given = ", ".join(f"{version!r:.80}" for (version,) in found) or "none"
+                raise TuningError(
+                    f"a tuning database must be of Daedal {self._kit}; {str(self.path)!r} is of "
+                    f"{given}, whose cycles may differ; choose another path and tune again"
+                )
+            self._bound()
+            problem = self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if problem != "ok":
+                raise sqlite3.DatabaseError(problem)
+            self._write_ahead()
+
+    def _bound(self) -> None:
+        """Bound the size of the file, now and later."""
+        (page_bytes,) = self._connection.execute("PRAGMA page_size").fetchone()
+        (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
+        if pages * page_bytes > MAX_FILE_BYTES:
+            raise TuningError(
+                f"a tuning database must have at most {MAX_FILE_BYTES} bytes; {str(self.path)!r} "
+                f"has {pages * page_bytes}; choose another path"
+            )
+        self._connection.execute(f"PRAGMA max_page_count = {MAX_FILE_BYTES // page_bytes}")
+
+    def _schema(self) -> set[str]:
+        """The statements that made the tables. What SQLite makes by itself has none."""
+        with self._readable():
+            rows = self._connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+            return {sql for (sql,) in rows}
+
+    def _write_ahead(self) -> None:
+        """Switch to the write-ahead log, which SQLite tries only once while others are busy."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Turn errors of SQLite into TuningError."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            if _is_busy(error):
+                raise TuningError(
+                    f"a tuning database must be free within {BUSY_SECONDS:g} s, and another "
+                    f"process holds {str(self.path)!r}; wait until that has ended"
+                ) from error
+            raise TuningError(
+                "a tuning database must be a whole SQLite file that can be read and written; "
+                f"{str(self.path)!r} is not: {first_line(error)}; choose another path"
+            ) from error
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    """Whether another process's transaction was in the way."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)  # errors of Python have none
+    return bool(code & 0xFF == sqlite3.SQLITE_BUSY)
