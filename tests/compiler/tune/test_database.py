@@ -288,6 +288,27 @@ def test_the_size_is_bounded(path, monkeypatch):
     refused(path, f"must have at most {size - 1} bytes; .* has {size}")
 
 
+def test_transactions_reach_the_disk_through_the_log(database):
+    for pragma, expected in (("journal_mode", "wal"), ("synchronous", 2), ("trusted_schema", 0)):
+        assert database._file.execute(f"PRAGMA {pragma}") == [(expected,)]
+
+
+def test_a_database_is_its_one_file_after_closing(path):
+    filled(path)
+    assert [item.name for item in path.parent.iterdir()] == [path.name]
+
+
+def test_a_link_to_a_database_stays_one(path, tmp_path):
+    filled(path)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    with Database(link, kit=KIT) as database:
+        database.add([record(1000, 5)])
+    assert link.is_symlink()
+    with Database(path, kit=KIT) as database:
+        assert len(database.records()) == 501
+
+
 def test_a_folder_and_a_missing_folder_are_refused(tmp_path):
     for path in (tmp_path, tmp_path / "none" / "records.db"):
         with pytest.raises(UserError, match="an output must be"):

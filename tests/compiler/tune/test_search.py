@@ -194,5 +194,30 @@ def test_guided_annealing_needs_fewer_measurements_than_the_others():
     assert needed < 5 * limit / 3  # most seeds arrive; the others need all
 
 
+def test_guided_annealing_learns_what_fails():
+    def share_failed(batches: int) -> float:
+        search = boosted_annealing(RUGGED, seed=2)
+        failed: list[bool] = []
+        for _ in range(batches):
+            configs = search.propose(16)
+            fails = [config["keep"] == 2 for config in configs]
+            cycles = zip(fails, RUGGED.measure(configs), strict=True)
+            search.observe(configs, [None if fail else value for fail, value in cycles])
+            failed += fails
+        return sum(failed[-32:]) / 32
+
+    shares = share_failed(2), share_failed(8)
+    assert shares[0] > 0.4 and shares[1] < 0.2
+
+
+def test_a_random_share_of_a_batch_ignores_the_model():
+    def estimates(share: float) -> float:
+        configs = Annealing(RUGGED, seed=4, random_share=share).propose(32)
+        return float(np.median(RUGGED.cycles(RUGGED.table(configs))))
+
+    median = float(np.median(RUGGED.cycles(RUGGED.all())))
+    assert estimates(0.0) < 0.7 * median < estimates(1.0)
+
+
 def test_genetic_search_needs_fewer_measurements_than_random():
     assert sum_needed(Genetic, 800) < sum_needed(Random, 800)
