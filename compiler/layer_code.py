@@ -12,6 +12,7 @@ from daedal.compiler.codegen.segment import Segment, renamed
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator.lowering import keeps_values, lower_node
 from daedal.compiler.program_builder import ProgramBuilder
+from daedal.compiler.workload import workload_of
 
 __all__ = ["LayerCode"]
 
@@ -39,7 +40,10 @@ class LayerCode:
         """
         kind = _kind(graph, node)
         if kind not in self._known:
-            functions = lower_node(graph, node, self._builder.variant)
+            config = None
+            if self._builder.configs:
+                config = self._builder.configs.get(workload_of(graph, node).key)
+            functions = lower_node(graph, node, self._builder.variant, config)
             segment = self._builder.segment(functions, node.output)
             self._known[kind] = _Code(node, functions, segment)
         code = self._known[kind]

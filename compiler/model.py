@@ -3,7 +3,7 @@
 `pipeline.compile_graph` compiles the programs; `artifact.build` adds the host's parts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from daedal.compiler.artifact.build import build_artifact
@@ -12,6 +12,7 @@ from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.pipeline import compile_graph
+from daedal.compiler.space import Config
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import VariantError
 from daedal.isa.variant import Variant
@@ -27,6 +28,7 @@ def compile_model(
     to_tensors: Sequence[str] = (),
     fuse: bool = True,
     host: HostRates | None = DEFAULT_HOST,
+    configs: Mapping[str, Config] | None = None,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Artifact:
@@ -47,6 +49,7 @@ def compile_model(
         to_tensors=to_tensors,
         fuse=fuse,
         host=host,
+        configs=configs,
         names=tensor_names(checked),
         dump_dir=dump_dir,
         report=report,

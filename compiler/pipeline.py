@@ -45,6 +45,7 @@ from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.launch import CompiledLaunch, compile_launch
 from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.program_builder import ProgramBuilder
+from daedal.compiler.space import Config
 from daedal.isa.errors import ModelError, UnsupportedError
 from daedal.isa.variant import Variant
 
@@ -154,6 +155,7 @@ def compile_graph(
     to_tensors: Sequence[str] = (),
     fuse: bool = True,
     host: HostRates | None = DEFAULT_HOST,
+    configs: Mapping[str, Config] | None = None,
     names: Collection[str] | None = None,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
@@ -170,6 +172,8 @@ def compile_graph(
     host : rates that decide which small parts run on the host because the transfer costs more than
         it saves. None: everything that can run on the accelerator does. The same holds if
         `from_tensors` or `to_tensors` are given.
+    configs : configurations of layers by the keys of their workloads (`workload_of`); layers
+        without one have the default.
     names : names of the model's tensors; None: those of all tensors of `graph`.
     dump_dir : folder for the graph after every pass, and the loop IR and segment of every layer.
     report : called with a sentence before each long step.
@@ -182,7 +186,7 @@ def compile_graph(
         None of its layers fits the variant.
     """
     say = report or (lambda _sentence: None)
-    fallback, builder = Fallback(graph), ProgramBuilder(variant)
+    fallback, builder = Fallback(graph), ProgramBuilder(variant, configs=configs or {})
     code = LayerCode(builder)
     cut = bool(from_tensors or to_tensors)
     dump = Dump(dump_dir)

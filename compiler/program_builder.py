@@ -5,13 +5,14 @@ Every program of the compiler is built here: those of networks (`daedal.compiler
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, joined
 from daedal.compiler.link import Alias, LinkedProgram, link
 from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.space import Config
 from daedal.isa.program import Program
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant
@@ -27,10 +28,12 @@ class ProgramBuilder:
     Parameters
     ----------
     renaming : as in `daedal.compiler.link.link`.
+    configs : configurations by the key of their `workload_of`; layers without one have the default.
     """
 
     variant: Variant
     renaming: bool = True
+    configs: Mapping[str, Config] = field(default_factory=dict)
 
     def segment(self, functions: Sequence[ScheduledFunction], name: str) -> Segment:
         """The code of the layer `name`, whose functions run in sequence.

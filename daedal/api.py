@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.model import compile_model
+from daedal.compiler.space import Config
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact
 from daedal.isa.profile import Profile
@@ -62,6 +63,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     to_tensors: Sequence[str] = (),
     fuse: bool = True,
     host: HostRates | None = DEFAULT_HOST,
+    configs: Mapping[str, Config] | None = None,
     dump_dir: str | Path | None = None,
     report: Report | None = None,
 ) -> Artifact:
@@ -70,7 +72,8 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     `from_tensors` and `to_tensors` select the part between quantized tensors. Without `fuse`, every
     operator is a separate layer, to measure the benefit of fusion. `host` has the rates that decide
     when a few operators between host operators are not worth the transfer to the accelerator and
-    back; with None, everything that can run on the accelerator does. The intermediate forms are
+    back; with None, everything that can run on the accelerator does. `configs` are schedules of
+    layers by the keys of their workloads, as `daedal.tuning` finds them. The intermediate forms are
     written to `dump_dir` after each step; `report` is called with a sentence before each long one.
 
     Raises ModelError for a model that cannot be read or compiled, VariantError for an unknown
@@ -84,6 +87,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
         to_tensors=tuple(to_tensors),
         fuse=fuse,
         host=host,
+        configs=configs,
         dump_dir=Path(dump_dir) if dump_dir is not None else None,
         report=report,
     )

@@ -31,6 +31,7 @@ from daedal.commands.quantize import quantize_command
 from daedal.commands.run import run_command
 from daedal.commands.synth import synth_command
 from daedal.commands.trace import trace_command
+from daedal.commands.tune import tune_command
 from daedal.commands.verilog import verilog_command
 from daedal.isa.errors import DaedalError, UserError
 from daedal.reports.console import make_console
@@ -49,6 +50,7 @@ app.command("inspect")(inspect_command)
 app.command("profile")(profile_command)
 app.command("diff")(diff_command)
 app.command("quantize")(quantize_command)
+app.command("tune")(tune_command)
 app.command("ops")(ops_command)
 app.command("trace")(trace_command)
 app.command("export")(export_command)

@@ -1,14 +1,19 @@
 """``daedal compile``: a model becomes an artifact."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json, VariantName, check_outputs
+from daedal.commands.options import Json, Memory, VariantName, check_outputs
+from daedal.isa.errors import TuningError
 from daedal.isa.files import check_output_folder
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
+
+if TYPE_CHECKING:
+    from daedal.compiler.space import Config
 
 __all__ = ["compile_command"]
 
@@ -33,6 +38,12 @@ def compile_command(
             help="Leave nothing to the host for the way to the accelerator being too long.",
         ),
     ] = False,
+    records: Annotated[
+        Path | None, typer.Option(help="Take schedules from this database of `daedal tune`.")
+    ] = None,
+    memory: Annotated[
+        Memory, typer.Option(help="With --records: the memory that was tuned for.")
+    ] = Memory.ddr,
     dump_dir: Annotated[
         Path | None, typer.Option(help="Write the intermediate forms into this folder.")
     ] = None,
@@ -45,6 +56,7 @@ def compile_command(
     from daedal.reports.costs import cost_lines
 
     check_outputs(output)
+    configs = None if records is None else _configs(records, variant, memory.value)
     if dump_dir is not None:
         check_output_folder(dump_dir)
     with show_progress(_err) as report:
@@ -54,6 +66,7 @@ def compile_command(
             from_tensors=from_tensors or (),
             to_tensors=to_tensors or (),
             host=None if all_on_accelerator else DEFAULT_HOST,
+            configs=configs,
             dump_dir=dump_dir,
             report=report,
         )
@@ -72,3 +85,17 @@ def compile_command(
             "`daedal inspect` tells more"
         )
     )
+
+
+def _configs(records: Path, variant: str, memory: str) -> Mapping[str, "Config"]:
+    """The best recorded configurations. Raises TuningError unless `records` is a database."""
+    from daedal.compiler.tune.database import Database
+    from daedal.isa.variant import load_variant
+    from daedal.tuning.network import compiler_version, recorded_configs
+
+    if not records.is_file():
+        raise TuningError(
+            f"records must be a database that `daedal tune` made, and {str(records)!r} is none"
+        )
+    with Database(records, kit=compiler_version()) as database:
+        return recorded_configs(database, load_variant(variant), memory)

@@ -1,0 +1,1 @@
+"""Joins the search over schedules with the devices that measure them: `tune_network`."""
