@@ -1,4 +1,4 @@
-"""The network: one table of layers, which training and both ONNX exports walk.
+"""The network: one table of layers, which training and the ONNX export walk.
 
     input 1x8x8 -> conv0 16x8x8 -> conv1 16x8x8 -> conv2 16x8x8 -> add0 -> maxpool0 16x4x4
                         `--------------- residual ----------------'

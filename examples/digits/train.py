@@ -1,9 +1,10 @@
-"""Trains the digits network and writes it as a float and as an int8 ONNX model.
+"""Trains the digits network, writes it as a float ONNX model and quantizes that to int8.
 
-    python examples/digits/train.py [--out FOLDER]
+    python examples/digits/train.py [--out FOLDER] [--quantize-only]
 
 Stochastic gradient descent with momentum and a learning rate that falls as a cosine; images are
 shifted by up to one pixel. The seed is fixed, and running it again writes the same bytes.
+`daedal.quantize` makes the int8 model from the float model's file and the calibration images.
 """
 
 import argparse
@@ -19,15 +20,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import daedal
 from examples.digits.data import Split, load_split
 from examples.digits.evaluate import accuracy
 from examples.digits.export import export_float
 from examples.digits.network import Params, initialise, loss_and_gradients
-from examples.digits.quantize import calibrate, export_qdq
 
-__all__ = ["augment", "main", "train"]
+__all__ = ["FLOAT", "INT8", "augment", "main", "train"]
 
 HERE = Path(__file__).resolve().parent
+FLOAT = "digits.onnx"
+INT8 = "digits_qdq.onnx"
 SEED = 7
 EPOCHS = 30
 BATCH = 32
@@ -53,9 +56,9 @@ def augment(images: npt.NDArray[np.float32], rng: np.random.Generator) -> npt.ND
 def train(split: Split, epochs: int, rng: np.random.Generator, console: Console) -> Params:
     """Train from scratch on `split.train`.
 
-    The parameters are trained in float64 and rounded to float32 at the end. So the float model
-    holds exactly what the int8 model is made from; and sums that come out a few units in the last
-    place apart, where BLAS orders them differently, hardly ever change what is written.
+    The parameters are trained in float64 and rounded to float32 at the end. So sums that come out
+    a few units in the last place apart, where BLAS orders them differently, hardly ever change what
+    is written.
     """
     images, labels = split.select(split.train)
     params = initialise(rng)
@@ -94,15 +97,22 @@ def main(arguments: list[str] | None = None) -> None:
     """Train, quantize, write both models, and say how well they do."""
     parser = argparse.ArgumentParser(description="Train the digits network.")
     parser.add_argument("--out", type=Path, default=HERE, help="folder for the models")
-    folder: Path = parser.parse_args(arguments).out
+    parser.add_argument(
+        "--quantize-only", action="store_true", help=f"keep the folder's {FLOAT}, do not train"
+    )
+    options = parser.parse_args(arguments)
+    folder: Path = options.out
+    if options.quantize_only and not (folder / FLOAT).exists():
+        parser.error(f"--quantize-only needs {folder / FLOAT}, which is missing; train first")
     folder.mkdir(parents=True, exist_ok=True)
     console = Console()
     split = load_split()
-    params = train(split, EPOCHS, np.random.default_rng(SEED), console)
-    scales = calibrate(params, split.images[split.calibration])
-    models = {"digits.onnx": export_float(params), "digits_qdq.onnx": export_qdq(params, scales)}
-    for name, model in models.items():
-        onnx.save(model, folder / name)
+    if not options.quantize_only:
+        params = train(split, EPOCHS, np.random.default_rng(SEED), console)
+        onnx.save(export_float(params), folder / FLOAT)
+    samples, _ = split.select(split.calibration)
+    (folder / INT8).write_bytes(daedal.quantize(folder / FLOAT, samples))
+    for name in (FLOAT, INT8):
         test = accuracy(folder / name, *split.select(split.test))
         seen = accuracy(folder / name, *split.select(split.train))
         console.print(

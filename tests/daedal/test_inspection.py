@@ -82,7 +82,7 @@ def test_every_node_has_its_place(digits: Artifact) -> None:
     assert layers == {layer.output for layer in digits.layers}
     softmax = by_node["probabilities"].placement
     assert (softmax.where, softmax.part) == ("host", 2)
-    folded = by_node["conv0_w_dq"]
+    folded = by_node["conv0.weight_dq"]
     assert (folded.placement.where, folded.placement.part) == ("folded", None)
     assert folded.share_of_time is None
 

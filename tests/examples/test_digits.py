@@ -1,5 +1,6 @@
-"""The digits network: its data, its gradients, its quantizer and the committed models."""
+"""The digits network: its data, its gradients and the committed models."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +11,8 @@ from onnx import numpy_helper
 from examples.digits import layers
 from examples.digits.data import demo_images, load_split
 from examples.digits.evaluate import accuracy, predict
+from examples.digits.export import export_float
 from examples.digits.network import INPUT, NETWORK, forward, initialise, loss_and_gradients
-from examples.digits.quantize import (
-    ActivationScale,
-    calibrate,
-    export_qdq,
-    quantize_bias,
-    quantize_weight,
-)
 from examples.digits.train import augment, main
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "digits"
@@ -112,36 +107,6 @@ def test_augment_shifts_by_at_most_one_pixel(rng: np.random.Generator) -> None:
     assert places == {(y, x) for y in (2, 3, 4) for x in (3, 4, 5)}
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "zero_point"),
-    [(0.0, 5.1, -128), (-5.1, 0.0, 127), (-1.0, 3.0, -64), (1, 2, -128)],
-)
-def test_activation_scale_holds_the_range_and_zero(
-    low: float, high: float, zero_point: int
-) -> None:
-    grid = ActivationScale.from_range(low, high)
-    assert grid.zero_point == zero_point
-    lowest, highest = ((q - zero_point) * float(grid.scale) for q in (-128, 127))
-    # The zero point is rounded, so an end may lie half a step out.
-    assert lowest <= low + grid.scale / 2
-    assert highest >= high - grid.scale / 2
-
-
-def test_weights_are_symmetric_and_within_half_a_step(rng: np.random.Generator) -> None:
-    weight = rng.normal(size=(4, 3, 3, 3)) * np.array([1, 10, 0.1, 0]).reshape(4, 1, 1, 1)
-    quantized, scale = quantize_weight(weight)
-    steps = scale.astype(np.float64).reshape(4, 1, 1, 1)
-    assert quantized.dtype == np.int8
-    assert list(np.abs(quantized.astype(int)).max(axis=(1, 2, 3))) == [127, 127, 127, 0]
-    assert np.all(np.abs(quantized * steps - weight) <= steps * 0.5001)
-
-
-def test_bias_saturates() -> None:
-    bias = np.array([1.0, -1e9, 1e9])
-    quantized = quantize_bias(bias, np.full(3, 0.25, np.float32))
-    assert list(quantized) == [4, -(2**31), 2**31 - 1]
-
-
 @pytest.mark.parametrize("path", [FLOAT, INT8], ids=lambda path: path.name)
 def test_committed_model_is_valid_small_and_accurate(path: Path) -> None:
     onnx.checker.check_model(onnx.load(path), full_check=True)
@@ -156,11 +121,16 @@ def test_numpy_network_is_the_float_model() -> None:
     np.testing.assert_allclose(layers.softmax(logits), predict(FLOAT, images), atol=1e-5)
 
 
-def test_committed_int8_model_is_the_quantized_float_model() -> None:
-    split = load_split()
+def test_committed_float_model_is_the_export_of_its_parameters() -> None:
     params = {name: value.astype(np.float64) for name, value in constants(FLOAT).items()}
-    model = export_qdq(params, calibrate(params, split.images[split.calibration]))
-    assert model.SerializeToString() == INT8.read_bytes()
+    assert export_float(params).SerializeToString() == FLOAT.read_bytes()
+
+
+def test_committed_int8_model_is_the_quantized_float_model(tmp_path: Path) -> None:
+    shutil.copy(FLOAT, tmp_path)
+    main(["--out", str(tmp_path), "--quantize-only"])
+    assert (tmp_path / FLOAT.name).read_bytes() == FLOAT.read_bytes()
+    assert (tmp_path / INT8.name).read_bytes() == INT8.read_bytes()
 
 
 def test_int8_model_has_pairs_around_every_operator() -> None:
@@ -182,21 +152,37 @@ def test_int8_model_has_pairs_around_every_operator() -> None:
 
 def test_int8_model_has_the_scales_that_integer_arithmetic_needs() -> None:
     values = constants(INT8)
+    nodes = onnx.load(INT8).graph.node
+    made_by = {output: node for node in nodes for output in node.output}
+    grids = {
+        node.input[0]: tuple(values[name] for name in node.input[1:])
+        for node in nodes
+        if node.op_type == "QuantizeLinear"
+    }
     for layer in NETWORK:
         if layer.weight_shape:
-            weight, bias = f"{layer.name}_w", f"{layer.name}_b"
-            assert (values[f"{weight}_q"].dtype, values[f"{bias}_q"].dtype) == (np.int8, np.int32)
-            assert not values[f"{weight}_zp"].any()
-            assert not values[f"{bias}_zp"].any()
-            np.testing.assert_array_equal(
-                values[f"{bias}_scale"],
-                values[f"{layer.inputs[0]}_scale"] * values[f"{weight}_scale"],
+            operands = made_by[f"{layer.name}_linear" if layer.relu else layer.name].input[1:]
+            (weight, weight_scale, weight_zero), (bias, bias_scale, bias_zero) = (
+                [values[name] for name in made_by[operand].input] for operand in operands
             )
+            assert (weight.dtype, bias.dtype) == (np.int8, np.int32)
+            assert not weight_zero.any()
+            assert not bias_zero.any()
+            scale, _ = grids[layer.inputs[0]]
+            np.testing.assert_array_equal(bias_scale, scale * weight_scale)
         if layer.op in ("MaxPool", "Flatten"):
-            for part in ("scale", "zp"):
-                assert values[f"{layer.name}_{part}"] == values[f"{layer.inputs[0]}_{part}"]
+            assert grids[layer.name] == grids[layer.inputs[0]]
         if layer.relu:
-            assert values[f"{layer.name}_zp"] == -128
+            assert grids[layer.name][1] == -128
+
+
+def test_quantizing_alone_needs_the_float_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--out", str(tmp_path), "--quantize-only"])
+    assert "digits.onnx, which is missing; train first" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
