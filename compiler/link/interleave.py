@@ -7,6 +7,7 @@ result of one with products: each tile of the second follows the tiles of the fi
 Input: the segments of a program. Output: `Stretch`es, the instructions in program order.
 """
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
@@ -21,16 +22,23 @@ from daedal.compiler.link.placed import BeatRange
 from daedal.compiler.link.transfer_beats import TransferBeats, entries
 from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import Unit
+from daedal.isa.table import LOOPS, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["Stretch", "stretches"]
+__all__ = ["SHORTEST_TILE", "Stretch", "stretches"]
 
 LAG = 1
 """Tiles of the first layer between the last one that a tile of the second reads and this tile.
 
 LOAD is one in-order queue: a LOAD that waits for a STORE delays those of the next tiles. So it
 comes when the STORE has probably been acknowledged."""
+
+
+SHORTEST_TILE = 512
+"""Products of a tile of the first layer, on average, from which interleaving pays.
+
+A tile of the second layer waits for a requantization and a STORE, some 200 cycles, and LOADs of the
+first one wait behind it: products have to go on meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ def stretches(
         items = ordered(segment, constants)
         mixed = None
         alone = interleave and found and len(found[-1].layers) == 1
-        if alone and _multiplies(last) and not _multiplies(items) and _fit(last, items, room):
+        if alone and _is_long(last) and not _multiplies(items) and _fit(last, items, room):
             mixed = _interleaved(last, items, words)
         if mixed is None:
             found.append(Stretch((number,), tuple((number, item) for item in items)))
@@ -99,6 +107,19 @@ def _accumulators(tile: Sequence[SegmentInstruction]) -> set[Instance]:
 
 def _multiplies(items: Sequence[SegmentInstruction]) -> bool:
     return any(item.unit is Unit.GEMM for item in items)
+
+
+def _is_long(items: Sequence[SegmentInstruction]) -> bool:
+    """Whether a layer's tiles have enough products to hide what another layer waits for."""
+    products = sum(_steps(item) for item in items if item.unit is Unit.GEMM)
+    return products >= SHORTEST_TILE * len(_tiles(items))
+
+
+def _steps(item: SegmentInstruction) -> int:
+    """Micro-ops that an instruction executes."""
+    values = item.template.values
+    extents = (values.get(f"extent{level}", 1) for level in range(LOOPS))
+    return len(item.uops or ()) * math.prod(extents)
 
 
 class _Words:

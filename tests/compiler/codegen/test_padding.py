@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from daedal.compiler import te
 from daedal.compiler.codegen.forms import Form, RegionForm
-from daedal.compiler.codegen.padding import interiors, without_padding
+from daedal.compiler.codegen.padding import Interior, interiors, without_padding
 from daedal.compiler.tir.expr import Buffer, IntImm, Var
 from daedal.compiler.tir.stmt import Range, Region
 from daedal.isa.table import Unit
@@ -108,7 +108,8 @@ def test_pieces_are_the_products_that_matter(extent, counts, factors, constant, 
     every output, with the fewest products of padding."""
     reduce, spatial = Var("k"), Var("s")
     ranges = {reduce: range(counts[0]), spatial: range(counts[1])}
-    interior = (range(inside[0], inside[0] + inside[1]),)
+    part = range(inside[0], inside[0] + inside[1])
+    interior = Interior((part,))
     region = Region(Buffer("b", (16,), "int8", "inp"), (Range(IntImm(0), extent),))
     operand = RegionForm(region, (Form(((reduce, factors[0]), (spatial, factors[1])), constant),))
     pieces = without_padding(operand, interior, {}, ranges, {reduce}, begins=True)
@@ -118,9 +119,7 @@ def test_pieces_are_the_products_that_matter(extent, counts, factors, constant, 
     matter = {
         (k, s)
         for k, s in every
-        if any(
-            k * factors[0] + s * factors[1] + constant + row in interior[0] for row in range(extent)
-        )
+        if any(k * factors[0] + s * factors[1] + constant + row in part for row in range(extent))
     }
     assert pieces[0][spatial] == ranges[spatial]
     most = max(sum((k, s) in matter for s in ranges[spatial]) for k in ranges[reduce])

@@ -124,7 +124,8 @@ def test_an_operator_runs_where_the_table_says(name: str) -> None:
             break
         graph = run_pass(graph)
     first, *between, last = [node.op for node in graph.nodes if node.op != "reshape"][1:-1]
-    assert (first, last) == ("q_leaky_relu", "q_leaky_relu")
+    # One that keeps the scale is a maximum.
+    assert {first, last} <= {"q_leaky_relu", "q_max_requantized"}
     left = [op for op in between if not get_op(op).on_accelerator]
     match OPERATORS[name].where:
         case "host":

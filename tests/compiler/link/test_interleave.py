@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from daedal.compiler.codegen.segment import Instance, RowAccess, Segment, SegmentInstruction
-from daedal.compiler.link.interleave import stretches
+from daedal.compiler.link import interleave
+from daedal.compiler.link.interleave import SHORTEST_TILE, stretches
 from daedal.compiler.link.memory_plan import Alias
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.isa.instruction import Instruction
@@ -31,9 +32,10 @@ def _layer(
     products: bool,
     shared: bool = False,
     rows: int = 4,
+    steps: int = SHORTEST_TILE,
 ) -> Segment:
-    """A tile for each pair of words, the one that it loads and the one that it stores. It works in
-    `rows` accumulators; with `shared`, all tiles do in the same ones."""
+    """A tile of so many `steps` for each pair of words, the one that it loads and the one that it
+    stores. It works in `rows` accumulators; with `shared`, all tiles do in the same ones."""
     items = []
     common = Instance(f"{name} rows", Memory.ACC, rows)
     for load, store in tiles:
@@ -49,11 +51,12 @@ def _layer(
                 source,
             ),
             SegmentInstruction(
-                Instruction.of(Opcode.GEMM if products else Opcode.ALU),
+                Instruction.of(Opcode.GEMM if products else Opcode.ALU, extent0=steps),
                 (
                     RowAccess(own, "acc_base" if products else "src_base", 0, 1, reads=True),
                     RowAccess(out, "dst_base", 0, 1, writes=True),
                 ),
+                uops=((0, 0, 0, 1),) if products else ((0, 0, 0),),
             ),
             SegmentInstruction(
                 Instruction.of(Opcode.STORE, offset_beats=store, **move),
@@ -132,6 +135,13 @@ def test_layers_that_do_not_fit_the_accumulators_together_take_turns():
         assert len(stretches([first, second], (), TINY)) == count
 
 
+def test_tiles_with_few_products_hide_nothing():
+    for steps, count in ((SHORTEST_TILE, 1), (SHORTEST_TILE - 1, 2)):
+        first = _layer("first", "x", "t", _tiles(*range(4)), products=True, steps=steps)
+        second = _layer("second", "t", "y", _tiles(*range(4)), products=False)
+        assert len(stretches([first, second], (), TINY)) == count
+
+
 def test_a_layer_that_reads_something_else_stays_apart():
     first = _layer("first", "x", "t", _tiles(*range(4)), products=True)
     second = _layer("second", "other", "y", _tiles(*range(4)), products=False)
@@ -174,7 +184,8 @@ def _conv_and_pool(seed: int, **changes: int) -> BlockedNetwork:
     )
 
 
-def test_interleaved_layers_compute_the_same_under_any_interleaving(seed):
+def test_interleaved_layers_compute_the_same_under_any_interleaving(seed, monkeypatch):
+    monkeypatch.setattr(interleave, "SHORTEST_TILE", 1)
     network = _conv_and_pool(seed, acc_bytes=8192)
     linked = network.link()
     tags = [item.tag for item in linked.program.instructions if item.mark]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daedal.compiler.codegen.accelerator import emit_segment
-from daedal.compiler.link import link, linker
+from daedal.compiler.link import interleave, link, linker
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.isa.errors import ScheduleError, VerificationError
 from daedal.isa.table import LoadMemory, Opcode, Unit
@@ -112,7 +112,8 @@ def test_the_report_counts(seed):
     assert report.region_bytes == program.region_bytes
 
 
-def test_layers_are_marked_by_their_last_instruction_of_each_unit(seed):
+def test_units_are_marked_where_the_layer_changes(seed, monkeypatch):
+    monkeypatch.setattr(interleave, "SHORTEST_TILE", 1)
     program = Network(load_variant("tiny"), seed).link().program
     assert program.marks == {number: f"layer {number}" for number in range(4)}
     for unit in (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE):

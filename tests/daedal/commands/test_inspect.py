@@ -78,4 +78,4 @@ def test_marks_that_name_no_layer(run: Run, built: Path, tmp_path: Path) -> None
     path = tmp_path / "marks.daedal"
     replace(artifact, parts=parts).save(path)
     for command in (("inspect", path), ("run", path, "-i", built / "images.npz")):
-        refuses(run(*command), "must mark the last instruction of each unit", "layer 99")
+        refuses(run(*command), "must mark each unit's last instruction", "layer 99")
