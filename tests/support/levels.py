@@ -19,6 +19,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator.lowering import lower_node
 from daedal.compiler.pipeline import CompiledGraph
 from daedal.compiler.schedule import Schedule
+from daedal.compiler.space import Config
 from daedal.compiler.tir import interpreter
 from daedal.compiler.tir.printer import func_text
 from daedal.compiler.tir.stmt import PrimFunc
@@ -49,9 +50,11 @@ class Layer:
         with mock.patch.object(te, "create_prim_func", wraps=te.create_prim_func) as made:
             found = lower_node(graph, node, variant)
         beat_bytes = variant.bus.data_bits // 8
+        # A template that tries several functions schedules the last one.
+        calls = made.call_args_list[-len(found) :]
         return [
             cls(node, lowered, tuple(call.args[0]), tuple(call.args[1]), beat_bytes)
-            for lowered, call in zip(found, made.call_args_list, strict=True)
+            for lowered, call in zip(found, calls, strict=True)
         ]
 
     @property
@@ -94,7 +97,9 @@ class Compiled:
         """Compile a graph of integer operators, with `layers` as they are where they are given."""
         made: list[Layer] = []
 
-        def lower(blocked: Graph, node: Node, target: Variant) -> list[ScheduledFunction]:
+        def lower(
+            blocked: Graph, node: Node, target: Variant, _config: Config | None = None
+        ) -> list[ScheduledFunction]:
             own = [layer for layer in layers if layer.node.output == node.output]
             own = own or Layer.all_of(blocked, node, target)
             made.extend(own)
