@@ -51,6 +51,13 @@ class ConvSpace(Space):
             number: ConvCost(shape, variant, overlap) for number, shape in self._shapes.items()
         }
         self._copies = 2 if overlap else 1
+        self._all = super().all()
+        if overlap and not len(self._all["gather"]):
+            self._copies = 1
+            self._all = super().all()
+
+    def all(self) -> Table:
+        return self._all
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
@@ -166,7 +173,15 @@ class ConvSpace(Space):
         return self.configs(self._ranked(0))
 
     def _ranked(self, nearly: float) -> Table:
-        table = self._all_or_single()
+        table = self._all
+        if not len(table["gather"]):
+            shape, memory = self._shape, self._memory
+            raise ScheduleError(
+                f"an output vector of a convolution must fit scratchpads 'acc' "
+                f"({memory.acc_bytes} bytes) and 'out' ({memory.out_bytes} bytes), and its "
+                f"{shape.classes * shape.out_parts} parameter rows 'par' ({memory.par_bytes} "
+                "bytes); use a variant with larger scratchpads"
+            )
         # Windows are cut only where whole ones do not fit.
         taps = dict(zip(("tap_rows", "tap_columns"), self._shape.kernel, strict=True))
         cut = np.any([table[name] < whole for name, whole in taps.items()], axis=0)
@@ -178,22 +193,6 @@ class ConvSpace(Space):
         counts = self._evaluate(lambda _, cost, tiles: cost.instructions(tiles), table, np.float64)
         order = np.lexsort((cycles, np.where(close & (nearly > 0), counts, np.inf)))
         return {knob: column[order] for knob, column in table.items()}
-
-    def _all_or_single(self) -> Table:
-        """Every configuration that fits twice, or once if none does."""
-        table = self.all()
-        if not len(table["gather"]) and self._copies > 1:
-            self._copies = 1
-            table = self.all()
-        if not len(table["gather"]):
-            shape, memory = self._shape, self._memory
-            raise ScheduleError(
-                f"an output vector of a convolution must fit scratchpads 'acc' "
-                f"({memory.acc_bytes} bytes) and 'out' ({memory.out_bytes} bytes), and its "
-                f"{shape.classes * shape.out_parts} parameter rows 'par' ({memory.par_bytes} "
-                "bytes); use a variant with larger scratchpads"
-            )
-        return table
 
     def _evaluate(
         self,
