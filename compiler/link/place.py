@@ -63,19 +63,26 @@ class Placement:
                     yield self._uop_load(item.unit, load, layer)
             for access in item.rows:
                 if access.instance not in self._rows:
-                    self._allocate(access.instance, relations, name)
+                    interleaved = layer != part.layers[0]
+                    self._allocate(access.instance, relations, name, interleaved)
             yield self._relocate(item, layer)
             for instance in dict.fromkeys(access.instance for access in item.rows):
                 if last_use[instance] == number:
                     self.allocators[instance.memory].free(instance)
                     del self._rows[instance]
 
-    def _allocate(self, instance: Instance, relations: RowRelations, name: str) -> None:
+    def _allocate(
+        self, instance: Instance, relations: RowRelations, name: str, interleaved: bool
+    ) -> None:
         """Give rows to an instance, and to the one that must have the same rows."""
         result = relations.results.get(instance)
         twin = None if result is None else (self.allocators[result.memory], result)
         row = self.allocators[instance.memory].place(
-            instance, name, odd=relations.odd(instance, self._rows), twin=twin
+            instance,
+            name,
+            odd=relations.odd(instance, self._rows),
+            twin=twin,
+            interleaved=interleaved,
         )
         self._rows[instance] = row
         if result is not None:

@@ -29,6 +29,7 @@ class RowAllocator:
         self._zones = [(zone * size, (zone + 1) * size) for zone in range(count)]
         self._next = [begin for begin, _ in self._zones]
         self._turns: dict[str, int] = {}
+        self._latest = 0
         self._live: dict[Instance, int] = {}
         self.high_water_rows = 0
 
@@ -44,6 +45,7 @@ class RowAllocator:
         *,
         odd: bool | None = None,
         twin: "tuple[RowAllocator, Instance] | None" = None,
+        interleaved: bool = False,
     ) -> int:
         """Allocate `instance`, and return its first row.
 
@@ -51,6 +53,8 @@ class RowAllocator:
         ----------
         odd : whether the first row should be odd or even; None if either will do.
         twin : an instance of another scratchpad that gets the same rows there.
+        interleaved : whether it belongs to a layer without products that is interleaved with
+            another. Then it gets the half that the other layer used last, which GEMM leaves next.
 
         Raises
         ------
@@ -62,9 +66,13 @@ class RowAllocator:
         if twin is not None:
             taken = sorted(taken + twin[0]._taken())
             depth = min(depth, twin[0]._depth)
+        if interleaved:
+            self._turns[instance.name] = self._latest
         row = self._find(instance, taken, depth, odd)
         if row is None and odd is not None:
             row = self._find(instance, taken, depth, None)
+        if not interleaved:
+            self._latest = (self._turns.get(instance.name, 0) - 1) % len(self._zones)
         if row is None:
             used = sum(other.rows for other in self._live)
             raise ScheduleError(
@@ -148,11 +156,12 @@ class DeclaredRows(RowAllocator):
         *,
         odd: bool | None = None,
         twin: tuple[RowAllocator, Instance] | None = None,
+        interleaved: bool = False,
     ) -> int:
         """The first row of the buffer's next place; a twin's places are those of `instance`."""
         places = self._places.setdefault((instance.name, instance.thread), [])
         if len(places) < instance.copies:
-            row = super().place(instance, where, odd=odd, twin=twin)
+            row = super().place(instance, where, odd=odd, twin=twin, interleaved=interleaved)
             places.append((instance, row))
             return row
         # Its previous instance is dead by now: instances of one thread do not overlap.

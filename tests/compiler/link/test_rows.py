@@ -38,6 +38,18 @@ def test_halves_alternate_for_small_tiles_too():
     assert places == [0, 8, 3, 11, 0]
 
 
+def test_an_interleaved_layer_gets_the_half_that_the_other_one_used_last():
+    allocator = RowAllocator(_pad(16), halves=True)
+    halves = []
+    for name in ("conv", "pool", "conv", "conv", "pool", "pool", "conv"):
+        tile = Instance(name, Memory.INP, 3)
+        row = allocator.place(tile, "layer", interleaved=name == "pool")
+        halves.append((name, row // 8))
+        allocator.free(tile)
+    assert [half for name, half in halves if name == "conv"] == [0, 1, 0, 1]
+    assert [half for name, half in halves if name == "pool"] == [0, 0, 0]
+
+
 def test_more_than_a_half_is_placed_over_both():
     allocator = RowAllocator(_pad(16), halves=True)
     assert allocator.place(_instance(12), "layer") == 0
