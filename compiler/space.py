@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.isa.errors import ScheduleError
+from daedal.isa.memory_model import MemoryModel
 
 __all__ = ["Column", "Config", "Space", "Table"]
 
@@ -88,6 +89,14 @@ class Space(abc.ABC):
     @abc.abstractmethod
     def cycles(self, table: Table) -> npt.NDArray[np.float64]:
         """The estimated cycles of each configuration that fits."""
+
+    def bound(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
+        """Cycles that no program of each configuration can undercut, proved and not fitted.
+
+        See `daedal.compiler.bound`. Where nothing is proved, 0.
+        """
+        del memory
+        return np.zeros(_length(table))
 
     @abc.abstractmethod
     def features(self, table: Table) -> dict[str, npt.NDArray[np.float64]]:

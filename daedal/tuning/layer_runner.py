@@ -22,6 +22,7 @@ from daedal.compiler.space import Config
 from daedal.compiler.workload import workload_of
 from daedal.isa.errors import DaedalError, TuningError
 from daedal.isa.memory_model import PRESETS
+from daedal.isa.profile import Profile
 from daedal.isa.variant import Variant
 from daedal.isa.verifier import verify
 from daedal.runtime.driver import LoadedProgram
@@ -54,6 +55,11 @@ class LayerRunner:
 
     def measure(self, config: Config) -> int | None:
         """Cycles of one configuration, as in `__call__`."""
+        profile = self.profile(config)
+        return None if profile is None else profile.cycles
+
+    def profile(self, config: Config) -> Profile | None:
+        """What the machine counted for one configuration; None and errors as in `__call__`."""
         try:
             launch = self._build(config)
         except (DaedalError, UnfitLayers):
@@ -72,8 +78,7 @@ class LayerRunner:
                 f"every configuration must compute the layer {spec.name!r}, and this one gives "
                 f"other bytes: {config}; report it as a bug of the compiler"
             )
-        assert profile.cycles is not None
-        return profile.cycles
+        return profile
 
     def _build(self, config: Config) -> CompiledLaunch:
         builder = ProgramBuilder(self._variant, configs={self.workload.key: config})

@@ -26,7 +26,8 @@ class ConvShape:
     is the share of products that are computed, which excludes those with padding zeros. `tail` is
     the fused operator. A channel has parameters for each of the `classes` of outputs. `size` are
     rows and columns of the input map, and `inside` is the share of the pairs of an output row and a
-    row of its window that are not padding. `gather` is that of the function to schedule.
+    row of its window that are not padding. `gather` is that of the function to schedule. `pads` are
+    those at the top and on the left; with `skips_padding`, products with padding are left out.
     """
 
     batches: int
@@ -46,6 +47,8 @@ class ConvShape:
     size: tuple[int, int] = (1 << 30, 1 << 30)
     inside: float = 1.0
     gather: Gather = Gather.NOTHING
+    pads: tuple[int, int] = (0, 0)
+    skips_padding: bool = False
 
     @property
     def accumulators(self) -> int:
@@ -92,6 +95,8 @@ class ConvShape:
             (x.shape[2], x.shape[3]),
             inside[0],
             gather or Gather.of(w.shape[2:4], strides),
+            (pads[0], pads[1]),
+            pad_value == 0,
         )
 
     def weight_rows(self, taps: tuple[Extent, Extent] | None = None) -> Extent:

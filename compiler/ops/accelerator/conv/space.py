@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.bound import least_cycles
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.conv.bound import ConvBound
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost, ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.conv2d import Gather
 from daedal.compiler.space import Column, Config, Space, Table
 from daedal.isa.errors import ScheduleError
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
-__all__ = ["ConvSpace", "best_tile", "decode", "useful_gathers"]
+__all__ = ["ConvSpace", "best_tile", "columns_of_tiles", "decode", "useful_gathers"]
 
 NEARLY = 0.003
 """Estimates that differ by less than this share count as equal."""
@@ -46,7 +49,7 @@ class ConvSpace(Space):
         self._shapes = {_GATHERS.index(shape.gather): shape for shape in shapes}
         self._shape = shapes[0]
         self._capacity = Capacity(variant, 1)
-        self._memory = variant.memory
+        self.variant = variant
         self._costs = {
             number: ConvCost(shape, variant, overlap) for number, shape in self._shapes.items()
         }
@@ -58,6 +61,10 @@ class ConvSpace(Space):
 
     def all(self) -> Table:
         return self._all
+
+    def shape_of(self, config: Config) -> ConvShape:
+        """The convolution with the `Gather` of `config`."""
+        return self._shapes[config["gather"]]
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
@@ -143,8 +150,15 @@ class ConvSpace(Space):
     def cycles(self, table: Table) -> npt.NDArray[np.float64]:
         return self._evaluate(lambda _, cost, tiles: cost.cycles(tiles), table, np.float64)
 
+    def bound(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
+        def least(shape: ConvShape, _cost: ConvCost, tiles: Table) -> npt.NDArray[np.float64]:
+            work = ConvBound(shape, self.variant).work(tiles)
+            return least_cycles(work, self.variant, memory)
+
+        return self._evaluate(least, table, np.float64)
+
     def features(self, table: Table) -> dict[str, npt.NDArray[np.float64]]:
-        tiles = _tiles(table)
+        tiles = columns_of_tiles(table)
         found = {"gather": table["gather"].astype(np.float64)}
         for number, cost in self._costs.items():
             chosen = table["gather"] == number
@@ -175,7 +189,7 @@ class ConvSpace(Space):
     def _ranked(self, nearly: float) -> Table:
         table = self._all
         if not len(table["gather"]):
-            shape, memory = self._shape, self._memory
+            shape, memory = self._shape, self.variant.memory
             raise ScheduleError(
                 f"an output vector of a convolution must fit scratchpads 'acc' "
                 f"({memory.acc_bytes} bytes) and 'out' ({memory.out_bytes} bytes), and its "
@@ -201,7 +215,7 @@ class ConvSpace(Space):
         dtype: type[np.generic],
     ) -> npt.NDArray[Any]:
         """`function` of all rows, those of each `Gather` with its shape and cost."""
-        tiles = _tiles(table)
+        tiles = columns_of_tiles(table)
         result = np.zeros(len(table["gather"]), dtype)
         for number, shape in self._shapes.items():
             chosen = table["gather"] == number
@@ -246,7 +260,7 @@ def useful_gathers(shape: ConvShape) -> list[Gather]:
     return [Gather.NOTHING, *([Gather.ROWS] if apart else [])]
 
 
-def _tiles(table: Table) -> Table:
+def columns_of_tiles(table: Table) -> Table:
     """Columns of the fields of `ConvTile`."""
     group = table["turns"] * table["out_blocks"]
     return {"group": group, **{name: table[name] for name in table if name not in _OTHERS}}
