@@ -42,8 +42,9 @@ from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.timing.count import count_cycles
 
-__all__ = ["Row", "compare", "main"]
+__all__ = ["VARIANTS", "Row", "compare", "main"]
 
+VARIANTS = ("tiny", "vta", "wide", "int16")
 RELATIVE_BAR = 0.01
 CYCLES_BAR = 16
 CHUNK = 100
@@ -163,7 +164,7 @@ def main() -> int:
     """Compare, measure the speed, print, and say whether every bar holds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="write every row here")
-    parser.add_argument("--variants", default="tiny,vta,wide,int16")
+    parser.add_argument("--variants", default=",".join(VARIANTS))
     parser.add_argument("--presets", default="ideal,ddr,slow")
     parser.add_argument("--random", type=int, default=500, help="random programs per variant")
     parser.add_argument("--only", default="", help="programs whose group or name contains this")

@@ -21,6 +21,8 @@ __all__ = ["UnitStream", "unit_streams"]
 FIRST, LAST = 1, 2
 """Tags of the marks around the measured window."""
 REPEAT = 64
+REGION_BYTES = 1 << 18
+"""Size of the region that LOADs read and, unless said otherwise, of the one that STOREs write."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,11 @@ class _Builder:
             mark = {"mark": 1, "tag": FIRST if number == 0 else LAST}
             self.add(opcode, **fields, **(mark if number in (0, count - 1) else {}))
 
-    def program(self) -> Program:
-        """Constants hold the micro-ops; LOAD's last set-up instruction releases GEMM and ALU."""
+    def program(self, output_bytes: int = REGION_BYTES) -> Program:
+        """Constants hold the micro-ops; LOAD's last set-up instruction releases GEMM and ALU.
+
+        STOREs write the first `output_bytes` of their region.
+        """
         bus = self.variant.bus_bytes
         tables = {unit: np.concatenate([*parts, _ZERO_UOP]) for unit, parts in self.words.items()}
         constants = b""
@@ -94,12 +99,11 @@ class _Builder:
                 released.append(unit)
                 body[first] = body[first].replace(pop=body[first].pop | 1 << Unit.LOAD)
         setup[-1] = setup[-1].replace(push=unit_mask(released))
-        size = 1 << 18
         return Program(
             self.variant,
             (*setup, *body, Instruction.of(Opcode.FINISH)),
             constants,
-            (len(constants), size, 4 * size, 0),
+            (len(constants), REGION_BYTES, output_bytes, 0),
         )
 
 
@@ -286,7 +290,7 @@ def _balanced(variant: Variant, busiest: str, reduction: int) -> UnitStream:
             offset_beats=tile * rows * out.row_bytes // bus,
             pop=1 << Unit.ALU, push=(tile + 2 < tiles) << Unit.ALU,
         )  # fmt: skip
-    program = build.program()
+    program = build.program(tiles * rows * out.row_bytes)
     # The first tile's words and the program's first instruction come before anything can overlap.
     beats = tiles * (loaded * inp.row_bytes + rows * out.row_bytes) // bus
     beats += len(program.encode()) // bus + len(program.constants) // bus
