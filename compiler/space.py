@@ -129,6 +129,11 @@ class Space(abc.ABC):
 
     def all(self) -> Table:
         """Every configuration that fits."""
+        table = self.combinations()
+        return _rows(table, self.fits(table))
+
+    def combinations(self) -> Table:
+        """Every combination of values that is `possible`."""
         table: Table = {}
         for knob, values in self.knobs.items():
             column = np.array(values, dtype=np.int64)
@@ -136,7 +141,7 @@ class Space(abc.ABC):
             table = {name: np.repeat(held, len(column)) for name, held in table.items()}
             table = {**table, knob: np.tile(column, count)}
             table = _rows(table, self.possible(table))
-        return _rows(table, self.fits(table))
+        return table
 
     def enumerate(self) -> Iterator[Config]:
         """Every configuration that fits, in the order of the knobs."""

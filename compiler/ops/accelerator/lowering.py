@@ -16,11 +16,11 @@ from daedal.compiler.graph.passes.value_ranges import changes_nothing
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.accelerator.builders import Builder, bounds_of
-from daedal.compiler.ops.accelerator.conv.builders import build_depthwise, conv2d_template
+from daedal.compiler.ops.accelerator.conv.builders import conv2d_template, depthwise_template
 from daedal.compiler.ops.accelerator.conv.lower_stream import lower_stream_conv2d
 from daedal.compiler.ops.accelerator.conv.lower_transposed import lower_transposed_conv2d
-from daedal.compiler.ops.accelerator.conv.template import ConvTemplate
 from daedal.compiler.ops.accelerator.matmul import schedule_matmul
+from daedal.compiler.ops.accelerator.template import Template
 from daedal.compiler.ops.accelerator.vector.builders import VECTOR_BUILDERS, build_max_pool
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.schedule.schedule import Schedule
@@ -68,10 +68,6 @@ def lower_node(
         parts = lower_transposed_conv2d(graph, node, variant, x_shape, bounds_of(node))
         return [ScheduledFunction(schedule, tensors, views) for schedule, views in parts]
     operands = _placeholders(graph, node, names, node.inputs, variant)
-    layout = graph.types[node.inputs[1]].layout
-    if isinstance(layout, DepthwiseLayout):
-        schedule = build_depthwise(operands, node, variant, kernel_width=layout.kernel[1])
-        return [ScheduledFunction(schedule, tensors)]
     build = _BUILDERS[node.op]
     if keeps_values(graph, node):
         build = partial(build_max_pool, keeps_values=True)
@@ -87,15 +83,18 @@ def space_of(graph: Graph, node: Node, variant: Variant) -> Space | None:
     return None if template is None else template.space
 
 
-def _template(graph: Graph, node: Node, variant: Variant) -> ConvTemplate | None:
-    """The schedules of a dense or grouped convolution on maps."""
+def _template(graph: Graph, node: Node, variant: Variant) -> Template | None:
+    """The schedules of a convolution on maps."""
     if node.op not in CONVOLUTIONS:
         return None
     layout = graph.types[node.inputs[1]].layout
+    names = _parameter_names(node)
+    if isinstance(layout, DepthwiseLayout):
+        operands = _placeholders(graph, node, names, node.inputs, variant)
+        return depthwise_template(operands, node, variant, kernel_width=layout.kernel[1])
     if not isinstance(layout, WeightLayout | GroupedWeightLayout):
         return None
     groups = _dense_parts(graph, node)
-    names = _parameter_names(node)
     operands = _placeholders(graph, node, names, node.inputs, variant, groups)
     return conv2d_template(operands, node, variant, groups=groups)
 

@@ -14,16 +14,19 @@ from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.conv.template import ConvTemplate
 from daedal.compiler.ops.accelerator.depthwise.depthwise import schedule_depthwise
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
+from daedal.compiler.ops.accelerator.depthwise.space import DepthwiseSpace
 from daedal.compiler.ops.accelerator.fused_tail import CONV, FusedTail
+from daedal.compiler.ops.accelerator.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_builders import ELEMENTWISE
 from daedal.compiler.ops.conv2d import Gather, conv2d
 from daedal.compiler.ops.depthwise import depthwise_conv2d
 from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.space import Config
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.variant import Variant
 
-__all__ = ["build_depthwise", "conv2d_template", "result_of", "with_tail"]
+__all__ = ["conv2d_template", "depthwise_template", "result_of", "with_tail"]
 
 _NUM_OPERANDS = 3
 """Map, weights and parameters; what follows is the tail's."""
@@ -100,13 +103,14 @@ def conv2d_template(
     return ConvTemplate(build, variant)
 
 
-def build_depthwise(
+def depthwise_template(
     operands: list[te.Tensor], node: Node, variant: Variant, *, kernel_width: int
-) -> Schedule:
-    """The schedule of a depthwise convolution."""
+) -> TileTemplate:
+    """The schedules of a depthwise convolution."""
     x, w, params = operands[:_NUM_OPERANDS]
     strides, dilations = pair(node, "strides"), pair(node, "dilations")
     top, left, *_ = pads = ints(node.attrs, "pads")
+    pad_value = whole(node.attrs, "pad_value")
     name, bounds = result_of(node)
     conv = depthwise_conv2d(
         x,
@@ -116,7 +120,7 @@ def build_depthwise(
         strides=strides,
         pads=pads,
         dilations=dilations,
-        pad_value=whole(node.attrs, "pad_value"),
+        pad_value=pad_value,
         bounds=bounds,
         accumulator=accumulator_dtype(variant),
         name=name,
@@ -131,5 +135,10 @@ def build_depthwise(
         dilations=dilations,
         pads=(top, left),
         tail=FusedTail.of(func),
+        skips_padding=pad_value == 0 and any(pads),
     )
-    return schedule_depthwise(func, shape, variant)
+
+    def build(config: Config) -> Schedule:
+        return schedule_depthwise(func, shape, variant, DepthwiseSpace.tile(config))
+
+    return TileTemplate(DepthwiseSpace(shape, variant), build)

@@ -1,7 +1,13 @@
-"""Estimated cycles of a tiled depthwise convolution."""
+"""`DepthwiseCost`: the estimated cycles of a depthwise convolution's tiles.
 
-from daedal.compiler.codegen.vectors import num_rows
-from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape, DepthwiseTile
+Input: shape, variant, and tiles as columns, one for each field of `DepthwiseTile`.
+"""
+
+import numpy as np
+
+from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
+from daedal.compiler.ops.accelerator.tile_space import Floats, Mask, ceil_div
+from daedal.compiler.space import Column, Table
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import instruction_bytes
 from daedal.isa.variant import Variant
@@ -33,72 +39,98 @@ class DepthwiseCost:
         self._instruction_beats = instruction_bytes(variant) / variant.bus_bytes
         self._vector_cycles = shape.tail.vector_cycles(variant)
         self._vectors = shape.batches * shape.blocks * shape.height * shape.width
-        self._passing: dict[tuple[int, int], int] = {}
 
-    def cycles(self, tile: DepthwiseTile) -> float:
+    def cycles(self, tiles: Table) -> Floats:
         """The estimate, only meaningful in comparison with that of other tiles."""
         shape, beats = self._shape, self._beats
-        tiles = self._channels(tile) * self._maps(tile)
+        count = self._channels(tiles) * self._maps(tiles)
         # One tile, without overlap.
-        rows, columns = shape.input_size(tile.height, tile.width)
-        load = self._constant_beats(tile) + tile.blocks * rows * columns * beats[Memory.INP]
-        outputs = tile.blocks * tile.height * tile.width
+        load = self._constant_beats(tiles) + self._input_rows(tiles) * beats[Memory.INP]
+        outputs = tiles["blocks"] * tiles["height"] * tiles["width"]
         multiply, finish = outputs * shape.products, outputs * self._vector_cycles
         store = outputs * beats[Memory.OUT]
         if not self._overlaps:
-            return tiles * (load + multiply + finish + store + LATENCY_CYCLES)
-        busiest = max(
-            self._bus_cycles(tile) + multiply + finish,
+            alone = count * (load + multiply + finish + store + LATENCY_CYCLES)
+            return np.asarray(alone, np.float64)
+        units = (
+            self._bus_cycles(tiles) + multiply + finish,
             load + self._vectors * shape.products + finish + store,
             load + multiply + self._vectors * self._vector_cycles + store,
         )
-        return LATENCY_CYCLES + TILE_CYCLES * tiles + busiest
+        return np.asarray(LATENCY_CYCLES + TILE_CYCLES * count + np.max(units, axis=0), np.float64)
 
-    def waits_for_bus(self, tile: DepthwiseTile) -> bool:
+    def waits_for_bus(self, tiles: Table) -> Mask:
         """Whether the bus is busier than the multipliers."""
-        return self._bus_cycles(tile) > self._vectors * self._shape.products
+        waits: Mask = self._bus_cycles(tiles) > self._vectors * self._shape.products
+        return waits
 
-    def _bus_cycles(self, tile: DepthwiseTile) -> float:
+    def features(self, tiles: Table) -> dict[str, Floats]:
+        """What a learned cost model sees: cycles of every unit, and sizes of a tile."""
+        outputs = tiles["blocks"] * tiles["height"] * tiles["width"]
+        count = self._channels(tiles) * self._maps(tiles)
+        every = np.ones(len(outputs))
+        found = {
+            "estimate": self.cycles(tiles),
+            "product_cycles": every * (self._vectors * self._shape.products),
+            "vector_cycles": every * (self._vectors * self._vector_cycles),
+            "beats": self._bus_cycles(tiles),
+            "instructions": count * self._instructions(tiles),
+            "tiles": count,
+            "tile_products": outputs * self._shape.products,
+            "accumulators": outputs,
+            "input_rows": self._input_rows(tiles),
+            "constant_beats": self._constant_beats(tiles),
+            **tiles,
+        }
+        return {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
+
+    def _bus_cycles(self, tiles: Table) -> Floats:
         """Bus words of all tiles: maps, weights, parameters and instructions."""
         shape, beats = self._shape, self._beats
-        loads = -(-self._channels(tile) // tile.groups)
-        pixels = self._passed(0, tile.height) * self._passed(1, tile.width)
+        loads = -(-self._channels(tiles) // tiles["groups"])
+        pixels = self._passed(0, tiles["height"]) * self._passed(1, tiles["width"])
         words = shape.batches * shape.blocks * pixels * beats[Memory.INP]
         words += self._vectors * (beats[Memory.OUT] + shape.tail.loads * beats[Memory.INP])
-        words += loads * self._constant_beats(tile)
-        tiles = self._channels(tile) * self._maps(tile)
-        instructions = tiles * self._instructions(tile) + 2 * loads
+        words += loads * self._constant_beats(tiles)
+        count = self._channels(tiles) * self._maps(tiles)
+        instructions = count * self._instructions(tiles) + 2 * loads
         return words + instructions * self._instruction_beats
 
-    def _channels(self, tile: DepthwiseTile) -> int:
+    def _channels(self, tiles: Table) -> Column:
         """Number of tiles that cover the channels."""
-        return -(-self._shape.blocks // tile.blocks)
+        return ceil_div(self._shape.blocks, tiles["blocks"])
 
-    def _maps(self, tile: DepthwiseTile) -> int:
+    def _maps(self, tiles: Table) -> Column:
         """Number of tiles that cover the maps of one block of channels."""
         shape = self._shape
-        return -(-shape.height // tile.height) * -(-shape.width // tile.width) * shape.batches
+        rows, columns = tiles["height"], tiles["width"]
+        return ceil_div(shape.height, rows) * ceil_div(shape.width, columns) * shape.batches
 
-    def _constant_beats(self, tile: DepthwiseTile) -> int:
+    def _input_rows(self, tiles: Table) -> Column:
+        """Scratchpad rows that a tile reads."""
+        rows, columns = self._shape.input_size(tiles["height"], tiles["width"])
+        return tiles["blocks"] * rows * columns
+
+    def _constant_beats(self, tiles: Table) -> Column:
         """Bus words of the weights and parameters that are loaded at once."""
-        blocks = min(tile.blocks * tile.groups, self._shape.blocks)
-        weights = num_rows(blocks * self._shape.products, self._shape.taps, self._block_out)
+        blocks: Column = np.minimum(tiles["blocks"] * tiles["groups"], self._shape.blocks)
+        weights = self._shape.weight_rows(blocks, self._block_out)
         return weights * self._beats[Memory.WGT] + blocks * self._beats[Memory.PAR]
 
-    def _passed(self, axis: int, size: int) -> int:
-        key = (axis, size)
-        if key not in self._passing:
-            self._passing[key] = self._shape.passing(axis, size)
-        return self._passing[key]
+    def _passed(self, axis: int, sizes: Column) -> Column:
+        """`DepthwiseShape.passing` of each size."""
+        known, numbers = np.unique(sizes, return_inverse=True)
+        passed = [self._shape.passing(axis, size) for size in known.tolist()]
+        found: Column = np.array(passed, dtype=np.int64)[numbers]
+        return found
 
-    def _instructions(self, tile: DepthwiseTile) -> float:
+    def _instructions(self, tiles: Table) -> Floats:
         """Instructions of a tile, on average: LOAD, GEMM, ALU and STORE, one each.
 
         If tiles do not divide the columns, the last tile of a row is not dense on chip, and each of
         its rows takes a LOAD and a STORE.
         """
-        shape = self._shape
-        if shape.width % tile.width == 0:
-            return 4
-        rows = tile.height + shape.reach(0, tile.height)
-        return 4 + rows / -(-shape.width // tile.width)
+        shape, width = self._shape, tiles["width"]
+        rows = tiles["height"] + shape.reach(0, tiles["height"])
+        several = rows / ceil_div(shape.width, width)
+        return np.where(shape.width % width == 0, 4, 4 + several)

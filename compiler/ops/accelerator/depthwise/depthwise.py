@@ -5,14 +5,10 @@ of channels at once. Every tile of the map is loaded once, with the halo of rows
 its windows share with the neighbouring tiles.
 """
 
-from collections.abc import Iterator
-
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.codegen.padding import KEEP_PADDING
-from daedal.compiler.codegen.vectors import num_rows
-from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
-from daedal.compiler.ops.accelerator.depthwise.cost import DepthwiseCost
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape, DepthwiseTile
+from daedal.compiler.ops.accelerator.depthwise.space import DepthwiseSpace
 from daedal.compiler.ops.accelerator.fused_tail import (
     cache_params,
     load_params,
@@ -21,67 +17,9 @@ from daedal.compiler.ops.accelerator.fused_tail import (
 )
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.isa.errors import ScheduleError
-from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["choose_depthwise_tile", "schedule_depthwise"]
-
-
-def choose_depthwise_tile(shape: DepthwiseShape, variant: Variant) -> DepthwiseTile:
-    """The tile with the fewest estimated cycles, of those that fit twice (or once, if none does).
-
-    Raises
-    ------
-    ScheduleError
-        Not even the smallest tile fits.
-    """
-    for share in (2, 1):
-        tiles = list(_fitting(shape, Capacity(variant, share), variant))
-        if tiles:
-            cost = DepthwiseCost(shape, variant, overlaps=share > 1)
-            return min(tiles, key=cost.cycles)
-    height, width = shape.input_size(1, 1)
-    need = height * width * scratchpad(variant, Memory.INP).row_bytes
-    raise ScheduleError(
-        f"a depthwise convolution's window must fit scratchpad 'inp' ({variant.memory.inp_bytes} "
-        f"bytes) and its weights 'wgt'; one window of {height}x{width} pixels takes {need} bytes; "
-        "use a variant with larger scratchpads"
-    )
-
-
-def _fitting(
-    shape: DepthwiseShape, capacity: Capacity, variant: Variant
-) -> Iterator[DepthwiseTile]:
-    """Tiles whose rows fit; several blocks of channels only where they take the whole map."""
-    for height in tile_sizes(shape.height):
-        for width in tile_sizes(shape.width):
-            whole = (height, width) == (shape.height, shape.width)
-            rows, columns = shape.input_size(height, width)
-            for blocks in tile_sizes(shape.blocks) if whole else (1,):
-                if blocks * rows * columns > capacity.inp:
-                    continue
-                vectors = blocks * height * width
-                if vectors > min(capacity.acc // (1 + shape.tail.rows), capacity.out):
-                    continue
-                for groups in _groups(shape, blocks, capacity, variant):
-                    yield DepthwiseTile(blocks, height, width, groups)
-
-
-def _groups(
-    shape: DepthwiseShape, blocks: int, capacity: Capacity, variant: Variant
-) -> Iterator[int]:
-    """How many tiles of channels can share a load of weights and parameters: powers of two."""
-    groups = 1
-    while groups == 1 or blocks * groups < 2 * shape.blocks:
-        channels = min(blocks * groups, shape.blocks)
-        products = channels * shape.products
-        # A part of the weights may begin within a row and then takes one more row.
-        weights = num_rows(products, shape.taps, variant.array.block_out) + 1
-        if channels + shape.tail.requantizes > capacity.par or weights > capacity.wgt:
-            return
-        yield groups
-        groups *= 2
+__all__ = ["schedule_depthwise"]
 
 
 def schedule_depthwise(
@@ -89,9 +27,10 @@ def schedule_depthwise(
 ) -> Schedule:
     """Schedule the function of `daedal.compiler.ops.depthwise` for the accelerator.
 
-    `tile` is chosen if it is not given.
+    The tile is the default one of `DepthwiseSpace` if none is given.
     """
-    tile = tile or choose_depthwise_tile(shape, variant)
+    if tile is None:
+        tile = DepthwiseSpace.tile(DepthwiseSpace(shape, variant).default)
     sch = Schedule(func, accelerator_intrinsics(variant))
     acc, y = sch.get_block("acc"), sch.get_block("y")
     store = sch.cache_write(y, 0, "out")
@@ -106,7 +45,7 @@ def schedule_depthwise(
     sch.compute_at(acc, w_0)
     n, c, h, w, u, b, o, kh, kg, kt = sch.get_loops(acc)[5:]
     sch.reorder(n, c, h, w, u, kh, kg, b, o, kt)
-    if DepthwiseCost(shape, variant).waits_for_bus(tile):
+    if tile.keep_padding:
         sch.annotate(acc, KEEP_PADDING, True)
     weights = sch.cache_read(acc, "w", "wgt")
     inputs = sch.cache_read(acc, "x", "inp")

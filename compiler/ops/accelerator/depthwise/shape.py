@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass
 from math import prod
+from typing import overload
 
 from daedal.compiler import te
+from daedal.compiler.codegen.vectors import group_pitch
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
-from daedal.compiler.windows import window_span
+from daedal.compiler.ops.accelerator.tile_space import ceil_div
+from daedal.compiler.space import Column
+from daedal.compiler.windows import Extent, window_span
 
 __all__ = ["DepthwiseShape", "DepthwiseTile"]
 
@@ -15,7 +19,8 @@ class DepthwiseShape:
     """Blocks of channels, the maps, the window.
 
     `window` includes the columns of zero weights that fill up the last product of each row. `pads`
-    are those above and to the left of the map. `tail` is the fused operator.
+    are those above and to the left of the map. `tail` is the fused operator. `skips_padding` says
+    whether products with padding can be left out.
     """
 
     batches: int
@@ -30,6 +35,7 @@ class DepthwiseShape:
     dilations: tuple[int, int]
     pads: tuple[int, int]
     tail: FusedTail = NO_TAIL
+    skips_padding: bool = True
 
     @classmethod
     def of(
@@ -42,6 +48,7 @@ class DepthwiseShape:
         dilations: tuple[int, int],
         pads: tuple[int, int],
         tail: FusedTail = NO_TAIL,
+        skips_padding: bool = True,
     ) -> "DepthwiseShape":
         """From the operands and the result of `daedal.compiler.ops.depthwise`."""
         batches, blocks, height, width, *_ = y.shape
@@ -59,6 +66,7 @@ class DepthwiseShape:
             dilations,
             pads,
             tail,
+            skips_padding,
         )
 
     @property
@@ -66,11 +74,23 @@ class DepthwiseShape:
         """Products per output vector."""
         return prod(self.window) // self.taps
 
-    def reach(self, axis: int, size: int) -> int:
+    def weight_rows(self, blocks: Column, block_out: int) -> Column:
+        """Weight rows of `blocks` blocks of channels that start at the beginning of a row."""
+        return ceil_div(blocks * (self.products * group_pitch(self.taps)), block_out)
+
+    @overload
+    def reach(self, axis: int, size: int) -> int: ...
+    @overload
+    def reach(self, axis: int, size: Column) -> Column: ...
+    def reach(self, axis: int, size: Extent) -> Extent:
         """Input rows (axis 0) or columns (1) that `size` output ones read, pads included."""
         return window_span(size, self.window[axis], self.strides[axis], self.dilations[axis])
 
-    def input_size(self, height: int, width: int) -> tuple[int, int]:
+    @overload
+    def input_size(self, height: int, width: int) -> tuple[int, int]: ...
+    @overload
+    def input_size(self, height: Column, width: Column) -> tuple[Column, Column]: ...
+    def input_size(self, height: Extent, width: Extent) -> tuple[Extent, Extent]:
         """Input rows and columns that a tile of the output reads, pads included."""
         return self.reach(0, height), self.reach(1, width)
 
@@ -91,9 +111,13 @@ class DepthwiseShape:
 
 @dataclass(frozen=True)
 class DepthwiseTile:
-    """Blocks of channels and pixels of a tile; `groups` tiles of channels share their weights."""
+    """Blocks of channels and pixels of a tile; `groups` tiles of channels share their weights.
+
+    With `keep_padding`, GEMM multiplies padding zeros, too.
+    """
 
     blocks: int
     height: int
     width: int
     groups: int
+    keep_padding: bool = False

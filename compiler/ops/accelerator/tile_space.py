@@ -1,0 +1,89 @@
+"""`TileSpace`: the schedules of an operator that differ in the sizes of its tiles.
+
+A tile takes at most half of each scratchpad, so that the next one is loaded meanwhile. Only where
+no tile is as small, it may take all of it.
+"""
+
+import abc
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.space import Column, Config, Space, Table
+from daedal.compiler.windows import Extent
+from daedal.isa.errors import ScheduleError
+from daedal.isa.variant import Variant
+
+__all__ = ["Floats", "Mask", "TileSpace", "ceil_div", "chosen"]
+
+Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+
+class TileSpace(Space):
+    """A space whose tiles fit the scratchpads of `variant` twice, or once if none does."""
+
+    def __init__(self, variant: Variant) -> None:
+        self._variant = variant
+
+    @abc.abstractmethod
+    def holds(self, table: Table, share: int) -> Mask:
+        """Whether each tile takes at most 1/`share` of the scratchpads."""
+
+    @abc.abstractmethod
+    def misfit(self) -> str:
+        """The error if not even the smallest tile fits."""
+
+    def usual(self, table: Table) -> Mask:
+        """The rows that `default` chooses from; the others are for measurements."""
+        return np.ones(len(next(iter(table.values()))), dtype=np.bool_)
+
+    @property
+    def share(self) -> int:
+        """How many tiles fit at once, 2 or 1."""
+        return self._fitting[0]
+
+    @cached_property
+    def _fitting(self) -> tuple[int, Table]:
+        table = self.combinations()
+        for share in (2, 1):
+            held = self.holds(table, share)
+            if held.any():
+                break
+        return share, chosen(table, held)
+
+    def all(self) -> Table:
+        return self._fitting[1]
+
+    def fits(self, table: Table) -> Mask:
+        fitting: Mask = self.possible(table) & self.holds(table, self.share)
+        return fitting
+
+    @property
+    def default(self) -> Config:
+        """Of the usual tiles, the first one with the fewest estimated cycles.
+
+        Raises
+        ------
+        ScheduleError
+            Not even the smallest tile fits.
+        """
+        table = self.all()
+        table = chosen(table, self.usual(table))
+        cycles = self.cycles(table)
+        if not len(cycles):
+            raise ScheduleError(self.misfit())
+        best = int(np.argmin(cycles))
+        (config,) = self.configs({knob: column[best : best + 1] for knob, column in table.items()})
+        return config
+
+
+def chosen(table: Table, rows: npt.NDArray[np.bool_]) -> Table:
+    """The chosen rows."""
+    return {knob: column[rows] for knob, column in table.items()}
+
+
+def ceil_div(extent: Extent, size: Extent) -> Column:
+    """Number of tiles of `size` that cover `extent`."""
+    return np.asarray(-(-extent // size))

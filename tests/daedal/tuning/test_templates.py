@@ -1,0 +1,103 @@
+"""Every template: the configurations of its space build, verify and give the layer's bytes.
+
+Layers are small and random, of every operator and on several variants. A failure names the seed,
+the variant and the configuration.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.ops.accelerator.lowering import space_of
+from daedal.compiler.space import Space, Table
+from daedal.isa.variant import Variant, load_variant
+from daedal.tuning.layer_runner import LayerRunner
+from tests.support.accelerator import micro_variant
+from tests.support.blocked_layer import blocked_layers
+from tests.support.operator_graphs import OPERATORS
+from tests.support.pick import Pick
+
+VARIANTS: dict[str, Variant] = {
+    "tiny": load_variant("tiny"),
+    # Scratchpads so small that these maps take several tiles.
+    "micro": micro_variant(inp_bytes=1024),
+    "wide_in": micro_variant(block_in=16, wgt_bytes=8192, inp_bytes=2048, depthwise_taps=0),
+    "batch4": load_variant("batch4"),
+}
+
+TEMPLATES = (
+    "conv2d",
+    "conv2d_add",
+    "conv2d_mul",
+    "grouped_conv2d",
+    "depthwise_conv2d",
+)
+"""Operators whose layers have spaces."""
+
+QUICK_LAYERS, QUICK_CONFIGS = 2, 5
+SLOW_LAYERS, SLOW_CONFIGS = 12, 25
+
+
+def num_rows(table: Table) -> int:
+    return len(next(iter(table.values())))
+
+
+def layers(
+    name: str, seed: int, count: int
+) -> Iterator[tuple[str, Variant, Graph, Node, Space, np.random.Generator]]:
+    """Random layers of an operator, with more than one configuration."""
+    able = [key for key, variant in VARIANTS.items() if OPERATORS[name].runs_on(variant)]
+    found = 0
+    for number in range(20 * count):
+        pick = Pick.seeded((seed, number))
+        key = able[number % len(able)]
+        variant = VARIANTS[key]
+        graph, nodes = blocked_layers(OPERATORS[name].graph(pick, variant), variant)
+        for node in nodes:
+            space = space_of(graph, node, variant)
+            if space is not None and num_rows(space.all()) > 1:
+                yield f"seed {seed}, layer {number} on {key}", variant, graph, node, space, pick.rng
+                found += 1
+        if found >= count:
+            return
+    raise AssertionError(f"too few layers of {name} have a choice: {found} of {count}")
+
+
+def check(name: str, seed: int, num_layers: int, num_configs: int) -> None:
+    for label, variant, graph, node, space, rng in layers(name, seed, num_layers):
+        runner = LayerRunner(graph, node, variant)
+        for config in [space.default, *space.sample(rng, num_configs)]:
+            assert runner.measure(config) is not None, f"{label}, {node}: {config} was not built"
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_drawn_configurations_compute_the_layer(name: str, seed: int) -> None:
+    check(name, seed, QUICK_LAYERS, QUICK_CONFIGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_many_drawn_configurations_compute_the_layer(name: str, seed: int) -> None:
+    check(name, seed, SLOW_LAYERS, SLOW_CONFIGS)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_the_default_is_what_the_compiler_builds(name: str, seed: int) -> None:
+    """With its default spelled out, a layer has the same program as without a configuration."""
+    ((_, variant, graph, node, space, _), *_) = layers(name, seed, 1)
+    runner = LayerRunner(graph, node, variant)
+    explicit, implicit = (runner._build(config).program for config in (space.default, None))
+    assert explicit.encode() == implicit.encode()
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_spaces_are_bounded_and_have_features(name: str, seed: int) -> None:
+    for _, _, _, _, space, _ in layers(name, seed, QUICK_LAYERS):
+        table = space.all()
+        count = num_rows(table)
+        assert count <= num_rows(space.combinations()) < 100_000
+        columns = [space.cycles(table), *space.features(table).values()]
+        assert all(column.shape == (count,) and np.isfinite(column).all() for column in columns)
+        assert space.fits(space.table([space.default])).all()
