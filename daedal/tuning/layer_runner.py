@@ -1,47 +1,51 @@
-"""`LayerRunner`: builds, runs and checks configurations of one layer.
+"""`LayerRunner`: builds, runs and checks configurations of one layer in this process.
 
-Input: a node of a compiled graph. Output: cycles of the cycle model for each configuration, each
-with its result compared, byte by byte, with the graph's interpreter.
+Input: a node of a compiled graph. Output: cycles for each configuration, each with its result
+compared, byte by byte, with the graph's interpreter. `build` and `run` are the two halves, which
+`ProcessRunner` calls in different processes.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
-
-import numpy as np
 
 from daedal.compiler.dump import Dump
 from daedal.compiler.fallback import UnfitLayers
-from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Array, Graph, Node
-from daedal.compiler.graph.interpreter import run
-from daedal.compiler.launch import CompiledLaunch, compile_launch
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.launch import compile_launch
 from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.link.constants import map_bytes
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.space import Config
-from daedal.compiler.workload import workload_of
-from daedal.isa.errors import DaedalError, TuningError
+from daedal.devices import open_device
+from daedal.isa.errors import DaedalError, DeviceError, VerificationError, first_line
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile
+from daedal.isa.program import Program
 from daedal.isa.variant import Variant
 from daedal.isa.verifier import verify
 from daedal.runtime.driver import LoadedProgram
-from daedal.sim.timing.device import timing_with_values
+from daedal.tuning.layer_task import CYCLE_MODEL, LayerTask
+from daedal.tuning.runner import Failure, Result, cycles_of, digest_of
 
-__all__ = ["LayerRunner"]
+__all__ = ["LayerRunner", "build", "checked", "launch", "run"]
 
 
 class LayerRunner:
     """Measures configurations of the layer `node` of `graph`, which is in blocked layouts.
 
-    The operands are random, the same ones for every configuration.
+    The operands are random, the same ones for every configuration. `device` is ``timing``, the
+    cycle model, or ``rtl``.
     """
 
-    def __init__(self, graph: Graph, node: Node, variant: Variant, memory: str = "ddr") -> None:
-        self.workload = workload_of(graph, node)
-        self._graph = _alone(graph, node)
-        self._variant = variant
-        self._device = timing_with_values(variant, timing=PRESETS[memory])
+    def __init__(
+        self,
+        graph: Graph,
+        node: Node,
+        variant: Variant,
+        memory: str = "ddr",
+        device: str = CYCLE_MODEL,
+    ) -> None:
+        self.task = LayerTask.of(graph, node, variant, memory, device)
+        self.workload = self.task.workload
 
     def __call__(self, configs: Sequence[Config]) -> list[int | None]:
         """Cycles of each configuration; None for one that cannot be built.
@@ -55,63 +59,83 @@ class LayerRunner:
 
     def measure(self, config: Config) -> int | None:
         """Cycles of one configuration, as in `__call__`."""
-        profile = self.profile(config)
-        return None if profile is None else profile.cycles
+        return cycles_of([config], self.results([config]))[0]
 
     def profile(self, config: Config) -> Profile | None:
         """What the machine counted for one configuration; None and errors as in `__call__`."""
-        try:
-            launch = self._build(config)
-        except (DaedalError, UnfitLayers):
+        built = build(self.task, config)
+        if isinstance(built, Result):
+            cycles_of([config], [built])
             return None
-        program = launch.program
-        verify(program)
-        loaded = LoadedProgram.place(program, self._device)
-        for spec in program.inputs:
-            data = map_bytes(self._variant, self._operands[spec.name])
-            loaded.write_region(spec.base, data, spec.offset_bytes)
-        profile = self._device.launch(program, loaded.bases)
-        (spec,) = program.outputs
-        found = self._device.read(loaded.bases[spec.base] + spec.offset_bytes, spec.size_bytes)
-        if bytes(found) != self._expected:
-            raise TuningError(
-                f"every configuration must compute the layer {spec.name!r}, and this one gives "
-                f"other bytes: {config}; report it as a bug of the compiler"
-            )
+        profile, digest = launch(self.task, built)
+        cycles_of([config], [checked(self.task, _counted(profile, digest))])
         return profile
 
-    def _build(self, config: Config) -> CompiledLaunch:
-        builder = ProgramBuilder(self._variant, configs={self.workload.key: config})
-        code = LayerCode(builder)
-        return compile_launch(self._graph, builder, code, Dump(None), lambda _sentence: None)
+    def results(self, configs: Sequence[Config]) -> list[Result]:
+        """See `Runner`."""
+        return [self._result(config) for config in configs]
 
-    @cached_property
-    def _operands(self) -> dict[str, Array]:
-        """Random values of the layer's maps, in their layouts."""
-        rng = np.random.default_rng(int(self.workload.key[:8], 16))
-        limit = 1 << (self._variant.array.input_bits - 1)
-        found = {}
-        for name in self._graph.inputs:
-            kind = self._graph.types[name]
-            found[name] = kind.layout.pack(
-                rng.integers(-limit, limit, kind.shape).astype(kind.dtype)
-            )
-        return found
-
-    @cached_property
-    def _expected(self) -> bytes:
-        (result,) = run(self._graph, self._operands).values()
-        return map_bytes(self._variant, result)
+    def _result(self, config: Config) -> Result:
+        built = build(self.task, config)
+        if isinstance(built, Result):
+            return built
+        return checked(self.task, run(self.task, built))
 
 
-def _alone(graph: Graph, node: Node) -> Graph:
-    """A graph of this node alone, with its constants."""
-    builder = GraphBuilder(node.output)
-    for name in dict.fromkeys(node.inputs):
-        kind = graph.types[name]
-        if graph.is_constant(name):
-            builder.constant(name, graph.constant(name), kind)
-        else:
-            builder.input(name, kind)
-    builder.add(node.op, node.inputs, dict(node.attrs), output=node.output, name=node.name)
-    return builder.finish([node.output])
+def build(task: LayerTask, config: Config) -> Program | Result:
+    """The program of one configuration, or why there is none."""
+    builder = ProgramBuilder(task.variant, configs={task.workload.key: config})
+    code = LayerCode(builder)
+    try:
+        program = compile_launch(
+            task.graph, builder, code, Dump(None), lambda _sentence: None
+        ).program
+    except UnfitLayers as error:
+        return Result.failed(Failure.BUILD, first_line(next(iter(error.errors.values()))))
+    except DaedalError as error:
+        return Result.failed(Failure.BUILD, first_line(error))
+    try:
+        verify(program)
+    except VerificationError as error:
+        return Result.failed(Failure.WRONG, first_line(error))
+    return program
+
+
+def launch(task: LayerTask, program: Program) -> tuple[Profile, str]:
+    """What the machine counts for a program of the layer, and the digest of what it stored.
+
+    Every launch has a new device: memory starts empty, and does not grow from one to the next.
+    Raises DeviceError when the machine reports an error.
+    """
+    device = open_device(task.device, task.variant, timing=PRESETS[task.memory])
+    loaded = LoadedProgram.place(program, device)
+    for spec in program.inputs:
+        data = map_bytes(task.variant, task.operands[spec.name])
+        loaded.write_region(spec.base, data, spec.offset_bytes)
+    profile = device.launch(program, loaded.bases)
+    (spec,) = program.outputs
+    found = device.read(loaded.bases[spec.base] + spec.offset_bytes, spec.size_bytes)
+    return profile, digest_of(bytes(found))
+
+
+def run(task: LayerTask, program: Program) -> Result:
+    """Cycles and digest of one launch; the digest is not yet compared."""
+    try:
+        return _counted(*launch(task, program))
+    except DeviceError as error:
+        return Result.failed(Failure.WRONG, first_line(error))
+
+
+def _counted(profile: Profile, digest: str) -> Result:
+    assert profile.cycles is not None, "the devices of layers count cycles"
+    return Result(profile.cycles, digest)
+
+
+def checked(task: LayerTask, result: Result) -> Result:
+    """`result`, unless its bytes are others than the interpreter's."""
+    if result.failure is not None or result.digest == task.expected_digest:
+        return result
+    (node,) = task.graph.nodes
+    return Result.failed(
+        Failure.WRONG, f"layer {node.output!r} has other bytes than its reference", result.digest
+    )

@@ -6,9 +6,15 @@ import pytest
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.workload import workload_of
 from daedal.isa.errors import TuningError
-from daedal.isa.variant import load_variant
+from daedal.isa.memory_model import MemoryModel
+from daedal.isa.protocols import Device
+from daedal.isa.variant import Variant, load_variant
+from daedal.tuning import layer_runner
 from daedal.tuning.layer_runner import LayerRunner
+from daedal.tuning.layer_task import RTL, LayerTask
+from daedal.tuning.runner import Failure
 from tests.support.conv_nodes import conv_layer
+from tests.support.rtl import rtl_device
 
 TINY = load_variant("tiny")
 
@@ -39,11 +45,66 @@ def test_wrong_bytes_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of(graph, node, TINY)
     assert space is not None
     runner = LayerRunner(graph, node, TINY)
-    wrong = bytearray(runner._expected)
+    wrong = bytearray(runner.task.expected)
     wrong[-1] ^= 1
-    monkeypatch.setattr(runner, "_expected", bytes(wrong))
-    with pytest.raises(TuningError, match=r"must compute the layer .* gives other bytes: gather=0"):
+    monkeypatch.setitem(vars(runner.task), "expected", bytes(wrong))
+    with pytest.raises(TuningError, match=r"must compute its layer, .* other bytes .*: gather=0"):
         runner([space.default])
+    (result,) = runner.results([space.default])
+    assert (result.cycles, result.failure) == (None, Failure.WRONG)
+
+
+def test_a_task_travels_as_bytes() -> None:
+    graph, node = conv_layer(TINY)
+    task = LayerTask.of(graph, node, TINY, "slow")
+    found = LayerTask.from_bytes(task.to_bytes())
+    assert found.to_bytes() == task.to_bytes() and found.key == task.key
+    assert found.workload == task.workload == workload_of(graph, node)
+    assert found.variant == TINY and found.memory == "slow"
+    assert found.expected_digest == task.expected_digest
+    assert LayerTask.of(graph, node, TINY, "ddr").key != task.key
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "a task must be one that Daedal wrote"),
+        (b"[]", "a task must be one that Daedal wrote"),
+        (b"[" * 100_000, "a task must be one that Daedal wrote"),
+        (b'{"graph": {}}', "a task must be one that Daedal wrote"),
+    ],
+)
+def test_what_is_no_task_is_refused(data: bytes, words: str) -> None:
+    with pytest.raises(TuningError, match=words):
+        LayerTask.from_bytes(data)
+
+
+def test_an_unknown_memory_or_device_is_refused() -> None:
+    graph, node = conv_layer(TINY)
+    with pytest.raises(TuningError, match=r"a preset of the memory is one of .*, not 'fast'"):
+        LayerTask.of(graph, node, TINY, "fast")
+    with pytest.raises(TuningError, match="layers are measured on timing or rtl, not on 'uart'"):
+        LayerTask.of(graph, node, TINY, device="uart")
+
+
+@pytest.mark.rtl
+def test_the_rtl_measures_the_same_cycles(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    graph, node = conv_layer(TINY)
+    space = space_of(graph, node, TINY)
+    assert space is not None
+    configs = space.sample(rng, 2)
+    expected = LayerRunner(graph, node, TINY)(configs)
+    opened = []
+
+    def open_kept(name: str, variant: Variant, *, timing: MemoryModel) -> Device:
+        opened.append(name)
+        return rtl_device(variant, timing=timing)
+
+    monkeypatch.setattr(layer_runner, "open_device", open_kept)
+    assert LayerRunner(graph, node, TINY, device=RTL)(configs) == expected
+    assert opened == ["rtl", "rtl"]
 
 
 def test_workloads_ignore_scales_and_see_geometry() -> None:
