@@ -12,7 +12,9 @@ from daedal.compiler.codegen.segment import Segment, renamed
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator.lowering import keeps_values, lower_node
 from daedal.compiler.program_builder import ProgramBuilder
+from daedal.compiler.space import Config
 from daedal.compiler.workload import workload_of
+from daedal.isa.errors import ScheduleError, TuningError
 
 __all__ = ["LayerCode"]
 
@@ -36,22 +38,36 @@ class LayerCode:
     def of(self, graph: Graph, node: Node) -> tuple[list[ScheduledFunction], Segment]:
         """The functions of `node` (or of the first identical node), and its segment.
 
-        Raises ScheduleError as `lower_node` does.
+        Raises ScheduleError as `lower_node` does, TuningError for a configuration that does not
+        build.
         """
         kind = _kind(graph, node)
         if kind not in self._known:
             config = None
             if self._builder.configs:
                 config = self._builder.configs.get(workload_of(graph, node).key)
-            functions = lower_node(graph, node, self._builder.variant, config)
-            segment = self._builder.segment(functions, node.output)
-            self._known[kind] = _Code(node, functions, segment)
+            self._known[kind] = self._code(graph, node, config)
         code = self._known[kind]
         first = code.node
         if first is node:
             return code.functions, code.segment
         names = dict(zip((*first.inputs, first.output), (*node.inputs, node.output), strict=True))
         return code.functions, renamed(code.segment, node.output, names)
+
+    def _code(self, graph: Graph, node: Node, config: Config | None) -> _Code:
+        """Raises ScheduleError for a layer that fits no more, TuningError for a configuration."""
+        try:
+            functions = lower_node(graph, node, self._builder.variant, config)
+            segment = self._builder.segment(functions, node.output)
+        except ScheduleError as error:
+            if config is None:
+                raise
+            # Not the layer is to blame, so it does not fall back to the host.
+            raise TuningError(
+                f"a recorded configuration must build, and {config} of {node.output!r} does not: "
+                f"{error}; tune again with another database"
+            ) from error
+        return _Code(node, functions, segment)
 
 
 def _kind(graph: Graph, node: Node) -> object:
