@@ -56,7 +56,7 @@ def compile_command(
     from daedal.reports.costs import cost_lines
 
     check_outputs(output)
-    configs = None if records is None else _configs(records, variant, memory.value)
+    configs = None if records is None else _configs(records, model, variant, memory.value)
     if dump_dir is not None:
         check_output_folder(dump_dir)
     with show_progress(_err) as report:
@@ -87,15 +87,25 @@ def compile_command(
     )
 
 
-def _configs(records: Path, variant: str, memory: str) -> Mapping[str, "Config"]:
+def _configs(records: Path, model: Path, variant: str, memory: str) -> Mapping[str, "Config"]:
     """The best recorded configurations. Raises TuningError unless `records` is a database."""
     from daedal.compiler.tune.database import Database
     from daedal.isa.variant import load_variant
-    from daedal.tuning.network import compiler_version, recorded_configs
+    from daedal.tuning.network import compiler_version
+    from daedal.tuning.selection import recorded_configs
 
     if not records.is_file():
         raise TuningError(
             f"records must be a database that `daedal tune` made, and {str(records)!r} is none"
         )
+    chosen = load_variant(variant)
     with Database(records, kit=compiler_version()) as database:
-        return recorded_configs(database, load_variant(variant), memory)
+        configs = recorded_configs(database, chosen, memory, model)
+    if not configs:
+        _err.print(
+            escape(
+                f"no record of {str(records)!r} is of variant {chosen.name} "
+                f"({chosen.fingerprint}) with memory {memory}: all layers have their defaults"
+            )
+        )
+    return configs

@@ -7,10 +7,13 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import Json, Memory, VariantName
-from daedal.isa.errors import TuningError
-from daedal.reports.console import make_console, print_json, print_tables, show_progress
+from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 __all__ = ["tune_command"]
+
+_TRIALS = 256
+"""Without a budget."""
+_INTERRUPTED = 130
 
 
 def tune_command(
@@ -19,7 +22,10 @@ def tune_command(
         Path, typer.Option("--records", "-r", help="The database, made unless it exists.")
     ],
     variant: VariantName = "vta",
-    trials: Annotated[int, typer.Option(help="Schedules to measure at most.")] = 256,
+    trials: Annotated[
+        int | None,
+        typer.Option(help=f"Schedules to measure at most; {_TRIALS} without --seconds."),
+    ] = None,
     seconds: Annotated[float | None, typer.Option(help="Stop after about so many seconds.")] = None,
     memory: Annotated[Memory, typer.Option(help="Preset of the memory model.")] = Memory.ddr,
     seed: Annotated[int, typer.Option(help="Of the search.")] = 0,
@@ -27,34 +33,37 @@ def tune_command(
 ) -> None:
     """Tune the layers of MODEL for a variant; `daedal compile --records` uses the results.
 
-    Every batch is recorded at once: an interrupted run continues where it ended.
+    Every batch is recorded at once. Control-C shows what was found; the same command continues.
     """
     from daedal.compiler.tune.database import Database
     from daedal.isa.variant import load_variant
     from daedal.reports.tuning import tuning_json, tuning_lines, tuning_table
-    from daedal.tuning.network import compiler_version, tune_network
+    from daedal.tuning.network import check_budget, compiler_version, tune_network
 
-    if seconds is not None and not seconds > 0:
-        raise TuningError(f"seconds must be more than 0, not {seconds:g}; leave the option out")
+    check_budget(trials, seconds)
+    if trials is None and seconds is None:
+        trials = _TRIALS
     chosen = load_variant(variant)
     with (
         Database(records, kit=compiler_version()) as database,
         show_progress(make_console(stderr=True)) as report,
     ):
-        results = tune_network(
+        tuning = tune_network(
             model,
             chosen,
             database,
             trials=trials,
-            seconds=float("inf") if seconds is None else seconds,
+            seconds=seconds,
             memory=memory.value,
             seed=seed,
             report=report,
         )
     if as_json:
-        print_json(tuning_json(results))
-        return
-    console = make_console()
-    print_tables(console, tuning_table(results))
-    for line in tuning_lines(results, str(records)):
-        console.print(escape(line))
+        print_json(tuning_json(tuning))
+    else:
+        console = make_console()
+        print_wide(console, tuning_table(tuning))
+        for line in tuning_lines(tuning, str(records)):
+            console.print(escape(line))
+    if tuning.selection is None:
+        raise typer.Exit(_INTERRUPTED)

@@ -1,83 +1,83 @@
 """`tune_network`: the schedules of all layers of a network, searched by measuring.
 
-Each kind of layer (`Workload`) is a task. After its default and one batch, the trials go to the
-task that probably gains most: where the last batches saved the most cycles of the whole network.
+Each kind of layer is a `Task`. The trials go to the task that probably gains most: where the last
+batches saved the most cycles of the whole network. At the end the whole network is counted.
+
+Source: L. Zheng et al., "Ansor: Generating High-Performance Tensor Programs for Deep Learning",
+OSDI 2020, section 6 (a scheduler of tasks by their expected gain).
 """
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import daedal
-from daedal.compiler.frontend.importer import load_onnx
-from daedal.compiler.frontend.reader import read_model
-from daedal.compiler.frontend.tensor_types import tensor_names
-from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import get_op
-from daedal.compiler.ops.accelerator.lowering import space_of
-from daedal.compiler.pipeline import compile_graph
-from daedal.compiler.space import Config, Space
-from daedal.compiler.tune.annealing import Annealing
-from daedal.compiler.tune.cost_model import Boosted
+from daedal.compiler.space import Config
 from daedal.compiler.tune.database import Database
-from daedal.compiler.tune.record import Record, kit_version
-from daedal.compiler.tune.search import Search
+from daedal.compiler.tune.record import kit_version
 from daedal.compiler.tune.workload import Workload
-from daedal.compiler.workload import workload_of
 from daedal.isa.errors import TuningError
 from daedal.isa.variant import Variant
-from daedal.tuning.layer_runner import LayerRunner
+from daedal.tuning.selection import Selection, remember, select, store
+from daedal.tuning.task import BATCH, Setting, Task, make_tasks
+from daedal.tuning.whole_network import WholeNetwork
 
-__all__ = ["TARGET", "TaskResult", "compiler_version", "recorded_configs", "tune_network"]
-
-TARGET = "accelerator"
-BATCH = 8
-"""Trials of a task between two decisions."""
-_FADING = 0.5
-"""Weight of what a task gained before its last batch."""
+__all__ = ["NetworkTuning", "TaskResult", "check_budget", "compiler_version", "tune_network"]
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """A kind of layer: how often the network has it, and its cycles before and after."""
+    """A kind of layer before and after.
+
+    Attributes
+    ----------
+    layers : names of its layers in the network.
+    bound_cycles : that no configuration can beat; None where no bound is known.
+    trials : measurements of this run.
+    history : cycles of all measured configurations in order, those of earlier runs first; None for
+        a configuration that failed.
+    network_cycles : of its layers within the network, before and after; None if not counted.
+    is_used : whether the network takes `config`; otherwise it keeps the default.
+    """
 
     workload: Workload
-    layer: str
-    count: int
+    layers: tuple[str, ...]
     default_cycles: int
     best_cycles: int
+    bound_cycles: int | None
+    default: Config
     config: Config
     trials: int
-
-
-@dataclass
-class _Task:
-    layer: str
-    count: int
-    space: Space
-    runner: LayerRunner
-    search: Search
-    known: dict[Config, int | None]
-    trials: int = 0
-    gain: float = 0.0
-    ended: bool = False
-    curve: list[int] = field(default_factory=list)
+    history: tuple[int | None, ...]
+    network_cycles: tuple[int, int] | None = None
+    is_used: bool = True
 
     @property
-    def best(self) -> tuple[Config, int] | None:
-        """The configuration with the fewest cycles so far."""
-        measured = [(cycles, config) for config, cycles in self.known.items() if cycles is not None]
-        if not measured:
-            return None
-        cycles, config = min(measured, key=lambda item: item[0])
-        return config, cycles
+    def count(self) -> int:
+        """How often the network has it."""
+        return len(self.layers)
 
     @property
-    def cycles(self) -> int:
-        """Of the best so far, in the whole network; 0 before the first."""
-        return self.count * self.best[1] if self.best else 0
+    def changes(self) -> dict[str, tuple[int, int]]:
+        """The knobs whose values differ from the default's: before and after."""
+        values = zip(self.default.values, self.config.values, strict=True)
+        return {knob: (old, new) for (knob, old), (_, new) in values if old != new}
+
+    @property
+    def excess(self) -> float | None:
+        """Share of the bound by which the best configuration is above it."""
+        return self.best_cycles / self.bound_cycles - 1 if self.bound_cycles else None
+
+
+@dataclass(frozen=True)
+class NetworkTuning:
+    """What tuning found; `selection` is None for a run that was interrupted."""
+
+    results: tuple[TaskResult, ...]
+    selection: Selection | None
+    trials: int
 
 
 def tune_network(
@@ -85,55 +85,145 @@ def tune_network(
     variant: Variant,
     database: Database,
     *,
-    trials: int,
-    seconds: float = float("inf"),
+    trials: int | None = None,
+    seconds: float | None = None,
     memory: str = "ddr",
     seed: int = 0,
     report: Callable[[str], None] | None = None,
-) -> list[TaskResult]:
-    """Measure up to `trials` configurations of the network's layers, for up to `seconds`.
+) -> NetworkTuning:
+    """Measure up to `trials` configurations of the network's layers, for up to about `seconds`.
 
     Every batch is written to `database` as soon as it is measured, so an interrupted run loses at
-    most one; what the database knows is not measured again.
+    most one; what the database knows is not measured again. An interrupt (KeyboardInterrupt) ends
+    the measurements, and what there is is returned. Without `trials` and `seconds`, the run ends
+    when all schedules are measured.
 
     Raises
     ------
     TuningError
-        `trials` is below 1, the network has nothing to tune, or a configuration gives wrong bytes.
+        `trials` is below 1, `seconds` is not above 0, the network has nothing to tune, a record
+        does not replay, or a configuration gives wrong bytes.
     ModelError, ScheduleError
         As `daedal.compile`.
     """
-    if trials < 1:
-        raise TuningError(f"trials must be at least 1, not {trials}")
+    check_budget(trials, seconds)
     say = report or (lambda _sentence: None)
-    tasks = _tasks(model, variant, database, memory, seed, say)
+    say("compiling")
+    setting = Setting(variant, memory, database)
+    network = WholeNetwork(model, variant, memory)
+    tasks = make_tasks(network, setting, seed)
     if not tasks:
         raise TuningError(
-            "a network to tune must have dense convolutions on the accelerator, and this one has "
-            "none; compile it without records"
+            "a network to tune must have layers with more than one schedule on the accelerator, "
+            "and this one has none; compile it without records"
         )
-    begin, left = time.monotonic(), trials
-    for task in _order(tasks):
-        if left < 1 or time.monotonic() - begin > seconds:
+    try:
+        spent = _measure(tasks, setting, _Budget(trials, seconds), say)
+        say("counting the whole network")
+        selection = select(network, _best(tasks), remember(model, setting))
+    except KeyboardInterrupt:
+        results = tuple(_result(task, None) for task in tasks if task.best is not None)
+        return NetworkTuning(results, None, sum(task.trials for task in tasks))
+    store(selection, model, {task.workload.key: task.default for task in tasks}, setting)
+    results = tuple(_result(task, selection) for task in tasks if task.best is not None)
+    return NetworkTuning(results, selection, spent)
+
+
+def check_budget(trials: int | None, seconds: float | None) -> None:
+    """Raise TuningError for a budget in which nothing can be measured."""
+    if trials is not None and trials < 1:
+        raise TuningError(f"trials must be at least 1, not {trials}; leave the option out")
+    if seconds is not None and not seconds > 0:
+        raise TuningError(f"seconds must be more than 0, not {seconds:g}; leave the option out")
+
+
+class _Budget:
+    """Trials and seconds; None for no limit."""
+
+    def __init__(self, trials: int | None, seconds: float | None) -> None:
+        self._trials = trials
+        self._seconds = seconds
+        self._begin = time.monotonic()
+
+    def left(self, spent: int) -> int:
+        """Trials that may still be made, after `spent` of them."""
+        if self._seconds is not None and time.monotonic() - self._begin > self._seconds:
+            return 0
+        return BATCH if self._trials is None else self._trials - spent
+
+    def text(self, spent: int) -> str:
+        """``12 of 64 trials, 3 of 60 s``"""
+        trials = f"{spent} trials" if self._trials is None else f"{spent} of {self._trials} trials"
+        now = time.monotonic() - self._begin
+        return f"{trials}, {now:.0f} s" + (
+            "" if self._seconds is None else f" of {self._seconds:g}"
+        )
+
+
+def _measure(
+    tasks: Sequence[Task], setting: Setting, budget: _Budget, say: Callable[[str], None]
+) -> int:
+    """Spend the budget; return the number of trials."""
+    for task in tasks:
+        task.replay()
+    spent = 0
+    while (left := budget.left(spent)) > 0:
+        chosen = _next(tasks)
+        if chosen is None:
             break
-        left -= _measure(task, min(BATCH, left), variant, database, memory)
         total = sum(item.cycles for item in tasks)
-        say(f"{trials - left} of {trials} trials, {total:,} cycles in {len(tasks)} kinds of layers")
-    return [_result(task) for task in tasks if task.best is not None]
+        say(f"tuning: {budget.text(spent)}, {total:,} cycles, now {chosen.layers[0]}")
+        configs = chosen.propose(min(BATCH, left))
+        if configs:
+            chosen.measure(configs, setting)
+            spent += len(configs)
+    return spent
 
 
-def recorded_configs(
-    database: Database, variant: Variant, memory: str = "ddr"
-) -> dict[str, Config]:
-    """The best configuration of every workload in `database`, for `daedal.compile`."""
-    best: dict[str, Record] = {}
-    for record in database.records(None, variant.fingerprint, memory, TARGET):
-        key = record.workload.key
-        if record.cycles is not None and (
-            key not in best or record.cycles < (best[key].cycles or record.cycles + 1)
-        ):
-            best[key] = record
-    return {key: record.config for key, record in best.items()}
+def _next(tasks: Sequence[Task]) -> Task | None:
+    """The task to spend a batch on: each default once, then the one that probably gains most.
+
+    Where nothing was gained lately, the one with the most cycles per trial.
+    """
+    found = [task for task in tasks if not task.ended]
+    unknown = [task for task in found if task.best is None and not task.measured]
+    if unknown:
+        return unknown[0]
+    return max(
+        found, key=lambda task: (task.promise, task.cycles / (task.trials + 1)), default=None
+    )
+
+
+def _best(tasks: Sequence[Task]) -> dict[str, Config]:
+    """The best configuration of each task where it is faster than the default."""
+    found = {}
+    for task in tasks:
+        default = task.measured.get(task.default)
+        if task.best is not None and (default is None or task.best[1] < default):
+            found[task.workload.key] = task.best[0]
+    return found
+
+
+def _result(task: Task, selection: Selection | None) -> TaskResult:
+    assert task.best is not None
+    config, cycles = task.best
+    key, default = task.workload.key, task.measured.get(task.default)
+    in_network = None
+    if selection is not None and key in selection.before.kinds:
+        in_network = (selection.before.kinds[key], selection.after.kinds[key])
+    return TaskResult(
+        task.workload,
+        task.layers,
+        default if default is not None else cycles,
+        cycles,
+        task.bound,
+        task.default,
+        config,
+        task.trials,
+        tuple(task.measured.values()),
+        in_network,
+        selection is None or selection.configs.get(key, task.default) == config,
+    )
 
 
 def compiler_version() -> str:
@@ -144,99 +234,3 @@ def compiler_version() -> str:
     for path in sorted(folder.rglob("*.py")):
         digest.update(path.read_bytes())
     return f"{kit_version()}+{digest.hexdigest()[:12]}"
-
-
-def _tasks(
-    model: str | Path | bytes,
-    variant: Variant,
-    database: Database,
-    memory: str,
-    seed: int,
-    say: Callable[[str], None],
-) -> list[_Task]:
-    """The kinds of layers that have more than one schedule."""
-    say("compiling")
-    checked = read_model(model if isinstance(model, bytes) else Path(model))
-    compiled = compile_graph(load_onnx(checked), variant, names=tensor_names(checked))
-    found: dict[str, _Task] = {}
-    for graph, node in _layers([launch.graph for launch in compiled.launches]):
-        workload = workload_of(graph, node)
-        if workload.key in found:
-            found[workload.key].count += 1
-            continue
-        space = space_of(graph, node, variant)
-        if space is None:
-            continue
-        known = database.measured(workload, variant.fingerprint, memory, TARGET)
-        search = Annealing(space, seed=seed, model=Boosted(seed=seed))
-        if known:
-            search.observe(list(known), list(known.values()))
-        runner = LayerRunner(graph, node, variant, memory)
-        found[workload.key] = _Task(node.name or node.output, 1, space, runner, search, dict(known))
-    return list(found.values())
-
-
-def _layers(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Node]]:
-    for graph in graphs:
-        for node in graph.nodes:
-            if not get_op(node.op).is_view:
-                yield graph, node
-
-
-def _order(tasks: Sequence[_Task]) -> Iterator[_Task]:
-    """The next task to spend a batch on: each once, then the one that probably gains most."""
-    yield from tasks
-    while True:
-        open_tasks = [task for task in tasks if not task.ended]
-        if not open_tasks:
-            return
-        # Where nothing was gained lately, the task with the most cycles per trial.
-        yield max(open_tasks, key=lambda task: (task.gain, task.cycles / max(task.trials, 1)))
-
-
-def _measure(task: _Task, count: int, variant: Variant, database: Database, memory: str) -> int:
-    """Measure a batch of `task`; return how many trials it took."""
-    before = task.cycles
-    default = task.space.default
-    configs = [] if default in task.known else [default]
-    if count > len(configs):
-        configs += [
-            config for config in task.search.propose(count - len(configs)) if config != default
-        ]
-    if not configs:
-        task.ended = True
-        return 0
-    cycles = task.runner(configs)
-    task.search.observe(configs, cycles)
-    task.known.update(zip(configs, cycles, strict=True))
-    task.trials += len(configs)
-    database.add(
-        Record(
-            task.runner.workload,
-            variant.fingerprint,
-            memory,
-            TARGET,
-            config,
-            found,
-            kit=database.kit,
-        )
-        for config, found in zip(configs, cycles, strict=True)
-    )
-    gained = max(before - task.cycles, 0) if before else task.cycles * 1e-3
-    task.gain = _FADING * task.gain + gained / len(configs)
-    return len(configs)
-
-
-def _result(task: _Task) -> TaskResult:
-    assert task.best is not None
-    config, cycles = task.best
-    default = task.known.get(task.space.default)
-    return TaskResult(
-        task.runner.workload,
-        task.layer,
-        task.count,
-        default if default is not None else cycles,
-        cycles,
-        config,
-        task.trials,
-    )

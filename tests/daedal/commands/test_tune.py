@@ -1,6 +1,13 @@
 """`daedal tune` and `daedal compile --records`: reports, the same bytes, bad input."""
 
 import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +15,15 @@ import pytest
 
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.command_line import Run
+
+MAIN = """
+import signal
+from daedal.cli import main
+
+# Tests may run in the background of a script, where it is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
+"""
 
 
 @pytest.fixture
@@ -35,16 +51,58 @@ def test_compile_takes_the_recorded_schedules(run: Run, model: Path) -> None:
     assert status == 0 and target.is_file(), err
     status, out, _ = run("tune", model, "-v", "tiny", "-r", records, "--trials", 1)
     assert status == 0 and "`daedal compile --records" in " ".join(out.split())
+    assert "total:" in out and "counted as a whole" in " ".join(out.split())
+    options = ("--memory", "slow", "--records", records, "-o", target)
+    status, _, err = run("compile", model, "-v", "tiny", *options)
+    assert status == 0 and "with memory slow: all layers have their defaults" in err
+
+
+def test_control_c_keeps_what_was_measured_and_the_same_command_continues(
+    run: Run, model: Path
+) -> None:
+    pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
+    records = model.with_name("records.db")
+    arguments = ["tune", model, "-v", "tiny", "-r", records]
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *map(str, arguments), "--trials", "100000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a terminal interrupts all processes of the session
+    )
+    try:
+        deadline = time.monotonic() + 300
+        while _count(records) < 3 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "the same command continues" in " ".join(out.split())
+    kept = _count(records)
+    assert kept >= 3
+    status, out, err = run(*arguments, "--trials", 1, "--json")
+    assert status == 0, err
+    report = json.loads(out)
+    assert report["trials"] == 1 and not report["interrupted"]
+    assert sum(len(layer["history"]) for layer in report["layers"]) == kept + 1
 
 
 def test_bad_input_ends_in_one_sentence(run: Run, model: Path) -> None:
     records = model.with_name("records.db")
     for arguments, message in (
         (("--trials", 0), "trials must be at least 1, not 0"),
+        (("--trials", -1), "trials must be at least 1, not -1"),
         (("--seconds", 0), "seconds must be more than 0, not 0"),
+        (("--seconds", -2), "seconds must be more than 0, not -2"),
     ):
         status, _, err = run("tune", model, "-v", "tiny", "-r", records, *arguments)
         assert status == 2 and err.count("error:") == 1 and message in " ".join(err.split())
+        assert not records.exists()
     records.write_text("no database")
     status, _, err = run("tune", model, "-v", "tiny", "-r", records)
     assert status == 2 and err.count("error:") == 1
@@ -54,3 +112,16 @@ def test_bad_input_ends_in_one_sentence(run: Run, model: Path) -> None:
     status, _, err = run("compile", model, "-v", "tiny", "--records", missing, "-o", target)
     assert status == 2 and "must be a database that `daedal tune` made" in " ".join(err.split())
     assert not target.exists() and not missing.exists()
+
+
+def _count(records: Path) -> int:
+    """Records of layers in a database, which may not have tables yet."""
+    if not records.is_file():
+        return 0
+    with closing(sqlite3.connect(records)) as connection:
+        try:
+            statement = "SELECT count(*) FROM records WHERE target = 'accelerator'"
+            found: int = connection.execute(statement).fetchone()[0]
+        except sqlite3.OperationalError:
+            return 0
+    return found

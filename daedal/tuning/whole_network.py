@@ -1,0 +1,110 @@
+"""`WholeNetwork`: a model on a variant, compiled with any configurations and counted as a whole.
+
+Layers that run one after the other overlap, so what a layer gains alone is not what the network
+gains. Input: an ONNX model. Output: its layers in blocked graphs, and the cycles of the network.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from daedal.compiler.artifact.build import build_artifact
+from daedal.compiler.frontend.importer import load_onnx
+from daedal.compiler.frontend.reader import read_model
+from daedal.compiler.frontend.tensor_types import tensor_names
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.pipeline import CompiledGraph, compile_graph
+from daedal.compiler.space import Config
+from daedal.compiler.workload import workload_of
+from daedal.isa.artifact import Artifact
+from daedal.isa.errors import TuningError
+from daedal.isa.memory_model import PRESETS
+from daedal.isa.profile import Profile
+from daedal.isa.variant import Variant
+from daedal.runtime.driver import LoadedProgram
+from daedal.runtime.layers import layer_profiles
+from daedal.sim.timing.device import TimingDevice
+
+__all__ = ["NetworkCycles", "WholeNetwork"]
+
+
+@dataclass(frozen=True)
+class NetworkCycles:
+    """Cycles of all launches, and of each kind of layer within them.
+
+    `kinds` is empty on a variant without counters.
+    """
+
+    total: int
+    kinds: Mapping[str, int]
+
+
+class WholeNetwork:
+    """The model `model` on `variant`, with the memory preset `memory`.
+
+    Raises
+    ------
+    TuningError
+        The memory has random delays, which the cycle model does not know.
+    ModelError, ScheduleError
+        As `daedal.compile`.
+    """
+
+    def __init__(self, model: str | Path | bytes, variant: Variant, memory: str = "ddr") -> None:
+        if PRESETS[memory].is_random:
+            raise TuningError(
+                f"tuning needs a memory without random delays, not {memory!r}; choose another one"
+            )
+        self._model = read_model(model if isinstance(model, bytes) else Path(model))
+        self._variant = variant
+        self._memory = memory
+
+    @cached_property
+    def layers(self) -> list[tuple[Graph, Node]]:
+        """The layers on the accelerator in the order in which they run."""
+        return [
+            (launch.graph, node)
+            for launch in self._default.launches
+            for node in launch.graph.nodes
+            if not get_op(node.op).is_view
+        ]
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The key of each layer's workload."""
+        return [workload_of(graph, node).key for graph, node in self.layers]
+
+    def artifact(self, configs: Mapping[str, Config]) -> Artifact:
+        """The network with `configs`, by kinds; layers of other kinds have the default."""
+        compiled = self._compile(configs) if configs else self._default
+        return build_artifact(self._model, compiled)
+
+    def count(self, configs: Mapping[str, Config]) -> NetworkCycles:
+        """Its cycles on the cycle model."""
+        artifact = self.artifact(configs)
+        device = TimingDevice(self._variant, timing=PRESETS[self._memory])
+        kinds: Counter[str] = Counter()
+        names, profiles = iter(self.kinds), []
+        for launch in artifact.launches:
+            loaded = LoadedProgram.place(launch.program, device)
+            profile = device.launch(loaded.program, loaded.bases)
+            profiles.append(profile)
+            # Without counters there are no layers, and without host operators one launch.
+            own = [next(names) for _ in launch.layers]
+            for item in layer_profiles(launch, profile):
+                kinds[own[item.layer.tag]] += item.cycles
+        total = Profile.total(profiles).cycles
+        assert total is not None, "the cycle model counts cycles"
+        return NetworkCycles(total, kinds)
+
+    @cached_property
+    def _default(self) -> CompiledGraph:
+        return self._compile({})
+
+    def _compile(self, configs: Mapping[str, Config]) -> CompiledGraph:
+        graph = load_onnx(self._model)
+        names = tensor_names(self._model)
+        return compile_graph(graph, self._variant, configs=configs, names=names)
