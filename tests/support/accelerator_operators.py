@@ -1,7 +1,7 @@
 """Operators with random operands, built and scheduled for the accelerator."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,11 +10,12 @@ from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
 from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
-from daedal.compiler.ops.accelerator.vector.pool_by_columns import schedule_pool_by_columns
+from daedal.compiler.ops.accelerator.template import TileTemplate
+from daedal.compiler.ops.accelerator.vector.pool_by_columns import columns_template
 from daedal.compiler.ops.accelerator.vector.vector import (
-    schedule_elementwise,
-    schedule_move,
-    schedule_pool,
+    elementwise_template,
+    move_template,
+    pool_template,
 )
 from daedal.compiler.ops.conv2d import Gather, conv2d
 from daedal.compiler.ops.elementwise import add
@@ -34,13 +35,17 @@ from tests.support.accelerator import (
 
 @dataclass
 class Case:
-    """One operator: formula, function before and after its schedule, and operands."""
+    """One operator: formula, function before and after its schedule, and operands.
+
+    `template` has its other schedules.
+    """
 
     variant: Variant
     y: te.Tensor
     original: PrimFunc
     schedule: Schedule
     arrays: dict[str, np.ndarray]
+    template: TileTemplate | None = field(default=None, kw_only=True)
 
     def check(self, interpret: bool = True, renaming: bool = True) -> Compiled:
         func = self.schedule.func
@@ -117,7 +122,7 @@ def add_case(variant: Variant, rng: np.random.Generator, shape: Sequence[int]) -
     func = te.create_prim_func([a, b, params], [y], "add")
     row = np.broadcast_to(np.array([777, 1, 12]), params.shape).copy()
     arrays = {"a": random_bytes(rng, a.shape), "b": random_bytes(rng, b.shape), "params": row}
-    return Case(variant, y, func, schedule_elementwise(func, variant), arrays)
+    return Case(variant, y, func, elementwise_template(func, variant).schedule(), arrays)
 
 
 def requantize_case(variant: Variant, rng: np.random.Generator, shape: Sequence[int]) -> Case:
@@ -128,7 +133,7 @@ def requantize_case(variant: Variant, rng: np.random.Generator, shape: Sequence[
     func = te.create_prim_func([x, params], [y], "requantize")
     row = np.broadcast_to(np.array([7, 100_001, 17]), params.shape).copy()
     arrays = {"x": random_bytes(rng, x.shape), "params": row}
-    return Case(variant, y, func, schedule_move(func, variant), arrays)
+    return Case(variant, y, func, move_template(func, variant).schedule(), arrays)
 
 
 def pool_case(
@@ -158,11 +163,11 @@ def pool_case(
         y, reduction = avg_pool(x, params, pad_value=pad_value, rows=rows, **window), "add"
     func = te.create_prim_func([x, params], [y], "pool")
     if large:
-        schedule = schedule_pool_by_columns(func, kernel, reduction, variant)
+        template = columns_template(func, kernel, reduction, variant)
     else:
-        schedule = schedule_pool(func, kernel, strides, reduction, variant)
+        template = pool_template(func, kernel, strides, reduction, variant)
     table = np.zeros(params.shape, dtype=np.int64)
     table[..., 1] = 100_001 + 5_000 * np.arange(count)[:, None]
     table[..., 2] = 17 if rows is None else 19
     arrays = {"x": random_elements(rng, x, variant.array.input_bits), "params": table}
-    return Case(variant, y, func, schedule, arrays)
+    return Case(variant, y, func, template.schedule(), arrays, template=template)

@@ -7,11 +7,11 @@ import numpy as np
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
-from daedal.compiler.ops.accelerator.vector.vector import schedule_elementwise, schedule_move
+from daedal.compiler.ops.accelerator.template import TileTemplate
+from daedal.compiler.ops.accelerator.vector.vector import elementwise_template, move_template
 from daedal.compiler.ops.elementwise import add, leaky_relu, mul
 from daedal.compiler.ops.movement import concat, pad_map, resize_nearest, slice_map
 from daedal.compiler.ops.requantize import Bounds
-from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.numerics import integer_range, requantize
 from daedal.isa.variant import Variant
@@ -74,7 +74,7 @@ def elementwise_case(
             )
             acc, row = np.where(a < zero, (a - zero) * slope, (a - zero) << 14), (0, 1, 15)
     operands = {t.name: arrays[t.name] for t in x}
-    return _case(variant, [*x, params], y, operands, acc, [row], bounds, schedule_elementwise)
+    return _case(variant, [*x, params], y, operands, acc, [row], bounds, elementwise_template)
 
 
 def slice_case(
@@ -175,11 +175,11 @@ def _map(
     return x, array, array.astype(np.int64)
 
 
-def _mover(**settings: object) -> Callable[[PrimFunc, Variant], Schedule]:
-    def schedule(func: PrimFunc, variant: Variant) -> Schedule:
-        return schedule_move(func, variant, **settings)
+def _mover(**settings: object) -> Callable[[PrimFunc, Variant], TileTemplate]:
+    def make(func: PrimFunc, variant: Variant) -> TileTemplate:
+        return move_template(func, variant, **settings)
 
-    return schedule
+    return make
 
 
 def _bounds(variant: Variant) -> Bounds:
@@ -199,18 +199,20 @@ def _case(
     accumulators: np.ndarray,
     rows: Sequence[tuple[int, int, int]],
     bounds: Bounds,
-    schedule: Callable[[PrimFunc, Variant], Schedule],
+    make: Callable[[PrimFunc, Variant], TileTemplate],
 ) -> VectorCase:
     func = te.create_prim_func(inputs, [y], "operator")
     params = inputs[-1]
     table = np.broadcast_to(np.array(rows)[:, None, :], params.shape).copy()
+    template = make(func, variant)
     return VectorCase(
         variant,
         y,
         func,
-        schedule(func, variant),
+        template.schedule(),
         {**arrays, "params": table},
         accumulators,
         np.array(rows[0]),
         bounds,
+        template=template,
     )

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.ops.accelerator.template import Template
 from daedal.compiler.ops.requantize import Bounds
-from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.variant import Variant
 
 __all__ = ["Builder", "bounds_of", "pair"]
 
-Builder = Callable[[list[te.Tensor], Node, Variant], Schedule]
-"""From the operands as placeholders, and the node they belong to, to the scheduled function."""
+Builder = Callable[[list[te.Tensor], Node, Variant], Template]
+"""From the operands as placeholders, and the node they belong to, to the schedules."""
 
 
 def bounds_of(node: Node, prefix: str = "") -> Bounds:

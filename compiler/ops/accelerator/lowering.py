@@ -15,7 +15,7 @@ from daedal.compiler.graph.ops.registry import get_op, ints, whole
 from daedal.compiler.graph.passes.value_ranges import changes_nothing
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.ops.accelerator.builders import Builder, bounds_of
+from daedal.compiler.ops.accelerator.builders import bounds_of
 from daedal.compiler.ops.accelerator.conv.builders import conv2d_template, depthwise_template
 from daedal.compiler.ops.accelerator.conv.lower_stream import lower_stream_conv2d
 from daedal.compiler.ops.accelerator.conv.lower_transposed import lower_transposed_conv2d
@@ -68,10 +68,7 @@ def lower_node(
         parts = lower_transposed_conv2d(graph, node, variant, x_shape, bounds_of(node))
         return [ScheduledFunction(schedule, tensors, views) for schedule, views in parts]
     operands = _placeholders(graph, node, names, node.inputs, variant)
-    build = _BUILDERS[node.op]
-    if keeps_values(graph, node):
-        build = partial(build_max_pool, keeps_values=True)
-    return [ScheduledFunction(build(operands, node, variant), tensors)]
+    return [ScheduledFunction(_matmul(operands, node, variant), tensors)]
 
 
 def space_of(graph: Graph, node: Node, variant: Variant) -> Space | None:
@@ -80,15 +77,24 @@ def space_of(graph: Graph, node: Node, variant: Variant) -> Space | None:
     Raises ScheduleError where the variant's array cannot hold its operands.
     """
     template = _template(graph, node, variant)
-    return None if template is None else template.space
+    if template is None:
+        return None
+    space = template.space
+    rows = len(next(iter(space.all().values())))
+    return space if rows > 1 else None
 
 
 def _template(graph: Graph, node: Node, variant: Variant) -> Template | None:
-    """The schedules of a convolution on maps."""
+    """The schedules of a layer on maps; None for those with only one."""
+    names = _parameter_names(node)
+    if node.op in VECTOR_BUILDERS:
+        _, build = VECTOR_BUILDERS[node.op]
+        if keeps_values(graph, node):
+            build = partial(build_max_pool, keeps_values=True)
+        return build(_placeholders(graph, node, names, node.inputs, variant), node, variant)
     if node.op not in CONVOLUTIONS:
         return None
     layout = graph.types[node.inputs[1]].layout
-    names = _parameter_names(node)
     if isinstance(layout, DepthwiseLayout):
         operands = _placeholders(graph, node, names, node.inputs, variant)
         return depthwise_template(operands, node, variant, kernel_width=layout.kernel[1])
@@ -214,12 +220,6 @@ operator apart."""
 def _operands(name: str) -> tuple[str, ...]:
     return get_op(name).operands
 
-
-_BUILDERS: Mapping[str, Builder] = {
-    "q_matmul": _matmul,
-    **{name: build for name, (_, build) in VECTOR_BUILDERS.items()},
-}
-"""The builder of every operator without a template."""
 
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     **{name: _operands(name) for name in (*CONVOLUTIONS, "q_conv_transpose2d")},

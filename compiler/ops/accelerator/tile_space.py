@@ -15,7 +15,7 @@ from daedal.compiler.windows import Extent
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
 
-__all__ = ["Floats", "Mask", "TileSpace", "ceil_div", "chosen"]
+__all__ = ["Floats", "Mask", "TileSpace", "ceil_div", "chosen", "whole_rows_first"]
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -35,9 +35,10 @@ class TileSpace(Space):
     def misfit(self) -> str:
         """The error if not even the smallest tile fits."""
 
-    def usual(self, table: Table) -> Mask:
-        """The rows that `default` chooses from; the others are for measurements."""
-        return np.ones(len(next(iter(table.values()))), dtype=np.bool_)
+    def usual(self, table: Table) -> Table:
+        """The rows that `default` chooses from, the first one where estimates are equal; the others
+        are for measurements."""
+        return table
 
     @property
     def share(self) -> int:
@@ -69,19 +70,28 @@ class TileSpace(Space):
         ScheduleError
             Not even the smallest tile fits.
         """
-        table = self.all()
-        table = chosen(table, self.usual(table))
+        table = self.usual(self.all())
         cycles = self.cycles(table)
         if not len(cycles):
             raise ScheduleError(self.misfit())
-        best = int(np.argmin(cycles))
-        (config,) = self.configs({knob: column[best : best + 1] for knob, column in table.items()})
+        return self.row(table, int(np.argmin(cycles)))
+
+    def row(self, table: Table, number: int) -> Config:
+        """One row of `table`."""
+        rows = {knob: column[number : number + 1] for knob, column in table.items()}
+        (config,) = self.configs(rows)
         return config
 
 
-def chosen(table: Table, rows: npt.NDArray[np.bool_]) -> Table:
-    """The chosen rows."""
+def chosen(table: Table, rows: Mask | Column) -> Table:
+    """Some rows, by a mask or by their numbers in a new order."""
     return {knob: column[rows] for knob, column in table.items()}
+
+
+def whole_rows_first(table: Table, width: int) -> Table:
+    """Tiles of the most blocks of channels first, and of these the ones of the whole `width`."""
+    order = np.lexsort((table["width"] < width, -table["blocks"]))
+    return chosen(table, order)
 
 
 def ceil_div(extent: Extent, size: Extent) -> Column:

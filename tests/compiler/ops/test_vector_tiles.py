@@ -1,11 +1,15 @@
 """The choice of tiles: close to the best one, by the cycle model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from daedal.compiler.ops.accelerator.vector.tile import Tile, VectorTiles, accumulation, map_sizes
+from daedal.compiler.ops.accelerator.tile_space import TileSpace
+from daedal.compiler.ops.accelerator.vector.space import VectorSpace
+from daedal.compiler.ops.accelerator.vector.tile import accumulation
+from daedal.compiler.space import Config
 from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import Variant, load_variant
@@ -42,33 +46,26 @@ def cycles(case: Case) -> int:
     return device.launch(program, LoadedProgram.place(program, device).bases).cycles
 
 
-def candidates(tiles: VectorTiles) -> Iterator[Tile]:
-    """Some of the tiles that fit twice and are estimated at up to twice the best."""
-    ordered = sorted(tiles.fitting(2), key=tiles.cycles)
-    near = [tile for tile in ordered if tiles.cycles(tile) <= 2 * tiles.cycles(ordered[0])]
-    yield from near[:: -(-len(near) // MOST_TILES)]
+def candidates(space: TileSpace) -> list[Config]:
+    """Some of the usual configurations that are estimated at up to twice the best."""
+    table = space.usual(space.all())
+    estimates = space.cycles(table)
+    order = np.argsort(estimates, kind="stable")
+    near = order[estimates[order] <= 2 * estimates.min()]
+    some = near[:: -(-len(near) // MOST_TILES)]
+    return space.configs({knob: column[some] for knob, column in table.items()})
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_chosen_tile_is_close_to_the_best(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    variant = load_variant("vta")
-
-    def make() -> Case:
-        return CASES[name](variant, np.random.default_rng(5))
-
-    seen: list[VectorTiles] = []
-    best = VectorTiles.best
-
-    def noted(tiles: VectorTiles) -> Tile:
-        seen.append(tiles)
-        return best(tiles)
-
-    monkeypatch.setattr(VectorTiles, "best", noted)
-    chosen = cycles(make())
-    found = {}
-    for tile in candidates(seen[0]):
-        monkeypatch.setattr(VectorTiles, "best", lambda _tiles, tile=tile: tile)
-        found[tile] = cycles(make())
+def test_chosen_tile_is_close_to_the_best(name: str) -> None:
+    case = CASES[name](load_variant("vta"), np.random.default_rng(5))
+    template = case.template
+    assert template is not None
+    chosen = cycles(case)
+    found = {
+        config: cycles(replace(case, schedule=template.schedule(config)))
+        for config in candidates(template.space)
+    }
     assert len(found) >= 4
     assert chosen <= 1.1 * min(found.values()), found
 
@@ -86,11 +83,37 @@ def test_operations_on_one_row_wait_for_each_other() -> None:
     assert accumulation(9, 1, variant) == 9 * (alu_latency_cycles(variant) + 1)
 
 
-def test_sizes_of_maps_are_whole_grains() -> None:
-    assert map_sizes(4, 6, (1, 1)) == [(4, 6), (2, 6), (1, 6), (1, 3), (1, 2), (1, 1)]
-    assert map_sizes(4, 6, (2, 3)) == [(4, 6), (2, 6), (2, 3)]
-    both = map_sizes(4, 6, (2, 3), overlapping=True)
-    assert both == [(4, 6), (2, 6), (4, 3), (2, 3)]
+@pytest.mark.parametrize(
+    ("case", "usual", "grain"),
+    [
+        (
+            lambda v, rng: elementwise_case(v, rng, "add", (1, 1, 4, 6), (1, 1, 4, 6)),
+            {(4, 6), (2, 6), (1, 6), (1, 3), (1, 2), (1, 1)},
+            (1, 1),
+        ),
+        (
+            lambda v, rng: resize_case(v, rng, (1, 1, 2, 2), (2, 3)),
+            {(4, 6), (2, 6), (2, 3)},
+            (2, 3),
+        ),
+        (
+            lambda v, rng: pool_case(v, rng, (1, 1, 4, 6), (3, 3), (1, 1), (1, 1, 1, 1)),
+            {(h, w) for h in (4, 2, 1) for w in (6, 3, 2, 1)},
+            (1, 1),
+        ),
+    ],
+)
+def test_sizes_of_maps_are_whole_grains(case: Make, usual: set, grain: tuple[int, int], rng):
+    """The default is one of whole rows and parts of a row; of windows that overlap, of all."""
+    template = case(load_variant("vta"), rng).template
+    assert template is not None and isinstance(template.space, VectorSpace)
+    table = template.space.all()
+    sizes = [
+        set(zip(rows["height"].tolist(), rows["width"].tolist(), strict=True))
+        for rows in (table, template.space.usual(table))
+    ]
+    assert sizes[1] == usual <= sizes[0]
+    assert all(h % grain[0] == 0 and w % grain[1] == 0 for h, w in sizes[0])
 
 
 def test_windows_that_overlap_load_few_pixels_twice(rng: np.random.Generator) -> None:

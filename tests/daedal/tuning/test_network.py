@@ -159,3 +159,12 @@ def test_what_cannot_be_measured_is_refused(
 def _measured(database: Database) -> list[tuple[str, Config]]:
     records = database.records(target="accelerator")
     return [(record.workload.key, record.config) for record in records]
+
+
+def test_a_network_with_one_schedule_for_each_layer_is_refused(database: Database) -> None:
+    net = QdqModel()
+    x = net.requantized(net.input("x", (1, 8, 1, 1)), 0.05, 0)
+    y = net.op("LeakyRelu", x, alpha=0.1)
+    single = net.model(net.requantized(y, 0.05, 0)).SerializeToString()
+    with pytest.raises(TuningError, match="must have layers with more than one schedule"):
+        tune_network(single, TINY, database, trials=4)

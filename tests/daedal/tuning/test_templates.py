@@ -33,6 +33,17 @@ TEMPLATES = (
     "conv2d_mul",
     "grouped_conv2d",
     "depthwise_conv2d",
+    "add",
+    "mul",
+    "leaky_relu",
+    "max_requantized",
+    "requantize",
+    "max_pool",
+    "avg_pool",
+    "slice",
+    "pad",
+    "concat",
+    "resize",
 )
 """Operators whose layers have spaces."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.depthwise.cost import DepthwiseCost
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape, DepthwiseTile
-from daedal.compiler.ops.accelerator.tile_space import Floats, Mask, TileSpace
+from daedal.compiler.ops.accelerator.tile_space import Floats, Mask, TileSpace, chosen
 from daedal.compiler.space import Config, Table
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
@@ -73,14 +73,13 @@ class DepthwiseSpace(TileSpace):
         held: Mask = useful & (params <= capacity.par) & (weights <= capacity.wgt)
         return held
 
-    def usual(self, table: Table) -> Mask:
+    def usual(self, table: Table) -> Table:
         """Several blocks of channels only where they have the whole map; products with padding are
         left out unless GEMM waits for the bus anyway."""
         shape = self._shape
         whole = (table["height"] == shape.height) & (table["width"] == shape.width)
         keeps = self._cost.waits_for_bus(table) & shape.skips_padding
-        found: Mask = (whole | (table["blocks"] == 1)) & (table["keep_padding"] == keeps)
-        return found
+        return chosen(table, (whole | (table["blocks"] == 1)) & (table["keep_padding"] == keeps))
 
     def cycles(self, table: Table) -> Floats:
         return self._cost.cycles(table)

@@ -10,16 +10,16 @@ from daedal.compiler.graph.ops.movement import pad_margins
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.ops.accelerator.builders import Builder, bounds_of, pair
 from daedal.compiler.ops.accelerator.capacity import Capacity
+from daedal.compiler.ops.accelerator.template import Template
 from daedal.compiler.ops.accelerator.vector.elementwise_builders import ELEMENTWISE
-from daedal.compiler.ops.accelerator.vector.pool_by_columns import schedule_pool_by_columns
+from daedal.compiler.ops.accelerator.vector.pool_by_columns import columns_template
 from daedal.compiler.ops.accelerator.vector.vector import (
-    schedule_elementwise,
-    schedule_move,
-    schedule_pool,
+    elementwise_template,
+    move_template,
+    pool_template,
 )
 from daedal.compiler.ops.movement import concat, pad_map, resize_nearest, slice_map
 from daedal.compiler.ops.pooling import avg_pool, max_pool
-from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
@@ -31,15 +31,15 @@ VECTOR_BURST_CYCLES = 4
 Where the columns between two that a slice keeps take no longer, they are loaded with them."""
 
 
-def _elementwise(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+def _elementwise(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
     y = ELEMENTWISE[node.op](operands, node, variant)
-    return schedule_elementwise(te.create_prim_func(operands, [y], node.output), variant)
+    return elementwise_template(te.create_prim_func(operands, [y], node.output), variant)
 
 
 def build_max_pool(
     operands: list[te.Tensor], node: Node, variant: Variant, keeps_values: bool = False
-) -> Schedule:
-    """Build and schedule a maximum; `keeps_values` says that its result needs no REQUANTIZE."""
+) -> Template:
+    """The schedules of a maximum; `keeps_values` says that its result needs no REQUANTIZE."""
     kernel, strides = pair(node, "kernel"), pair(node, "strides")
     large = _is_large(operands[0], node, variant)
     y = max_pool(
@@ -53,11 +53,11 @@ def build_max_pool(
     )
     func = te.create_prim_func(operands, [y], node.output)
     if large:
-        return schedule_pool_by_columns(func, kernel, "max", variant)
-    return schedule_pool(func, kernel, strides, "max", variant)
+        return columns_template(func, kernel, "max", variant)
+    return pool_template(func, kernel, strides, "max", variant)
 
 
-def _avg_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+def _avg_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
     kernel, strides = pair(node, "kernel"), pair(node, "strides")
     y = avg_pool(
         *operands,
@@ -71,8 +71,8 @@ def _avg_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedu
     )
     func = te.create_prim_func(operands, [y], node.output)
     if _is_large(operands[0], node, variant):
-        return schedule_pool_by_columns(func, kernel, "add", variant)
-    return schedule_pool(func, kernel, strides, "add", variant)
+        return columns_template(func, kernel, "add", variant)
+    return pool_template(func, kernel, strides, "add", variant)
 
 
 def _is_large(x: te.Tensor, node: Node, variant: Variant) -> bool:
@@ -84,12 +84,12 @@ def _is_large(x: te.Tensor, node: Node, variant: Variant) -> bool:
     return (whole_map and min(height, width) > 1) or too_large
 
 
-def _requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+def _requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
     y = ELEMENTWISE[node.op](operands, node, variant)
-    return schedule_move(te.create_prim_func(operands, [y], node.output), variant)
+    return move_template(te.create_prim_func(operands, [y], node.output), variant)
 
 
-def _slice(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+def _slice(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
     begins, ends, steps = (ints(node.attrs, name) for name in ("begins", "ends", "steps"))
     block = variant.block
     height, width = (-(-(ends[axis] - begins[axis]) // steps[axis]) for axis in (2, 3))
@@ -104,10 +104,10 @@ def _slice(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func(operands, [y], node.output)
-    return schedule_move(func, variant, column_step=steps[3] if dense else 1)
+    return move_template(func, variant, column_step=steps[3] if dense else 1)
 
 
-def _pad(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+def _pad(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
     x = operands[0]
     block = variant.block
     _, (front, back), *margins = pad_margins(node.attrs)
@@ -121,10 +121,10 @@ def _pad(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
         bounds=bounds_of(node),
         accumulator=accumulator_dtype(variant),
     )
-    return schedule_move(te.create_prim_func(operands, [y], node.output), variant)
+    return move_template(te.create_prim_func(operands, [y], node.output), variant)
 
 
-def _resize(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+def _resize(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
     _, _, *factors = ints(node.attrs, "factors")
     y = resize_nearest(
         *operands,
@@ -133,10 +133,10 @@ def _resize(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func(operands, [y], node.output)
-    return schedule_move(func, variant, factors=(factors[0], factors[1]))
+    return move_template(func, variant, factors=(factors[0], factors[1]))
 
 
-def _concat(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+def _concat(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
     *maps, params = operands
     y = concat(
         maps,
@@ -146,7 +146,7 @@ def _concat(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
         accumulator=accumulator_dtype(variant),
     )
     # A tile lies within one map, which the loop over blocks determines.
-    return schedule_move(te.create_prim_func(operands, [y], node.output), variant, blocks=1)
+    return move_template(te.create_prim_func(operands, [y], node.output), variant, blocks=1)
 
 
 VECTOR_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {

@@ -1,4 +1,4 @@
-"""The accelerator's schedule of pooling over large windows, above all global pooling.
+"""The accelerator's schedules of pooling over large windows, above all global pooling.
 
 A row of accumulators accepts its next addend only after the last one is written, some 15 cycles
 later. If there are few outputs, each column of the window is therefore first reduced in its own
@@ -6,108 +6,152 @@ accumulator row, and then the columns are combined. The rows of the window may b
 so the window may be larger than the accumulators.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
 
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.template import TileTemplate
+from daedal.compiler.ops.accelerator.tile_space import (
+    Floats,
+    Mask,
+    TileSpace,
+    ceil_div,
+    chosen,
+    whole_rows_first,
+)
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import MAP_RANK
 from daedal.compiler.ops.accelerator.vector.tile import TILE_CYCLES, accumulation
 from daedal.compiler.ops.accelerator.vector.vector import tiled
 from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.space import Column, Config, Table
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["ColumnTile", "choose_column_tile", "schedule_pool_by_columns"]
+__all__ = ["ColumnSpace", "columns_template"]
 
 
-@dataclass(frozen=True)
-class ColumnTile:
+def columns_template(
+    func: PrimFunc, kernel: Sequence[int], reduction: str, variant: Variant
+) -> TileTemplate:
+    """The schedules of a function of `daedal.compiler.ops.pooling` with ``columns``; `reduction` is
+    "add" or "max"."""
+    intrin = f"alu_{reduction}_accumulate"
+
+    def build(config: Config) -> Schedule:
+        sch = tiled(func, variant, (config["blocks"], 1, 1), ("acc",))
+        acc, columns, wide = (sch.get_block(name) for name in ("acc", "columns", "wide"))
+        *_, n, c, h, w, u, b, o, kw = sch.get_loops(acc)
+        kw_0, kw_1 = sch.split(kw, [None, config["width"]])
+        sch.reorder(kw_0, n, c, h, w, u, kw_1, b, o)
+        sch.set_scope(columns, 0, "acc")
+        sch.compute_at(columns, kw_0)
+        sch.tensorize(b, intrin)
+        *_, n, c, h, w, u, b, o, kh = sch.get_loops(columns)
+        kh_0, kh_1 = sch.split(kh, [None, config["height"]])
+        sch.reorder(kh_0, n, c, h, w, u, kh_1, b, o)
+        sch.set_scope(wide, 0, "acc")
+        sch.compute_at(wide, kh_0)
+        sch.tensorize(sch.get_loops(wide)[-MAP_RANK], "load_widen")
+        sch.tensorize(b, intrin)
+        return sch
+
+    return TileTemplate(ColumnSpace(func, kernel, variant), build)
+
+
+class ColumnSpace(TileSpace):
     """Channel blocks of a tile of one output, and rows and columns of the window in one step."""
 
-    blocks: int
-    height: int
-    width: int
+    def __init__(self, func: PrimFunc, kernel: Sequence[int], variant: Variant) -> None:
+        super().__init__(variant)
+        self._name = func.name
+        self._batches, self._channels, *self._outputs, self._parts, _, _ = func.outputs[0].shape
+        self._kernel = kernel
 
+    @cached_property
+    def knobs(self) -> Mapping[str, Sequence[int]]:
+        height, width = (tile_sizes(size) for size in self._kernel)
+        return {"blocks": tile_sizes(self._channels), "height": height, "width": width}
 
-def schedule_pool_by_columns(
-    func: PrimFunc, kernel: Sequence[int], reduction: str, variant: Variant
-) -> Schedule:
-    """Schedule a function of `daedal.compiler.ops.pooling` with ``columns``; `reduction` is "add"
-    or "max".
+    def holds(self, table: Table, share: int) -> Mask:
+        capacity = Capacity(self._variant, share)
+        buffers = self._buffers(table)
+        # Buffers alternate between the halves of the accumulators; see `VectorSpace.holds`.
+        held: Mask = self._parts * np.sum(buffers, axis=0) <= capacity.acc
+        held &= np.max(buffers, axis=0) <= capacity.acc // share // self._parts
+        held &= self._parts * table["blocks"] <= capacity.out
+        return held
 
-    Raises
-    ------
-    ScheduleError
-        Not even one vector of the window fits.
-    """
-    tile = choose_column_tile(func, kernel, variant)
-    sch = tiled(func, variant, (tile.blocks, 1, 1), ("acc",))
-    acc, columns, wide = (sch.get_block(name) for name in ("acc", "columns", "wide"))
-    intrin = f"alu_{reduction}_accumulate"
-    *_, n, c, h, w, u, b, o, kw = sch.get_loops(acc)
-    kw_0, kw_1 = sch.split(kw, [None, tile.width])
-    sch.reorder(kw_0, n, c, h, w, u, kw_1, b, o)
-    sch.set_scope(columns, 0, "acc")
-    sch.compute_at(columns, kw_0)
-    sch.tensorize(b, intrin)
-    *_, n, c, h, w, u, b, o, kh = sch.get_loops(columns)
-    kh_0, kh_1 = sch.split(kh, [None, tile.height])
-    sch.reorder(kh_0, n, c, h, w, u, kh_1, b, o)
-    sch.set_scope(wide, 0, "acc")
-    sch.compute_at(wide, kh_0)
-    sch.tensorize(sch.get_loops(wide)[-MAP_RANK], "load_widen")
-    sch.tensorize(b, intrin)
-    return sch
+    def _buffers(self, table: Table) -> list[Column]:
+        """Vectors of a step's part of the window, of its columns, and of the result."""
+        blocks, width = table["blocks"], table["width"]
+        return [blocks * table["height"] * width, blocks * width, blocks]
 
+    def usual(self, table: Table) -> Table:
+        """Whole rows of the window, or parts of one."""
+        whole = (table["width"] == self._kernel[1]) | (table["height"] == 1)
+        return whole_rows_first(chosen(table, whole), self._kernel[1])
 
-def choose_column_tile(func: PrimFunc, kernel: Sequence[int], variant: Variant) -> ColumnTile:
-    """The tile with the fewest estimated cycles, of those that fit twice (or once, if none does).
+    def cycles(self, table: Table) -> Floats:
+        """The busier of bus and ALU in every step, then the columns' reduction."""
+        bus, alu, last = self._bus(table), self._alu(table), self._last(table)
+        steps = self._steps(table) * (np.maximum(bus, alu) + TILE_CYCLES)
+        return np.asarray(self._count(table) * (steps + last) + np.minimum(bus, alu), np.float64)
 
-    Raises ScheduleError where none does.
-    """
-    for share in (2, 1):
-        tiles = list(_fitting(func, kernel, variant, share))
-        if tiles:
-            return min(tiles, key=lambda tile: _cycles(func, kernel, tile, variant))
-    pad = scratchpad(variant, Memory.ACC)
-    need = 3 * func.outputs[0].shape[4] * pad.row_bytes
-    raise ScheduleError(
-        f"a vector, a column and the result of {func.name!r} must fit scratchpad 'acc' of "
-        f"{variant.memory.acc_bytes} bytes, and take {need}; use a variant with a larger one"
-    )
+    def features(self, table: Table) -> dict[str, Floats]:
+        """Cycles of bus and ALU, numbers of tiles and steps, and sizes of a step."""
+        count, steps = self._count(table), self._steps(table)
+        bus, alu, last = self._bus(table), self._alu(table), self._last(table)
+        found = {
+            "estimate": self.cycles(table),
+            "beats": count * steps * bus,
+            "vector_cycles": count * (steps * alu + last),
+            "tile_beats": bus,
+            "tile_vector_cycles": alu,
+            "tiles": count,
+            "steps": steps,
+            "accumulators": self._parts * np.sum(self._buffers(table), axis=0),
+            **table,
+        }
+        return {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
 
+    def _count(self, table: Table) -> Column:
+        """Number of tiles."""
+        return self._batches * math.prod(self._outputs) * ceil_div(self._channels, table["blocks"])
 
-def _fitting(
-    func: PrimFunc, kernel: Sequence[int], variant: Variant, share: int
-) -> Iterator[ColumnTile]:
-    """Whole rows of the window, or parts of one."""
-    capacity = Capacity(variant, share)
-    parts = func.outputs[0].shape[4]
-    # Buffers alternate between the halves of the accumulators; see `VectorTiles.fitting`.
-    room = capacity.acc // share // parts
-    for blocks in tile_sizes(func.outputs[0].shape[1]):
-        if blocks * parts > capacity.out:
-            continue
-        steps = [(height, kernel[1]) for height in tile_sizes(kernel[0])]
-        steps += [(1, width) for width in tile_sizes(kernel[1])[1:]]
-        for height, width in steps:
-            held = (blocks * height * width, blocks * width, blocks)
-            if parts * sum(held) <= capacity.acc and max(held) <= room:
-                yield ColumnTile(blocks, height, width)
+    def _steps(self, table: Table) -> Column:
+        """Steps of a tile."""
+        height, width = self._kernel
+        return ceil_div(height, table["height"]) * ceil_div(width, table["width"])
 
+    def _bus(self, table: Table) -> Column:
+        """Bus words of a step."""
+        loaded = self._parts * table["blocks"] * table["height"] * table["width"]
+        return loaded * scratchpad(self._variant, Memory.OUT).row_beats(self._variant)
 
-def _cycles(func: PrimFunc, kernel: Sequence[int], tile: ColumnTile, variant: Variant) -> int:
-    """Estimated cycles: the busier of bus and ALU in every step, then the columns' reduction."""
-    batches, channels, height, width, parts, _, _ = func.outputs[0].shape
-    count = batches * -(-channels // tile.blocks) * height * width
-    steps = -(-kernel[0] // tile.height) * -(-kernel[1] // tile.width)
-    vectors = parts * tile.blocks
-    elements = variant.array.batch * variant.array.block_out
-    groups = -(-elements // variant.units.alu_lanes)
-    loaded = vectors * tile.height * tile.width
-    bus = loaded * scratchpad(variant, Memory.OUT).row_beats(variant)
-    alu = groups * accumulation(tile.height, vectors * tile.width, variant)
-    last = groups * accumulation(kernel[1], vectors, variant)
-    return count * (steps * (max(bus, alu) + TILE_CYCLES) + last) + min(bus, alu)
+    def _alu(self, table: Table) -> Column:
+        """The ALU's cycles for a step."""
+        targets = self._parts * table["blocks"] * table["width"]
+        return self._groups * accumulation(table["height"], targets, self._variant)
+
+    def _last(self, table: Table) -> Column:
+        """The ALU's cycles for the reduction of the columns."""
+        targets = self._parts * table["blocks"]
+        return self._groups * accumulation(self._kernel[1], targets, self._variant)
+
+    @property
+    def _groups(self) -> int:
+        """Cycles of the ALU for one row."""
+        array = self._variant.array
+        return -(-array.batch * array.block_out // self._variant.units.alu_lanes)
+
+    def misfit(self) -> str:
+        need = 3 * self._parts * scratchpad(self._variant, Memory.ACC).row_bytes
+        return (
+            f"a vector, a column and the result of {self._name!r} must fit scratchpad 'acc' of "
+            f"{self._variant.memory.acc_bytes} bytes, and take {need}; use a variant with a larger "
+            "one"
+        )

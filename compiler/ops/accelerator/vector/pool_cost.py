@@ -1,13 +1,18 @@
 """What a tile of a pool costs: vectors loaded and held, and the ALU's cycles."""
 
-from collections.abc import Sequence
-from functools import cache, partial
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import overload
+
+import numpy as np
 
 from daedal.compiler.codegen.padding import interiors
 from daedal.compiler.codegen.window_nests import operation_cycles
 from daedal.compiler.codegen.windows import Windows, is_neutral
-from daedal.compiler.ops.accelerator.vector.tile import Tile, TileWork
+from daedal.compiler.ops.accelerator.vector.tile import TileWork
+from daedal.compiler.space import Column, Table
 from daedal.compiler.tir.stmt import PrimFunc
+from daedal.compiler.windows import Extent
 from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.table import AluOp
 from daedal.isa.variant import Variant
@@ -46,17 +51,47 @@ class PoolCost:
         maps = [part for buffer, part in interiors(func, accepts).items() if buffer.name == "wide"]
         self._interior = maps[0].ranges[2:4] if maps else None
 
-    def work(self, tile: Tile) -> TileWork:
-        """The work of a tile of the result."""
-        c, h, w = tile
-        height = (h - 1) * self._strides[0] + self._kernel[0]
-        width = (w - 1) * self._strides[1] + self._kernel[1]
-        pitch = width + (self.odd_rows and width % 2 == 0)
-        vectors = self._parts * c
+    def work(self, tiles: Table) -> TileWork:
+        """What tiles of the result load and hold."""
+        height, width = self._sizes(tiles["height"], tiles["width"])
+        loaded = tiles["blocks"] * height * width
+        return TileWork(loaded, (tiles["blocks"] * height * self._pitch(width),))
+
+    def alu_cycles(self, tiles: Table) -> Column:
+        """The ALU's cycles for each tile of the result."""
+        blocks = self._parts * tiles["blocks"]
+        shapes = np.stack([tiles["height"], tiles["width"]])
+        known, numbers = np.unique(shapes, axis=1, return_inverse=True)
+        found = np.zeros(len(blocks), dtype=np.int64)
+        for number, (h, w) in enumerate(known.T.tolist()):
+            rows = np.flatnonzero(numbers.reshape(-1) == number)
+            found[rows] = self._shape_cycles(h, w, blocks[rows])
+        return found
+
+    def _shape_cycles(self, h: int, w: int, vectors: Column) -> Column:
+        """The ALU's cycles for a tile of `h` x `w` results of each of `vectors` lanes."""
+        height, width = self._sizes(h, w)
         inside = self._inside(0, h, height), self._inside(1, w, width)
-        cycles = self._cycles(0, h, self._parts * pitch, vectors * len(inside[1]), inside[0])
-        cycles += self._cycles(1, w, self._parts, vectors * h, inside[1])
-        return TileWork(c * height * width, (c * height * pitch,), alu_cycles=cycles)
+        pitch = self._parts * self._pitch(width)
+        down = self._cycles(0, h, pitch, vectors * len(inside[1]), inside[0])
+        return down + self._cycles(1, w, self._parts, vectors * h, inside[1])
+
+    @overload
+    def _sizes(self, h: int, w: int) -> tuple[int, int]: ...
+    @overload
+    def _sizes(self, h: Column, w: Column) -> tuple[Column, Column]: ...
+    def _sizes(self, h: Extent, w: Extent) -> tuple[Extent, Extent]:
+        """Rows and columns that `h` x `w` windows take."""
+        kernel, strides = self._kernel, self._strides
+        return (h - 1) * strides[0] + kernel[0], (w - 1) * strides[1] + kernel[1]
+
+    @overload
+    def _pitch(self, width: int) -> int: ...
+    @overload
+    def _pitch(self, width: Column) -> Column: ...
+    def _pitch(self, width: Extent) -> Extent:
+        """Accumulator rows from one row of the map to the next."""
+        return width + (width % 2 == 0) * self.odd_rows
 
     def _inside(self, dim: int, count: int, size: int) -> range:
         """The positions along `dim` of a tile that are not padding, of `size`.
@@ -68,27 +103,20 @@ class PoolCost:
         part = self._interior[dim]
         return range(min(part.start, size), min(part.stop, size))
 
-    def _cycles(self, dim: int, count: int, pitch: int, lines: int, inside: range) -> int:
+    def _cycles(self, dim: int, count: int, pitch: int, lines: Column, inside: range) -> Column:
         """Cycles to reduce `count` windows along `dim` in each of `lines` lines, whose positions
         are `pitch` accumulator rows apart."""
         windows = Windows(self._operation, self._kernel[dim], self._strides[dim], count == 1)
-        return _line_cycles(windows, count, pitch, lines, inside, self._variant)
+        latency = alu_latency_cycles(self._variant) + 1
+        total = np.zeros(len(lines), dtype=np.int64)
+        for step in windows.steps(count, self._step_cycles(pitch), inside):
+            each = self._step_cycles(pitch)(step.distance)
+            if step.chained:
+                total += step.count * np.maximum(lines * each, latency + RESULT_CYCLES)
+            else:
+                total += np.maximum(step.count * lines * each, latency)
+        return total
 
-
-@cache
-def _line_cycles(
-    windows: Windows, count: int, pitch: int, lines: int, inside: range, variant: Variant
-) -> int:
-    latency = alu_latency_cycles(variant) + 1
-
-    def cost(distance: int) -> int:
-        return operation_cycles(variant, distance * pitch)
-
-    total = 0
-    for step in windows.steps(count, cost, inside):
-        each = cost(step.distance)
-        if step.chained:
-            total += step.count * max(lines * each, latency + RESULT_CYCLES)
-        else:
-            total += max(step.count * lines * each, latency)
-    return total
+    def _step_cycles(self, pitch: int) -> Callable[[int], int]:
+        """Cycles of an operation on two positions, by their distance."""
+        return lambda distance: operation_cycles(self._variant, distance * pitch)

@@ -6,7 +6,10 @@ the accumulators; all channels use the same parameter row.
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from daedal.compiler.codegen.intrinsics import MOVE, SLIDING, accelerator_intrinsics
+from daedal.compiler.ops.accelerator.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     MAP_RANK,
     OWN_ROWS,
@@ -17,42 +20,47 @@ from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     tensorize_stages,
 )
 from daedal.compiler.ops.accelerator.vector.pool_cost import PoolCost
-from daedal.compiler.ops.accelerator.vector.tile import Tile, TileWork, VectorTiles
+from daedal.compiler.ops.accelerator.vector.space import VectorSpace
+from daedal.compiler.ops.accelerator.vector.tile import Tile, TileWork
 from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.space import Column, Config, Table
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc, Region
 from daedal.isa.variant import Variant
 
-__all__ = ["schedule_elementwise", "schedule_move", "schedule_pool", "tiled"]
+__all__ = ["elementwise_template", "move_template", "pool_template", "tiled"]
 
 
-def schedule_elementwise(func: PrimFunc, variant: Variant) -> Schedule:
-    """Schedule a function of `daedal.compiler.ops.elementwise`: the stages work in place."""
+def elementwise_template(func: PrimFunc, variant: Variant) -> TileTemplate:
+    """The schedules of a function of `daedal.compiler.ops.elementwise`: stages work in place."""
     stages = stages_of(func)
     operands = [buf.shape[2:4] for buf in func.inputs if len(buf.shape) == MAP_RANK]
     copies = sum(name in OWN_ROWS for name in stages)
 
-    def work(tile: Tile) -> TileWork:
-        c, h, w = tile
-        loaded = [c * min(h, height) * min(w, width) for height, width in operands]
+    def work(tiles: Table) -> TileWork:
+        c, h, w = (tiles[name] for name in ("blocks", "height", "width"))
+        loaded = [c * np.minimum(h, height) * np.minimum(w, width) for height, width in operands]
         computed = c * h * w * (len(stages) - len(operands))
-        return TileWork(sum(loaded), (*loaded, *[c * h * w] * copies), computed)
+        total: Column = np.sum(loaded, axis=0)
+        return TileWork(total, (*loaded, *[c * h * w] * copies), computed)
 
-    tile = VectorTiles(func, variant, work).best()
-    sch = tiled(func, variant, tile, list(stages))
-    tensorize_stages(sch, stages)
-    return sch
+    def build(config: Config) -> Schedule:
+        sch = tiled(func, variant, VectorSpace.tile(config), list(stages))
+        tensorize_stages(sch, stages)
+        return sch
+
+    return TileTemplate(VectorSpace(func, variant, work), build)
 
 
-def schedule_move(
+def move_template(
     func: PrimFunc,
     variant: Variant,
     *,
     column_step: int = 1,
     factors: tuple[int, int] = (1, 1),
     blocks: int | None = None,
-) -> Schedule:
-    """Schedule a function that loads ``wide`` and requantizes it: those of
+) -> TileTemplate:
+    """The schedules of a function that loads ``wide`` and requantizes it: those of
     `daedal.compiler.ops.movement`, and `daedal.compiler.ops.requantize.requantize`.
 
     Parameters
@@ -62,36 +70,52 @@ def schedule_move(
     blocks : channel blocks of a tile; None to choose them.
     """
 
-    def work(tile: Tile) -> TileWork:
-        c, h, w = tile
-        rows = c * (h // factors[0]) * ((w // factors[1] - 1) * column_step + 1)
+    def work(tiles: Table) -> TileWork:
+        columns = (tiles["width"] // factors[1] - 1) * column_step + 1
+        rows = tiles["blocks"] * (tiles["height"] // factors[0]) * columns
         return TileWork(rows, (rows,))
 
-    tile = VectorTiles(func, variant, work, grain=factors, blocks=blocks).best()
-    sch = tiled(func, variant, tile, ("wide",), factors)
-    sch.tensorize(sch.get_loops(sch.get_block("wide"))[-MAP_RANK], "load_widen")
-    return sch
+    def build(config: Config) -> Schedule:
+        sch = tiled(func, variant, VectorSpace.tile(config), ("wide",), factors)
+        sch.tensorize(sch.get_loops(sch.get_block("wide"))[-MAP_RANK], "load_widen")
+        return sch
+
+    space = VectorSpace(func, variant, work, grain=factors, blocks=blocks)
+    return TileTemplate(space, build)
 
 
-def schedule_pool(
+def pool_template(
     func: PrimFunc, kernel: Sequence[int], strides: Sequence[int], reduction: str, variant: Variant
-) -> Schedule:
-    """Schedule a function of `daedal.compiler.ops.pooling`; `reduction` is "add" or "max"."""
+) -> TileTemplate:
+    """The schedules of a function of `daedal.compiler.ops.pooling` that reduce windows in place;
+    `reduction` is "add" or "max"."""
     cost = PoolCost(func, kernel, strides, SLIDING[f"alu_{reduction}_windows"], variant)
     overlapping = kernel[0] > strides[0] or kernel[1] > strides[1]
     moves = not any(region.buffer.name == "params" for region in _reads(func, "y"))
-    tiles = VectorTiles(func, variant, cost.work, overlapping=overlapping, moves=moves)
-    sch = tiled(func, variant, tiles.best(), ("acc", "columns", "wide"), moves=moves)
-    wide = sch.get_block("wide")
-    if cost.odd_rows:
-        # Operands in neighbouring rows of a map then lie in two banks.
-        sch.storage_align(wide, 0, 2, 2 * cost.row, cost.row)
-    sch.tensorize(sch.get_loops(wide)[-MAP_RANK], "load_widen")
-    for name in ("acc", "columns"):
-        *_, b, o, tap = sch.get_loops(sch.get_block(name))
-        sch.reorder(tap, b, o)
-        sch.tensorize(b, f"alu_{reduction}_windows")
-    return sch
+
+    def build(config: Config) -> Schedule:
+        tile = VectorSpace.tile(config)
+        sch = tiled(func, variant, tile, ("acc", "columns", "wide"), moves=moves)
+        wide = sch.get_block("wide")
+        if cost.odd_rows:
+            # Operands in neighbouring rows of a map then lie in two banks.
+            sch.storage_align(wide, 0, 2, 2 * cost.row, cost.row)
+        sch.tensorize(sch.get_loops(wide)[-MAP_RANK], "load_widen")
+        for name in ("acc", "columns"):
+            *_, b, o, tap = sch.get_loops(sch.get_block(name))
+            sch.reorder(tap, b, o)
+            sch.tensorize(b, f"alu_{reduction}_windows")
+        return sch
+
+    space = VectorSpace(
+        func,
+        variant,
+        cost.work,
+        alu_cycles=cost.alu_cycles,
+        overlapping=overlapping,
+        moves=moves,
+    )
+    return TileTemplate(space, build)
 
 
 def _reads(func: PrimFunc, name: str) -> Sequence[Region]:

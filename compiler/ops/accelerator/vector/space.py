@@ -1,0 +1,193 @@
+"""`VectorSpace`: the schedules of an operator on maps that only the ALU computes.
+
+The knobs are channel blocks, rows and columns of a tile of the output.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.tile_space import (
+    Floats,
+    Mask,
+    TileSpace,
+    ceil_div,
+    chosen,
+    whole_rows_first,
+)
+from daedal.compiler.ops.accelerator.vector.tile import TILE_CYCLES, Tile, TileWork
+from daedal.compiler.space import Column, Config, Table
+from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.errors import ScheduleError
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.variant import Variant
+
+__all__ = ["VectorSpace"]
+
+BESIDE = 0.03
+"""Additional cycles that a tile may take so that another layer's tile fits beside it."""
+
+
+class VectorSpace(TileSpace):
+    """The possible tiles of a function whose output is (NB, CB, H, W, U, batch, lanes).
+
+    Parameters
+    ----------
+    work : the work of tiles, by their table.
+    alu_cycles : the ALU's cycles for all vectors of a tile, instead of the operations of `work`.
+    grain : rows and columns are multiples of these.
+    blocks : channel blocks of every tile; None to choose them.
+    overlapping : whether neighbouring tiles share operands (a halo). Then the default may be a tile
+        of several partial rows, because they share less.
+    moves : whether the results are moved to OUT and not requantized.
+    """
+
+    def __init__(
+        self,
+        func: PrimFunc,
+        variant: Variant,
+        work: Callable[[Table], TileWork],
+        *,
+        alu_cycles: Callable[[Table], Column] | None = None,
+        grain: tuple[int, int] = (1, 1),
+        blocks: int | None = None,
+        overlapping: bool = False,
+        moves: bool = False,
+    ) -> None:
+        super().__init__(variant)
+        self._name = func.name
+        self._batches, self._channels, *self._map, self._parts, _, _ = func.outputs[0].shape
+        self._work = work
+        self._alu_cycles = alu_cycles
+        self._grain = grain
+        self._blocks = blocks
+        self._overlapping = overlapping
+        self._lanes = variant.units.alu_lanes if moves else variant.units.requantize_lanes
+
+    @cached_property
+    def knobs(self) -> Mapping[str, Sequence[int]]:
+        height, width = (
+            [count * step for count in tile_sizes(size // step)]
+            for size, step in zip(self._map, self._grain, strict=True)
+        )
+        blocks = tile_sizes(self._channels) if self._blocks is None else [self._blocks]
+        return {"blocks": blocks, "height": height, "width": width}
+
+    def possible(self, table: Table) -> Mask:
+        if "width" not in table:
+            return super().possible(table)
+        return self._holds_results(table, Capacity(self._variant, 1))
+
+    def _holds_results(self, table: Table, capacity: Capacity) -> Mask:
+        held: Mask = self._vectors(table) <= capacity.out
+        return held
+
+    def holds(self, table: Table, share: int) -> Mask:
+        capacity = Capacity(self._variant, share)
+        rows = self._work(table).held
+        # Buffers alternate between the halves of the accumulators: if a tile has several, a buffer
+        # of the next tile shares a half with one of this tile.
+        room = capacity.acc // share if len(rows) > 1 else capacity.acc
+        held = self._holds_results(table, capacity)
+        held &= self._parts * np.sum(rows, axis=0) <= capacity.acc
+        held &= self._parts * np.max(rows, axis=0) <= room
+        return held
+
+    def usual(self, table: Table) -> Table:
+        """Whole rows, or parts of one row; of an overlapping operator, parts of several."""
+        width = self._map[1]
+        if not self._overlapping:
+            rows = (table["width"] == width) | (table["height"] == self._grain[0])
+            table = chosen(table, rows)
+        return whole_rows_first(table, width)
+
+    @property
+    def default(self) -> Config:
+        """The usual tile with the fewest estimated cycles.
+
+        Of those that cost little more and leave room to another layer's tile in the same half of
+        the accumulators, the one with the fewest rows is taken instead: the linker can then
+        interleave the two layers (`compiler.link.interleave`), and this one ends soon after the
+        other.
+
+        Raises
+        ------
+        ScheduleError
+            Not even the smallest tile fits.
+        """
+        table = self.usual(self.all())
+        cycles = self.cycles(table)
+        if not len(cycles):
+            raise ScheduleError(self.misfit())
+        small = (cycles <= (1 + BESIDE) * cycles.min()) & self.holds(table, 2 * self.share)
+        if not small.any():
+            return self.row(table, int(np.argmin(cycles)))
+        return self.row(table, int(np.lexsort((cycles, table["height"], ~small))[0]))
+
+    def cycles(self, table: Table) -> Floats:
+        """Estimated cycles. Tiles overlap, so the busier of bus and ALU counts. For the first and
+        the last tile, the other one is not hidden and counts too."""
+        bus, alu = self._bus(table), self._alu(table)
+        count = self._count(table)
+        cycles = count * (np.maximum(bus, alu) + TILE_CYCLES) + np.minimum(bus, alu)
+        return np.asarray(cycles, np.float64)
+
+    def features(self, table: Table) -> dict[str, Floats]:
+        """Cycles of bus and ALU, numbers of tiles, and sizes of one."""
+        work, count = self._work(table), self._count(table)
+        bus, alu = self._bus(table), self._alu(table)
+        found = {
+            "estimate": self.cycles(table),
+            "beats": count * bus,
+            "vector_cycles": count * alu,
+            "tile_beats": bus,
+            "tile_vector_cycles": alu,
+            "tiles": count,
+            "loaded": work.loaded,
+            "accumulators": np.sum(work.held, axis=0),
+            "interleaves": self.holds(table, 2 * self.share),
+            **table,
+        }
+        return {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
+
+    def _count(self, table: Table) -> Column:
+        """Number of tiles."""
+        height, width = self._map
+        maps = ceil_div(height, table["height"]) * ceil_div(width, table["width"])
+        return self._batches * ceil_div(self._channels, table["blocks"]) * maps
+
+    def _vectors(self, table: Table) -> Column:
+        """Vectors of a tile of the result."""
+        return self._parts * table["blocks"] * table["height"] * table["width"]
+
+    def _bus(self, table: Table) -> Column:
+        """Bus words of a tile."""
+        beats = scratchpad(self._variant, Memory.OUT).row_beats(self._variant)
+        return (self._parts * self._work(table).loaded + self._vectors(table)) * beats
+
+    def _alu(self, table: Table) -> Column:
+        """The ALU's cycles for a tile."""
+        array, units = self._variant.array, self._variant.units
+        elements = array.batch * array.block_out
+        requantize = self._vectors(table) * -(-elements // self._lanes)
+        if self._alu_cycles is not None:
+            return self._alu_cycles(table) + requantize
+        operations = self._parts * self._work(table).operations
+        return operations * -(-elements // units.alu_lanes) + requantize
+
+    def misfit(self) -> str:
+        pad, memory = scratchpad(self._variant, Memory.ACC), self._variant.memory
+        sizes = (1, *self._grain)
+        smallest = {knob: np.array([size]) for knob, size in zip(self.knobs, sizes, strict=True)}
+        need = self._parts * int(np.sum(self._work(smallest).held)) * pad.row_bytes
+        return (
+            f"a window of {self._name!r} must fit scratchpad 'acc' of {memory.acc_bytes} bytes, "
+            f"and takes {need}; use a variant with a larger one"
+        )
+
+    @staticmethod
+    def tile(config: Config) -> Tile:
+        """The decisions of a configuration."""
+        return config["blocks"], config["height"], config["width"]
