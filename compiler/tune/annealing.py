@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.space import Space
-from daedal.compiler.tune.candidates import Rows
+from daedal.compiler.tune.candidates import Rows, diverse
 from daedal.compiler.tune.cost_model import Analytic, CostModel
 from daedal.compiler.tune.search import NumberedSearch, StopRule
 
@@ -56,7 +56,10 @@ class Annealing(NumberedSearch):
         visited, scores = self._walk()
         best = np.argsort(scores, kind="stable")[: 8 * count]
         num_random = int(self.rng.binomial(count, self._random_share))
-        batch = self._diverse(visited[best], scores[best], count - num_random)
+        wanted = count - num_random
+        batch = diverse(
+            self.candidates, visited[best], scores[best], wanted, self._diversity
+        ).tolist()
         taken = set(batch)
         others = [row for row in self.draw(count).tolist() if row not in taken]
         return np.array([*batch, *others][:count], dtype=np.int64)
@@ -104,19 +107,3 @@ class Annealing(NumberedSearch):
 
     def _scores(self, rows: Rows) -> npt.NDArray[np.float64]:
         return self._model.predict(self.candidates.features(rows))
-
-    def _diverse(self, rows: Rows, scores: npt.NDArray[np.float64], count: int) -> list[int]:
-        """Up to `count` of `rows`, greedily: low scores, and values of knobs not yet covered."""
-        positions = self.candidates.positions[rows]
-        num_knobs = positions.shape[1]
-        covered = np.zeros((num_knobs, max(self.candidates.sizes)), dtype=np.bool_)
-        gain = self._diversity * (float(scores.std()) if len(scores) else 0.0) / num_knobs
-        left = scores.copy()
-        batch: list[int] = []
-        for _ in range(min(count, len(rows))):
-            new_values = np.count_nonzero(~covered[np.arange(num_knobs), positions], axis=1)
-            pick = int(np.argmin(left - gain * new_values))
-            covered[np.arange(num_knobs), positions[pick]] = True
-            left[pick] = np.inf
-            batch.append(int(rows[pick]))
-        return batch

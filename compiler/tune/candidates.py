@@ -13,7 +13,7 @@ from daedal.compiler.space import Config, Space
 from daedal.compiler.tune.cost_model import Columns, feature_columns
 from daedal.isa.errors import ScheduleError
 
-__all__ = ["Candidates", "Rows"]
+__all__ = ["Candidates", "Rows", "diverse"]
 
 Rows = npt.NDArray[np.int64]
 """Numbers of configurations."""
@@ -90,3 +90,30 @@ class Candidates:
         positions[np.arange(len(rows)), knobs] += rng.choice((-1, 1), size=len(rows))
         found = self.at(positions)
         return np.where(found < 0, rows, found)
+
+
+def diverse(
+    candidates: Candidates,
+    rows: Rows,
+    scores: npt.NDArray[np.float64],
+    count: int,
+    diversity: float,
+) -> Rows:
+    """Up to `count` of `rows`, greedily: low scores, and values of knobs not yet covered.
+
+    `diversity` is what such a value is worth, in standard deviations of the scores, divided by the
+    number of knobs.
+    """
+    positions = candidates.positions[rows]
+    num_knobs = positions.shape[1]
+    covered = np.zeros((num_knobs, max(candidates.sizes)), dtype=np.bool_)
+    gain = diversity * (float(scores.std()) if len(scores) else 0.0) / num_knobs
+    left = scores.copy()
+    batch: list[int] = []
+    for _ in range(min(count, len(rows))):
+        new_values = np.count_nonzero(~covered[np.arange(num_knobs), positions], axis=1)
+        pick = int(np.argmin(left - gain * new_values))
+        covered[np.arange(num_knobs), positions[pick]] = True
+        left[pick] = np.inf
+        batch.append(int(rows[pick]))
+    return np.array(batch, dtype=np.int64)

@@ -18,7 +18,16 @@ import numpy.typing as npt
 from daedal.compiler.space import Space, Table
 from daedal.isa.errors import ToolError
 
-__all__ = ["ESTIMATE", "Analytic", "Boosted", "Columns", "CostModel", "feature_columns"]
+__all__ = [
+    "ESTIMATE",
+    "Analytic",
+    "Boosted",
+    "Columns",
+    "CostModel",
+    "Reals",
+    "feature_columns",
+    "import_xgboost",
+]
 
 NUM_TREES = 100
 
@@ -73,7 +82,7 @@ class Boosted:
     """
 
     def __init__(self, *, seed: int = 0) -> None:
-        self._xgboost = _import_xgboost()
+        self._xgboost = import_xgboost()
         self._parameters = {
             "objective": "reg:squarederror",
             "tree_method": "hist",
@@ -104,7 +113,8 @@ def _matrix(features: Columns) -> npt.NDArray[np.float32]:
     return np.stack(list(features.values()), axis=1).astype(np.float32)
 
 
-def _import_xgboost() -> ModuleType:
+def import_xgboost() -> ModuleType:
+    """The module; raises ToolError if it is missing."""
     try:
         import xgboost
     except ImportError:

@@ -1,0 +1,199 @@
+"""`Samples`: measured configurations as features, a bounded number of every task, in a file."""
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.tune.cost_model import ESTIMATE, Columns, Reals
+from daedal.compiler.tune.features import seen_by_model
+from daedal.isa.errors import TuningError
+from daedal.isa.files import write_atomically
+from daedal.isa.inputs import read_input
+
+__all__ = ["Samples", "Training", "matrix_of"]
+
+PER_TASK = 256
+"""Samples kept of one task: half of them the fastest, the others spread over the rest."""
+
+MAX_TASKS = 4096
+MAX_FILE_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class Training:
+    """What trees are fitted to."""
+
+    names: tuple[str, ...]
+    """Features, the columns of `matrix`."""
+    matrix: npt.NDArray[np.float32]
+    """(samples, features); NaN for a feature that a task does not have."""
+    targets: Reals
+    weights: Reals
+
+
+_DAMAGED = (
+    *(ValueError, TypeError, KeyError, EOFError, OSError, RecursionError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+"""What reading a file of something else may raise."""
+
+_Task = tuple[Columns, Reals]
+"""Features and cycles."""
+
+
+class Samples:
+    """Features and cycles by task, at most `per_task` of each."""
+
+    def __init__(self, *, per_task: int = PER_TASK, seed: int = 0) -> None:
+        self._per_task = per_task
+        self._seed = seed
+        self._tasks: dict[str, _Task] = {}
+
+    def __len__(self) -> int:
+        return sum(len(cycles) for _, cycles in self._tasks.values())
+
+    @property
+    def tasks(self) -> list[str]:
+        """The tasks, in the order in which they came."""
+        return list(self._tasks)
+
+    def add(self, task: str, features: Columns, cycles: Reals) -> None:
+        """Replace what is known of `task`; cycles are positive and finite.
+
+        Raises TuningError where there are too many tasks.
+        """
+        assert np.isfinite(cycles).all() and (cycles > 0).all()
+        if task not in self._tasks and len(self._tasks) >= MAX_TASKS:
+            raise TuningError(
+                f"a model must have at most {MAX_TASKS} tasks; begin another file for {task!r:.80}"
+            )
+        order = np.argsort(cycles, kind="stable")
+        fastest, rest = np.split(order, [self._per_task // 2])
+        count = min(self._per_task - len(fastest), len(rest))
+        spread = np.linspace(0, len(rest) - 1, count).astype(np.int64)
+        self._tasks[task] = _rows((features, cycles), np.concatenate([fastest, rest[spread]]))
+
+    def training(self, *, prior: bool, own: _Task | None = None, most: int = 1 << 30) -> Training:
+        """Targets and weights of the samples.
+
+        A target is the logarithm of cycles per estimated cycle, or without `prior` of the cycles;
+        either less the task's mean. The closer a sample is to the best one of its task, the more it
+        weighs: only the order near the optimum matters.
+
+        Parameters
+        ----------
+        own : the samples of a search. Together they weigh as much as all others.
+        most : of the others, drawn at random.
+        """
+        rng = np.random.default_rng(self._seed)
+        share = min(1.0, most / max(len(self), 1))
+        parts = []
+        for columns, cycles in self._tasks.values():
+            count = int(np.ceil(share * len(cycles)))
+            parts.append(_rows((columns, cycles), np.sort(rng.permutation(len(cycles))[:count])))
+        targets = [_targets(part, prior) for part in parts]
+        if own is not None:
+            values, weights = _targets(own, prior)
+            others = sum(float(part[1].sum()) for part in targets)
+            parts.append(own)
+            targets.append((values, weights * max(others / float(weights.sum()), 1.0)))
+        names = seen_by_model((name for columns, _ in parts for name in columns), prior=prior)
+        return Training(
+            names,
+            np.concatenate([matrix_of(columns, names) for columns, _ in parts]),
+            np.concatenate([values for values, _ in targets]),
+            np.concatenate([weights for _, weights in targets]),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write all samples to the file `path`. Raises UserError as `write_atomically`."""
+        names = sorted({name for columns, _ in self._tasks.values() for name in columns})
+        parts = list(self._tasks.values())
+        head = {"names": names, "tasks": self.tasks, "counts": [len(cycles) for _, cycles in parts]}
+        file = io.BytesIO()
+        np.savez_compressed(
+            file,
+            head=np.array(json.dumps(head)),
+            matrix=np.concatenate([matrix_of(columns, names) for columns, _ in parts])
+            if parts
+            else np.zeros((0, 0), np.float32),
+            cycles=np.concatenate([cycles for _, cycles in parts]) if parts else np.zeros(0),
+        )
+        write_atomically(Path(path), file.getvalue())
+
+    @classmethod
+    def load(cls, path: str | Path, *, per_task: int = PER_TASK, seed: int = 0) -> "Samples":
+        """The samples that `save` wrote.
+
+        Raises
+        ------
+        TuningError
+            The file is missing, too large, or something else.
+        """
+        data = read_input(path, "a file of samples", MAX_FILE_BYTES, TuningError)
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as found:
+                head = json.loads(str(found["head"]))
+                matrix, cycles = found["matrix"], found["cycles"]
+            _check(head, matrix, cycles)
+        except _DAMAGED as e:
+            raise TuningError(
+                f"a model's samples must be a file that Daedal wrote, and {str(path)!r} is none; "
+                "remove it, or choose another path"
+            ) from e
+        samples = cls(per_task=per_task, seed=seed)
+        begin = 0
+        for task, count in zip(head["tasks"], head["counts"], strict=True):
+            part = matrix[begin : begin + count].astype(np.float64)
+            columns = dict(zip(head["names"], part.T, strict=True))
+            columns = {name: column for name, column in columns.items() if _present(column)}
+            samples.add(task, columns, cycles[begin : begin + count])
+            begin += count
+        return samples
+
+
+def matrix_of(columns: Columns, names: Sequence[str]) -> npt.NDArray[np.float32]:
+    """(configurations, features), NaN for those that are missing."""
+    missing = np.full(len(next(iter(columns.values()))), np.nan)
+    return np.stack([columns.get(name, missing) for name in names], axis=1).astype(np.float32)
+
+
+def _targets(part: _Task, prior: bool) -> tuple[Reals, Reals]:
+    """Targets and weights of one task."""
+    columns, cycles = part
+    values = np.log(cycles)
+    if prior:
+        values = values - np.log(np.maximum(columns[ESTIMATE], 1.0))
+    weights = (cycles.min() / cycles) ** 2
+    return values - np.average(values, weights=weights), weights
+
+
+def _rows(part: _Task, rows: npt.NDArray[np.int64]) -> _Task:
+    columns, cycles = part
+    return {name: column[rows] for name, column in columns.items()}, cycles[rows]
+
+
+def _check(head: Mapping[str, object], matrix: Reals, cycles: Reals) -> None:
+    """Raise ValueError unless the parts of a file fit together."""
+    names, tasks, counts = head["names"], head["tasks"], head["counts"]
+    if not (isinstance(names, list) and isinstance(tasks, list) and isinstance(counts, list)):
+        raise ValueError("not lists")
+    texts = all(isinstance(text, str) for text in (*names, *tasks))
+    numbers = all(type(count) is int and count > 0 for count in counts)
+    fits = matrix.shape == (len(cycles), len(names)) and cycles.shape == (sum(counts),)
+    real = matrix.dtype == np.float32 and cycles.dtype == np.float64
+    if not (texts and numbers and fits and real and len(tasks) == len(counts) == len(set(tasks))):
+        raise ValueError("of other shapes")
+    if not (np.isfinite(cycles).all() and (cycles > 0).all() and (ESTIMATE in names or not counts)):
+        raise ValueError("no cycles")
+
+
+def _present(column: Reals) -> bool:
+    return not np.isnan(column).all()

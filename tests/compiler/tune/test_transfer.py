@@ -1,0 +1,180 @@
+"""The transferred model: what it takes to new tasks, what it keeps, and its file."""
+
+import re
+
+import numpy as np
+import pytest
+
+from daedal.compiler.tune.cost_model import ESTIMATE
+from daedal.compiler.tune.features import shared_columns
+from daedal.compiler.tune.guided import Guided
+from daedal.compiler.tune.random_search import Random
+from daedal.compiler.tune.samples import Samples
+from daedal.compiler.tune.transfer import Transfer
+from daedal.isa.errors import TuningError
+from daedal.isa.variant import load_variant
+from tests.support.tuning_spaces import Rugged, Small
+
+pytest.importorskip("xgboost", reason="xgboost is missing; install daedal[tune]")
+
+VARIANT = load_variant("tiny")
+
+
+def rugged(height: int, width: int, depth: int) -> Rugged:
+    """A matrix product of another shape."""
+    space = Rugged()
+    space.HEIGHT, space.WIDTH, space.DEPTH = height, width, depth
+    return space
+
+
+KNOWN = [rugged(*shape) for shape in ((64, 300, 500), (200, 100, 256), (150, 250, 100))]
+NEW = rugged(113, 210, 390)
+
+
+def measured(space: Rugged, count: int, seed: int):
+    """Features and cycles of configurations drawn at random."""
+    table = space.all()
+    rows = np.random.default_rng(seed).permutation(len(table["height"]))[:count]
+    columns = shared_columns(space, table, VARIANT)
+    cycles = space.true_cycles(table).astype(float)
+    return {name: column[rows] for name, column in columns.items()}, cycles[rows]
+
+
+def learned(spaces, *, prior: bool = True, per_task: int = 256) -> Transfer:
+    transfer = Transfer(Samples(per_task=per_task), prior=prior)
+    for number, space in enumerate(spaces):
+        transfer.learn(f"task {number}", *measured(space, 300, number))
+    return transfer
+
+
+def share_in_order(scores, cycles) -> float:
+    """Share of random pairs whose scores are ordered as their cycles."""
+    first, second = np.random.default_rng(1).integers(len(scores), size=(2, 5000))
+    differs = cycles[first] != cycles[second]
+    agree = (scores[first] < scores[second]) == (cycles[first] < cycles[second])
+    return float(agree[differs].mean())
+
+
+@pytest.mark.parametrize("prior", [True, False])
+def test_a_new_task_starts_with_what_others_taught(prior):
+    features, cycles = measured(NEW, 2000, 9)
+    warm = learned(KNOWN, prior=prior).warm().predict(features)
+    analytic = share_in_order(features[ESTIMATE], cycles)
+    assert share_in_order(warm, cycles) > max(analytic + 0.02, 0.85)
+
+
+def test_without_the_prior_nothing_of_the_estimate_is_seen():
+    features, _ = measured(NEW, 100, 9)
+    hidden = {name: column * 3 for name, column in features.items() if "estimate" in name}
+    assert len(hidden) == 2
+    for prior, same in ((False, True), (True, False)):
+        model = learned(KNOWN, prior=prior).warm()
+        scores = model.predict(features), model.predict({**features, **hidden})
+        assert np.array_equal(*scores) == same
+
+
+def test_a_search_adds_to_the_shared_model_and_leaves_it_as_it_is():
+    transfer = learned(KNOWN)
+    features, cycles = measured(NEW, 2000, 9)
+    own, own_cycles = measured(NEW, 64, 8)
+    before, warm = transfer.warm().predict(features), transfer.warm()
+    warm.fit(own, own_cycles)
+    assert share_in_order(warm.predict(features), cycles) > share_in_order(before, cycles)
+    assert np.array_equal(transfer.warm().predict(features), before)
+
+
+def test_a_model_without_samples_is_the_estimate_until_it_is_fitted():
+    features, cycles = measured(NEW, 500, 9)
+    model = Transfer().warm()
+    assert (np.argsort(model.predict(features)) == np.argsort(np.log(features[ESTIMATE]))).all()
+    model.fit(*measured(NEW, 100, 8))
+    analytic = share_in_order(features[ESTIMATE], cycles)
+    assert share_in_order(model.predict(features), cycles) > analytic
+
+
+def test_what_was_learned_first_is_kept():
+    """The same trees, with samples of the first task and without them."""
+    features, cycles = measured(NEW, 2000, 9)
+    others = [rugged(*np.random.default_rng(seed).integers(20, 400, 3)) for seed in range(8)]
+    keeps, forgets = learned([NEW, *others]), learned(others)
+    kept = share_in_order(keeps.warm().predict(features), cycles)
+    alone = share_in_order(learned([NEW]).warm().predict(features), cycles)
+    assert kept > alone - 0.02
+    assert kept > share_in_order(forgets.warm().predict(features), cycles)
+
+
+def test_equal_seeds_give_equal_scores():
+    features, _ = measured(NEW, 100, 9)
+    scores = [learned(KNOWN).warm().predict(features) for _ in range(2)]
+    assert np.array_equal(*scores)
+
+
+def test_tasks_with_other_features_share_a_model():
+    transfer = learned(KNOWN)
+    table = Small().all()
+    cycles = np.array(Small().measure(Small().configs(table)), dtype=float)
+    transfer.learn("small", shared_columns(Small(), table, VARIANT), cycles)
+    assert np.isfinite(transfer.warm().predict(shared_columns(Small(), table, VARIANT))).all()
+    assert np.isfinite(transfer.warm().predict(measured(NEW, 10, 1)[0])).all()
+
+
+def trials_needed(search, limit: int = 400) -> int:
+    target = 1.01 * NEW.true_cycles(NEW.all()).min()
+    for trials in range(4, limit, 4):
+        configs = search.propose(4)
+        cycles = NEW.measure(configs)
+        search.observe(configs, cycles)
+        if min(cycles) <= target:
+            return trials
+    return limit
+
+
+def test_a_warm_search_needs_a_fraction_of_the_measurements():
+    columns = shared_columns(NEW, NEW.all(), VARIANT)
+    warm = [
+        trials_needed(Guided(NEW, columns, learned(KNOWN).warm(), seed=seed)) for seed in range(3)
+    ]
+    cold = [trials_needed(Guided(NEW, columns, Transfer().warm(), seed=seed)) for seed in range(3)]
+    random = [trials_needed(Random(NEW, seed=seed)) for seed in range(3)]
+    assert sum(warm) < sum(cold) and 5 * sum(warm) < sum(random), (warm, cold, random)
+
+
+def test_a_task_keeps_its_fastest_and_a_spread_of_the_others():
+    samples = Samples(per_task=10)
+    cycles = np.random.default_rng(0).permutation(np.arange(1.0, 101.0))
+    samples.add("task", {ESTIMATE: cycles, "x": cycles}, cycles)
+    kept = samples.training(prior=True)
+    assert len(samples) == 10 and kept.names == ("x",)
+    assert sorted(kept.matrix[:, 0]) == [1, 2, 3, 4, 5, 6, 29, 53, 76, 100]
+
+
+def test_samples_survive_in_a_file(tmp_path):
+    transfer = learned(KNOWN)
+    transfer.samples.save(tmp_path / "samples.npz")
+    found = Samples.load(tmp_path / "samples.npz")
+    assert found.tasks == ["task 0", "task 1", "task 2"] and len(found) == len(transfer.samples)
+    features, _ = measured(NEW, 200, 9)
+    again = Transfer(found).warm().predict(features)
+    assert np.allclose(again, transfer.warm().predict(features), atol=0.01)
+    Samples().save(tmp_path / "empty.npz")
+    assert len(Samples.load(tmp_path / "empty.npz")) == 0
+
+
+def test_files_that_hold_no_samples_are_refused(tmp_path):
+    path = tmp_path / "samples.npz"
+    learned(KNOWN[:1]).samples.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    message = re.escape("a model's samples must be a file that Daedal wrote, and ")
+    with pytest.raises(TuningError, match=message):
+        Samples.load(path)
+    for content in (b"", b"{}", b"PK\x03\x04"):
+        path.write_bytes(content)
+        with pytest.raises(TuningError, match=message):
+            Samples.load(path)
+    np.savez(path, head=np.array("[]"), matrix=np.zeros((1, 1)), cycles=np.zeros(1))
+    with pytest.raises(TuningError, match=message):
+        Samples.load(path)
+    np.savez(path, head=np.array([object()]), allow_pickle=True)
+    with pytest.raises(TuningError, match=message):
+        Samples.load(path)
