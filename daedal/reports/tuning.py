@@ -9,16 +9,16 @@ from rich.table import Table
 from daedal.reports.tables import plain_table
 from daedal.tuning.network import NetworkTuning, TaskResult
 
-__all__ = ["changes_text", "tuning_json", "tuning_lines", "tuning_table"]
+__all__ = ["changes_text", "percent_text", "tuning_json", "tuning_lines", "tuning_table"]
 
 
 def tuning_table(tuning: NetworkTuning) -> Table:
     """A row for each kind of layer, those with the most cycles first, and their sum.
 
-    "above": what is left above the lower bound, which no schedule can beat; where no bound is
-    known, these two columns are missing. "in network": cycles within the network, before and after.
+    "above": how far the best schedule is above the lower bound, which no schedule can beat; blank
+    where no bound is known. "in network": cycles within the network, before and after.
     """
-    bounded = all(item.bound_cycles is not None for item in tuning.results)
+    bounded = any(item.bound_cycles is not None for item in tuning.results)
     heads = ["layer", "changed knobs", "times", "default", "tuned"]
     heads += ["bound", "above"] * bounded + ["faster", "in network", "", "trials"]
     table = plain_table("Layers alone, and within the network", heads, 2)
@@ -30,7 +30,7 @@ def tuning_table(tuning: NetworkTuning) -> Table:
             str(item.count),
             f"{item.default_cycles:,}",
             f"{item.best_cycles:,}",
-            *([f"{item.bound_cycles:,}", _percent(item.excess)] if bounded else []),
+            *([_cycles(item.bound_cycles), percent_text(item.excess)] if bounded else []),
             f"{item.default_cycles / item.best_cycles:.3f}x",
             *(f"{cycles:,}" for cycles in item.network_cycles or ()),
             *([] if item.network_cycles else ["", ""]),
@@ -44,7 +44,7 @@ def tuning_table(tuning: NetworkTuning) -> Table:
         str(sum(item.count for item in results)),
         f"{before:,}",
         f"{after:,}",
-        *([f"{bound:,}", _percent(after / bound - 1 if bound else None)] if bounded else []),
+        *([_cycles(bound), percent_text(after / bound - 1 if bound else None)] if bounded else []),
         f"{before / after:.3f}x" if after else "",
         "",
         "",
@@ -59,10 +59,17 @@ def changes_text(item: TaskResult) -> str:
     return ", ".join(found) or "none"
 
 
+def percent_text(share: float | None) -> str:
+    """``12.5 %``; nothing for None."""
+    return "" if share is None else f"{100 * share:.1f} %"
+
+
 def tuning_lines(tuning: NetworkTuning, records: str) -> Iterator[str]:
     """The totals, and what to do with them."""
     before, after, bound = _totals(tuning)
-    possible = f", {_percent(after / bound - 1)} above what is possible" if bound else ""
+    possible = (
+        f", at most {percent_text(after / bound - 1)} above what is possible" if bound else ""
+    )
     yield (
         f"layers alone: {before:,} cycles by default, {after:,} tuned "
         f"({before / max(after, 1):.3f}x){possible}"
@@ -129,5 +136,5 @@ def _totals(tuning: NetworkTuning) -> tuple[int, int, int | None]:
     return before, after, sum(item.count * (item.bound_cycles or 0) for item in tuning.results)
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f} %"
+def _cycles(cycles: int | None) -> str:
+    return "" if cycles is None else f"{cycles:,}"

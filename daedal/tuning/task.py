@@ -19,6 +19,7 @@ from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.search import Search
 from daedal.compiler.tune.workload import Workload
 from daedal.isa.errors import ScheduleError, TuningError
+from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant
 from daedal.tuning.layer_runner import LayerRunner
 from daedal.tuning.whole_network import WholeNetwork
@@ -70,11 +71,12 @@ class Task:
         search: Search,
         workload: Workload,
         known: dict[Config, int | None],
+        bound: int | None = None,
     ) -> None:
         self.layers = tuple(layers)
         self.space = space
         self.workload = workload
-        self.bound = _bound(space)
+        self.bound = bound
         self.measured = dict(known)
         self.num_known = len(known)
         self.default = space.default
@@ -193,7 +195,8 @@ def make_tasks(network: WholeNetwork, setting: Setting, seed: int) -> list[Task]
         runner = LayerRunner(graph, node, variant, setting.memory)
         search = Annealing(space, seed=seed, model=Boosted(seed=seed))
         known = _known(runner.workload, setting)
-        tasks[key] = Task(names[key], space, runner, search, runner.workload, known)
+        bound = _bound(space, setting.memory)
+        tasks[key] = Task(names[key], space, runner, search, runner.workload, known, bound)
     return list(tasks.values())
 
 
@@ -204,10 +207,7 @@ def _known(workload: Workload, setting: Setting) -> dict[Config, int | None]:
     return {item.config: item.cycles for item in sorted(found, key=lambda item: item.when)}
 
 
-def _bound(space: Space) -> int | None:
-    """The least lower bound over all configurations."""
-    bound = getattr(space, "bound", None)
-    if bound is None:
-        return None
-    least = np.min(bound(space.all()))
-    return math.ceil(least) if np.isfinite(least) else None
+def _bound(space: Space, memory: str) -> int | None:
+    """The least lower bound over all configurations; None where nothing is proved."""
+    least = float(np.min(space.bound(space.all(), PRESETS[memory])))
+    return math.ceil(least) if least > 0 else None

@@ -61,6 +61,8 @@ def test_the_network_is_never_slower_and_gives_the_same_bytes(
     assert tuning.trials == sum(item.trials for item in results) <= 12
     assert all(item.best_cycles <= item.default_cycles for item in results)
     assert all(item.best_cycles in item.history for item in results)
+    for item in results:
+        assert item.bound_cycles is not None and 0 < item.bound_cycles <= item.best_cycles
     assert selection is not None and selection.after.total <= selection.before.total
     feeds = {"x": rng.normal(0, 2, (1, 8, 10, 10)).astype(np.float32)}
     outputs, cycles = [], []
