@@ -53,6 +53,16 @@ class Work:
     last_vectors: Amounts
     last_written: Amounts
 
+    @classmethod
+    def of(cls, count: int, **amounts: npt.ArrayLike) -> "Work":
+        """Of `count` schedules; an amount may be one number for all of them."""
+        return cls(
+            **{
+                name: np.broadcast_to(np.asarray(amount, np.float64), (count,))
+                for name, amount in amounts.items()
+            }
+        )
+
 
 def least_cycles(work: Work, variant: Variant, memory: MemoryModel) -> Amounts:
     """A lower bound on the cycles of each schedule."""

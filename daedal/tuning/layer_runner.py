@@ -82,9 +82,10 @@ class LayerRunner:
         return checked(self.task, run(self.task, built))
 
 
-def build(task: LayerTask, config: Config) -> Program | Result:
-    """The program of one configuration, or why there is none."""
-    builder = ProgramBuilder(task.variant, configs={task.workload.key: config})
+def build(task: LayerTask, config: Config | None) -> Program | Result:
+    """The program of one configuration, or why there is none; None builds the default."""
+    configs = {} if config is None else {task.workload.key: config}
+    builder = ProgramBuilder(task.variant, configs=configs)
     code = LayerCode(builder)
     try:
         program = compile_launch(

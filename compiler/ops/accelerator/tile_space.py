@@ -15,7 +15,7 @@ from daedal.compiler.windows import Extent
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
 
-__all__ = ["Floats", "Mask", "TileSpace", "ceil_div", "chosen", "whole_rows_first"]
+__all__ = ["Floats", "Mask", "TileSpace", "ceil_div", "chosen", "last_size", "whole_rows_first"]
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -97,3 +97,9 @@ def whole_rows_first(table: Table, width: int) -> Table:
 def ceil_div(extent: Extent, size: Extent) -> Column:
     """Number of tiles of `size` that cover `extent`."""
     return np.asarray(-(-extent // size))
+
+
+def last_size(extent: int, size: Column) -> Column:
+    """Size of the last of the tiles that cover `extent`."""
+    last: Column = extent - (ceil_div(extent, size) - 1) * size
+    return last

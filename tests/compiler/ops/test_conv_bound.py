@@ -5,15 +5,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from daedal.compiler.bound import Work
 from daedal.compiler.ops.accelerator.conv.bound import ConvBound
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace, columns_of_tiles
+from daedal.compiler.ops.accelerator.depthwise.bound import DepthwiseBound
+from daedal.compiler.ops.accelerator.depthwise.space import DepthwiseSpace
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.space import Config
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile
 from daedal.isa.registers import CycleClass
 from daedal.isa.table import Unit
-from daedal.isa.variant import load_variant
+from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.layer_runner import LayerRunner
 from tests.support.conv_nodes import conv_layer
 
@@ -60,11 +63,35 @@ def _check_work(space: ConvSpace, config: Config, profile: Profile) -> None:
     """Each amount of work against the machine's counters."""
     table = space.table([config])
     work = ConvBound(space.shape_of(config), space.variant).work(columns_of_tiles(table))
-    bus = space.variant.bus_bytes
+    _check_units(work, profile, space.variant, config)
+
+
+def _check_units(work: Work, profile: Profile, variant: Variant, config: Config) -> None:
+    bus = variant.bus_bytes
     assert work.products[0] <= profile.units[Unit.GEMM].classes[CycleClass.BUSY], config
     assert work.vectors[0] <= profile.units[Unit.ALU].classes[CycleClass.BUSY], config
     assert work.read[0] <= profile.beats_read * bus, config
     assert work.written[0] <= profile.beats_written * bus, config
+
+
+@pytest.mark.parametrize("memory", ["ddr", "ideal"])
+@pytest.mark.parametrize("layer", ["padded with zero", "stride 2", "5x5"])
+def test_no_unit_of_a_depthwise_convolution_does_less(
+    layer: str, memory: str, rng: np.random.Generator
+) -> None:
+    machine = load_variant("tiny")
+    options = {**LAYERS[layer], "channels": (16, 16), "group": 16}
+    graph, node = conv_layer(machine, **options)
+    space = space_of(graph, node, machine)
+    assert isinstance(space, DepthwiseSpace)
+    runner = LayerRunner(graph, node, machine, memory)
+    for config in [space.default, *space.sample(rng, 4)]:
+        profile = runner.profile(config)
+        assert profile is not None and profile.cycles is not None, config
+        (bound,) = space.bound(space.table([config]), PRESETS[memory])
+        assert bound <= profile.cycles, config
+        work = DepthwiseBound(space.shape, machine).work(space.table([config]))
+        _check_units(work, profile, machine, config)
 
 
 def test_the_bound_is_near_for_the_default() -> None:

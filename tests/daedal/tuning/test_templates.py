@@ -12,8 +12,10 @@ import pytest
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.space import Space, Table
+from daedal.isa.memory_model import PRESETS
+from daedal.isa.program import Program
 from daedal.isa.variant import Variant, load_variant
-from daedal.tuning.layer_runner import LayerRunner
+from daedal.tuning.layer_runner import LayerRunner, build
 from tests.support.accelerator import micro_variant
 from tests.support.blocked_layer import blocked_layers
 from tests.support.operator_graphs import OPERATORS
@@ -80,7 +82,10 @@ def check(name: str, seed: int, num_layers: int, num_configs: int) -> None:
     for label, variant, graph, node, space, rng in layers(name, seed, num_layers):
         runner = LayerRunner(graph, node, variant)
         for config in [space.default, *space.sample(rng, num_configs)]:
-            assert runner.measure(config) is not None, f"{label}, {node}: {config} was not built"
+            cycles = runner.measure(config)
+            assert cycles is not None, f"{label}, {node}: {config} was not built"
+            (bound,) = space.bound(space.table([config]), PRESETS["ddr"])
+            assert bound <= cycles, f"{label}, {node}: {config} takes less than its bound"
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -99,7 +104,9 @@ def test_the_default_is_what_the_compiler_builds(name: str, seed: int) -> None:
     """With its default spelled out, a layer has the same program as without a configuration."""
     ((_, variant, graph, node, space, _), *_) = layers(name, seed, 1)
     runner = LayerRunner(graph, node, variant)
-    explicit, implicit = (runner._build(config).program for config in (space.default, None))
+    explicit = build(runner.task, space.default)
+    implicit = build(runner.task, None)
+    assert isinstance(explicit, Program) and isinstance(implicit, Program)
     assert explicit.encode() == implicit.encode()
 
 

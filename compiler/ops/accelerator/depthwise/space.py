@@ -8,11 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
+from daedal.compiler.bound import least_cycles
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.depthwise.bound import DepthwiseBound
 from daedal.compiler.ops.accelerator.depthwise.cost import DepthwiseCost
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape, DepthwiseTile
 from daedal.compiler.ops.accelerator.tile_space import Floats, Mask, TileSpace, chosen
 from daedal.compiler.space import Config, Table
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
@@ -24,13 +27,13 @@ class DepthwiseSpace(TileSpace):
 
     def __init__(self, shape: DepthwiseShape, variant: Variant) -> None:
         super().__init__(variant)
-        self._shape = shape
+        self.shape = shape
         self._block_out = variant.array.block_out
         self._capacity = Capacity(variant, 1)
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
-        shape = self._shape
+        shape = self.shape
         return {
             "height": tile_sizes(shape.height),
             "width": tile_sizes(shape.width),
@@ -53,7 +56,7 @@ class DepthwiseSpace(TileSpace):
         return held
 
     def _holds_maps(self, table: Table, capacity: Capacity) -> Mask:
-        shape, blocks = self._shape, table["blocks"]
+        shape, blocks = self.shape, table["blocks"]
         rows, columns = shape.input_size(table["height"], table["width"])
         vectors = blocks * table["height"] * table["width"]
         most = min(capacity.acc // (1 + shape.tail.rows), capacity.out)
@@ -63,7 +66,7 @@ class DepthwiseSpace(TileSpace):
     def _holds_constants(self, table: Table, capacity: Capacity) -> Mask:
         """Whether the weights and parameters that are loaded at once fit; no group has more tiles
         than the next power of two after those of the layer."""
-        shape = self._shape
+        shape = self.shape
         asked = table["blocks"] * table["groups"]
         channels = np.minimum(asked, shape.blocks)
         # A part of the weights may begin within a row and then takes one more row.
@@ -76,7 +79,7 @@ class DepthwiseSpace(TileSpace):
     def usual(self, table: Table) -> Table:
         """Several blocks of channels only where they have the whole map; products with padding are
         left out unless GEMM waits for the bus anyway."""
-        shape = self._shape
+        shape = self.shape
         whole = (table["height"] == shape.height) & (table["width"] == shape.width)
         keeps = self._cost.waits_for_bus(table) & shape.skips_padding
         return chosen(table, (whole | (table["blocks"] == 1)) & (table["keep_padding"] == keeps))
@@ -84,15 +87,19 @@ class DepthwiseSpace(TileSpace):
     def cycles(self, table: Table) -> Floats:
         return self._cost.cycles(table)
 
+    def bound(self, table: Table, memory: MemoryModel) -> Floats:
+        work = DepthwiseBound(self.shape, self._variant).work(table)
+        return least_cycles(work, self._variant, memory)
+
     def features(self, table: Table) -> dict[str, Floats]:
         return self._cost.features(table)
 
     @cached_property
     def _cost(self) -> DepthwiseCost:
-        return DepthwiseCost(self._shape, self._variant, overlaps=self.share > 1)
+        return DepthwiseCost(self.shape, self._variant, overlaps=self.share > 1)
 
     def misfit(self) -> str:
-        height, width = self._shape.input_size(1, 1)
+        height, width = self.shape.input_size(1, 1)
         need = height * width * scratchpad(self._variant, Memory.INP).row_bytes
         return (
             "a depthwise convolution's window must fit scratchpad 'inp' "
