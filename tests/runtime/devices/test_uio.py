@@ -127,7 +127,9 @@ def test_a_run_that_does_not_end_is_aborted(digits: Artifact, board: UioMachine)
         run.device.launch(run.program, run.bases)
     assert ("write", "abort") in board.machine.log
     board.machine.hangs = False
-    run.device.launch(run.program, run.bases)
+    # With the usual timeout: this run may take longer than 0.1 s.
+    again = loaded(digits, opened(board))
+    again.device.launch(again.program, again.bases)
 
 
 def test_another_machine_is_refused(board: UioMachine) -> None:
