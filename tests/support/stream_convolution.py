@@ -13,7 +13,8 @@ from daedal.compiler.graph.stream_layout import RowStreamWeightLayout
 from daedal.compiler.link import LinkedProgram, link
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.conv.lower_stream import stream_view
-from daedal.compiler.ops.accelerator.conv.stream import StreamShape, schedule_conv2d_stream
+from daedal.compiler.ops.accelerator.conv.stream import stream_template
+from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
 from daedal.compiler.ops.conv2d_stream import StreamWindow, conv2d_stream
 from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.tir import interpreter
@@ -151,7 +152,8 @@ def stream_case(
         accumulator=accumulator_dtype(variant),
     )
     func = te.create_prim_func(operands, [y], "stream")
-    schedule = schedule_conv2d_stream(func, StreamShape.of(*operands[:2], y, window), variant)
+    shape = StreamShape.of(*operands[:2], y, window)
+    schedule = stream_template(func, shape, variant).schedule()
     segment = emit_segment(schedule.func, variant, views={"x": view})
     bits = array.input_bits
     linked = link(

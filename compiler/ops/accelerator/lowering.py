@@ -5,10 +5,11 @@ from functools import partial
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
+from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
-from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout, WeightLayout
+from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.ops.registry import get_op, ints, whole
@@ -17,13 +18,12 @@ from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.accelerator.builders import bounds_of
 from daedal.compiler.ops.accelerator.conv.builders import conv2d_template, depthwise_template
-from daedal.compiler.ops.accelerator.conv.lower_stream import lower_stream_conv2d
+from daedal.compiler.ops.accelerator.conv.lower_stream import stream_conv2d_template
 from daedal.compiler.ops.accelerator.conv.lower_transposed import lower_transposed_conv2d
-from daedal.compiler.ops.accelerator.matmul import schedule_matmul
+from daedal.compiler.ops.accelerator.matmul import matmul_template
 from daedal.compiler.ops.accelerator.template import Template
 from daedal.compiler.ops.accelerator.vector.builders import VECTOR_BUILDERS, build_max_pool
 from daedal.compiler.ops.matmul import matmul
-from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.space import Config, Space
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
@@ -51,24 +51,17 @@ def lower_node(
     """
     names = _parameter_names(node)
     tensors = dict(zip(names, (*node.inputs, node.output), strict=True))
-    template = _template(graph, node, variant)
-    if template is not None:
-        return [ScheduledFunction(template.schedule(config), tensors)]
+    if node.op != _TRANSPOSED:
+        template, views = _template(graph, node, variant)
+        return [ScheduledFunction(template.schedule(config), tensors, views)]
     if config is not None:
         raise ScheduleError(
-            f"layers {node.op!r} of this layout have no configurations to choose from; remove that "
-            f"of {node.output!r}"
+            f"layers {node.op!r} have no configurations to choose from; remove that of "
+            f"{node.output!r}"
         )
-    if isinstance(graph.types[node.inputs[0]].layout, RowStreamLayout):
-        others = _placeholders(graph, node, names[2:], node.inputs[2:], variant)
-        schedule, views = lower_stream_conv2d(graph, node, variant, others)
-        return [ScheduledFunction(schedule, tensors, views)]
-    if node.op == "q_conv_transpose2d":
-        x_shape = map_shape(graph.types[node.inputs[0]], variant.array.block_in, variant)
-        parts = lower_transposed_conv2d(graph, node, variant, x_shape, bounds_of(node))
-        return [ScheduledFunction(schedule, tensors, views) for schedule, views in parts]
-    operands = _placeholders(graph, node, names, node.inputs, variant)
-    return [ScheduledFunction(_matmul(operands, node, variant), tensors)]
+    x_shape = map_shape(graph.types[node.inputs[0]], variant.array.block_in, variant)
+    parts = lower_transposed_conv2d(graph, node, variant, x_shape, bounds_of(node))
+    return [ScheduledFunction(schedule, tensors, views) for schedule, views in parts]
 
 
 def space_of(graph: Graph, node: Node, variant: Variant) -> Space | None:
@@ -76,33 +69,36 @@ def space_of(graph: Graph, node: Node, variant: Variant) -> Space | None:
 
     Raises ScheduleError where the variant's array cannot hold its operands.
     """
-    template = _template(graph, node, variant)
-    if template is None:
+    if node.op == _TRANSPOSED:
         return None
+    template, _ = _template(graph, node, variant)
     space = template.space
     rows = len(next(iter(space.all().values())))
     return space if rows > 1 else None
 
 
-def _template(graph: Graph, node: Node, variant: Variant) -> Template | None:
-    """The schedules of a layer on maps; None for those with only one."""
+def _template(
+    graph: Graph, node: Node, variant: Variant
+) -> tuple[Template, Mapping[str, MemoryView]]:
+    """The schedules of a layer that is one function, and memory views of its parameters."""
     names = _parameter_names(node)
+    if isinstance(graph.types[node.inputs[0]].layout, RowStreamLayout):
+        others = _placeholders(graph, node, names[2:], node.inputs[2:], variant)
+        return stream_conv2d_template(graph, node, variant, others)
+    groups = _dense_parts(graph, node)
+    operands = _placeholders(graph, node, names, node.inputs, variant, groups)
+    if node.op == "q_matmul":
+        return _matmul(operands, node, variant), {}
     if node.op in VECTOR_BUILDERS:
         _, build = VECTOR_BUILDERS[node.op]
         if keeps_values(graph, node):
             build = partial(build_max_pool, keeps_values=True)
-        return build(_placeholders(graph, node, names, node.inputs, variant), node, variant)
-    if node.op not in CONVOLUTIONS:
-        return None
+        return build(operands, node, variant), {}
     layout = graph.types[node.inputs[1]].layout
     if isinstance(layout, DepthwiseLayout):
-        operands = _placeholders(graph, node, names, node.inputs, variant)
-        return depthwise_template(operands, node, variant, kernel_width=layout.kernel[1])
-    if not isinstance(layout, WeightLayout | GroupedWeightLayout):
-        return None
-    groups = _dense_parts(graph, node)
-    operands = _placeholders(graph, node, names, node.inputs, variant, groups)
-    return conv2d_template(operands, node, variant, groups=groups)
+        kernel_width = layout.kernel[1]
+        return depthwise_template(operands, node, variant, kernel_width=kernel_width), {}
+    return conv2d_template(operands, node, variant, groups=groups), {}
 
 
 def keeps_values(graph: Graph, node: Node) -> bool:
@@ -175,7 +171,7 @@ def multiplications(graph: Graph, node: Node) -> int:
         return graph.types[node.output].num_elements * graph.types[node.inputs[0]].shape[1]
     o, i, kh, kw = graph.types[node.inputs[1]].shape
     # Every pixel on the side where windows do not overlap is multiplied by every tap.
-    pixels = node.inputs[0] if node.op == "q_conv_transpose2d" else node.output
+    pixels = node.inputs[0] if node.op == _TRANSPOSED else node.output
     n, _, h, w = graph.types[pixels].shape
     return n * o * h * w * i * kh * kw
 
@@ -199,7 +195,7 @@ def matmul_rows(shape: tuple[int, ...], variant: Variant) -> tuple[int, ...]:
     return (images, blocks, height * width // array.block_out, array.block_out, lanes)
 
 
-def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule:
+def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
     _, num_rows = correction(whole(node.attrs, "zero_point_b"))
     y = matmul(
         *operands,
@@ -209,10 +205,12 @@ def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Schedule
         bounds=bounds_of(node),
         accumulator=accumulator_dtype(variant),
     )
-    return schedule_matmul(te.create_prim_func(operands, [y], node.output), variant)
+    return matmul_template(te.create_prim_func(operands, [y], node.output), variant)
 
 
-_PRODUCTS = (*CONVOLUTIONS, "q_conv_transpose2d", "q_matmul")
+_TRANSPOSED = "q_conv_transpose2d"
+
+_PRODUCTS = (*CONVOLUTIONS, _TRANSPOSED, "q_matmul")
 """Operators of the GEMM core: their inputs are vectors of its block_in channels, those of a fused
 operator apart."""
 
@@ -222,7 +220,7 @@ def _operands(name: str) -> tuple[str, ...]:
 
 
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    **{name: _operands(name) for name in (*CONVOLUTIONS, "q_conv_transpose2d")},
+    **{name: _operands(name) for name in (*CONVOLUTIONS, _TRANSPOSED)},
     "q_matmul": ("a", "b", "factor", "params"),
     **{name: names for name, (names, _) in VECTOR_BUILDERS.items()},
 }

@@ -88,9 +88,9 @@ def chosen(table: Table, rows: Mask | Column) -> Table:
     return {knob: column[rows] for knob, column in table.items()}
 
 
-def whole_rows_first(table: Table, width: int) -> Table:
-    """Tiles of the most blocks of channels first, and of these the ones of the whole `width`."""
-    order = np.lexsort((table["width"] < width, -table["blocks"]))
+def whole_rows_first(table: Table, width: int, blocks: str = "blocks") -> Table:
+    """Tiles of the most `blocks` of channels first, and of these the ones of the whole `width`."""
+    order = np.lexsort((table["width"] < width, -table[blocks]))
     return chosen(table, order)
 
 

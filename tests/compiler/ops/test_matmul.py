@@ -16,7 +16,7 @@ from daedal.compiler.graph import run, run_all
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.link import link
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
-from daedal.compiler.ops.accelerator.matmul import schedule_matmul
+from daedal.compiler.ops.accelerator.matmul import matmul_template
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.tir import interpreter
 from daedal.isa.errors import ModelError, ScheduleError
@@ -74,7 +74,7 @@ def check_product(
     (formula,) = te.evaluate_tensors([y], arrays)
     np.testing.assert_array_equal(formula, expected)
     original = te.create_prim_func(operands, [y], "product")
-    scheduled = schedule_matmul(original, variant).func
+    scheduled = matmul_template(original, variant).schedule().func
     for func in (original, scheduled) if interpret else ():
         np.testing.assert_array_equal(interpreter.run(func, arrays)["y"], expected)
     bits = array.input_bits

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.space import Space, Table
 from daedal.isa.memory_model import PRESETS
@@ -29,12 +30,16 @@ VARIANTS: dict[str, Variant] = {
     "batch4": load_variant("batch4"),
 }
 
+STREAM = "conv2d on a stream"
+
 TEMPLATES = (
     "conv2d",
+    STREAM,
     "conv2d_add",
     "conv2d_mul",
     "grouped_conv2d",
     "depthwise_conv2d",
+    "matmul",
     "add",
     "mul",
     "leaky_relu",
@@ -53,6 +58,13 @@ QUICK_LAYERS, QUICK_CONFIGS = 2, 5
 SLOW_LAYERS, SLOW_CONFIGS = 12, 25
 
 
+class FewChannels(Pick):
+    """Maps that come from the host as streams."""
+
+    def channels(self, variant: Variant) -> int:
+        return self.integer(1, 3)
+
+
 def num_rows(table: Table) -> int:
     return len(next(iter(table.values())))
 
@@ -61,14 +73,19 @@ def layers(
     name: str, seed: int, count: int
 ) -> Iterator[tuple[str, Variant, Graph, Node, Space, np.random.Generator]]:
     """Random layers of an operator, with more than one configuration."""
-    able = [key for key, variant in VARIANTS.items() if OPERATORS[name].runs_on(variant)]
+    operator = OPERATORS["conv2d" if name == STREAM else name]
+    picks = FewChannels if name == STREAM else Pick
+    able = [key for key, variant in VARIANTS.items() if operator.runs_on(variant)]
     found = 0
-    for number in range(20 * count):
-        pick = Pick.seeded((seed, number))
+    for number in range(50 * count):
+        pick = picks.seeded((seed, number))
         key = able[number % len(able)]
         variant = VARIANTS[key]
-        graph, nodes = blocked_layers(OPERATORS[name].graph(pick, variant), variant)
+        graph, nodes = blocked_layers(operator.graph(pick, variant), variant)
         for node in nodes:
+            streams = isinstance(graph.types[node.inputs[0]].layout, RowStreamLayout)
+            if streams != (name == STREAM):
+                continue
             space = space_of(graph, node, variant)
             if space is not None and num_rows(space.all()) > 1:
                 yield f"seed {seed}, layer {number} on {key}", variant, graph, node, space, pick.rng

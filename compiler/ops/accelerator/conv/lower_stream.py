@@ -1,4 +1,4 @@
-"""Lowers a convolution over streams to its schedule and the memory view of its input."""
+"""Lowers a convolution over streams to its schedules and the memory view of its input."""
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
@@ -7,27 +7,23 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
 from daedal.compiler.ops.accelerator.conv.builders import result_of, with_tail
-from daedal.compiler.ops.accelerator.conv.stream import StreamShape, schedule_conv2d_stream
+from daedal.compiler.ops.accelerator.conv.stream import stream_template
+from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
 from daedal.compiler.ops.accelerator.fused_tail import FusedTail
+from daedal.compiler.ops.accelerator.template import TileTemplate
 from daedal.compiler.ops.conv2d_stream import StreamWindow, conv2d_stream
-from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["lower_stream_conv2d", "stream_view"]
+__all__ = ["stream_conv2d_template", "stream_view"]
 
 
-def lower_stream_conv2d(
+def stream_conv2d_template(
     graph: Graph, node: Node, variant: Variant, others: list[te.Tensor]
-) -> tuple[Schedule, dict[str, MemoryView]]:
-    """The schedule of a convolution over a stream, and the memory view of its parameter ``x``.
+) -> tuple[TileTemplate, dict[str, MemoryView]]:
+    """The schedules of a convolution over a stream, and the memory view of its parameter ``x``.
 
     `others` are the operands after map and weights.
-
-    Raises
-    ------
-    ScheduleError
-        No tile of it fits the scratchpads.
     """
     source, weights = (graph.types[name] for name in node.inputs[:2])
     stream, layout = source.layout, weights.layout
@@ -59,7 +55,7 @@ def lower_stream_conv2d(
     y = with_tail(conv, operands, node, variant)
     func = te.create_prim_func(operands, [y], node.output)
     geometry = StreamShape.of(operands[0], operands[1], y, window, FusedTail.of(func))
-    return schedule_conv2d_stream(func, geometry, variant), {"x": view}
+    return stream_template(func, geometry, variant), {"x": view}
 
 
 def stream_view(

@@ -1,0 +1,155 @@
+"""`StreamSpace`: the schedules of a convolution over streams on a variant.
+
+The knobs are blocks of output channels, rows, and columns of a tile: all columns, or a multiple of
+the period.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
+from daedal.compiler.ops.accelerator.tile_space import (
+    Floats,
+    Mask,
+    TileSpace,
+    ceil_div,
+    chosen,
+    whole_rows_first,
+)
+from daedal.compiler.space import Column, Table
+from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.table import instruction_bytes
+from daedal.isa.variant import Variant
+
+__all__ = ["StreamSpace"]
+
+TILE_CYCLES = 16
+"""What a tile costs beyond its work, about: tokens, latencies that do not overlap."""
+
+
+class StreamSpace(TileSpace):
+    """All tiles of a convolution over streams that fit the scratchpads."""
+
+    def __init__(self, shape: StreamShape, variant: Variant) -> None:
+        super().__init__(variant)
+        self._shape = shape
+        pads = scratchpads(variant)
+        self._inp, self._wgt, self._out = (
+            pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
+        )
+
+    @cached_property
+    def knobs(self) -> Mapping[str, Sequence[int]]:
+        shape = self._shape
+        rows, columns = shape.window.extent
+        parts = tile_sizes(-(-columns // shape.period))[1:]
+        return {
+            "out_blocks": tile_sizes(shape.out_blocks),
+            "height": tile_sizes(rows),
+            "width": [columns, *(count * shape.period for count in parts)],
+        }
+
+    def holds(self, table: Table, share: int) -> Mask:
+        shape, capacity = self._shape, Capacity(self._variant, share)
+        height, width = table["height"], table["width"]
+        vectors = table["out_blocks"] * shape.out_parts
+        most = min(capacity.acc // (1 + shape.tail.rows), capacity.out)
+        held: Mask = vectors + shape.tail.requantizes <= capacity.par
+        held &= vectors * shape.weight_rows <= capacity.wgt
+        held &= vectors * height * width <= most
+        held &= shape.input_rows(height, width) <= capacity.inp
+        return held
+
+    def usual(self, table: Table) -> Table:
+        """Whole rows, or parts of one row."""
+        columns = self._shape.window.extent[1]
+        whole = (table["width"] == columns) | (table["height"] == 1)
+        return whole_rows_first(chosen(table, whole), columns, "out_blocks")
+
+    def cycles(self, table: Table) -> Floats:
+        """Cycles of the busier of multipliers and bus, plus what does not overlap.
+
+        Not overlapped are the input of a tile before the first product, and its requantization and
+        store after the last one.
+        """
+        finish = self._shape.tail.vector_cycles(self._variant)
+        tile_input = self._tile_input(table)
+        last = self._tile_vectors(table) * (finish + self._out)
+        units = (
+            self._products + tile_input,
+            self._beats(table),
+            np.full_like(last, self._vectors * finish),
+        )
+        cycles = np.max(units, axis=0) + last + TILE_CYCLES * self._tiles(table)
+        return np.asarray(cycles, np.float64)
+
+    def features(self, table: Table) -> dict[str, Floats]:
+        """What a learned cost model sees: cycles of every unit, and sizes of a tile."""
+        shape, every = self._shape, np.ones(len(table["height"]))
+        vectors = self._tile_vectors(table)
+        found = {
+            "estimate": self.cycles(table),
+            "product_cycles": every * self._products,
+            "vector_cycles": every * self._vectors * shape.tail.vector_cycles(self._variant),
+            "beats": self._beats(table),
+            "instructions": self._instructions(table),
+            "tiles": self._tiles(table),
+            "tile_products": vectors * (shape.groups * shape.vectors),
+            "accumulators": vectors * (1 + shape.tail.rows),
+            "input_rows": shape.input_rows(table["height"], table["width"]),
+            "weight_rows": table["out_blocks"] * (shape.out_parts * shape.weight_rows),
+            **table,
+        }
+        return {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
+
+    @property
+    def _vectors(self) -> int:
+        """Vectors of the result."""
+        shape = self._shape
+        rows, columns = shape.window.extent
+        return shape.batches * rows * columns * shape.out_blocks * shape.out_parts
+
+    @property
+    def _products(self) -> int:
+        return self._vectors * self._shape.groups * self._shape.vectors
+
+    def _tiles(self, table: Table) -> Column:
+        """Number of tiles."""
+        shape = self._shape
+        rows, columns = shape.window.extent
+        maps = ceil_div(rows, table["height"]) * ceil_div(columns, table["width"])
+        return ceil_div(shape.out_blocks, table["out_blocks"]) * shape.batches * maps
+
+    def _tile_vectors(self, table: Table) -> Column:
+        """Vectors of a tile of the result."""
+        return table["out_blocks"] * self._shape.out_parts * table["height"] * table["width"]
+
+    def _tile_input(self, table: Table) -> Column:
+        """Bus words of a tile's input."""
+        return self._shape.input_rows(table["height"], table["width"]) * self._inp
+
+    def _instructions(self, table: Table) -> Column:
+        """Instructions of all tiles; a tile has a product for each window in a period."""
+        return self._tiles(table) * (min(self._shape.period, self._shape.window.extent[1]) + 3)
+
+    def _beats(self, table: Table) -> Column:
+        """Bus words of all tiles: maps, weights and instructions."""
+        shape = self._shape
+        weights = shape.out_blocks * shape.out_parts * shape.weight_rows * self._wgt
+        moved = self._vectors * (self._out + shape.tail.loads * self._inp)
+        size = instruction_bytes(self._variant)
+        instructions = self._instructions(table) * size // self._variant.bus_bytes
+        return self._tiles(table) * self._tile_input(table) + (weights + moved) + instructions
+
+    def misfit(self) -> str:
+        shape, memory = self._shape, self._variant.memory
+        rows = shape.input_rows(1, min(shape.period, shape.window.extent[1]))
+        need = rows * scratchpads(self._variant)[Memory.INP].row_bytes
+        return (
+            f"the window of a convolution over a stream must fit scratchpad 'inp' "
+            f"({memory.inp_bytes} bytes) and its weights 'wgt'; the smallest tile takes "
+            f"{need} bytes and {shape.weight_rows} rows; use a variant with larger scratchpads"
+        )

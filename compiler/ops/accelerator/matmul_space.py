@@ -1,0 +1,141 @@
+"""`MatmulSpace`: the schedules of a matrix product on a variant.
+
+The knobs are blocks of the result's channels, and rows and columns of its map.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.tile_space import (
+    Floats,
+    Mask,
+    TileSpace,
+    ceil_div,
+    chosen,
+    whole_rows_first,
+)
+from daedal.compiler.space import Column, Table
+from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.variant import Variant
+
+__all__ = ["MatmulSpace"]
+
+TILE_CYCLES = 64
+"""What a tile costs beyond its work, about: instructions, tokens, latencies that do not overlap."""
+
+
+class MatmulSpace(TileSpace):
+    """All tiles of the function of `daedal.compiler.ops.matmul` that fit the scratchpads."""
+
+    def __init__(self, func: PrimFunc, variant: Variant) -> None:
+        super().__init__(variant)
+        pads = scratchpads(variant)
+        self._inp, self._wgt, self._out = (
+            pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
+        )
+        self._images, self._blocks, *self._map, _, _, lanes = func.outputs[0].shape
+        self._depth = func.params[0].shape[1]
+        self._vector_cycles = 2 + lanes // variant.units.requantize_lanes
+
+    @cached_property
+    def knobs(self) -> Mapping[str, Sequence[int]]:
+        height, width = (tile_sizes(size) for size in self._map)
+        return {"out_blocks": tile_sizes(self._blocks), "height": height, "width": width}
+
+    def holds(self, table: Table, share: int) -> Mask:
+        capacity = Capacity(self._variant, share)
+        blocks, pixels = table["out_blocks"], self._pixels(table)
+        held: Mask = self._depth * blocks + 1 <= capacity.wgt
+        held &= self._accumulators(table) <= capacity.acc
+        held &= blocks * pixels <= capacity.out
+        held &= self._depth * pixels + 1 <= capacity.inp
+        return held
+
+    def usual(self, table: Table) -> Table:
+        """Whole rows, or parts of one row."""
+        whole = (table["width"] == self._map[1]) | (table["height"] == 1)
+        return whole_rows_first(chosen(table, whole), self._map[1], "out_blocks")
+
+    def cycles(self, table: Table) -> Floats:
+        """Cycles of the busiest of multipliers, ALU and bus, plus non-overlapping work and
+        overheads.
+
+        Not overlapped are the load of a tile of each operand before the first product, and the ALU
+        work and the store of a tile after the last one.
+        """
+        pixels = self._pixels(table)
+        begin = self._depth * (table["out_blocks"] * self._wgt + pixels * self._inp)
+        end = table["out_blocks"] * pixels * (self._vector_cycles + self._out)
+        units = (
+            self._products(table),
+            np.full_like(begin, self._vectors * self._vector_cycles),
+            self._beats(table) - begin,
+        )
+        cycles = begin + np.max(units, axis=0) + end + TILE_CYCLES * self._tiles(table)
+        return np.asarray(cycles, np.float64)
+
+    def features(self, table: Table) -> dict[str, Floats]:
+        """What a learned cost model sees: cycles of every unit, and sizes of a tile."""
+        blocks, pixels = table["out_blocks"], self._pixels(table)
+        found = {
+            "estimate": self.cycles(table),
+            "product_cycles": self._products(table),
+            "vector_cycles": np.ones(len(blocks)) * self._vectors * self._vector_cycles,
+            "beats": self._beats(table),
+            "tiles": self._tiles(table),
+            "tile_products": self._depth * blocks * pixels,
+            "accumulators": self._accumulators(table),
+            "input_rows": self._depth * pixels,
+            "weight_rows": self._depth * blocks,
+            **table,
+        }
+        return {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
+
+    @property
+    def _vectors(self) -> int:
+        """Vectors of the result."""
+        height, width = self._map
+        return self._images * height * width * self._blocks
+
+    def _pixels(self, table: Table) -> Column:
+        """Pixels of a tile."""
+        return table["height"] * table["width"]
+
+    def _accumulators(self, table: Table) -> Column:
+        """Accumulators of the product, and of the row and column corrections."""
+        blocks, pixels = table["out_blocks"], self._pixels(table)
+        return blocks * pixels + pixels + blocks
+
+    def _outs(self, table: Table) -> Column:
+        """Number of tiles that cover the result's channels."""
+        return ceil_div(self._blocks, table["out_blocks"])
+
+    def _tiles(self, table: Table) -> Column:
+        """Number of tiles."""
+        maps = ceil_div(self._map[0], table["height"]) * ceil_div(self._map[1], table["width"])
+        return self._images * self._outs(table) * maps
+
+    def _products(self, table: Table) -> Column:
+        """Products of the result and of the corrections."""
+        pixels = self._vectors // self._blocks
+        corrected = pixels * (self._blocks + self._outs(table)) + self._images * self._blocks
+        return self._depth * corrected
+
+    def _beats(self, table: Table) -> Column:
+        """Bus words of all tiles."""
+        pixels = self._vectors // self._blocks
+        loaded = self._outs(table) * (pixels * self._inp) + self._images * self._blocks * self._wgt
+        return self._depth * loaded + self._vectors * self._out
+
+    def misfit(self) -> str:
+        memory = self._variant.memory
+        elements = self._depth * self._variant.array.block_in
+        return (
+            f"one row of a matrix product must fit scratchpad 'inp' ({memory.inp_bytes} bytes) and "
+            f"one block of the other operand 'wgt' ({memory.wgt_bytes}); they have {elements} "
+            "elements in a row; use a variant with larger scratchpads"
+        )
