@@ -68,6 +68,10 @@ class Instruction:
         """Build from keyword arguments; zeros are dropped, so equal instructions compare equal."""
         return cls(opcode, {name: int(value) for name, value in values.items() if value})
 
+    def __reduce__(self) -> "tuple[type[Instruction], tuple[Opcode, Mapping[str, int]]]":
+        # A copy without attributes, as pickle makes first, would ask `__getattr__` for its opcode.
+        return Instruction, (self.opcode, dict(self.values))
+
     def __getattr__(self, name: str) -> int:
         if name not in _FIELD_NAMES[self.opcode]:
             raise AttributeError(f"{self.opcode.name} has no field {name!r}")

@@ -1,5 +1,7 @@
 """Encoding, assembly and files are inverse to their readers; the committed page is current."""
 
+import copy
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +39,13 @@ def instructions(draw: st.DrawFn) -> tuple[int, Instruction]:
         if name in ("pop", "push") and opcode is not Opcode.FINISH:
             values[name] &= ~(1 << Instruction.of(opcode).unit)
     return which, Instruction.of(opcode, **values)
+
+
+@given(instructions())
+def test_instructions_copy_and_pickle(case: tuple[int, Instruction]) -> None:
+    _, instruction = case
+    assert copy.copy(instruction) == instruction
+    assert ForkingPickler.loads(ForkingPickler.dumps(instruction)) == instruction
 
 
 @given(instructions())
