@@ -40,7 +40,8 @@ from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.rtl.device import RtlDevice
-from daedal.tuning.network import NetworkTuning, check_budget, compiler_version, tune_network
+from daedal.tuning.budget import Budget
+from daedal.tuning.network import NetworkTuning, compiler_version, tune_network
 from daedal.tuning.selection import recorded_configs
 
 __all__ = ["TunedRow", "main", "tuned_row"]
@@ -206,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.trials is None and options.seconds is None:
             parser.error("give a budget for each network: --trials or --seconds")
-        check_budget(options.trials, options.seconds)
+        Budget(options.trials, options.seconds)
         variants = [load_variant(name) for name in options.variants.split(",")]
         networks = [NETWORKS[name] for name in options.networks or CHOSEN]
         for row in _rows(networks, variants, options, console.log):

@@ -1,13 +1,16 @@
 """``daedal tune``: measures schedules of a network's layers, and records them in a database."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from daedal.commands.options import Json, Memory, VariantName
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
+
+if TYPE_CHECKING:
+    from daedal.tuning.network import NetworkTuning
 
 __all__ = ["tune_command"]
 
@@ -28,20 +31,27 @@ def tune_command(
     ] = None,
     seconds: Annotated[float | None, typer.Option(help="Stop after about so many seconds.")] = None,
     memory: Annotated[Memory, typer.Option(help="Preset of the memory model.")] = Memory.ddr,
+    explain: Annotated[
+        list[str] | None,
+        typer.Option(help="Why this layer's best schedule wins; may be repeated."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the search.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Tune the layers of MODEL for a variant; `daedal compile --records` uses the results.
 
     Every batch is recorded at once. Control-C shows what was found; the same command continues.
+    With --explain and no budget, nothing is searched: the records are explained.
     """
     from daedal.compiler.tune.database import Database
     from daedal.isa.variant import load_variant
-    from daedal.reports.tuning import tuning_json, tuning_lines, tuning_table
-    from daedal.tuning.network import check_budget, compiler_version, tune_network
+    from daedal.reports.explanation import explanation_json
+    from daedal.reports.tuning import tuning_json
+    from daedal.tuning.budget import Budget
+    from daedal.tuning.network import compiler_version, tune_network
 
-    check_budget(trials, seconds)
-    if trials is None and seconds is None:
+    Budget(trials, seconds)  # refused before the database is made
+    if trials is None and seconds is None and not explain:
         trials = _TRIALS
     chosen = load_variant(variant)
     with (
@@ -56,14 +66,29 @@ def tune_command(
             seconds=seconds,
             memory=memory.value,
             seed=seed,
+            explain=explain or (),
             report=report,
         )
     if as_json:
-        print_json(tuning_json(tuning))
+        explained = [explanation_json(item) for item in tuning.explanations]
+        print_json({**tuning_json(tuning), "explanations": explained})
     else:
-        console = make_console()
-        print_wide(console, tuning_table(tuning))
-        for line in tuning_lines(tuning, str(records)):
-            console.print(escape(line))
+        _show(tuning, str(records))
     if tuning.selection is None:
         raise typer.Exit(_INTERRUPTED)
+
+
+def _show(tuning: "NetworkTuning", records: str) -> None:
+    from daedal.reports.explanation import explanation_lines, explanation_tables
+    from daedal.reports.tuning import tuning_lines, tuning_table
+
+    console = make_console()
+    print_wide(console, tuning_table(tuning))
+    for line in tuning_lines(tuning, records):
+        console.print(escape(line))
+    for item in tuning.explanations:
+        console.print()
+        for line in explanation_lines(item):
+            console.print(escape(line))
+        for table in explanation_tables(item):
+            print_wide(console, table)

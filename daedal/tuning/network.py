@@ -8,7 +8,6 @@ OSDI 2020, section 6 (a scheduler of tasks by their expected gain).
 """
 
 import hashlib
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,13 @@ from daedal.compiler.tune.record import kit_version
 from daedal.compiler.tune.workload import Workload
 from daedal.isa.errors import TuningError
 from daedal.isa.variant import Variant
+from daedal.tuning.budget import Budget
+from daedal.tuning.explanation import Explanation, explain_layer, task_of
 from daedal.tuning.selection import Selection, remember, select, store
-from daedal.tuning.task import BATCH, Setting, Task, make_tasks
+from daedal.tuning.task import Setting, Task, make_tasks
 from daedal.tuning.whole_network import WholeNetwork
 
-__all__ = ["NetworkTuning", "TaskResult", "check_budget", "compiler_version", "tune_network"]
+__all__ = ["NetworkTuning", "TaskResult", "compiler_version", "tune_network"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class NetworkTuning:
     results: tuple[TaskResult, ...]
     selection: Selection | None
     trials: int
+    explanations: tuple[Explanation, ...] = ()
 
 
 def tune_network(
@@ -89,6 +91,7 @@ def tune_network(
     seconds: float | None = None,
     memory: str = "ddr",
     seed: int = 0,
+    explain: Sequence[str] = (),
     report: Callable[[str], None] | None = None,
 ) -> NetworkTuning:
     """Measure up to `trials` configurations of the network's layers, for up to about `seconds`.
@@ -96,17 +99,19 @@ def tune_network(
     Every batch is written to `database` as soon as it is measured, so an interrupted run loses at
     most one; what the database knows is not measured again. An interrupt (KeyboardInterrupt) ends
     the measurements, and what there is is returned. Without `trials` and `seconds`, the run ends
-    when all schedules are measured.
+    when all schedules are measured; with layers to `explain`, it then measures none but those of
+    the explanations.
 
     Raises
     ------
     TuningError
         `trials` is below 1, `seconds` is not above 0, the network has nothing to tune, a record
-        does not replay, or a configuration gives wrong bytes.
+        does not replay, a configuration gives wrong bytes, or a layer cannot be explained.
     ModelError, ScheduleError
         As `daedal.compile`.
     """
-    check_budget(trials, seconds)
+    budget = Budget(trials, seconds)
+    searches = not explain or trials is not None or seconds is not None
     say = report or (lambda _sentence: None)
     say("compiling")
     setting = Setting(variant, memory, database)
@@ -117,67 +122,40 @@ def tune_network(
             "a network to tune must have layers with more than one schedule on the accelerator, "
             "and this one has none; compile it without records"
         )
+    for name in explain:
+        task_of(tasks, name)
+    defaults = {task.workload.key: task.default for task in tasks}
     try:
-        spent = _measure(tasks, setting, _Budget(trials, seconds), say)
+        for task in tasks:
+            task.replay()
+        if searches:
+            _measure(tasks, setting, budget, say)
+        explained = tuple(explain_layer(network, tasks, name, setting) for name in explain)
         say("counting the whole network")
-        selection = select(network, _best(tasks), remember(model, setting))
+        selection = select(network, _best(tasks), remember(model, setting, defaults))
     except KeyboardInterrupt:
         results = tuple(_result(task, None) for task in tasks if task.best is not None)
         return NetworkTuning(results, None, sum(task.trials for task in tasks))
-    store(selection, model, {task.workload.key: task.default for task in tasks}, setting)
+    store(selection, model, defaults, setting)
     results = tuple(_result(task, selection) for task in tasks if task.best is not None)
-    return NetworkTuning(results, selection, spent)
-
-
-def check_budget(trials: int | None, seconds: float | None) -> None:
-    """Raise TuningError for a budget in which nothing can be measured."""
-    if trials is not None and trials < 1:
-        raise TuningError(f"trials must be at least 1, not {trials}; leave the option out")
-    if seconds is not None and not seconds > 0:
-        raise TuningError(f"seconds must be more than 0, not {seconds:g}; leave the option out")
-
-
-class _Budget:
-    """Trials and seconds; None for no limit."""
-
-    def __init__(self, trials: int | None, seconds: float | None) -> None:
-        self._trials = trials
-        self._seconds = seconds
-        self._begin = time.monotonic()
-
-    def left(self, spent: int) -> int:
-        """Trials that may still be made, after `spent` of them."""
-        if self._seconds is not None and time.monotonic() - self._begin > self._seconds:
-            return 0
-        return BATCH if self._trials is None else self._trials - spent
-
-    def text(self, spent: int) -> str:
-        """``12 of 64 trials, 3 of 60 s``"""
-        trials = f"{spent} trials" if self._trials is None else f"{spent} of {self._trials} trials"
-        now = time.monotonic() - self._begin
-        return f"{trials}, {now:.0f} s" + (
-            "" if self._seconds is None else f" of {self._seconds:g}"
-        )
+    return NetworkTuning(results, selection, sum(task.trials for task in tasks), explained)
 
 
 def _measure(
-    tasks: Sequence[Task], setting: Setting, budget: _Budget, say: Callable[[str], None]
-) -> int:
-    """Spend the budget; return the number of trials."""
-    for task in tasks:
-        task.replay()
+    tasks: Sequence[Task], setting: Setting, budget: Budget, say: Callable[[str], None]
+) -> None:
+    """Spend the budget."""
     spent = 0
-    while (left := budget.left(spent)) > 0:
+    while (count := budget.batch(spent)) > 0:
         chosen = _next(tasks)
         if chosen is None:
             break
         total = sum(item.cycles for item in tasks)
         say(f"tuning: {budget.text(spent)}, {total:,} cycles, now {chosen.layers[0]}")
-        configs = chosen.propose(min(BATCH, left))
+        configs = chosen.propose(count)
         if configs:
             chosen.measure(configs, setting)
             spent += len(configs)
-    return spent
 
 
 def _next(tasks: Sequence[Task]) -> Task | None:

@@ -54,21 +54,29 @@ def select(
     TuningError
         With those that are remembered, the network takes other cycles.
     """
-    before = network.count({})
+    counted: dict[frozenset[tuple[str, Config]], NetworkCycles] = {}
+
+    def count(configs: Mapping[str, Config]) -> NetworkCycles:
+        key = frozenset(configs.items())
+        if key not in counted:
+            counted[key] = network.count(configs)
+        return counted[key]
+
+    before = count({})
     chosen = dict(best)
-    tuned = after = network.count(chosen)
+    tuned = after = count(chosen)
     for _ in range(_ROUNDS):
         losing = {key for key in chosen if after.kinds.get(key, 0) > before.kinds.get(key, 0)}
         fewer = {key: config for key, config in chosen.items() if key not in losing}
         if not losing or not fewer:
             break
-        found = network.count(fewer)
+        found = count(fewer)
         if found.total >= after.total:
             break
         chosen, after = fewer, found
     if remembered is not None:
         old, cycles = remembered
-        found = network.count(old)
+        found = count(old)
         if found.total != cycles:
             raise TuningError(
                 f"a record must replay, and the network takes {found.total} cycles, not {cycles} "
@@ -82,14 +90,17 @@ def select(
 
 
 def remember(
-    model: str | Path | bytes, setting: Setting
+    model: str | Path | bytes, setting: Setting, defaults: Mapping[str, Config]
 ) -> tuple[Mapping[str, Config], int] | None:
-    """The configurations of the best selection of earlier runs, and the network's cycles."""
+    """The best selection of earlier runs, without `defaults`, and the network's cycles."""
     found = _selected(setting.database, setting.variant, setting.memory, _digest(model))
     if not found:
         return None
     assert found[0].cycles is not None
-    return {_layer(record): record.config for record in found}, found[0].cycles
+    configs = {_layer(record): record.config for record in found}
+    return {key: config for key, config in configs.items() if config != defaults.get(key)}, found[
+        0
+    ].cycles
 
 
 def store(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.graph.qdq_models import QdqModel
-from tests.support.command_line import Run
+from tests.support.command_line import Run, refuses
 
 MAIN = """
 import signal
@@ -46,6 +46,9 @@ def test_compile_takes_the_recorded_schedules(run: Run, model: Path) -> None:
     report = json.loads(out)
     (layer,) = report["layers"]
     assert layer["trials"] <= 10 and layer["tuned_cycles"] <= layer["default_cycles"]
+    name = layer["layer"]
+    answer = run("tune", model, "-v", "tiny", "-r", records, "--explain", name)
+    refuses(answer, "at least 16 measured schedules", f"has {layer['trials']} of layer {name!r}")
     target = model.with_name("tuned.daedal")
     status, _, err = run("compile", model, "-v", "tiny", "--records", records, "-o", target)
     assert status == 0 and target.is_file(), err
