@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from daedal.compiler.bound import Work, least_cycles
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tile_space import (
     Floats,
@@ -15,10 +16,12 @@ from daedal.compiler.ops.accelerator.tile_space import (
     TileSpace,
     ceil_div,
     chosen,
+    last_size,
     whole_rows_first,
 )
 from daedal.compiler.space import Column, Table
 from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.variant import Variant
 
@@ -26,6 +29,10 @@ __all__ = ["MatmulSpace"]
 
 TILE_CYCLES = 64
 """What a tile costs beyond its work, about: instructions, tokens, latencies that do not overlap."""
+
+
+_INSTRUCTIONS = 4
+"""Of a tile, at least: LOAD, GEMM, ALU, STORE."""
 
 
 class MatmulSpace(TileSpace):
@@ -77,6 +84,30 @@ class MatmulSpace(TileSpace):
         )
         cycles = begin + np.max(units, axis=0) + end + TILE_CYCLES * self._tiles(table)
         return np.asarray(cycles, np.float64)
+
+    def bound(self, table: Table, memory: MemoryModel) -> Floats:
+        """The corrections' work is not counted."""
+        row_bytes = {name: pad.row_bytes for name, pad in scratchpads(self._variant).items()}
+        out, blocks, pixels = row_bytes[Memory.OUT], table["out_blocks"], self._pixels(table)
+        requantize = self._vector_cycles - 2
+        last = last_size(self._map[0], table["height"]) * last_size(self._map[1], table["width"])
+        last = last * last_size(self._blocks, blocks)
+        left = self._outs(table) * (self._vectors // self._blocks) * row_bytes[Memory.INP]
+        right = self._images * self._blocks * row_bytes[Memory.WGT]
+        work = Work.of(
+            len(blocks),
+            products=self._depth * self._vectors,
+            vectors=self._vectors * requantize,
+            read=self._depth * (left + right),
+            written=self._vectors * out,
+            instructions=self._tiles(table) * _INSTRUCTIONS,
+            first_read=self._depth
+            * (blocks * row_bytes[Memory.WGT] + pixels * row_bytes[Memory.INP]),
+            first_products=self._depth * blocks * pixels,
+            last_vectors=last * requantize,
+            last_written=last * out,
+        )
+        return least_cycles(work, self._variant, memory)
 
     def features(self, table: Table) -> dict[str, Floats]:
         """What a learned cost model sees: cycles of every unit, and sizes of a tile."""

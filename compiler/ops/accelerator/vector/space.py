@@ -5,9 +5,11 @@ The knobs are channel blocks, rows and columns of a tile of the output.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
+from daedal.compiler.bound import Work, least_cycles
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tile_space import (
     Floats,
@@ -21,6 +23,7 @@ from daedal.compiler.ops.accelerator.vector.tile import TILE_CYCLES, Tile, TileW
 from daedal.compiler.space import Column, Config, Table
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.errors import ScheduleError
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
@@ -64,7 +67,9 @@ class VectorSpace(TileSpace):
         self._grain = grain
         self._blocks = blocks
         self._overlapping = overlapping
-        self._lanes = variant.units.alu_lanes if moves else variant.units.requantize_lanes
+        lanes = variant.units.alu_lanes if moves else variant.units.requantize_lanes
+        self._elements = variant.array.batch * variant.array.block_out
+        self._result_cycles = -(-self._elements // lanes)
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
@@ -134,6 +139,27 @@ class VectorSpace(TileSpace):
         cycles = count * (np.maximum(bus, alu) + TILE_CYCLES) + np.minimum(bus, alu)
         return np.asarray(cycles, np.float64)
 
+    def bound(self, table: Table, memory: MemoryModel) -> Floats:
+        """Only of the result: each vector goes through the ALU and is stored.
+
+        What is loaded depends on the operator's windows and is not counted.
+        """
+        count = len(table["height"])
+        vectors = self._batches * self._channels * self._parts * prod(self._map)
+        work = Work.of(
+            count,
+            products=0,
+            vectors=vectors * self._result_cycles,
+            read=0,
+            written=vectors * scratchpad(self._variant, Memory.OUT).row_bytes,
+            instructions=self._count(table),
+            first_read=0,
+            first_products=0,
+            last_vectors=0,
+            last_written=0,
+        )
+        return least_cycles(work, self._variant, memory)
+
     def features(self, table: Table) -> dict[str, Floats]:
         """Cycles of bus and ALU, numbers of tiles, and sizes of one."""
         work, count = self._work(table), self._count(table)
@@ -169,13 +195,12 @@ class VectorSpace(TileSpace):
 
     def _alu(self, table: Table) -> Column:
         """The ALU's cycles for a tile."""
-        array, units = self._variant.array, self._variant.units
-        elements = array.batch * array.block_out
-        requantize = self._vectors(table) * -(-elements // self._lanes)
+        units = self._variant.units
+        requantize = self._vectors(table) * self._result_cycles
         if self._alu_cycles is not None:
             return self._alu_cycles(table) + requantize
         operations = self._parts * self._work(table).operations
-        return operations * -(-elements // units.alu_lanes) + requantize
+        return operations * -(-self._elements // units.alu_lanes) + requantize
 
     def misfit(self) -> str:
         pad, memory = scratchpad(self._variant, Memory.ACC), self._variant.memory
