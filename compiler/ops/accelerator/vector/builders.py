@@ -1,6 +1,8 @@
 """Builders of the integer operators that only the ALU computes, by name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import prod
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
@@ -8,8 +10,10 @@ from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.integer_pooling import divisor_indices
 from daedal.compiler.graph.ops.movement import pad_margins
 from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.ops.windows import output_extents
 from daedal.compiler.ops.accelerator.builders import Builder, bounds_of, pair
 from daedal.compiler.ops.accelerator.capacity import Capacity
+from daedal.compiler.ops.accelerator.form_space import FormTemplate
 from daedal.compiler.ops.accelerator.template import Template
 from daedal.compiler.ops.accelerator.vector.elementwise_builders import ELEMENTWISE
 from daedal.compiler.ops.accelerator.vector.pool_by_columns import columns_template
@@ -20,6 +24,7 @@ from daedal.compiler.ops.accelerator.vector.vector import (
 )
 from daedal.compiler.ops.movement import concat, pad_map, resize_nearest, slice_map
 from daedal.compiler.ops.pooling import avg_pool, max_pool
+from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
@@ -30,6 +35,9 @@ VECTOR_BURST_CYCLES = 4
 
 Where the columns between two that a slice keeps take no longer, they are loaded with them."""
 
+MOST_OUTPUTS = 64
+"""Outputs of a pool's maps up to which it may be computed by columns."""
+
 
 def _elementwise(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
     y = ELEMENTWISE[node.op](operands, node, variant)
@@ -39,40 +47,60 @@ def _elementwise(operands: list[te.Tensor], node: Node, variant: Variant) -> Tem
 def build_max_pool(
     operands: list[te.Tensor], node: Node, variant: Variant, keeps_values: bool = False
 ) -> Template:
-    """The schedules of a maximum; `keeps_values` says that its result needs no REQUANTIZE."""
-    kernel, strides = pair(node, "kernel"), pair(node, "strides")
-    large = _is_large(operands[0], node, variant)
-    y = max_pool(
-        *operands,
-        kernel=kernel,
-        strides=strides,
-        pads=ints(node.attrs, "pads"),
-        pad_value=whole(node.attrs, "pad_value"),
-        bounds=bounds_of(node) if not keeps_values or large else None,
-        accumulator=accumulator_dtype(variant),
-    )
-    func = te.create_prim_func(operands, [y], node.output)
-    if large:
-        return columns_template(func, kernel, "max", variant)
-    return pool_template(func, kernel, strides, "max", variant)
+    """The schedules of a maximum; `keeps_values` says that its result needs no REQUANTIZE.
+
+    By columns, it is requantized all the same.
+    """
+
+    def build(by_columns: bool) -> PrimFunc:
+        y = max_pool(
+            *operands,
+            kernel=pair(node, "kernel"),
+            strides=pair(node, "strides"),
+            pads=ints(node.attrs, "pads"),
+            pad_value=whole(node.attrs, "pad_value"),
+            bounds=bounds_of(node) if by_columns or not keeps_values else None,
+            accumulator=accumulator_dtype(variant),
+        )
+        return te.create_prim_func(operands, [y], node.output)
+
+    return _pool(operands[0], build, "max", node, variant)
 
 
 def _avg_pool(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
+    def build(_by_columns: bool) -> PrimFunc:
+        y = avg_pool(
+            *operands,
+            kernel=pair(node, "kernel"),
+            strides=pair(node, "strides"),
+            pads=ints(node.attrs, "pads"),
+            pad_value=whole(node.attrs, "pad_value"),
+            rows=divisor_indices(node.attrs).tolist(),
+            bounds=bounds_of(node),
+            accumulator=accumulator_dtype(variant),
+        )
+        return te.create_prim_func(operands, [y], node.output)
+
+    return _pool(operands[0], build, "add", node, variant)
+
+
+def _pool(
+    x: te.Tensor, build: Callable[[bool], PrimFunc], reduction: str, node: Node, variant: Variant
+) -> Template:
+    """The schedules of a pool in place (0) and by columns (1).
+
+    `build` makes the function for either. The second one computes one output of a map at a time,
+    and is offered where there are few.
+    """
     kernel, strides = pair(node, "kernel"), pair(node, "strides")
-    y = avg_pool(
-        *operands,
-        kernel=kernel,
-        strides=strides,
-        pads=ints(node.attrs, "pads"),
-        pad_value=whole(node.attrs, "pad_value"),
-        rows=divisor_indices(node.attrs).tolist(),
-        bounds=bounds_of(node),
-        accumulator=accumulator_dtype(variant),
-    )
-    func = te.create_prim_func(operands, [y], node.output)
-    if _is_large(operands[0], node, variant):
-        return columns_template(func, kernel, "add", variant)
-    return pool_template(func, kernel, strides, "add", variant)
+    large = _is_large(x, node, variant)
+    forms: list[Callable[[], Template]] = [
+        lambda: pool_template(build(False), kernel, strides, reduction, variant)
+    ]
+    outputs = output_extents(x.shape[2:4], kernel, strides, ints(node.attrs, "pads"), (1, 1))
+    if large or x.shape[0] * prod(outputs) <= MOST_OUTPUTS:
+        forms.append(lambda: columns_template(build(True), kernel, reduction, variant))
+    return FormTemplate("by_columns", forms, int(large))
 
 
 def _is_large(x: te.Tensor, node: Node, variant: Variant) -> bool:
@@ -90,21 +118,29 @@ def _requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> Temp
 
 
 def _slice(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
+    """The schedules that load only the columns that remain (0), or all between them, too (1)."""
     begins, ends, steps = (ints(node.attrs, name) for name in ("begins", "ends", "steps"))
     block = variant.block
     height, width = (-(-(ends[axis] - begins[axis]) // steps[axis]) for axis in (2, 3))
+
+    def form(load_columns: bool) -> Template:
+        y = slice_map(
+            *operands,
+            begin=(begins[1] // block, begins[2], begins[3]),
+            shape=(-(-ends[1] // block) - begins[1] // block, height, width),
+            steps=steps[2:],
+            bounds=bounds_of(node),
+            load_columns=load_columns,
+            accumulator=accumulator_dtype(variant),
+        )
+        func = te.create_prim_func(operands, [y], node.output)
+        return move_template(func, variant, column_step=steps[3] if load_columns else 1)
+
     dense = steps[3] * scratchpad(variant, Memory.OUT).row_beats(variant) <= VECTOR_BURST_CYCLES
-    y = slice_map(
-        *operands,
-        begin=(begins[1] // block, begins[2], begins[3]),
-        shape=(-(-ends[1] // block) - begins[1] // block, height, width),
-        steps=steps[2:],
-        bounds=bounds_of(node),
-        load_columns=dense,
-        accumulator=accumulator_dtype(variant),
-    )
-    func = te.create_prim_func(operands, [y], node.output)
-    return move_template(func, variant, column_step=steps[3] if dense else 1)
+    if steps[3] == 1:
+        return form(dense)
+    forms = [partial(form, load_columns) for load_columns in (False, True)]
+    return FormTemplate("load_columns", forms, int(dense))
 
 
 def _pad(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:

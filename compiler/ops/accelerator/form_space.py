@@ -1,0 +1,118 @@
+"""`FormTemplate`: the schedules of an operator that has templates of several forms.
+
+A knob selects the form; the other knobs are those of the forms, which all have the same names. A
+form may be a different loop nest, or the same one over a different function.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.ops.accelerator.template import Template
+from daedal.compiler.ops.accelerator.tile_space import Floats, Mask, chosen
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.space import Config, Space, Table
+
+__all__ = ["FormSpace", "FormTemplate"]
+
+
+class FormSpace(Space):
+    """The configurations of all forms.
+
+    Parameters
+    ----------
+    knob : name of the knob whose values are the numbers of the forms.
+    forms : a space for each.
+    usual : the form of the default.
+    """
+
+    def __init__(self, knob: str, forms: Sequence[Space], usual: int) -> None:
+        self._knob = knob
+        self._forms = forms
+        self._usual = usual
+
+    @cached_property
+    def knobs(self) -> Mapping[str, Sequence[int]]:
+        """A value that several forms have comes once; the largest comes first."""
+        values = {
+            name: sorted(
+                {value for form in self._forms for value in form.knobs[name]}, reverse=True
+            )
+            for name in self._forms[0].knobs
+        }
+        return {self._knob: list(range(len(self._forms))), **values}
+
+    def all(self) -> Table:
+        return self._joined([form.all() for form in self._forms])
+
+    def combinations(self) -> Table:
+        return self._joined([form.combinations() for form in self._forms])
+
+    def fits(self, table: Table) -> Mask:
+        fitting = np.zeros(len(table[self._knob]), dtype=np.bool_)
+        for form, rows, tiles in self._parts(table):
+            known = np.all([np.isin(tiles[name], form.knobs[name]) for name in tiles], axis=0)
+            fitting[rows[known]] = form.fits(chosen(tiles, known))
+        return fitting
+
+    def cycles(self, table: Table) -> Floats:
+        found = np.zeros(len(table[self._knob]))
+        for form, rows, tiles in self._parts(table):
+            found[rows] = form.cycles(tiles)
+        return found
+
+    def features(self, table: Table) -> dict[str, Floats]:
+        """Those of all forms; 0 where a form does not have one."""
+        found = {self._knob: table[self._knob].astype(np.float64)}
+        for form, rows, tiles in self._parts(table):
+            for name, column in form.features(tiles).items():
+                found.setdefault(name, np.zeros(len(table[self._knob])))[rows] = column
+        return found
+
+    @property
+    def default(self) -> Config:
+        """That of the usual form. Raises ScheduleError as this does."""
+        return Config(((self._knob, self._usual), *self._forms[self._usual].default.values))
+
+    def split(self, config: Config) -> tuple[int, Config]:
+        """The form, and its own configuration."""
+        (_, form), *values = config.values
+        return form, Config(tuple(values))
+
+    def _parts(self, table: Table) -> Iterator[tuple[Space, npt.NDArray[np.int64], Table]]:
+        """Each form that `table` has, its rows' numbers, and these rows without the form."""
+        for number, form in enumerate(self._forms):
+            rows = np.flatnonzero(table[self._knob] == number)
+            if len(rows):
+                yield form, rows, {name: table[name][rows] for name in form.knobs}
+
+    def _joined(self, tables: Sequence[Table]) -> Table:
+        counts = [len(next(iter(table.values()))) for table in tables]
+        return {
+            self._knob: np.repeat(np.arange(len(tables)), counts),
+            **{name: np.concatenate([table[name] for table in tables]) for name in tables[0]},
+        }
+
+
+class FormTemplate:
+    """A template for each form, made when it is needed; `knob` and `usual` as for `FormSpace`."""
+
+    def __init__(self, knob: str, forms: Sequence[Callable[[], Template]], usual: int) -> None:
+        self._forms = [cache(form) for form in forms]
+        self._usual = usual
+        self._knob = knob
+
+    @cached_property
+    def space(self) -> FormSpace:
+        """The configurations of all forms."""
+        return FormSpace(self._knob, [form().space for form in self._forms], self._usual)
+
+    def schedule(self, config: Config | None = None) -> Schedule:
+        """As `Template.schedule` says."""
+        if config is None:
+            return self._forms[self._usual]().schedule()
+        self.space.check(config)
+        form, own = self.space.split(config)
+        return self._forms[form]().schedule(own)
