@@ -31,6 +31,9 @@ __all__ = [
 
 NUM_TREES = 100
 
+MAX_PAIRS = 256
+"""With ranks, how many of the best are compared with all others. XGBoost's 32 learn less."""
+
 Reals = npt.NDArray[np.float64]
 
 Columns = Mapping[str, Reals]
@@ -68,12 +71,12 @@ class Analytic:
 
 
 class Boosted:
-    """Gradient boosted trees that predict the logarithm of the cycles.
+    """Gradient boosted trees that predict the logarithm of the cycles, or with `ranks`, an order.
 
     Until it is fitted, it predicts the logarithm of the estimate. One thread and a seed make the
-    results reproducible. Regression rather than the rank objective of the source: on a toy space
-    (tests/support/tuning_spaces.py) annealing needs as many measurements with either, and
-    regression orders more pairs of configurations as their cycles.
+    results reproducible. Regression is the default rather than the rank objective of the source: on
+    a toy space (tests/support/tuning_spaces.py) annealing needs as many measurements with either,
+    and regression orders more pairs of configurations as their cycles.
 
     Raises
     ------
@@ -81,31 +84,38 @@ class Boosted:
         XGBoost, which is in the extra ``tune``, is missing.
     """
 
-    def __init__(self, *, seed: int = 0) -> None:
+    def __init__(self, *, seed: int = 0, ranks: bool = False) -> None:
         self._xgboost = import_xgboost()
+        self._ranks = ranks
         self._parameters = {
-            "objective": "reg:squarederror",
+            "objective": "rank:pairwise" if ranks else "reg:squarederror",
             "tree_method": "hist",
             "max_depth": 6,
             "eta": 0.2,
             "nthread": 1,
             "seed": seed,
             "verbosity": 0,
+            **({"lambdarank_num_pair_per_sample": MAX_PAIRS} if ranks else {}),
         }
         self._booster: Any = None
 
     def fit(self, features: Columns, cycles: Reals) -> None:
         """Learn from measured configurations; at least two, or nothing changes."""
-        if len(cycles) >= 2:
-            data = self._xgboost.DMatrix(_matrix(features), label=np.log(cycles), nthread=1)
-            self._booster = self._xgboost.train(self._parameters, data, num_boost_round=NUM_TREES)
+        if len(cycles) < 2:
+            return
+        # The source ranks by throughput relative to the best.
+        label = cycles.min() / cycles if self._ranks else np.log(cycles)
+        data = self._xgboost.DMatrix(_matrix(features), label=label, nthread=1)
+        if self._ranks:
+            data.set_group([len(cycles)])
+        self._booster = self._xgboost.train(self._parameters, data, num_boost_round=NUM_TREES)
 
     def predict(self, features: Columns) -> Reals:
-        """Logarithms of cycles."""
+        """Logarithms of cycles; with `ranks`, scores without a unit."""
         if self._booster is None:
             return np.log(np.maximum(features[ESTIMATE], 1.0))
         scores: Reals = self._booster.inplace_predict(_matrix(features)).astype(np.float64)
-        return scores
+        return -scores if self._ranks else scores
 
 
 def _matrix(features: Columns) -> npt.NDArray[np.float32]:

@@ -50,9 +50,10 @@ def test_a_model_without_measurements_orders_as_the_estimate():
 
 
 @needs_xgboost
-def test_a_fitted_model_orders_better_than_the_estimate(rng):
+@pytest.mark.parametrize("ranks", [False, True])
+def test_a_fitted_model_orders_better_than_the_estimate(rng, ranks):
     known = rng.permutation(len(CYCLES))[:200]
-    model = Boosted()
+    model = Boosted(ranks=ranks)
     model.fit(pick(known), CYCLES[known])
     learned = share_in_order(model.predict(FEATURES), CYCLES, np.random.default_rng(1))
     analytic = share_in_order(FEATURES[ESTIMATE], CYCLES, np.random.default_rng(1))
