@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json, Memory, VariantName
+from daedal.commands.options import Json, Memory, VariantName, check_outputs
+from daedal.isa.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def tune_command(
         list[str] | None,
         typer.Option(help="Why this layer's best schedule wins; may be repeated."),
     ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with curves.")] = None,
     seed: Annotated[int, typer.Option(help="Of the search.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -50,6 +52,7 @@ def tune_command(
     from daedal.tuning.budget import Budget
     from daedal.tuning.network import compiler_version, tune_network
 
+    check_outputs(records, html)
     Budget(trials, seconds)  # refused before the database is made
     if trials is None and seconds is None and not explain:
         trials = _TRIALS
@@ -69,11 +72,20 @@ def tune_command(
             explain=explain or (),
             report=report,
         )
+    if html is not None:
+        from daedal.reports.tuning_page import tuning_page
+
+        page = tuning_page(
+            tuning, name=model.stem, variant=chosen, memory=memory.value, records=str(records)
+        )
+        write_atomically(html, page)
     if as_json:
         explained = [explanation_json(item) for item in tuning.explanations]
         print_json({**tuning_json(tuning), "explanations": explained})
     else:
         _show(tuning, str(records))
+    if html is not None:
+        make_console(stderr=True).print(f"wrote {escape(str(html))}")
     if tuning.selection is None:
         raise typer.Exit(_INTERRUPTED)
 

@@ -52,7 +52,12 @@ def test_compile_takes_the_recorded_schedules(run: Run, model: Path) -> None:
     target = model.with_name("tuned.daedal")
     status, _, err = run("compile", model, "-v", "tiny", "--records", records, "-o", target)
     assert status == 0 and target.is_file(), err
-    status, out, _ = run("tune", model, "-v", "tiny", "-r", records, "--trials", 1)
+    page = model.with_name("page.html")
+    arguments = ("tune", model, "-v", "tiny", "-r", records, "--trials", 1)
+    refuses(run(*arguments, "--html", records), "outputs must be different files")
+    refuses(run(*arguments, "--html", page / "none"), str(page / "none"))
+    status, out, err = run(*arguments, "--html", page)
+    assert "Tuning of model" in page.read_text("utf-8") and "wrote" in err
     assert status == 0 and "`daedal compile --records" in " ".join(out.split())
     assert "total:" in out and "counted as a whole" in " ".join(out.split())
     options = ("--memory", "slow", "--records", records, "-o", target)
