@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daedal.compiler.bound import Work
+from daedal.compiler.lower_bound import Work
 from daedal.compiler.ops.accelerator.conv.bound import ConvBound
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace, columns_of_tiles
 from daedal.compiler.ops.accelerator.depthwise.bound import DepthwiseBound

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from daedal.compiler.bound import Work
+from daedal.compiler.lower_bound import Work
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tile_space import ceil_div, last_size
 from daedal.compiler.ops.accelerator.window_axis import WindowAxis, by_pair

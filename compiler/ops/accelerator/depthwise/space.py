@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from daedal.compiler.bound import least_cycles
+from daedal.compiler.lower_bound import least_cycles
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.depthwise.bound import DepthwiseBound
 from daedal.compiler.ops.accelerator.depthwise.cost import DepthwiseCost

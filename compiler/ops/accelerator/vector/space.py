@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from daedal.compiler.bound import Work, least_cycles
+from daedal.compiler.lower_bound import Work, least_cycles
 from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tile_space import (
     Floats,
