@@ -7,18 +7,26 @@ nest, and each has its own instances.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from daedal.compiler.codegen.concrete import Env
-from daedal.compiler.codegen.forms import BlockForm, block_form, constant_of, leaf_form, pure_nest
+from daedal.compiler.codegen.copies import Copies
+from daedal.compiler.codegen.forms import (
+    BlockForm,
+    Form,
+    block_form,
+    form_of,
+    leaf_form,
+    pure_nest,
+)
 from daedal.compiler.codegen.inplace import embeddings, shared_rows, window_interiors
 from daedal.compiler.codegen.instances import MEMORIES, LiveBuffer, embedded, live_buffer
 from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.codegen.operations import OperationBuilder
 from daedal.compiler.codegen.padding import interiors
 from daedal.compiler.codegen.repeats import Repeats
-from daedal.compiler.codegen.segment import Segment, SegmentInstruction
+from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction
 from daedal.compiler.codegen.transfers import TransferBuilder
 from daedal.compiler.codegen.windows import is_neutral
 from daedal.compiler.tir.expr import Buffer, Var
@@ -31,6 +39,8 @@ __all__ = ["emit_segment"]
 
 MAX_LAYER_INSTRUCTIONS = 1 << 17
 """Bound on one layer: the outer loops of a map as large as a model may claim run for hours."""
+
+PureNest = tuple[tuple[For, ...], BlockRealize]
 
 COPIES = frozenset({"load", "load_widen", "store"})
 """Intrinsics that move data; their nests are boxes."""
@@ -91,6 +101,7 @@ class _Emitter:
     def __init__(self, func: PrimFunc, variant: Variant, transfers: TransferBuilder) -> None:
         self.variant = variant
         self.transfers = transfers
+        self.copies = Copies(transfers)
         self.owners = shared_rows(func)
         self.embeddings = embeddings(func)
         bits = variant.array.input_bits
@@ -104,11 +115,14 @@ class _Emitter:
         self.name = func.name
         self.instructions: list[SegmentInstruction] = []
         self.forms: dict[int, tuple[BlockRealize, BlockForm]] = {}
+        # By the `id` of parts of the function, which outlives the emitter.
+        self.nests: dict[int, PureNest | None] = {}
+        self.windows: dict[int, tuple[tuple[Form, ...], LiveBuffer]] = {}
 
     def visit(self, stmt: Stmt, threads: list[_Thread]) -> None:
         """Emit a statement for each of `threads`, interleaved as finely as nests allow."""
-        nest = pure_nest(stmt)
-        if nest is not None and not any(loop.kind == "virtual_thread" for loop in nest[0]):
+        nest = self.nest(stmt)
+        if nest is not None:
             for thread in threads:
                 self.emit(*nest, thread)
             return
@@ -133,6 +147,15 @@ class _Emitter:
             case _:
                 raise AssertionError(f"no code for {stmt!r}")
 
+    def nest(self, stmt: Stmt) -> PureNest | None:
+        """The nest that `stmt` is, if it is one without virtual threads."""
+        if id(stmt) not in self.nests:
+            nest = pure_nest(stmt)
+            if nest is not None and any(loop.kind == "virtual_thread" for loop in nest[0]):
+                nest = None
+            self.nests[id(stmt)] = nest
+        return self.nests[id(stmt)]
+
     def emit(self, loops: tuple[For, ...], realize: BlockRealize, thread: _Thread) -> None:
         intrin = realize.block.annotations.get("intrin")
         if intrin is None:
@@ -152,7 +175,7 @@ class _Emitter:
                 self.emit_copy(loops[1:], realize, thread.at(loops[0].var, value))
             return
         form = self.prepared(realize, lambda: leaf_form((), realize))
-        self.append(self.transfers.build(form, thread.env, thread.live))
+        self.append(self.copies.build(form, thread.env, thread.live))
 
     def append(self, instructions: Iterable[SegmentInstruction]) -> None:
         """Add instructions; raise if the layer exceeds its limit."""
@@ -176,25 +199,52 @@ class _Emitter:
         return int(buffer in self.owners)
 
     def allocate(self, item: Allocation, thread: _Thread) -> None:
+        held = self.window(item, thread)
+        buffer = item.buffer
+        owner = self.owners.get(buffer)
+        if buffer in self.embeddings:
+            held = self.embed(item, held, thread)
+        elif owner is not None and owner in thread.live:
+            held = held._replace(instance=thread.live[owner].instance)
+        thread.live[buffer] = held
+
+    def window(self, item: Allocation, thread: _Thread) -> LiveBuffer:
+        """The window of an allocation in an instance of its own."""
+        known = self.windows.get(id(item))
+        if known is None:
+            known = self.windows[id(item)] = self.first_window(item, thread)
+        forms, held = known
+        origin = tuple([form.value(thread.env) for form in forms])
+        if held.vectors:
+            # How many rows channel vectors take depends on where they begin.
+            held = live_buffer(self.variant, item.buffer, origin, item.shape, item.annotations)
+        copies = int(item.annotations.get("double_buffer", 1))
+        instance = Instance(
+            held.instance.name, held.instance.memory, held.instance.rows, thread.number, copies
+        )
+        return LiveBuffer(
+            instance,
+            origin,
+            item.shape,
+            held.vectors,
+            held.start,
+            tuple(item.window),
+            held.pitches,
+        )
+
+    def first_window(
+        self, item: Allocation, thread: _Thread
+    ) -> tuple[tuple[Form, ...], LiveBuffer]:
+        """The forms of the window's origin, and the window now."""
         buffer = item.buffer
         if buffer.scope not in MEMORIES:
             raise ScheduleError(
                 f"every buffer that a function allocates must be in a scratchpad, one of "
                 f"{', '.join(MEMORIES)}; {buffer.name!r} is in {buffer.scope!r}"
             )
-        origin = tuple(constant_of(part.min, thread.env) for part in item.window)
-        held = live_buffer(self.variant, buffer, origin, item.shape, item.annotations)
-        if buffer in self.embeddings:
-            held = self.embed(item, held, thread)
-            thread.live[buffer] = replace(held, window=tuple(item.window))
-            return
-        owner = self.owners.get(buffer)
-        if owner is not None and owner in thread.live:
-            instance = thread.live[owner].instance
-        else:
-            copies = int(item.annotations.get("double_buffer", 1))
-            instance = replace(held.instance, thread=thread.number, copies=copies)
-        thread.live[buffer] = replace(held, instance=instance, window=tuple(item.window))
+        forms = tuple(form_of(part.min) for part in item.window)
+        origin = tuple(form.value(thread.env) for form in forms)
+        return forms, live_buffer(self.variant, buffer, origin, item.shape, item.annotations)
 
     def embed(self, item: Allocation, held: LiveBuffer, thread: _Thread) -> LiveBuffer:
         """The rows of a reduction over sliding windows, among those of its operand."""

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from daedal.compiler.codegen.segment import Instance
 from daedal.compiler.codegen.vectors import group_pitch, num_rows, run_of_groups
@@ -44,8 +44,7 @@ def row_shape(variant: Variant, memory: Memory) -> tuple[int, ...]:
     return (*shape, 3) if memory is Memory.PAR else shape
 
 
-@dataclass(frozen=True)
-class LiveBuffer:
+class LiveBuffer(NamedTuple):
     """A buffer's window on chip: logical coordinates of its first element, and its extents.
 
     Parameters
@@ -153,7 +152,7 @@ def embedded(
     for first, origin, pitch, stride, offset in parts:
         start += (first * stride + offset - origin) * pitch
         pitches.append(stride * pitch)
-    return replace(held, instance=owner.instance, start=start, pitches=tuple(pitches))
+    return held._replace(instance=owner.instance, start=start, pitches=tuple(pitches))
 
 
 def _holds_vectors(variant: Variant, shape: tuple[int, ...]) -> bool:

@@ -203,10 +203,10 @@ class OperationBuilder:
                 )
             for folded in self._folded(Opcode.ALU, _without(nest, "x")):
                 item = self._alu(folded, fields, operands, live)
-                read = replace(
-                    item.rows[0], instance=live[x.region.buffer].instance, reads=True, writes=False
+                read = item.rows[0]._replace(
+                    instance=live[x.region.buffer].instance, reads=True, writes=False
                 )
-                yield replace(item, rows=(item.rows[0], read, *item.rows[1:]))
+                yield item._replace(rows=(item.rows[0], read, *item.rows[1:]))
 
     def _accumulate(
         self, form: BlockForm, env: Env, live: Live, operation: AluOp
@@ -320,8 +320,10 @@ def _accesses(
     rows = sorted(
         (begin // scale, -(-end // scale)) for begin, end in folded.nest.runs(name, max(taps, 1))
     )
+    instance, field = held.instance, f"{name}_base"
+    assert rows[0][0] >= 0 and rows[-1][1] <= instance.rows, f"{field} leaves {instance}"
     return [
-        RowAccess(held.instance, f"{name}_base", begin, end, reads, writes, scale)
+        RowAccess(instance, field, begin, end, reads, writes, scale)
         for begin, end in dict.fromkeys(rows)
     ]
 

@@ -76,6 +76,25 @@ class TransferBuilder:
             target = _box(form.writes[0], inner, ranges)
             yield from self._box(copy, source, target, live)
 
+    def tensor_boxes(self, form: BlockForm, env: Env) -> Iterator[_Box]:
+        """What one execution of a copy from a single region touches of its tensor."""
+        read, write = form.reads[0], form.writes[0]
+        tensor = write if write.region.buffer.scope == "global" else read
+        for inner, ranges in loop_ranges(form, env):
+            yield _box(tensor, inner, ranges)
+
+    def strides_beats(self, form: BlockForm) -> tuple[int, ...]:
+        """Strides in memory of the tensor of a copy from a single region, per leading dimension."""
+        return self._view(self._copy(form.reads[0].region, form.writes[0].region)).strides_beats
+
+    def _view(self, copy: _Copy) -> MemoryView:
+        view = self._views.get(copy.tensor)
+        if view is None:
+            beats = copy.row_bytes // self._variant.bus_bytes
+            dense = dense_strides(copy.tensor.shape[:-ROW_DIMS])
+            view = MemoryView(tuple(stride * beats for stride in dense), 0)
+        return view
+
     def _copy(self, source: Region, target: Region) -> _Copy:
         variant = self._variant
         memory: LoadMemory | OutMemory
@@ -118,10 +137,7 @@ class TransferBuilder:
         loads = copy.opcode is Opcode.LOAD
         outer, chip_box = (source, target) if loads else (target, source)
         beats = copy.row_bytes // self._variant.bus_bytes
-        view = self._views.get(copy.tensor)
-        if view is None:
-            dense = dense_strides(copy.tensor.shape[:-ROW_DIMS])
-            view = MemoryView(tuple(stride * beats for stride in dense), 0)
+        view = self._view(copy)
         memory_strides, memory_beat = view.strides_beats, view.offset_beats
         dims = []
         chip_row = sum(
@@ -209,6 +225,7 @@ class TransferBuilder:
             reads=not loads,
             writes=loads,
         )
+        assert 0 <= access.begin < access.end <= access.instance.rows, f"{access} leaves it"
         template = Instruction.of(copy.opcode, **fields)
         return SegmentInstruction(template, (access,), tensor=self._names[copy.tensor])
 
