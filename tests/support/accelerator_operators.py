@@ -10,7 +10,7 @@ from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
 from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
-from daedal.compiler.ops.accelerator.template import TileTemplate
+from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.pool_by_columns import columns_template
 from daedal.compiler.ops.accelerator.vector.vector import (
     elementwise_template,

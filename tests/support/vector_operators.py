@@ -7,7 +7,7 @@ import numpy as np
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
-from daedal.compiler.ops.accelerator.template import TileTemplate
+from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.vector import elementwise_template, move_template
 from daedal.compiler.ops.elementwise import add, leaky_relu, mul
 from daedal.compiler.ops.movement import concat, pad_map, resize_nearest, slice_map

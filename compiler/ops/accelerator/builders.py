@@ -5,7 +5,7 @@ from collections.abc import Callable
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.registry import ints, whole
-from daedal.compiler.ops.accelerator.template import Template
+from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.requantize import Bounds
 from daedal.isa.variant import Variant
 

@@ -10,8 +10,8 @@ from functools import cache, cached_property
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.ops.accelerator.template import Template
-from daedal.compiler.ops.accelerator.tile_space import Floats, Mask, chosen
+from daedal.compiler.ops.accelerator.tiles.template import Template
+from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, chosen
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.space import Config, Space, Table
 

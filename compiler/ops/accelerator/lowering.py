@@ -20,8 +20,8 @@ from daedal.compiler.ops.accelerator.builders import bounds_of
 from daedal.compiler.ops.accelerator.conv.builders import conv2d_template, depthwise_template
 from daedal.compiler.ops.accelerator.conv.lower_stream import stream_conv2d_template
 from daedal.compiler.ops.accelerator.conv.lower_transposed import lower_transposed_conv2d
-from daedal.compiler.ops.accelerator.matmul import matmul_template
-from daedal.compiler.ops.accelerator.template import Template
+from daedal.compiler.ops.accelerator.matmul.matmul import matmul_template
+from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.accelerator.vector.builders import VECTOR_BUILDERS, build_max_pool
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.space import Config, Space

@@ -16,7 +16,7 @@ from daedal.compiler.graph import run, run_all
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.link import link
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
-from daedal.compiler.ops.accelerator.matmul import matmul_template
+from daedal.compiler.ops.accelerator.matmul.matmul import matmul_template
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.tir import interpreter
 from daedal.isa.errors import ModelError, ScheduleError

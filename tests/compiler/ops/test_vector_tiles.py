@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from daedal.compiler.ops.accelerator.tile_space import TileSpace
+from daedal.compiler.ops.accelerator.tiles.tile_space import TileSpace
 from daedal.compiler.ops.accelerator.vector.space import VectorSpace
 from daedal.compiler.ops.accelerator.vector.tile import accumulation
 from daedal.compiler.space import Config

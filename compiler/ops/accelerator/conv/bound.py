@@ -10,8 +10,8 @@ import numpy as np
 
 from daedal.compiler.lower_bound import Work
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
-from daedal.compiler.ops.accelerator.tile_space import ceil_div, last_size
-from daedal.compiler.ops.accelerator.window_axis import WindowAxis, by_pair
+from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div, last_size
+from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis, by_pair
 from daedal.compiler.ops.conv2d import Gather
 from daedal.compiler.space import Table
 from daedal.isa.scratchpad import Memory, scratchpads

@@ -16,7 +16,7 @@ from daedal.compiler.ops.accelerator.depthwise.depthwise import schedule_depthwi
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.depthwise.space import DepthwiseSpace
 from daedal.compiler.ops.accelerator.fused_tail import CONV, FusedTail
-from daedal.compiler.ops.accelerator.template import TileTemplate
+from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_builders import ELEMENTWISE
 from daedal.compiler.ops.conv2d import Gather, conv2d
 from daedal.compiler.ops.depthwise import depthwise_conv2d

@@ -10,7 +10,7 @@ from daedal.compiler.ops.accelerator.conv.builders import result_of, with_tail
 from daedal.compiler.ops.accelerator.conv.stream import stream_template
 from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
 from daedal.compiler.ops.accelerator.fused_tail import FusedTail
-from daedal.compiler.ops.accelerator.template import TileTemplate
+from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.conv2d_stream import StreamWindow, conv2d_stream
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.lower_bound import least_cycles
-from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.conv.bound import ConvBound
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost, ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
+from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.conv2d import Gather
 from daedal.compiler.space import Column, Config, Space, Table
 from daedal.isa.errors import ScheduleError

@@ -9,7 +9,7 @@ from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
 from daedal.compiler.ops.accelerator.conv.stream_space import StreamSpace
 from daedal.compiler.ops.accelerator.fused_tail import cache_params, place_tail, tensorize_tail
-from daedal.compiler.ops.accelerator.template import TileTemplate
+from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.space import Config
 from daedal.compiler.tir.stmt import PrimFunc

@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
-from daedal.compiler.ops.accelerator.tile_space import (
+from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.tiles.tile_space import (
     Floats,
     Mask,
     TileSpace,

@@ -10,8 +10,8 @@ import numpy as np
 
 from daedal.compiler.lower_bound import Work
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
-from daedal.compiler.ops.accelerator.tile_space import ceil_div, last_size
-from daedal.compiler.ops.accelerator.window_axis import WindowAxis, by_pair
+from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div, last_size
+from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis, by_pair
 from daedal.compiler.space import Column, Table
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.variant import Variant

@@ -6,7 +6,7 @@ Input: shape, variant, and tiles as columns, one for each field of `DepthwiseTil
 import numpy as np
 
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
-from daedal.compiler.ops.accelerator.tile_space import Floats, Mask, ceil_div
+from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, ceil_div
 from daedal.compiler.space import Column, Table
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import instruction_bytes

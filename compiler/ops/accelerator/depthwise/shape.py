@@ -7,7 +7,7 @@ from typing import overload
 from daedal.compiler import te
 from daedal.compiler.codegen.vectors import group_pitch
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
-from daedal.compiler.ops.accelerator.tile_space import ceil_div
+from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div
 from daedal.compiler.space import Column
 from daedal.compiler.windows import Extent, window_span
 

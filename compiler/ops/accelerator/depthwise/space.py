@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from daedal.compiler.lower_bound import least_cycles
-from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.depthwise.bound import DepthwiseBound
 from daedal.compiler.ops.accelerator.depthwise.cost import DepthwiseCost
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape, DepthwiseTile
-from daedal.compiler.ops.accelerator.tile_space import Floats, Mask, TileSpace, chosen
+from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, TileSpace, chosen
 from daedal.compiler.space import Config, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad

@@ -12,9 +12,9 @@ from daedal.compiler.graph.ops.movement import pad_margins
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.ops.windows import output_extents
 from daedal.compiler.ops.accelerator.builders import Builder, bounds_of, pair
-from daedal.compiler.ops.accelerator.capacity import Capacity
 from daedal.compiler.ops.accelerator.form_space import FormTemplate
-from daedal.compiler.ops.accelerator.template import Template
+from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
+from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.accelerator.vector.elementwise_builders import ELEMENTWISE
 from daedal.compiler.ops.accelerator.vector.pool_by_columns import columns_template
 from daedal.compiler.ops.accelerator.vector.vector import (

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
-from daedal.compiler.ops.accelerator.template import TileTemplate
-from daedal.compiler.ops.accelerator.tile_space import (
+from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
+from daedal.compiler.ops.accelerator.tiles.tile_space import (
     Floats,
     Mask,
     TileSpace,

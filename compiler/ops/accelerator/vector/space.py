@@ -10,8 +10,8 @@ from math import prod
 import numpy as np
 
 from daedal.compiler.lower_bound import Work, least_cycles
-from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
-from daedal.compiler.ops.accelerator.tile_space import (
+from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.tiles.tile_space import (
     Floats,
     Mask,
     TileSpace,

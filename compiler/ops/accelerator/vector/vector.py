@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from daedal.compiler.codegen.intrinsics import MOVE, SLIDING, accelerator_intrinsics
-from daedal.compiler.ops.accelerator.template import TileTemplate
+from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     MAP_RANK,
     OWN_ROWS,

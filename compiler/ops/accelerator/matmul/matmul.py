@@ -6,8 +6,8 @@ operand; the ALU adds them while GEMM multiplies the next tile.
 """
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
-from daedal.compiler.ops.accelerator.matmul_space import MatmulSpace
-from daedal.compiler.ops.accelerator.template import TileTemplate
+from daedal.compiler.ops.accelerator.matmul.space import MatmulSpace
+from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.schedule.handles import BlockRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.space import Config

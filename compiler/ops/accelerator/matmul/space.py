@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from daedal.compiler.lower_bound import Work, least_cycles
-from daedal.compiler.ops.accelerator.capacity import Capacity, tile_sizes
-from daedal.compiler.ops.accelerator.tile_space import (
+from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.tiles.tile_space import (
     Floats,
     Mask,
     TileSpace,

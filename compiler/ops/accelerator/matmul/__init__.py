@@ -1,0 +1,1 @@
+"""Matrix products of two maps: schedules and tiles."""
