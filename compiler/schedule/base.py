@@ -1,6 +1,7 @@
 """Shared by all primitives: the function under transformation, and its replacement."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,10 +9,12 @@ from daedal.compiler.schedule.placement import place_allocations, strip_allocati
 from daedal.compiler.schedule.recording import HandleTable
 from daedal.compiler.schedule.tensorize import Intrin
 from daedal.compiler.schedule.trace import Trace
+from daedal.compiler.tir.errors import InvalidIRError
 from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.printer import func_text
 from daedal.compiler.tir.stmt import SCOPES, PrimFunc, Stmt, Value
 from daedal.compiler.tir.verify import verify
+from daedal.isa.errors import ScheduleError
 
 __all__ = ["ScheduleBase"]
 
@@ -25,9 +28,14 @@ class ScheduleBase:
         intrinsics: Mapping[str, Intrin] | None = None,
         scopes: frozenset[str] = SCOPES,
         seed: int = 0,
+        *,
+        trusted: bool = False,
     ) -> None:
         verify(func, scopes)
-        self.func = func
+        body, self._kept = strip_allocations(func)
+        self._stripped = replace(func, body=body)
+        self._placed: PrimFunc | None = func
+        self.trusted = trusted
         self.intrinsics = dict(intrinsics or {})
         self.scopes = scopes
         self.rng = np.random.default_rng(seed)
@@ -37,19 +45,39 @@ class ScheduleBase:
     def __str__(self) -> str:
         return func_text(self.func)
 
-    def _bare(self) -> PrimFunc:
-        """The function without allocations, which are placed again after every primitive."""
-        body, _ = strip_allocations(self.func)
-        return PrimFunc(self.func.name, self.func.params, body, self.func.num_outputs)
+    @property
+    def func(self) -> PrimFunc:
+        """The function now, with its buffers allocated, and verified.
+
+        Raises ScheduleError where the primitives of a trusted schedule left what is not legal.
+        """
+        if self._placed is None:
+            try:
+                return self._settle()
+            except InvalidIRError as error:
+                raise ScheduleError(f"a trusted schedule breaks the loop IR: {error}") from None
+        return self._placed
+
+    @property
+    def bare(self) -> PrimFunc:
+        """The function now, without allocations, which follow from it; costs nothing."""
+        return self._stripped
 
     def _update(
         self, body: Stmt, notes: Mapping[Buffer, Mapping[str, Value]] | None = None
     ) -> None:
         """Set the function's body, given without allocations; `notes` annotate the allocations."""
-        _, kept = strip_allocations(self.func)
-        self.func = place_allocations(self.func, body, {**kept, **(notes or {})})
+        self._stripped = replace(self._stripped, body=body)
+        self._kept = {**self._kept, **(notes or {})}
+        self._placed = None
+
+    def _settle(self) -> PrimFunc:
+        """Allocate the buffers and verify the function. Raises InvalidIRError."""
+        func = place_allocations(self._stripped, self._stripped.body, self._kept)
+        verify(func, self.scopes)
+        self._placed = func
+        return func
 
     def _notes(self, buffer: Buffer) -> dict[str, Value]:
         """The annotations of an allocated buffer."""
-        _, notes = strip_allocations(self.func)
-        return dict(notes.get(buffer, {}))
+        return dict(self._kept.get(buffer, {}))

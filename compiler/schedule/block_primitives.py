@@ -42,7 +42,7 @@ class BlockPrimitives(ScheduleBase):
                     block c(vi:8 = i_0 * 4 + i_1):
                         c[vi] = b[vi] * 2
         """
-        bare = self._bare()
+        bare = self.bare
         target = find_loop(bare, loop.var)
         self._update(compute_at.compute_at(bare, bare.body, block.name, target))
 
@@ -74,7 +74,7 @@ class BlockPrimitives(ScheduleBase):
                     block c(vi:8 = i_0 * 4 + i):
                         c[vi] = b[vi] * 2
         """
-        bare = self._bare()
+        bare = self.bare
         target = find_loop(bare, loop.var)
         self._update(compute_at.reverse_compute_at(bare, bare.body, block.name, target))
 
@@ -99,7 +99,7 @@ class BlockPrimitives(ScheduleBase):
                 block c(vi:8 = i):
                     c[vi] = (a[vi] + 1) * 2
         """
-        bare = self._bare()
+        bare = self.bare
         self._update(inline.compute_inline(bare, bare.body, block.name))
 
     @primitive
@@ -123,5 +123,5 @@ class BlockPrimitives(ScheduleBase):
                 block b(vi:8 = i):
                     c[vi] = (a[vi] + 1) * 2
         """
-        bare = self._bare()
+        bare = self.bare
         self._update(inline.reverse_compute_inline(bare, bare.body, block.name))

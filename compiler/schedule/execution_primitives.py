@@ -188,13 +188,13 @@ class ExecutionPrimitives(ScheduleBase):
         self._annotate(loop, f"pragma_{key}", value)
 
     def _set_kind(self, loop: LoopRef, kind: str) -> None:
-        bare = self._bare()
+        bare = self.bare
         self._update(loops.set_kind(bare.body, find_loop(bare, loop.var), kind))
 
     def _annotate(self, target: BlockRef | LoopRef, key: str, value: Value) -> None:
         if isinstance(value, str) and value.startswith("%"):
             raise ScheduleError("the text of an annotation must not start with %")
-        bare = self._bare()
+        bare = self.bare
         if isinstance(target, LoopRef):
             self._update(loops.annotate_loop(bare.body, find_loop(bare, target.var), key, value))
             return

@@ -42,7 +42,7 @@ class LoopPrimitives(ScheduleBase):
                 block c(vi:8 = i):
                     c[vi] = b[vi] * 2
         """
-        bare = self._bare()
+        bare = self.bare
         body, variables = loops.split(bare.body, find_loop(bare, loop.var), factors)
         self._update(body)
         return [LoopRef(var) for var in variables]
@@ -71,7 +71,7 @@ class LoopPrimitives(ScheduleBase):
                         c[vi, vj] = 0
                     c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vj, vk]
         """
-        bare = self._bare()
+        bare = self.bare
         chosen = [find_loop(bare, loop.var) for loop in nested]
         body, outer, inner = loops.tile(bare.body, chosen, factors)
         self._update(body)
@@ -99,7 +99,7 @@ class LoopPrimitives(ScheduleBase):
                         c[vi, vj] = 0
                     c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vj, vk]
         """
-        bare = self._bare()
+        bare = self.bare
         body, var = loops.fuse(bare.body, [find_loop(bare, loop.var) for loop in nested])
         self._update(body)
         return LoopRef(var)
@@ -126,5 +126,5 @@ class LoopPrimitives(ScheduleBase):
                         c[vi, vj] = 0
                     c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vj, vk]
         """
-        bare = self._bare()
+        bare = self.bare
         self._update(loops.reorder(bare.body, [find_loop(bare, loop.var) for loop in order]))

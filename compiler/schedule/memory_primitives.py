@@ -44,7 +44,7 @@ class MemoryPrimitives(ScheduleBase):
                         s[vi] = 0
                     s[vi] = s[vi] + x_inp[vi, vk]
         """
-        bare = self._bare()
+        bare = self.bare
         body, name = cache.cache_read(bare, bare.body, block.name, read, scope)
         self._update(body)
         return BlockRef(name)
@@ -76,7 +76,7 @@ class MemoryPrimitives(ScheduleBase):
                 block s_store(vax0:2 = ax0) {copy: True}:
                     s[vax0] = s_acc[vax0]
         """
-        bare = self._bare()
+        bare = self.bare
         body, name = cache.cache_write(bare, bare.body, block.name, write, scope)
         self._update(body)
         return BlockRef(name)
@@ -106,7 +106,7 @@ class MemoryPrimitives(ScheduleBase):
                 block c(vi:8 = i):
                     c[vi] = b[vi] * 2
         """
-        bare = self._bare()
+        bare = self.bare
         body, old, new = cache.set_scope(bare, bare.body, block.name, write, scope)
         self._update(body, {new: self._notes(old)})
 
@@ -139,7 +139,7 @@ class MemoryPrimitives(ScheduleBase):
                 block c(vi:8 = i):
                     c[vi] = b[vi % 4, vi // 4] * 2
         """
-        bare = self._bare()
+        bare = self.bare
         old = self._allocated(bare, block, write, "transform_layout")
         body, new = transform_layout(bare.body, old, layout)
         if any(key.startswith("align_") for key in self._notes(old)):
@@ -178,7 +178,7 @@ class MemoryPrimitives(ScheduleBase):
                 block c(vi:8 = i):
                     c[vi] = b[vi] * 2
         """
-        bare = self._bare()
+        bare = self.bare
         buffer = self._allocated(bare, block, write, "storage_align")
         if not 0 <= dim < len(buffer.shape):
             raise ScheduleError(
@@ -218,7 +218,7 @@ class MemoryPrimitives(ScheduleBase):
                 block c(vi:8 = i):
                     c[vi] = b[vi] * 2
         """
-        bare = self._bare()
+        bare = self.bare
         buffer = self._allocated(bare, block, write, "double_buffer")
         self._update(bare.body, {buffer: {**self._notes(buffer), "double_buffer": 2}})
 
@@ -226,7 +226,7 @@ class MemoryPrimitives(ScheduleBase):
         """A buffer that a block writes and the function allocates."""
         site = find_site(bare, block.name)
         buffer = cache.pick(site, site.block.writes, write, "writes").buffer
-        if buffer in self.func.params:
+        if buffer in self.bare.params:
             raise ScheduleError(
                 f"{what} needs a buffer that the function allocates; {buffer.name!r} is a "
                 "parameter; use cache_write"

@@ -1,4 +1,4 @@
-"""Makes a method of `Schedule` a primitive: verified, recorded, and atomic."""
+"""Makes a method of `Schedule` a primitive: verified (unless trusted), recorded, and atomic."""
 
 import functools
 import inspect
@@ -10,7 +10,6 @@ from daedal.compiler.schedule.handles import BlockRef, Handle, LoopRef
 from daedal.compiler.schedule.sampling import Sampled, SampledInt, SampledStr
 from daedal.compiler.schedule.trace import Instruction
 from daedal.compiler.tir.errors import InvalidIRError
-from daedal.compiler.tir.verify import verify
 from daedal.isa.errors import ScheduleError
 
 if TYPE_CHECKING:
@@ -97,6 +96,8 @@ def plain(value: Any) -> Any:
 def primitive(method: Callable[P, R]) -> Callable[P, R]:
     """Record the call, verify what it leaves; where it fails the schedule stays as it was.
 
+    A trusted schedule verifies only when its function is read.
+
     An argument called ``decision`` is recorded as what came out.
     """
     signature = inspect.signature(method)
@@ -109,16 +110,16 @@ def primitive(method: Callable[P, R]) -> Callable[P, R]:
         arguments = {}
         for key, value in list(bound.arguments.items())[1:]:
             arguments[key] = schedule.handles.encode(value)
-        before = schedule.func
+        before = schedule._stripped, schedule._kept, schedule._placed
         try:
             result = method(*args, **kwargs)
-            if schedule.func is not before:
-                verify(schedule.func, schedule.scopes)
+            if schedule._placed is None and not schedule.trusted:
+                schedule._settle()
         except InvalidIRError as error:
-            schedule.func = before
+            schedule._stripped, schedule._kept, schedule._placed = before
             raise ScheduleError(f"{method.__name__} would break the loop IR: {error}") from None
         except BaseException:
-            schedule.func = before
+            schedule._stripped, schedule._kept, schedule._placed = before
             raise
         if "decision" in arguments:
             arguments["decision"] = plain(result)

@@ -42,7 +42,7 @@ class ReductionPrimitives(ScheduleBase):
                     block s(vi:2 = i, +vk:8 = k):
                         s[vi] = s[vi] + x[vi, vk]
         """
-        bare = self._bare()
+        bare = self.bare
         name = unique_name(bare, f"{block.name}_init")
         target = find_loop(bare, loop.var)
         self._update(decompose_reduction(bare, bare.body, block.name, target, name))
@@ -81,7 +81,7 @@ class ReductionPrimitives(ScheduleBase):
                             s[vi] = 0
                         s[vi] = s[vi] + s_rf[vk_1, vi]
         """
-        bare = self._bare()
+        bare = self.bare
         name = unique_name(bare, f"{block.name}_rf")
         target = find_loop(bare, loop.var)
         self._update(rfactor(bare, bare.body, block.name, target, dim, name))
@@ -115,7 +115,7 @@ class ReductionPrimitives(ScheduleBase):
                         block s_body(vi:2 = vi, +vk:8 = vk * 4 + k_1):
                             s[vi] = s[vi] + x[vi, vk]
         """
-        bare = self._bare()
+        bare = self.bare
         nest, outer = self._nest(bare, loop, "blockize")
         body, name = blockize(bare.body, nest.loops[0], outer)
         self._update(body)
@@ -157,7 +157,7 @@ class ReductionPrimitives(ScheduleBase):
         if intrin not in self.intrinsics:
             known = ", ".join(sorted(self.intrinsics)) or "none"
             raise ScheduleError(f"intrinsics of this schedule are {known}; {intrin!r} is not one")
-        bare = self._bare()
+        bare = self.bare
         chosen = self.intrinsics[intrin]
         if isinstance(target, LoopRef):
             nest, outer = self._nest(bare, target, "tensorize")

@@ -62,7 +62,7 @@ class SamplingPrimitives(ScheduleBase):
                         s[vi] = 0
                     s[vi] = s[vi] + x[vi, vk]
         """
-        found = find_loop(self.func, loop.var)
+        found = find_loop(self.bare, loop.var)
         tiles = choose_tile(
             self.rng, found.extent, num_tiles, max_innermost, decision, found.var.name
         )

@@ -49,39 +49,42 @@ class Schedule(
         The memory scopes of the target.
     seed
         Of the choices that the sampling primitives make.
+    trusted
+        The calls come from a template of our own: the function is verified, and its buffers are
+        allocated, once, when it is read, instead of after every primitive.
     """
 
     @primitive
     def get_block(self, name: str) -> BlockRef:
         """The block called `name`."""
-        find_site(self.func, name)
+        find_site(self.bare, name)
         return BlockRef(name)
 
     @primitive
     def get_loops(self, block: BlockRef) -> list[LoopRef]:
         """The loops around `block`, outermost first."""
-        return [LoopRef(loop.var) for loop in find_site(self.func, block.name).loops]
+        return [LoopRef(loop.var) for loop in find_site(self.bare, block.name).loops]
 
     @primitive
     def get_child_blocks(self, loop: LoopRef) -> list[BlockRef]:
         """The blocks under `loop`, in order."""
-        sites, _ = collect(find_loop(self.func, loop.var))
+        sites, _ = collect(find_loop(self.bare, loop.var))
         return [BlockRef(site.block.name) for site in sites]
 
     @primitive
     def get_producers(self, block: BlockRef) -> list[BlockRef]:
         """The blocks that write what `block` reads, in order."""
-        read = {region.buffer for region in find_site(self.func, block.name).block.reads}
+        read = {region.buffer for region in find_site(self.bare, block.name).block.reads}
         return self._touching(block, read, written=True)
 
     @primitive
     def get_consumers(self, block: BlockRef) -> list[BlockRef]:
         """The blocks that read what `block` writes, in order."""
-        written = {region.buffer for region in find_site(self.func, block.name).block.writes}
+        written = {region.buffer for region in find_site(self.bare, block.name).block.writes}
         return self._touching(block, written, written=False)
 
     def _touching(self, block: BlockRef, buffers: set[Buffer], written: bool) -> list[BlockRef]:
-        sites, _ = collect(self.func.body)
+        sites, _ = collect(self.bare.body)
         found = []
         for site in sites:
             regions = site.block.writes if written else site.block.reads

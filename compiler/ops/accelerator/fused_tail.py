@@ -83,7 +83,7 @@ def place_tail(sch: Schedule, loop: LoopRef) -> BlockRef:
 
     Returns the block that requantizes the products; without a fused operator, that is ``y``.
     """
-    stages = stages_of(sch.func)
+    stages = stages_of(sch.bare)
     if not stages:
         return sch.get_block("y")
     sch.compute_inline(sch.get_block(CONV))
@@ -104,14 +104,14 @@ def cache_params(sch: Schedule, y: BlockRef, requantized: BlockRef) -> list[Bloc
 
 def load_params(sch: Schedule, params: BlockRef) -> None:
     """Load a block made by `cache_params` with one LOAD."""
-    (written,) = find_site(sch.func, params.name).block.writes
+    (written,) = find_site(sch.bare, params.name).block.writes
     sch.tensorize(sch.get_loops(params)[-len(written.buffer.shape)], "load")
 
 
 def tensorize_tail(sch: Schedule) -> None:
     """Tensorize the result, and the stages of the fused operator."""
     tensorize_result(sch)
-    stages = stages_of(sch.func)
+    stages = stages_of(sch.bare)
     if stages:
         tensorize_stages(sch, {**stages, _requantizing(stages): "requantize_widen"})
 

@@ -38,7 +38,7 @@ def schedule_conv2d(
     """
     if tile is None:
         _, tile = best_tile([shape], variant)
-    sch = Schedule(func, accelerator_intrinsics(variant))
+    sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     acc, y = sch.get_block("acc"), sch.get_block("y")
     store = sch.cache_write(y, 0, "out")
     sch.set_scope(acc, 0, "acc")

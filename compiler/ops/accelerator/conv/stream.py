@@ -28,7 +28,7 @@ def stream_template(func: PrimFunc, shape: StreamShape, variant: Variant) -> Til
 
 
 def _schedule(func: PrimFunc, shape: StreamShape, variant: Variant, config: Config) -> Schedule:
-    sch = Schedule(func, accelerator_intrinsics(variant))
+    sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     acc, y = sch.get_block("acc"), sch.get_block("y")
     store = sch.cache_write(y, 0, "out")
     sch.set_scope(acc, 0, "acc")

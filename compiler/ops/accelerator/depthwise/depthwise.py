@@ -31,7 +31,7 @@ def schedule_depthwise(
     """
     if tile is None:
         tile = DepthwiseSpace.tile(DepthwiseSpace(shape, variant).default)
-    sch = Schedule(func, accelerator_intrinsics(variant))
+    sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     acc, y = sch.get_block("acc"), sch.get_block("y")
     store = sch.cache_write(y, 0, "out")
     sch.set_scope(acc, 0, "acc")

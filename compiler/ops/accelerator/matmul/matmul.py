@@ -23,7 +23,7 @@ def matmul_template(func: PrimFunc, variant: Variant) -> TileTemplate:
 
 
 def _schedule(func: PrimFunc, variant: Variant, config: Config) -> Schedule:
-    sch = Schedule(func, accelerator_intrinsics(variant))
+    sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     y = sch.get_block("y")
     store = sch.cache_write(y, 0, "out")
     n, oc, h, w, u, b, o = sch.get_loops(store)

@@ -59,12 +59,12 @@ def tensorize_stages(sch: Schedule, stages: dict[str, str]) -> None:
 
 def params_reader(sch: Schedule) -> BlockRef:
     """The block that requantizes with the operator's own parameters."""
-    return sch.get_block("rescaled" if "rescaled" in stages_of(sch.func) else "y")
+    return sch.get_block("rescaled" if "rescaled" in stages_of(sch.bare) else "y")
 
 
 def tensorize_result(sch: Schedule) -> None:
     """Tensorize ``y``: a requantization, or the larger of two values that need no other one."""
-    intrin = "alu_max_result" if "rescaled" in stages_of(sch.func) else "requantize"
+    intrin = "alu_max_result" if "rescaled" in stages_of(sch.bare) else "requantize"
     tensorize_rows(sch, sch.get_block("y"), intrin)
 
 

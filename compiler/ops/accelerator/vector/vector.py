@@ -137,7 +137,7 @@ def tiled(
     that each index of the operand depends on a single loop. With `moves` the result has the values
     of the last stage, and no parameters.
     """
-    sch = Schedule(func, accelerator_intrinsics(variant))
+    sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     y = sch.get_block("y")
     store = sch.cache_write(y, 0, "out")
     n, c, h, w, u, b, o = sch.get_loops(store)
