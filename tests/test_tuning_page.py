@@ -1,20 +1,80 @@
-"""docs/tuning.md: its commands and its Python run."""
+"""docs/tuning.md: its commands and its Python run, and show what the page says."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.support.pages import blocks, commands, make_checkout, run_line
+from tests.support.pages import blocks, commands, make_checkout, numbers_differ, run_line
 
-PAGE = (Path(__file__).resolve().parent.parent / "docs" / "tuning.md").read_text("utf-8")
+PATH = Path(__file__).resolve().parent.parent / "docs" / "tuning.md"
+PAGE = PATH.read_text("utf-8")
+OUTPUTS = {"tuned": 0, "explained": 3}
+"""Texts of the page, and the numbers of the commands that print them."""
+LAYER = "conv1_linear"
 
 
-def test_commands_run(tmp_path: Path) -> None:
+def shown(name: str) -> str:
+    (text,) = re.findall(rf"<!-- output: {name} -->\n```text\n(.*?)```\n", PAGE, re.DOTALL)
+    return str(text)
+
+
+def plain(text: str) -> str:
+    """Without spaces at the ends of lines, and without empty lines in tables."""
+    lines = [line.rstrip() for line in text.splitlines()]
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+def cells(text: str, layer: str) -> list[str]:
+    (row,) = [line for line in text.splitlines() if line.split()[:1] == [layer] and "x " in line]
+    return row.split()
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def check_story(tuned: str, explained: str) -> None:
+    """What the page says of the layer."""
+    row = cells(tuned, LAYER)
+    (faster,) = [float(cell[:-1]) for cell in row if re.fullmatch(r"[0-9.]+x", cell)]
+    assert faster > 1.1
+    pattern = rf"{LAYER} takes ([0-9,]+) cycles instead of ([0-9,]+)"
+    best, default = map(number, re.findall(pattern, explained)[0])
+    assert best < default
+    (back,) = re.findall(r"with turns set back alone, it takes ([0-9,]+)", explained)
+    assert number(back) > default, "slower than by default"
+    assert "height 8 -> 2" in explained and "turns 0 -> 1" in explained
+    words = re.findall(r"words loaded +([0-9,]+) +([0-9,]+)", explained)[0]
+    assert number(words[0]) < number(words[1]), "it loads more words"
+    assert re.search(r"LOAD is idle for [0-9,]+ fewer cycles", explained)
+    (total,) = re.findall(r"total: ([0-9,]+) cycles by default, ([0-9,]+) tuned", tuned)
+    assert number(total[1]) < number(total[0])
+
+
+def test_story() -> None:
+    check_story(shown("tuned"), shown("explained"))
+
+
+def test_commands_run(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
     folder = make_checkout(tmp_path)
     printed = [run_line(line, folder) for line in commands(PAGE)]
-    assert "layers alone:" in printed[0]
     assert (folder / "digits.db").is_file() and (folder / "digits.daedal").is_file()
+    assert f"Why {LAYER}" in (folder / "digits.html").read_text("utf-8")
+    found = {name: plain(printed[number]) for name, number in OUTPUTS.items()}
+    # The table of the layers is above.
+    found["explained"] = found["explained"][found["explained"].index(f"{LAYER} takes") :]
+    check_story(found["tuned"], found["explained"])
+    if request.config.getoption("--update-golden"):
+        page = PAGE
+        for name, text in found.items():
+            begin = f"<!-- output: {name} -->\n```text\n"
+            page = page.replace(f"{begin}{shown(name)}```", f"{begin}{text}```")
+        PATH.write_text(page, "utf-8")
+        return
+    rows = [" ".join(cells(text, LAYER)) for text in (shown("tuned"), found["tuned"])]
+    assert not numbers_differ(*rows, 0.05), "run pytest --update-golden"
 
 
 def test_python_runs(tmp_path: Path) -> None:

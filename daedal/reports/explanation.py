@@ -74,7 +74,7 @@ def _knob_lines(item: Explanation) -> Iterator[str]:
         return
     for knob in item.knobs[:_NAMED]:
         if knob.cycles_without is None:
-            yield f"{knob.knob} cannot be set back alone: that does not fit or cannot be built"
+            yield f"{knob.knob} cannot be set back alone: the space has no such schedule"
         else:
             more = knob.cycles_without / item.cycles[1] - 1
             yield (
