@@ -2,17 +2,18 @@
 
 Networks repeat their layers. Schedule and code depend only on the operator, its attributes, the
 types of operands and result, and on whether its REQUANTIZE changes any value. A layer that differs
-from an earlier one only in names reuses its segment, renamed.
+from an earlier one only in names reuses its segment, renamed. A `SegmentStore` also keeps segments
+for other networks and for the next compilation.
 """
 
 from dataclasses import dataclass
 
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
-from daedal.compiler.codegen.segment import Segment, renamed
+from daedal.compiler.codegen.segment import Segment, relabeled, renamed
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator.lowering import keeps_values, lower_node
 from daedal.compiler.program_builder import ProgramBuilder
-from daedal.compiler.space import Config
+from daedal.compiler.segment_store import SegmentStore
 from daedal.compiler.workload import workload_of
 from daedal.isa.errors import ScheduleError, TuningError
 
@@ -29,24 +30,27 @@ class _Code:
 
 
 class LayerCode:
-    """Lowers and emits nodes with `builder`, of all launches of a network."""
+    """Lowers and emits nodes with `builder`, of all launches of a network.
 
-    def __init__(self, builder: ProgramBuilder) -> None:
+    Parameters
+    ----------
+    store : keeps segments on disk; None: every kind of layer is built here.
+    """
+
+    def __init__(self, builder: ProgramBuilder, store: SegmentStore | None = None) -> None:
         self._builder = builder
+        self._store = store
         self._known: dict[object, _Code] = {}
 
     def of(self, graph: Graph, node: Node) -> tuple[list[ScheduledFunction], Segment]:
         """The functions of `node` (or of the first identical node), and its segment.
 
-        Raises ScheduleError as `lower_node` does, TuningError for a configuration that does not
-        build.
+        There are no functions where the segment comes from the store. Raises ScheduleError as
+        `lower_node` does, TuningError for a configuration that does not build.
         """
         kind = _kind(graph, node)
         if kind not in self._known:
-            config = None
-            if self._builder.configs:
-                config = self._builder.configs.get(workload_of(graph, node).key)
-            self._known[kind] = self._code(graph, node, config)
+            self._known[kind] = self._code(graph, node, kind)
         code = self._known[kind]
         first = code.node
         if first is node:
@@ -54,20 +58,35 @@ class LayerCode:
         names = dict(zip((*first.inputs, first.output), (*node.inputs, node.output), strict=True))
         return code.functions, renamed(code.segment, node.output, names)
 
-    def _code(self, graph: Graph, node: Node, config: Config | None) -> _Code:
-        """Raises ScheduleError for a layer that fits no more, TuningError for a configuration."""
-        try:
-            functions = lower_node(graph, node, self._builder.variant, config)
-            segment = self._builder.segment(functions, node.output)
-        except ScheduleError as error:
-            if config is None:
-                raise
-            # Not the layer is to blame, so it does not fall back to the host.
-            raise TuningError(
-                f"a recorded configuration must build, and {config} of {node.output!r} does not: "
-                f"{error}; tune again with another database"
-            ) from error
-        return _Code(node, functions, segment)
+    def _code(self, graph: Graph, node: Node, kind: object) -> _Code:
+        builder = self._builder
+        config = None
+        if builder.configs:
+            config = builder.configs.get(workload_of(graph, node).key)
+        functions: list[ScheduledFunction] = []
+
+        def build() -> Segment:
+            try:
+                functions.extend(lower_node(graph, node, builder.variant, config))
+                return builder.segment(functions, node.output)
+            except ScheduleError as error:
+                if config is None:
+                    raise
+                # Not the layer is to blame, so it does not fall back to the host.
+                raise TuningError(
+                    f"a recorded configuration must build, and {config} of {node.output!r} does "
+                    f"not: {error}; tune again with another database"
+                ) from error
+
+        if self._store is None:
+            return _Code(node, functions, build())
+        names = (*node.inputs, node.output)
+        # Names are positions; where an operand is given twice, the first one counts.
+        places = {name: str(names.index(name)) for name in names}
+        key = repr((builder.variant.fingerprint, config, kind))
+        kept = self._store.get(key, lambda: relabeled(build(), "layer", places))
+        back = {place: name for name, place in places.items()}
+        return _Code(node, functions, relabeled(kept, node.output, back))
 
 
 def _kind(graph: Graph, node: Node) -> object:

@@ -45,6 +45,7 @@ from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.launch import CompiledLaunch, compile_launch
 from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.program_builder import ProgramBuilder
+from daedal.compiler.segment_store import SegmentStore
 from daedal.compiler.space import Config
 from daedal.isa.errors import ModelError, UnsupportedError
 from daedal.isa.variant import Variant
@@ -157,6 +158,7 @@ def compile_graph(
     host: HostRates | None = DEFAULT_HOST,
     configs: Mapping[str, Config] | None = None,
     names: Collection[str] | None = None,
+    store: SegmentStore | None = None,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> CompiledGraph:
@@ -175,6 +177,7 @@ def compile_graph(
     configs : configurations of layers by the keys of their workloads (`workload_of`); layers
         without one have the default.
     names : names of the model's tensors; None: those of all tensors of `graph`.
+    store : keeps the code of layers for the next compilation; unused where forms are dumped.
     dump_dir : folder for the graph after every pass, and the loop IR and segment of every layer.
     report : called with a sentence before each long step.
 
@@ -187,7 +190,7 @@ def compile_graph(
     """
     say = report or (lambda _sentence: None)
     fallback, builder = Fallback(graph), ProgramBuilder(variant, configs=configs or {})
-    code = LayerCode(builder)
+    code = LayerCode(builder, store if dump_dir is None else None)
     cut = bool(from_tensors or to_tensors)
     dump = Dump(dump_dir)
     while True:

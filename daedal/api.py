@@ -64,6 +64,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     fuse: bool = True,
     host: HostRates | None = DEFAULT_HOST,
     configs: Mapping[str, Config] | None = None,
+    cache: bool = True,
     dump_dir: str | Path | None = None,
     report: Report | None = None,
 ) -> Artifact:
@@ -73,8 +74,9 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     operator is a separate layer, to measure the benefit of fusion. `host` has the rates that decide
     when a few operators between host operators are not worth the transfer to the accelerator and
     back; with None, everything that can run on the accelerator does. `configs` are schedules of
-    layers by the keys of their workloads, as `daedal.tuning` finds them. The intermediate forms are
-    written to `dump_dir` after each step; `report` is called with a sentence before each long one.
+    layers by the keys of their workloads, as `daedal.tuning` finds them. With `cache`, the code of
+    layers is kept in the user's cache for the next compilation. The intermediate forms are written
+    to `dump_dir` after each step; `report` is called with a sentence before each long one.
 
     Raises ModelError for a model that cannot be read or compiled, VariantError for an unknown
     variant, ScheduleError for a layer that does not fit the scratchpads.
@@ -88,6 +90,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
         fuse=fuse,
         host=host,
         configs=configs,
+        cache=cache,
         dump_dir=Path(dump_dir) if dump_dir is not None else None,
         report=report,
     )

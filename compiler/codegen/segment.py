@@ -23,6 +23,7 @@ __all__ = [
     "SegmentInstruction",
     "UopSequence",
     "joined",
+    "relabeled",
     "renamed",
 ]
 
@@ -112,20 +113,42 @@ def joined(segments: Sequence[Segment], name: str) -> Segment:
     return Segment(name, instructions, tensors)
 
 
+def relabeled(segment: Segment, name: str, tensors: Mapping[str, str]) -> Segment:
+    """`segment` with another name and other names of its tensors, on the same instances."""
+    return Segment(
+        name,
+        tuple(
+            [
+                item
+                if item.tensor is None
+                else SegmentInstruction(item.template, item.rows, tensors[item.tensor], item.uops)
+                for item in segment.instructions
+            ]
+        ),
+        {tensors[tensor]: size for tensor, size in segment.tensors.items()},
+    )
+
+
 def renamed(segment: Segment, name: str, tensors: Mapping[str, str]) -> Segment:
     """The same code for another layer `name`, with other tensors and new instances."""
     instances: dict[Instance, Instance] = {}
 
-    def moved(item: SegmentInstruction) -> SegmentInstruction:
-        for access in item.rows:
-            if access.instance not in instances:
-                instances[access.instance] = replace(access.instance)
-        rows = tuple([access._replace(instance=instances[access.instance]) for access in item.rows])
-        tensor = None if item.tensor is None else tensors[item.tensor]
-        return SegmentInstruction(item.template, rows, tensor, item.uops)
+    def moved(access: RowAccess) -> RowAccess:
+        old, field_name, begin, end, reads, writes, scale = access
+        if old not in instances:
+            instances[old] = replace(old)
+        return RowAccess(instances[old], field_name, begin, end, reads, writes, scale)
 
-    return Segment(
+    copied = Segment(
         name,
-        tuple(moved(item) for item in segment.instructions),
-        {tensors[tensor]: size for tensor, size in segment.tensors.items()},
+        tuple(
+            [
+                SegmentInstruction(
+                    item.template, tuple([moved(row) for row in item.rows]), item.tensor, item.uops
+                )
+                for item in segment.instructions
+            ]
+        ),
+        segment.tensors,
     )
+    return relabeled(copied, name, tensors)

@@ -44,6 +44,9 @@ def compile_command(
     memory: Annotated[
         Memory, typer.Option(help="With --records: the memory that was tuned for.")
     ] = Memory.ddr,
+    cache: Annotated[
+        bool, typer.Option(help="Keep the code of layers in the user's cache for the next time.")
+    ] = True,
     dump_dir: Annotated[
         Path | None, typer.Option(help="Write the intermediate forms into this folder.")
     ] = None,
@@ -67,6 +70,7 @@ def compile_command(
             to_tensors=to_tensors or (),
             host=None if all_on_accelerator else DEFAULT_HOST,
             configs=configs,
+            cache=cache,
             dump_dir=dump_dir,
             report=report,
         )

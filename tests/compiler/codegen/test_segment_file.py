@@ -1,0 +1,66 @@
+"""Segments as bytes: what is written is read again, and anything else is refused."""
+
+import zlib
+
+import numpy as np
+import pytest
+
+from daedal.compiler.codegen.segment import Instance, Segment
+from daedal.compiler.codegen.segment_file import segment_from, segment_to_bytes
+from daedal.compiler.program_builder import ProgramBuilder
+from daedal.isa.errors import ArtifactError
+from tests.support.accelerator import micro_variant
+from tests.support.levels import Compiled
+from tests.support.operator_graphs import OPERATORS
+from tests.support.pick import Pick
+
+MICRO = micro_variant(inp_bytes=1024)
+
+
+def segments(name: str) -> list[Segment]:
+    graph = OPERATORS[name].graph(Pick.seeded([0]), MICRO)
+    builder = ProgramBuilder(MICRO)
+    return [builder.segment([layer.lowered], "layer") for layer in Compiled.of(graph, MICRO).layers]
+
+
+def plain(segment: Segment) -> object:
+    """The segment with numbers in place of instances, which are compared by identity."""
+    numbers: dict[Instance, int] = {}
+    items = [
+        (
+            item.template.opcode,
+            list(item.template.values.items()),
+            [(numbers.setdefault(row.instance, len(numbers)), *row[1:]) for row in item.rows],
+            item.tensor,
+            item.uops,
+        )
+        for item in segment.instructions
+    ]
+    held = [(item.name, item.memory, item.rows, item.thread, item.copies) for item in numbers]
+    return segment.name, list(segment.tensors.items()), held, items
+
+
+@pytest.mark.parametrize("name", [name for name, item in OPERATORS.items() if item.runs_on(MICRO)])
+def test_a_segment_is_read_as_it_was_written(name: str) -> None:
+    for segment in segments(name):
+        again = segment_from(segment_to_bytes(segment))
+        assert plain(again) == plain(segment)
+        assert segment_to_bytes(again) == segment_to_bytes(segment)
+
+
+def test_no_segment_is_refused(rng: np.random.Generator) -> None:
+    data = segment_to_bytes(segments("conv2d")[0])
+    for length in range(0, len(data), max(1, len(data) // 50)):
+        with pytest.raises(ArtifactError, match="must be"):
+            segment_from(data[:length])
+    for _ in range(50):
+        damaged = bytearray(data)
+        damaged[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
+        try:
+            again = segment_from(bytes(damaged))
+        except ArtifactError:
+            continue
+        assert plain(again) == plain(segment_from(data)), "only bits that mean nothing"
+    for content in (b"", b"\0\0\0\0", b"\2\0\0\0{}", b"\2\0\0\0[]", b"\xff\xff\xff\xff{}"):
+        with pytest.raises(ArtifactError, match="damaged"):
+            segment_from(zlib.compress(content))

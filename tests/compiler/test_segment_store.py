@@ -1,0 +1,150 @@
+"""The store of segments: the same programs, and no entry but a whole one of this compiler."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+import daedal
+from daedal.compiler import layer_code, segment_store, version
+from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.frontend.importer import load_onnx
+from daedal.compiler.pipeline import compile_graph
+from daedal.compiler.segment_store import SegmentStore, default_store
+from daedal.isa.variant import load_variant
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
+TINY = load_variant("tiny")
+NO_CODE = Segment("layer", ())
+
+
+@pytest.fixture
+def lowered() -> Iterator[mock.Mock]:
+    """`lower_node`, whose calls are counted."""
+    with mock.patch.object(layer_code, "lower_node", wraps=layer_code.lower_node) as found:
+        yield found
+
+
+def compiled(store: SegmentStore | None, variant: daedal.Variant = TINY) -> bytes:
+    return compile_graph(
+        load_onnx(DIGITS.read_bytes()), variant, store=store
+    ).launch.program.to_bytes()
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_kept_layers_are_not_scheduled_again(tmp_path: Path, lowered: mock.Mock) -> None:
+    expected = compiled(None)
+    once = lowered.call_count
+    store = SegmentStore(tmp_path / "segments")
+    assert compiled(store) == expected
+    assert lowered.call_count == 2 * once and len(files(tmp_path)) == once
+    assert compiled(SegmentStore(tmp_path / "segments")) == expected
+    assert lowered.call_count == 2 * once
+
+
+def test_another_machine_or_another_compiler_has_its_own(
+    tmp_path: Path, lowered: mock.Mock
+) -> None:
+    store = SegmentStore(tmp_path)
+    compiled(store)
+    once = lowered.call_count
+    compiled(store, TINY.replace("wider", inp_bytes=2 * TINY.memory.inp_bytes))
+    assert lowered.call_count == 2 * once
+    with mock.patch.object(segment_store, "compiler_version", lambda: "another"):
+        compiled(store)
+    assert lowered.call_count == 3 * once
+    compiled(store)
+    assert lowered.call_count == 3 * once
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:20],
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:-1],
+        lambda data: data + b"\0",
+        lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
+    ],
+)
+def test_a_damaged_file_is_written_again(
+    tmp_path: Path, lowered: mock.Mock, damage: Callable[[bytes], bytes]
+) -> None:
+    expected = compiled(SegmentStore(tmp_path))
+    once = lowered.call_count
+    whole = {path: path.read_bytes() for path in files(tmp_path)}
+    victim = files(tmp_path)[0]
+    victim.write_bytes(damage(whole[victim]))
+    assert compiled(SegmentStore(tmp_path)) == expected
+    assert lowered.call_count == once + 1
+    assert {path: path.read_bytes() for path in files(tmp_path)} == whole
+
+
+def test_the_files_stay_below_the_limit_and_the_unused_ones_go(tmp_path: Path) -> None:
+    size = 50
+    with mock.patch.object(segment_store, "segment_to_bytes", lambda _: bytes(size - 32)):
+        store = SegmentStore(tmp_path, limit_bytes=10 * size)
+        for number in range(10):
+            store.get(f"key {number}", lambda: NO_CODE)
+            os.utime(store.path(f"key {number}"), (number, number))
+        assert len(files(tmp_path)) == 10
+        os.utime(store.path("key 0"))
+        for number in range(10, 40):
+            store.get(f"key {number}", lambda: NO_CODE)
+            assert sum(path.stat().st_size for path in files(tmp_path)) <= 10 * size
+            assert store.path(f"key {number}").is_file()
+            if number == 10:
+                assert store.path("key 0").is_file() and not store.path("key 1").exists()
+        # One that another process has filled meanwhile.
+        other = SegmentStore(tmp_path, limit_bytes=3 * size)
+        other.get("another", lambda: NO_CODE)
+        assert sum(path.stat().st_size for path in files(tmp_path)) <= 3 * size
+        SegmentStore(tmp_path / "none", limit_bytes=size - 1).get("large", lambda: NO_CODE)
+        assert not (tmp_path / "none").exists()
+
+
+def test_use_keeps_a_file(tmp_path: Path) -> None:
+    store = SegmentStore(tmp_path)
+    store.get("key", lambda: NO_CODE)
+    os.utime(store.path("key"), (1, 1))
+    store.get("key", lambda: pytest.fail("it is there"))
+    assert store.path("key").stat().st_mtime > 1
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = SegmentStore(tmp_path / "file")
+    assert compiled(store) == compiled(None)
+
+
+def test_what_is_dumped_is_built(tmp_path: Path) -> None:
+    store = SegmentStore(tmp_path / "segments")
+    compiled(store)
+    graph = load_onnx(DIGITS.read_bytes())
+    compile_graph(graph, TINY, store=store, dump_dir=tmp_path / "dump")
+    assert list((tmp_path / "dump").glob("*.tir.txt"))
+
+
+def test_it_can_be_turned_off(
+    tmp_path: Path, lowered: mock.Mock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    daedal.compile(DIGITS, TINY, cache=False)
+    assert not files(tmp_path)
+    daedal.compile(DIGITS, TINY)
+    once = lowered.call_count // 2
+    assert len(files(tmp_path / "daedal" / "segments")) == once > 0
+    daedal.compile(DIGITS, TINY)
+    assert lowered.call_count == 2 * once
+
+
+def test_nothing_is_kept_while_the_compiler_is_edited(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert default_store() is not None
+    monkeypatch.setattr(version, "_IMPORTED", 0.0)
+    assert default_store() is None
