@@ -94,8 +94,8 @@ def compile_command(
 def _configs(records: Path, model: Path, variant: str, memory: str) -> Mapping[str, "Config"]:
     """The best recorded configurations. Raises TuningError unless `records` is a database."""
     from daedal.compiler.tune.database import Database
+    from daedal.compiler.version import compiler_version
     from daedal.isa.variant import load_variant
-    from daedal.tuning.network import compiler_version
     from daedal.tuning.selection import recorded_configs
 
     if not records.is_file():

@@ -46,11 +46,12 @@ def tune_command(
     With --explain and no budget, nothing is searched: the records are explained.
     """
     from daedal.compiler.tune.database import Database
+    from daedal.compiler.version import compiler_version
     from daedal.isa.variant import load_variant
     from daedal.reports.explanation import explanation_json
     from daedal.reports.tuning import tuning_json
     from daedal.tuning.budget import Budget
-    from daedal.tuning.network import compiler_version, tune_network
+    from daedal.tuning.network import tune_network
 
     check_outputs(records, html)
     Budget(trials, seconds)  # refused before the database is made

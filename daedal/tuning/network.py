@@ -7,15 +7,12 @@ Source: L. Zheng et al., "Ansor: Generating High-Performance Tensor Programs for
 OSDI 2020, section 6 (a scheduler of tasks by their expected gain).
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import daedal
 from daedal.compiler.space import Config
 from daedal.compiler.tune.database import Database
-from daedal.compiler.tune.record import kit_version
 from daedal.compiler.tune.workload import Workload
 from daedal.isa.errors import TuningError
 from daedal.isa.variant import Variant
@@ -25,7 +22,7 @@ from daedal.tuning.selection import Selection, remember, select, store
 from daedal.tuning.task import Setting, Task, make_tasks
 from daedal.tuning.whole_network import WholeNetwork
 
-__all__ = ["NetworkTuning", "TaskResult", "compiler_version", "tune_network"]
+__all__ = ["NetworkTuning", "TaskResult", "tune_network"]
 
 
 @dataclass(frozen=True)
@@ -202,13 +199,3 @@ def _result(task: Task, selection: Selection | None) -> TaskResult:
         in_network,
         selection is None or selection.configs.get(key, task.default) == config,
     )
-
-
-def compiler_version() -> str:
-    """The kit's version and a hash of the compiler's sources: cycles of others do not compare."""
-    root = Path(daedal.__file__).resolve().parent.parent
-    folder = root / "compiler" if (root / "compiler").is_dir() else root / "daedal" / "compiler"
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return f"{kit_version()}+{digest.hexdigest()[:12]}"
