@@ -1,73 +1,152 @@
 """Finds the earlier instructions that an instruction depends on: hazards on rows and on memory.
 
-For every scratchpad row, and every bus word of writable memory, arrays hold the last reader and the
-last writer of each unit. So a lookup takes a few numpy operations, however long the program is.
+For every scratchpad row, and every bus word of writable memory, tables hold the last reader and the
+last writer of each unit. A kernel goes through the program once.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.link.placed import PlacedInstruction
-from daedal.compiler.link.transfer_beats import entries
 from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.scratchpad import scratchpads
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
+from daedal.native.kernel import kernel
+from daedal.native.types import Array, i32, i64
 
-__all__ = ["NUM_QUEUES", "Hazards"]
+__all__ = ["NUM_QUEUES", "hazards"]
 
 NUM_QUEUES = 4
 """LOAD, GEMM, ALU and STORE."""
 
-_Indices = npt.NDArray[np.int32]
+_ROW_FIELDS, _BEAT_FIELDS = 4, 6
+_NONE = int(NO_INSTRUCTION)
+_LOAD, _STORE = int(Unit.LOAD), int(Unit.STORE)
 
 
-class Hazards:
-    """The last accesses of each unit, by instruction number."""
+def hazards(
+    variant: Variant,
+    region_bytes: tuple[int, int, int, int],
+    items: Sequence[PlacedInstruction],
+) -> list[list[int]]:
+    """Per instruction and unit, the latest one that it has to wait for, or NO_INSTRUCTION.
 
-    def __init__(self, variant: Variant, region_bytes: tuple[int, int, int, int]) -> None:
-        # Per scratchpad, one array per unit for its last writer, then one for its last reader.
-        self._rows = {
-            memory: _table(2 * NUM_QUEUES, pad.depth_rows)
-            for memory, pad in scratchpads(variant).items()
-        }
-        # Only STORE writes memory and only LOAD reads it; FETCH reads memory that is never written.
-        beats = [size // variant.bus_bytes for size in region_bytes]
-        self._stored = [_table(1, count)[0] for count in beats]
-        self._loaded = [_table(1, count)[0] for count in beats]
-
-    def conflicts(self, item: PlacedInstruction) -> list[int]:
-        """Per unit, the latest instruction that `item` has to wait for, or NO_INSTRUCTION."""
-        latest = [NO_INSTRUCTION] * NUM_QUEUES
-        for memory, begin, end, _, writes in item.rows:
-            count = 2 * NUM_QUEUES if writes else NUM_QUEUES
-            rows = self._rows[memory][:count, begin:end].max(axis=1).tolist()
-            for number, source in enumerate(rows):
-                if source > latest[number % NUM_QUEUES]:
-                    latest[number % NUM_QUEUES] = source
-        unit = item.unit
-        latest[unit] = NO_INSTRUCTION
-        if item.beats is not None:
-            loads = unit is Unit.LOAD
-            table = self._stored if loads else self._loaded
-            other = Unit.STORE if loads else Unit.LOAD
-            latest[other] = max(
-                latest[other], int(entries(table[item.beats.base], item.beats).max())
-            )
-        return latest
-
-    def record(self, item: PlacedInstruction, number: int) -> None:
-        """Record the accesses of `item`, instruction `number` of the program."""
-        unit = item.unit
+    There is nothing for an instruction's own unit.
+    """
+    pads = scratchpads(variant)
+    ends = np.cumsum([0, *(pad.depth_rows for pad in pads.values())]).tolist()
+    first = dict(zip(pads, ends, strict=False))
+    depths = {memory: pad.depth_rows for memory, pad in pads.items()}
+    words = [size // variant.bus_bytes for size in region_bytes]
+    region_ends = np.cumsum([0, *words]).tolist()
+    units: list[int] = []
+    row_counts: list[int] = []
+    rows: list[int] = []
+    beats: list[int] = []
+    for item in items:
+        units.append(int(item.unit))
+        row_counts.append(len(item.rows))
         for memory, begin, end, reads, writes in item.rows:
-            if writes:
-                self._rows[memory][unit, begin:end] = number
-            if reads:
-                self._rows[memory][NUM_QUEUES + unit, begin:end] = number
-        if item.beats is not None:
-            table = self._loaded if unit is Unit.LOAD else self._stored
-            entries(table[item.beats.base], item.beats)[...] = number
+            assert 0 <= begin <= end <= depths[memory], f"{item.rows} leaves {memory}"
+            low = first[memory]
+            rows += (low + begin, low + end, reads, writes)
+        if item.beats is None:
+            beats += (0, 0, 0, 0, 0, 0)
+            continue
+        base, offset, *extents = item.beats
+        assert offset >= 0 and item.beats.end <= words[base], f"{item.beats} leaves its region"
+        beats += (region_ends[base] + offset, *extents)
+    found = np.full(len(items) * NUM_QUEUES, NO_INSTRUCTION, dtype=np.int32)
+    _find(
+        np.array(units, dtype=np.int64),
+        np.array(row_counts, dtype=np.int64),
+        np.array(rows, dtype=np.int64),
+        np.array(beats, dtype=np.int64),
+        _table(2 * NUM_QUEUES * ends[-1]),
+        ends[-1],
+        _table(region_ends[-1]),
+        _table(region_ends[-1]),
+        found,
+    )
+    result: list[list[int]] = found.reshape(-1, NUM_QUEUES).tolist()
+    return result
 
 
-def _table(units: int, size: int) -> _Indices:
-    return np.full((units, size), NO_INSTRUCTION, dtype=np.int32)
+def _table(size: int) -> npt.NDArray[np.int32]:
+    return np.full(size, NO_INSTRUCTION, dtype=np.int32)
+
+
+@kernel
+def _find(
+    units: Array[i64],
+    row_counts: Array[i64],
+    rows: Array[i64],
+    beats: Array[i64],
+    touched: Array[i32],
+    depth: i64,
+    stored: Array[i32],
+    loaded: Array[i32],
+    found: Array[i32],
+) -> None:
+    """Fill `found`.
+
+    `touched` has `depth` rows per unit for its last writer, then as many for its last reader. Only
+    STORE writes memory, and only LOAD reads what is ever written.
+    """
+    access = 0
+    for number in range(len(units)):
+        unit = units[number]
+        until = access + row_counts[number]
+        for k in range(access, until):
+            begin, end = rows[k * _ROW_FIELDS], rows[k * _ROW_FIELDS + 1]
+            for table in range(2 * NUM_QUEUES if rows[k * _ROW_FIELDS + 3] != 0 else NUM_QUEUES):
+                other = table % NUM_QUEUES
+                if other != unit:
+                    latest = _last_row(touched, table * depth + begin, table * depth + end)
+                    if latest > found[number * NUM_QUEUES + other]:
+                        found[number * NUM_QUEUES + other] = latest
+        for k in range(access, until):
+            begin, end = rows[k * _ROW_FIELDS], rows[k * _ROW_FIELDS + 1]
+            for how in range(2):
+                if rows[k * _ROW_FIELDS + 3 - how] != 0:
+                    table = (how * NUM_QUEUES + unit) * depth
+                    for row in range(table + begin, table + end):
+                        touched[row] = number
+        access = until
+        if unit == _LOAD:
+            _move(beats, number, stored, loaded, found, _STORE)
+        elif unit == _STORE:
+            _move(beats, number, loaded, stored, found, _LOAD)
+
+
+@kernel
+def _last_row(touched: Array[i32], begin: i64, end: i64) -> i64:
+    latest = _NONE
+    for row in range(begin, end):
+        latest = max(latest, touched[row])
+    return latest
+
+
+@kernel
+def _move(
+    beats: Array[i64],
+    number: i64,
+    others: Array[i32],
+    own: Array[i32],
+    found: Array[i32],
+    other: i64,
+) -> None:
+    """The bus words of a transfer: those that the `other` unit touched last, then its own."""
+    k = number * _BEAT_FIELDS
+    latest = _NONE
+    for block in range(beats[k + 1]):
+        for row in range(beats[k + 2]):
+            begin = beats[k] + block * beats[k + 5] + row * beats[k + 4]
+            for word in range(begin, begin + beats[k + 3]):
+                latest = max(latest, others[word])
+                own[word] = number
+    if latest > found[number * NUM_QUEUES + other]:
+        found[number * NUM_QUEUES + other] = latest

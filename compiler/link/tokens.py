@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from daedal.compiler.link.hazards import Hazards
+from daedal.compiler.link.hazards import hazards
 from daedal.compiler.link.placed import PlacedInstruction
 from daedal.isa.errors import ProgramError, ScheduleError
 from daedal.isa.tokens import Waits, find_waits
@@ -23,11 +23,7 @@ def insert_tokens(
     ScheduleError
         The counters are too narrow.
     """
-    hazards = Hazards(variant, region_bytes)
-    conflicts = []
-    for number, item in enumerate(items):
-        conflicts.append(hazards.conflicts(item))
-        hazards.record(item, number)
+    conflicts = hazards(variant, region_bytes, items)
     try:
         return find_waits([item.unit for item in items], conflicts, variant.units.token_bits)
     except ProgramError as error:
