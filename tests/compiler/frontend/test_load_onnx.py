@@ -184,9 +184,9 @@ def test_refuses_a_truncated_file(share: float) -> None:
 def test_damaged_files_never_raise_anything_else(rng: np.random.Generator) -> None:
     data = DIGITS.read_bytes()
     outcomes = {"imported": 0, "refused": 0}
-    for _ in range(600):
+    for _ in range(300):
         damaged = bytearray(data)
-        for _ in range(int(rng.integers(1, 4))):  # in the nodes and the first constants
+        for _ in range(int(rng.integers(1, 4))):
             damaged[int(rng.integers(5000))] = int(rng.integers(256))
         try:
             load_onnx(bytes(damaged))
