@@ -11,7 +11,7 @@ from daedal.isa.program import Program
 from daedal.isa.registers import CLASSES, CycleClass
 from daedal.isa.table import GemmMode, LoadMemory, Opcode, Unit
 from daedal.isa.variant import load_variant
-from daedal.runtime.layers import LAYER_UNITS, layer_profiles, layer_tags
+from daedal.runtime.layers import LAYER_UNITS, LayerProfile, layer_profiles, layer_tags
 from tests.support.profiles import random_launch
 
 VTA = load_variant("vta")
@@ -50,19 +50,24 @@ PROGRAM = Program(
 )
 
 
-def test_layers_are_differences_of_marks() -> None:
+def two_layers(*marks: MarkRecord) -> tuple[LayerProfile, LayerProfile]:
+    """The profiles of a convolution and of a pool, from the marks of a run of 300 cycles."""
     layers = (
         Layer(1, "a", "conv", 25600, "a", 200),
-        Layer(2, "b", "add", 0, "b", 480),
+        Layer(2, "b", "max_pool", 0, "b", 480),
     )
-    marks = (
+    launch = Launch(PROGRAM, (), (), layers)
+    first, second = layer_profiles(launch, Profile("rtl", 300, marks=marks))
+    return first, second
+
+
+def test_layers_are_differences_of_marks() -> None:
+    first, second = two_layers(
         mark(1, Unit.GEMM, 180, 100),
         mark(1, Unit.STORE, 200, 20),
         mark(2, Unit.ALU, 230, 7),
         mark(2, Unit.STORE, 260, 50),
     )
-    launch = Launch(PROGRAM, (), (), layers)
-    first, second = layer_profiles(launch, Profile("rtl", 300, marks=marks))
     assert (first.cycles, second.cycles) == (200, 60)
     assert first.share == 25600 / (200 * 256)
     assert (first.products, second.products) == (100, 0)
@@ -72,11 +77,7 @@ def test_layers_are_differences_of_marks() -> None:
 
 def test_counts_of_interleaved_layers_add_up() -> None:
     """ALU and STORE work for both layers in turn; the second one adds 20 cycles."""
-    layers = (
-        Layer(1, "a", "conv", 25600, "a", 200),
-        Layer(2, "b", "max_pool", 0, "b", 480),
-    )
-    marks = (
+    first, second = two_layers(
         mark(1, Unit.ALU, 80, 10),
         mark(1, Unit.STORE, 100, 20),
         mark(2, Unit.ALU, 120, 17),
@@ -86,8 +87,6 @@ def test_counts_of_interleaved_layers_add_up() -> None:
         mark(2, Unit.ALU, 250, 40),
         mark(2, Unit.STORE, 260, 55),
     )
-    launch = Launch(PROGRAM, (), (), layers)
-    first, second = layer_profiles(launch, Profile("rtl", 300, marks=marks))
     assert (first.cycles, second.cycles) == (240, 20)
     assert (first.units[Unit.ALU].work, second.units[Unit.ALU].work) == (23, 17)
     assert (first.units[Unit.STORE].work, second.units[Unit.STORE].work) == (45, 10)
@@ -96,14 +95,7 @@ def test_counts_of_interleaved_layers_add_up() -> None:
 
 def test_rooflines_bytes_and_reuse() -> None:
     """100 products of 256; 8 bytes a cycle. Bytes are those of the layer's own instructions."""
-    layers = (
-        Layer(1, "a", "conv", 25600, "a", 200),
-        Layer(2, "b", "add", 0, "b", 480),
-    )
-    marks = (mark(1, Unit.STORE, 200, 20), mark(2, Unit.STORE, 260, 50))
-    first, second = layer_profiles(
-        Launch(PROGRAM, (), (), layers), Profile("rtl", 300, marks=marks)
-    )
+    first, second = two_layers(mark(1, Unit.STORE, 200, 20), mark(2, Unit.STORE, 260, 50))
     assert (first.bytes_read, first.bytes_written) == (8 * 16, 4 * 16)
     assert (second.bytes_read, second.bytes_written) == (7 * 16, 16)
     assert (first.ideal_cycles, first.memory_cycles, first.roofline_cycles) == (100, 25, 100)
