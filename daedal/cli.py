@@ -26,6 +26,7 @@ from daedal.commands.doctor import doctor_command
 from daedal.commands.export import export_command
 from daedal.commands.inspect import inspect_command
 from daedal.commands.ops import ops_command
+from daedal.commands.pool import pool_command
 from daedal.commands.profile import profile_command
 from daedal.commands.quantize import quantize_command
 from daedal.commands.run import run_command
@@ -51,6 +52,7 @@ app.command("profile")(profile_command)
 app.command("diff")(diff_command)
 app.command("quantize")(quantize_command)
 app.command("tune")(tune_command)
+app.command("pool")(pool_command)
 app.command("ops")(ops_command)
 app.command("trace")(trace_command)
 app.command("export")(export_command)

@@ -1,0 +1,292 @@
+"""`Pool`: measures candidates on worker processes, of this machine or of a pool of machines (Dask).
+
+A candidate is a task of Dask under a name made from its content, so it is evaluated once, even for
+two coordinators; the candidates of a worker that dies go to another. Results are checked here: the
+digest of the bytes always, and the cycles of every new best by measuring it again where the workers
+are not our own.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import distributed
+from distributed.security import Security
+
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.space import Config
+from daedal.isa.errors import TuningError, first_line
+from daedal.isa.variant import Variant
+from daedal.tuning import pool_worker
+from daedal.tuning.layer_runner import checked
+from daedal.tuning.layer_task import CYCLE_MODEL, LayerTask
+from daedal.tuning.network import compiler_version
+from daedal.tuning.pool_security import configure, pool_url, security_of
+from daedal.tuning.pool_worker import TAGS
+from daedal.tuning.runner import Failure, Result, cycles_of
+from daedal.tuning.sandbox import MEMORY_BYTES, TIMEOUT_SECONDS, Sandbox
+
+__all__ = ["Pool", "PoolRunner"]
+
+CONNECT_SECONDS = 30.0
+"""How long a pool may take to answer."""
+
+ABSENT_SECONDS = 120.0
+"""How long a pool may be without a worker: one that died is started again within seconds."""
+
+
+class Pool:
+    """Workers that measure, until `close`.
+
+    Parameters
+    ----------
+    workers
+        Processes to start on this machine; they end with the pool.
+    address
+        Of the scheduler of a pool to join instead, ``HOST:PORT``.
+    tls
+        Folder of certificates for that pool.
+    timeout_seconds, memory_bytes
+        What a candidate may take.
+
+    Raises
+    ------
+    TuningError
+        Settings that exclude each other, or a pool that is not there or refuses the certificate.
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int = 0,
+        address: str | None = None,
+        tls: Path | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> None:
+        self._sandbox = Sandbox(timeout_seconds, memory_bytes)
+        self._limits = (timeout_seconds, memory_bytes)
+        self._version = compiler_version()
+        self._known: dict[tuple[str, Config], Result] = {}
+        self._best: dict[str, int] = {}
+        self._is_ours = address is None
+        self._cluster: Any = None
+        configure()
+        if address is None:
+            if tls is not None:
+                raise TuningError("certificates belong to a pool to join; give its address, too")
+            if workers < 1:
+                raise TuningError(f"a pool must have at least 1 worker, not {workers}")
+            self._cluster = _own_cluster(workers)
+            self._client = distributed.Client(self._cluster, set_as_default=False)
+        else:
+            if workers:
+                raise TuningError("a pool is either joined or started; give workers or an address")
+            self._client = _joined(address, security_of(tls))
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the pool; its own workers end."""
+        self._sandbox.close()
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def runner(
+        self,
+        graph: Graph,
+        node: Node,
+        variant: Variant,
+        memory: str = "ddr",
+        device: str = CYCLE_MODEL,
+    ) -> "PoolRunner":
+        """What `LayerRunner` is, on this pool."""
+        return PoolRunner(LayerTask.of(graph, node, variant, memory, device), self)
+
+    def tags(self) -> dict[str, int]:
+        """How many workers have each tag."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        return {tag: sum(tag in item["resources"] for item in workers) for tag in TAGS}
+
+    def measure(self, task: LayerTask, configs: Sequence[Config]) -> list[Result]:
+        """The checked result of each configuration; one that was measured before is not again.
+
+        Raises
+        ------
+        TuningError
+            No worker has the device, all are gone, or one lies about its result.
+        """
+        missing = [
+            config for config in dict.fromkeys(configs) if (task.key, config) not in self._known
+        ]
+        if missing:
+            try:
+                self._measure(task, missing)
+            except (OSError, CancelledError) as error:
+                raise _gone() from error
+        return [self._known[task.key, config] for config in configs]
+
+    def _measure(self, task: LayerTask, configs: Sequence[Config]) -> None:
+        (tag,) = (name for name, device in TAGS.items() if device == task.device)
+        futures = self._submit(task, configs, tag)
+        try:
+            seen = time.monotonic()
+            while futures:
+                done = [future for future in futures if future.done()]
+                for future in done:
+                    self._known[task.key, futures[future]] = self._accepted(
+                        task, futures[future], future
+                    )
+                    del futures[future]
+                if done:
+                    seen = time.monotonic()
+                elif futures:
+                    seen = self._wait(list(futures), tag, seen)
+        finally:
+            self._client.cancel(list(futures))
+
+    def _submit(self, task: LayerTask, configs: Sequence[Config], tag: str) -> dict[Any, Config]:
+        """A future for each configuration."""
+        held = self._client.submit(pool_worker.keep, task.to_bytes(), key=f"task-{task.key}")
+        return {
+            self._client.submit(
+                pool_worker.measure,
+                held,
+                task.key,
+                config.to_json(),
+                self._version,
+                *self._limits,
+                key=f"measure-{task.key}-{self._version}-{self._limits}-{config}",
+                resources={tag: 1},
+            ): config
+            for config in configs
+        }
+
+    def _wait(self, futures: list[Any], tag: str, seen: float) -> float:
+        """Wait for a future for a while; return when a worker was last there."""
+        with self._client.as_current(), contextlib.suppress(TimeoutError):
+            distributed.wait(futures, timeout=1.0, return_when="FIRST_COMPLETED")
+        if self._client.status != "running":
+            raise _gone()
+        now = time.monotonic()
+        tags = self.tags()
+        if tags[tag]:
+            return now
+        if now - seen > ABSENT_SECONDS or (not self._is_ours and any(tags.values())):
+            found = ", ".join(f"{count} with {name}" for name, count in tags.items())
+            raise TuningError(
+                f"the pool must have workers with {tag!r}, and has {found}; add one with "
+                f"`daedal pool --join`, and run the same command again: what was measured is kept"
+            )
+        return seen
+
+    def _accepted(self, task: LayerTask, config: Config, future: Any) -> Result:
+        """The result of a future, compared; and measured again here where that tells lies."""
+        where = ", ".join(next(iter(self._client.who_has([future]).values()), ())) or "unknown"
+        try:
+            claimed = future.result()
+        except (TuningError, OSError, CancelledError):
+            raise
+        except Exception as error:
+            raise TuningError(
+                f"a pool must return a result for each candidate, and {config} has none: "
+                f"{type(error).__name__}: {first_line(error)}"
+            ) from error
+        if not isinstance(claimed, Result):
+            raise _lie(where, f"something else, a {type(claimed).__name__}")
+        result = checked(task, claimed)
+        is_wrong = result.failure is Failure.WRONG
+        is_best = result.cycles is not None and (
+            result.cycles < self._best.get(task.key, result.cycles + 1)
+        )
+        if is_wrong or (is_best and not self._is_ours):
+            own = self._here(task, config)
+            if is_wrong and own.failure is None:
+                raise _lie(where, f"other bytes than the layer's ({config})")
+            if not is_wrong and own.cycles != result.cycles:
+                found = "none" if own.cycles is None else f"{own.cycles}"
+                raise _lie(where, f"{result.cycles} cycles instead of {found} ({config})")
+        if is_best and result.cycles is not None:
+            self._best[task.key] = result.cycles
+        return result
+
+    def _here(self, task: LayerTask, config: Config) -> Result:
+        """The result of one configuration by the cycle model, in processes of our own."""
+        own = replace(task, device=CYCLE_MODEL)
+        return checked(own, self._sandbox.measure(own.key, own.to_bytes(), config))
+
+
+class PoolRunner:
+    """Measures configurations of the layer `task` on `pool`."""
+
+    def __init__(self, task: LayerTask, pool: Pool) -> None:
+        self.task = task
+        self.workload = task.workload
+        self._pool = pool
+
+    def __call__(self, configs: Sequence[Config]) -> list[int | None]:
+        """Cycles of each configuration. Raises TuningError as `cycles_of` and `Pool.measure`."""
+        return cycles_of(configs, self.results(configs))
+
+    def results(self, configs: Sequence[Config]) -> list[Result]:
+        """See `Runner`."""
+        return self._pool.measure(self.task, configs)
+
+
+def _lie(worker: str, claim: str) -> TuningError:
+    return TuningError(
+        f"workers must return what they measured, and {worker} returned {claim}; end that worker, "
+        "and run the same command again: what was measured is kept"
+    )
+
+
+def _gone() -> TuningError:
+    return TuningError(
+        "the pool's scheduler must be there until the tuning ends, and it is gone; start it, and "
+        "run the same command again: what was measured is kept"
+    )
+
+
+def _own_cluster(workers: int) -> Any:
+    """Workers on this machine, which nobody else's processes can reach: with a certificate that
+    only these processes know."""
+    return distributed.LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        security=Security.temporary(),
+        silence_logs=logging.CRITICAL,
+        memory_limit=0,
+        resources=dict.fromkeys(TAGS, 1),
+    )
+
+
+def _joined(address: str, security: Security | None) -> Any:
+    url = pool_url(address, security)
+    try:
+        return distributed.Client(
+            url, security=security, timeout=CONNECT_SECONDS, set_as_default=False
+        )
+    except (OSError, ValueError, TimeoutError) as error:
+        raise TuningError(
+            f"a pool must be there and accept this machine's certificate; the one at {url} does "
+            f"not: {first_line(error)}; start it with `daedal pool`, or give its certificates with "
+            "--tls"
+        ) from error
