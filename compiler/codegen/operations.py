@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from daedal.compiler.codegen.concrete import Env, concrete_nests, loop_ranges
-from daedal.compiler.codegen.forms import BlockForm, RegionForm
+from daedal.compiler.codegen.forms import BlockForm, Form, RegionForm
 from daedal.compiler.codegen.inplace import sliding_block
 from daedal.compiler.codegen.instances import Live
 from daedal.compiler.codegen.intrinsics import (
@@ -23,7 +23,7 @@ from daedal.compiler.codegen.intrinsics import (
     SLIDING,
 )
 from daedal.compiler.codegen.nest import Folded, Nest, accumulation_steps, fold
-from daedal.compiler.codegen.padding import KEEP_PADDING, Interior
+from daedal.compiler.codegen.padding import KEEP_PADDING, Interior, conditions
 from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
 from daedal.compiler.codegen.window_nests import inside_loops, window_nests
 from daedal.compiler.tir.expr import Buffer
@@ -98,6 +98,20 @@ class OperationBuilder:
             return None
         factor = form.read("a")
         return factor if factor.region.buffer in self._interiors else None
+
+    def edges(self, form: BlockForm) -> list[tuple[Form, range]] | None:
+        """Conditions under which a product reads no padding, where it would be left out otherwise.
+
+        None if the instructions depend on more of the position than whether these hold.
+        """
+        padded = self.keeps_off(form)
+        if padded is None:
+            return []
+        if str(form.annotations["intrin"]) in SLIDING:
+            return None
+        found = list(conditions(padded, self._interiors[padded.region.buffer], {}))
+        affine = all(minimum.expr is None for minimum in padded.minima)
+        return found if affine else None
 
     def _gemm(
         self, form: BlockForm, env: Env, live: Live, mode: GemmMode

@@ -17,7 +17,15 @@ from daedal.compiler.tir.linear import linear
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, PrimFunc
 
-__all__ = ["KEEP_PADDING", "IndexSum", "Interior", "Ranges", "interiors", "without_padding"]
+__all__ = [
+    "KEEP_PADDING",
+    "IndexSum",
+    "Interior",
+    "Ranges",
+    "conditions",
+    "interiors",
+    "without_padding",
+]
 
 KEEP_PADDING = "keep_padding"
 """Annotation of a block whose products with padding are made all the same: where GEMM waits for the
@@ -161,7 +169,7 @@ def without_padding(
     Where that is impossible without products of padding, it has the fewest of them.
     """
     edges: list[_Edge] = []
-    for at, reached in _conditions(operand, interior, env):
+    for at, reached in conditions(operand, interior, env):
         edge = _edge(at, reached, ranges, accumulating)
         if edge is not None and not _shares_loop(edge, edges):
             edges.append(edge)
@@ -199,7 +207,7 @@ def _with_reductions(edges: list[_Edge], ranges: Ranges, accumulating: set[Var])
     return found
 
 
-def _conditions(
+def conditions(
     operand: RegionForm, interior: Interior, env: Mapping[Var, int]
 ) -> Iterator[tuple[Form, range]]:
     """Forms, and the range in which each lies where `operand` is read inside `interior`."""
