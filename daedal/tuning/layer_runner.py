@@ -7,6 +7,7 @@ compared, byte by byte, with the graph's interpreter. `build` and `run` are the 
 
 from collections.abc import Sequence
 
+from daedal.compiler.collection import without_collection
 from daedal.compiler.dump import Dump
 from daedal.compiler.fallback import UnfitLayers
 from daedal.compiler.graph.graph import Graph, Node
@@ -57,6 +58,7 @@ class LayerRunner:
         """
         return [self.measure(config) for config in configs]
 
+    @without_collection
     def measure(self, config: Config) -> int | None:
         """Cycles of one configuration, as in `__call__`."""
         return cycles_of([config], self.results([config]))[0]
