@@ -23,6 +23,7 @@ from daedal.compiler.ops.pooling import avg_pool, max_pool
 from daedal.compiler.ops.requantize import Bounds, requantize
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
+from daedal.compiler.windows import window_reach
 from daedal.isa.variant import Variant
 from tests.support.accelerator import (
     BOUNDS,
@@ -67,6 +68,20 @@ def random_elements(rng: np.random.Generator, tensor: te.Tensor, bits: int) -> n
     """Any values of `bits` bits in the dtype of `tensor`."""
     limit = 1 << (bits - 1)
     return rng.integers(-limit, limit, tensor.shape).astype(tensor.dtype)
+
+
+def size_for_window(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int] = (1, 1),
+) -> tuple[int, int]:
+    """Rows and columns of a map: `size`, or more where a window with its pads does not fit."""
+    height, width = (
+        max(size[dim], window_reach(kernel[dim], dilations[dim]) - pads[dim] - pads[dim + 2])
+        for dim in range(2)
+    )
+    return height, width
 
 
 def conv_case(

@@ -15,7 +15,7 @@ from daedal.compiler.tir.stmt import Range, Region
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from tests.support.accelerator import micro_variant
-from tests.support.accelerator_operators import conv_case
+from tests.support.accelerator_operators import conv_case, size_for_window
 
 TINY = load_variant("tiny")
 sizes = st.integers(1, 6)
@@ -52,9 +52,7 @@ def needed(size, kernel, stride, pads, dilation) -> int:
 )
 def test_any_window(variant, size, kernel, strides, pads, dilations, seed):
     top, left, bottom, right = pads
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    height = max(size[0], reach[0] - top - bottom)
-    width = max(size[1], reach[1] - left - right)
+    height, width = size_for_window(size, kernel, pads, dilations)
     case = conv_case(
         variant,
         np.random.default_rng(seed),

@@ -15,7 +15,7 @@ from daedal.isa.errors import ScheduleError
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import load_variant
 from tests.support.accelerator import micro_variant
-from tests.support.accelerator_operators import conv_case
+from tests.support.accelerator_operators import conv_case, size_for_window
 
 TINY = load_variant("tiny")
 MICRO = micro_variant()
@@ -34,14 +34,10 @@ MICRO = micro_variant()
     st.integers(0, 2**32 - 1),
 )
 def test_gathered(variant, gather, shape, kernel, strides, pads, dilations, pad_value, seed):
-    top, left, bottom, right = pads
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    height = max(shape[2], reach[0] - top - bottom)
-    width = max(shape[3], reach[1] - left - right)
     case = conv_case(
         variant,
         np.random.default_rng(seed),
-        (*shape[:2], height, width),
+        (*shape[:2], *size_for_window(shape[2:], kernel, pads, dilations)),
         2,
         kernel,
         strides,

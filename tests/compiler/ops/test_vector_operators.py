@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant, load_variant
 from tests.support.accelerator import micro_variant
-from tests.support.accelerator_operators import Case, pool_case
+from tests.support.accelerator_operators import Case, pool_case, size_for_window
 from tests.support.vector_operators import (
     concat_case,
     elementwise_case,
@@ -144,8 +144,7 @@ def test_several_tiles(variant, rng):
 )
 def test_pools(variant, shape, kernel, strides, pads, average, seed):
     """`average` is the pad value of an average; None stands for a maximum."""
-    height = max(shape[2], kernel[0] - pads[0] - pads[2])
-    width = max(shape[3], kernel[1] - pads[1] - pads[3])
+    height, width = size_for_window(shape[2:], kernel, pads)
     oh = (height + pads[0] + pads[2] - kernel[0]) // strides[0] + 1
     ow = (width + pads[1] + pads[3] - kernel[1]) // strides[1] + 1
     rng = np.random.default_rng(seed)
