@@ -14,6 +14,7 @@ from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, chosen
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.space import Config, Space, Table
+from daedal.isa.memory_model import MemoryModel
 
 __all__ = ["FormSpace", "FormTemplate"]
 
@@ -61,6 +62,12 @@ class FormSpace(Space):
         found = np.zeros(len(table[self._knob]))
         for form, rows, tiles in self._parts(table):
             found[rows] = form.cycles(tiles)
+        return found
+
+    def bound(self, table: Table, memory: MemoryModel) -> Floats:
+        found = np.zeros(len(table[self._knob]))
+        for form, rows, tiles in self._parts(table):
+            found[rows] = form.bound(tiles, memory)
         return found
 
     def features(self, table: Table) -> dict[str, Floats]:

@@ -8,6 +8,7 @@ import pytest
 from daedal.compiler.ops.accelerator.form_space import FormSpace
 from daedal.compiler.space import Config
 from daedal.isa.errors import ScheduleError
+from daedal.isa.memory_model import PRESETS
 from tests.support.tuning_spaces import Small
 
 
@@ -23,6 +24,9 @@ class Large(Small):
 
     def cycles(self, table):
         return 2 * super().cycles(table)
+
+    def bound(self, table, memory):
+        return self.cycles(table) / memory.read_latency_cycles
 
     def features(self, table):
         return {"height": table["height"].astype(float)}
@@ -50,6 +54,12 @@ def test_each_form_decides_what_fits_and_costs():
         LARGE.cycles(LARGE.table([Config.of(height=4, width=5)])),
     ]
     np.testing.assert_array_equal(BOTH.cycles(rows), np.concatenate(expected))
+    memory = PRESETS["ddr"]
+    bounds = [
+        0.0,
+        expected[1][0] / memory.read_latency_cycles,
+    ]  # nothing is proved of the first form
+    np.testing.assert_array_equal(BOTH.bound(rows, memory), bounds)
     features = {name: column.tolist() for name, column in BOTH.features(rows).items()}
     assert features == {"form": [0, 1], "area": [10, 0], "height": [0, 4]}
 
