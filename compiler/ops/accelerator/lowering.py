@@ -19,7 +19,7 @@ from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.accelerator.builders import bounds_of
 from daedal.compiler.ops.accelerator.conv.builders import conv2d_template, depthwise_template
 from daedal.compiler.ops.accelerator.conv.lower_stream import stream_conv2d_template
-from daedal.compiler.ops.accelerator.conv.lower_transposed import lower_transposed_conv2d
+from daedal.compiler.ops.accelerator.conv.lower_transposed import TransposedTemplate
 from daedal.compiler.ops.accelerator.matmul.matmul import matmul_template
 from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.accelerator.vector.builders import VECTOR_BUILDERS, build_max_pool
@@ -54,13 +54,7 @@ def lower_node(
     if node.op != _TRANSPOSED:
         template, views = _template(graph, node, variant)
         return [ScheduledFunction(template.schedule(config), tensors, views)]
-    if config is not None:
-        raise ScheduleError(
-            f"layers {node.op!r} have no configurations to choose from; remove that of "
-            f"{node.output!r}"
-        )
-    x_shape = map_shape(graph.types[node.inputs[0]], variant.array.block_in, variant)
-    parts = lower_transposed_conv2d(graph, node, variant, x_shape, bounds_of(node))
+    parts = _transposed(graph, node, variant).schedules(config)
     return [ScheduledFunction(schedule, tensors, views) for schedule, views in parts]
 
 
@@ -69,12 +63,19 @@ def space_of(graph: Graph, node: Node, variant: Variant) -> Space | None:
 
     Raises ScheduleError where the variant's array cannot hold its operands.
     """
+    space: Space
     if node.op == _TRANSPOSED:
-        return None
-    template, _ = _template(graph, node, variant)
-    space = template.space
+        space = _transposed(graph, node, variant).space
+    else:
+        template, _ = _template(graph, node, variant)
+        space = template.space
     rows = len(next(iter(space.all().values())))
     return space if rows > 1 else None
+
+
+def _transposed(graph: Graph, node: Node, variant: Variant) -> TransposedTemplate:
+    x_shape = map_shape(graph.types[node.inputs[0]], variant.array.block_in, variant)
+    return TransposedTemplate(graph, node, variant, x_shape, bounds_of(node))
 
 
 def _template(

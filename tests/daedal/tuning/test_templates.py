@@ -39,6 +39,7 @@ TEMPLATES = (
     "conv2d_mul",
     "grouped_conv2d",
     "depthwise_conv2d",
+    "conv_transpose2d",
     "matmul",
     "add",
     "mul",

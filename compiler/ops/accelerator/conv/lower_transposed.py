@@ -1,7 +1,9 @@
-"""Lowers a transposed convolution to dense convolutions, each of which stores to its own rows."""
+"""`TransposedTemplate`: a transposed convolution as dense ones, each storing its own rows."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
@@ -11,30 +13,72 @@ from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.ops.sub_kernels import SubKernel
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
 from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
+from daedal.compiler.ops.accelerator.conv.parts_space import PartsSpace
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
+from daedal.compiler.ops.accelerator.conv.space import ConvSpace, decode
 from daedal.compiler.ops.conv2d import conv2d
 from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.space import Config
+from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["lower_transposed_conv2d"]
+__all__ = ["TransposedTemplate"]
 
 
-def lower_transposed_conv2d(
-    graph: Graph, node: Node, variant: Variant, x_shape: tuple[int, ...], bounds: Bounds
-) -> Iterator[tuple[Schedule, dict[str, MemoryView]]]:
-    """The schedule of each dense convolution, with memory views into the node's tensors.
+@dataclass(frozen=True)
+class _Part:
+    """One of the dense convolutions, and memory views into the node's tensors."""
+
+    func: PrimFunc
+    shape: ConvShape
+    views: Mapping[str, MemoryView]
+
+
+class TransposedTemplate:
+    """The schedules of a transposed convolution.
 
     Parameters
     ----------
     x_shape : (NB, CB, H, W, U, batch, block_in) of the input.
-
-    Raises
-    ------
-    ScheduleError
-        No tile of one fits the scratchpads.
     """
+
+    def __init__(
+        self,
+        graph: Graph,
+        node: Node,
+        variant: Variant,
+        x_shape: tuple[int, ...],
+        bounds: Bounds,
+    ) -> None:
+        self._variant = variant
+        self._parts = list(_parts(graph, node, variant, x_shape, bounds))
+
+    @cached_property
+    def space(self) -> PartsSpace:
+        """Its configurations. Raises ScheduleError if no tile of a part fits the scratchpads."""
+        return PartsSpace([ConvSpace([part.shape], self._variant) for part in self._parts])
+
+    def schedules(
+        self, config: Config | None = None
+    ) -> Iterator[tuple[Schedule, Mapping[str, MemoryView]]]:
+        """The schedule of each dense convolution with its views; the default ones if None.
+
+        Raises
+        ------
+        ScheduleError
+            No tile of one fits the scratchpads, or the configuration is none of `space`.
+        """
+        own = [None] * len(self._parts) if config is None else self.space.split(config)
+        for part, item in zip(self._parts, own, strict=True):
+            tile = None if item is None else decode(item, part.shape)[1]
+            yield schedule_conv2d(part.func, part.shape, self._variant, tile), part.views
+
+
+def _parts(
+    graph: Graph, node: Node, variant: Variant, x_shape: tuple[int, ...], bounds: Bounds
+) -> Iterator[_Part]:
     layout = graph.types[node.inputs[1]].layout
     assert isinstance(layout, SubKernelLayout)
     for number, part in enumerate(layout.parts):
@@ -68,7 +112,7 @@ def lower_transposed_conv2d(
             ),
             "y": _interleaved(graph, node, part, y.shape, variant),
         }
-        yield schedule_conv2d(func, shape, variant), views
+        yield _Part(func, shape, views)
 
 
 def _window(graph: Graph, node: Node, part: SubKernel) -> tuple[int, int, int, int]:
