@@ -1,0 +1,315 @@
+"""A pool whose workers are killed, and a database whose writers are: ``python
+bench/tuning_pool.py [--candidates N] [--kills N] [--json F]``.
+
+- Pool: 2 workers measure the candidates (500 by default) of small layers, and every few seconds one
+  of the two is killed with SIGKILL. Every candidate must get a result that the coordinator accepts,
+  each once, with the cycles that a run without killing finds for a sample. Candidates whose worker
+  died before it answered are measured again by another: the table says how many were started twice.
+- Rates: candidates a second of 1 and of 2 workers, and of one process without a pool.
+- Database: a process that writes batches of records is killed 50 times. Every batch that `add`
+  acknowledged must be there, and every batch that is there must be whole.
+
+Exit status 1 when a candidate or a record is lost, or one is measured twice. Rates are shown, and
+judged by nobody: they depend on the machine.
+"""
+
+import argparse
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from daedal.compiler.frontend import load_onnx
+from daedal.compiler.ops.accelerator.lowering import space_of
+from daedal.compiler.pipeline import compile_graph
+from daedal.compiler.space import Config
+from daedal.compiler.tune.database import Database
+from daedal.compiler.tune.record import Record
+from daedal.compiler.tune.workload import Workload
+from daedal.isa.variant import load_variant
+from daedal.tuning import pool_worker
+from daedal.tuning.layer_runner import LayerRunner
+from daedal.tuning.layer_task import LayerTask
+from daedal.tuning.pool import Pool
+from daedal.tuning.runner import Result
+from tests.compiler.graph.qdq_models import QdqModel
+
+__all__ = ["DatabaseRow", "PoolRow", "kill_workers", "kill_writers", "main"]
+
+CANDIDATES = 500
+KILLS = 50
+KILL_SECONDS = 4.0
+SAMPLE = 20
+RATED = 40
+"""Candidates of each rate."""
+SIZES = (6, 8, 10, 12)
+"""Side of the map of each small layer, 8 -> 16 channels."""
+STARTS = "DAEDAL_BENCH_STARTS"
+"""Environment variable with the file into which workers write what they start."""
+
+
+@dataclass(frozen=True)
+class PoolRow:
+    """Candidates of a pool whose workers are killed."""
+
+    candidates: int
+    measured: int
+    accepted_twice: int
+    started_again: int
+    wrong_cycles: int
+    kills: int
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether all were measured, each once and right, with a worker killed now and then."""
+        whole = self.measured == self.candidates and self.kills > 1
+        return whole and not self.accepted_twice and not self.wrong_cycles
+
+
+@dataclass(frozen=True)
+class DatabaseRow:
+    """Records of writers that were killed."""
+
+    kills: int
+    acknowledged: int
+    lost: int
+    broken_batches: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing acknowledged was lost, and no batch is there in part."""
+        return not self.lost and not self.broken_batches
+
+
+def layers(variant_name: str = "tiny") -> list[LayerTask]:
+    """A task for each small layer."""
+    variant = load_variant(variant_name)
+    rng = np.random.default_rng(3)
+    found = []
+    for size in SIZES:
+        model = QdqModel()
+        x = model.requantized(model.input("x", (1, 8, size, size)), 0.05, 3)
+        values = rng.integers(-127, 128, (16, 8, 3, 3)).astype(np.int8)
+        y = model.op("Conv", x, model.weights(values, 0.01), pads=[1] * 4)
+        text = model.model(model.requantized(y, 0.05, 3)).SerializeToString()
+        graph = compile_graph(load_onnx(text), variant, host=None).launch.graph
+        node = next(node for node in graph.nodes if node.op.startswith("q_conv2d"))
+        found.append(LayerTask.of(graph, node, variant))
+    return found
+
+
+def candidates(task: LayerTask, count: int, seed: int = 0) -> list[Config]:
+    """So many drawn configurations, fewer if the space has no more."""
+    space = space_of(task.graph, task.graph.nodes[0], task.variant)
+    assert space is not None
+    return space.sample(np.random.default_rng(seed), count)
+
+
+def kill_workers(count: int, seconds: float = KILL_SECONDS) -> PoolRow:
+    """Measure `count` candidates on 2 workers, of which one is killed every `seconds`."""
+    tasks = layers()
+    share = -(-count // len(tasks))
+    batches = [(task, candidates(task, share)) for task in tasks]
+    total = sum(len(configs) for _, configs in batches)
+    accepted: Counter[tuple[str, Config]] = Counter()
+    found: dict[tuple[str, Config], Result] = {}
+    preload = pool_worker.PRELOAD
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[STARTS] = str(Path(folder) / "starts")
+        pool_worker.PRELOAD = "bench.tuning_pool"
+        with Pool(workers=2) as pool:
+            accept = pool._accepted
+
+            def accept_and_count(task: LayerTask, config: Config, future: Any) -> Result:
+                accepted[task.key, config] += 1
+                return accept(task, config, future)
+
+            pool._accepted = accept_and_count  # type: ignore[method-assign]
+            killer = _Killer(pool, seconds)
+            begin = time.monotonic()
+            with killer:
+                for task, configs in batches:
+                    results = pool.measure(task, configs)
+                    found.update(
+                        zip([(task.key, config) for config in configs], results, strict=True)
+                    )
+            elapsed = time.monotonic() - begin
+        pool_worker.PRELOAD = preload
+        starts = Counter(Path(os.environ.pop(STARTS)).read_text().splitlines())
+    return PoolRow(
+        total,
+        sum(result.cycles is not None for result in found.values()),
+        sum(times > 1 for times in accepted.values()) + abs(len(accepted) - total),
+        sum(times - 1 for times in starts.values()),
+        _wrong(batches, found),
+        killer.kills,
+        elapsed,
+    )
+
+
+def _wrong(
+    batches: Sequence[tuple[LayerTask, Sequence[Config]]],
+    found: dict[tuple[str, Config], Result],
+) -> int:
+    """How many of a sample have other cycles than in this process."""
+    wrong = 0
+    for task, configs in batches:
+        runner = LayerRunner(task.graph, task.graph.nodes[0], task.variant)
+        sample = list(configs[: SAMPLE // len(batches)])
+        cycles = [found[task.key, config].cycles for config in sample]
+        wrong += sum(a != b for a, b in zip(runner(sample), cycles, strict=True))
+    return wrong
+
+
+class _Killer:
+    """Kills one worker of a pool every so many seconds, within a block.
+
+    It waits until the one before is back: a worker takes seconds to start, and more frequent kills
+    would leave none. `kills` counts.
+    """
+
+    def __init__(self, pool: Pool, seconds: float) -> None:
+        self._pool = pool
+        self._seconds = seconds
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._rng = np.random.default_rng(0)
+        self.kills = 0
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._seconds):
+            pids = self._pool._client.run(os.getpid, on_error="ignore").values()
+            if len(pids) == 2:
+                os.kill(int(self._rng.choice(sorted(pids))), signal.SIGKILL)
+                self.kills += 1
+
+
+_measure = pool_worker.measure
+
+
+def dask_setup(worker: object) -> None:
+    """Have this worker write down what it starts (a preload of Dask, also in restarted workers)."""
+    pool_worker.dask_setup(worker)
+    pool_worker.measure = _logged_measure
+
+
+def _logged_measure(*arguments: Any) -> Result:
+    with open(os.environ[STARTS], "a") as file:
+        file.write(f"{arguments[1]} {json.dumps(arguments[2])}\n")
+    return _measure(*arguments)
+
+
+def rates() -> dict[str, float]:
+    """Candidates a second of this process, and of pools, each with candidates of its own."""
+    task = layers()[-1]
+    drawn = candidates(task, 3 * (RATED + 4))
+    parts = [drawn[at::3] for at in range(3)]
+    runner = LayerRunner(task.graph, task.graph.nodes[0], task.variant)
+    found = {"this process": _rate(runner.results, parts[0])}
+    for workers in (1, 2):
+        with Pool(workers=workers) as pool:
+            measure = functools.partial(pool.measure, task)
+            found[f"{workers} worker" + "s" * (workers > 1)] = _rate(measure, parts[workers])
+    return found
+
+
+def _rate(measure: Callable[[Sequence[Config]], list[Result]], configs: Sequence[Config]) -> float:
+    measure(configs[:4])  # starts the processes
+    begin = time.monotonic()
+    measure(configs[4:])
+    return len(configs[4:]) / (time.monotonic() - begin)
+
+
+WORKLOAD = Workload.of("matmul", attributes={}, shapes={}, layouts={})
+BATCH = 5
+
+
+def write_records(path: Path, first: int) -> None:
+    """Write batches of records for ever, and print the first height of each that is there."""
+    with Database(path) as database:
+        while True:
+            database.add(
+                Record(WORKLOAD, "f", "ddr", "accelerator", Config.of(height=height), height + 1)
+                for height in range(first, first + BATCH)
+            )
+            print(first, flush=True)
+            first += BATCH
+
+
+def kill_writers(kills: int) -> DatabaseRow:
+    """Kill a writer so many times, and count what is missing."""
+    rng = np.random.default_rng(0)
+    acknowledged: set[int] = set()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "records.db"
+        for number in range(kills):
+            command = [sys.executable, __file__, "--write", str(path), str(number * 1_000_000)]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+                assert writer.stdout is not None
+                lines = [writer.stdout.readline()]
+                time.sleep(float(rng.uniform(0, 0.2)))
+                writer.kill()
+                lines += writer.stdout.readlines()
+            # The last line may be cut by the kill.
+            acknowledged |= {int(line) for line in lines if line.endswith("\n")}
+        with Database(path) as database:
+            heights = {record.config["height"] for record in database.records()}
+    expected = {start + offset for start in acknowledged for offset in range(BATCH)}
+    starts = Counter(height // BATCH for height in heights)
+    broken = sum(count != BATCH for count in starts.values())
+    return DatabaseRow(kills, len(expected), len(expected - heights), broken)
+
+
+def main() -> int:
+    """Measure, print the tables, and return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--candidates", type=int, default=CANDIDATES)
+    parser.add_argument("--kills", type=int, default=KILLS)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--write", nargs=2, metavar=("DATABASE", "FIRST"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.write:
+        write_records(Path(arguments.write[0]), int(arguments.write[1]))
+    database = kill_writers(arguments.kills)
+    pool = kill_workers(arguments.candidates)
+    speeds = rates()
+    console = Console()
+    for title, row in (("pool", pool), ("database", database)):
+        table = Table("what", "count", title=f"{title}: {'passed' if row.passed else 'MISSED'}")
+        for name, value in asdict(row).items():
+            table.add_row(name.replace("_", " "), f"{value:,.0f}")
+        console.print(table)
+    for name, rate in speeds.items():
+        console.print(f"{name}: {rate:.2f} candidates/s")
+    if arguments.json:
+        data = {"pool": asdict(pool), "database": asdict(database), "rates": speeds}
+        arguments.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    return 0 if pool.passed and database.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
