@@ -1,5 +1,7 @@
 """``daedal tune``: measures schedules of a network's layers, and records them in a database."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,11 +9,13 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import Json, Memory, VariantName, check_outputs
+from daedal.isa.errors import ToolError, TuningError
 from daedal.isa.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:
     from daedal.tuning.network import NetworkTuning
+    from daedal.tuning.runner import MakeRunner
 
 __all__ = ["tune_command"]
 
@@ -38,6 +42,20 @@ def tune_command(
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with curves.")] = None,
     seed: Annotated[int, typer.Option(help="Of the search.")] = 0,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Processes of this machine that measure; 0: this one.")
+    ] = 0,
+    pool: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Measure on the pool there (docs/pool.md)."),
+    ] = None,
+    tls: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Certificates of the pool.")
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(help="Seconds that a schedule may take on --workers or --pool; 120."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Tune the layers of MODEL for a variant; `daedal compile --records` uses the results.
@@ -59,8 +77,9 @@ def tune_command(
         trials = _TRIALS
     chosen = load_variant(variant)
     with (
-        Database(records, kit=compiler_version()) as database,
         show_progress(make_console(stderr=True)) as report,
+        _measuring(workers, pool, tls, timeout, report) as make_runner,
+        Database(records, kit=compiler_version()) as database,
     ):
         tuning = tune_network(
             model,
@@ -71,6 +90,7 @@ def tune_command(
             memory=memory.value,
             seed=seed,
             explain=explain or (),
+            make_runner=make_runner,
             report=report,
         )
     if html is not None:
@@ -89,6 +109,36 @@ def tune_command(
         make_console(stderr=True).print(f"wrote {escape(str(html))}")
     if tuning.selection is None:
         raise typer.Exit(_INTERRUPTED)
+
+
+@contextmanager
+def _measuring(
+    workers: int,
+    address: str | None,
+    tls: Path | None,
+    timeout: float | None,
+    report: Callable[[str], None],
+) -> Iterator["MakeRunner"]:
+    """What measures: this process, or a pool until the end of the block."""
+    if not workers and address is None:
+        if tls is not None or timeout is not None:
+            raise TuningError("--tls and --timeout are for pools; give --workers or --pool, too")
+        from daedal.tuning.layer_runner import LayerRunner
+
+        yield LayerRunner
+        return
+    try:
+        from daedal.tuning.pool import Pool
+        from daedal.tuning.sandbox import TIMEOUT_SECONDS
+    except ImportError as error:
+        raise ToolError(
+            f"a pool needs the Python package {error.name!r}, which is missing; install "
+            "daedal[tune]"
+        ) from error
+    report("starting workers" if address is None else "joining the pool")
+    seconds = TIMEOUT_SECONDS if timeout is None else timeout
+    with Pool(workers=workers, address=address, tls=tls, timeout_seconds=seconds) as pool:
+        yield pool.runner
 
 
 def _show(tuning: "NetworkTuning", records: str) -> None:

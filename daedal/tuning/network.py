@@ -18,6 +18,8 @@ from daedal.isa.errors import TuningError
 from daedal.isa.variant import Variant
 from daedal.tuning.budget import Budget
 from daedal.tuning.explanation import Explanation, explain_layer, task_of
+from daedal.tuning.layer_runner import LayerRunner
+from daedal.tuning.runner import MakeRunner
 from daedal.tuning.selection import Selection, remember, select, store
 from daedal.tuning.task import Setting, Task, make_tasks
 from daedal.tuning.whole_network import WholeNetwork
@@ -89,6 +91,7 @@ def tune_network(
     memory: str = "ddr",
     seed: int = 0,
     explain: Sequence[str] = (),
+    make_runner: MakeRunner = LayerRunner,
     report: Callable[[str], None] | None = None,
 ) -> NetworkTuning:
     """Measure up to `trials` configurations of the network's layers, for up to about `seconds`.
@@ -97,7 +100,7 @@ def tune_network(
     most one; what the database knows is not measured again. An interrupt (KeyboardInterrupt) ends
     the measurements, and what there is is returned. Without `trials` and `seconds`, the run ends
     when all schedules are measured; with layers to `explain`, it then measures none but those of
-    the explanations.
+    the explanations. `make_runner` says what measures: this process, or a `Pool`.
 
     Raises
     ------
@@ -111,7 +114,7 @@ def tune_network(
     searches = not explain or trials is not None or seconds is not None
     say = report or (lambda _sentence: None)
     say("compiling")
-    setting = Setting(variant, memory, database)
+    setting = Setting(variant, memory, database, make_runner)
     network = WholeNetwork(model, variant, memory)
     tasks = make_tasks(network, setting, seed)
     if not tasks:

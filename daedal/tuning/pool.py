@@ -26,7 +26,6 @@ from daedal.isa.variant import Variant
 from daedal.tuning import pool_worker
 from daedal.tuning.layer_runner import checked
 from daedal.tuning.layer_task import CYCLE_MODEL, LayerTask
-from daedal.tuning.network import compiler_version
 from daedal.tuning.pool_security import configure, pool_url, security_of
 from daedal.tuning.pool_worker import TAGS
 from daedal.tuning.runner import Failure, Result, cycles_of
@@ -72,7 +71,7 @@ class Pool:
     ) -> None:
         self._sandbox = Sandbox(timeout_seconds, memory_bytes)
         self._limits = (timeout_seconds, memory_bytes)
-        self._version = compiler_version()
+        self._version = pool_worker.installed_version()
         self._known: dict[tuple[str, Config], Result] = {}
         self._best: dict[str, int] = {}
         self._is_ours = address is None
@@ -275,6 +274,7 @@ def _own_cluster(workers: int) -> Any:
         silence_logs=logging.CRITICAL,
         memory_limit=0,
         resources=dict.fromkeys(TAGS, 1),
+        preload=pool_worker.PRELOAD,
     )
 
 

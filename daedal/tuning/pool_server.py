@@ -11,7 +11,7 @@ from distributed.security import Security
 
 from daedal.isa.errors import TuningError, first_line
 from daedal.tuning.pool_security import configure, pool_url, security_of
-from daedal.tuning.pool_worker import TAGS
+from daedal.tuning.pool_worker import PRELOAD, TAGS
 
 __all__ = ["check_tags", "join", "serve"]
 
@@ -112,6 +112,7 @@ async def _work(
                 silence_logs=logging.CRITICAL,
                 death_timeout=JOIN_SECONDS,
                 dashboard=False,
+                preload=PRELOAD,
             )
             for _ in range(workers)
         ]

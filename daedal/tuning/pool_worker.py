@@ -1,6 +1,7 @@
 """What a worker of a pool does: the functions that Dask calls there, by their names."""
 
 import functools
+import signal
 from multiprocessing.util import Finalize
 
 from daedal.compiler.space import Config
@@ -9,10 +10,19 @@ from daedal.tuning.layer_task import CYCLE_MODEL, RTL
 from daedal.tuning.runner import Result
 from daedal.tuning.sandbox import Sandbox
 
-__all__ = ["TAGS", "keep", "measure"]
+__all__ = ["PRELOAD", "TAGS", "dask_setup", "installed_version", "keep", "measure"]
 
 TAGS = {"cycle-model": CYCLE_MODEL, "rtl": RTL}
 """Names of devices as Dask resources of a worker."""
+
+
+PRELOAD = "daedal.tuning.pool_worker"
+"""What Dask loads into each worker: it calls `dask_setup`."""
+
+
+def dask_setup(_worker: object) -> None:
+    """Leave interrupts from the keyboard, which reach all processes, to the coordinator."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def keep(task: bytes) -> bytes:
@@ -35,10 +45,10 @@ def measure(
     TuningError
         This worker has another version of Daedal, whose cycles may differ.
     """
-    if version != _version():
+    if version != installed_version():
         raise TuningError(
             f"the workers of a pool must have the coordinator's Daedal, {version}, not "
-            f"{_version()}; install the same on all"
+            f"{installed_version()}; install the same on all"
         )
     return _sandbox(timeout_seconds, memory_bytes).measure(key, task, Config.from_json(config))
 
@@ -51,7 +61,8 @@ def _sandbox(timeout_seconds: float, memory_bytes: int) -> Sandbox:
 
 
 @functools.cache
-def _version() -> str:
+def installed_version() -> str:
+    """That of the Daedal of this process, with a hash of its compiler."""
     from daedal.tuning.network import compiler_version
 
     return compiler_version()

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.space import Config
 from daedal.compiler.tune.workload import Workload
 from daedal.isa.errors import TuningError
+from daedal.isa.variant import Variant
 
-__all__ = ["Failure", "Result", "Runner", "cycles_of", "digest_of"]
+__all__ = ["Failure", "MakeRunner", "Result", "Runner", "cycles_of", "digest_of"]
 
 
 class Failure(enum.StrEnum):
@@ -58,6 +60,13 @@ class Runner(Protocol):
 
     def __call__(self, configs: Sequence[Config]) -> list[int | None]:
         """`cycles_of` the results."""
+
+
+class MakeRunner(Protocol):
+    """Makes the runner of a layer: the class `LayerRunner`, or `Pool.runner`."""
+
+    def __call__(self, graph: Graph, node: Node, variant: Variant, memory: str = "ddr") -> Runner:
+        """The runner of the layer `node` of `graph`."""
 
 
 def digest_of(data: bytes) -> str:

@@ -22,6 +22,7 @@ from daedal.isa.errors import ScheduleError, TuningError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant
 from daedal.tuning.layer_runner import LayerRunner
+from daedal.tuning.runner import MakeRunner
 from daedal.tuning.whole_network import WholeNetwork
 
 __all__ = ["BATCH", "TARGET", "Setting", "Task", "make_tasks"]
@@ -37,11 +38,12 @@ _HOPE = 0.1
 
 @dataclass(frozen=True)
 class Setting:
-    """What cycles depend on besides the layer, and where they are recorded."""
+    """What cycles depend on besides the layer, where they are recorded, and what measures them."""
 
     variant: Variant
     memory: str
     database: Database
+    make_runner: MakeRunner = LayerRunner
 
     def record(self, workload: Workload, config: Config, cycles: int | None) -> Record:
         """The record of one measurement."""
@@ -192,7 +194,7 @@ def make_tasks(network: WholeNetwork, setting: Setting, seed: int) -> list[Task]
         space = space_of(graph, node, variant)
         if space is None:
             continue
-        runner = LayerRunner(graph, node, variant, setting.memory)
+        runner = setting.make_runner(graph, node, variant, setting.memory)
         search = Annealing(space, seed=seed, model=Boosted(seed=seed))
         known = _known(runner.workload, setting)
         bound = _bound(space, setting.memory)

@@ -100,6 +100,44 @@ def test_control_c_keeps_what_was_measured_and_the_same_command_continues(
     assert sum(len(layer["history"]) for layer in report["layers"]) == kept + 1
 
 
+def test_a_pool_finds_what_this_process_does(run: Run, model: Path) -> None:
+    pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
+    pytest.importorskip("distributed", reason="the extra `tune` is not installed")
+    arguments = ("tune", str(model), "-v", "tiny", "--trials", "10", "--json", "-r")
+    status, here, err = run(*arguments, model.with_name("here.db"))
+    assert status == 0, err
+    options = ("--workers", "2", "--timeout", "300")
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, *arguments, str(model.with_name("there.db")), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "distributed" not in done.stderr, "Dask's log is not shown"
+    assert json.loads(done.stdout)["layers"] == json.loads(here)["layers"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--timeout", 5), "--tls and --timeout are for pools"),
+        (("--workers", 1, "--pool", "127.0.0.1:9"), "either joined or started"),
+        (("--workers", 1, "--timeout", 0), "must be more than 0 s, not 0"),
+        (("--pool", "192.0.2.1:80"), "a pool beyond this machine must have certificates"),
+        (("--pool", "127.0.0.1:9", "--tls", "nowhere"), "must have ca.pem, cert.pem, key.pem"),
+        (("--workers", 1, "--tls", "nowhere"), "certificates belong to a pool to join"),
+    ],
+)
+def test_a_pool_that_cannot_be_is_refused(
+    run: Run, model: Path, options: tuple[object, ...], words: str
+) -> None:
+    pytest.importorskip("distributed", reason="the extra `tune` is not installed")
+    records = model.with_name("records.db")
+    refuses(run("tune", model, "-v", "tiny", "-r", records, *options), words)
+    assert not records.exists(), "nothing is half-written"
+
+
 def test_bad_input_ends_in_one_sentence(run: Run, model: Path) -> None:
     records = model.with_name("records.db")
     for arguments, message in (
