@@ -9,30 +9,37 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from daedal.compiler.space import Space, Table
-from daedal.compiler.tune.cost_model import ESTIMATE, Columns, Reals
+from daedal.compiler.tune.cost_model import Columns, Reals
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
-__all__ = ["seen_by_model", "shared_columns"]
+__all__ = ["REFERENCE", "seen_by_model", "shared_columns"]
 
 _BUSY = ("product_cycles", "vector_cycles", "beats")
 """Features that are the cycles that a unit works at least."""
 
+REFERENCE = "reference_cycles"
+
 _OVERHEAD = "log estimate/busiest"
+_BOUND = "log bound/busiest"
 
 
-def shared_columns(space: Space, table: Table, variant: Variant) -> Columns:
+def shared_columns(space: Space, table: Table, variant: Variant, memory: MemoryModel) -> Columns:
     """Features of configurations, comparable between layers and variants.
 
     Cycles of units are shares of those of the busiest unit, other amounts are logarithms, alone and
     per cycle of the busiest unit. The parameters of the variant are the same for each
-    configuration. `ESTIMATE` is among them, in cycles, for the models' offset.
+    configuration. `REFERENCE` is among them, in cycles: the proved bound, or where nothing is
+    proved, the estimate. Trees learn how far the cycles are from it.
     """
     raw = space.features(table)
     estimate = space.cycles(table)
     # Spaces that name no units are scaled by their estimate.
     units = [raw[name] for name in _BUSY if name in raw]
     busiest = np.maximum(np.maximum.reduce(units) if units else estimate, 1.0)
-    columns: dict[str, Reals] = {ESTIMATE: estimate}
+    bound = space.bound(table, memory)
+    reference = np.maximum(np.where(bound > 0, bound, estimate), 1.0)
+    columns: dict[str, Reals] = {REFERENCE: reference}
     for name, column in raw.items():
         if name in _BUSY:
             columns[f"{name}/busiest"] = column / busiest
@@ -40,6 +47,7 @@ def shared_columns(space: Space, table: Table, variant: Variant) -> Columns:
             columns[f"log {name}"] = np.log2(1 + np.maximum(column, 0))
             columns[f"log {name}/busiest"] = np.log2((1 + np.maximum(column, 0)) / busiest)
     columns["log busiest"] = np.log2(busiest)
+    columns[_BOUND] = np.log(reference / busiest)
     columns[_OVERHEAD] = np.log(np.maximum(estimate, 1.0) / busiest)
     for name, value in _parameters(variant):
         columns[name] = np.full(len(estimate), value)
@@ -47,8 +55,9 @@ def shared_columns(space: Space, table: Table, variant: Variant) -> Columns:
 
 
 def seen_by_model(names: Iterable[str], *, prior: bool) -> tuple[str, ...]:
-    """The features that trees are fitted to; without `prior`, nothing that the estimate says."""
-    hidden = (ESTIMATE,) if prior else (ESTIMATE, _OVERHEAD)
+    """The features that trees are fitted to; without `prior`, nothing of what
+    estimate and bound say."""
+    hidden = (REFERENCE,) if prior else (REFERENCE, _OVERHEAD, _BOUND)
     return tuple(sorted(set(names) - set(hidden)))
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.tune.cost_model import ESTIMATE, Columns, Reals
-from daedal.compiler.tune.features import seen_by_model
+from daedal.compiler.tune.cost_model import Columns, Reals
+from daedal.compiler.tune.features import REFERENCE, seen_by_model
 from daedal.isa.errors import TuningError
 from daedal.isa.files import write_atomically
 from daedal.isa.inputs import read_input
@@ -83,9 +83,9 @@ class Samples:
     def training(self, *, prior: bool, own: _Task | None = None, most: int = 1 << 30) -> Training:
         """Targets and weights of the samples.
 
-        A target is the logarithm of cycles per estimated cycle, or without `prior` of the cycles;
-        either less the task's mean. The closer a sample is to the best one of its task, the more it
-        weighs: only the order near the optimum matters.
+        A target is the logarithm of cycles per cycle of `REFERENCE`, or without `prior`, of the
+        cycles; either less the task's mean. The closer a sample is to the best one of its task,
+        the more it weighs: only the order near the optimum matters.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ def _targets(part: _Task, prior: bool) -> tuple[Reals, Reals]:
     columns, cycles = part
     values = np.log(cycles)
     if prior:
-        values = values - np.log(np.maximum(columns[ESTIMATE], 1.0))
+        values = values - np.log(np.maximum(columns[REFERENCE], 1.0))
     weights = (cycles.min() / cycles) ** 2
     return values - np.average(values, weights=weights), weights
 
@@ -191,7 +191,9 @@ def _check(head: Mapping[str, object], matrix: Reals, cycles: Reals) -> None:
     real = matrix.dtype == np.float32 and cycles.dtype == np.float64
     if not (texts and numbers and fits and real and len(tasks) == len(counts) == len(set(tasks))):
         raise ValueError("of other shapes")
-    if not (np.isfinite(cycles).all() and (cycles > 0).all() and (ESTIMATE in names or not counts)):
+    if not (
+        np.isfinite(cycles).all() and (cycles > 0).all() and (REFERENCE in names or not counts)
+    ):
         raise ValueError("no cycles")
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from daedal.compiler.tune.cost_model import ESTIMATE, Columns, Reals, import_xgboost
+from daedal.compiler.tune.cost_model import Columns, Reals, import_xgboost
+from daedal.compiler.tune.features import REFERENCE
 from daedal.compiler.tune.samples import Samples, Training, matrix_of
 
 __all__ = ["Transfer", "Warm"]
@@ -40,8 +41,8 @@ class Transfer:
     ----------
     samples : what earlier runs learned from.
     seed : of the trees. One thread and a seed make the results reproducible.
-    prior : whether the trees predict how far the cycles are from the estimate; otherwise they
-        predict the cycles, up to a factor for each task, and see no estimate.
+    prior : whether the trees predict how far the cycles are from `REFERENCE`; otherwise they
+        predict the cycles, up to a factor for each task, and see neither estimate nor bound.
 
     Raises
     ------
@@ -124,10 +125,10 @@ class Warm:
 
     def predict(self, features: Columns) -> Reals:
         """Logarithms of cycles, up to a constant."""
-        count = len(features[ESTIMATE])
+        count = len(features[REFERENCE])
         scores = np.zeros(count)
         if self._transfer.prior:
-            scores = np.log(np.maximum(features[ESTIMATE], 1.0))
+            scores = np.log(np.maximum(features[REFERENCE], 1.0))
         if self._trees is not None:
             found = self._trees.booster.inplace_predict(matrix_of(features, self._trees.names))
             scores = scores + found.astype(np.float64)

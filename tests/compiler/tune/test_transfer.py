@@ -5,19 +5,22 @@ import re
 import numpy as np
 import pytest
 
-from daedal.compiler.tune.cost_model import ESTIMATE
-from daedal.compiler.tune.features import shared_columns
+from daedal.compiler.tune.features import REFERENCE, shared_columns
 from daedal.compiler.tune.guided import Guided
 from daedal.compiler.tune.random_search import Random
 from daedal.compiler.tune.samples import Samples
 from daedal.compiler.tune.transfer import Transfer
 from daedal.isa.errors import TuningError
+from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import load_variant
 from tests.support.tuning_spaces import Rugged, Small
 
 pytest.importorskip("xgboost", reason="xgboost is missing; install daedal[tune]")
 
-VARIANT = load_variant("tiny")
+VARIANT, MEMORY = load_variant("tiny"), PRESETS["ddr"]
+
+
+_ANALYTIC = (REFERENCE, "log estimate/busiest", "log bound/busiest")
 
 
 def rugged(height: int, width: int, depth: int) -> Rugged:
@@ -35,7 +38,7 @@ def measured(space: Rugged, count: int, seed: int):
     """Features and cycles of configurations drawn at random."""
     table = space.all()
     rows = np.random.default_rng(seed).permutation(len(table["height"]))[:count]
-    columns = shared_columns(space, table, VARIANT)
+    columns = shared_columns(space, table, VARIANT, MEMORY)
     cycles = space.true_cycles(table).astype(float)
     return {name: column[rows] for name, column in columns.items()}, cycles[rows]
 
@@ -59,14 +62,14 @@ def share_in_order(scores, cycles) -> float:
 def test_a_new_task_starts_with_what_others_taught(prior):
     features, cycles = measured(NEW, 2000, 9)
     warm = learned(KNOWN, prior=prior).warm().predict(features)
-    analytic = share_in_order(features[ESTIMATE], cycles)
+    analytic = share_in_order(features[REFERENCE], cycles)
     assert share_in_order(warm, cycles) > max(analytic + 0.02, 0.85)
 
 
 def test_without_the_prior_nothing_of_the_estimate_is_seen():
     features, _ = measured(NEW, 100, 9)
-    hidden = {name: column * 3 for name, column in features.items() if "estimate" in name}
-    assert len(hidden) == 2
+    hidden = {name: column * 3 for name, column in features.items() if name in _ANALYTIC}
+    assert len(hidden) == len(_ANALYTIC)
     for prior, same in ((False, True), (True, False)):
         model = learned(KNOWN, prior=prior).warm()
         scores = model.predict(features), model.predict({**features, **hidden})
@@ -86,9 +89,9 @@ def test_a_search_adds_to_the_shared_model_and_leaves_it_as_it_is():
 def test_a_model_without_samples_is_the_estimate_until_it_is_fitted():
     features, cycles = measured(NEW, 500, 9)
     model = Transfer().warm()
-    assert (np.argsort(model.predict(features)) == np.argsort(np.log(features[ESTIMATE]))).all()
+    assert (np.argsort(model.predict(features)) == np.argsort(np.log(features[REFERENCE]))).all()
     model.fit(*measured(NEW, 100, 8))
-    analytic = share_in_order(features[ESTIMATE], cycles)
+    analytic = share_in_order(features[REFERENCE], cycles)
     assert share_in_order(model.predict(features), cycles) > analytic
 
 
@@ -113,8 +116,10 @@ def test_tasks_with_other_features_share_a_model():
     transfer = learned(KNOWN)
     table = Small().all()
     cycles = np.array(Small().measure(Small().configs(table)), dtype=float)
-    transfer.learn("small", shared_columns(Small(), table, VARIANT), cycles)
-    assert np.isfinite(transfer.warm().predict(shared_columns(Small(), table, VARIANT))).all()
+    transfer.learn("small", shared_columns(Small(), table, VARIANT, MEMORY), cycles)
+    assert np.isfinite(
+        transfer.warm().predict(shared_columns(Small(), table, VARIANT, MEMORY))
+    ).all()
     assert np.isfinite(transfer.warm().predict(measured(NEW, 10, 1)[0])).all()
 
 
@@ -130,7 +135,7 @@ def trials_needed(search, limit: int = 400) -> int:
 
 
 def test_a_warm_search_needs_a_fraction_of_the_measurements():
-    columns = shared_columns(NEW, NEW.all(), VARIANT)
+    columns = shared_columns(NEW, NEW.all(), VARIANT, MEMORY)
     warm = [
         trials_needed(Guided(NEW, columns, learned(KNOWN).warm(), seed=seed)) for seed in range(3)
     ]
@@ -142,7 +147,7 @@ def test_a_warm_search_needs_a_fraction_of_the_measurements():
 def test_a_task_keeps_its_fastest_and_a_spread_of_the_others():
     samples = Samples(per_task=10)
     cycles = np.random.default_rng(0).permutation(np.arange(1.0, 101.0))
-    samples.add("task", {ESTIMATE: cycles, "x": cycles}, cycles)
+    samples.add("task", {REFERENCE: cycles, "x": cycles}, cycles)
     kept = samples.training(prior=True)
     assert len(samples) == 10 and kept.names == ("x",)
     assert sorted(kept.matrix[:, 0]) == [1, 2, 3, 4, 5, 6, 29, 53, 76, 100]

@@ -114,11 +114,28 @@ class ConvCost:
         shape, passes = self._shape, list(self._passes(tiles))
         pixels = tiles["height"] * tiles["width"]
         taps = tiles["tap_rows"], tiles["tap_columns"]
+        first, kept = passes[0], self._kept_weights(tiles)
+        vectors = tiles["out_blocks"] * shape.out_parts * pixels
+        reads = _total(
+            item.times * np.where(tiles["keep_inputs"] > 0, 1, item.tiles) for item in passes
+        )
         found = {
             "estimate": self.cycles(tiles),
             "product_cycles": _total(item.times * item.products for item in passes),
             "vector_cycles": _total(item.times * item.vector_cycles for item in passes),
             "beats": _total(item.times * item.beats for item in passes),
+            # What begins and ends the layer overlaps with nothing.
+            "first_step_beats": first.tile_beats / self._steps(tiles),
+            "first_tile_beats": first.tile_beats,
+            "kept_weight_beats": kept,
+            "later_beats": _total(item.times * item.beats for item in passes) - kept,
+            "tile_product_cycles": first.products / first.tiles,
+            "last_vector_cycles": vectors * self._vector_cycles,
+            "last_beats": vectors * self._out,
+            "input_beats": reads * self._input_beats(tiles, tiles["height"], tiles["width"]),
+            "unbalanced_cycles": _total(
+                item.times * np.maximum(item.computing, item.beats) for item in passes
+            ),
             "instructions": self.instructions(tiles),
             "steps": self._steps(tiles),
             "tile_products": tiles["out_blocks"]
