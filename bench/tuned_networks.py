@@ -32,6 +32,7 @@ import daedal
 from bench.zoo.networks import NETWORKS, Network
 from bench.zoo.quantized import quantized
 from daedal.compiler.tune.database import Database
+from daedal.compiler.version import compiler_version
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import UserError
 from daedal.isa.files import make_folder
@@ -41,7 +42,7 @@ from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.rtl.device import RtlDevice
 from daedal.tuning.budget import Budget
-from daedal.tuning.network import NetworkTuning, compiler_version, tune_network
+from daedal.tuning.network import NetworkTuning, tune_network
 from daedal.tuning.selection import recorded_configs
 
 __all__ = ["TunedRow", "main", "tuned_row"]

@@ -63,6 +63,6 @@ def _sandbox(timeout_seconds: float, memory_bytes: int) -> Sandbox:
 @functools.cache
 def installed_version() -> str:
     """That of the Daedal of this process, with a hash of its compiler."""
-    from daedal.tuning.network import compiler_version
+    from daedal.compiler.version import compiler_version
 
     return compiler_version()

@@ -17,6 +17,7 @@ from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.pipeline import CompiledGraph, compile_graph
+from daedal.compiler.segment_store import default_store
 from daedal.compiler.space import Config
 from daedal.compiler.workload import workload_of
 from daedal.isa.artifact import Artifact
@@ -107,4 +108,5 @@ class WholeNetwork:
     def _compile(self, configs: Mapping[str, Config]) -> CompiledGraph:
         graph = load_onnx(self._model)
         names = tensor_names(self._model)
-        return compile_graph(graph, self._variant, configs=configs, names=names)
+        store = default_store()
+        return compile_graph(graph, self._variant, configs=configs, names=names, store=store)
