@@ -33,6 +33,8 @@ __all__ = [
 ]
 
 
+_UNITS = {opcode: form.unit for opcode, form in INSTRUCTIONS.items()}
+
 _FIELD_NAMES = {
     opcode: frozenset(item.name for item in HEADER + form.fields)
     for opcode, form in INSTRUCTIONS.items()
@@ -80,7 +82,7 @@ class Instruction:
     @property
     def unit(self) -> Unit:
         """The unit that executes it."""
-        return INSTRUCTIONS[self.opcode].unit
+        return _UNITS[self.opcode]
 
     @property
     def steps(self) -> int:

@@ -66,8 +66,9 @@ class Placement:
                     interleaved = layer != part.layers[0]
                     self._allocate(access.instance, relations, name, interleaved)
             yield self._relocate(item, layer)
-            for instance in dict.fromkeys(access.instance for access in item.rows):
-                if last_use[instance] == number:
+            for access in item.rows:
+                instance = access.instance
+                if last_use[instance] == number and instance in self._rows:
                     self.allocators[instance.memory].free(instance)
                     del self._rows[instance]
 
@@ -92,27 +93,32 @@ class Placement:
         return [item.uops for item in items if item.uops is not None and item.unit is unit]
 
     def _relocate(self, item: SegmentInstruction, layer: int) -> PlacedInstruction:
-        values = dict(item.template.values)
+        template, accesses, tensor, uops = item
+        values = dict(template.values)
         rows = []
-        moved: set[str] = set()
-        for access in item.rows:
-            instance = access.instance
+        moved = set()
+        for instance, field, begin, end, reads, writes, scale in accesses:
             first = self._rows[instance]
-            if access.field not in moved:
-                values[access.field] = values.get(access.field, 0) + access.scale * first
-                moved.add(access.field)
-            begin, end = first + access.begin, first + access.end
-            rows.append(RowRange(instance.memory, begin, end, access.reads, access.writes))
-        if item.uops is not None:
-            memory = self.micro_ops[item.unit]
-            row = memory.row_of(item.uops)
-            assert row is not None, "a sequence is resident when it is used"
-            values["uop_begin"] = row * memory.uops_per_row
-            values["uop_end"] = row * memory.uops_per_row + len(item.uops)
-            end = row + memory.rows(item.uops)
-            rows.append(RowRange(uop_memory(item.unit), row, end, reads=True, writes=False))
-        instruction = Instruction.of(item.template.opcode, **values)
-        return PlacedInstruction(instruction, layer, tuple(rows), item.tensor)
+            if field not in moved:
+                moved.add(field)
+                row = values.get(field, 0) + scale * first
+                # As in `Instruction.of`, fields of value 0 are left out.
+                if row:
+                    values[field] = row
+            rows.append(RowRange(instance.memory, first + begin, first + end, reads, writes))
+        if uops is not None:
+            unit = template.unit
+            memory = self.micro_ops[unit]
+            place = memory.row_of(uops)
+            assert place is not None, "a sequence is resident when it is used"
+            begin = place * memory.uops_per_row
+            if begin:
+                values["uop_begin"] = begin
+            values["uop_end"] = begin + len(uops)
+            end = place + memory.rows(uops)
+            rows.append(RowRange(uop_memory(unit), place, end, reads=True, writes=False))
+        instruction = Instruction(template.opcode, values)
+        return PlacedInstruction(instruction, layer, tuple(rows), tensor)
 
     def _uop_load(self, unit: Unit, load: UopLoad, layer: int) -> PlacedInstruction:
         beats_per_row = self.micro_ops[unit].row_bytes // self._variant.bus_bytes
