@@ -68,7 +68,7 @@ class NetworkBench:
             self.say(f"{network.title}: compiling, {number + 1} of {compilations}")
             calibrations.append(calibrate().processor_seconds)
             began = time.process_time()
-            artifact = daedal.compile(model, self.variant)
+            artifact = daedal.compile(model, self.variant, cache=False)
             seconds.append(time.process_time() - began)
         feeds = {IMAGE: self.image}
         self.say(f"{network.title}: cycle model")

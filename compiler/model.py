@@ -12,7 +12,7 @@ from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.pipeline import compile_graph
-from daedal.compiler.segment_store import default_store
+from daedal.compiler.segment_store import SegmentStore
 from daedal.compiler.space import Config
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import VariantError
@@ -30,13 +30,13 @@ def compile_model(
     fuse: bool = True,
     host: HostRates | None = DEFAULT_HOST,
     configs: Mapping[str, Config] | None = None,
-    cache: bool = True,
+    store: SegmentStore | None = None,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Artifact:
     """Compile an int8 QDQ model, or the part of it between quantized tensors.
 
-    With `cache`, the code of layers is kept for the next compilation (`SegmentStore`).
+    `store` keeps the code of layers for the next compilation.
 
     Raises VariantError if the machine's widths differ from those of the model's tensors, ModelError
     and ScheduleError as `daedal.compile` says.
@@ -55,7 +55,7 @@ def compile_model(
         host=host,
         configs=configs,
         names=tensor_names(checked),
-        store=default_store() if cache else None,
+        store=store,
         dump_dir=dump_dir,
         report=report,
     )

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.model import compile_model
+from daedal.compiler.segment_store import default_store
 from daedal.compiler.space import Config
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact
@@ -90,7 +91,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
         fuse=fuse,
         host=host,
         configs=configs,
-        cache=cache,
+        store=default_store() if cache else None,
         dump_dir=Path(dump_dir) if dump_dir is not None else None,
         report=report,
     )
