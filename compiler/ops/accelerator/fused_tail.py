@@ -66,6 +66,11 @@ class FusedTail:
         operations = len(stages) - 1 - len(skips)
         return cls(requantizes=1, operations=operations, loads=loads, rows=len(skips) + own)
 
+    @property
+    def instructions(self) -> int:
+        """Instructions per tile: one per operation, load, and second row of parameters."""
+        return 2 * self.requantizes + self.operations + self.loads
+
     def vector_cycles(self, variant: Variant) -> int:
         """ALU cycles for a vector, including the convolution's requantization."""
         lanes = variant.array.batch * variant.array.block_out

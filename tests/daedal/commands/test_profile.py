@@ -83,8 +83,7 @@ def test_profile_of_the_machine(artifact: Path) -> None:
             assert item.begin == at < item.end
             at = item.end
     # Each mark is eight words on the bus: the marked run is longer, but the same run.
-    marks = 8 * len(loaded.program.instructions)
-    assert profile.cycles <= profile.timeline.cycles < profile.cycles + marks
+    assert profile.cycles <= profile.timeline.cycles < 1.2 * profile.cycles
     spans = profile.timeline.layer_spans()
     assert [span.tag for span in spans] == [layer.layer.tag for layer in profile.layers]
 

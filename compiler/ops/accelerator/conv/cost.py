@@ -22,6 +22,9 @@ __all__ = ["ConvCost", "ConvTile"]
 TRANSFER_CYCLES = 100
 """From the request of the first row to the first product, and from the last one to the end."""
 
+TILE_CYCLES = 4
+"""Cycles that an accumulated tile takes beyond its work, about: units wait for each other."""
+
 
 @dataclass(frozen=True)
 class ConvTile:
@@ -82,8 +85,8 @@ class ConvCost:
         last = tiles["out_blocks"] * self._shape.out_parts * tiles["height"] * tiles["width"]
         end = last * (self._vector_cycles + self._out)
         steps = self._steps(tiles)
+        count = _total(item.times * item.tiles for item in passes)
         if not self._overlap:
-            count = _total(item.times * item.tiles for item in passes)
             busy = _total(
                 item.times * (item.products + item.vector_cycles + item.beats) for item in passes
             )
@@ -96,18 +99,18 @@ class ConvCost:
         total = _total(item.times * np.maximum(item.computing, item.beats) for item in passes)
         return (
             total
+            + TILE_CYCLES * count
             - np.maximum(first.computing, first.beats)
             + np.maximum(products, tile_beats)
             + np.maximum(turns * products, beats)
-            + tile_beats / steps
+            + tile_beats / np.where(self._joins_steps(tiles), 1, steps)
             + end
             + TRANSFER_CYCLES
         )
 
     def instructions(self, tiles: Table) -> _Floats:
-        """Estimated number of instructions: one per load, product and result of a tile."""
-        count = _total(item.times * item.tiles for item in self._passes(tiles))
-        return count * (3 * self._steps(tiles) + 3)
+        """Estimated number of instructions: one per load, product and operation of a tile."""
+        return _total(item.times * item.instructions for item in self._passes(tiles))
 
     def features(self, tiles: Table) -> dict[str, _Floats]:
         """What a learned cost model sees: cycles of every unit, and sizes of a tile."""
@@ -155,6 +158,11 @@ class ConvCost:
         windows = _ceil(rows, tiles["tap_rows"]) * _ceil(columns, tiles["tap_columns"])
         return _ceil(self._shape.in_blocks, tiles["in_blocks"]) * windows
 
+    def _joins_steps(self, tiles: Table) -> npt.NDArray[np.bool_]:
+        """Whether one GEMM does all steps: no LOAD comes between them, as both operands stay."""
+        joins: npt.NDArray[np.bool_] = (tiles["keep_inputs"] > 0) & (tiles["group"] > 0)
+        return joins
+
     def _input_beats(self, tiles: Table, height: Column, width: Column) -> _Floats:
         """Beats of the inputs of a tile of the output map."""
         shape = self._shape
@@ -190,9 +198,12 @@ class ConvCost:
                     weights = joins * self._wgt / np.where(keeps, np.maximum(maps, 1), 1)
                     moved = self._out + shape.tail.loads * self._inp
                     params = blocks * (shape.out_parts * shape.classes * self._par)
-                    instructions = count * (3 * steps + 3) * self._instruction_beats
-                    others = params + vectors * moved + instructions
                     reads = np.where(tiles["keep_inputs"] > 0, 1, count)
+                    # Kept weights are loaded for the first tile of the map only.
+                    loads = reads + count / np.where(keeps, np.maximum(maps, 1), 1)
+                    products = np.where(self._joins_steps(tiles), 1, steps)
+                    instructions = steps * loads + count * (products + 3 + shape.tail.instructions)
+                    others = params + vectors * moved + instructions * self._instruction_beats
                     streamed = joins * self._wgt / np.maximum(count, 1)
                     yield _Pass(
                         maps * groups,
@@ -201,11 +212,13 @@ class ConvCost:
                         np.asarray(joins * height * width * shape.needed, np.float64),
                         inputs * reads + weights + others,
                         inputs + np.where(keeps, 0, streamed),
+                        instructions,
                     )
 
 
 class _Pass(NamedTuple):
-    """Work of each of `times` equal passes: accumulated tiles, ALU cycles, products, beats.
+    """Work of each of `times` equal passes: accumulated tiles, ALU cycles, products, beats,
+    instructions.
 
     `tile_beats` are those that the first tile has to wait for.
     """
@@ -216,6 +229,7 @@ class _Pass(NamedTuple):
     products: _Floats
     beats: _Floats
     tile_beats: _Floats
+    instructions: _Floats
 
     @property
     def computing(self) -> _Floats:

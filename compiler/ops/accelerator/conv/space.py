@@ -25,7 +25,7 @@ from daedal.isa.variant import Variant
 
 __all__ = ["ConvSpace", "best_tile", "columns_of_tiles", "decode", "useful_gathers"]
 
-NEARLY = 0.003
+NEARLY = 0.0025
 """Estimates that differ by less than this share count as equal."""
 
 _Mask = npt.NDArray[np.bool_]
