@@ -30,15 +30,15 @@ __all__ = ["SHORTEST_TILE", "Stretch", "stretches"]
 LAG = 1
 """Tiles of the first layer between the last one that a tile of the second reads and this tile.
 
-LOAD is one in-order queue: a LOAD that waits for a STORE delays those of the next tiles. So it
-comes when the STORE has probably been acknowledged."""
+LOAD is one in-order queue: a LOAD that waits for a STORE delays those of the next tiles. One tile
+later, the STORE has probably been acknowledged."""
 
 
 SHORTEST_TILE = 512
 """Products of a tile of the first layer, on average, from which interleaving pays.
 
-A tile of the second layer waits for a requantization and a STORE, some 200 cycles, and LOADs of the
-first one wait behind it: products have to go on meanwhile."""
+A tile of the second layer waits about 200 cycles for a requantization and a STORE, and LOADs of the
+first layer wait in the queue behind it. Products must continue during that time."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ def stretches(
     """
     words = _Words(variant, aliases or {})
     # The allocator places a layer's tiles in the two halves of the accumulators in turn.
-    room = scratchpad(variant, Memory.ACC).depth_rows // 2
+    half_rows = scratchpad(variant, Memory.ACC).depth_rows // 2
     found: list[Stretch] = []
     last: list[SegmentInstruction] = []
     for number, segment in enumerate(segments):
         items = ordered(segment, constants)
         mixed = None
         alone = interleave and found and len(found[-1].layers) == 1
-        if alone and _is_long(last) and not _multiplies(items) and _fit(last, items, room):
+        if alone and _is_long(last) and not _multiplies(items) and _fit(last, items, half_rows):
             mixed = _interleaved(last, items, words)
         if mixed is None:
             found.append(Stretch((number,), tuple((number, item) for item in items)))
@@ -86,14 +86,14 @@ def stretches(
 
 
 def _fit(
-    first: Sequence[SegmentInstruction], second: Sequence[SegmentInstruction], room: int
+    first: Sequence[SegmentInstruction], second: Sequence[SegmentInstruction], half_rows: int
 ) -> bool:
-    """Whether a tile of each layer fits `room` rows of accumulators; else they take turns there."""
+    """Whether a tile of each layer fits `half_rows` rows of accumulators at the same time."""
     rows = [
         max(sum(instance.rows for instance in _accumulators(tile)) for tile in _tiles(items))
         for items in (first, second)
     ]
-    return sum(rows) <= room
+    return sum(rows) <= half_rows
 
 
 def _accumulators(tile: Sequence[SegmentInstruction]) -> set[Instance]:
@@ -156,7 +156,7 @@ def _interleaved(
 ) -> list[tuple[int, SegmentInstruction]] | None:
     """Instructions of both layers, each with 0 or 1; None if no tile of `second` can come earlier.
 
-    Whatever accesses the same rows or words keeps its order.
+    Instructions that access the same rows or words keep their order.
     """
     tiles, later = _tiles(first), _tiles(second)
     touched = _Touched(tiles, words)
@@ -179,9 +179,9 @@ def _mixed(
 ) -> Iterator[tuple[int, SegmentInstruction]]:
     """The tiles of both layers; those of `later` come after the tiles with the numbers `places`.
 
-    They are spread over the tiles that are left, so that the units are busy with both all the time.
-    The next tile's first LOADs precede them, for LOAD is an in-order queue: what multiplies shall
-    not wait for the rows of what does not.
+    They are spread evenly over the remaining tiles, so that units have work of both layers all the
+    time. The next tile's first LOADs precede them: LOAD is an in-order queue, and products must not
+    wait for the rows of the second layer.
     """
     done, share, leading = 0, 0.0, 0
     for number, tile in enumerate(tiles):

@@ -29,8 +29,9 @@ from daedal.isa.variant import Variant
 
 __all__ = ["VectorSpace"]
 
-BESIDE = 0.03
-"""Additional cycles that a tile may take so that another layer's tile fits beside it."""
+CONCURRENT_LOSS = 0.03
+"""Share of its cycles that a layer may lose by smaller tiles, so that the accumulators can hold a
+tile of another layer at the same time."""
 
 
 class VectorSpace(TileSpace):
@@ -126,7 +127,7 @@ class VectorSpace(TileSpace):
         cycles = self.cycles(table)
         if not len(cycles):
             raise ScheduleError(self.misfit())
-        small = (cycles <= (1 + BESIDE) * cycles.min()) & self.holds(table, 2 * self.share)
+        small = (cycles <= (1 + CONCURRENT_LOSS) * cycles.min()) & self.holds(table, 2 * self.share)
         if not small.any():
             return self.row(table, int(np.argmin(cycles)))
         return self.row(table, int(np.lexsort((cycles, table["height"], ~small))[0]))
