@@ -23,7 +23,7 @@ MAX_FOLDED_ELEMENTS = 1 << 24
 """Bound on a constant that is computed here: an untrusted model may ask for any."""
 
 _RANDOM = ("Bernoulli", "Multinomial")
-"""Operators that give something else each time, beside those that begin with Random."""
+"""Operators whose results are random, in addition to those that begin with Random."""
 
 _STANDARD = ("", "ai.onnx")
 

@@ -169,7 +169,7 @@ def contains(stmt: Stmt, names: frozenset[str]) -> bool:
 def insert_at(
     stmt: Stmt, loop: Var | None, new: Stmt, names: frozenset[str], after: bool = False
 ) -> Stmt:
-    """Insert `new` in the body of `loop` (None: the function), beside the blocks called `names`.
+    """Insert `new` in the body of `loop` (None: the function), next to the blocks called `names`.
 
     It goes before the first statement that contains one of them, or after the last.
     """

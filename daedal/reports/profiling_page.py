@@ -1,4 +1,4 @@
-"""Tables and pictures of docs/profiling.md, from the two profiles that lie beside it.
+"""Tables and pictures of docs/profiling.md, from the two profiles in profiling/.
 
 ``python -m daedal.reports.profiling_page`` writes them. The profiles were measured by the commands
 of the page; its tests run these again and compare.
