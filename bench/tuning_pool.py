@@ -40,8 +40,6 @@ from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.pipeline import compile_graph
 from daedal.compiler.space import Config
 from daedal.compiler.tune.database import Database
-from daedal.compiler.tune.record import Record
-from daedal.compiler.tune.workload import Workload
 from daedal.isa.variant import load_variant
 from daedal.tuning import pool_worker
 from daedal.tuning.layer_runner import LayerRunner
@@ -244,20 +242,26 @@ def _rate(measure: Callable[[Sequence[Config]], list[Result]], configs: Sequence
     return len(configs[4:]) / (time.monotonic() - begin)
 
 
-WORKLOAD = Workload.of("matmul", attributes={}, shapes={}, layouts={})
 BATCH = 5
+WRITER = """
+import sys
+from daedal.compiler.space import Config
+from daedal.compiler.tune.database import Database
+from daedal.compiler.tune.record import Record
+from daedal.compiler.tune.workload import Workload
 
-
-def write_records(path: Path, first: int) -> None:
-    """Write batches of records for ever, and print the first height of each that is there."""
-    with Database(path) as database:
-        while True:
-            database.add(
-                Record(WORKLOAD, "f", "ddr", "accelerator", Config.of(height=height), height + 1)
-                for height in range(first, first + BATCH)
-            )
-            print(first, flush=True)
-            first += BATCH
+path, first, batch = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+workload = Workload.of("matmul", attributes={}, shapes={}, layouts={})
+with Database(path) as database:
+    while True:
+        database.add(
+            Record(workload, "f", "ddr", "accelerator", Config.of(height=height), height + 1)
+            for height in range(first, first + batch)
+        )
+        print(first, flush=True)  # acknowledges the batch
+        first += batch
+"""
+"""Writes batches of records until it is killed."""
 
 
 def kill_writers(kills: int) -> DatabaseRow:
@@ -267,7 +271,8 @@ def kill_writers(kills: int) -> DatabaseRow:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "records.db"
         for number in range(kills):
-            command = [sys.executable, __file__, "--write", str(path), str(number * 1_000_000)]
+            first = str(number * 1_000_000)
+            command = [sys.executable, "-c", WRITER, str(path), first, str(BATCH)]
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
                 assert writer.stdout is not None
                 lines = [writer.stdout.readline()]
@@ -290,10 +295,7 @@ def main() -> int:
     parser.add_argument("--candidates", type=int, default=CANDIDATES)
     parser.add_argument("--kills", type=int, default=KILLS)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--write", nargs=2, metavar=("DATABASE", "FIRST"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.write:
-        write_records(Path(arguments.write[0]), int(arguments.write[1]))
     database = kill_writers(arguments.kills)
     pool = kill_workers(arguments.candidates)
     speeds = rates()
