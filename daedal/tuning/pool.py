@@ -21,7 +21,7 @@ from distributed.security import Security
 
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.space import Config
-from daedal.isa.errors import TuningError, first_line
+from daedal.isa.errors import DaedalError, TuningError, first_line
 from daedal.isa.variant import Variant
 from daedal.tuning import pool_worker
 from daedal.tuning.layer_runner import checked
@@ -200,7 +200,7 @@ class Pool:
         where = ", ".join(next(iter(self._client.who_has([future]).values()), ())) or "unknown"
         try:
             claimed = future.result()
-        except (TuningError, OSError, CancelledError):
+        except (DaedalError, OSError, CancelledError):
             raise
         except Exception as error:
             raise TuningError(
@@ -270,6 +270,8 @@ def _own_cluster(workers: int) -> Any:
         threads_per_worker=1,
         processes=True,
         dashboard_address=None,
+        # Without pages Dask still listens for browsers, by default at one port for all pools.
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
         security=Security.temporary(),
         silence_logs=logging.CRITICAL,
         memory_limit=0,
