@@ -17,7 +17,7 @@ from daedal.isa.errors import DaedalError, first_line
 from daedal.isa.program import Program
 from daedal.sim.rtl.orphan import end_with_parent
 from daedal.tuning.child_process import READY
-from daedal.tuning.layer_runner import build, run
+from daedal.tuning.layer_runner import build, prepare, run
 from daedal.tuning.layer_task import LayerTask
 from daedal.tuning.runner import Failure, Result
 
@@ -29,8 +29,9 @@ _ROLES: dict[str, Callable[[LayerTask, Any], Program | Result]] = {"build": buil
 def serve(connection: Connection, role: str) -> None:
     """Answer messages until the other end is closed.
 
-    A message is the bytes of a task, answered by its key, or a candidate, answered by what the role
-    makes of it: a `Result`, or None and then a `Program`.
+    A message is the bytes of a task, answered by its key (or by the error of a device that is not
+    there), or a candidate, answered by what the role makes of it: a `Result`, or None and then a
+    `Program`.
     """
     work = _ROLES[role]
     task: LayerTask | None = None
@@ -41,13 +42,23 @@ def serve(connection: Connection, role: str) -> None:
             return
         if isinstance(message, bytes):
             task = LayerTask.from_bytes(message)
-            connection.send(task.key)
+            connection.send(_ready_for(task, role))
         else:
             assert task is not None, "a task comes before its candidates"
             answer = _tried(work, task, message)
             if isinstance(answer, Program):
                 connection.send(None)
             connection.send(answer)
+
+
+def _ready_for(task: LayerTask, role: str) -> str | DaedalError:
+    """The task's key when the device is there, or why it is not."""
+    if role == "run":
+        try:
+            prepare(task)
+        except DaedalError as error:
+            return error
+    return task.key
 
 
 def _tried(

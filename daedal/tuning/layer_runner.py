@@ -24,10 +24,10 @@ from daedal.isa.program import Program
 from daedal.isa.variant import Variant
 from daedal.isa.verifier import verify
 from daedal.runtime.driver import LoadedProgram
-from daedal.tuning.layer_task import CYCLE_MODEL, LayerTask
+from daedal.tuning.layer_task import CYCLE_MODEL, RTL, LayerTask
 from daedal.tuning.runner import Failure, Result, cycles_of, digest_of
 
-__all__ = ["LayerRunner", "build", "checked", "launch", "run"]
+__all__ = ["LayerRunner", "build", "checked", "launch", "prepare", "run"]
 
 
 class LayerRunner:
@@ -102,6 +102,16 @@ def build(task: LayerTask, config: Config | None) -> Program | Result:
     except VerificationError as error:
         return Result.failed(Failure.WRONG, first_line(error))
     return program
+
+
+def prepare(task: LayerTask) -> None:
+    """Build what the device needs, which may take minutes: the simulator of the RTL."""
+    if task.device == RTL:
+        from daedal.sim.rtl.device import RtlDevice
+
+        device = open_device(task.device, task.variant)
+        assert isinstance(device, RtlDevice)
+        device.build()
 
 
 def launch(task: LayerTask, program: Program) -> tuple[Profile, str]:

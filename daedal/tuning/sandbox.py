@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 
 from daedal.compiler.space import Config
-from daedal.isa.errors import TuningError
+from daedal.isa.errors import DaedalError, TuningError
 from daedal.tuning.child_process import ChildDiedError, ChildProcess, ChildTimeoutError
 from daedal.tuning.runner import Failure, Result
 
@@ -20,8 +20,8 @@ TIMEOUT_SECONDS = 120.0
 MEMORY_BYTES = 8 << 30
 """Default address space of each child."""
 
-_LOAD_SECONDS = 300.0
-"""How long a child may take to read a task."""
+_LOAD_SECONDS = 1800.0
+"""How long a child may take to read a task and prepare its device: simulators are compiled."""
 
 
 class Sandbox:
@@ -78,6 +78,8 @@ class Sandbox:
 
         A process that ends may have been killed by someone else, so the candidate gets a second
         one before it counts as crashed. `key` is the task's.
+
+        Raises DaedalError if the device is not there, such as ToolError for a missing simulator.
         """
         try:
             return self._attempt(key, task, config)
@@ -113,5 +115,7 @@ class Sandbox:
             answer = child.receive(_LOAD_SECONDS)
         except ChildTimeoutError:
             raise ChildDiedError("its process did not read the task") from None
+        if isinstance(answer, DaedalError):
+            raise answer
         assert answer == key, "both ends compute the same key"
         self._loaded[child] = (key, child.pid)

@@ -81,6 +81,24 @@ def claim_nothing(*arguments: object) -> str:
     return "5 cycles"
 
 
+counted: list[object] = []
+released = threading.Event()
+
+
+def count_and_measure(*arguments: object) -> Result:
+    counted.append(arguments)
+    released.wait()
+    return _measure(*arguments)  # type: ignore[arg-type]
+
+
+def release() -> None:
+    released.set()
+
+
+def num_counted() -> int:
+    return len(counted)
+
+
 def replace_measure(name: str) -> None:
     pool_worker.measure = globals()[name]
 
@@ -101,6 +119,9 @@ def test_workers_of_this_machine_measure_what_this_process_does() -> None:
         assert failed.failure is Failure.BUILD
         assert runner.workload == LayerRunner(*LAYER, TINY).workload
         pids = list(pool._client.run(os.getpid).values())
+        pool._version = "0.0"
+        with pytest.raises(TuningError, match=r"must have the coordinator's Daedal, 0\.0, not"):
+            runner(drawn(7)[6:])
     wait_until(lambda: not any(map(alive, pids)))
 
 
@@ -144,6 +165,22 @@ def test_a_worker_that_lies_is_refused() -> None:
                 pool._client.run(replace_measure, name)
                 with pytest.raises(TuningError, match=words):
                     runner([config])
+
+
+def test_two_coordinators_share_what_both_ask_for() -> None:
+    configs = drawn(3)
+    with served("--listen", "127.0.0.1:0") as address:
+        with Pool(address=address) as first, Pool(address=address) as second:
+            first._client.run(replace_measure, "count_and_measure")
+            task = first.runner(*LAYER, TINY).task
+            both = [pool._submit(task, configs, "cycle-model") for pool in (first, second)]
+            # Whatever the scheduler hears from a coordinator afterwards, it has the candidates.
+            assert first.tags() == second.tags()
+            first._client.run(release)
+            found = [[future.result().cycles for future in futures] for futures in both]
+            (count,) = first._client.run(num_counted).values()
+    assert found[0] == found[1] == LayerRunner(*LAYER, TINY)(configs)
+    assert count == len(configs)
 
 
 def test_strangers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

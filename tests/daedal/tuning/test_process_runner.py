@@ -1,19 +1,21 @@
 """`ProcessRunner`: a candidate that goes wrong fails alone, and processes end."""
 
+import dataclasses
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from daedal.compiler.space import Config
-from daedal.isa.errors import TuningError
+from daedal.isa.errors import ToolError, TuningError
 from daedal.isa.variant import load_variant
 from daedal.tuning import child_process
 from daedal.tuning.layer_runner import LayerRunner
-from daedal.tuning.layer_task import LayerTask
+from daedal.tuning.layer_task import RTL, LayerTask
 from daedal.tuning.process_runner import ProcessRunner
 from daedal.tuning.runner import Failure, Result
 from daedal.tuning.sandbox import Sandbox
@@ -102,6 +104,30 @@ def test_a_process_killed_from_outside_costs_no_candidate(
             assert runner(configs) == expected
 
 
+def test_a_device_that_is_not_there_is_named(
+    task: LayerTask, configs: list[Config], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(child_process, "PROGRAM", ("-c", WITHOUT_TOOLS))
+    monkeypatch.chdir(tmp_path)
+    with Sandbox() as sandbox:
+        runner = ProcessRunner(dataclasses.replace(task, device=RTL), sandbox)
+        with pytest.raises(ToolError, match="no compiler; install one"):
+            runner(configs[:1])
+
+
+WITHOUT_TOOLS = """
+from daedal.isa.errors import ToolError
+from daedal.sim.rtl import device
+from daedal.tuning import child
+
+def refuse(*arguments):
+    raise ToolError("no compiler; install one")
+
+device.require_tools = refuse
+child.main()
+"""
+
+
 def test_impossible_limits_are_refused() -> None:
     with pytest.raises(TuningError, match="a candidate must have some memory, not 0 bytes"):
         Sandbox(memory_bytes=0)
@@ -112,7 +138,7 @@ def test_impossible_limits_are_refused() -> None:
 ORPHANING = """
 import sys, time
 from daedal.compiler.space import Config
-from daedal.tuning.layer_task import LayerTask
+from daedal.tuning.layer_task import RTL, LayerTask
 from daedal.tuning.sandbox import Sandbox
 
 task = LayerTask.from_bytes(open(sys.argv[1], "rb").read())
@@ -124,12 +150,11 @@ time.sleep(1e6)
 
 
 def test_children_of_a_killed_parent_end(
-    task: LayerTask, configs: list[Config], tmp_path: os.PathLike[str]
+    task: LayerTask, configs: list[Config], tmp_path: Path
 ) -> None:
-    path = os.path.join(tmp_path, "task")
-    with open(path, "wb") as file:
-        file.write(task.to_bytes())
-    command = [sys.executable, "-c", ORPHANING, path, repr(configs[0].to_json())]
+    path = tmp_path / "task"
+    path.write_bytes(task.to_bytes())
+    command = [sys.executable, "-c", ORPHANING, str(path), repr(configs[0].to_json())]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pids = [int(word) for word in parent.stdout.readline().split()]
