@@ -65,14 +65,16 @@ def test_compile_takes_the_recorded_schedules(run: Run, model: Path) -> None:
     assert status == 0 and "with memory slow: all layers have their defaults" in err
 
 
+@pytest.mark.parametrize("workers", [0, 1])
 def test_control_c_keeps_what_was_measured_and_the_same_command_continues(
-    run: Run, model: Path
+    run: Run, model: Path, workers: int
 ) -> None:
     pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
+    pytest.importorskip("distributed", reason="the extra `tune` is not installed")
     records = model.with_name("records.db")
     arguments = ["tune", model, "-v", "tiny", "-r", records]
     process = subprocess.Popen(
-        [sys.executable, "-c", MAIN, *map(str, arguments), "--trials", "100000"],
+        [sys.executable, "-c", MAIN, *map(str, arguments), "--workers", str(workers)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
