@@ -88,14 +88,15 @@ class WholeNetwork:
         artifact = self.artifact(configs)
         device = TimingDevice(self._variant, timing=PRESETS[self._memory])
         kinds: Counter[str] = Counter()
+        num_layers = sum(len(launch.layers) for launch in artifact.launches)
+        assert num_layers == len(self.kinds), "configurations move no layer to the host"
         names, profiles = iter(self.kinds), []
         for launch in artifact.launches:
             loaded = LoadedProgram.place(launch.program, device)
             profile = device.launch(loaded.program, loaded.bases)
             profiles.append(profile)
-            # Without counters there are no layers, and without host operators one launch.
             own = [next(names) for _ in launch.layers]
-            for item in layer_profiles(launch, profile):
+            for item in layer_profiles(launch, profile):  # none without counters
                 kinds[own[item.layer.tag]] += item.cycles
         total = Profile.total(profiles).cycles
         assert total is not None, "the cycle model counts cycles"
