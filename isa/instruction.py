@@ -33,7 +33,9 @@ __all__ = [
 ]
 
 
-_UNITS = {opcode: form.unit for opcode, form in INSTRUCTIONS.items()}
+# By opcode, of which 0 is illegal: an index, because hashing an enumeration takes longer.
+_UNITS = (Unit.FETCH, *(INSTRUCTIONS[opcode].unit for opcode in sorted(Opcode)))
+assert all(_UNITS[opcode] is form.unit for opcode, form in INSTRUCTIONS.items())
 
 _FIELD_NAMES = {
     opcode: frozenset(item.name for item in HEADER + form.fields)

@@ -6,6 +6,8 @@ with rows of another size does not match, and the error message says so.
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 
 from daedal.compiler import te
 from daedal.compiler.te.pattern import pattern, scalar
@@ -83,6 +85,7 @@ def accumulator_dtype(variant: Variant) -> str:
     return "int32" if variant.array.accumulator_bits == 32 else "int64"
 
 
+@lru_cache(maxsize=8)
 def accelerator_intrinsics(variant: Variant) -> Mapping[str, TensorIntrin | CopyIntrin]:
     """Every intrinsic of `variant` by name."""
     found: list[TensorIntrin | CopyIntrin] = [
@@ -103,7 +106,7 @@ def accelerator_intrinsics(variant: Variant) -> Mapping[str, TensorIntrin | Copy
     found += [_register(variant, name, op, result=True) for name, op in RESULT.items()]
     found += [_immediate(variant, name, op) for name, op in IMMEDIATE.items()]
     found += [_accumulating(variant, name, op) for name, op in (ACCUMULATING | SLIDING).items()]
-    return {intrin.name: intrin for intrin in found}
+    return MappingProxyType({intrin.name: intrin for intrin in found})
 
 
 def _gemm(variant: Variant) -> TensorIntrin:
