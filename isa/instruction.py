@@ -37,6 +37,8 @@ __all__ = [
 _UNITS = (Unit.FETCH, *(INSTRUCTIONS[opcode].unit for opcode in sorted(Opcode)))
 assert all(_UNITS[opcode] is form.unit for opcode, form in INSTRUCTIONS.items())
 
+_EXTENTS = tuple(f"extent{level}" for level in range(LOOPS))
+
 _FIELD_NAMES = {
     opcode: frozenset(item.name for item in HEADER + form.fields)
     for opcode, form in INSTRUCTIONS.items()
@@ -91,8 +93,9 @@ class Instruction:
         """Rows that a GEMM or ALU instruction computes; 0 for the others."""
         if self.unit not in (Unit.GEMM, Unit.ALU):
             return 0
-        extents = (self.values.get(f"extent{level}", 0) for level in range(LOOPS))
-        return math.prod(extents) * max(0, self.uop_end - self.uop_begin)
+        get = self.values.get
+        extents = [get(name, 0) for name in _EXTENTS]
+        return math.prod(extents) * max(0, get("uop_end", 0) - get("uop_begin", 0))
 
     def replace(self, **values: int) -> "Instruction":
         """Copy with some fields changed."""

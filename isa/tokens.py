@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from daedal.isa.errors import ProgramError
 from daedal.isa.hazards import NO_INSTRUCTION, conflicts
-from daedal.isa.instruction import unit_mask
 from daedal.isa.program import Program
 from daedal.isa.table import Unit
 
@@ -48,14 +47,14 @@ class Waits:
 
     def masks(self) -> list[tuple[int, int]]:
         """The pop and push masks of every instruction."""
-        pushes: list[list[Unit]] = [[] for _ in self.units]
-        pops: list[list[Unit]] = [[] for _ in self.units]
+        pushes, pops = [0] * len(self.units), [0] * len(self.units)
         for number, sources in enumerate(self.waits):
+            target = 1 << self.units[number]
             for source in sources:
-                assert self.units[number] not in pushes[source], "a second push to one unit"
-                pushes[source].append(self.units[number])
-                pops[number].append(self.units[source])
-        return [(unit_mask(p), unit_mask(q)) for p, q in zip(pops, pushes, strict=True)]
+                assert not pushes[source] & target, "a second push to one unit"
+                pushes[source] |= target
+                pops[number] |= 1 << self.units[source]
+        return list(zip(pops, pushes, strict=True))
 
 
 def with_tokens(program: Program) -> Program:

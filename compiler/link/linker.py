@@ -157,11 +157,14 @@ def _finished(items: Sequence[PlacedInstruction], waits: Waits) -> list[Instruct
     result = []
     masks = zip(items, waits.masks(), reversed(marks), strict=True)
     for item, (pop, push), marked in masks:
-        result.append(
-            item.instruction.replace(
-                pop=pop, push=push, mark=marked, tag=item.layer if marked else 0
-            )
-        )
+        tag = item.layer if marked else 0
+        added = (("pop", pop), ("push", push), ("mark", int(marked)), ("tag", tag))
+        values = dict(item.instruction.values)
+        for name, value in added:
+            # As in `Instruction.of`, fields of value 0 are left out.
+            if value:
+                values[name] = value
+        result.append(Instruction(item.instruction.opcode, values))
     return [*result, Instruction.of(Opcode.FINISH)]
 
 

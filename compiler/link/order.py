@@ -26,34 +26,44 @@ def loads_by_need(items: Sequence[SegmentInstruction]) -> list[SegmentInstructio
     source, so the result is unchanged. LOADs without dependents are removed: tile sizes that do not
     divide a layer leave empty ones at its end.
     """
-    touched = _touched(items)
+    loads = [item.unit is Unit.LOAD for item in items]
+    touched = _touched(items, loads)
     stored = _stored(items)
     need: dict[int, int] = {}
     for number in reversed(range(len(items))):
         item = items[number]
-        if item.unit is not Unit.LOAD:
+        if not loads[number]:
             need[number] = number
             continue
         users = [
             other
             for access in item.rows
             for other, begin, end in touched[access.instance]
-            if other in need and begin < access.end and access.begin < end
+            if begin < access.end and access.begin < end and other in need
         ]
         if users:
             # A later LOAD into the same rows moves, too, and stays after this one.
             stores = [other for other in stored.get(item.tensor, ()) if other > number]
             need[number] = min(need[other] for other in (*users, *stores))
-    order = sorted(need, key=lambda n: (need[n], items[n].unit is not Unit.LOAD, n))
+    order = sorted(need, key=lambda n: (need[n], not loads[n], n))
     return [items[number] for number in order]
 
 
-def _touched(items: Sequence[SegmentInstruction]) -> dict[Instance, list[tuple[int, int, int]]]:
-    """Per instance, the instructions that touch it and their rows: (number, begin, end)."""
-    found: dict[Instance, list[tuple[int, int, int]]] = {}
+def _touched(
+    items: Sequence[SegmentInstruction], loads: Sequence[bool]
+) -> dict[Instance, list[tuple[int, int, int]]]:
+    """Per instance that is loaded, the instructions that touch it and their rows: (number, begin,
+    end)."""
+    found: dict[Instance, list[tuple[int, int, int]]] = {
+        access.instance: []
+        for item, is_load in zip(items, loads, strict=True)
+        if is_load
+        for access in item.rows
+    }
     for number, item in enumerate(items):
-        for access in item.rows:
-            found.setdefault(access.instance, []).append((number, access.begin, access.end))
+        for instance, _, begin, end, _, _, _ in item.rows:
+            if instance in found:
+                found[instance].append((number, begin, end))
     return found
 
 
