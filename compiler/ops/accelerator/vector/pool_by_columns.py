@@ -33,6 +33,9 @@ from daedal.isa.variant import Variant
 
 __all__ = ["ColumnSpace", "columns_template"]
 
+BURST_CYCLES = 8
+"""What a burst takes at least, about: the memory's latency of 64, with eight bursts in flight."""
+
 
 def columns_template(
     func: PrimFunc, kernel: Sequence[int], reduction: str, variant: Variant
@@ -128,9 +131,12 @@ class ColumnSpace(TileSpace):
         return ceil_div(height, table["height"]) * ceil_div(width, table["width"])
 
     def _bus(self, table: Table) -> Column:
-        """Bus words of a step."""
-        loaded = self._parts * table["blocks"] * table["height"] * table["width"]
-        return loaded * scratchpad(self._variant, Memory.OUT).row_beats(self._variant)
+        """Cycles of the bus for a step; parts of rows of the map are a burst each."""
+        row = self._parts * scratchpad(self._variant, Memory.OUT).row_beats(self._variant)
+        beats = table["width"] * row
+        parts = (table["width"] < self._kernel[1]) | (math.prod(self._outputs) > 1)
+        bursts = np.where(parts, np.maximum(beats, BURST_CYCLES), beats)
+        return np.asarray(table["blocks"] * table["height"] * bursts)
 
     def _alu(self, table: Table) -> Column:
         """The ALU's cycles for a step."""
