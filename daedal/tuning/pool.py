@@ -39,6 +39,9 @@ CONNECT_SECONDS = 30.0
 ABSENT_SECONDS = 120.0
 """How long a pool may be without a worker: one that died is started again within seconds."""
 
+REPLACE_SECONDS = 30.0
+"""How long a worker of our own may be missing before another one is started."""
+
 
 class Pool:
     """Workers that measure, until `close`.
@@ -76,6 +79,8 @@ class Pool:
         self._best: dict[str, int] = {}
         self._is_ours = address is None
         self._cluster: Any = None
+        self._workers = workers
+        self._whole = time.monotonic()
         configure()
         if address is None:
             if tls is not None:
@@ -185,6 +190,7 @@ class Pool:
             raise _gone()
         now = time.monotonic()
         tags = self.tags()
+        self._replace(self._workers - tags[tag], now)
         if tags[tag]:
             return now
         if now - seen > ABSENT_SECONDS or (not self._is_ours and any(tags.values())):
@@ -194,6 +200,17 @@ class Pool:
                 f"`daedal pool --join`, and run the same command again: what was measured is kept"
             )
         return seen
+
+    def _replace(self, missing: int, now: float) -> None:
+        """Start workers of our own for those that have been missing for long.
+
+        Dask starts a worker again that was killed, but not one that was killed while it started.
+        """
+        if missing <= 0:
+            self._whole = now
+        elif now - self._whole > REPLACE_SECONDS:
+            self._cluster.scale(len(self._cluster.worker_spec) + missing)
+            self._whole = now
 
     def _accepted(self, task: LayerTask, config: Config, future: Any) -> Result:
         """The result of a future, compared; and measured again here where that tells lies."""

@@ -63,6 +63,16 @@ def served(*arguments: str) -> Iterator[str]:
     assert process.returncode == 130
 
 
+def test_a_worker_that_does_not_come_back_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "REPLACE_SECONDS", 0.0)
+    configs = drawn(30)
+    with Pool(workers=2) as pool:
+        pool._cluster.scale(1)
+        wait_until(lambda: pool.tags()["cycle-model"] == 1)
+        assert None not in pool.runner(*LAYER, TINY)(configs)
+        wait_until(lambda: pool.tags()["cycle-model"] >= 2)
+
+
 # What workers of the tests do instead of measuring.
 
 _measure = pool_worker.measure
