@@ -59,7 +59,9 @@ RATED = 40
 SIZES = (6, 8, 10, 12)
 """Side of the map of each small layer, 8 -> 16 channels."""
 STARTS = "DAEDAL_BENCH_STARTS"
-"""Environment variable with the file into which workers write what they start."""
+PIDS = "DAEDAL_BENCH_PIDS"
+"""Environment variables with the files into which workers write what they start, and their process
+when they start the first."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,8 @@ def kill_workers(count: int, seconds: float = KILL_SECONDS) -> PoolRow:
     found: dict[tuple[str, Config], Result] = {}
     preload = pool_worker.PRELOAD
     with tempfile.TemporaryDirectory() as folder:
-        os.environ[STARTS] = str(Path(folder) / "starts")
+        pids = Path(folder) / "pids"
+        os.environ.update({STARTS: str(Path(folder) / "starts"), PIDS: str(pids)})
         pool_worker.PRELOAD = "bench.tuning_pool"
         with Pool(workers=2) as pool:
             accept = pool._accepted
@@ -140,7 +143,7 @@ def kill_workers(count: int, seconds: float = KILL_SECONDS) -> PoolRow:
                 return accept(task, config, future)
 
             pool._accepted = accept_and_count  # type: ignore[method-assign]
-            killer = _Killer(pool, seconds)
+            killer = _Killer(pids, seconds)
             begin = time.monotonic()
             with killer:
                 for task, configs in batches:
@@ -177,14 +180,14 @@ def _wrong(
 
 
 class _Killer:
-    """Kills one worker of a pool every so many seconds, within a block.
+    """Kills one of two workers every so many seconds, within a block.
 
     It waits until the one before is back: a worker takes seconds to start, and more frequent kills
     would leave none. `kills` counts.
     """
 
-    def __init__(self, pool: Pool, seconds: float) -> None:
-        self._pool = pool
+    def __init__(self, pids: Path, seconds: float) -> None:
+        self._pids = pids
         self._seconds = seconds
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -200,10 +203,21 @@ class _Killer:
 
     def _run(self) -> None:
         while not self._ended.wait(self._seconds):
-            pids = self._pool._client.run(os.getpid, on_error="ignore").values()
-            if len(pids) == 2:
-                os.kill(int(self._rng.choice(sorted(pids))), signal.SIGKILL)
+            if not self._pids.exists():
+                continue
+            running = [pid for pid in map(int, self._pids.read_text().split()) if _runs(pid)]
+            if len(running) == 2:
+                os.kill(int(self._rng.choice(running)), signal.SIGKILL)
                 self.kills += 1
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 _measure = pool_worker.measure
@@ -215,7 +229,15 @@ def dask_setup(worker: object) -> None:
     pool_worker.measure = _logged_measure
 
 
+@functools.cache
+def _announce() -> None:
+    """Let this worker be killed from now on: it works."""
+    with open(os.environ[PIDS], "a") as file:
+        file.write(f"{os.getpid()}\n")
+
+
 def _logged_measure(*arguments: Any) -> Result:
+    _announce()
     with open(os.environ[STARTS], "a") as file:
         file.write(f"{arguments[1]} {json.dumps(arguments[2])}\n")
     return _measure(*arguments)
