@@ -180,7 +180,7 @@ def _wrong(
 
 
 class _Killer:
-    """Kills one of two workers every so many seconds, within a block.
+    """Kills one of the workers every so many seconds, within a block.
 
     It waits until the one before is back: a worker takes seconds to start, and more frequent kills
     would leave none. `kills` counts.
@@ -206,7 +206,7 @@ class _Killer:
             if not self._pids.exists():
                 continue
             running = [pid for pid in map(int, self._pids.read_text().split()) if _runs(pid)]
-            if len(running) == 2:
+            if len(running) >= 2:
                 os.kill(int(self._rng.choice(running)), signal.SIGKILL)
                 self.kills += 1
 
