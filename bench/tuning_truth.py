@@ -34,9 +34,9 @@ from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.exhaustive import Optimum, find_optimum
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.tuner import Trial
+from daedal.compiler.version import compiler_version
 from daedal.isa.files import make_folder, write_atomically
 from daedal.isa.memory_model import PRESETS
-from daedal.tuning.network import compiler_version
 from daedal.tuning.task import TARGET
 
 __all__ = ["MEMORY", "NEAR", "RECORDS", "TABLE", "Cache", "inside", "load_truth"]

@@ -77,47 +77,50 @@ class ConvCost:
     def cycles(self, tiles: Table) -> _Floats:
         """Cycles of the busier of multipliers and bus in each pass, plus what does not overlap.
 
-        Loads of the first accumulated tile overlap only with its own products. Not overlapped are
-        one step's load before the first product, and a tile's requantization and store after the
-        last one. Without overlap, everything adds up.
+        Not overlapped are one step's load before the first product, one step's products after the
+        last load, and a tile's requantization and store after the last product. Loads of the first
+        accumulated tile overlap only with its own products. The last store is after everything
+        else that the bus does, so that it counts once. Without overlap, everything adds up.
         """
         passes = list(self._passes(tiles))
         last = tiles["out_blocks"] * self._shape.out_parts * tiles["height"] * tiles["width"]
-        end = last * (self._vector_cycles + self._out)
-        steps = self._steps(tiles)
         count = _total(item.times * item.tiles for item in passes)
         if not self._overlap:
             busy = _total(
                 item.times * (item.products + item.vector_cycles + item.beats) for item in passes
             )
-            return busy + count * (steps + 2) * TRANSFER_CYCLES
+            return busy + count * (self._steps(tiles) + 2) * TRANSFER_CYCLES
         first = passes[0]
         kept = self._kept_weights(tiles)
         tile_beats = first.tile_beats + kept * tiles["out_blocks"] / np.maximum(tiles["group"], 1)
-        turns = first.tiles - 1
-        products, beats = first.computing / first.tiles, first.beats + kept - tile_beats
-        total = _total(item.times * np.maximum(item.computing, item.beats) for item in passes)
-        return (
-            total
-            + TILE_CYCLES * count
-            - np.maximum(first.computing, first.beats)
-            + np.maximum(products, tile_beats)
-            + np.maximum(turns * products, beats)
-            + tile_beats / np.where(self._joins_steps(tiles), 1, steps)
-            + end
-            + TRANSFER_CYCLES
+        products, computing = first.products / first.tiles, first.computing / first.tiles
+        steps = np.where(self._joins_steps(tiles), 1, self._steps(tiles))
+        step, store = products / steps, last * self._out
+        loaded = tile_beats + np.maximum(step, computing - (steps - 1) * tile_beats / steps)
+        alone = np.maximum(
+            loaded + (first.tiles - 1) * computing, first.beats + kept - store + step
         )
+        others = _total(item.times * np.maximum(item.computing, item.beats) for item in passes)
+        others = others - np.maximum(first.computing, first.beats)
+        end = np.minimum(last * self._vector_cycles, products) + store
+        between = TILE_CYCLES * count + TRANSFER_CYCLES
+        return _total([alone, others, end, between])
 
     def instructions(self, tiles: Table) -> _Floats:
         """Estimated number of instructions: one per load, product and operation of a tile."""
         return _total(item.times * item.instructions for item in self._passes(tiles))
+
+    def beats(self, tiles: Table) -> _Floats:
+        """Beats of everything that is moved."""
+        kept = self._kept_weights(tiles)
+        return _total([kept, *(item.times * item.beats for item in self._passes(tiles))])
 
     def features(self, tiles: Table) -> dict[str, _Floats]:
         """What a learned cost model sees: cycles of every unit, and sizes of a tile."""
         shape, passes = self._shape, list(self._passes(tiles))
         pixels = tiles["height"] * tiles["width"]
         taps = tiles["tap_rows"], tiles["tap_columns"]
-        first, kept = passes[0], self._kept_weights(tiles)
+        first = passes[0]
         vectors = tiles["out_blocks"] * shape.out_parts * pixels
         reads = _total(
             item.times * np.where(tiles["keep_inputs"] > 0, 1, item.tiles) for item in passes
@@ -126,12 +129,11 @@ class ConvCost:
             "estimate": self.cycles(tiles),
             "product_cycles": _total(item.times * item.products for item in passes),
             "vector_cycles": _total(item.times * item.vector_cycles for item in passes),
-            "beats": _total(item.times * item.beats for item in passes),
+            "beats": self.beats(tiles),
             # What begins and ends the layer overlaps with nothing.
             "first_step_beats": first.tile_beats / self._steps(tiles),
             "first_tile_beats": first.tile_beats,
-            "kept_weight_beats": kept,
-            "later_beats": _total(item.times * item.beats for item in passes) - kept,
+            "kept_weight_beats": self._kept_weights(tiles),
             "tile_product_cycles": first.products / first.tiles,
             "last_vector_cycles": vectors * self._vector_cycles,
             "last_beats": vectors * self._out,
@@ -173,9 +175,10 @@ class ConvCost:
         )
         return shape.in_blocks * loaded * self._inp
 
-    def _kept_weights(self, tiles: Table) -> Column:
+    def _kept_weights(self, tiles: Table) -> _Floats:
         """Beats of the weights that stay on chip; 0 if they are streamed."""
-        return tiles["group"] * (self._shape.in_blocks * self._shape.weight_rows() * self._wgt)
+        blocks = np.minimum(tiles["group"], self._shape.out_blocks).astype(np.float64)
+        return blocks * (self._shape.in_blocks * self._shape.weight_rows() * self._wgt)
 
     def _passes(self, tiles: Table) -> Iterator["_Pass"]:
         """Each kind of tile of the map, with the output blocks of one group; the largest first.
@@ -186,6 +189,10 @@ class ConvCost:
         steps = self._steps(tiles)
         keeps = tiles["group"] > 0
         groups_of = np.where(keeps, tiles["group"], shape.out_blocks)
+        # The groups of a grouped convolution have weights of their own.
+        reloads = shape.batches if shape.groups > 1 else 1
+        num_loads = _ceil(shape.out_blocks, groups_of) * reloads
+        later = (num_loads - 1) * reloads / num_loads
         for height, rows in _sizes(shape.height, tiles["height"]):
             for width, columns in _sizes(shape.width, tiles["width"]):
                 maps = rows * columns * shape.batches
@@ -194,8 +201,9 @@ class ConvCost:
                     count = _ceil(blocks, tiles["out_blocks"])
                     joins = blocks * (shape.in_blocks * shape.weight_rows())
                     vectors = blocks * shape.out_parts * height * width
-                    # Weights that stay are loaded during all tiles of the previous pass.
-                    weights = joins * self._wgt / np.where(keeps, np.maximum(maps, 1), 1)
+                    # Weights that stay are loaded during all tiles of the previous pass, the first
+                    # ones before it.
+                    weights = joins * self._wgt * np.where(keeps, later / np.maximum(maps, 1), 1)
                     moved = self._out + shape.tail.loads * self._inp
                     params = blocks * (shape.out_parts * shape.classes * self._par)
                     reads = np.where(tiles["keep_inputs"] > 0, 1, count)

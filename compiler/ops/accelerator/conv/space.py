@@ -205,7 +205,9 @@ class ConvSpace(Space):
         cycles = self.cycles(table)
         close = cycles <= cycles.min() * (1 + nearly)
         counts = self._evaluate(lambda _, cost, tiles: cost.instructions(tiles), table, np.float64)
-        order = np.lexsort((cycles, np.where(close & (nearly > 0), counts, np.inf)))
+        # Equal estimates differ in what the bus has to spare.
+        beats = self._evaluate(lambda _, cost, tiles: cost.beats(tiles), table, np.float64)
+        order = np.lexsort((beats, cycles, np.where(close & (nearly > 0), counts, np.inf)))
         return {knob: column[order] for knob, column in table.items()}
 
     def _evaluate(
