@@ -20,7 +20,7 @@ from daedal.isa.table import GemmMode, Opcode, Unit
 from daedal.isa.transfer import transfer
 from daedal.runtime.bound import Bound, find_bound, wait_chain
 
-__all__ = ["LAYER_UNITS", "LayerProfile", "layer_profiles", "layer_tags"]
+__all__ = ["LAYER_UNITS", "LayerProfile", "layer_cycles", "layer_profiles", "layer_tags"]
 
 LAYER_UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
 """Units that work for a layer; FETCH serves all of them."""
@@ -153,7 +153,7 @@ def layer_profiles(launch: Launch, profile: Profile) -> list[LayerProfile]:
     if not profile.marks:
         return []
     variant = launch.program.variant
-    counters, cycles = _counters(profile.marks), _cycles(profile.marks)
+    counters, cycles = _counters(profile.marks), layer_cycles(profile.marks)
     moved, rates = _bytes_moved(launch.program), _mode_rates(launch.program)
     return [
         LayerProfile(
@@ -185,8 +185,8 @@ def _counters(marks: Sequence[MarkRecord]) -> dict[int, dict[Unit, UnitCounters]
     return found
 
 
-def _cycles(marks: Sequence[MarkRecord]) -> dict[int, int]:
-    """Cycles of each layer, from the last STORE of the layer that ended before it."""
+def layer_cycles(marks: Sequence[MarkRecord]) -> dict[int, int]:
+    """Cycles of each layer by its tag, from the last STORE of the layer that ended before it."""
     ends = {mark.tag: mark.cycle for mark in marks if mark.unit is Unit.STORE}
     found, before = {}, 0
     for tag, end in sorted(ends.items(), key=lambda item: item[1]):

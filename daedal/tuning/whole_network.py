@@ -26,7 +26,7 @@ from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile
 from daedal.isa.variant import Variant
 from daedal.runtime.driver import LoadedProgram
-from daedal.runtime.layers import layer_profiles
+from daedal.runtime.layers import layer_cycles
 from daedal.sim.timing.device import TimingDevice
 
 __all__ = ["NetworkCycles", "WholeNetwork"]
@@ -96,8 +96,8 @@ class WholeNetwork:
             profile = device.launch(loaded.program, loaded.bases)
             profiles.append(profile)
             own = [next(names) for _ in launch.layers]
-            for item in layer_profiles(launch, profile):  # none without counters
-                kinds[own[item.layer.tag]] += item.cycles
+            for tag, cycles in layer_cycles(profile.marks).items():  # none without counters
+                kinds[own[tag]] += cycles
         total = Profile.total(profiles).cycles
         assert total is not None, "the cycle model counts cycles"
         return NetworkCycles(total, kinds)
