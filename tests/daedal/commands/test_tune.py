@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from daedal.compiler.tune.database import Database
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.command_line import Run, refuses
 
@@ -156,6 +157,11 @@ def test_bad_input_ends_in_one_sentence(run: Run, model: Path) -> None:
     assert status == 2 and err.count("error:") == 1
     assert records.read_text() == "no database"
     target = model.with_name("tuned.daedal")
+    older = model.with_name("older.db")
+    Database(older, kit="0.0.1+other").close()
+    for command in (("tune", "--trials", 1, "-r"), ("compile", "-o", target, "--records")):
+        answer = run(*command, older, model, "-v", "tiny")
+        refuses(answer, "a tuning database must be of Daedal", "is of '0.0.1+other'")
     missing = model.with_name("missing.db")
     status, _, err = run("compile", model, "-v", "tiny", "--records", missing, "-o", target)
     assert status == 2 and "must be a database that `daedal tune` made" in " ".join(err.split())
