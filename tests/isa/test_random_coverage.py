@@ -32,7 +32,7 @@ def test_depthwise_is_a_goal_only_where_it_exists() -> None:
     assert "GEMM: DEPTHWISE accumulates" in goals(TINY)
     assert "GEMM: DEPTHWISE accumulates" not in goals(every_variant()["deep"])
     assert "GEMM: DEPTHWISE3 from row 3 of 4" in goals(TINY)
-    assert "DEPTHWISE3" not in "".join(goals(load_variant("vta")))
+    assert "DEPTHWISE3" not in "".join(goals(load_variant("int4")))
 
 
 def test_where_three_taps_lie() -> None:

@@ -50,7 +50,8 @@ def test_fingerprint_depends_on_parameters_and_not_on_the_name() -> None:
         ({"wgt_bytes": 1 << 40}, "memory.wgt_bytes must be a power of two up to 67108864, not 1"),
         (
             {"acc_bytes": 1 << 26, "inp_bytes": 1 << 26, "wgt_bytes": 1 << 26, "block_out": 4}
-            | {"block_in": 4, "batch": 2, "alu_lanes": 4, "requantize_lanes": 4},
+            | {"block_in": 4, "batch": 2, "alu_lanes": 4, "requantize_lanes": 4}
+            | {"depthwise_taps": 1},
             "a micro-op must fit 64 bits, not 69",
         ),
         ({"multiplier_bits": 40}, "units.multiplier_bits must be 8 to 26, not 40"),
@@ -121,7 +122,8 @@ def test_bad_files_are_refused(text: str, message: str) -> None:
 def test_load_by_path_and_unknown_name(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
-        "name = 'mine'\n[array]\nmultiplier_style = 'packed'\n[units]\nqueue_depth = 8\n"
+        "name = 'mine'\n[array]\nmultiplier_style = 'packed'\ndepthwise_taps = 3\n"
+        "[units]\nqueue_depth = 8\n"
     )
     assert load_variant(path) == VTA.replace(name="mine", queue_depth=8)
     with pytest.raises(VariantError, match=r"a variant is one of .*tiny, vta"):

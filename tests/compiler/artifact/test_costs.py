@@ -6,10 +6,13 @@ import pytest
 
 import daedal
 from daedal.isa.artifact import Artifact
+from daedal.isa.variant import Variant, load_variant
 from daedal.reports.costs import cost_lines, costs_json, crossing_bytes
 from tests.compiler.graph.qdq_models import QdqModel
 
 SIZE = 12
+VTA = load_variant("vta")
+ONE_TAP = VTA.replace("one_tap", depthwise_taps=1)
 
 
 def convolution(
@@ -34,9 +37,9 @@ def convolution(
     return model.model("y", dtype="int8")
 
 
-def compiled(*args: object, **kwargs: object) -> Artifact:
+def compiled(*args: object, variant: Variant = VTA, **kwargs: object) -> Artifact:
     model = convolution(*args, **kwargs)  # type: ignore[arg-type]
-    return daedal.compile(model.SerializeToString(), "vta", host=None)
+    return daedal.compile(model.SerializeToString(), variant, host=None)
 
 
 def of_meant(artifact: Artifact) -> dict[str, str]:
@@ -49,7 +52,6 @@ def of_meant(artifact: Artifact) -> dict[str, str]:
     ("channels", "group", "kind", "text"),
     [
         ((17, 17), 1, "lanes", "17 -> 17 channels take 32 x 32 lanes, 28% of the array"),
-        ((32, 32), 32, "depthwise", "one channel per group uses 6% of the array"),
         ((32, 32), 8, "groups", "8 groups of 4 channels, 4 in one product, use 25% of the array"),
     ],
 )
@@ -63,8 +65,25 @@ def test_lanes_of_zeros_are_told_with_their_share(
     assert line.startswith("slow by construction: ") and "'meant/Conv'" in line
 
 
+@pytest.mark.parametrize(
+    ("variant", "kernel", "text"),
+    [
+        (ONE_TAP, 3, "one channel per group uses 6% of the array"),  # 1 of 16 lanes
+        (VTA, 5, "one channel per group uses 16% of the array"),  # 5 taps in 2 products of 16
+    ],
+    ids=["one tap", "three taps"],
+)
+def test_lanes_of_depthwise_products(variant: Variant, kernel: int, text: str) -> None:
+    artifact = compiled((32, 32), kernel, group=32, variant=variant)
+    assert of_meant(artifact) == {"depthwise": text}
+
+
 def test_full_blocks_cost_nothing() -> None:
     assert of_meant(compiled((32, 32))) == {}
+
+
+def test_three_taps_cost_nothing_where_the_bus_takes_longer() -> None:
+    assert of_meant(compiled((32, 32), 3, group=32)) == {}
 
 
 def test_costs_in_json_begin_with_the_largest() -> None:
