@@ -13,15 +13,15 @@ from daedal.compiler.tune.cost_model import Columns, Reals
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
-__all__ = ["REFERENCE", "seen_by_model", "shared_columns"]
+__all__ = ["BOUND", "OVERHEAD", "REFERENCE", "seen_by_model", "shared_columns"]
 
 _BUSY = ("product_cycles", "vector_cycles", "beats")
 """Features that are the cycles that a unit works at least."""
 
 REFERENCE = "reference_cycles"
 
-_OVERHEAD = "log estimate/busiest"
-_BOUND = "log bound/busiest"
+OVERHEAD = "log estimate/busiest"
+BOUND = "log bound/busiest"
 
 
 def shared_columns(space: Space, table: Table, variant: Variant, memory: MemoryModel) -> Columns:
@@ -47,8 +47,8 @@ def shared_columns(space: Space, table: Table, variant: Variant, memory: MemoryM
             columns[f"log {name}"] = np.log2(1 + np.maximum(column, 0))
             columns[f"log {name}/busiest"] = np.log2((1 + np.maximum(column, 0)) / busiest)
     columns["log busiest"] = np.log2(busiest)
-    columns[_BOUND] = np.log(reference / busiest)
-    columns[_OVERHEAD] = np.log(np.maximum(estimate, 1.0) / busiest)
+    columns[BOUND] = np.log(reference / busiest)
+    columns[OVERHEAD] = np.log(np.maximum(estimate, 1.0) / busiest)
     for name, value in _parameters(variant):
         columns[name] = np.full(len(estimate), value)
     return columns
@@ -57,7 +57,7 @@ def shared_columns(space: Space, table: Table, variant: Variant, memory: MemoryM
 def seen_by_model(names: Iterable[str], *, prior: bool) -> tuple[str, ...]:
     """The features that trees are fitted to; without `prior`, nothing of what
     estimate and bound say."""
-    hidden = (REFERENCE,) if prior else (REFERENCE, _OVERHEAD, _BOUND)
+    hidden = (REFERENCE,) if prior else (REFERENCE, OVERHEAD, BOUND)
     return tuple(sorted(set(names) - set(hidden)))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from daedal.compiler.tune.cost_model import Columns, Reals, import_xgboost
-from daedal.compiler.tune.features import REFERENCE
+from daedal.compiler.tune.features import BOUND, OVERHEAD, REFERENCE
 from daedal.compiler.tune.samples import Samples, Training, matrix_of
 
 __all__ = ["Transfer", "Warm"]
@@ -101,7 +101,10 @@ class Transfer:
 
 
 class Warm:
-    """A `CostModel` for one search that begins with the trees of `transfer`."""
+    """A `CostModel` for one search that begins with the trees of `transfer`.
+
+    While nothing was learned at all, it predicts the estimate, or the bound where that is more.
+    """
 
     def __init__(self, transfer: Transfer, base: _Trees | None) -> None:
         self._transfer = transfer
@@ -129,6 +132,8 @@ class Warm:
         scores = np.zeros(count)
         if self._transfer.prior:
             scores = np.log(np.maximum(features[REFERENCE], 1.0))
+            if self._trees is None:
+                scores = scores + np.maximum(features[OVERHEAD] - features[BOUND], 0)
         if self._trees is not None:
             found = self._trees.booster.inplace_predict(matrix_of(features, self._trees.names))
             scores = scores + found.astype(np.float64)

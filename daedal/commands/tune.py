@@ -91,6 +91,7 @@ def tune_command(
             seed=seed,
             explain=explain or (),
             make_runner=make_runner,
+            samples=records.with_name(records.name + ".samples"),
             report=report,
         )
     if html is not None:

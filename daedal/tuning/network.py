@@ -17,6 +17,7 @@ from daedal.compiler.tune.workload import Workload
 from daedal.isa.errors import TuningError
 from daedal.isa.variant import Variant
 from daedal.tuning.budget import Budget
+from daedal.tuning.experience import Experience
 from daedal.tuning.explanation import Explanation, explain_layer, task_of
 from daedal.tuning.layer_runner import LayerRunner
 from daedal.tuning.runner import MakeRunner
@@ -92,6 +93,7 @@ def tune_network(
     seed: int = 0,
     explain: Sequence[str] = (),
     make_runner: MakeRunner = LayerRunner,
+    samples: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> NetworkTuning:
     """Measure up to `trials` configurations of the network's layers, for up to about `seconds`.
@@ -100,7 +102,9 @@ def tune_network(
     most one; what the database knows is not measured again. An interrupt (KeyboardInterrupt) ends
     the measurements, and what there is is returned. Without `trials` and `seconds`, the run ends
     when all schedules are measured; with layers to `explain`, it then measures none but those of
-    the explanations. `make_runner` says what measures: this process, or a `Pool`.
+    the explanations. `make_runner` says what measures: this process, or a `Pool`. The searches
+    start from what is in the file `samples`, and what they measure is added to it; see
+    `Experience`.
 
     Raises
     ------
@@ -116,7 +120,8 @@ def tune_network(
     say("compiling")
     setting = Setting(variant, memory, database, make_runner)
     network = WholeNetwork(model, variant, memory)
-    tasks = make_tasks(network, setting, seed)
+    experience = Experience(samples, seed=seed)
+    tasks = make_tasks(network, setting, seed, experience.model)
     if not tasks:
         raise TuningError(
             "a network to tune must have layers with more than one schedule on the accelerator, "
@@ -134,9 +139,11 @@ def tune_network(
         say("counting the whole network")
         selection = select(network, _best(tasks), remember(model, setting, defaults))
     except KeyboardInterrupt:
+        experience.learn(tasks, setting)
         results = tuple(_result(task, None) for task in tasks if task.best is not None)
         return NetworkTuning(results, None, sum(task.trials for task in tasks))
     store(selection, model, defaults, setting)
+    experience.learn(tasks, setting)
     results = tuple(_result(task, selection) for task in tasks if task.best is not None)
     return NetworkTuning(results, selection, sum(task.trials for task in tasks), explained)
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.space import Config, Space
-from daedal.compiler.tune.annealing import Annealing
-from daedal.compiler.tune.cost_model import Boosted
+from daedal.compiler.tune.cost_model import CostModel
 from daedal.compiler.tune.database import Database
+from daedal.compiler.tune.features import shared_columns
+from daedal.compiler.tune.guided import Guided
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.search import Search
 from daedal.compiler.tune.workload import Workload
@@ -181,8 +182,14 @@ class Task:
             ) from error
 
 
-def make_tasks(network: WholeNetwork, setting: Setting, seed: int) -> list[Task]:
-    """The kinds of layers that have more than one schedule, in the order of the network."""
+def make_tasks(
+    network: WholeNetwork, setting: Setting, seed: int, make_model: Callable[[], CostModel]
+) -> list[Task]:
+    """The kinds of layers that have more than one schedule, in the order of the network.
+
+    `make_model` makes the model that guides one search, over the features of
+    `daedal.compiler.tune.features`.
+    """
     variant = setting.variant
     names: dict[str, list[str]] = {}
     for (_, node), key in zip(network.layers, network.kinds, strict=True):
@@ -195,7 +202,8 @@ def make_tasks(network: WholeNetwork, setting: Setting, seed: int) -> list[Task]
         if space is None:
             continue
         runner = setting.make_runner(graph, node, variant, setting.memory)
-        search = Annealing(space, seed=seed, model=Boosted(seed=seed))
+        columns = shared_columns(space, space.all(), variant, PRESETS[setting.memory])
+        search = Guided(space, columns, make_model(), seed=seed)
         known = _known(runner.workload, setting)
         bound = _bound(space, setting.memory)
         tasks[key] = Task(names[key], space, runner, search, runner.workload, known, bound)

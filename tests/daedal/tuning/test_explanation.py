@@ -14,6 +14,7 @@ from daedal.isa.variant import load_variant
 from daedal.reports.console import make_console
 from daedal.reports.explanation import explanation_lines, explanation_tables
 from daedal.tuning.contributions import Contributions, Schedules
+from daedal.tuning.experience import Experience
 from daedal.tuning.explanation import Explanation, explain_layer
 from daedal.tuning.network import tune_network
 from daedal.tuning.task import Setting, make_tasks
@@ -51,7 +52,7 @@ def records(model: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def explained(model: bytes, records: Path) -> Explanation:
     with Database(records) as database:
         network, setting = WholeNetwork(model, TINY), Setting(TINY, "ddr", database)
-        tasks = make_tasks(network, setting, 0)
+        tasks = make_tasks(network, setting, 0, Experience().model)
         return explain_layer(network, tasks, tasks[0].layers[0], setting)
 
 

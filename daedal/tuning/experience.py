@@ -1,0 +1,57 @@
+"""`Experience`: what earlier runs measured, of any layer and variant, as a start for the next one.
+
+Input: a file of samples, and the tasks that a run measured. Output: a model for each new search,
+which knows them all.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from daedal.compiler.tune.cost_model import CostModel
+from daedal.compiler.tune.features import shared_columns
+from daedal.compiler.tune.samples import Samples
+from daedal.compiler.tune.transfer import Transfer
+from daedal.isa.memory_model import PRESETS
+from daedal.tuning.task import Setting, Task
+
+__all__ = ["Experience"]
+
+_LEAST = 2
+"""Measurements of a task from which something can be learned."""
+
+
+class Experience:
+    """The samples in the file `path`, which need not exist; None keeps nothing.
+
+    Two runs that end at the same time may lose the samples of one: they only make searches faster.
+
+    Raises
+    ------
+    TuningError
+        The file is damaged, or something else.
+    """
+
+    def __init__(self, path: Path | None = None, *, seed: int = 0) -> None:
+        self._path = path
+        samples = Samples.load(path) if path is not None and path.is_file() else None
+        self._transfer = Transfer(samples, seed=seed)
+
+    def model(self) -> CostModel:
+        """A model for one search."""
+        return self._transfer.warm()
+
+    def learn(self, tasks: Sequence[Task], setting: Setting) -> None:
+        """Take in what was measured of `tasks`, and write the file."""
+        variant, memory = setting.variant, setting.memory
+        for task in tasks:
+            found = {config: n for config, n in task.measured.items() if n is not None}
+            if len(found) >= _LEAST:
+                columns = shared_columns(
+                    task.space, task.space.table(list(found)), variant, PRESETS[memory]
+                )
+                name = f"{task.workload.key} {variant.fingerprint} {memory}"
+                self._transfer.learn(name, columns, np.array(list(found.values()), np.float64))
+        if self._path is not None:
+            self._transfer.samples.save(self._path)

@@ -1,0 +1,58 @@
+"""`Experience`: what one run measures guides the next one, on another variant, too."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from daedal.compiler.ops.accelerator.lowering import space_of
+from daedal.compiler.tune.database import Database
+from daedal.compiler.tune.exhaustive import Exhaustive
+from daedal.compiler.tune.features import REFERENCE, shared_columns
+from daedal.compiler.workload import workload_of
+from daedal.isa.errors import TuningError
+from daedal.isa.memory_model import PRESETS
+from daedal.isa.variant import Variant, load_variant
+from daedal.tuning.experience import Experience
+from daedal.tuning.task import Setting, Task
+from tests.support.conv_nodes import conv_layer
+
+TINY = load_variant("tiny")
+
+
+def _measured(variant: Variant, count: int) -> Task:
+    """A task whose cycles are twice the bound where the tile is high, and just above it else."""
+    graph, node = conv_layer(variant)
+    space = space_of(graph, node, variant)
+    assert space is not None
+    table = space.all()
+    bounds = space.bound(table, PRESETS["ddr"])
+    cycles = np.where(table["height"] > 4, 2 * bounds, bounds + 10).astype(int)
+    known = dict(zip(space.configs(table)[:count], cycles[:count].tolist(), strict=True))
+    return Task(["y"], space, lambda _: [], Exhaustive(space), workload_of(graph, node), known)
+
+
+def test_what_was_learned_orders_the_configurations_of_another_variant(tmp_path: Path) -> None:
+    pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
+    path = tmp_path / "records.db.samples"
+    with Database(tmp_path / "records.db") as database:
+        Experience(path).learn([_measured(TINY, 10_000)], Setting(TINY, "ddr", database))
+    vta = load_variant("vta")
+    task = _measured(vta, 0)
+    table = task.space.all()
+    columns = shared_columns(task.space, table, vta, PRESETS["ddr"])
+    high = table["height"] > 4
+    learned, nothing = (
+        np.exp(item.model().predict(columns)) / columns[REFERENCE]
+        for item in (Experience(path), Experience())
+    )
+    assert learned[high].min() > 1.3 * learned[~high].max()
+    assert nothing[high].min() < 1.3 * nothing[~high].max(), "nothing was learned without the file"
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
+    path = tmp_path / "records.db.samples"
+    path.write_bytes(b"PK damaged")
+    with pytest.raises(TuningError, match="samples must be a file that Daedal wrote"):
+        Experience(path)
