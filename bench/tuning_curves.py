@@ -65,7 +65,12 @@ def _panel(drawing: Drawing, x: float, y: float, name: str, row: Mapping[str, An
 
 def _curve(drawing: Drawing, kind: str, points: Sequence[tuple[float, float]]) -> None:
     """Steps from point to point: thin bars, since the classes colour areas."""
-    for (x, y), (x_next, y_next) in itertools.pairwise(points):
+    corners = [
+        point
+        for at, point in enumerate(points)
+        if not 0 < at < len(points) - 1 or point[1] != points[at - 1][1]
+    ]
+    for (x, y), (x_next, y_next) in itertools.pairwise(corners):
         drawing.add("rect", kind=kind, x=x, y=y - 1, width=max(x_next - x, 1.5), height=2)
         top, bottom = min(y, y_next), max(y, y_next)
         drawing.add("rect", kind=kind, x=x_next - 1, y=top - 1, width=2, height=bottom - top + 2)
