@@ -16,7 +16,13 @@ from tests.support.pages import blocks, commands, make_checkout, run_line
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "pool.md").read_text("utf-8")
 HOST = "192.0.2.10:8786"
-COMMAND = "from daedal.cli import main; main()"
+COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from daedal.cli import main
+main()
+"""
+"""A shell's background job is started with SIGINT ignored."""
 
 
 @pytest.fixture

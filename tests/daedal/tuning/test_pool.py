@@ -28,7 +28,13 @@ from tests.support.certificates import Authority  # noqa: E402
 from tests.support.processes import alive, wait_until  # noqa: E402
 from tests.support.tuning_layers import harmful, small_layer, space  # noqa: E402
 
-COMMAND = "from daedal.cli import main; main()"
+COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from daedal.cli import main
+main()
+"""
+"""A shell's background job is started with SIGINT ignored."""
 
 TINY = load_variant("tiny")
 LAYER = small_layer(TINY)
