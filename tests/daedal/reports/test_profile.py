@@ -50,8 +50,8 @@ def row(lines: list[str], name: str) -> str:
 
 
 def test_no_layer_does_more_than_the_array_can(profile: NetworkProfile) -> None:
-    """With all products, the second layer would be at 120 % of the peak."""
-    assert 1.2 * profile.layers[1].cycles < EVERY / 256
+    """With all products, the second layer would be above the peak."""
+    assert profile.layers[1].cycles < EVERY / 256
     for item in profile.layers:
         assert (item.layer.macs, item.layer.needed_macs) == (EVERY, INSIDE)
         assert item.products * 256 == INSIDE
@@ -87,7 +87,7 @@ def test_reports_agree(artifact: Artifact, profile: NetworkProfile) -> None:
 def test_a_layer_that_began_early_is_not_above_the_peak(profile: NetworkProfile) -> None:
     """It made products while the layer before was still storing: their cycles count."""
     (_, second) = profile.layers
-    early = replace(second, cycles=1000)
+    early = replace(second, cycles=1000, bytes_read=10_000)
     assert second.products > 1000 and early.share == 1
     assert early.rate == 256
     starved = replace(early, bytes_read=100_000)
