@@ -2,7 +2,7 @@
 
 ResNet-18, MobileNet v1 and v2 of `bench.zoo` on several variants, with memory preset `ddr`: cycles
 of the whole network on the cycle model with default schedules and with those that `daedal tune`
-finds, and of the layers alone beside the sum of their lower bounds. With `--rtl`, the native RTL
+finds, and of the layers alone, with the sum of their lower bounds. With `--rtl`, the native RTL
 counts both programs, too.
 
 The records are kept in `.daedal/tuned`, a database for each version of the compiler: an interrupted
