@@ -61,12 +61,14 @@ def synthesis_section(measured: Figures, published: Figures) -> str:
         *([f"{board_sentence(measured['board'])}\n"] if "board" in measured else []),
         f"On an {_device(other)}, by Yosys' estimate, with the multipliers that the variant has:\n",
         markdown_table(*area_table(records, other)),
-        f"What the cells of `{first['variant']}` buy, on an {_device(first['target'])}: one "
-        "parameter changed at a time, and the cycles of the same work.\n",
+        f"`{first['variant']}` on an {_device(first['target'])}, with one parameter changed at a "
+        "time. The columns after *fits* are the cycles of the same work on each; *starved* counts "
+        "the cycles in which units waited for instructions.\n",
         markdown_table(*alternatives_table(alternatives)),
-        f"By {_tools([*records, *alternatives])}.\n",
-        "What others published of theirs, in their conditions; peak GOPS and GOPS per kLUT follow "
-        "from the other columns as ours do, and what a source does not say is left open:\n",
+        f"Tools: {_tools([*records, *alternatives])}.\n",
+        "Published figures of other accelerators, each under its own conditions. Peak GOPS and "
+        "GOPS per kLUT are computed from the other columns, as for the variants; – where the "
+        "source does not say.\n",
         markdown_table(*published_table(published["accelerators"])),
         *_notes(published["accelerators"]),
         END,

@@ -82,10 +82,9 @@ def routed_sentence(records: Sequence[Record], target: str) -> str:
     seeds = max(tried, default=1)
     command = f"daedal synth VARIANT --target {target} --multipliers STYLE --seeds {seeds}"
     return (
-        f"A row is what `{command}` reports with the style of its multipliers: the best of "
-        f"{seeds} seeds. Without these "
-        "options the command takes the multipliers that the variant has, and one seed: another "
-        "machine, and another clock."
+        f"A row is what `{command}` reports, where STYLE is the row's column *multipliers*: the "
+        f"best of {seeds} seeds. Without these options the command uses the variant's own "
+        "multipliers and one seed, so it reports another machine and another clock."
     )
 
 
@@ -108,7 +107,7 @@ def refusals(records: Sequence[Record]) -> Iterator[str]:
         if reason is not None:
             names.setdefault(reason.partition(", not ")[0], []).append(f"`{record['variant']}`")
     for reason, variants in names.items():
-        yield f"{' and '.join(dict.fromkeys(variants))} do not run it: {reason}."
+        yield f"{' and '.join(dict.fromkeys(variants))} do not run ResNet-18: {reason}."
 
 
 def board_sentence(record: Record) -> str:
@@ -116,7 +115,7 @@ def board_sentence(record: Record) -> str:
     if "failed" in record:
         return f"`{record['variant']}` could not be built for {record['board']}: {record['failed']}"
     bar = record["bar"]
-    asked = f"the bar is {bar['macs_per_cycle']} at {bar['mhz']:g} MHz"
+    asked = f"required: {bar['macs_per_cycle']} MACs/cycle at {bar['mhz']:g} MHz"
     what = f"The whole design for {record['board']} with `{record['variant']}`, in context"
     if record["shortfalls"]:
         return f"{what}, does not fit: {_too_much(record)}; {asked}."
@@ -125,7 +124,7 @@ def board_sentence(record: Record) -> str:
     seeds = list(record["seeds"])
     tried = f"the best of {len(seeds)} seeds" if len(seeds) > 1 else f"with seed {seeds[0]}"
     return (
-        f"{what} (pins, {record['memory_bytes'] // 1024} KiB of memory and a serial bridge beside "
+        f"{what} (pins, {record['memory_bytes'] // 1024} KiB of memory and a serial bridge around "
         f"the machine), reaches {record['fmax_mhz']:.1f} MHz with {record['macs_per_cycle']} "
         f"MACs/cycle, {tried}; {bitstream} for "
         f"{record['clock_mhz']:g} MHz; {asked}."

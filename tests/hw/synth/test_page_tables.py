@@ -116,8 +116,8 @@ BOARD = {
 def test_a_board() -> None:
     assert board_sentence(BOARD) == (
         "The whole design for b with `ecp5`, in context (pins, 64 KiB of memory and a serial "
-        "bridge beside the machine), reaches 98.8 MHz with 256 MACs/cycle, the best of 2 seeds; a "
-        "bitstream of 1,234,567 bytes for 90 MHz; the bar is 128 at 90 MHz."
+        "bridge around the machine), reaches 98.8 MHz with 256 MACs/cycle, the best of 2 seeds; a "
+        "bitstream of 1,234,567 bytes for 90 MHz; required: 128 MACs/cycle at 90 MHz."
     )
     assert "; no bitstream for 90 MHz; " in board_sentence(BOARD | {"bitstream_bytes": None})
     failed = {"variant": "ecp5", "board": "b", "failed": "no way", "met": False}
@@ -125,7 +125,7 @@ def test_a_board() -> None:
     short = [{"resource": "dsp", "needed": 160, "usable": 156}]
     assert board_sentence(BOARD | {"shortfalls": short}) == (
         "The whole design for b with `ecp5`, in context, does not fit: 160 DSP for 156; "
-        "the bar is 128 at 90 MHz."
+        "required: 128 MACs/cycle at 90 MHz."
     )
 
 
@@ -134,7 +134,7 @@ def test_refusals_are_said_once() -> None:
         return record(variant=variant, resnet18={"refused": f"it must be 8, not {bits} bits"})
 
     both = [refused("int4", 4), refused("int16", 16), refused("int4", 4), record()]
-    assert list(refusals(both)) == ["`int4` and `int16` do not run it: it must be 8."]
+    assert list(refusals(both)) == ["`int4` and `int16` do not run ResNet-18: it must be 8."]
     assert list(refusals([record()])) == []
 
 
