@@ -27,7 +27,8 @@ class AluOp(enum.IntEnum):
 
     Register form: ``ACC[dst] = op(ACC[dst], ACC[src])``; immediate form:
     ``dst = op(ACC[src], immediate)``. MOV takes y alone; REQUANTIZE takes ``ACC[src]`` and the
-    parameters ``PAR[par]`` and has no immediate form. MUL keeps the low 18 bits of each operand.
+    parameters ``PAR[par]``, rounds half to even and has no immediate form. MUL keeps the low 18
+    bits of each operand.
     Shift amounts are the low 7 bits of y, signed; a negative amount shifts the other way.
     """
 

@@ -100,7 +100,7 @@ class GemmMode(enum.IntEnum):
     DENSE: ``ACC[acc][b][o] += sum_i INP[inp][b][i] * WGT[wgt][o][i]``.
     DEPTHWISE: ``ACC[acc][b][c] += INP[inp][b][c] * WGT[wgt // block_out][wgt % block_out][c]``.
     DEPTHWISE3: the same for rows ``inp + t`` and vectors ``wgt % block_out + t``, summed over
-    t = 0, 1, 2; the last row must exist, and the last vector lie in the same weight row.
+    t = 0, 1, 2; the last row must exist, and the last vector be in the same weight row.
     A variant has the modes that take at most ``array.depthwise_taps`` taps.
     """
 
@@ -195,12 +195,10 @@ IMMEDIATE_BITS = 18
 
 HEADER = (
     Field("opcode", _fixed(4), "which instruction", choices=Opcode),
-    Field(
-        "pop", _fixed(4), "units from which one token each is taken before the start, a bit each"
-    ),
-    Field("push", _fixed(4), "units to which one token each is given when done, a bit each"),
-    Field("mark", _fixed(1), "record the unit's counters when done"),
-    Field("tag", _fixed(16), "what a mark is recorded under"),
+    Field("pop", _fixed(4), "one bit per unit: take a token from it before the start"),
+    Field("push", _fixed(4), "one bit per unit: give a token to it when done"),
+    Field("mark", _fixed(1), "write a record of the unit's counters when done"),
+    Field("tag", _fixed(16), "number stored in the mark's record"),
 )
 
 
@@ -208,13 +206,13 @@ def _transfer(index: Callable[[Variant], int]) -> tuple[Field, ...]:
     count = _plus_one(index)
     return (
         Field("base", _fixed(2), "base address register: " + ", ".join(BASES)),
-        Field("row", index, "first scratchpad row; rows follow each other densely"),
-        Field("offset_beats", _fixed(32), "address above the base, in bus words"),
+        Field("row", index, "first scratchpad row; the others follow without gaps"),
+        Field("offset_beats", _fixed(32), "address relative to the base, in bus words"),
         Field("blocks", count, "planes; 0 moves nothing"),
-        Field("rows", count, "rows of a plane in memory"),
-        Field("cols", count, "scratchpad rows that lie densely in one row of memory"),
-        Field("row_stride_beats", _fixed(24), "bus words from a row to the next"),
-        Field("block_stride_beats", _fixed(24), "bus words from a plane to the next"),
+        Field("rows", count, "rows of memory in a plane"),
+        Field("cols", count, "scratchpad rows in a row of memory, stored without gaps"),
+        Field("row_stride_beats", _fixed(24), "bus words from one row of memory to the next"),
+        Field("block_stride_beats", _fixed(24), "bus words from one plane to the next"),
     )
 
 
@@ -229,7 +227,9 @@ def _loops(
     for level in range(LOOPS):
         fields.append(Field(f"extent{level}", extent, f"iterations of loop {level}"))
         fields += [
-            Field(f"{name}_factor{level}", width, f"{what} advances by this per step")
+            Field(
+                f"{name}_factor{level}", width, f"{what}: increment per iteration of loop {level}"
+            )
             for name, width, what in indices
         ]
     return tuple(fields)
@@ -254,14 +254,14 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
             (
                 Field("memory", _fixed(3), "destination", choices=LoadMemory),
                 *_transfer(_LOADABLE),
-                Field("pad_top", _fixed(6), "rows of pad above each plane"),
-                Field("pad_bottom", _fixed(6), "rows of pad below each plane"),
+                Field("pad_top", _fixed(6), "lines of pad above each plane"),
+                Field("pad_bottom", _fixed(6), "lines of pad below each plane"),
                 Field("pad_left", _fixed(6), "scratchpad rows of pad before each row"),
                 Field("pad_right", _fixed(6), "scratchpad rows of pad after each row"),
                 Field("pad_value", _fixed(16), "value of every pad element", signed=True),
             ),
-            "Load blocks x rows x cols scratchpad rows from memory, with pads around each plane "
-            "(pads only into INP and ACC).",
+            "Load blocks x rows x cols scratchpad rows from memory, and fill the rows around each "
+            "plane with a constant (pads, only into INP and ACC).",
         ),
         InstructionFormat(
             Opcode.GEMM,
@@ -273,8 +273,8 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
                 Field(
                     "overwrite",
                     _fixed(1),
-                    "a micro-op marked first overwrites its accumulators while every loop whose "
-                    "acc factor is 0 is in its first iteration",
+                    "products of micro-ops marked `first` overwrite their accumulator row while "
+                    "every loop with acc_factor 0 is in its first iteration",
                 ),
                 *_sequence(Memory.UOP_GEMM),
                 *_loops(
@@ -286,7 +286,7 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
                     ),
                 ),
             ),
-            "Multiply: for each loop iteration and micro-op, one product added to one accumulator "
+            "Multiply: for each loop iteration and micro-op, add one product to one accumulator "
             "row.",
         ),
         InstructionFormat(
@@ -294,7 +294,7 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
             Unit.ALU,
             (
                 Field("operation", _fixed(5), "what is computed", choices=AluOp),
-                Field("use_immediate", _fixed(1), "take the immediate instead of a second row"),
+                Field("use_immediate", _fixed(1), "y is the immediate instead of a second row"),
                 Field(
                     "immediate",
                     _fixed(IMMEDIATE_BITS),
@@ -302,7 +302,11 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
                     signed=True,
                 ),
                 Field("destination", _fixed(1), "where results go", choices=OutMemory),
-                Field("saturate", _fixed(1), "clamp results to the output range, else truncate"),
+                Field(
+                    "saturate",
+                    _fixed(1),
+                    "1: clamp results to the range of output elements; 0: truncate them",
+                ),
                 Field("low", _OUTPUT_BITS, "REQUANTIZE: lower bound of the result", signed=True),
                 Field("high", _OUTPUT_BITS, "REQUANTIZE: upper bound of the result", signed=True),
                 *_sequence(Memory.UOP_ALU),
