@@ -20,14 +20,16 @@ _INTRODUCTION = """\
 
 <!-- Written by `python -m daedal.reports.operators`; do not edit. -->
 
-`daedal ops` prints this table. *Where* is where a node runs that stands between quantized tensors,
-as DequantizeLinear and QuantizeLinear make them, and keeps to the limits: on the accelerator, on
-the host, or nowhere, because it is folded into others. A node beyond the limits, and any operator
-of ONNX that is not in the table, runs on the host too; `daedal compile` says which, and why.
+`daedal ops` prints this table. *Where* says where a node runs if it is quantized (its operands
+come from DequantizeLinear, its result goes to QuantizeLinear) and meets the limits: on the
+accelerator, on the host, or nowhere (*folded*), because it needs no work at run time. All other
+nodes run on the host: those beyond the limits, and operators that are not in the table.
+`daedal compile` says which, and why.
 
-Operators on quantized tensors (QOperator format, `com.microsoft` being onnxruntime's) are taken as
-the ones that they stand for. Such operators of ONNX as MaxPool, Reshape or Transpose may be given
-8-bit integers themselves.
+Operators on quantized tensors (QOperator format; `com.microsoft` is onnxruntime's domain) are
+treated as the float operators that they stand for, between DequantizeLinear and QuantizeLinear.
+MaxPool, Reshape, Transpose and other operators that ONNX defines on 8-bit integers may also take
+these directly.
 
 | operator | opsets | where | limits |
 |---|---|---|---|

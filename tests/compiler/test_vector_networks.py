@@ -212,7 +212,7 @@ def test_a_table_at_the_end_runs_on_the_host(rng: np.random.Generator) -> None:
 
 def test_a_table_between_layers_runs_on_the_host(rng: np.random.Generator) -> None:
     model = gated(rng, inside=True)
-    assert reasons(model)["Sigmoid"] == "the ALU of no variant has a table"
+    assert reasons(model)["Sigmoid"] == "the accelerator has no lookup tables"
     check_islands(model, rng, 2)
 
 

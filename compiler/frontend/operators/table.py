@@ -43,27 +43,27 @@ class ImportedOperator:
 
 
 _ACCELERATOR, _HOST, _FOLDED = PLACES
-_PAIR = "both operands quantized, or one of them a number; one has the shape of the result"
-_PLANE = "of one or two dimensions"
+_PAIR = "both operands quantized, or one of them a constant number; one has the shape of the result"
+_PLANE = "one or two spatial dimensions"
 _WINDOW = f"{_PLANE}, without dilation"
 _REDUCED = (
-    "over height, width or both, or the length of a sequence; over both where channels come last"
+    "over height, width or both, or over the length of a sequence; if channels come last, over "
+    "height and width together"
 )
-_TABLE = "the ALU of no variant has a table"
+_TABLE = "the accelerator has no lookup tables"
 _FLOAT = "in floating point"
-_VIEW = "as part of the layers around it, where the order of the elements stays"
+_VIEW = "if the order of the elements stays the same in memory"
 _BOUND = "of a tensor and one constant number"
+_BODY = "up to four dimensions, not along the first"
 
 OPERATORS: Mapping[str, ImportedOperator] = {
     "Add": ImportedOperator(elementwise.import_add, _ACCELERATOR, _PAIR),
     "AveragePool": ImportedOperator(pooling.import_average_pool, _ACCELERATOR, _WINDOW),
     "BatchNormalization": ImportedOperator(
-        normalization.import_batch_norm, _ACCELERATOR, "after a layer, as part of it, or alone"
+        normalization.import_batch_norm, _ACCELERATOR, "part of the layer before it, or alone"
     ),
     "Clip": ImportedOperator(elementwise.import_clip, _ACCELERATOR, "constant bounds"),
-    "Concat": ImportedOperator(
-        movement.import_concat, _ACCELERATOR, "of up to four dimensions, not along the first"
-    ),
+    "Concat": ImportedOperator(movement.import_concat, _ACCELERATOR, _BODY),
     "Constant": ImportedOperator(shape.import_constant, _FOLDED),
     "Conv": ImportedOperator(
         convolution.import_conv, _ACCELERATOR, f"{_PLANE}; constant quantized weights"
@@ -71,13 +71,13 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "ConvTranspose": ImportedOperator(
         convolution.import_conv_transpose,
         _ACCELERATOR,
-        f"{_PLANE}, one group, pads given; constant weights that fit into int8",
+        f"{_PLANE}, one group, explicit pads; constant weights that fit into int8",
     ),
     "DequantizeLinear": ImportedOperator(
-        quantization.import_dequantize, _FOLDED, "constant scales, without blocks"
+        quantization.import_dequantize, _FOLDED, "constant scales, per tensor or per channel"
     ),
     "Div": ImportedOperator(elementwise.import_div, _ACCELERATOR, "by one positive number"),
-    "Dropout": ImportedOperator(shape.import_dropout, _FOLDED, "without its mask"),
+    "Dropout": ImportedOperator(shape.import_dropout, _FOLDED, "output mask unused"),
     "Flatten": ImportedOperator(shape.import_flatten, _FOLDED, _VIEW),
     "Gelu": ImportedOperator(elementwise.import_activation, _HOST, _TABLE),
     "Gemm": ImportedOperator(
@@ -91,7 +91,9 @@ OPERATORS: Mapping[str, ImportedOperator] = {
         elementwise.import_hard_sigmoid, _ACCELERATOR, "a positive alpha"
     ),
     "HardSwish": ImportedOperator(
-        elementwise.import_activation, _ACCELERATOR, "where 8 bits are enough for its gate"
+        elementwise.import_activation,
+        _ACCELERATOR,
+        "if 8 bits are enough for the factor HardSigmoid(x)",
     ),
     "Identity": ImportedOperator(shape.import_identity, _FOLDED),
     "LeakyRelu": ImportedOperator(elementwise.import_leaky_relu, _ACCELERATOR),
@@ -110,28 +112,26 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "Pad": ImportedOperator(
         movement.import_pad,
         _ACCELERATOR,
-        "with a constant, none negative; of up to four dimensions, not along the first",
+        f"with a constant, no negative pads; {_BODY}",
     ),
     "QuantizeLinear": ImportedOperator(
-        quantization.import_quantize, _FOLDED, "constant scales, without blocks"
+        quantization.import_quantize, _FOLDED, "constant scales, per tensor or per channel"
     ),
     "ReduceMax": ImportedOperator(reduction.import_reduce_max, _ACCELERATOR, _REDUCED),
     "ReduceMean": ImportedOperator(reduction.import_reduce_mean, _ACCELERATOR, _REDUCED),
     "Relu": ImportedOperator(elementwise.import_relu, _ACCELERATOR),
     "Reshape": ImportedOperator(shape.import_reshape, _FOLDED, _VIEW),
     "Resize": ImportedOperator(
-        resize.import_resize, _ACCELERATOR, "nearest, rows and columns by whole factors"
+        resize.import_resize, _ACCELERATOR, "nearest, height and width by whole factors"
     ),
     "Sigmoid": ImportedOperator(elementwise.import_activation, _HOST, _TABLE),
     "Slice": ImportedOperator(
         movement.import_slice,
         _ACCELERATOR,
-        "positive steps; of up to four dimensions, not along the first",
+        f"positive steps; {_BODY}",
     ),
     "Softmax": ImportedOperator(elementwise.import_softmax, _HOST, _FLOAT),
-    "Split": ImportedOperator(
-        movement.import_split, _ACCELERATOR, "of up to four dimensions, not along the first"
-    ),
+    "Split": ImportedOperator(movement.import_split, _ACCELERATOR, _BODY),
     "Squeeze": ImportedOperator(shape.import_squeeze, _FOLDED, _VIEW),
     "Sub": ImportedOperator(elementwise.import_sub, _ACCELERATOR, _PAIR),
     "Sum": ImportedOperator(elementwise.import_sum, _ACCELERATOR, "of two operands, as Add"),
@@ -139,11 +139,11 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "Transpose": ImportedOperator(
         shape.import_transpose,
         _ACCELERATOR,
-        "that permutes channels, or exchanges them with pixels",
+        "permutes channels, or exchanges them with pixels",
     ),
     "Unsqueeze": ImportedOperator(shape.import_unsqueeze, _FOLDED, _VIEW),
     "Upsample": ImportedOperator(
-        resize.import_upsample, _HOST, f"{_FLOAT}: older than quantization"
+        resize.import_upsample, _HOST, f"{_FLOAT}: its opsets have no quantization"
     ),
 }
 """The operators by name. All others of the standard domain run on the host."""

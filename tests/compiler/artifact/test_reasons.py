@@ -85,8 +85,8 @@ def test_results_that_are_quantized_of_operands_that_are_not(rng: np.random.Gene
 @pytest.mark.parametrize(
     ("op", "reason"),
     [
-        ("Sigmoid", "the ALU of no variant has a table"),
-        ("Tanh", "the ALU of no variant has a table"),
+        ("Sigmoid", "the accelerator has no lookup tables"),
+        ("Tanh", "the accelerator has no lookup tables"),
         ("Softmax", "the accelerator has no such operator"),
     ],
 )

@@ -24,7 +24,7 @@ def test_ops_as_json(run: Run) -> None:
         "first_opset": 7,
         "last_opset": None,
         "where": "accelerator",
-        "limits": "of one or two dimensions; constant quantized weights",
+        "limits": "one or two spatial dimensions; constant quantized weights",
     }
     assert len(records) == len(supported_operators())
 
