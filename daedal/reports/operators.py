@@ -23,8 +23,8 @@ _INTRODUCTION = """\
 `daedal ops` prints this table. *Where* says where a node runs if it is quantized (its operands
 come from DequantizeLinear, its result goes to QuantizeLinear) and meets the limits: on the
 accelerator, on the host, or nowhere (*folded*), because it needs no work at run time. All other
-nodes run on the host: those beyond the limits, and operators that are not in the table.
-`daedal compile` says which, and why.
+nodes run on the host: those beyond the limits, and operators that are not in the table; only Loop,
+which may never end, is refused. `daedal compile` says which nodes, and why.
 
 Operators on quantized tensors (QOperator format; `com.microsoft` is onnxruntime's domain) are
 treated as the float operators that they stand for, between DequantizeLinear and QuantizeLinear.
