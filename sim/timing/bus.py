@@ -1,4 +1,7 @@
-"""The memory behind the bus: which beat moves in which cycle (`isa.memory_model`, rules 1 to 8)."""
+"""The memory behind the bus: which beat moves in which cycle.
+
+Rules 1 to 5 and 8 of `isa.memory_model`.
+"""
 
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
