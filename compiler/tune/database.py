@@ -51,7 +51,7 @@ class Database:
     ------
     TuningError
         The file is no tuning database, is damaged, or belongs to another version. It is left as it
-        is. The same from every method that finds it so later, or waits in vain for other processes.
+        is. Every method raises it if it finds this later, or waits too long for other processes.
     UserError
         No file can be made there.
     """

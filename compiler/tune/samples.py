@@ -135,7 +135,7 @@ class Samples:
         Raises
         ------
         TuningError
-            The file is missing, too large, or something else.
+            The file is missing, too large, or not a file of samples.
         """
         data = read_input(path, "a file of samples", MAX_FILE_BYTES, TuningError)
         try:

@@ -1,7 +1,7 @@
 """`Experience`: what earlier runs measured, of any layer and variant, as a start for the next one.
 
 Input: a file of samples, and the tasks that a run measured. Output: a model for each new search,
-which knows them all.
+fitted to all samples.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Experience:
     Raises
     ------
     TuningError
-        The file is damaged, or something else.
+        The file is damaged, or is not a file of samples.
     """
 
     def __init__(self, path: Path | None = None, *, seed: int = 0) -> None:
@@ -43,7 +43,7 @@ class Experience:
         return self._transfer.warm()
 
     def learn(self, tasks: Sequence[Task], setting: Setting) -> None:
-        """Take in what was measured of `tasks`, and write the file."""
+        """Add what was measured of `tasks`, and write the file."""
         variant, memory = setting.variant, setting.memory
         for task in tasks:
             found = {config: n for config, n in task.measured.items() if n is not None}

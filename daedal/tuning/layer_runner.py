@@ -54,7 +54,7 @@ class LayerRunner:
         Raises
         ------
         TuningError
-            A configuration computes something else than the layer.
+            A configuration's result differs from the layer's.
         """
         return [self.measure(config) for config in configs]
 
@@ -145,7 +145,7 @@ def _counted(profile: Profile, digest: str) -> Result:
 
 
 def checked(task: LayerTask, result: Result) -> Result:
-    """`result`, unless its bytes are others than the interpreter's."""
+    """`result`, or a failure if its bytes differ from the interpreter's."""
     if result.failure is not None or result.digest == task.expected_digest:
         return result
     (node,) = task.graph.nodes

@@ -127,7 +127,7 @@ class LayerTask:
         Raises
         ------
         TuningError
-            `data` is anything else.
+            `data` is not such a text.
         """
         try:
             fields: dict[str, Any] = json.loads(data)

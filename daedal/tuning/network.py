@@ -35,7 +35,7 @@ class TaskResult:
     Attributes
     ----------
     layers : names of its layers in the network.
-    bound_cycles : that no configuration can beat; None where no bound is known.
+    bound_cycles : cycles that no configuration can beat; None where no bound is known.
     trials : measurements of this run.
     history : cycles of all measured configurations in order, those of earlier runs first; None for
         a configuration that failed.
@@ -100,9 +100,9 @@ def tune_network(
 
     Every batch is written to `database` as soon as it is measured, so an interrupted run loses at
     most one; what the database knows is not measured again. An interrupt (KeyboardInterrupt) ends
-    the measurements, and what there is is returned. Without `trials` and `seconds`, the run ends
-    when all schedules are measured; with layers to `explain`, it then measures none but those of
-    the explanations. `make_runner` says what measures: this process, or a `Pool`. The searches
+    the measurements, and the results so far are returned. Without `trials` and `seconds`, the run
+    ends when all schedules are measured, or, with layers to `explain`, when the schedules of the
+    explanations are. `make_runner` says what measures: this process, or a `Pool`. The searches
     start from what is in the file `samples`, and what they measure is added to it; see
     `Experience`.
 

@@ -120,7 +120,7 @@ class Pool:
         memory: str = "ddr",
         device: str = CYCLE_MODEL,
     ) -> "PoolRunner":
-        """What `LayerRunner` is, on this pool."""
+        """A runner like `LayerRunner`, on this pool."""
         return PoolRunner(LayerTask.of(graph, node, variant, memory, device), self)
 
     def tags(self) -> dict[str, int]:
@@ -134,7 +134,7 @@ class Pool:
         Raises
         ------
         TuningError
-            No worker has the device, all are gone, or one lies about its result.
+            No worker has the device, all are gone, or one reports a wrong result.
         """
         missing = [
             config for config in dict.fromkeys(configs) if (task.key, config) not in self._known
@@ -213,7 +213,7 @@ class Pool:
             self._whole = now
 
     def _accepted(self, task: LayerTask, config: Config, future: Any) -> Result:
-        """The result of a future, compared; and measured again here where that tells lies."""
+        """The result of a future, compared; measured again here if that can detect a wrong one."""
         where = ", ".join(next(iter(self._client.who_has([future]).values()), ())) or "unknown"
         try:
             claimed = future.result()

@@ -52,7 +52,7 @@ def select(
     Raises
     ------
     TuningError
-        With those that are remembered, the network takes other cycles.
+        With the remembered configurations, the network does not take the recorded cycles.
     """
     counted: dict[frozenset[tuple[str, Config]], NetworkCycles] = {}
 

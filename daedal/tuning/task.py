@@ -138,7 +138,7 @@ class Task:
     def measure(self, configs: Sequence[Config], setting: Setting) -> None:
         """Measure configurations, and record them.
 
-        Raises TuningError if one computes something else than the layer.
+        Raises TuningError if a result differs from the layer's.
         """
         before = self.cycles
         cycles = list(self._runner(configs))
