@@ -1,6 +1,6 @@
 """`Search`: which configurations to measure next; and what all searches here have in common.
 
-The searches are `Exhaustive`, `Random`, `Genetic` and `Annealing`, each in its own file.
+The searches are `Exhaustive`, `Random`, `Genetic`, `Annealing` and `Guided`, each in its own file.
 """
 
 import abc

@@ -253,7 +253,7 @@ def decode(config: Config, shape: ConvShape) -> tuple[Gather, ConvTile]:
 
 
 def useful_gathers(shape: ConvShape) -> list[Gather]:
-    """What of the map may be worth copying on chip, whatever `shape` has."""
+    """Every `Gather` that may pay for this convolution, whatever `shape.gather` is."""
     kernel, stride = shape.kernel[0], shape.strides[0]
     if kernel == 1:
         return [Gather.ROWS if stride > 1 else Gather.NOTHING]

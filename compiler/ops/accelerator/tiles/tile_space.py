@@ -1,7 +1,7 @@
 """`TileSpace`: the schedules of an operator that differ in the sizes of its tiles.
 
-A tile takes at most half of each scratchpad, so that the next one is loaded meanwhile. Only where
-no tile is as small, it may take all of it.
+A tile takes at most half of each scratchpad, so that the next one is loaded meanwhile. If no tile
+is that small, a tile may take a whole scratchpad.
 """
 
 import abc

@@ -49,7 +49,7 @@ def build_max_pool(
 ) -> Template:
     """The schedules of a maximum; `keeps_values` says that its result needs no REQUANTIZE.
 
-    By columns, it is requantized all the same.
+    A maximum by columns is requantized in any case.
     """
 
     def build(by_columns: bool) -> PrimFunc:
@@ -89,8 +89,8 @@ def _pool(
 ) -> Template:
     """The schedules of a pool in place (0) and by columns (1).
 
-    `build` makes the function for either. The second one computes one output of a map at a time,
-    and is offered where there are few.
+    `build` makes the function for either. The second form computes one output of a map at a time,
+    and is offered if a map has few outputs.
     """
     kernel, strides = pair(node, "kernel"), pair(node, "strides")
     large = _is_large(x, node, variant)
