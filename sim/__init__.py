@@ -1,1 +1,4 @@
-"""Simulators of the machine: functional and register-transfer level."""
+"""Simulators of the machine: functional, cycle model and RTL.
+
+`trace` compares the functional one with the RTL.
+"""

@@ -35,10 +35,10 @@ class LoadFiller(wiring.Component):
     """Write the data of jobs, one bus word per cycle, and their pads in parallel.
 
     Pads of INP are written in the columns (bus words of a row) that the data of this cycle leaves
-    free, so a row of pad takes one cycle while no data moves, two while it does, and none from the
-    data unless a row is a single bus word. Pads of the accumulators take the cycles in which no
-    data moves. Within an instruction, data and pads are not ordered; instructions are in order, and
-    each takes at least two cycles.
+    free. So a row of pad takes one cycle while no data moves and two while it does, and does not
+    delay the data unless a row is a single bus word. Pads of the accumulators are written in cycles
+    in which no data moves. Within an instruction, data and pads are not ordered; instructions are
+    in order, and each takes at least two cycles.
 
     The decisions of a cycle depend on registers of the walks and of the buffer, and on `data.valid`
     alone.

@@ -1,1 +1,1 @@
-"""A variant on real FPGAs, by open tools: its cells, its clock, and what it is slow for."""
+"""A variant mapped to FPGAs by open tools: its cells, its clock and its worst paths."""

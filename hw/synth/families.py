@@ -152,7 +152,7 @@ class CellReport:
         cells: Mapping[str, int],
         units: Mapping[str, dict[str, int]] | None = None,
     ) -> "CellReport":
-        """Count the resources of `cells`; a type that is not known is a mistake of this table."""
+        """Count the resources of `cells`; an unknown type is an error in this table."""
         tables = (_DSP, _BLOCK_RAM_HALVES, _LUT, _FF, _CARRY)
         known = _FREE[family].union(*(table[family] for table in tables))
         strange = {name for name in cells if not name.startswith("$")} - known

@@ -63,8 +63,8 @@ Matrix = npt.NDArray[np.float64]
 def floorplans(cells: Cells, seeds: Sequence[int]) -> list[dict[str, str]]:
     """The site of each hard block by the name of its cell, a plan for each seed.
 
-    Blocks whose site is given already are left alone, as are those that no other one pulls, and all
-    where there are more than sites.
+    Blocks that already have a site are left out, and so are blocks without couplings to others. If
+    there are more blocks of a kind than sites, all are left out.
     """
     blocks = [
         name
@@ -92,8 +92,8 @@ def floorplans(cells: Cells, seeds: Sequence[int]) -> list[dict[str, str]]:
 def couplings(cells: Cells, blocks: Sequence[str]) -> Matrix:
     """Effective conductance between each two of `blocks`, symmetric, zero on the diagonal.
 
-    A net of two pins has conductance 1; one of more is a star whose arms have 2 over the number of
-    pins, as its wire grows little with each.
+    A net of two pins has conductance 1. A net of n pins is a star whose arms have conductance
+    2 / n, because each further pin adds little wire.
     """
     if len(blocks) < 2:
         return np.zeros((len(blocks), len(blocks)))
@@ -116,7 +116,7 @@ def couplings(cells: Cells, blocks: Sequence[str]) -> Matrix:
 def assign_sites(kinds: Sequence[str], pull: Matrix, seed: int) -> list[Site]:
     """A different site for each block of `kinds`; `pull` weights the distance of each pair.
 
-    Of no kind may there be more blocks than sites.
+    There must be at least as many sites as blocks of each kind.
     """
     rng = np.random.default_rng(seed)
     holder = {kind: np.full(len(sites), -1) for kind, sites in SITES.items()}

@@ -28,10 +28,10 @@ PLACED = frozenset({Family.ECP5})
 class Implementation:
     """A variant on the device of its family.
 
-    `routes` has a result for each seed that was routed; where it does not fit, none was.
-    `asked_mhz` is the clock that it has to reach, None for any. `limit` is the part of the hard
-    blocks that may be taken, `overflow` what the placer needed of a resource that has less. Seeds
-    are `given_up` where the router needs much longer than for another.
+    `routes` has a result for each seed that was routed; none if the design does not fit.
+    `asked_mhz` is the clock that it has to reach, None for any. `limit` is the share of the hard
+    blocks that may be used; `overflow` is what the placer needed of each resource that the device
+    has too few of. `given_up` are the seeds whose routing took much longer than that of others.
     """
 
     variant: Variant

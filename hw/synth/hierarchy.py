@@ -54,7 +54,7 @@ class Hierarchy:
 
 
 def signal_of(cell: str) -> str:
-    """The signal that `autoname` called a cell after; the name itself where it was not."""
+    """The signal that `autoname` named a cell after; the name itself if it did not."""
     return _SUFFIX.sub("", cell.lstrip("\\"))
 
 

@@ -44,7 +44,7 @@ def report_of(record: Record) -> CellReport:
 
 
 def best_record(records: Sequence[Record]) -> Record:
-    """Of the forms of one variant on one device the fastest; the first, where none is routed."""
+    """The fastest form of one variant on one device; the first if none is routed."""
     return max(records, key=lambda record: record.get("fmax_mhz", 0.0))
 
 

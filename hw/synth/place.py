@@ -47,8 +47,8 @@ class PlaceRequest:
     package, speed_grade : the part; 6 is the slowest grade.
     pins : constraints in the tool's LPF format, which place every port. None: out of context, a
         block without pins, of which there is no bitstream.
-    target_mhz : what the placer aims at, for every clock that `pins` does not speak of.
-    seed : where the placer starts.
+    target_mhz : the target for every clock that `pins` does not constrain.
+    seed : start value of the placer's random numbers.
     """
 
     package: str = "CABGA381"
@@ -70,8 +70,8 @@ class PlaceRequest:
 class Routed:
     """A routed design.
 
-    `fmax_mhz` by clock; `paths` the worst first: of each clock, and where there is but one, of each
-    pair of modules; `utilization` used and available by the device's types of cells
+    `fmax_mhz` by clock; `paths` the worst first: one of each clock or, if there is only one clock,
+    one of each pair of modules; `utilization` used and available by the device's types of cells
     (``TRELLIS_COMB`` are look-up tables); `config` in Trellis' text form, None out of context.
     """
 
@@ -88,7 +88,7 @@ class Routed:
 
     @property
     def worst(self) -> TimingPath:
-        """The path that the slowest clock is slow for."""
+        """The critical path of the slowest clock."""
         clock = min(self.fmax_mhz, key=lambda name: self.fmax_mhz[name])
         return next(path for path in self.paths if path.start_clock == path.end_clock == clock)
 

@@ -22,9 +22,9 @@ def worst_paths(
 ) -> list[TimingPath]:
     """Slowest paths, worst first, no two of them between the same two modules.
 
-    They are chosen among the slowest path to each end: a path does not count while a slower one
-    from elsewhere ends there too. All that is clocked must be so by `clock`, whose edges count as
-    simultaneous, as nextpnr's do.
+    Only the slowest path to each end is considered: a path is left out if a slower one from
+    another start has the same end. All registers must be clocked by `clock`; clock skew is taken as
+    zero, as nextpnr does.
     """
     arrival, arc_before = _arrivals(delays)
     root = _roots(delays, arc_before)
