@@ -28,8 +28,8 @@ __all__ = [
 ]
 
 KEEP_PADDING = "keep_padding"
-"""Annotation of a block whose products with padding are made all the same: where GEMM waits for the
-bus, the instructions for the pieces would cost more than the products."""
+"""Annotation of a block whose products with padding are computed, not skipped: where GEMM waits for
+the bus, the instructions for the pieces would cost more than the products."""
 
 
 @dataclass(frozen=True)

@@ -36,13 +36,15 @@ def build_command(
     board: Annotated[Board, typer.Option(help="The board.")],
     out: Annotated[Path, typer.Option(help="Folder of bitstream and report.")] = Path(),
     freq: Annotated[
-        float, typer.Option(metavar="MHZ", help="The clock; the PLL's next one below is taken.")
+        float,
+        typer.Option(metavar="MHZ", help="The clock; the PLL's nearest one not above it is used."),
     ] = 80.0,
     seeds: Annotated[
-        int, typer.Option(min=1, max=99, help="Place this often, until one reaches the clock.")
+        int,
+        typer.Option(min=1, max=99, help="Number of seeds to try, until one reaches the clock."),
     ] = 1,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Seeds at a time; as many as processors by default.")
+        int | None, typer.Option(min=1, help="Seeds in parallel; by default one per processor.")
     ] = None,
     memory: Annotated[
         int | None,

@@ -26,16 +26,18 @@ def compile_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="The artifact to write.")],
     variant: VariantName = "vta",
     from_tensors: Annotated[
-        list[str] | None, typer.Option("--from", help="Start at this quantized tensor.")
+        list[str] | None,
+        typer.Option("--from", help="Start at this quantized tensor; may be repeated."),
     ] = None,
     to_tensors: Annotated[
-        list[str] | None, typer.Option("--to", help="End at this quantized tensor.")
+        list[str] | None,
+        typer.Option("--to", help="End at this quantized tensor; may be repeated."),
     ] = None,
     all_on_accelerator: Annotated[
         bool,
         typer.Option(
             "--all-on-accelerator",
-            help="Leave nothing to the host for the way to the accelerator being too long.",
+            help="Move no operator to the host because its transfer takes too long.",
         ),
     ] = False,
     records: Annotated[

@@ -16,7 +16,7 @@ _out = make_console()
 
 def diff_command(
     before: Annotated[Path, typer.Argument(help="What `daedal profile --output` wrote.")],
-    after: Annotated[Path, typer.Argument(help="Another one.")],
+    after: Annotated[Path, typer.Argument(help="The profile to compare with it.")],
     as_json: Json = False,
 ) -> None:
     """Compare two profiles: what moved, layer by layer, the largest change first."""

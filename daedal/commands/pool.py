@@ -20,7 +20,9 @@ def pool_command(
     ] = None,
     join: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Add this machine's workers to the pool there."),
+        typer.Option(
+            metavar="HOST:PORT", help="Add this machine's workers to the pool at this address."
+        ),
     ] = None,
     workers: Annotated[int, typer.Option(min=0, help="Processes that measure.")] = 1,
     tag: Annotated[

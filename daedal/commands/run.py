@@ -57,7 +57,8 @@ def run_command(
     memory: Annotated[Memory, typer.Option(help="timing, rtl: memory model.")] = Memory.ddr,
     seed: Annotated[int, typer.Option(help="rtl: seed of memory model jitter.")] = 0,
     simulator: Annotated[
-        Simulator | None, typer.Option(help="rtl: native, or with --wave verilator, if not given.")
+        Simulator | None,
+        typer.Option(help="rtl: the simulator; by default native, with --wave verilator."),
     ] = None,
     wave: Annotated[
         str | None, typer.Option(help="rtl: record cycles FIRST:END as a waveform.")

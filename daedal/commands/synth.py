@@ -39,16 +39,20 @@ def synth_command(
         float | None, typer.Option(metavar="MHZ", help="Clock that must be reached.")
     ] = None,
     seeds: Annotated[
-        int, typer.Option(min=1, max=99, help="Place this often; report the best.")
+        int,
+        typer.Option(
+            min=1, max=99, help="Number of seeds to place and route; the best is reported."
+        ),
     ] = 1,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Seeds at a time; as many as processors by default.")
+        int | None, typer.Option(min=1, help="Seeds in parallel; by default one per processor.")
     ] = None,
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="Area alone: neither place nor route.")
+        bool, typer.Option("--estimate", help="Only estimate the area: no place and route.")
     ] = False,
     multipliers: Annotated[
-        Multipliers | None, typer.Option(help="Style of the array's multipliers instead.")
+        Multipliers | None,
+        typer.Option(help="Style of the multipliers, instead of the variant's own."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with the whole report.")] = None,
     as_json: Json = False,

@@ -34,20 +34,24 @@ def tune_command(
         int | None,
         typer.Option(help=f"Schedules to measure at most; {_TRIALS} without --seconds."),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="Stop after about so many seconds.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop after about this many seconds.")
+    ] = None,
     memory: Annotated[Memory, typer.Option(help="Preset of the memory model.")] = Memory.ddr,
     explain: Annotated[
         list[str] | None,
         typer.Option(help="Why this layer's best schedule wins; may be repeated."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with curves.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the search.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
     workers: Annotated[
-        int, typer.Option(min=0, help="Processes of this machine that measure; 0: this one.")
+        int, typer.Option(min=0, help="Worker processes on this machine; 0: measure in this one.")
     ] = 0,
     pool: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Measure on the pool there (docs/pool.md)."),
+        typer.Option(
+            metavar="HOST:PORT", help="Measure on the pool at this address (docs/pool.md)."
+        ),
     ] = None,
     tls: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Certificates of the pool.")
