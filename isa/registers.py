@@ -142,7 +142,10 @@ REGISTERS: tuple[Register, ...] = (
     *_pair("program", 0x010, True, "byte address of the first instruction"),
     Register("program_length", 0x018, True, "instructions of the program"),
     Register(
-        "watchdog", 0x01C, True, "end with an error after so many cycles of no progress; 0: off"
+        "watchdog",
+        0x01C,
+        True,
+        "end with error WATCHDOG after this many cycles without progress; 0: off",
     ),
     *(
         part
@@ -157,8 +160,8 @@ REGISTERS: tuple[Register, ...] = (
         "drain_limit",
         0x054,
         True,
-        "report the end of a run after so many cycles, though bursts are still open; 0 as 1; after "
-        f"reset {DRAIN_LIMIT_CYCLES}",
+        "report the end of a run after this many cycles even if bursts are still open; 0 counts as "
+        f"1; after reset {DRAIN_LIMIT_CYCLES}",
     ),
     Register("id", 0x060, False, f"{ID_VALUE:#x} ({ID_VALUE.to_bytes(4).decode()})"),
     *_pair("fingerprint", 0x064, False, "fingerprint of the variant"),
