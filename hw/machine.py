@@ -35,7 +35,7 @@ from daedal.isa.scratchpad import Memory
 from daedal.isa.table import INSTRUCTIONS, Opcode, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["CONTROL_PREFIX", "MEMORY_PREFIX", "Machine", "machine_pins"]
+__all__ = ["CONTROL_PREFIX", "MEMORY_PREFIX", "Machine", "machine_parts", "machine_pins"]
 
 MEMORY_PREFIX = "m_axi_gmem_"
 CONTROL_PREFIX = "s_axi_control_"
@@ -93,6 +93,39 @@ class Machine(wiring.Component):
         return m
 
 
+_KEPT = frozenset({"control", "supervisor", "counters"})
+"""Parts that only the reset pin resets: they report what happened in a run that was aborted."""
+
+
+def machine_parts(variant: Variant) -> dict[str, wiring.Component]:
+    """The machine's parts by name, each a component of its own, not connected yet."""
+    parts: dict[str, wiring.Component] = {
+        "control": Control(variant=variant),
+        "supervisor": Supervisor(variant=variant),
+        "counters": Counters(variant=variant),
+        "read_master": ReadMaster(variant=variant),
+        "write_master": WriteMaster(variant=variant),
+        "fetch": Fetch(variant=variant),
+        "tokens": TokenFile(variant=variant),
+    }
+    if variant.units.counters:  # which marks record
+        parts["mark_recorder"] = MarkRecorder(variant=variant)
+    for unit in QUEUED_UNITS:
+        parts[_gate_name(unit)] = IssueGate(variant=variant, opcode=_opcode(unit))
+    return {
+        **parts,
+        "load": Load(variant=variant),
+        "gemm": Gemm(variant=variant),
+        "alu": Alu(variant=variant),
+        "store": Store(variant=variant),
+        "inp": Scratchpad(variant=variant, memory=Memory.INP),
+        "wgt": Scratchpad(variant=variant, memory=Memory.WGT),
+        "par": Scratchpad(variant=variant, memory=Memory.PAR),
+        "out": OutScratchpad(variant=variant),
+        "accumulators": Accumulators(variant=variant),
+    }
+
+
 class _Blocks:
     """All submodules, and the wiring between them: one method per concern."""
 
@@ -102,44 +135,24 @@ class _Blocks:
         self.kept: list[ClockDomain] = []
         self.reset = Signal(reset_less=True)
 
-        def place(name: str, component, *, cleared: bool = True):
-            (self.cleared if cleared else self.kept).append(ClockDomain(name))
+        parts = machine_parts(variant)
+        for name, component in parts.items():
+            domain = ClockDomain(name)
+            (self.kept if name in _KEPT else self.cleared).append(domain)
             m.submodules[name] = DomainRenamer(name)(component)
-            return component
-
-        self.control = place("control", Control(variant=variant), cleared=False)
-        self.supervisor = place("supervisor", Supervisor(variant=variant), cleared=False)
-        self.counters = place("counters", Counters(variant=variant), cleared=False)
-        self.read_master = place("read_master", ReadMaster(variant=variant))
-        self.write_master = place("write_master", WriteMaster(variant=variant))
-        self.fetch = place("fetch", Fetch(variant=variant))
-        self.tokens = place("tokens", TokenFile(variant=variant))
-        self.marks = None
-        if self.has_marks:
-            self.marks = place("mark_recorder", MarkRecorder(variant=variant))
-        self.gates = {
-            unit: place(
-                f"{unit.name.lower()}_gate", IssueGate(variant=variant, opcode=_opcode(unit))
-            )
-            for unit in QUEUED_UNITS
-        }
-        self.load = place("load", Load(variant=variant))
-        self.gemm = place("gemm", Gemm(variant=variant))
-        self.alu = place("alu", Alu(variant=variant))
-        self.store = place("store", Store(variant=variant))
+        self.control, self.supervisor = parts["control"], parts["supervisor"]
+        self.counters = parts["counters"]
+        self.read_master, self.write_master = parts["read_master"], parts["write_master"]
+        self.fetch, self.tokens = parts["fetch"], parts["tokens"]
+        self.marks = parts.get("mark_recorder")
+        self.gates = {unit: parts[_gate_name(unit)] for unit in QUEUED_UNITS}
+        self.load, self.gemm = parts["load"], parts["gemm"]
+        self.alu, self.store = parts["alu"], parts["store"]
         self.units = dict(
             zip(QUEUED_UNITS, (self.load, self.gemm, self.alu, self.store), strict=True)
         )
-        self.inp = place("inp", Scratchpad(variant=variant, memory=Memory.INP))
-        self.wgt = place("wgt", Scratchpad(variant=variant, memory=Memory.WGT))
-        self.par = place("par", Scratchpad(variant=variant, memory=Memory.PAR))
-        self.out = place("out", OutScratchpad(variant=variant))
-        self.accumulators = place("accumulators", Accumulators(variant=variant))
-
-    @property
-    def has_marks(self) -> bool:
-        """Marks are built only with the counters, which they record."""
-        return self.variant.units.counters
+        self.inp, self.wgt, self.par = parts["inp"], parts["wgt"], parts["par"]
+        self.out, self.accumulators = parts["out"], parts["accumulators"]
 
     def connect_resets(self, m: Module, top: Machine, platform: Platform) -> None:
         """Give every block a reset register of its own; only the pin resets those in `kept`.
@@ -335,6 +348,10 @@ class _Blocks:
             m.d.comb += getattr(control, name).eq(getattr(self.counters, name))
         for unit in Unit:
             m.d.comb += control.counts[unit].eq(self.counters.counts[unit])
+
+
+def _gate_name(unit: Unit) -> str:
+    return f"{unit.name.lower()}_gate"
 
 
 def _opcode(unit: Unit) -> Opcode:
