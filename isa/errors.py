@@ -73,6 +73,10 @@ class TuningError(UserError):
     """A tuning database or a record that cannot be used, or a search with impossible settings."""
 
 
+class ExploreError(UserError):
+    """A search for variants with impossible settings, or a result folder that cannot be used."""
+
+
 class KernelError(UserError):
     """A kernel that uses what its language lacks, or arguments of undeclared types."""
 

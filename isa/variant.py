@@ -8,6 +8,7 @@ Input: a TOML file (`variants/*.toml`) or the dataclasses themselves. Output: a 
 import dataclasses
 import enum
 import hashlib
+import json
 import tomllib
 import types
 import typing
@@ -320,6 +321,15 @@ class Variant:
                 raise VariantError(f"a variant has no parameter {key!r}")
             sections[owner] = dataclasses.replace(sections[owner], **{key: value})
         return Variant(name=name or self.name, **sections)
+
+    def to_toml(self) -> str:
+        """The text that `from_toml` reads."""
+        lines = [f'name = "{self.name}"']
+        for section in ("array", "memory", "bus", "units"):
+            lines += ["", f"[{section}]"]
+            values = dataclasses.asdict(getattr(self, section))
+            lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+        return "\n".join(lines) + "\n"
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "variant") -> "Variant":

@@ -119,6 +119,12 @@ def test_bad_files_are_refused(text: str, message: str) -> None:
     assert len(str(caught.value)) < 500 and str(caught.value).isprintable()
 
 
+@pytest.mark.parametrize("name", shipped_variants())
+def test_toml_text_gives_the_variant_back(name: str) -> None:
+    variant = load_variant(name)
+    assert Variant.from_toml(variant.to_toml()) == variant
+
+
 def test_load_by_path_and_unknown_name(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
