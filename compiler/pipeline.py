@@ -50,7 +50,7 @@ from daedal.compiler.space import Config
 from daedal.isa.errors import ModelError, UnsupportedError
 from daedal.isa.variant import Variant
 
-__all__ = ["CompiledGraph", "compile_graph", "graph_passes"]
+__all__ = ["CompiledGraph", "accelerator_graphs", "compile_graph", "graph_passes"]
 
 GraphPass = tuple[str, Callable[[Graph], Graph]]
 
@@ -217,6 +217,27 @@ def compile_graph(
             fallback.add(unfit, final)
         else:
             return CompiledGraph(graph, final, compiled, fallback.reasons, same)
+
+
+@without_collection
+def accelerator_graphs(
+    graph: Graph, variant: Variant, *, on_host: Collection[str] = ()
+) -> tuple[Graph, ...]:
+    """The parts of `graph` (as imported) for the accelerator after all passes, without any code.
+
+    `on_host` are the quantized tensors that the host has to compute: of an earlier compilation,
+    `CompiledGraph.reasons`.
+
+    Raises
+    ------
+    ModelError
+        There is no such part.
+    UnsupportedError
+        A layer does not fit the variant's array.
+    """
+    for _, run_pass in graph_passes(variant, (), (), on_host=on_host):
+        graph = run_pass(graph)
+    return tuple(part.graph for part in partition(graph) if part.on_accelerator)
 
 
 def _run_passes(

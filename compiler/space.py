@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from daedal.isa.errors import ScheduleError
 from daedal.isa.memory_model import MemoryModel
+from daedal.isa.variant import Variant
 
 __all__ = ["Column", "Config", "Space", "Table"]
 
@@ -101,6 +102,12 @@ class Space(abc.ABC):
     @abc.abstractmethod
     def features(self, table: Table) -> dict[str, npt.NDArray[np.float64]]:
         """What a learned cost model sees of each configuration, by name."""
+
+    def on(self, variant: Variant) -> "Space | None":
+        """The same layer's space on a variant with an equal array and bus; None where only the
+        layer's template can make it."""
+        del variant
+        return None
 
     @property
     def size(self) -> int:

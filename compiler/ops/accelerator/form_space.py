@@ -15,6 +15,7 @@ from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, chose
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.space import Config, Space, Table
 from daedal.isa.memory_model import MemoryModel
+from daedal.isa.variant import Variant
 
 __all__ = ["FormSpace", "FormTemplate"]
 
@@ -33,6 +34,11 @@ class FormSpace(Space):
         self._knob = knob
         self._forms = forms
         self._usual = usual
+
+    def on(self, variant: Variant) -> "FormSpace | None":
+        forms = [form.on(variant) for form in self._forms]
+        moved = [form for form in forms if form is not None]
+        return FormSpace(self._knob, moved, self._usual) if len(moved) == len(forms) else None
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:

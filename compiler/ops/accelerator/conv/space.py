@@ -53,6 +53,7 @@ class ConvSpace(Space):
         self._costs = {
             number: ConvCost(shape, variant, overlap) for number, shape in self._shapes.items()
         }
+        self._overlap = overlap
         self._copies = 2 if overlap else 1
         self._all = super().all()
         if overlap and not len(self._all["gather"]):
@@ -61,6 +62,9 @@ class ConvSpace(Space):
 
     def all(self) -> Table:
         return self._all
+
+    def on(self, variant: Variant) -> "ConvSpace":
+        return ConvSpace(list(self._shapes.values()), variant, overlap=self._overlap)
 
     def shape_of(self, config: Config) -> ConvShape:
         """The convolution with the `Gather` of `config`."""

@@ -41,6 +41,9 @@ class StreamSpace(TileSpace):
             pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
         )
 
+    def on(self, variant: Variant) -> "StreamSpace":
+        return StreamSpace(self._shape, variant)
+
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
         shape = self._shape

@@ -31,6 +31,9 @@ class DepthwiseSpace(TileSpace):
         self._block_out = variant.array.block_out
         self._capacity = Capacity(variant, 1)
 
+    def on(self, variant: Variant) -> "DepthwiseSpace":
+        return DepthwiseSpace(self.shape, variant)
+
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
         shape = self.shape
