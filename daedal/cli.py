@@ -19,10 +19,12 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.build import build_command
+from daedal.commands.compare import compare_command
 from daedal.commands.compile import compile_command
 from daedal.commands.diff import diff_command
 from daedal.commands.disasm import disasm_command
 from daedal.commands.doctor import doctor_command
+from daedal.commands.explore import explore_command
 from daedal.commands.export import export_command
 from daedal.commands.inspect import inspect_command
 from daedal.commands.ops import ops_command
@@ -53,6 +55,8 @@ app.command("diff")(diff_command)
 app.command("quantize")(quantize_command)
 app.command("tune")(tune_command)
 app.command("pool")(pool_command)
+app.command("explore")(explore_command)
+app.command("compare")(compare_command)
 app.command("ops")(ops_command)
 app.command("trace")(trace_command)
 app.command("export")(export_command)

@@ -1,0 +1,1 @@
+"""Co-design: hardware parameters and schedules searched together."""

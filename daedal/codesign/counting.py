@@ -1,0 +1,73 @@
+"""`count_network`: a network compiled for a variant with default schedules, and its cycles."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing import get_context
+
+from daedal.isa.errors import UserError
+from daedal.isa.program import variant_from_json
+from daedal.isa.variant import Variant
+
+__all__ = ["Counter", "count_network", "counters"]
+
+import dataclasses
+
+Cycles = Mapping[str, int]
+Counter = Callable[[Sequence[Variant]], Iterator[tuple[int, Cycles | None]]]
+"""Counts variants: yields the number of each and its cycles by network as soon as they are known,
+None where a network does not compile for it."""
+
+
+def count_network(model: bytes, variant: Variant, memory: str) -> int:
+    """Cycles of all launches for one image, on the cycle model.
+
+    Raises
+    ------
+    UserError
+        It does not compile for this variant.
+    """
+    from daedal.tuning.whole_network import WholeNetwork
+
+    return WholeNetwork(model, variant, memory).count({}).total
+
+
+@contextmanager
+def counters(models: Mapping[str, bytes], memory: str, workers: int = 0) -> Iterator[Counter]:
+    """What counts `models` on so many processes; 0: as many as there are processors."""
+    context = get_context("spawn")  # the parent may have threads
+    with ProcessPoolExecutor(
+        workers or os.cpu_count() or 1,
+        mp_context=context,
+        initializer=_begin,
+        initargs=(dict(models), memory),
+    ) as pool:
+
+        def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Cycles | None]]:
+            tasks: dict[Future[Cycles | None], int] = {
+                pool.submit(_count, dataclasses.asdict(variant)): number
+                for number, variant in enumerate(variants)
+            }
+            for task in as_completed(tasks):
+                yield tasks[task], task.result()
+
+        yield count
+
+
+_MODELS: dict[str, bytes] = {}
+_MEMORY = ["ddr"]
+
+
+def _begin(models: dict[str, bytes], memory: str) -> None:
+    """In a worker: keep what all tasks need."""
+    _MODELS.update(models)
+    _MEMORY[0] = memory
+
+
+def _count(data: dict[str, object]) -> Cycles | None:
+    variant = variant_from_json(data)
+    try:
+        return {name: count_network(model, variant, _MEMORY[0]) for name, model in _MODELS.items()}
+    except UserError:
+        return None

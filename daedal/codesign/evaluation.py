@@ -1,0 +1,81 @@
+"""`Evaluation`: what is known of one variant, and from which step."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from daedal.codesign.objectives import Limit, Objective, latency_ms
+from daedal.hw.synth.families import DEVICES, Family
+from daedal.isa.program import variant_from_json
+from daedal.isa.variant import Variant
+
+__all__ = ["Evaluation", "Step", "from_json"]
+
+
+class Step(StrEnum):
+    """How cycles were found: estimated, or compiled and counted by the cycle model."""
+
+    estimated = "estimated"
+    counted = "counted"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One variant on one family.
+
+    Attributes
+    ----------
+    cycles : of each network, for one image.
+    resources : LUT, FF, DSP and block RAM, composed of the parts'.
+    mhz : the expected clock.
+    """
+
+    variant: Variant
+    family: Family
+    step: Step
+    cycles: Mapping[str, float]
+    resources: Mapping[str, float]
+    mhz: float
+
+    def value(self, objective: Objective) -> float:
+        """One objective; smaller is better."""
+        if objective is Objective.latency:
+            return latency_ms(self.cycles, self.mhz)
+        return 100 * max(self.shares.values())
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of the device's resources that it takes."""
+        device = DEVICES[self.family]
+        return {name: used / getattr(device, name) for name, used in self.resources.items()}
+
+    def within(self, limits: tuple[Limit, ...], most_area: float) -> bool:
+        """Whether it fits the device, of which `most_area` percent can be used, and every limit is
+        kept."""
+        fits = self.value(Objective.area) <= most_area
+        return fits and all(self.value(limit.objective) <= limit.most for limit in limits)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "variant": dataclasses.asdict(self.variant),
+            "family": self.family.value,
+            "step": self.step.value,
+            "cycles": dict(self.cycles),
+            "resources": dict(self.resources),
+            "mhz": self.mhz,
+        }
+
+
+def from_json(data: Mapping[str, Any]) -> Evaluation:
+    """What `Evaluation.to_json` wrote."""
+    return Evaluation(
+        variant_from_json(data["variant"]),
+        Family(data["family"]),
+        Step(data["step"]),
+        {name: float(count) for name, count in data["cycles"].items()},
+        {name: float(used) for name, used in data["resources"].items()},
+        float(data["mhz"]),
+    )

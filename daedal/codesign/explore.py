@@ -1,0 +1,175 @@
+"""`explore`: searches variants and schedules together, until a budget is spent."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from daedal.codesign.counting import counters
+from daedal.codesign.directory import SearchDirectory
+from daedal.codesign.evaluation import Evaluation
+from daedal.codesign.evaluator import Evaluator
+from daedal.codesign.objectives import Objective
+from daedal.codesign.search import FrontSearch, Goal
+from daedal.codesign.variant_space import DEFAULT_PARAMETERS, VariantSpace
+from daedal.compiler.version import compiler_version
+from daedal.hw.synth.families import Target
+from daedal.isa.errors import ExploreError
+from daedal.isa.variant import Variant, load_variant
+
+__all__ = ["Exploration", "explore"]
+
+MOST_AREA = 85.0
+"""Percent of a device that routing can fill with a clock of any use."""
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """What a search found; `interrupted` where it ended before its budget."""
+
+    front: tuple[Evaluation, ...]
+    counted: int
+    refused: int
+    estimated: int
+    seconds: float
+    interrupted: bool
+
+
+def explore(
+    models: Mapping[str, bytes],
+    target: Target,
+    goal: Goal,
+    folder: Path,
+    *,
+    minutes: float | None = None,
+    evaluations: int | None = None,
+    base: Variant | None = None,
+    mhz: float | None = None,
+    memory: str = "ddr",
+    seed: int = 0,
+    workers: int = 2,
+    report: Callable[[str], None] | None = None,
+) -> Exploration:
+    """Search the default space around `base` until the budget is spent, or KeyboardInterrupt.
+
+    Every counted variant is kept in `folder` at once; the same call continues there.
+
+    Raises
+    ------
+    ExploreError
+        No budget, a folder of another search, a network with nothing for the accelerator, or
+        limits that no variant of the space keeps.
+    """
+    if (minutes is None) == (evaluations is None):
+        raise ExploreError("a search has one budget: minutes, or a number of evaluations")
+    if (minutes is not None and minutes <= 0) or (evaluations is not None and evaluations < 1):
+        raise ExploreError(
+            f"a budget is above 0, not {minutes if evaluations is None else evaluations}"
+        )
+    say = report or (lambda _sentence: None)
+    space = VariantSpace(base or load_variant("ecp5"), DEFAULT_PARAMETERS)
+    directory = SearchDirectory(folder)
+    known = directory.open(_settings(models, target, goal, space, mhz, memory, seed))
+    began = time.monotonic()
+    evaluator = Evaluator(space, models, target.family, mhz=mhz)
+    search = FrontSearch(space, goal, evaluator.estimate, seed=seed)
+    search.record(known)
+    interrupted = False
+    try:
+        with counters(models, memory, workers) as counter:
+            while _left(search, began, minutes, evaluations):
+                say(_progress(search, began, minutes, evaluations))
+                points = search.propose(workers)
+                if not points:
+                    break
+                found = {}
+                for point, made in evaluator.count(points, counter):
+                    directory.add(point, made)
+                    found[point] = made
+                # Not in the order in which they ended: a seed gives one search.
+                search.record({point: found[point] for point in points})
+    except KeyboardInterrupt:
+        interrupted = True
+    front = tuple(search.front())
+    if not front and not interrupted:
+        raise _nothing(search, goal)
+    directory.write_front(front, goal.objectives)
+    refused = sum(made is None for made in search.counted.values())
+    return Exploration(
+        front,
+        len(search.counted) - refused,
+        refused,
+        len(search.estimated),
+        time.monotonic() - began,
+        interrupted,
+    )
+
+
+def _settings(
+    models: Mapping[str, bytes],
+    target: Target,
+    goal: Goal,
+    space: VariantSpace,
+    mhz: float | None,
+    memory: str,
+    seed: int,
+) -> dict[str, Any]:
+    """All that the evaluations of a folder depend on."""
+    return {
+        "networks": {
+            name: hashlib.sha256(model).hexdigest()[:16] for name, model in models.items()
+        },
+        "target": target.value,
+        "objectives": [objective.value for objective in goal.objectives],
+        "limits": [str(limit) for limit in goal.limits],
+        "most area": goal.most_area,
+        "base": space.base.fingerprint,
+        "parameters": {name: list(values) for name, values in space.parameters.items()},
+        "clock": mhz,
+        "memory": memory,
+        "seed": seed,
+        "kit": compiler_version(),
+    }
+
+
+def _left(
+    search: FrontSearch, began: float, minutes: float | None, evaluations: int | None
+) -> bool:
+    if evaluations is not None:
+        return len(search.counted) < evaluations
+    assert minutes is not None
+    return time.monotonic() - began < 60 * minutes
+
+
+def _progress(
+    search: FrontSearch, began: float, minutes: float | None, evaluations: int | None
+) -> str:
+    done = (
+        f"{len(search.counted)} of {evaluations} variants"
+        if evaluations is not None
+        else f"{(time.monotonic() - began) / 60:.1f} of {minutes:g} minutes"
+    )
+    front = len(search.front())
+    return f"exploring: {done}, {len(search.estimated):,} estimated, {front} on the front"
+
+
+def _nothing(search: FrontSearch, goal: Goal) -> ExploreError:
+    """Why the front is empty: the limit that is missed, and the nearest variant."""
+    found = [item for item in search.counted.values() if item is not None]
+    if not found:
+        return ExploreError(
+            "a search needs a variant that its networks compile for, and none was found; try "
+            "another base variant or a larger budget"
+        )
+    checks = [(limit.objective, limit.most) for limit in goal.limits]
+    checks.append((Objective.area, goal.most_area))
+    objective, most = max(
+        checks, key=lambda check: min(item.value(check[0]) for item in found) / check[1]
+    )
+    nearest = min(found, key=lambda item: item.value(objective))
+    return ExploreError(
+        f"no variant found keeps {objective.value} at most {most:g}; the nearest has "
+        f"{nearest.value(objective):.4g} ({nearest.variant.name}); raise the limit or the budget"
+    )

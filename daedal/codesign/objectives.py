@@ -1,0 +1,71 @@
+"""What a search minimizes, and the limits that a result has to keep.
+
+Input: cycles, clock and resources of a variant. Output: one number for each objective.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from daedal.isa.errors import ExploreError
+
+__all__ = ["Limit", "Objective", "latency_ms", "parse_limits", "parse_objectives"]
+
+
+class Objective(StrEnum):
+    """Names on the command line.
+
+    latency: milliseconds for one image, the geometric mean of the networks. area: the largest share
+    of any resource of the device, in percent.
+    """
+
+    latency = "latency"
+    area = "area"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """An objective may be `most` at most."""
+
+    objective: Objective
+    most: float
+
+    def __str__(self) -> str:
+        return f"{self.objective}={self.most:g}"
+
+
+def latency_ms(cycles: Mapping[str, float], mhz: float) -> float:
+    """The geometric mean of the networks' milliseconds."""
+    logs = [math.log(count / mhz / 1000) for count in cycles.values()]
+    return math.exp(sum(logs) / len(logs))
+
+
+def parse_objectives(text: str) -> tuple[Objective, ...]:
+    """From names separated by commas. Raises ExploreError for others, none, or one twice."""
+    found = [part.strip() for part in text.split(",")]
+    known = ", ".join(Objective)
+    for name in found:
+        if name not in set(Objective):
+            raise ExploreError(f"objectives are {known}, separated by commas, not {name!r:.60}")
+        if found.count(name) > 1:
+            raise ExploreError(f"each objective is given once, not {name!r} twice")
+    return tuple(Objective(name) for name in found)
+
+
+def parse_limits(texts: Sequence[str]) -> tuple[Limit, ...]:
+    """From texts such as ``latency=1.5``. Raises ExploreError for anything else."""
+    found = []
+    for text in texts:
+        name, _, number = text.partition("=")
+        try:
+            most = float(number)
+        except ValueError:
+            most = math.nan
+        if name not in set(Objective) or not (0 < most < math.inf):
+            raise ExploreError(
+                f"a limit is an objective and a number above 0, such as latency=1.5, not "
+                f"{text!r:.60}; objectives are {', '.join(Objective)}"
+            )
+        found.append(Limit(Objective(name), most))
+    return tuple(found)

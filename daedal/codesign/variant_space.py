@@ -1,0 +1,133 @@
+"""`VariantSpace`: the variants that a search may choose, as values of parameters.
+
+A parameter is any of `Variant.replace`; a point has one value for each. The rules of `daedal.isa`
+say which points are variants: the space does not repeat them.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from daedal.isa.errors import VariantError
+from daedal.isa.variant import Variant
+
+__all__ = ["DEFAULT_PARAMETERS", "Point", "VariantSpace"]
+
+Value = int | bool | str
+Point = tuple[int, ...]
+"""One index into the values of each parameter."""
+
+DEFAULT_PARAMETERS: Mapping[str, Sequence[Value]] = {
+    "batch": (1, 2, 4),
+    "block_in": (4, 8, 16, 32),
+    "block_out": (4, 8, 16, 32),
+    "depthwise_taps": (0, 1, 3),
+    "multiplier_style": ("packed", "dsp", "lut"),
+    "inp_bytes": (2_048, 4_096, 8_192, 16_384, 32_768, 65_536),
+    "wgt_bytes": (4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144),
+    "acc_bytes": (4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144),
+    "out_bytes": (1_024, 2_048, 4_096, 8_192, 16_384, 32_768),
+    "par_bytes": (1_024, 2_048, 4_096, 8_192),
+    "gemm_uop_bytes": (1_024, 2_048, 4_096, 8_192, 16_384),
+    "alu_uop_bytes": (1_024, 2_048, 4_096, 8_192, 16_384),
+    "acc_banks": (2, 4, 8),
+    "data_bits": (64, 128),
+    "read_bursts": (4, 8, 16),
+    "write_bursts": (4, 8, 16),
+    "queue_depth": (4, 8, 16),
+    "token_bits": (6, 8),
+    "alu_lanes": (1, 2, 4, 8, 16, 32),
+    "requantize_lanes": (1, 2, 4, 8, 16),
+    "counters": (True, False),
+}
+"""What `daedal explore` varies. Widths of numbers stay those of the base: networks need them."""
+
+
+@dataclass(frozen=True)
+class VariantSpace:
+    """All variants that differ from `base` in `parameters` alone.
+
+    Attributes
+    ----------
+    base : the other parameters' values.
+    parameters : the values of each parameter, in an order in which neighbours are similar.
+    """
+
+    base: Variant
+    parameters: Mapping[str, Sequence[Value]]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The parameters in the order of a point's indices."""
+        return tuple(self.parameters)
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Number of values of each parameter."""
+        return tuple(len(values) for values in self.parameters.values())
+
+    @property
+    def size(self) -> int:
+        """Number of points, those that are no variants included."""
+        return math.prod(self.lengths)
+
+    def values(self, point: Point) -> dict[str, Value]:
+        """The values of a point by parameter."""
+        return {
+            name: values[index]
+            for (name, values), index in zip(self.parameters.items(), point, strict=True)
+        }
+
+    @cached_property
+    def _made(self) -> dict[Point, Variant | None]:
+        """Variants that were asked for: checking the rules takes milliseconds."""
+        return {}
+
+    def variant(self, point: Point) -> Variant | None:
+        """The variant of a point, named after its content; None where a rule forbids it."""
+        if point not in self._made:
+            self._made[point] = self._build(point)
+        return self._made[point]
+
+    def _build(self, point: Point) -> Variant | None:
+        try:
+            made = self.base.replace(None, **self.values(point))
+        except VariantError:
+            return None
+        return dataclasses.replace(made, name=f"x{made.fingerprint[:12]}")
+
+    def point(self, variant: Variant) -> Point | None:
+        """The point of a variant; None where a value is not in the space."""
+        sections = (variant.array, variant.memory, variant.bus, variant.units)
+        found = []
+        for name, values in self.parameters.items():
+            (value,) = (getattr(part, name) for part in sections if hasattr(part, name))
+            if value not in values:
+                return None
+            found.append(list(values).index(value))
+        point = tuple(found)
+        # Parameters outside the space have to be those of the base.
+        made = self.variant(point)
+        return point if made is not None and made.fingerprint == variant.fingerprint else None
+
+    def draw(self, rng: np.random.Generator) -> Point:
+        """A point that is a variant, uniform over those."""
+        while True:
+            point = tuple(int(rng.integers(length)) for length in self.lengths)
+            if self.variant(point) is not None:
+                return point
+
+    def neighbours(self, point: Point) -> list[Point]:
+        """The variants one step away in one parameter."""
+        found = []
+        for axis, (index, length) in enumerate(zip(point, self.lengths, strict=True)):
+            for other in (index - 1, index + 1):
+                if 0 <= other < length:
+                    moved = (*point[:axis], other, *point[axis + 1 :])
+                    if self.variant(moved) is not None:
+                        found.append(moved)
+        return found

@@ -1,0 +1,47 @@
+"""``daedal compare``: variants side by side on the same networks."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from daedal.commands.options import Json, Memory
+from daedal.hw.synth.families import Target
+from daedal.isa.errors import ExploreError
+from daedal.reports.console import make_console, print_json, print_wide, show_progress
+
+__all__ = ["compare_command"]
+
+
+def compare_command(
+    variants: Annotated[list[str], typer.Argument(help="Shipped variants, or .toml files.")],
+    model: Annotated[list[Path], typer.Option("--model", "-m", help="int8 QDQ ONNX models.")],
+    target: Annotated[Target, typer.Option(help="The device.")] = Target.ecp5_85f,
+    memory: Annotated[Memory, typer.Option(help="Preset of the memory model.")] = Memory.ddr,
+    as_json: Json = False,
+) -> None:
+    """Compare VARIANTS: cycles, area, clock, images per second, and what bounds each.
+
+    The cycle model counts cycles. Area and clock are estimates, the clock with its interval;
+    `daedal synth` measures them.
+    """
+    from daedal.codesign.compare import compare
+    from daedal.compiler.frontend.reader import read_model
+    from daedal.isa.variant import load_variant
+    from daedal.reports.comparison import comparison_json, comparison_lines, comparison_tables
+
+    chosen = [load_variant(name) for name in variants]
+    models = {path.stem: read_model(path).SerializeToString(deterministic=True) for path in model}
+    if len(models) < len(model):
+        raise ExploreError("networks need different file names, which name them in the table")
+    with show_progress(make_console(stderr=True)) as report:
+        found = compare(chosen, models, target.family, memory=memory.value, report=report)
+    if as_json:
+        print_json(comparison_json(found))
+        return
+    console = make_console()
+    for table in comparison_tables(found):
+        print_wide(console, table)
+    for line in comparison_lines(found):
+        console.print(escape(line))

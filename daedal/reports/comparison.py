@@ -1,0 +1,93 @@
+"""Text and tables of variants side by side."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+
+from daedal.codesign.compare import ComparedVariant
+from daedal.hw.synth.families import DEVICES, RESOURCES
+
+__all__ = ["comparison_json", "comparison_lines", "comparison_tables"]
+
+_BAR = 24
+_SHOWN_BOUNDS = 2
+
+
+def comparison_tables(found: Sequence[ComparedVariant]) -> Iterator[Table]:
+    """The hardware, and a table for each network with a bar for the images per second."""
+    device = DEVICES[found[0].family]
+    hardware = Table(title=f"Hardware on {device.name}, estimated", title_justify="left")
+    for name in ("variant", "array", *RESOURCES.values(), "fits", "MHz", "interval"):
+        hardware.add_column(name, justify="left" if name in ("variant", "array") else "right")
+    for item in found:
+        array, clock = item.variant.array, item.clock
+        hardware.add_row(
+            item.variant.name,
+            f"{array.batch}x{array.block_in}x{array.block_out} {array.multiplier_style}",
+            *(f"{item.resources[name]:,.0f} ({item.shares[name]:.0%})" for name in RESOURCES),
+            "yes" if item.fits else "no",
+            f"{clock.mhz:.0f}",
+            f"{clock.low:.0f} to {clock.high:.0f}",
+        )
+    yield hardware
+    for name in found[0].networks:
+        yield _network_table(found, name)
+
+
+def _network_table(found: Sequence[ComparedVariant], name: str) -> Table:
+    table = Table(title=name, title_justify="left")
+    for title in ("variant", "cycles", "images/s", "interval", "", "bound by"):
+        table.add_column(title, justify="left" if title in ("variant", "", "bound by") else "right")
+    most = max((frames[0] for item in found if (frames := item.frames(name))), default=1.0)
+    for item in found:
+        network, frames = item.networks[name], item.frames(name)
+        if network.cycles is None or frames is None:
+            table.add_row(item.variant.name, "-", "-", "-", "", network.reason)
+            continue
+        expected, low, high = frames
+        bounds = list(network.bounds.items())[:_SHOWN_BOUNDS]
+        table.add_row(
+            item.variant.name,
+            f"{network.cycles:,}",
+            f"{expected:,.1f}",
+            f"{low:,.1f} to {high:,.1f}",
+            "█" * max(1, round(_BAR * expected / most)),
+            ", ".join(f"{bound} {share:.0%}" for bound, share in bounds),
+        )
+    return table
+
+
+def comparison_lines(found: Sequence[ComparedVariant]) -> Iterator[str]:
+    """What the numbers are."""
+    yield (
+        "cycles are the cycle model's; area and clock are estimates, and so are images per second; "
+        "daedal synth measures them"
+    )
+    for item in found:
+        if not item.fits:
+            over = [RESOURCES[name] for name, share in item.shares.items() if share > 1]
+            yield f"{item.variant.name} does not fit: too much {', '.join(over)}"
+
+
+def comparison_json(found: Sequence[ComparedVariant]) -> list[dict[str, Any]]:
+    """Plain data."""
+    return [
+        {
+            "variant": item.variant.name,
+            "fingerprint": item.variant.fingerprint,
+            "resources": dict(item.resources),
+            "clock": asdict(item.clock),
+            "networks": {
+                name: {
+                    "cycles": network.cycles,
+                    "frames_per_second": item.frames(name),
+                    "bounds": dict(network.bounds),
+                    "reason": network.reason,
+                }
+                for name, network in item.networks.items()
+            },
+        }
+        for item in found
+    ]

@@ -1,0 +1,60 @@
+"""Text and tables of a search for variants."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from daedal.codesign.evaluation import Evaluation
+from daedal.codesign.explore import Exploration
+from daedal.codesign.objectives import Objective
+from daedal.codesign.search import Goal
+
+__all__ = ["array_text", "exploration_lines", "exploration_table"]
+
+_UNITS = {Objective.latency: "latency ms", Objective.area: "area %"}
+
+
+def array_text(item: Evaluation) -> str:
+    """The array in short, such as 16x8 packed."""
+    array = item.variant.array
+    batch = f"{array.batch}x" if array.batch > 1 else ""
+    taps = f" {array.depthwise_taps} taps" if array.depthwise_taps else ""
+    return f"{batch}{array.block_in}x{array.block_out} {array.multiplier_style}{taps}"
+
+
+def exploration_table(front: Sequence[Evaluation], goal: Goal) -> Table:
+    """The front, fastest first."""
+    table = Table(title="Pareto front", title_justify="left")
+    table.add_column("variant")
+    table.add_column("array")
+    for objective in goal.objectives:
+        table.add_column(_UNITS[objective], justify="right")
+    for name in front[0].cycles if front else ():
+        table.add_column(f"{name} cycles", justify="right")
+    for name in ("MHz", "LUT", "DSP", "block RAM"):
+        table.add_column(name, justify="right")
+    for item in front:
+        used = item.resources
+        table.add_row(
+            item.variant.name,
+            array_text(item),
+            *(f"{item.value(objective):.3f}" for objective in goal.objectives),
+            *(f"{count:,.0f}" for count in item.cycles.values()),
+            f"{item.mhz:.0f}",
+            f"{used['lut']:,.0f}",
+            f"{used['dsp']:.0f}",
+            f"{used['block_ram']:.0f}",
+        )
+    return table
+
+
+def exploration_lines(found: Exploration, folder: Path) -> Iterator[str]:
+    """What was done, and where it lies."""
+    refused = f", {found.refused} refused by the compiler" if found.refused else ""
+    yield (
+        f"{found.counted} variants compiled and counted{refused}, {found.estimated:,} estimated, "
+        f"in {found.seconds / 60:.1f} minutes"
+    )
+    yield "area and clock are estimates; daedal synth measures them"
+    yield f"wrote {folder}"

@@ -1,0 +1,170 @@
+"""The search on a made-up problem whose front is known, and the folder that keeps it."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from daedal.codesign.directory import SearchDirectory
+from daedal.codesign.evaluation import Evaluation, Step
+from daedal.codesign.objectives import Limit, Objective, parse_limits, parse_objectives
+from daedal.codesign.pareto import hypervolume
+from daedal.codesign.search import FrontSearch, Goal
+from daedal.codesign.variant_space import Point, VariantSpace
+from daedal.hw.synth.families import DEVICES, Family
+from daedal.isa.errors import ExploreError
+from daedal.isa.variant import load_variant
+
+LUT = DEVICES[Family.ECP5].lut
+SPACE = VariantSpace(
+    load_variant("ecp5"),
+    {
+        "block_in": (4, 8, 16, 32),
+        "block_out": (4, 8, 16, 32),
+        "wgt_bytes": (16_384, 32_768, 65_536),
+        "acc_bytes": (16_384, 32_768, 65_536, 131_072),
+        "queue_depth": (4, 8, 16),
+        "alu_lanes": (1, 2, 4),
+    },
+)
+GOAL = Goal((Objective.latency, Objective.area))
+
+
+def made_up(point: Point, *, counted: bool = False) -> Evaluation | None:
+    """Faster with more of everything, up to a knee that depends on the array; larger, too."""
+    variant = SPACE.variant(point)
+    assert variant is not None
+    macs = variant.macs_per_cycle
+    if macs > 512:
+        return None
+    loads = 2e6 / variant.memory.wgt_bytes * macs / 16
+    cycles = 1e8 / macs + loads * 100 + 2e5 / variant.units.alu_lanes
+    if counted:  # what the estimate does not know
+        cycles *= 1 + 0.2 / variant.units.queue_depth + 0.05 * (variant.array.block_in == 4)
+    lut = 5_000 + 40 * macs + variant.memory.wgt_bytes / 10 + variant.memory.acc_bytes / 10
+    lut += 300 * variant.units.alu_lanes + 100 * variant.units.queue_depth
+    used = {"lut": lut, "ff": 0.0, "dsp": 0.0, "block_ram": 0.0}
+    step = Step.counted if counted else Step.estimated
+    return Evaluation(variant, Family.ECP5, step, {"network": cycles}, used, 100.0)
+
+
+def estimate(points: Sequence[Point]) -> list[Evaluation | None]:
+    return [made_up(point) for point in points]
+
+
+def every() -> list[Point]:
+    points = itertools.product(*(range(length) for length in SPACE.lengths))
+    return [point for point in points if SPACE.variant(point) is not None]
+
+
+def searched(seed: int, count: int, goal: Goal = GOAL) -> FrontSearch:
+    search = FrontSearch(SPACE, goal, estimate, seed=seed)
+    while len(search.counted) < count:
+        search.record({point: made_up(point, counted=True) for point in search.propose(2)})
+    return search
+
+
+def volume(found: Sequence[Evaluation]) -> float:
+    values = np.array([GOAL.values(item) for item in found])
+    return hypervolume(values, np.array([100.0, 100.0]))
+
+
+def test_it_finds_nearly_the_whole_front() -> None:
+    points = every()
+    assert len(points) > 900
+    optimum = volume([item for p in points if (item := made_up(p, counted=True)) is not None])
+    rng = np.random.default_rng(0)
+    for seed in range(3):
+        found = volume(searched(seed, 40).front())
+        drawn = [made_up(SPACE.draw(rng), counted=True) for _ in range(40)]
+        random = volume([item for item in drawn if item is not None])
+        assert found > 0.99 * optimum, seed
+        assert found > random, seed
+
+
+def test_a_seed_gives_one_search() -> None:
+    assert list(searched(1, 12).counted) == list(searched(1, 12).counted)
+
+
+def test_nothing_is_counted_twice() -> None:
+    search = searched(0, 30)
+    assert len(search.propose(5)) == 5
+    assert not set(search.propose(5)) & set(search.counted)
+
+
+def test_limits_are_kept() -> None:
+    goal = Goal((Objective.area,), (Limit(Objective.latency, 12.0),))
+    search = searched(0, 20, goal)
+    (best,) = search.front()
+    assert best.value(Objective.latency) <= 12.0
+    least = min(
+        item.value(Objective.area)
+        for point in every()
+        if (item := made_up(point, counted=True)) is not None
+        and item.value(Objective.latency) <= 12.0
+    )
+    assert best.value(Objective.area) == pytest.approx(least, rel=0.02)
+
+
+@pytest.mark.parametrize("text", ["speed", "", "latency,latency", "latency;area"])
+def test_objectives_that_do_not_exist(text: str) -> None:
+    with pytest.raises(ExploreError, match="objective"):
+        parse_objectives(text)
+
+
+@pytest.mark.parametrize("text", ["latency", "latency=", "latency=0", "x=1", "area=nan", "area=-1"])
+def test_limits_that_are_none(text: str) -> None:
+    with pytest.raises(ExploreError, match="a limit is an objective and a number above 0"):
+        parse_limits([text])
+
+
+def test_the_folder_gives_back_what_was_counted(tmp_path: Path) -> None:
+    folder = SearchDirectory(tmp_path / "found")
+    assert folder.open({"seed": 1}) == {}
+    points = every()[:3]
+    made = {point: made_up(point, counted=True) for point in points}
+    for point, item in made.items():
+        folder.add(point, item)
+    folder.add((0,) * 6, None)
+    assert folder.open({"seed": 1}) == {**made, (0,) * 6: None}
+    with (tmp_path / "found" / "evaluations.jsonl").open("a") as file:
+        file.write('{"point": [1, 2')  # killed while it wrote
+    assert folder.open({"seed": 1}) == {**made, (0,) * 6: None}
+    folder.add((1,) * 6, None)
+    assert (1,) * 6 in folder.open({"seed": 1})
+
+
+def test_folders_of_another_search_are_refused(tmp_path: Path) -> None:
+    SearchDirectory(tmp_path / "a").open({"seed": 1})
+    with pytest.raises(ExploreError, match="another seed"):
+        SearchDirectory(tmp_path / "a").open({"seed": 2})
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "thesis.tex").write_text("mine")
+    with pytest.raises(ExploreError, match="something else"):
+        SearchDirectory(tmp_path / "b").open({"seed": 1})
+    assert [path.name for path in (tmp_path / "b").iterdir()] == ["thesis.tex"]
+
+
+def test_damaged_evaluations_are_refused(tmp_path: Path) -> None:
+    folder = SearchDirectory(tmp_path)
+    folder.open({})
+    folder.add((0,) * 6, None)
+    path = tmp_path / "evaluations.jsonl"
+    path.write_text(path.read_text() + "rubbish\n")
+    with pytest.raises(ExploreError, match="line 2 is damaged"):
+        folder.open({})
+
+
+def test_the_front_is_written(tmp_path: Path) -> None:
+    folder = SearchDirectory(tmp_path)
+    folder.open({})
+    front = searched(0, 10).front()
+    folder.write_front(front, GOAL.objectives)
+    header, *rows = (tmp_path / "front.csv").read_text().splitlines()
+    assert header.startswith("name,latency,area,cycles network,mhz,lut")
+    assert len(rows) == len(front)
+    for item in front:
+        text = tmp_path / "points" / item.variant.name / "variant.toml"
+        assert load_variant(text) == item.variant
