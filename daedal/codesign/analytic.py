@@ -26,8 +26,8 @@ __all__ = ["AnalyticCycles"]
 class _Layer:
     """A kind of layer: how often the network has it, and its space on a variant.
 
-    `space` is None where it has one schedule only. `multiplies` is whether it uses GEMM, and with it
-    INP and WGT. `known` are estimates of other variants.
+    `space` is None where it has one schedule only. `multiplies` is whether it uses GEMM, and with
+    it INP and WGT. `known` are estimates of other variants.
     """
 
     count: int
