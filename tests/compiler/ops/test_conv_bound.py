@@ -59,6 +59,28 @@ def test_nothing_undercuts_the_bound(
         _check_work(space, config, profile)
 
 
+def test_steps_with_operands_on_chip_are_one_instruction() -> None:
+    machine = load_variant("tiny")
+    graph, node = conv_layer(machine, channels=(64, 32), size=4, kernel=1, pad=0)
+    space = space_of(graph, node, machine)
+    assert isinstance(space, ConvSpace)
+    joined = [
+        config
+        for config in space.enumerate()
+        if config["keep_inputs"]
+        and config["turns"]
+        and config["in_blocks"] == 1
+        # So many small tiles that other instructions do not outnumber the steps.
+        and config["height"] == config["width"] == config["out_blocks"] == 1
+    ]
+    runner = LayerRunner(graph, node, machine)
+    for config in joined:
+        profile = runner.profile(config)
+        assert profile is not None
+        _check_work(space, config, profile)
+    assert joined
+
+
 def _check_work(space: ConvSpace, config: Config, profile: Profile) -> None:
     """Each amount of work against the machine's counters."""
     table = space.table([config])
@@ -72,6 +94,7 @@ def _check_units(work: Work, profile: Profile, variant: Variant, config: Config)
     assert work.vectors[0] <= profile.units[Unit.ALU].classes[CycleClass.BUSY], config
     assert work.read[0] <= profile.beats_read * bus, config
     assert work.written[0] <= profile.beats_written * bus, config
+    assert work.instructions[0] <= profile.units[Unit.FETCH].work, config
 
 
 @pytest.mark.parametrize("memory", ["ddr", "ideal"])

@@ -71,8 +71,10 @@ class ConvBound:
         )
         last = last_size(shape.height, height) * last_size(shape.width, width)
         last = last * last_size(shape.out_blocks, out_blocks) * shape.out_parts
-        steps = ceil_div(shape.in_blocks, tiles["in_blocks"])
-        # A step has a product, a tile a requantization and a store.
+        # A step has a product, a tile a requantization and a store. Where both operands stay on
+        # chip, no load comes between the steps, and one instruction does all of them.
+        joins = (tiles["keep_inputs"] > 0) & keeps
+        steps = np.where(joins, 1, ceil_div(shape.in_blocks, tiles["in_blocks"]))
         instructions = maps * turns * (steps + 2)
         # A first step of a part of the window may be left out.
         whole = (tiles["tap_rows"] == shape.kernel[0]) & (tiles["tap_columns"] == shape.kernel[1])
