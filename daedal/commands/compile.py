@@ -94,11 +94,14 @@ def compile_command(
 
 
 def _configs(records: Path, model: Path, variant: str, memory: str) -> Mapping[str, "Config"]:
-    """The best recorded configurations. Raises TuningError unless `records` is a database."""
+    """The best recorded configurations.
+
+    Raises TuningError unless `records` is a database with records of the variant and the memory.
+    """
     from daedal.compiler.tune.database import Database
     from daedal.compiler.version import compiler_version
     from daedal.isa.variant import load_variant
-    from daedal.tuning.selection import recorded_configs
+    from daedal.tuning.selection import check_recorded, recorded_configs
 
     if not records.is_file():
         raise TuningError(
@@ -106,12 +109,5 @@ def _configs(records: Path, model: Path, variant: str, memory: str) -> Mapping[s
         )
     chosen = load_variant(variant)
     with Database(records, kit=compiler_version()) as database:
-        configs = recorded_configs(database, chosen, memory, model)
-    if not configs:
-        _err.print(
-            escape(
-                f"no record of {str(records)!r} is of variant {chosen.name} "
-                f"({chosen.fingerprint}) with memory {memory}: all layers have their defaults"
-            )
-        )
-    return configs
+        check_recorded(database, chosen, memory, records)
+        return recorded_configs(database, chosen, memory, model)

@@ -20,11 +20,13 @@ from daedal.isa.variant import Variant
 from daedal.tuning.task import TARGET, Setting
 from daedal.tuning.whole_network import NetworkCycles, WholeNetwork
 
-__all__ = ["Selection", "recorded_configs", "remember", "select", "store"]
+__all__ = ["Selection", "check_recorded", "recorded_configs", "remember", "select", "store"]
 
 NETWORK = "network"
 """Target of the records of a selection."""
 _ROUNDS = 2
+_NAMED = 3
+"""Fingerprints that an error names."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,42 @@ def store(
         )
         for key, default in defaults.items()
     )
+
+
+def check_recorded(database: Database, variant: Variant, memory: str, path: Path) -> None:
+    """Refuse a database without a measured layer for this variant and memory.
+
+    Records of other variants may be there, too: a database holds those of many.
+
+    Raises
+    ------
+    TuningError
+        It has none, which would leave every layer with its default. `path` names it.
+    """
+    fingerprint = variant.fingerprint
+    if _has_cycles(database.records(None, fingerprint, memory, TARGET)):
+        return
+    measured = [record for record in database.records(target=TARGET) if _has_cycles([record])]
+    memories = {record.memory for record in measured if record.fingerprint == fingerprint}
+    others = sorted({record.fingerprint for record in measured})
+    remedy = "choose the variant that was tuned, or tune this one with `daedal tune`"
+    if memories:
+        has = f"has records of it with memory {', '.join(sorted(memories))} only"
+        remedy = f"give --memory {min(memories)}, or tune with memory {memory}"
+    elif others:
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        has = f"has records of {', '.join(others[:_NAMED])}{more} only"
+    else:
+        has = "has no measured layer"
+        remedy = "tune with `daedal tune`, or leave the database out"
+    raise TuningError(
+        f"a database must have records of the variant that is compiled for, here {variant.name} "
+        f"({fingerprint}) with memory {memory}; {str(path)!r} {has}; {remedy}"
+    )
+
+
+def _has_cycles(records: list[Record]) -> bool:
+    return any(record.cycles is not None for record in records)
 
 
 def recorded_configs(

@@ -62,8 +62,17 @@ def test_compile_takes_the_recorded_schedules(run: Run, model: Path) -> None:
     assert status == 0 and "`daedal compile --records" in " ".join(out.split())
     assert "total:" in out and "counted as a whole" in " ".join(out.split())
     options = ("--memory", "slow", "--records", records, "-o", target)
-    status, _, err = run("compile", model, "-v", "tiny", *options)
-    assert status == 0 and "with memory slow: all layers have their defaults" in err
+    before = target.read_bytes()
+    answer = run("compile", model, "-v", "tiny", *options)
+    refuses(answer, "with memory slow;", "with memory ddr only; give --memory ddr, or")
+    options = ("--records", records, "-o", target)
+    answer = run("compile", model, "-v", "vta", *options)
+    refuses(answer, "here vta (", "has records of ", " only; choose the variant that was tuned, or")
+    assert target.read_bytes() == before
+    status, _, err = run("tune", model, "-v", "vta", "-r", records, "--trials", 1)
+    assert status == 0, err
+    assert run("compile", model, "-v", "vta", *options)[0] == 0, "a database has many variants"
+    assert target.read_bytes() != before
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -1,12 +1,18 @@
 """`select`: the whole network decides which layers take their tuned configurations."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from daedal.compiler.space import Config
+from daedal.compiler.tune.database import Database
+from daedal.compiler.tune.record import Record
+from daedal.compiler.tune.workload import Workload
 from daedal.isa.errors import TuningError
-from daedal.tuning.selection import select
+from daedal.isa.variant import load_variant
+from daedal.tuning.selection import check_recorded, select
+from daedal.tuning.task import TARGET
 from daedal.tuning.whole_network import NetworkCycles
 
 BEST = {name: Config.of(tile=number) for number, name in enumerate("abc")}
@@ -58,3 +64,31 @@ def test_what_is_remembered_is_kept_if_it_is_better_and_replays() -> None:
     assert select(network, BEST, (old, 290)).configs == old
     with pytest.raises(TuningError, match="the network takes 290 cycles, not 200 as recorded"):
         select(network, BEST, (old, 200))
+
+
+def test_a_database_without_records_of_the_variant_is_refused(tmp_path: Path) -> None:
+    tiny = load_variant("tiny")
+    path = tmp_path / "some.db"
+    workload = Workload.of("matmul", attributes={}, shapes={}, layouts={})
+
+    def record(fingerprint: str, memory: str, cycles: int | None, target: str = TARGET) -> Record:
+        return Record(workload, fingerprint, memory, target, Config.of(tile=1), cycles)
+
+    with Database(path) as database:
+
+        def refusal() -> str:
+            with pytest.raises(TuningError, match="must have records of the variant") as caught:
+                check_recorded(database, tiny, "ddr", path)
+            return str(caught.value)
+
+        assert f"here tiny ({tiny.fingerprint}) with memory ddr; {str(path)!r}" in refusal()
+        assert "has no measured layer; tune with" in refusal()
+        database.add([record(tiny.fingerprint, "ddr", None)])
+        database.add([record(tiny.fingerprint, "ddr", 5, "network")])
+        assert "has no measured layer; tune with" in refusal()
+        database.add([record(name, "ddr", 7) for name in "abcde"])
+        assert "has records of a, b, c and 2 more only; choose the variant" in refusal()
+        database.add([record(tiny.fingerprint, "slow", 9)])
+        assert "of it with memory slow only; give --memory slow, or tune with" in refusal()
+        database.add([record(tiny.fingerprint, "ddr", 3)])
+        check_recorded(database, tiny, "ddr", path)
