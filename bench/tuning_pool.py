@@ -3,8 +3,10 @@ bench/tuning_pool.py [--candidates N] [--kills N] [--json F]``.
 
 - Pool: 2 workers measure the candidates (500 by default) of small layers, and every few seconds one
   of the two is killed with SIGKILL. Every candidate must get a result that the coordinator accepts,
-  each once, with the cycles that a run without killing finds for a sample. Candidates whose worker
-  died before it answered are measured again by another: the table says how many were started twice.
+  each once, with the cycles that a run without killing finds for a sample, and no measurement may
+  finish twice. Workers write marks: when a measurement starts, when it has run, and when it has
+  finished, which is when the scheduler has acknowledged its result. Those cut short by a kill start
+  again; `ran_twice` counts those that had run, but were killed before the acknowledgement came.
 - Rates: candidates a second of 1 and of 2 workers, and of one process without a pool.
 - Database: a process that writes batches of records is killed 50 times. Every batch that `add`
   acknowledged must be there, and every batch that is there must be whole.
@@ -46,6 +48,7 @@ from daedal.tuning.layer_runner import LayerRunner
 from daedal.tuning.layer_task import LayerTask
 from daedal.tuning.pool import Pool
 from daedal.tuning.runner import Result
+from daedal.tuning.sandbox import Sandbox
 from tests.compiler.graph.qdq_models import QdqModel
 
 __all__ = ["DatabaseRow", "PoolRow", "kill_workers", "kill_writers", "main"]
@@ -58,10 +61,10 @@ RATED = 40
 """Candidates of each rate."""
 SIZES = (6, 8, 10, 12)
 """Side of the map of each small layer, 8 -> 16 channels."""
-STARTS = "DAEDAL_BENCH_STARTS"
+MARKS = "DAEDAL_BENCH_MARKS"
 PIDS = "DAEDAL_BENCH_PIDS"
-"""Environment variables with the files into which workers write what they start, and their process
-when they start the first."""
+"""Environment variables with the files into which workers write their marks, and their process when
+they start the first measurement."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,10 @@ class PoolRow:
     candidates: int
     measured: int
     accepted_twice: int
-    started_again: int
+    started: int
+    finished: int
+    finished_twice: int
+    ran_twice: int
     wrong_cycles: int
     kills: int
     seconds: float
@@ -80,7 +86,8 @@ class PoolRow:
     def passed(self) -> bool:
         """Whether all were measured, each once and right, with a worker killed now and then."""
         whole = self.measured == self.candidates and self.kills > 1
-        return whole and not self.accepted_twice and not self.wrong_cycles
+        twice = self.accepted_twice + self.finished_twice
+        return whole and not twice and not self.wrong_cycles
 
 
 @dataclass(frozen=True)
@@ -133,7 +140,7 @@ def kill_workers(count: int, seconds: float = KILL_SECONDS) -> PoolRow:
     preload = pool_worker.PRELOAD
     with tempfile.TemporaryDirectory() as folder:
         pids = Path(folder) / "pids"
-        os.environ.update({STARTS: str(Path(folder) / "starts"), PIDS: str(pids)})
+        os.environ.update({MARKS: str(Path(folder) / "marks"), PIDS: str(pids)})
         pool_worker.PRELOAD = "bench.tuning_pool"
         with Pool(workers=2) as pool:
             accept = pool._accepted
@@ -153,12 +160,19 @@ def kill_workers(count: int, seconds: float = KILL_SECONDS) -> PoolRow:
                     )
             elapsed = time.monotonic() - begin
         pool_worker.PRELOAD = preload
-        starts = Counter(Path(os.environ.pop(STARTS)).read_text().splitlines())
+        marks = Counter(Path(os.environ.pop(MARKS)).read_text().splitlines())
+    started, ran, finished = (
+        {mark: count for mark, count in marks.items() if mark.startswith(name)}
+        for name in ("started ", "ran ", "finished ")
+    )
     return PoolRow(
         total,
         sum(result.cycles is not None for result in found.values()),
         sum(times > 1 for times in accepted.values()) + abs(len(accepted) - total),
-        sum(times - 1 for times in starts.values()),
+        sum(started.values()),
+        len(finished),
+        sum(times > 1 for times in finished.values()),
+        sum(times > 1 for times in ran.values()),
         _wrong(batches, found),
         killer.kills,
         elapsed,
@@ -220,13 +234,16 @@ def _runs(pid: int) -> bool:
     return True
 
 
-_measure = pool_worker.measure
+_measure = Sandbox.measure
+_hand_in = pool_worker.hand_in
+_current = ""
 
 
 def dask_setup(worker: object) -> None:
-    """Have this worker write down what it starts (a preload of Dask, also in restarted workers)."""
+    """Have this worker write marks (a preload of Dask, also in restarted workers)."""
     pool_worker.dask_setup(worker)
-    pool_worker.measure = _logged_measure
+    Sandbox.measure = _marked_measure  # type: ignore[method-assign]
+    pool_worker.hand_in = _marked_hand_in
 
 
 @functools.cache
@@ -236,11 +253,24 @@ def _announce() -> None:
         file.write(f"{os.getpid()}\n")
 
 
-def _logged_measure(*arguments: Any) -> Result:
+def _marked_measure(self: Sandbox, key: str, task: bytes, config: Config) -> Result:
+    global _current
     _announce()
-    with open(os.environ[STARTS], "a") as file:
-        file.write(f"{arguments[1]} {json.dumps(arguments[2])}\n")
-    return _measure(*arguments)
+    _current = f"{key} {config}"
+    _mark("started")
+    result = _measure(self, key, task, config)
+    _mark("ran")
+    return result
+
+
+def _marked_hand_in(result: Result) -> None:
+    _hand_in(result)
+    _mark("finished")
+
+
+def _mark(name: str) -> None:
+    with open(os.environ[MARKS], "a") as file:
+        file.write(f"{name} {_current}\n")
 
 
 def rates() -> dict[str, float]:

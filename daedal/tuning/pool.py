@@ -1,7 +1,8 @@
 """`Pool`: measures candidates on worker processes, of this machine or of a pool of machines (Dask).
 
 A candidate is a task of Dask under a name made from its content, so it is evaluated once, even for
-two coordinators; the candidates of a worker that dies go to another. Results are checked here: the
+two coordinators; the candidates of a worker that dies go to another, unless their measurement had
+finished (`daedal.tuning.pool_results`). Results are checked here: the
 digest of the bytes always, and the cycles of every new best by measuring it again where the workers
 are not our own.
 """
@@ -26,6 +27,7 @@ from daedal.isa.variant import Variant
 from daedal.tuning import pool_worker
 from daedal.tuning.layer_runner import checked
 from daedal.tuning.layer_task import CYCLE_MODEL, LayerTask
+from daedal.tuning.pool_results import FinishedResults, measured_by
 from daedal.tuning.pool_security import configure, pool_url, security_of
 from daedal.tuning.pool_worker import TAGS
 from daedal.tuning.runner import Failure, Result, cycles_of
@@ -214,7 +216,6 @@ class Pool:
 
     def _accepted(self, task: LayerTask, config: Config, future: Any) -> Result:
         """The result of a future, compared; measured again here if that can detect a wrong one."""
-        where = ", ".join(next(iter(self._client.who_has([future]).values()), ())) or "unknown"
         try:
             claimed = future.result()
         except (DaedalError, OSError, CancelledError):
@@ -225,7 +226,7 @@ class Pool:
                 f"{type(error).__name__}: {first_line(error)}"
             ) from error
         if not isinstance(claimed, Result):
-            raise _lie(where, f"something else, a {type(claimed).__name__}")
+            raise _lie(self._worker_of(future), f"something else, a {type(claimed).__name__}")
         result = checked(task, claimed)
         is_wrong = result.failure is Failure.WRONG
         is_best = result.cycles is not None and (
@@ -234,13 +235,20 @@ class Pool:
         if is_wrong or (is_best and not self._is_ours):
             own = self._here(task, config)
             if is_wrong and own.failure is None:
-                raise _lie(where, f"other bytes than the layer's ({config})")
+                raise _lie(self._worker_of(future), f"other bytes than the layer's ({config})")
             if not is_wrong and own.cycles != result.cycles:
                 found = "none" if own.cycles is None else f"{own.cycles}"
-                raise _lie(where, f"{result.cycles} cycles instead of {found} ({config})")
+                claim = f"{result.cycles} cycles instead of {found} ({config})"
+                raise _lie(self._worker_of(future), claim)
         if is_best and result.cycles is not None:
             self._best[task.key] = result.cycles
         return result
+
+    def _worker_of(self, future: Any) -> str:
+        """Address of the worker that measured, which may be gone; else of those with the result."""
+        worker = measured_by(self._client, future.key)
+        holders = next(iter(self._client.who_has([future]).values()), ())
+        return worker or ", ".join(holders) or "unknown"
 
     def _here(self, task: LayerTask, config: Config) -> Result:
         """The result of one configuration by the cycle model, in processes of our own."""
@@ -288,7 +296,10 @@ def _own_cluster(workers: int) -> Any:
         processes=True,
         dashboard_address=None,
         # Without pages Dask still listens for browsers, by default at one port for all pools.
-        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+        scheduler_kwargs={
+            "dashboard_address": "127.0.0.1:0",
+            "plugins": [FinishedResults()],
+        },
         security=Security.temporary(),
         silence_logs=logging.CRITICAL,
         memory_limit=0,

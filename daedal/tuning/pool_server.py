@@ -10,6 +10,7 @@ from distributed import Nanny, Scheduler
 from distributed.security import Security
 
 from daedal.isa.errors import TuningError, first_line
+from daedal.tuning.pool_results import FinishedResults
 from daedal.tuning.pool_security import configure, pool_url, security_of
 from daedal.tuning.pool_worker import PRELOAD, TAGS
 
@@ -45,6 +46,7 @@ async def serve(
         security=security,
         dashboard=False,
         dashboard_address="127.0.0.1:0",
+        plugins=[FinishedResults()],
     )
     try:
         await scheduler

@@ -7,6 +7,7 @@ from multiprocessing.util import Finalize
 from daedal.compiler.space import Config
 from daedal.isa.errors import TuningError
 from daedal.tuning.layer_task import CYCLE_MODEL, RTL
+from daedal.tuning.pool_results import finished, hand_in
 from daedal.tuning.runner import Result
 from daedal.tuning.sandbox import Sandbox
 
@@ -40,6 +41,8 @@ def measure(
 ) -> Result:
     """The result of one configuration of a task; the coordinator compares its bytes.
 
+    One that a worker has handed in, which died since, is not measured again.
+
     Raises
     ------
     TuningError
@@ -50,7 +53,12 @@ def measure(
             f"the workers of a pool must have the coordinator's Daedal, {version}, not "
             f"{installed_version()}; install the same on all"
         )
-    return _sandbox(timeout_seconds, memory_bytes).measure(key, task, Config.from_json(config))
+    known = finished()
+    if known is not None:
+        return known
+    result = _sandbox(timeout_seconds, memory_bytes).measure(key, task, Config.from_json(config))
+    hand_in(result)
+    return result
 
 
 @functools.cache

@@ -18,7 +18,10 @@ GOOD = PoolRow(
     candidates=9,
     measured=9,
     accepted_twice=0,
-    started_again=2,
+    started=11,
+    finished=9,
+    finished_twice=0,
+    ran_twice=0,
     wrong_cycles=0,
     kills=3,
     seconds=1.0,
@@ -26,7 +29,14 @@ GOOD = PoolRow(
 
 
 @pytest.mark.parametrize(
-    "change", [{"measured": 8}, {"accepted_twice": 1}, {"wrong_cycles": 1}, {"kills": 0}]
+    "change",
+    [
+        {"measured": 8},
+        {"accepted_twice": 1},
+        {"finished_twice": 1},
+        {"wrong_cycles": 1},
+        {"kills": 0},
+    ],
 )
 def test_a_candidate_that_is_lost_misses_the_bar(change: dict[str, int]) -> None:
     assert GOOD.passed and not dataclasses.replace(GOOD, **change).passed

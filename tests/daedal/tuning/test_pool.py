@@ -1,13 +1,10 @@
 """`Pool`: the cycles of one process, whoever dies; liars and strangers are refused."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,20 +18,15 @@ from daedal.isa.variant import load_variant  # noqa: E402
 from daedal.tuning import pool as pool_module  # noqa: E402
 from daedal.tuning import pool_worker  # noqa: E402
 from daedal.tuning.layer_runner import LayerRunner  # noqa: E402
+from daedal.tuning.layer_task import RTL  # noqa: E402
 from daedal.tuning.pool import Pool  # noqa: E402
 from daedal.tuning.pool_security import pool_url, security_of  # noqa: E402
 from daedal.tuning.runner import Failure, Result  # noqa: E402
+from tests.support import rtl_worker  # noqa: E402
 from tests.support.certificates import Authority  # noqa: E402
+from tests.support.pools import COMMAND, served  # noqa: E402
 from tests.support.processes import alive, wait_until  # noqa: E402
 from tests.support.tuning_layers import harmful, small_layer, space  # noqa: E402
-
-COMMAND = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from daedal.cli import main
-main()
-"""
-"""A shell's background job is started with SIGINT ignored."""
 
 TINY = load_variant("tiny")
 LAYER = small_layer(TINY)
@@ -49,24 +41,6 @@ pytestmark = [
 
 def drawn(count: int) -> list[Config]:
     return space(*LAYER, TINY).sample(np.random.default_rng(5), count)
-
-
-@contextmanager
-def served(*arguments: str) -> Iterator[str]:
-    """The address of a pool that runs in another process, with `arguments` of the command."""
-    command = [sys.executable, "-c", COMMAND, "pool", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            match = re.match(r"pool at (\S+)", process.stdout.readline())
-            assert match is not None
-            if "0" not in arguments:
-                assert " with " in process.stdout.readline()
-            yield match[1]
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=60)
-    assert process.returncode == 130
 
 
 def test_a_worker_that_does_not_come_back_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,6 +136,19 @@ def test_candidates_of_a_worker_that_dies_are_measured_by_another() -> None:
     assert sorted(map(str, accepted)) == sorted(map(str, configs[1:])), "each once"
     assert min(pids.values()) not in later.values(), "the worker was killed"
     assert found == LayerRunner(*LAYER, TINY)(configs) and found[0] == first
+
+
+@pytest.mark.rtl
+def test_a_worker_measures_on_the_rtl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(pool_worker, "PRELOAD", rtl_worker.__name__)
+    log = tmp_path / "opened"
+    monkeypatch.setenv(rtl_worker.LOG, str(log))
+    configs = drawn(2)
+    expected = LayerRunner(*LAYER, TINY).results(configs)
+    with Pool(workers=1) as pool:
+        runner = pool.runner(*LAYER, TINY, device=RTL)
+        assert runner.results(configs) == expected
+    assert log.read_text().split() == ["rtl"] * (1 + len(configs)), "to prepare, and for each"
 
 
 def test_a_worker_that_lies_is_refused() -> None:
