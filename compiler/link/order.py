@@ -27,53 +27,41 @@ def loads_by_need(items: Sequence[SegmentInstruction]) -> list[SegmentInstructio
     divide a layer leave empty ones at its end.
     """
     loads = [item.unit is Unit.LOAD for item in items]
-    touched = _touched(items, loads)
-    stored = _stored(items)
-    need: dict[int, int] = {}
-    for number in reversed(range(len(items))):
-        item = items[number]
-        if not loads[number]:
-            need[number] = number
-            continue
-        users = [
-            other
-            for access in item.rows
-            for other, begin, end in touched[access.instance]
-            if begin < access.end and access.begin < end and other in need
-        ]
-        if users:
-            # A later LOAD into the same rows moves, too, and stays after this one.
-            stores = [other for other in stored.get(item.tensor, ()) if other > number]
-            need[number] = min(need[other] for other in (*users, *stores))
-    order = sorted(need, key=lambda n: (need[n], not loads[n], n))
-    return [items[number] for number in order]
-
-
-def _touched(
-    items: Sequence[SegmentInstruction], loads: Sequence[bool]
-) -> dict[Instance, list[tuple[int, int, int]]]:
-    """Per instance that is loaded, the instructions that touch it and their rows: (number, begin,
-    end)."""
-    found: dict[Instance, list[tuple[int, int, int]]] = {
-        access.instance: []
+    # What later instructions touch: per instance and range of rows, the smallest `need`.
+    touched: dict[Instance, dict[tuple[int, int], int]] = {
+        access.instance: {}
         for item, is_load in zip(items, loads, strict=True)
         if is_load
         for access in item.rows
     }
-    for number, item in enumerate(items):
+    stored: dict[str | None, int] = {}
+    need: dict[int, int] = {}
+    for number in reversed(range(len(items))):
+        item = items[number]
+        place = number
+        if loads[number]:
+            users = [
+                other
+                for access in item.rows
+                for (begin, end), other in touched[access.instance].items()
+                if begin < access.end and access.begin < end
+            ]
+            if not users:
+                continue
+            # A later LOAD into the same rows moves, too, and stays after this one.
+            place = min(users)
+            if item.tensor in stored:
+                place = min(place, stored[item.tensor])
+        elif item.unit is Unit.STORE:
+            stored[item.tensor] = number
+        need[number] = place
         for instance, _, begin, end, _, _, _ in item.rows:
-            if instance in found:
-                found[instance].append((number, begin, end))
-    return found
-
-
-def _stored(items: Sequence[SegmentInstruction]) -> dict[str | None, list[int]]:
-    """Per tensor, the numbers of the STOREs to it."""
-    found: dict[str | None, list[int]] = {}
-    for number, item in enumerate(items):
-        if item.unit is Unit.STORE:
-            found.setdefault(item.tensor, []).append(number)
-    return found
+            known = touched.get(instance)
+            if known is not None:
+                rows = begin, end
+                known[rows] = min(place, known.get(rows, place))
+    order = sorted(need, key=lambda n: (need[n], not loads[n], n))
+    return [items[number] for number in order]
 
 
 def constants_first(
