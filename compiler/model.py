@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from daedal.compiler.artifact.build import build_artifact
+from daedal.compiler.collection import without_collection
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.reader import read_model
@@ -21,6 +22,7 @@ from daedal.isa.variant import Variant
 __all__ = ["compile_model"]
 
 
+@without_collection
 def compile_model(
     model: str | Path | bytes,
     variant: Variant,

@@ -1,11 +1,16 @@
-"""`compile_model`: which variants a network may be compiled for."""
+"""`compile_model`: which variants a network may be compiled for, and that nothing is collected."""
 
+import gc
 import re
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 
+from daedal.compiler import model
 from daedal.compiler.model import compile_model
+from daedal.isa.artifact import Artifact
 from daedal.isa.errors import VariantError
 from daedal.isa.variant import load_variant
 
@@ -28,3 +33,17 @@ def test_both_widths_count() -> None:
     mixed = load_variant("tiny").replace("mixed", weight_bits=4)
     with pytest.raises(VariantError, match="must have inputs and weights of 8 bits"):
         compile_model(DIGITS, mixed)
+
+
+def test_the_collector_is_off_until_the_artifact_is_built() -> None:
+    """Scanning all that the layers left behind took longer than to build the artifact."""
+    seen: list[bool] = []
+    built = model.build_artifact
+
+    def build(*arguments: Any) -> Artifact:
+        seen.append(gc.isenabled())
+        return built(*arguments)
+
+    with mock.patch.object(model, "build_artifact", build):
+        compile_model(DIGITS, load_variant("tiny"))
+    assert gc.isenabled() and seen == [False]
