@@ -20,7 +20,7 @@ from daedal.compiler.graph.passes import moves_to_views
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.layer_code import LayerCode
-from daedal.compiler.link import Alias, LinkedProgram, LinkReport
+from daedal.compiler.link import Alias, LinkedCode, LinkedProgram, LinkReport
 from daedal.compiler.link.constants import map_bytes, parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.padding_macs import padding_macs
@@ -66,23 +66,7 @@ def compile_launch(
     graph = moves_to_views(graph)
     dump("moves_to_views", graph)
     nodes = [node for node in graph.nodes if not get_op(node.op).is_view]
-    segments = []
-    failed: dict[str, UserError] = {}
-    for number, node in enumerate(nodes):
-        say(f"layer {number + 1} of {len(nodes)}: {node.op} {node.output!r}")
-        try:
-            functions, segment = code.of(graph, node)
-        except ScheduleError as error:
-            failed[node.output] = error
-            continue
-        segments.append(segment)
-        for item in functions:
-            dump(f"{node.output}.tir", item.schedule)
-        dump(f"{node.output}.segment", segment)
-    if failed:
-        raise UnfitLayers(graph, failed)
-    say("linking")
-    linked, variant = _link(graph, segments, builder), builder.variant
+    linked, variant = _link(graph, nodes, builder, code, dump, say), builder.variant
     layers = [
         Layer(
             tag=tag,
@@ -100,23 +84,75 @@ def compile_launch(
     return CompiledLaunch(graph, linked.program, tuple(layers), results, linked.report)
 
 
-def _link(graph: Graph, segments: Sequence[Segment], builder: ProgramBuilder) -> LinkedProgram:
+def _link(
+    graph: Graph,
+    nodes: Sequence[Node],
+    builder: ProgramBuilder,
+    code: LayerCode,
+    dump: Dump,
+    say: Callable[[str], None],
+) -> LinkedProgram:
     variant = builder.variant
     for name in graph.outputs:
         if name in graph.inputs:
             raise ModelError(f"a compiled part must compute its outputs; {name!r} is also an input")
-    return builder.link(
-        segments,
-        constants={
-            name: data for node in graph.nodes for name, data in _constants(graph, node, variant)
-        },
-        inputs=[_spec(graph, name, variant) for name in graph.inputs],
-        outputs=[_spec(graph, name, variant) for name in graph.outputs],
-        aliases={
-            name: Alias(group, begin * variant.array.input_bits // 8)
-            for name, (group, begin) in aliases_of(graph).items()
-        },
+    inputs = [_spec(graph, name, variant) for name in graph.inputs]
+    outputs = [_spec(graph, name, variant) for name in graph.outputs]
+    aliases = {
+        name: Alias(group, begin * variant.array.input_bits // 8)
+        for name, (group, begin) in aliases_of(graph).items()
+    }
+    constants: dict[str, bytes] = {}
+
+    def build() -> LinkedCode:
+        segments = _segments(graph, nodes, code, dump, say)
+        say("linking")
+        constants.update(_constants(graph, variant))
+        sizes = {name: len(data) for name, data in constants.items()}
+        return builder.link_code(
+            segments, constants=sizes, inputs=inputs, outputs=outputs, aliases=aliases
+        )
+
+    # The type of a constant, which is part of its layer's key, says how many bytes it takes.
+    key = repr(
+        (
+            builder.renaming,
+            [(code.key(graph, node), node.inputs, node.output) for node in nodes],
+            [(name, graph.types[name]) for name in _constant_names(graph)],
+            inputs,
+            outputs,
+            aliases,
+        )
     )
+    linked = code.linked(key, build)
+    layers = [node.output for node in nodes]
+    return linked.program(variant, constants or _constants(graph, variant), inputs, outputs, layers)
+
+
+def _segments(
+    graph: Graph,
+    nodes: Sequence[Node],
+    code: LayerCode,
+    dump: Dump,
+    say: Callable[[str], None],
+) -> list[Segment]:
+    """The code of every layer. Raises UnfitLayers."""
+    segments = []
+    failed: dict[str, UserError] = {}
+    for number, node in enumerate(nodes):
+        say(f"layer {number + 1} of {len(nodes)}: {node.op} {node.output!r}")
+        try:
+            functions, segment = code.of(graph, node)
+        except ScheduleError as error:
+            failed[node.output] = error
+            continue
+        segments.append(segment)
+        for item in functions:
+            dump(f"{node.output}.tir", item.schedule)
+        dump(f"{node.output}.segment", segment)
+    if failed:
+        raise UnfitLayers(graph, failed)
+    return segments
 
 
 def _placed(graph: Graph, name: str, linked: LinkedProgram, variant: Variant) -> TensorSpec:
@@ -125,13 +161,18 @@ def _placed(graph: Graph, name: str, linked: LinkedProgram, variant: Variant) ->
     return replace(_spec(graph, name, variant), base=place.base, offset_bytes=place.offset_bytes)
 
 
-def _constants(graph: Graph, node: Node, variant: Variant) -> list[tuple[str, bytes]]:
-    """Bytes of a node's parameters, constant maps and weights."""
-    return [
-        (name, _constant_bytes(graph.types[name], graph.constant(name), variant))
-        for name in node.inputs
-        if graph.is_constant(name)
-    ]
+def _constant_names(graph: Graph) -> list[str]:
+    """Parameters, constant maps and weights, in the order in which nodes read them."""
+    names = (name for node in graph.nodes for name in node.inputs if graph.is_constant(name))
+    return list(dict.fromkeys(names))
+
+
+def _constants(graph: Graph, variant: Variant) -> dict[str, bytes]:
+    """Their bytes."""
+    return {
+        name: _constant_bytes(graph.types[name], graph.constant(name), variant)
+        for name in _constant_names(graph)
+    }
 
 
 def _constant_bytes(kind: TensorType, array: Array, variant: Variant) -> bytes:

@@ -6,14 +6,17 @@ from an earlier one only in names reuses its segment, renamed. A `SegmentStore` 
 for other networks and for the next compilation.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, relabeled, renamed
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.link import LinkedCode
 from daedal.compiler.ops.accelerator.lowering import keeps_values, lower_node
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.segment_store import SegmentStore
+from daedal.compiler.space import Config
 from daedal.compiler.workload import workload_of
 from daedal.isa.errors import ScheduleError, TuningError
 
@@ -58,11 +61,29 @@ class LayerCode:
         names = dict(zip((*first.inputs, first.output), (*node.inputs, node.output), strict=True))
         return code.functions, renamed(code.segment, node.output, names)
 
+    def key(self, graph: Graph, node: Node) -> str:
+        """What the code of `node` depends on, apart from names and the compiler."""
+        return self._key(graph, node, _kind(graph, node))
+
+    def linked(self, key: str, build: Callable[[], LinkedCode]) -> LinkedCode:
+        """The linked program for `key`: whatever it depends on, besides the compiler.
+
+        Raises what `build` raises, which makes it where the store has none.
+        """
+        return build() if self._store is None else self._store.linked(key, build)
+
+    def _key(self, graph: Graph, node: Node, kind: object) -> str:
+        builder = self._builder
+        return repr((builder.variant.fingerprint, self._config(graph, node), kind))
+
+    def _config(self, graph: Graph, node: Node) -> Config | None:
+        """The configuration that `node` was given."""
+        configs = self._builder.configs
+        return configs.get(workload_of(graph, node).key) if configs else None
+
     def _code(self, graph: Graph, node: Node, kind: object) -> _Code:
         builder = self._builder
-        config = None
-        if builder.configs:
-            config = builder.configs.get(workload_of(graph, node).key)
+        config = self._config(graph, node)
         functions: list[ScheduledFunction] = []
 
         def build() -> Segment:
@@ -83,7 +104,7 @@ class LayerCode:
         names = (*node.inputs, node.output)
         # Names are positions; where an operand is given twice, the first one counts.
         places = {name: str(names.index(name)) for name in names}
-        key = repr((builder.variant.fingerprint, config, kind))
+        key = self._key(graph, node, kind)
         kept = self._store.get(key, lambda: relabeled(build(), "layer", places))
         back = {place: name for name, place in places.items()}
         return _Code(node, functions, relabeled(kept, node.output, back))

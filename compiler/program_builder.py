@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, joined
-from daedal.compiler.link import Alias, LinkedProgram, link
+from daedal.compiler.link import Alias, LinkedCode, LinkedProgram, link, link_code
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.space import Config
 from daedal.isa.program import Program
@@ -23,7 +23,8 @@ __all__ = ["ProgramBuilder"]
 
 @dataclass(frozen=True)
 class ProgramBuilder:
-    """Builds programs for `variant`: `segment` for each layer in order, then `link` for all.
+    """Builds programs for `variant`: `segment` for each layer in order, then `link` or
+    `link_code` for all.
 
     Parameters
     ----------
@@ -46,6 +47,26 @@ class ProgramBuilder:
         ]
         return joined(parts, name)
 
+    def link_code(
+        self,
+        segments: Sequence[Segment],
+        *,
+        constants: Mapping[str, int],
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        aliases: Mapping[str, Alias] | None = None,
+    ) -> LinkedCode:
+        """The program of all layers without its constants, as `link_code`."""
+        return link_code(
+            segments,
+            self.variant,
+            constants=constants,
+            inputs=inputs,
+            outputs=outputs,
+            aliases=aliases,
+            renaming=self.renaming,
+        )
+
     def link(
         self,
         segments: Sequence[Segment],
@@ -53,7 +74,6 @@ class ProgramBuilder:
         constants: Mapping[str, bytes],
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
-        aliases: Mapping[str, Alias] | None = None,
     ) -> LinkedProgram:
         """The program of all layers; parameters and errors as those of `link`."""
         return link(
@@ -62,7 +82,6 @@ class ProgramBuilder:
             constants=constants,
             inputs=inputs,
             outputs=outputs,
-            aliases=aliases,
             renaming=self.renaming,
         )
 

@@ -1,7 +1,10 @@
 """`SegmentStore`: segments on disk, so that a layer is scheduled once for all networks.
 
-The name of a file is a hash of everything that the code of a layer depends on, the compiler's own
-sources included. The file holds the SHA-256 of its content: a damaged or shortened one counts as
+It also keeps linked programs without their constants, so that a network that is compiled again, or
+with other weights, is not linked again.
+
+The name of a file is a hash of everything that its content depends on, the compiler's own sources
+included. The file holds the SHA-256 of its content: a damaged or shortened one counts as
 missing and is written again. Files are replaced atomically, so readers and writers need no lock.
 They take at most `limit_bytes`: beyond that, those that were not used for longest are removed.
 """
@@ -11,9 +14,12 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.codegen.segment_file import segment_from, segment_to_bytes
+from daedal.compiler.link.linked_code import LinkedCode
+from daedal.compiler.link.linked_file import linked_from, linked_to_bytes
 from daedal.compiler.version import compiler_version, sources_have_changed
 from daedal.isa.errors import ArtifactError, UserError
 from daedal.isa.files import write_atomically
@@ -22,10 +28,13 @@ from daedal.native.cache import user_cache_dir
 __all__ = ["SegmentStore", "default_store"]
 
 FORMAT = "daedal segment 1"
+LINKED_FORMAT = "daedal linked program 1"
 LIMIT_BYTES = 256 << 20
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _KEPT = 0.75
 """Part of the limit that is left after files were removed, so that this happens rarely."""
+
+T = TypeVar("T")
 
 
 class SegmentStore:
@@ -42,27 +51,49 @@ class SegmentStore:
 
     def path(self, key: str) -> Path:
         """Path of the segment for `key`: whatever it depends on, besides the compiler."""
-        text = "\n".join((FORMAT, compiler_version(), key))
-        return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:40]}.segment"
+        return self._path(FORMAT, key, "segment")
+
+    def linked_path(self, key: str) -> Path:
+        """Path of the linked program for `key`: whatever it depends on, besides the compiler."""
+        return self._path(LINKED_FORMAT, key, "program")
 
     def get(self, key: str, build: Callable[[], Segment]) -> Segment:
         """The segment for `key`; `build` makes it where it is missing or damaged.
 
         Raises what `build` raises.
         """
-        path = self.path(key)
-        found = _read(path)
+        return self._get(self.path(key), build, segment_from, segment_to_bytes)
+
+    def linked(self, key: str, build: Callable[[], LinkedCode]) -> LinkedCode:
+        """The linked program for `key`; `build` makes it where it is missing or damaged.
+
+        Raises what `build` raises.
+        """
+        return self._get(self.linked_path(key), build, linked_from, linked_to_bytes)
+
+    def _path(self, form: str, key: str, suffix: str) -> Path:
+        text = "\n".join((form, compiler_version(), key))
+        return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:40]}.{suffix}"
+
+    def _get(
+        self,
+        path: Path,
+        build: Callable[[], T],
+        read: Callable[[bytes], T],
+        write: Callable[[T], bytes],
+    ) -> T:
+        found = _read(path, read)
         if found is not None:
             return found
-        segment = build()
-        data = segment_to_bytes(segment)
+        made = build()
+        data = write(made)
         content = hashlib.sha256(data).digest() + data
         if len(content) <= self._limit_bytes:
             with contextlib.suppress(OSError, UserError):
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._make_space(len(content))
                 write_atomically(path, content)
-        return segment
+        return made
 
     def _make_space(self, size: int) -> None:
         """Remove files until another one of `size` bytes fits."""
@@ -83,7 +114,7 @@ class SegmentStore:
     def _files(self) -> list[tuple[float, int, Path]]:
         """When each file was last used, its bytes, its path."""
         found = []
-        for path in self._folder.glob("*.segment"):
+        for path in (*self._folder.glob("*.segment"), *self._folder.glob("*.program")):
             with contextlib.suppress(OSError):
                 status = path.stat()
                 found.append((status.st_mtime, status.st_size, path))
@@ -100,15 +131,15 @@ def default_store() -> SegmentStore | None:
     return SegmentStore(user_cache_dir().with_name("segments"))
 
 
-def _read(path: Path) -> Segment | None:
+def _read(path: Path, read: Callable[[bytes], T]) -> T | None:
     try:
         content = path.read_bytes()
         digest, data = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         if hashlib.sha256(data).digest() != digest:
             return None
-        segment = segment_from(data)
+        found = read(data)
     except (OSError, ArtifactError):
         return None
     with contextlib.suppress(OSError):
         os.utime(path)
-    return segment
+    return found

@@ -6,60 +6,25 @@ order.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.link.early_loads import early_loads
 from daedal.compiler.link.interleave import stretches
-from daedal.compiler.link.memory_plan import WORKSPACE, Alias, MemoryPlan, Place, plan_memory
+from daedal.compiler.link.linked_code import LinkedCode, LinkedProgram, LinkReport
+from daedal.compiler.link.memory_plan import Alias, plan_memory
 from daedal.compiler.link.place import Placement, table_name
 from daedal.compiler.link.placed import PlacedInstruction
 from daedal.compiler.link.resolve import Resolver
 from daedal.compiler.link.tokens import insert_tokens
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
-from daedal.isa.program import MAX_INSTRUCTIONS, Program
-from daedal.isa.scratchpad import Memory
+from daedal.isa.program import MAX_INSTRUCTIONS
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.tokens import Waits
 from daedal.isa.variant import Variant
 
-__all__ = ["LinkReport", "LinkedProgram", "link"]
-
-
-@dataclass(frozen=True)
-class LinkReport:
-    """Statistics of linking.
-
-    `num_hazards` counts the conflicting pairs of instructions, each of which would need a token;
-    `num_tokens` counts the tokens inserted. `high_water_rows` is the maximum of simultaneously live
-    rows, per scratchpad. `workspace_bytes` is the memory for intermediate tensors.
-    `workspace_bound_bytes` is the most of it that is live at once, a lower bound for any plan.
-    """
-
-    num_instructions: int
-    num_tokens: int
-    num_hazards: int
-    num_uop_sequences: int
-    uop_table_bytes: int
-    high_water_rows: Mapping[Memory, int]
-    region_bytes: tuple[int, int, int, int]
-    workspace_bound_bytes: int
-
-    @property
-    def workspace_bytes(self) -> int:
-        """Size of the region for intermediate tensors."""
-        return self.region_bytes[WORKSPACE]
-
-
-@dataclass(frozen=True)
-class LinkedProgram:
-    """A program, the places of its tensors, and the report."""
-
-    program: Program
-    places: Mapping[str, Place]
-    report: LinkReport
+__all__ = ["link", "link_code"]
 
 
 def link(
@@ -90,6 +55,34 @@ def link(
     ProgramError
         As `Program.check_bounds`.
     """
+    sizes = {name: len(data) for name, data in constants.items()}
+    code = link_code(
+        segments,
+        variant,
+        constants=sizes,
+        inputs=inputs,
+        outputs=outputs,
+        aliases=aliases,
+        renaming=renaming,
+    )
+    layers = [segment.name for segment in segments]
+    return code.program(variant, constants, inputs, outputs, layers)
+
+
+def link_code(
+    segments: Sequence[Segment],
+    variant: Variant,
+    *,
+    constants: Mapping[str, int],
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    aliases: Mapping[str, Alias] | None = None,
+    renaming: bool = True,
+) -> LinkedCode:
+    """All of the program but its constants, which are given by their sizes in bytes.
+
+    The other parameters, and the ScheduleErrors, are those of `link`.
+    """
     count = sum(len(segment.instructions) for segment in segments) + 1
     if count > MAX_INSTRUCTIONS:
         raise ScheduleError(
@@ -108,10 +101,9 @@ def link(
         placement = Placement(variant, renaming)
         items = placement.run(parts, segments)
     tables = {table_name(unit): uops.table_bytes() for unit, uops in placement.micro_ops.items()}
-    everything = {**tables, **constants}
     plan = plan_memory(
         [[segments[layer] for layer in part.layers] for part in parts],
-        {name: len(data) for name, data in everything.items()},
+        {**{name: len(table) for name, table in tables.items()}, **constants},
         {spec.name: spec.size_bytes for spec in inputs},
         {spec.name: spec.size_bytes for spec in outputs},
         aliases,
@@ -119,18 +111,9 @@ def link(
     resolved = list(map(Resolver(variant, plan), items))
     items = early_loads(resolved, variant.units.queue_depth // 2)
     waits = insert_tokens(variant, plan.region_bytes, items)
-    program = Program(
-        variant,
-        tuple(_finished(items, waits)),
-        _constant_bytes(plan, everything),
-        plan.region_bytes,
-        tuple(_placed_spec(spec, plan) for spec in inputs),
-        tuple(_placed_spec(spec, plan) for spec in outputs),
-        {number: segment.name for number, segment in enumerate(segments)},
-    )
-    program.check_bounds()
+    instructions = tuple(_finished(items, waits))
     report = LinkReport(
-        num_instructions=len(program.instructions),
+        num_instructions=len(instructions),
         num_tokens=waits.num_tokens,
         num_hazards=waits.num_hazards,
         num_uop_sequences=sum(uops.num_sequences for uops in placement.micro_ops.values()),
@@ -141,7 +124,7 @@ def link(
         region_bytes=plan.region_bytes,
         workspace_bound_bytes=plan.workspace_bound_bytes,
     )
-    return LinkedProgram(program, plan.places, report)
+    return LinkedCode(instructions, tables, plan, report)
 
 
 def _finished(items: Sequence[PlacedInstruction], waits: Waits) -> list[Instruction]:
@@ -166,16 +149,3 @@ def _finished(items: Sequence[PlacedInstruction], waits: Waits) -> list[Instruct
                 values[name] = value
         result.append(Instruction(item.instruction.opcode, values))
     return [*result, Instruction.of(Opcode.FINISH)]
-
-
-def _constant_bytes(plan: MemoryPlan, constants: Mapping[str, bytes]) -> bytes:
-    data = bytearray(plan.region_bytes[0])
-    for name, content in constants.items():
-        place = plan.places[name]
-        data[place.offset_bytes : place.end_bytes] = content
-    return bytes(data)
-
-
-def _placed_spec(spec: TensorSpec, plan: MemoryPlan) -> TensorSpec:
-    place = plan.places[spec.name]
-    return replace(spec, base=place.base, offset_bytes=place.offset_bytes)

@@ -1,18 +1,24 @@
-"""The store of segments: the same programs, and no entry but a whole one of this compiler."""
+"""The store of segments and linked programs: the same programs, and no entry but a whole one of
+this compiler, for this network."""
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
+import onnx
 import pytest
 
 import daedal
-from daedal.compiler import layer_code, segment_store, version
+from daedal.compiler import layer_code, pipeline, program_builder, segment_store, version
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.pipeline import compile_graph
+from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.segment_store import SegmentStore, default_store
+from daedal.isa.program import Program
 from daedal.isa.variant import load_variant
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
@@ -27,14 +33,27 @@ def lowered() -> Iterator[mock.Mock]:
         yield found
 
 
+@pytest.fixture
+def linked() -> Iterator[mock.Mock]:
+    """`link_code`, whose calls are counted."""
+    with mock.patch.object(program_builder, "link_code", wraps=program_builder.link_code) as found:
+        yield found
+
+
 def compiled(store: SegmentStore | None, variant: daedal.Variant = TINY) -> bytes:
     return compile_graph(
         load_onnx(DIGITS.read_bytes()), variant, store=store
     ).launch.program.to_bytes()
 
 
-def files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+def files(folder: Path, suffix: str = "segment") -> list[Path]:
+    return sorted(folder.rglob(f"*.{suffix}"))
+
+
+def without_programs(folder: Path) -> None:
+    """Remove the linked programs, so that segments are read."""
+    for path in files(folder, "program"):
+        path.unlink()
 
 
 def test_kept_layers_are_not_scheduled_again(tmp_path: Path, lowered: mock.Mock) -> None:
@@ -43,6 +62,7 @@ def test_kept_layers_are_not_scheduled_again(tmp_path: Path, lowered: mock.Mock)
     store = SegmentStore(tmp_path / "segments")
     assert compiled(store) == expected
     assert lowered.call_count == 2 * once and len(files(tmp_path)) == once
+    without_programs(tmp_path)
     assert compiled(SegmentStore(tmp_path / "segments")) == expected
     assert lowered.call_count == 2 * once
 
@@ -62,17 +82,17 @@ def test_another_machine_or_another_compiler_has_its_own(
     assert lowered.call_count == 3 * once
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data: b"",
-        lambda data: data[:20],
-        lambda data: data[: len(data) // 2],
-        lambda data: data[:-1],
-        lambda data: data + b"\0",
-        lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
-    ],
-)
+DAMAGE: list[Callable[[bytes], bytes]] = [
+    lambda data: b"",
+    lambda data: data[:20],
+    lambda data: data[: len(data) // 2],
+    lambda data: data[:-1],
+    lambda data: data + b"\0",
+    lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_file_is_written_again(
     tmp_path: Path, lowered: mock.Mock, damage: Callable[[bytes], bytes]
 ) -> None:
@@ -81,9 +101,104 @@ def test_a_damaged_file_is_written_again(
     whole = {path: path.read_bytes() for path in files(tmp_path)}
     victim = files(tmp_path)[0]
     victim.write_bytes(damage(whole[victim]))
+    without_programs(tmp_path)
     assert compiled(SegmentStore(tmp_path)) == expected
     assert lowered.call_count == once + 1
     assert {path: path.read_bytes() for path in files(tmp_path)} == whole
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_linked_program_is_written_again(
+    tmp_path: Path, linked: mock.Mock, damage: Callable[[bytes], bytes]
+) -> None:
+    expected = compiled(SegmentStore(tmp_path))
+    (victim,) = files(tmp_path, "program")
+    whole = victim.read_bytes()
+    victim.write_bytes(damage(whole))
+    assert compiled(SegmentStore(tmp_path)) == expected
+    assert linked.call_count == 2 and victim.read_bytes() == whole
+
+
+def test_an_unchanged_network_is_neither_scheduled_nor_linked_again(
+    tmp_path: Path, lowered: mock.Mock, linked: mock.Mock
+) -> None:
+    expected = compiled(None)
+    once = lowered.call_count
+    assert compiled(SegmentStore(tmp_path)) == expected
+    assert (lowered.call_count, linked.call_count) == (2 * once, 2)
+    for path in files(tmp_path):
+        path.unlink()
+    assert compiled(SegmentStore(tmp_path)) == expected
+    assert (lowered.call_count, linked.call_count) == (2 * once, 2)
+
+
+def digits_with(change: Callable[[onnx.TensorProto], np.ndarray | None]) -> bytes:
+    """The network with other values of some initializers."""
+    model = onnx.load_from_string(DIGITS.read_bytes())
+    changed = 0
+    for tensor in model.graph.initializer:
+        values = change(tensor)
+        if values is not None:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+            changed += 1
+    assert changed
+    return bytes(model.SerializeToString())
+
+
+def program_of(model: bytes, store: SegmentStore | None) -> Program:
+    return compile_graph(load_onnx(model), TINY, store=store).launch.program
+
+
+def test_other_weights_share_the_linked_program(tmp_path: Path, linked: mock.Mock) -> None:
+    def reversed_weights(tensor: onnx.TensorProto) -> np.ndarray | None:
+        values = onnx.numpy_helper.to_array(tensor)
+        return values[..., ::-1].copy() if values.ndim == 4 and values.dtype == np.int8 else None
+
+    model = digits_with(reversed_weights)
+    expected = program_of(model, None)
+    store = SegmentStore(tmp_path)
+    before = program_of(DIGITS.read_bytes(), store)
+    assert linked.call_count == 2
+    found = program_of(model, store)
+    assert linked.call_count == 2 and found.to_bytes() == expected.to_bytes()
+    assert found.constants != before.constants and found.encode() == before.encode()
+
+
+def test_other_zero_points_do_not(tmp_path: Path, linked: mock.Mock) -> None:
+    def shifted(tensor: onnx.TensorProto) -> np.ndarray | None:
+        values = onnx.numpy_helper.to_array(tensor)
+        is_zero_point = values.ndim == 0 and values.dtype == np.int8
+        return np.asarray(values // 2 + 3, np.int8) if is_zero_point else None
+
+    model = digits_with(shifted)
+    expected = program_of(model, None)
+    store = SegmentStore(tmp_path)
+    before = program_of(DIGITS.read_bytes(), store)
+    assert linked.call_count == 2
+    found = program_of(model, store)
+    assert linked.call_count == 3 and found.to_bytes() == expected.to_bytes()
+    assert found.encode() != before.encode()
+
+
+def test_other_names_or_another_order_of_rows_are_other_programs(
+    tmp_path: Path, linked: mock.Mock
+) -> None:
+    """Names tell which bytes of the constants are whose, and renaming decides on rows."""
+    store = SegmentStore(tmp_path)
+    compiled(store)
+    model = onnx.load_from_string(DIGITS.read_bytes())
+    first, *rest = model.graph.node
+    for tensor in model.graph.initializer:
+        if tensor.name in first.input:
+            for node in (first, *rest):
+                for place, name in enumerate(node.input):
+                    if name == tensor.name:
+                        node.input[place] = f"other {name}"
+            tensor.name = f"other {tensor.name}"
+    data = model.SerializeToString()
+    assert program_of(data, store).to_bytes() == program_of(data, None).to_bytes()
+    with mock.patch.object(pipeline, "ProgramBuilder", partial(ProgramBuilder, renaming=False)):
+        assert compiled(store) == compiled(None)
 
 
 def test_the_files_stay_below_the_limit_and_the_unused_ones_go(tmp_path: Path) -> None:
@@ -136,10 +251,11 @@ def test_it_can_be_turned_off(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     daedal.compile(DIGITS, TINY, cache=False)
-    assert not files(tmp_path)
+    assert not any(tmp_path.iterdir())
     daedal.compile(DIGITS, TINY)
     once = lowered.call_count // 2
     assert len(files(tmp_path / "daedal" / "segments")) == once > 0
+    without_programs(tmp_path)
     daedal.compile(DIGITS, TINY)
     assert lowered.call_count == 2 * once
 
