@@ -2,8 +2,8 @@
 
 Networks repeat their layers. Schedule and code depend only on the operator, its attributes, the
 types of operands and result, and on whether its REQUANTIZE changes any value. A layer that differs
-from an earlier one only in names reuses its segment, renamed. A `SegmentStore` also keeps segments
-for other networks and for the next compilation.
+from an earlier one only in names and immediates (`immediates`) reuses its segment, renamed. A
+`SegmentStore` also keeps segments for other networks and for the next compilation.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, relabeled, renamed
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.immediates import patched, with_placeholders
 from daedal.compiler.link import LinkedCode
 from daedal.compiler.ops.accelerator.lowering import keeps_values, lower_node
 from daedal.compiler.program_builder import ProgramBuilder
@@ -38,28 +39,40 @@ class LayerCode:
     Parameters
     ----------
     store : keeps segments on disk; None: every kind of layer is built here.
+    share_immediates : build layers with placeholders for their immediates, so that more layers
+        are of one kind. Then the functions of a node have the placeholders.
     """
 
-    def __init__(self, builder: ProgramBuilder, store: SegmentStore | None = None) -> None:
+    def __init__(
+        self,
+        builder: ProgramBuilder,
+        store: SegmentStore | None = None,
+        *,
+        share_immediates: bool = False,
+    ) -> None:
         self._builder = builder
         self._store = store
+        self._share_immediates = share_immediates
         self._known: dict[object, _Code] = {}
 
     def of(self, graph: Graph, node: Node) -> tuple[list[ScheduledFunction], Segment]:
-        """The functions of `node` (or of the first identical node), and its segment.
+        """The functions of `node` (or of the first one of its kind), and its segment.
 
         There are no functions where the segment comes from the store. Raises ScheduleError as
         `lower_node` does, TuningError for a configuration that does not build.
         """
-        kind = _kind(graph, node)
-        if kind not in self._known:
-            self._known[kind] = self._code(graph, node, kind)
-        code = self._known[kind]
-        first = code.node
-        if first is node:
-            return code.functions, code.segment
+        general, patches = with_placeholders(node) if self._share_immediates else (node, {})
+        kind = _kind(graph, general)
+        known = self._known.get(kind)
+        if known is None:
+            code = self._known[kind] = self._code(graph, general, kind)
+            return code.functions, patched(code.segment, patches)
+        first = known.node
+        segment = known.segment
         names = dict(zip((*first.inputs, first.output), (*node.inputs, node.output), strict=True))
-        return code.functions, renamed(code.segment, node.output, names)
+        if any(old != new for old, new in names.items()):
+            segment = renamed(segment, node.output, names)
+        return known.functions, patched(segment, patches)
 
     def key(self, graph: Graph, node: Node) -> str:
         """What the code of `node` depends on, apart from names and the compiler."""

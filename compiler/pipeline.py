@@ -190,7 +190,9 @@ def compile_graph(
     """
     say = report or (lambda _sentence: None)
     fallback, builder = Fallback(graph), ProgramBuilder(variant, configs=configs or {})
-    code = LayerCode(builder, store if dump_dir is None else None)
+    # What is dumped has the layer's own immediates.
+    dumps = dump_dir is not None
+    code = LayerCode(builder, None if dumps else store, share_immediates=not dumps)
     cut = bool(from_tensors or to_tensors)
     dump = Dump(dump_dir)
     while True:

@@ -113,6 +113,8 @@ class Compiled:
         with (
             mock.patch.object(pipeline, "graph_passes", passes),
             mock.patch.object(layer_code, "lower_node", lower),
+            # Every level has the values of the layer.
+            mock.patch.object(layer_code, "with_placeholders", lambda node: (node, {})),
         ):
             result = pipeline.compile_graph(graph, variant)
         return cls(graph, result, tuple(made))
