@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
-from daedal.compiler.codegen.segment import Segment, relabeled, renamed
+from daedal.compiler.codegen.segment import Segment, relabeled
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.immediates import patched, with_placeholders
 from daedal.compiler.link import LinkedCode
@@ -71,7 +71,7 @@ class LayerCode:
         segment = known.segment
         names = dict(zip((*first.inputs, first.output), (*node.inputs, node.output), strict=True))
         if any(old != new for old, new in names.items()):
-            segment = renamed(segment, node.output, names)
+            segment = relabeled(segment, node.output, names)
         return known.functions, patched(segment, patches)
 
     def key(self, graph: Graph, node: Node) -> str:

@@ -28,6 +28,10 @@ class Memory(enum.Enum):
     UOP_GEMM = "uop_gemm"
     UOP_ALU = "uop_alu"
 
+    # By identity: tables by scratchpad are read for every row of a program, and the hash of an
+    # enumeration is computed in Python.
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True)
 class Scratchpad:

@@ -9,7 +9,7 @@ Input: made by `daedal.compiler.codegen.accelerator`. Output: read by `daedal.co
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from daedal.isa.instruction import Instruction
@@ -24,7 +24,6 @@ __all__ = [
     "UopSequence",
     "joined",
     "relabeled",
-    "renamed",
 ]
 
 UopSequence = tuple[tuple[int, ...], ...]
@@ -114,7 +113,11 @@ def joined(segments: Sequence[Segment], name: str) -> Segment:
 
 
 def relabeled(segment: Segment, name: str, tensors: Mapping[str, str]) -> Segment:
-    """`segment` with another name and other names of its tensors, on the same instances."""
+    """`segment` with another name and other names of its tensors, on the same instances.
+
+    Both may be in one program. They are never interleaved, because one of two layers that are has
+    no products, and rows are assigned to one layer after the other.
+    """
     return Segment(
         name,
         tuple(
@@ -127,28 +130,3 @@ def relabeled(segment: Segment, name: str, tensors: Mapping[str, str]) -> Segmen
         ),
         {tensors[tensor]: size for tensor, size in segment.tensors.items()},
     )
-
-
-def renamed(segment: Segment, name: str, tensors: Mapping[str, str]) -> Segment:
-    """The same code for another layer `name`, with other tensors and new instances."""
-    instances: dict[Instance, Instance] = {}
-
-    def moved(access: RowAccess) -> RowAccess:
-        old, field_name, begin, end, reads, writes, scale = access
-        if old not in instances:
-            instances[old] = replace(old)
-        return RowAccess(instances[old], field_name, begin, end, reads, writes, scale)
-
-    copied = Segment(
-        name,
-        tuple(
-            [
-                SegmentInstruction(
-                    item.template, tuple([moved(row) for row in item.rows]), item.tensor, item.uops
-                )
-                for item in segment.instructions
-            ]
-        ),
-        segment.tensors,
-    )
-    return relabeled(copied, name, tensors)

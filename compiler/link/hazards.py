@@ -5,6 +5,7 @@ last writer of each unit. A kernel goes through the program once.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ NUM_QUEUES = 4
 """LOAD, GEMM, ALU and STORE."""
 
 _ROW_FIELDS, _BEAT_FIELDS = 4, 6
+_NO_BEATS = (0,) * _BEAT_FIELDS
 _NONE = int(NO_INSTRUCTION)
 _LOAD, _STORE = int(Unit.LOAD), int(Unit.STORE)
 
@@ -38,8 +40,7 @@ def hazards(
     """
     pads = scratchpads(variant)
     ends = np.cumsum([0, *(pad.depth_rows for pad in pads.values())]).tolist()
-    first = dict(zip(pads, ends, strict=False))
-    depths = {memory: pad.depth_rows for memory, pad in pads.items()}
+    spans = dict(zip(pads, pairwise(ends), strict=True))
     words = [size // variant.bus_bytes for size in region_bytes]
     region_ends = np.cumsum([0, *words]).tolist()
     units: list[int] = []
@@ -47,17 +48,18 @@ def hazards(
     rows: list[int] = []
     beats: list[int] = []
     for item in items:
-        units.append(int(item.unit))
-        row_counts.append(len(item.rows))
-        for memory, begin, end, reads, writes in item.rows:
-            assert 0 <= begin <= end <= depths[memory], f"{item.rows} leaves {memory}"
-            low = first[memory]
+        instruction, _, touched, _, moved = item
+        units.append(instruction.unit)
+        row_counts.append(len(touched))
+        for memory, begin, end, reads, writes in touched:
+            low, high = spans[memory]
+            assert 0 <= begin <= end <= high - low, f"{touched} leaves {memory}"
             rows += (low + begin, low + end, reads, writes)
-        if item.beats is None:
-            beats += (0, 0, 0, 0, 0, 0)
+        if moved is None:
+            beats += _NO_BEATS
             continue
-        base, offset, *extents = item.beats
-        assert offset >= 0 and item.beats.end <= words[base], f"{item.beats} leaves its region"
+        base, offset, *extents = moved
+        assert offset >= 0 and moved.end <= words[base], f"{moved} leaves its region"
         beats += (region_ends[base] + offset, *extents)
     found = np.full(len(items) * NUM_QUEUES, NO_INSTRUCTION, dtype=np.int32)
     _find(

@@ -139,13 +139,16 @@ def _finished(items: Sequence[PlacedInstruction], waits: Waits) -> list[Instruct
         following[item.unit] = item.layer
     result = []
     masks = zip(items, waits.masks(), reversed(marks), strict=True)
-    for item, (pop, push), marked in masks:
-        tag = item.layer if marked else 0
-        added = (("pop", pop), ("push", push), ("mark", int(marked)), ("tag", tag))
-        values = dict(item.instruction.values)
-        for name, value in added:
-            # As in `Instruction.of`, fields of value 0 are left out.
-            if value:
-                values[name] = value
-        result.append(Instruction(item.instruction.opcode, values))
+    for (instruction, layer, _, _, _), (pop, push), marked in masks:
+        values = dict(instruction.values)
+        # As in `Instruction.of`, fields of value 0 are left out.
+        if pop:
+            values["pop"] = pop
+        if push:
+            values["push"] = push
+        if marked:
+            values["mark"] = 1
+            if layer:
+                values["tag"] = layer
+        result.append(Instruction(instruction.opcode, values))
     return [*result, Instruction.of(Opcode.FINISH)]

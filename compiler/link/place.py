@@ -56,6 +56,9 @@ class Placement:
         last_use = {
             access.instance: number for number, item in enumerate(items) for access in item.rows
         }
+        dying: dict[int, list[Instance]] = {}
+        for instance, number in last_use.items():
+            dying.setdefault(number, []).append(instance)
         relations = RowRelations(items, self._variant)
         for number, (layer, item) in enumerate(part.items):
             if item.uops is not None:
@@ -66,11 +69,9 @@ class Placement:
                     interleaved = layer != part.layers[0]
                     self._allocate(access.instance, relations, name, interleaved)
             yield self._relocate(item, layer)
-            for access in item.rows:
-                instance = access.instance
-                if last_use[instance] == number and instance in self._rows:
-                    self.allocators[instance.memory].free(instance)
-                    del self._rows[instance]
+            for instance in dying.get(number, ()):
+                self.allocators[instance.memory].free(instance)
+                del self._rows[instance]
 
     def _allocate(
         self, instance: Instance, relations: RowRelations, name: str, interleaved: bool

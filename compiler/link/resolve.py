@@ -3,6 +3,7 @@
 from daedal.compiler.link.memory_plan import CONSTANTS, MemoryPlan
 from daedal.compiler.link.placed import PlacedInstruction
 from daedal.compiler.link.transfer_beats import TransferBeats
+from daedal.isa.instruction import Instruction
 from daedal.isa.variant import Variant
 
 __all__ = ["Resolver"]
@@ -21,9 +22,15 @@ class Resolver:
         if item.tensor is None:
             return item
         place = self._places[item.tensor]
-        offset = item.instruction.values.get("offset_beats", 0)
-        offset += place.offset_bytes // self._bus_bytes
-        moved = item.instruction.replace(base=place.base, offset_beats=offset)
+        instruction = item.instruction
+        values = dict(instruction.values)
+        offset = values.pop("offset_beats", 0) + place.offset_bytes // self._bus_bytes
+        # As in `Instruction.of`, fields of value 0 are left out.
+        if place.base:
+            values["base"] = place.base
+        if offset:
+            values["offset_beats"] = offset
+        moved = Instruction(instruction.opcode, values)
         # Constants are never stored to.
         beats = None if place.base == CONSTANTS else self._beats.of(moved, place.base)
         return item._replace(instruction=moved, beats=beats)
