@@ -83,7 +83,7 @@ def patched(segment: Segment, patches: Patches) -> Segment:
                 known[id(template)] = _patched(template, patches)
             item = item._replace(template=known[id(template)])
         items.append(item)
-    return Segment(segment.name, tuple(items), segment.tensors)
+    return replace(segment, instructions=tuple(items))
 
 
 def _patched(template: Instruction, values: Mapping[tuple[str, int], int]) -> Instruction:

@@ -14,6 +14,7 @@ from daedal.compiler.codegen.segment import Segment, relabeled
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.immediates import patched, with_placeholders
 from daedal.compiler.link import LinkedCode
+from daedal.compiler.link.order import by_need
 from daedal.compiler.ops.accelerator.lowering import keeps_values, lower_node
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.segment_store import SegmentStore
@@ -39,8 +40,8 @@ class LayerCode:
     Parameters
     ----------
     store : keeps segments on disk; None: every kind of layer is built here.
-    share_immediates : build layers with placeholders for their immediates, so that more layers
-        are of one kind. Then the functions of a node have the placeholders.
+    for_reuse : build layers with placeholders for their immediates, so that more of them are of one
+        kind, and order their LOADs once for all. Then functions have placeholders, too.
     """
 
     def __init__(
@@ -48,11 +49,11 @@ class LayerCode:
         builder: ProgramBuilder,
         store: SegmentStore | None = None,
         *,
-        share_immediates: bool = False,
+        for_reuse: bool = False,
     ) -> None:
         self._builder = builder
         self._store = store
-        self._share_immediates = share_immediates
+        self._for_reuse = for_reuse
         self._known: dict[object, _Code] = {}
 
     def of(self, graph: Graph, node: Node) -> tuple[list[ScheduledFunction], Segment]:
@@ -61,7 +62,7 @@ class LayerCode:
         There are no functions where the segment comes from the store. Raises ScheduleError as
         `lower_node` does, TuningError for a configuration that does not build.
         """
-        general, patches = with_placeholders(node) if self._share_immediates else (node, {})
+        general, patches = with_placeholders(node) if self._for_reuse else (node, {})
         kind = _kind(graph, general)
         known = self._known.get(kind)
         if known is None:
@@ -102,7 +103,8 @@ class LayerCode:
         def build() -> Segment:
             try:
                 functions.extend(lower_node(graph, node, builder.variant, config))
-                return builder.segment(functions, node.output)
+                segment = builder.segment(functions, node.output)
+                return by_need(segment) if self._for_reuse else segment
             except ScheduleError as error:
                 if config is None:
                     raise

@@ -192,7 +192,7 @@ def compile_graph(
     fallback, builder = Fallback(graph), ProgramBuilder(variant, configs=configs or {})
     # What is dumped has the layer's own immediates.
     dumps = dump_dir is not None
-    code = LayerCode(builder, None if dumps else store, share_immediates=not dumps)
+    code = LayerCode(builder, None if dumps else store, for_reuse=not dumps)
     cut = bool(from_tensors or to_tensors)
     dump = Dump(dump_dir)
     while True:

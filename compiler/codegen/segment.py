@@ -88,11 +88,19 @@ class SegmentInstruction(NamedTuple):
 
 @dataclass(frozen=True)
 class Segment:
-    """The code of one layer; `tensors` gives the size in bytes of every tensor that it uses."""
+    """The code of one layer.
+
+    Parameters
+    ----------
+    tensors : the size in bytes of every tensor that it uses.
+    is_by_need : whether its LOADs come directly before what needs them already
+        (`daedal.compiler.link.order`).
+    """
 
     name: str
     instructions: tuple[SegmentInstruction, ...]
     tensors: Mapping[str, int] = field(default_factory=dict)
+    is_by_need: bool = False
 
     @property
     def writes(self) -> frozenset[str]:
@@ -129,4 +137,5 @@ def relabeled(segment: Segment, name: str, tensors: Mapping[str, str]) -> Segmen
             ]
         ),
         {tensors[tensor]: size for tensor, size in segment.tensors.items()},
+        segment.is_by_need,
     )

@@ -70,6 +70,7 @@ def segment_to_bytes(segment: Segment) -> bytes:
     head = {
         "name": segment.name,
         "tensors": dict(segment.tensors),
+        "is_by_need": segment.is_by_need,
         "shapes": list(shapes),
         "fields": list(fields),
         "instances": [
@@ -112,6 +113,7 @@ def segment_from(data: bytes) -> Segment:
             head["name"],
             tuple(_instructions(tables, shapes, instances, head["fields"], list(tensors), uops)),
             tensors,
+            bool(head["is_by_need"]),
         )
     except (
         zlib.error,

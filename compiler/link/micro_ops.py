@@ -47,6 +47,8 @@ class MicroOpMemory:
         self._table_rows = 0
         self._resident: dict[UopSequence, int] = {}
         self._next = 0
+        # Hashing a sequence takes as long as its micro-ops are many, and instructions share them.
+        self._rows_of: dict[int, tuple[UopSequence, int]] = {}
 
     @property
     def num_sequences(self) -> int:
@@ -64,11 +66,19 @@ class MicroOpMemory:
 
     def row_of(self, sequence: UopSequence) -> int | None:
         """The row where a sequence is on chip, or None."""
-        return self._resident.get(sequence)
+        known = self._rows_of.get(id(sequence))
+        if known is not None:
+            return known[1]
+        row = self._resident.get(sequence)
+        if row is not None:
+            # It is kept alive, so that its `id` stays unique.
+            self._rows_of[id(sequence)] = sequence, row
+        return row
 
     def bring_in(self, sequences: Iterable[UopSequence], where: str) -> list[UopLoad]:
         """Loads that make all `sequences` resident together; empty if they do not fit."""
-        wanted = list(dict.fromkeys(sequences))
+        objects = {id(sequence): sequence for sequence in sequences}
+        wanted = list(dict.fromkeys(objects.values()))
         for sequence in wanted:
             self._add(sequence, where)
         if sum(self.rows(sequence) for sequence in wanted) > self._depth:
@@ -78,12 +88,13 @@ class MicroOpMemory:
         begin = self._next if self._next + count <= self._depth else 0
         if set(self._overlapping(begin, count)) & set(wanted):
             self._resident.clear()
+            self._rows_of.clear()
             begin, missing = 0, wanted
         return self._place(missing, begin)
 
     def bring_one(self, sequence: UopSequence) -> list[UopLoad]:
         """The load that makes one sequence resident, if it is not."""
-        if sequence in self._resident:
+        if self.row_of(sequence) is not None:
             return []
         begin = self._next if self._next + self.rows(sequence) <= self._depth else 0
         return self._place([sequence], begin)
@@ -124,6 +135,7 @@ class MicroOpMemory:
     def _place(self, missing: Sequence[UopSequence], begin: int) -> list[UopLoad]:
         """Place sequences contiguously from `begin`; merge loads contiguous on both sides."""
         loads: list[UopLoad] = []
+        self._rows_of.clear()
         for sequence in self._overlapping(begin, sum(self.rows(item) for item in missing)):
             del self._resident[sequence]
         row = begin

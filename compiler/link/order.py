@@ -5,16 +5,25 @@ instructions of a segment.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction
 from daedal.isa.table import Unit
 
-__all__ = ["constants_first", "loads_by_need", "ordered"]
+__all__ = ["by_need", "constants_first", "loads_by_need", "ordered"]
 
 
 def ordered(segment: Segment, constants: Collection[str]) -> list[SegmentInstruction]:
     """The segment's instructions in the order that the program has them."""
-    return constants_first(loads_by_need(segment.instructions), constants)
+    return constants_first(by_need(segment).instructions, constants)
+
+
+def by_need(segment: Segment) -> Segment:
+    """The segment with its LOADs as `loads_by_need` moves them; names do not matter for that."""
+    if segment.is_by_need:
+        return segment
+    items = tuple(loads_by_need(segment.instructions))
+    return replace(segment, instructions=items, is_by_need=True)
 
 
 def loads_by_need(items: Sequence[SegmentInstruction]) -> list[SegmentInstruction]:

@@ -12,6 +12,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.immediates import with_placeholders
 from daedal.compiler.layer_code import LayerCode
+from daedal.compiler.link.order import by_need
 from daedal.compiler.ops.accelerator.lowering import lower_node
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.isa.errors import ScheduleError
@@ -67,11 +68,12 @@ def layers(name: str) -> list[tuple[Graph, Node]]:
 
 @pytest.mark.parametrize("name", [name for name, item in OPERATORS.items() if item.runs_on(MICRO)])
 def test_patched_code_is_that_of_the_layer_itself(name: str, rng: np.random.Generator) -> None:
-    shared = LayerCode(ProgramBuilder(MICRO), share_immediates=True)
+    shared = LayerCode(ProgramBuilder(MICRO), for_reuse=True)
     for graph, node in layers(name):
         for _ in range(4 if node.op in SHARED else 1):
             drawn = redrawn(node, rng)
-            _, own = LayerCode(ProgramBuilder(MICRO)).of(graph, drawn)
+            _, built = LayerCode(ProgramBuilder(MICRO)).of(graph, drawn)
+            own = by_need(built)
             _, found = shared.of(graph, drawn)
             assert plain(found) == plain(own), dict(drawn.attrs)
 
@@ -102,7 +104,7 @@ def test_every_integer_of_a_shared_operator_is_an_immediate_or_part_of_its_kind(
 def test_layers_that_differ_in_immediates_are_lowered_once(rng: np.random.Generator) -> None:
     name = next(name for name in OPERATORS if layers(name)[0][1].op == "q_conv2d")
     ((graph, node),) = layers(name)
-    code = LayerCode(ProgramBuilder(MICRO), share_immediates=True)
+    code = LayerCode(ProgramBuilder(MICRO), for_reuse=True)
     with mock.patch.object(layer_code, "lower_node", side_effect=lower_node) as lower:
         made = [code.of(graph, redrawn(node, rng))[1] for _ in range(5)]
     assert lower.call_count == 1
@@ -112,7 +114,7 @@ def test_layers_that_differ_in_immediates_are_lowered_once(rng: np.random.Genera
 def test_an_immediate_that_fits_no_instruction_is_refused_as_before() -> None:
     name = next(name for name in OPERATORS if layers(name)[0][1].op == "q_add")
     graph, node = layers(name)[0]
-    code = LayerCode(ProgramBuilder(MICRO), share_immediates=True)
+    code = LayerCode(ProgramBuilder(MICRO), for_reuse=True)
     wide = replace(node, attrs={**node.attrs, "multiplier_b": LIMIT})
     with pytest.raises(ScheduleError, match=f"must have at most {IMMEDIATE_BITS} bits"):
         code.of(graph, wide)

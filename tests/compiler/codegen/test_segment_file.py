@@ -7,6 +7,7 @@ import pytest
 
 from daedal.compiler.codegen.segment import Instance, Segment
 from daedal.compiler.codegen.segment_file import segment_from, segment_to_bytes
+from daedal.compiler.link.order import by_need
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.isa.errors import ArtifactError
 from tests.support.accelerator import micro_variant
@@ -45,6 +46,10 @@ def test_a_segment_is_read_as_it_was_written(name: str) -> None:
     for segment in segments(name):
         again = segment_from(segment_to_bytes(segment))
         assert plain(again) == plain(segment)
+        ordered = by_need(segment)
+        again = segment_from(segment_to_bytes(ordered))
+        assert plain(again) == plain(ordered) and again.is_by_need and not segment.is_by_need
+        again = segment_from(segment_to_bytes(segment))
         assert segment_to_bytes(again) == segment_to_bytes(segment)
 
 

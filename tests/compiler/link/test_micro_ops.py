@@ -29,9 +29,11 @@ def test_older_sequences_are_replaced():
     memory = MicroOpMemory(TINY, Unit.GEMM)
     a, b, c = _sequence(4, 1), _sequence(3, 2), _sequence(4, 3)
     memory.bring_in([a, b], "layer")
+    assert (memory.row_of(a), memory.row_of(b)) == (0, 4)
     assert memory.bring_in([c], "layer") == [UopLoad(7, 0, 4)]
     assert memory.row_of(a) is None
     assert memory.row_of(b) == 4
+    assert memory.row_of(_sequence(3, 2)) == 4, "an equal sequence is the same"
 
 
 def test_a_replacement_never_evicts_what_the_layer_itself_needs():
@@ -47,6 +49,7 @@ def test_a_layer_with_too_many_sequences_loads_them_one_by_one():
     a, b = _sequence(5, 1), _sequence(6, 2)
     assert memory.bring_in([a, b], "layer") == []
     assert memory.bring_one(a) == [UopLoad(0, 0, 5)]
+    assert memory.row_of(a) == 0
     assert memory.bring_one(b) == [UopLoad(5, 0, 6)]
     assert memory.row_of(a) is None
     assert memory.bring_one(b) == []
