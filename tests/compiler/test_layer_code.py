@@ -1,4 +1,4 @@
-"""Layers of one kind are scheduled once, whichever launches they are in."""
+"""Layers of one kind are scheduled once, whichever launches they are in, with the same result."""
 
 from unittest import mock
 
@@ -24,3 +24,27 @@ def test_launches_share_the_code_of_equal_layers(rng: np.random.Generator) -> No
         artifact = daedal.compile(data, "tiny", host=None, cache=False)
     assert len(artifact.launches) == len(artifact.layers) == 3
     assert lower.call_count == 2
+
+
+def test_equal_layers_of_one_launch_have_the_program_of_layers_built_apart(
+    rng: np.random.Generator,
+) -> None:
+    """They share instances, and differ in weights, zero points and multipliers."""
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", (1, 4, 6, 6)), 0.05, 3)
+    for zero_point in (1, -5, 0):
+        values = rng.integers(-127, 128, (4, 4, 3, 3)).astype(np.int8)
+        y = maker.op("Conv", x, maker.weights(values, 0.01), pads=[1] * 4)
+        y = maker.requantized(y, 0.08 + zero_point / 100, zero_point)
+        x = maker.requantized(maker.op("Add", x, y), 0.05, 3)
+    data = maker.model(x).SerializeToString()
+    with mock.patch.object(layer_code, "lower_node", side_effect=lower_node) as lower:
+        shared = daedal.compile(data, "tiny", host=None, cache=False)
+        assert lower.call_count == 1 and len(shared.layers) == 3
+        with (
+            mock.patch.object(layer_code, "_kind", lambda _graph, node: node.output),
+            mock.patch.object(layer_code, "with_placeholders", lambda node: (node, {})),
+        ):
+            apart = daedal.compile(data, "tiny", host=None, cache=False)
+        assert lower.call_count == 1 + len(apart.layers)
+    assert shared.to_bytes() == apart.to_bytes()
