@@ -86,6 +86,8 @@ class Transfer:
             "colsample_bytree": 0.5,
             "nthread": 1,
             "seed": self._seed,
+            # Trees after those of `base` would otherwise depend on what was trained before.
+            "seed_per_iteration": True,
             "verbosity": 0,
         }
         matrix = self._xgboost.DMatrix(

@@ -112,6 +112,18 @@ def test_equal_seeds_give_equal_scores():
     assert np.array_equal(*scores)
 
 
+def test_models_of_one_process_learn_the_same():
+    transfer = learned(KNOWN[:2])
+    features, cycles = measured(NEW, 60, 9)
+    scores = []
+    for _ in range(3):
+        model = transfer.warm()
+        model.fit(features, cycles)
+        scores.append(model.predict(features))
+    assert (scores[0] == scores[1]).all()
+    assert (scores[0] == scores[2]).all()
+
+
 def test_tasks_with_other_features_share_a_model():
     transfer = learned(KNOWN)
     table = Small().all()
