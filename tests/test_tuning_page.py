@@ -38,14 +38,11 @@ def check_story(tuned: str, explained: str) -> None:
     """What the page says of the layer."""
     row = cells(tuned, LAYER)
     (faster,) = [float(cell[:-1]) for cell in row if re.fullmatch(r"[0-9.]+x", cell)]
-    assert faster > 1.1
+    assert faster > 1.05
     pattern = rf"{LAYER} takes ([0-9,]+) cycles instead of ([0-9,]+)"
     best_cycles, default_cycles = map(number, re.findall(pattern, explained)[0])
     assert best_cycles < default_cycles
-    for knob in ("tap_rows", "height"):
-        (back,) = re.findall(rf"with {knob} set back alone, it takes ([0-9,]+)", explained)
-        assert best_cycles < number(back) < default_cycles, "each change helps alone"
-    assert "height 2 -> 3" in explained and "tap_rows 3 -> 1" in explained
+    assert "with tap_rows 3 -> 1\n" in explained, "one change is all"
     words = re.findall(r"words loaded +([0-9,]+) +([0-9,]+)", explained)[0]
     assert number(words[0]) < number(words[1]), "it loads more words"
     waits = re.findall(r"GEMM +wait for LOAD +([0-9,]+) +([0-9,]+)", explained)[0]

@@ -4,26 +4,33 @@ Input: shape, variant, and tiles as columns, one for each field of `ConvTile`. O
 cycles, by which `ConvSpace` ranks configurations, and what a learned cost model sees of them.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from daedal.compiler.ops.accelerator.conv.passes import ConvPasses, Pass, total
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
-from daedal.compiler.space import Column, Table
-from daedal.isa.scratchpad import Memory, scratchpads
-from daedal.isa.table import instruction_bytes
+from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
+from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, ceil_div, last_size
+from daedal.compiler.space import Table
+from daedal.isa.latencies import PATIENCE_CYCLES
 from daedal.isa.variant import Variant
 
 __all__ = ["ConvCost", "ConvTile"]
 
+LATENCY_CYCLES = 300
+"""Without the work itself, about: from the start to the first product, two reads of the memory, and
+from the last product to the end, the ALU's pipeline and a write."""
+
 TRANSFER_CYCLES = 100
-"""From the request of the first row to the first product, and from the last one to the end."""
+"""From the request of a row to its first product, and from the last one to the end of the store."""
 
 TILE_CYCLES = 4
 """Cycles that an accumulated tile takes beyond its work, about: units wait for each other."""
+
+STALL_CYCLES = 1 / 8
+"""Cycles that GEMM loses for a row that LOAD writes to the same accumulators, about: 0 to 0.5 were
+measured, which depends on the order in which both meet the banks."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +60,6 @@ class ConvTile:
     taps: tuple[int, int] | None = None
 
 
-_Floats = npt.NDArray[np.float64]
-
-
 class ConvCost:
     """Estimated cycles of the tiles of one convolution.
 
@@ -64,85 +68,171 @@ class ConvCost:
     """
 
     def __init__(self, shape: ConvShape, variant: Variant, overlap: bool) -> None:
-        pads = scratchpads(variant)
         self._shape = shape
         self._overlap = overlap
-        self._inp, self._wgt, self._out, self._par = (
-            pads[memory].row_beats(variant)
-            for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
-        )
-        self._vector_cycles = shape.tail.vector_cycles(variant)
-        self._instruction_beats = instruction_bytes(variant) // variant.bus_bytes
+        self._passes = ConvPasses(shape, variant)
+        self._capacity = Capacity(variant, 1)
+        self._queue_depth = variant.units.queue_depth
 
-    def cycles(self, tiles: Table) -> _Floats:
+    def cycles(self, tiles: Table) -> Floats:
         """Cycles of the busier of multipliers and bus in each pass, plus what does not overlap.
 
-        Not overlapped are one step's load before the first product, one step's products after the
-        last load, and a tile's requantization and store after the last product. Loads of the first
-        accumulated tile overlap only with its own products. The last store is after everything
-        else that the bus does, so that it counts once. Without overlap, everything adds up.
+        Loads of the first accumulated tile overlap only with its own products, those of weights
+        that stay only with products of tiles that are loaded already. After the last product, the
+        last tiles are requantized and stored. Without overlap, everything adds up.
         """
-        passes = list(self._passes(tiles))
-        last = tiles["out_blocks"] * self._shape.out_parts * tiles["height"] * tiles["width"]
-        count = _total(item.times * item.tiles for item in passes)
+        passes = list(self._passes.all(tiles))
+        count = total(item.times * item.tiles for item in passes)
         if not self._overlap:
-            busy = _total(
+            busy = total(
                 item.times * (item.products + item.vector_cycles + item.beats) for item in passes
             )
-            return busy + count * (self._steps(tiles) + 2) * TRANSFER_CYCLES
+            busy = busy + self._passes.kept_weights(tiles) * (self._passes.turns(tiles) - 1)
+            return busy + count * (self._passes.steps(tiles) + 2) * TRANSFER_CYCLES
         first = passes[0]
-        kept = self._kept_weights(tiles)
-        tile_beats = first.tile_beats + kept * tiles["out_blocks"] / np.maximum(tiles["group"], 1)
-        products, computing = first.products / first.tiles, first.computing / first.tiles
-        steps = np.where(self._joins_steps(tiles), 1, self._steps(tiles))
-        step, store = products / steps, last * self._out
-        loaded = tile_beats + np.maximum(step, computing - (steps - 1) * tile_beats / steps)
-        alone = np.maximum(
-            loaded + (first.tiles - 1) * computing, first.beats + kept - store + step
-        )
-        others = _total(item.times * np.maximum(item.computing, item.beats) for item in passes)
+        others = total(item.times * np.maximum(item.computing, item.beats) for item in passes)
         others = others - np.maximum(first.computing, first.beats)
-        end = np.minimum(last * self._vector_cycles, products) + store
-        between = TILE_CYCLES * count + TRANSFER_CYCLES
-        return _total([alone, others, end, between])
+        return total(
+            [
+                self._begin(tiles, first),
+                others,
+                self._reloads(tiles, first),
+                self._stalls(tiles),
+                self._end(tiles),
+                TILE_CYCLES * count + LATENCY_CYCLES,
+            ]
+        )
 
-    def instructions(self, tiles: Table) -> _Floats:
+    def _begin(self, tiles: Table, first: Pass) -> Floats:
+        """Cycles until the products of the first pass are done.
+
+        GEMM waits for the loads of the first tile, and where these take longer, for those of all
+        its tiles. The store of the last one comes later.
+        """
+        share, steps = self._passes.first_share(tiles), self._passes.joined_steps(tiles)
+        kept = self._passes.kept_weights(tiles)
+        loads = first.tile_beats + kept * share
+        step, computing = first.products * share / steps, first.computing * share
+        loaded = loads + np.maximum(step, computing - (steps - 1) * loads / steps)
+        store = first.vectors * self._passes.out * share
+        begin: Floats = np.maximum(
+            loaded + first.computing - computing, first.beats + kept - store + step
+        )
+        return begin
+
+    def _reloads(self, tiles: Table, first: Pass) -> Floats:
+        """Cycles that GEMM waits for weights that stay, after the first ones.
+
+        LOAD works in order: it begins with the weights of the next pass over the map when it has
+        loaded the last inputs of this one. By then it is ahead of GEMM by what the scratchpads and
+        queues hold, and at most by what it gained during a pass.
+        """
+        share, steps = self._passes.first_share(tiles), self._passes.joined_steps(tiles)
+        weights = self._passes.kept_weights(tiles)
+        maps = self._passes.maps_of_turn(tiles)
+        gained = maps * np.maximum(first.computing - first.beats, 0)
+        ahead = np.minimum(gained, self._ahead(tiles, first))
+        tile, step = weights * share, first.products * share / steps
+        # GEMM waits for the first step, for the last one of the first tile, or of the last tile.
+        waits = np.maximum.reduce(
+            [tile / steps, tile - (steps - 1) * step, weights - first.products + step]
+        )
+        waits = np.maximum.reduce([waits - ahead, weights - gained, np.zeros_like(waits)])
+        return np.asarray((self._passes.turns(tiles) - 1) * waits, np.float64)
+
+    def _ahead(self, tiles: Table, first: Pass) -> Floats:
+        """Cycles of products whose operands may all be on chip or in GEMM's queue."""
+        shape = self._shape
+        taps = tiles["tap_rows"], tiles["tap_columns"]
+        steps, joined = self._passes.steps(tiles), self._passes.joined_steps(tiles)
+        keeps = tiles["keep_inputs"] > 0
+        computing = first.computing * self._passes.first_share(tiles)
+        inputs = shape.input_rows(tiles["height"], tiles["width"], taps)
+        inputs = inputs * np.where(keeps, shape.in_blocks, tiles["in_blocks"])
+        params = tiles["out_blocks"] * (shape.out_parts * shape.classes) + shape.tail.requantizes
+        held = [
+            (self._capacity.inp // inputs - 1)
+            * np.where(keeps, first.computing, computing / steps),
+            (self._capacity.par // params - 1) * computing,
+            self._queue_depth * computing / joined,
+        ]
+        ahead: Floats = np.maximum(np.minimum.reduce(held), 0)
+        return ahead
+
+    def _stalls(self, tiles: Table) -> Floats:
+        """Cycles in which GEMM leaves a bank of the accumulators to LOAD.
+
+        LOAD writes the rows of another map while GEMM accumulates the same tile. A row that finds
+        its bank taken for `PATIENCE_CYCLES` takes a slot from GEMM. That happens where GEMM adds as
+        many products to one row in turn. Products with padding are left out, column by column of
+        the window, so that there those of one column follow each other.
+        """
+        shape = self._shape
+        columns = 1 if shape.skips_padding and shape.pads[1] else tiles["tap_columns"]
+        in_row = tiles["in_blocks"] * shape.in_parts * tiles["tap_rows"] * columns
+        rows = shape.batches * shape.out_blocks * shape.out_parts * shape.height * shape.width
+        stalls: Floats = np.where(
+            in_row >= PATIENCE_CYCLES, rows * shape.tail.loads * STALL_CYCLES, 0.0
+        )
+        return stalls
+
+    def _end(self, tiles: Table) -> Floats:
+        """Cycles after the last product: the last two tiles are requantized and stored."""
+        shape, passes = self._shape, self._passes
+        blocks = last_size(shape.out_blocks, passes.blocks(tiles))
+        last_blocks = blocks - (ceil_div(blocks, tiles["out_blocks"]) - 1) * tiles["out_blocks"]
+        whole = tiles["height"] * tiles["width"]
+        pixels = last_size(shape.height, tiles["height"]) * last_size(shape.width, tiles["width"])
+        last = last_blocks * pixels * shape.out_parts
+        alone = blocks <= tiles["out_blocks"]
+        before = np.where(alone, last_blocks * whole, tiles["out_blocks"] * pixels)
+        before = before * shape.out_parts
+        # Of one vector.
+        products = shape.in_blocks * shape.weight_rows() / shape.out_parts * shape.needed
+        alu = passes.vector_cycles
+        late = np.maximum(before * alu - last * products, 0)
+        # A slower ALU is counted as computing, which begins after the products of the first tile.
+        computed = np.where(alu < products, late + last * alu, last * products)
+        stored = np.maximum(computed, before * (alu + passes.out) - last * products)
+        return np.asarray(stored + last * passes.out, np.float64)
+
+    def instructions(self, tiles: Table) -> Floats:
         """Estimated number of instructions: one per load, product and operation of a tile."""
-        return _total(item.times * item.instructions for item in self._passes(tiles))
+        return total(item.times * item.instructions for item in self._passes.all(tiles))
 
-    def beats(self, tiles: Table) -> _Floats:
+    def beats(self, tiles: Table) -> Floats:
         """Beats of everything that is moved."""
-        kept = self._kept_weights(tiles)
-        return _total([kept, *(item.times * item.beats for item in self._passes(tiles))])
+        kept = self._passes.kept_weights(tiles) * self._passes.turns(tiles)
+        return total([kept, *(item.times * item.beats for item in self._passes.all(tiles))])
 
-    def features(self, tiles: Table) -> dict[str, _Floats]:
+    def features(self, tiles: Table) -> dict[str, Floats]:
         """What a learned cost model sees: cycles of every unit, and sizes of a tile."""
-        shape, passes = self._shape, list(self._passes(tiles))
+        shape, passes = self._shape, list(self._passes.all(tiles))
         pixels = tiles["height"] * tiles["width"]
         taps = tiles["tap_rows"], tiles["tap_columns"]
         first = passes[0]
         vectors = tiles["out_blocks"] * shape.out_parts * pixels
-        reads = _total(
+        reads = total(
             item.times * np.where(tiles["keep_inputs"] > 0, 1, item.tiles) for item in passes
         )
         found = {
             "estimate": self.cycles(tiles),
-            "product_cycles": _total(item.times * item.products for item in passes),
-            "vector_cycles": _total(item.times * item.vector_cycles for item in passes),
+            "product_cycles": total(item.times * item.products for item in passes),
+            "vector_cycles": total(item.times * item.vector_cycles for item in passes),
             "beats": self.beats(tiles),
             # What begins and ends the layer overlaps with nothing.
-            "first_step_beats": first.tile_beats / self._steps(tiles),
+            "first_step_beats": first.tile_beats / self._passes.steps(tiles),
             "first_tile_beats": first.tile_beats,
-            "kept_weight_beats": self._kept_weights(tiles),
+            "kept_weight_beats": self._passes.kept_weights(tiles),
             "tile_product_cycles": first.products / first.tiles,
-            "last_vector_cycles": vectors * self._vector_cycles,
-            "last_beats": vectors * self._out,
-            "input_beats": reads * self._input_beats(tiles, tiles["height"], tiles["width"]),
-            "unbalanced_cycles": _total(
+            "last_vector_cycles": vectors * self._passes.vector_cycles,
+            "last_beats": vectors * self._passes.out,
+            "input_beats": reads * self._passes.input_beats(tiles, tiles["height"], tiles["width"]),
+            "unbalanced_cycles": total(
                 item.times * np.maximum(item.computing, item.beats) for item in passes
             ),
             "instructions": self.instructions(tiles),
-            "steps": self._steps(tiles),
+            "steps": self._passes.steps(tiles),
             "tile_products": tiles["out_blocks"]
             * tiles["in_blocks"]
             * pixels
@@ -153,108 +243,3 @@ class ConvCost:
             **{name: tiles[name] for name in tiles},
         }
         return {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
-
-    def _steps(self, tiles: Table) -> Column:
-        """Steps of the reduction."""
-        rows, columns = self._shape.kernel
-        windows = _ceil(rows, tiles["tap_rows"]) * _ceil(columns, tiles["tap_columns"])
-        return _ceil(self._shape.in_blocks, tiles["in_blocks"]) * windows
-
-    def _joins_steps(self, tiles: Table) -> npt.NDArray[np.bool_]:
-        """Whether one GEMM does all steps: no LOAD comes between them, as both operands stay."""
-        joins: npt.NDArray[np.bool_] = (tiles["keep_inputs"] > 0) & (tiles["group"] > 0)
-        return joins
-
-    def _input_beats(self, tiles: Table, height: Column, width: Column) -> _Floats:
-        """Beats of the inputs of a tile of the output map."""
-        shape = self._shape
-        loaded = _total(
-            num_rows * num_columns * shape.loaded_rows(height, width, (rows, columns))
-            for rows, num_rows in _sizes(shape.kernel[0], tiles["tap_rows"])
-            for columns, num_columns in _sizes(shape.kernel[1], tiles["tap_columns"])
-        )
-        return shape.in_blocks * loaded * self._inp
-
-    def _kept_weights(self, tiles: Table) -> _Floats:
-        """Beats of the weights that stay on chip; 0 if they are streamed."""
-        blocks = np.minimum(tiles["group"], self._shape.out_blocks).astype(np.float64)
-        return blocks * (self._shape.in_blocks * self._shape.weight_rows() * self._wgt)
-
-    def _passes(self, tiles: Table) -> Iterator["_Pass"]:
-        """Each kind of tile of the map, with the output blocks of one group; the largest first.
-
-        Of a kind that a tile does not have, `times` is 0.
-        """
-        shape = self._shape
-        steps = self._steps(tiles)
-        keeps = tiles["group"] > 0
-        groups_of = np.where(keeps, tiles["group"], shape.out_blocks)
-        # The groups of a grouped convolution have weights of their own.
-        reloads = shape.batches if shape.groups > 1 else 1
-        num_loads = _ceil(shape.out_blocks, groups_of) * reloads
-        later = (num_loads - 1) * reloads / num_loads
-        for height, rows in _sizes(shape.height, tiles["height"]):
-            for width, columns in _sizes(shape.width, tiles["width"]):
-                maps = rows * columns * shape.batches
-                inputs = self._input_beats(tiles, height, width)
-                for blocks, groups in _sizes(shape.out_blocks, groups_of):
-                    count = _ceil(blocks, tiles["out_blocks"])
-                    joins = blocks * (shape.in_blocks * shape.weight_rows())
-                    vectors = blocks * shape.out_parts * height * width
-                    # Weights that stay are loaded during all tiles of the previous pass, the first
-                    # ones before it.
-                    weights = joins * self._wgt * np.where(keeps, later / np.maximum(maps, 1), 1)
-                    moved = self._out + shape.tail.loads * self._inp
-                    params = blocks * (shape.out_parts * shape.classes * self._par)
-                    reads = np.where(tiles["keep_inputs"] > 0, 1, count)
-                    # Kept weights are loaded for the first tile of the map only.
-                    loads = reads + count / np.where(keeps, np.maximum(maps, 1), 1)
-                    products = np.where(self._joins_steps(tiles), 1, steps)
-                    instructions = steps * loads + count * (products + 3 + shape.tail.instructions)
-                    others = params + vectors * moved + instructions * self._instruction_beats
-                    streamed = joins * self._wgt / np.maximum(count, 1)
-                    yield _Pass(
-                        maps * groups,
-                        count,
-                        vectors * self._vector_cycles,
-                        np.asarray(joins * height * width * shape.needed, np.float64),
-                        inputs * reads + weights + others,
-                        inputs + np.where(keeps, 0, streamed),
-                        instructions,
-                    )
-
-
-class _Pass(NamedTuple):
-    """Work of each of `times` equal passes: accumulated tiles, ALU cycles, products, beats,
-    instructions.
-
-    `tile_beats` are those that the first tile has to wait for.
-    """
-
-    times: Column
-    tiles: Column
-    vector_cycles: Column
-    products: _Floats
-    beats: _Floats
-    tile_beats: _Floats
-    instructions: _Floats
-
-    @property
-    def computing(self) -> _Floats:
-        """The busier of multipliers and ALU."""
-        return np.maximum(self.products, self.vector_cycles)
-
-
-def _ceil(extent: int | Column, size: Column) -> Column:
-    return -(-extent // size)
-
-
-def _sizes(extent: int, size: Column) -> list[tuple[Column, Column]]:
-    """(size, count) of the tiles of one dimension: whole ones, and the remainder."""
-    whole, rest = np.divmod(extent, size)
-    return [(size, whole), (rest, np.minimum(rest, 1))]
-
-
-def _total(terms: Iterable[npt.NDArray[Any]]) -> _Floats:
-    result: _Floats = np.sum(list(terms), axis=0, dtype=np.float64)
-    return result
