@@ -6,7 +6,8 @@ Configurations are measured in the order of their estimates until the proved low
 others exclude them, or the budget is spent; the table says which. Everything measured goes to a
 database, so that an interrupted run continues. Records of another compiler are noticed: the best
 known configuration is measured again first, and where its cycles differ, all records of its
-workload are left out.
+workload are left out. The best one of the table is measured again, too, so that no refresh forgets
+it.
 
 With ``--drawn``, so many configurations of each workload are also drawn uniformly from those with
 at most `DRAWN_INSTRUCTIONS` instructions by the estimate, and built, verified, run and compared
@@ -133,13 +134,15 @@ def find(
     trials: int,
     num_drawn: int = 0,
     num_inside: int = 0,
+    known: Sequence[Config] = (),
 ) -> dict[str, Any]:
-    """The row of one workload."""
+    """The row of one workload; `known` are configurations that were good before."""
     space = workload.space
     assert space is not None
     cache = Cache(workload, database)
     cache.check()
-    cache([space.default])
+    fitting = set(space.enumerate()) if known else set()
+    cache([space.default, *(config for config in known if config in fitting)])
     right = [cycles is not None for cycles in cache(drawn(space, num_drawn))]
     bounds = bounds_of(space)
     best = min(cycles for cycles in cache.known.values() if cycles is not None)
@@ -200,7 +203,8 @@ def main() -> int:
             if workload.space is None:
                 print(f"{name}: no space", flush=True)
                 continue
-            row = find(workload, database, options.trials, options.drawn, options.inside)
+            known = [Config.from_json(rows[name]["config"])] if name in rows else []
+            row = find(workload, database, options.trials, options.drawn, options.inside, known)
             rows[name] = row
             text = json.dumps(dict(sorted(rows.items())), indent=1) + "\n"
             write_atomically(TABLE, text)
