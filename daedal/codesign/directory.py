@@ -15,6 +15,7 @@ from typing import Any
 
 from daedal.codesign.evaluation import Evaluation, from_json
 from daedal.codesign.objectives import Objective
+from daedal.codesign.point_folder import PointFolder
 from daedal.codesign.variant_space import Point
 from daedal.isa.errors import ExploreError
 from daedal.isa.files import check_output_folder, make_folder, write_atomically
@@ -120,10 +121,8 @@ class SearchDirectory:
             table.writerows(rows)
         write_atomically(self.folder / "front.csv", text.getvalue())
         for item in front:
-            folder = self.point(item)
-            make_folder(folder)
-            write_atomically(folder / "variant.toml", item.variant.to_toml())
+            self.point(item).write_variant()
 
-    def point(self, item: Evaluation) -> Path:
+    def point(self, item: Evaluation) -> PointFolder:
         """The folder of a point of the front."""
-        return self.folder / "points" / item.variant.name
+        return PointFolder(self.folder / "points" / item.variant.name, item)

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,8 @@ def explore(
 ) -> Exploration:
     """Search the default space around `base` until the budget is spent, or KeyboardInterrupt.
 
-    Every counted variant is kept in `folder` at once; the same call continues there.
+    Every counted variant is kept in `folder` at once; the same call continues there. After an
+    interruption, points of the front lack Verilog and programs, which the same call adds.
 
     Raises
     ------
@@ -96,6 +97,11 @@ def explore(
     if not front and not interrupted:
         raise _nothing(search, goal)
     directory.write_front(front, goal.objectives)
+    if not interrupted:
+        try:
+            _complete(directory, evaluator, front, models, memory, say)
+        except KeyboardInterrupt:
+            interrupted = True
     refused = sum(made is None for made in search.counted.values())
     return Exploration(
         front,
@@ -105,6 +111,24 @@ def explore(
         time.monotonic() - began,
         interrupted,
     )
+
+
+def _complete(
+    directory: SearchDirectory,
+    evaluator: Evaluator,
+    front: Sequence[Evaluation],
+    models: Mapping[str, bytes],
+    memory: str,
+    say: Callable[[str], None],
+) -> None:
+    """Write what the folders of the front's points lack."""
+    clocks = evaluator.clocks([item.variant for item in front], [item.resources for item in front])
+    for number, (item, clock) in enumerate(zip(front, clocks, strict=True)):
+
+        def report(said: str, step: str = f"point {number + 1} of {len(front)}") -> None:
+            say(f"{step}: {said}")
+
+        directory.point(item).complete(models, clock, memory=memory, report=report)
 
 
 def _settings(
