@@ -1,7 +1,8 @@
 """``daedal explore``: searches hardware parameters and schedules together."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -10,6 +11,10 @@ from daedal.commands.options import Json, Memory
 from daedal.hw.synth.families import Target
 from daedal.isa.errors import ExploreError
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
+
+if TYPE_CHECKING:
+    from daedal.codesign.explore import Exploration
+    from daedal.codesign.verify import Verified
 
 __all__ = ["explore_command"]
 
@@ -40,19 +45,28 @@ def explore_command(
     memory: Annotated[Memory, typer.Option(help="Preset of the memory model.")] = Memory.ddr,
     seed: Annotated[int, typer.Option(help="Of the search.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Processes that compile.")] = 2,
+    verify: Annotated[
+        int,
+        typer.Option(
+            metavar="K", min=0, help="Simulate, synthesize and route so many points of the front."
+        ),
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Search variants that run MODELS fastest in the least area, and the programs for them.
 
     Estimates of cycles, area and clock choose which variants are compiled and counted; these make
-    the Pareto front. Control-C writes the front so far; the same command continues.
+    the Pareto front. Control-C writes the front so far; the same command continues. With --verify,
+    exit status 1 where cycles of the RTL differ or a point does not fit the device.
     """
     from daedal.codesign.explore import MOST_AREA, explore
     from daedal.codesign.objectives import parse_limits, parse_objectives
     from daedal.codesign.search import Goal
+    from daedal.codesign.verify import require_verification
     from daedal.compiler.frontend.reader import read_model
     from daedal.isa.variant import load_variant
     from daedal.reports.exploration import exploration_lines, exploration_table
+    from daedal.reports.verification import verification_lines, verification_table
 
     goal = Goal(parse_objectives(objective), parse_limits(limit or ()), MOST_AREA)
     if budget is None and evaluations is None:
@@ -65,6 +79,8 @@ def explore_command(
     networks = {
         path.stem: read_model(path).SerializeToString(deterministic=True) for path in models
     }
+    if verify:
+        require_verification(target.family)
     with show_progress(make_console(stderr=True)) as report:
         found = explore(
             networks,
@@ -80,6 +96,7 @@ def explore_command(
             workers=workers,
             report=report,
         )
+        verified, verification_ended = _verified(found, output, verify, report)
     if as_json:
         print_json(
             {
@@ -87,6 +104,7 @@ def explore_command(
                 "counted": found.counted,
                 "refused": found.refused,
                 "estimated": found.estimated,
+                "verified": [item.to_json() for item in verified],
             }
         )
     else:
@@ -94,5 +112,32 @@ def explore_command(
         print_wide(console, exploration_table(found.front, goal))
         for line in exploration_lines(found, output):
             console.print(escape(line))
-    if found.interrupted:
+        if verified:
+            print_wide(console, verification_table(verified))
+            for line in verification_lines(verified):
+                console.print(escape(line))
+    if found.interrupted or not verification_ended:
         raise typer.Exit(_INTERRUPTED)
+    if not all(item.cycles_are_equal and not item.problem for item in verified):
+        raise typer.Exit(1)
+
+
+def _verified(
+    found: "Exploration", output: Path, count: int, report: Callable[[str], None]
+) -> tuple[list["Verified"], bool]:
+    """Points of the front, verified, and whether that was not interrupted."""
+    from daedal.codesign.directory import SearchDirectory
+    from daedal.codesign.verify import spread, verify
+
+    if found.interrupted:
+        return [], False
+    directory = SearchDirectory(output)
+    verified: list[Verified] = []
+    try:
+        for item in verify(
+            [directory.point(item) for item in spread(found.front, count)], report=report
+        ):
+            verified.append(item)
+    except KeyboardInterrupt:
+        return verified, False
+    return verified, True

@@ -56,5 +56,7 @@ def exploration_lines(found: Exploration, folder: Path) -> Iterator[str]:
         f"{found.counted} variants compiled and counted{refused}, {found.estimated:,} estimated, "
         f"in {found.seconds / 60:.1f} minutes"
     )
-    yield "area and clock are estimates; daedal synth measures them"
+    if found.interrupted:
+        yield "interrupted; the same command continues"
+    yield "area and clock are estimates; --verify or daedal synth measures them"
     yield f"wrote {folder}"
