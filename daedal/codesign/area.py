@@ -99,20 +99,34 @@ class AreaModel:
     def __call__(self, variants: Sequence[Variant]) -> list[dict[str, float]]:
         """Resources of each variant."""
         totals = {name: np.zeros(len(variants)) for name in RESOURCES}
+        for (_, resource), amounts in self._amounts(variants).items():
+            totals[resource] += amounts
+        return [
+            {name: float(totals[name][row]) for name in RESOURCES} for row in range(len(variants))
+        ]
+
+    def by_part(self, variant: Variant) -> dict[str, dict[str, float]]:
+        """Resources of each part; they sum to those of the variant."""
+        found: dict[str, dict[str, float]] = {}
+        for (part, resource), amounts in self._amounts([variant]).items():
+            found.setdefault(part, {})[resource] = float(amounts[0])
+        return {part: used for part, used in found.items() if any(used.values())}
+
+    def _amounts(self, variants: Sequence[Variant]) -> dict[tuple[str, str], Array]:
+        """By part and resource: amounts of each variant."""
         if not variants:
-            return []
+            return {}
         features: Array = np.array([features_of(variant) for variant in variants])
         counters = np.array([variant.units.counters for variant in variants])
+        found: dict[tuple[str, str], Array] = {}
         for (part, resource), model in self.parts.items():
             if isinstance(model, float):
                 amounts = np.full(len(variants), model)
             else:
                 amounts = np.expm1(model.predict(features))
             built = counters if part == _ONLY_WITH_COUNTERS else True
-            totals[resource] += amounts * built * self.ratios[resource]
-        return [
-            {name: float(totals[name][row]) for name in RESOURCES} for row in range(len(variants))
-        ]
+            found[part, resource] = amounts * built * self.ratios[resource]
+        return found
 
 
 @cache

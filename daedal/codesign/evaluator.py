@@ -10,6 +10,7 @@ from daedal.codesign.area import area_model
 from daedal.codesign.clock import Clock, clock_model
 from daedal.codesign.counting import Counter
 from daedal.codesign.evaluation import Evaluation, Step
+from daedal.codesign.prediction import Prediction, parameter_steps
 from daedal.codesign.variant_space import Point, VariantSpace
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import Variant
@@ -60,6 +61,13 @@ class Evaluator:
                 counted = {name: float(count) for name, count in cycles.items()}
                 made = replace(base, step=Step.counted, cycles=counted)
             yield points[number], made
+
+    def predict(self, item: Evaluation) -> Prediction:
+        """The estimates of a variant of the space in detail."""
+        (clock,) = self.clocks([item.variant], [item.resources])
+        point = self._space.point(item.variant)
+        steps = () if point is None else parameter_steps(self._space, self.estimate, point)
+        return Prediction(clock, area_model(self._family).by_part(item.variant), tuple(steps))
 
     def clocks(
         self, variants: Sequence[Variant], resources: Sequence[Mapping[str, float]]

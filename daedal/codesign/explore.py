@@ -27,9 +27,16 @@ MOST_AREA = 85.0
 
 @dataclass(frozen=True)
 class Exploration:
-    """What a search found; `interrupted` where it ended before its budget."""
+    """What a search found; `interrupted` where it ended before its budget.
+
+    Attributes
+    ----------
+    front, evaluations : counted variants: of the front, and all.
+    counted, refused : numbers of variants that compiled, and that did not.
+    """
 
     front: tuple[Evaluation, ...]
+    evaluations: tuple[Evaluation, ...]
     counted: int
     refused: int
     estimated: int
@@ -102,11 +109,12 @@ def explore(
             _complete(directory, evaluator, front, models, memory, say)
         except KeyboardInterrupt:
             interrupted = True
-    refused = sum(made is None for made in search.counted.values())
+    compiled = tuple(made for made in search.counted.values() if made is not None)
     return Exploration(
         front,
-        len(search.counted) - refused,
-        refused,
+        compiled,
+        len(compiled),
+        len(search.counted) - len(compiled),
         len(search.estimated),
         time.monotonic() - began,
         interrupted,
@@ -122,13 +130,13 @@ def _complete(
     say: Callable[[str], None],
 ) -> None:
     """Write what the folders of the front's points lack."""
-    clocks = evaluator.clocks([item.variant for item in front], [item.resources for item in front])
-    for number, (item, clock) in enumerate(zip(front, clocks, strict=True)):
+    for number, item in enumerate(front):
 
         def report(said: str, step: str = f"point {number + 1} of {len(front)}") -> None:
             say(f"{step}: {said}")
 
-        directory.point(item).complete(models, clock, memory=memory, report=report)
+        point = directory.point(item)
+        point.complete(models, evaluator.predict, memory=memory, report=report)
 
 
 def _settings(

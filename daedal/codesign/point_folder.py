@@ -1,26 +1,32 @@
 """`PointFolder`: one point of the front on disk: all that is needed to build and to run it.
 
 ``variant.toml``, ``daedal_top.v`` for the family of the target, ``NETWORK.daedal`` for each network
-as `daedal compile` writes it, and ``predicted.json``. What takes long is made once: every file is
-written atomically, so that one that exists is whole.
+as `daedal compile` writes it with ``NETWORK.profile.json`` of the cycle model as `daedal profile`
+does, and ``predicted.json``. What takes long is made once: files are written atomically, so that
+one that exists is whole.
 """
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from daedal.api import compile as compile_network
-from daedal.codesign.clock import Clock
 from daedal.codesign.evaluation import Evaluation
 from daedal.codesign.objectives import Objective
+from daedal.codesign.prediction import Prediction, prediction_from_json
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import ExploreError
 from daedal.isa.files import make_folder, write_atomically
 from daedal.isa.inputs import read_input
+from daedal.isa.memory_model import PRESETS
+from daedal.runtime.profiler.measure import measure
+from daedal.runtime.profiler.network_profile import NetworkProfile
+from daedal.runtime.profiler.reader import load_profile
 from daedal.sim.rtl import verilog
 from daedal.sim.rtl.device import default_cache_dir
+from daedal.sim.timing.device import TimingDevice
 
 __all__ = ["PointFolder", "read_record"]
 
@@ -43,7 +49,12 @@ class PointFolder:
         _write(self.folder / "variant.toml", self.evaluation.variant.to_toml())
 
     def complete(
-        self, models: Mapping[str, bytes], clock: Clock, *, memory: str, report: Report
+        self,
+        models: Mapping[str, bytes],
+        predict: Callable[[Evaluation], Prediction],
+        *,
+        memory: str,
+        report: Report,
     ) -> None:
         """Write what is missing. `models` are the serialized networks by name.
 
@@ -54,13 +65,18 @@ class PointFolder:
         text = verilog.kept_verilog(item.variant, default_cache_dir(), report, family=item.family)
         _write(self.folder / _VERILOG, text)
         for network, model in models.items():
-            path = self._artifact(network)
-            if not path.is_file():
+            if not self._artifact(network).is_file():
                 report(f"compiling {network} for {name}")
-                compile_network(model, item.variant).save(path)
+                compile_network(model, item.variant).save(self._artifact(network))
+            if not self._profile(network).is_file():
+                report(f"profiling {network} on {name}")
+                found = self._measured(network, model, memory).to_json()
+                write_atomically(self._profile(network), json.dumps(found) + "\n")
         path = self.folder / _PREDICTED
         if not path.is_file():
-            write_atomically(path, json.dumps(_prediction(item, clock, memory), indent=1) + "\n")
+            report(f"estimating the neighbours of {name}")
+            data = _record(item, memory) | predict(item).to_json()
+            write_atomically(path, json.dumps(data, indent=1) + "\n")
 
     @property
     def is_complete(self) -> bool:
@@ -76,12 +92,49 @@ class PointFolder:
         data = read_input(self.folder / _VERILOG, "Verilog", _MAX_BYTES, ExploreError)
         return data.decode("utf-8", errors="replace")
 
-    def predicted(self) -> dict[str, Any]:
-        """The contents of ``predicted.json``. Raises ExploreError where it is damaged."""
-        return read_record(self.folder / _PREDICTED)
+    def profile(self, network: str) -> NetworkProfile:
+        """Layers of a network on the cycle model. Raises ArtifactError where it cannot be read."""
+        return load_profile(self._profile(network))
+
+    def memory(self) -> str:
+        """Preset of the memory that cycles were counted with. Raises as `predicted`."""
+        return str(self._predicted()["memory"])
+
+    def predicted(self) -> Prediction:
+        """What was estimated. Raises ExploreError where ``predicted.json`` is damaged."""
+        return prediction_from_json(self._predicted())
+
+    def _predicted(self) -> dict[str, Any]:
+        path = self.folder / _PREDICTED
+        found = read_record(path)
+        try:
+            prediction_from_json(found)
+            found["memory"]
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise damaged(path) from error
+        return found
+
+    def _measured(self, network: str, model: bytes, memory: str) -> NetworkProfile:
+        """A profile of the compiled network. Counters change no cycle, and layers are told apart
+        by them: a variant without gets them."""
+        variant = self.evaluation.variant
+        if variant.units.counters:
+            artifact = self.artifact(network)
+        else:
+            artifact = compile_network(model, variant.replace(counters=True))
+        device = TimingDevice(artifact.variant, timing=PRESETS[memory])
+        return measure(artifact, device, memory=memory, name=network)
 
     def _artifact(self, network: str) -> Path:
         return self.folder / f"{network}.daedal"
+
+    def _profile(self, network: str) -> Path:
+        return self.folder / f"{network}.profile.json"
+
+
+def damaged(path: Path) -> ExploreError:
+    """The refusal of a file that no search wrote."""
+    return ExploreError(f"{str(path)!r} must be JSON of a search, and is damaged; delete it")
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -92,12 +145,12 @@ def read_record(path: Path) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise ExploreError(f"{str(path)!r} must be JSON of a search, and is damaged; delete it")
+        raise damaged(path)
     return found
 
 
-def _prediction(item: Evaluation, clock: Clock, memory: str) -> dict[str, Any]:
-    """Plain data: cycles are counted, resources and the clock in MHz estimated."""
+def _record(item: Evaluation, memory: str) -> dict[str, Any]:
+    """Plain data: cycles are counted, resources estimated."""
     return {
         "variant": item.variant.name,
         "fingerprint": item.variant.fingerprint,
@@ -105,7 +158,6 @@ def _prediction(item: Evaluation, clock: Clock, memory: str) -> dict[str, Any]:
         "memory": memory,
         **{objective.value: item.value(objective) for objective in Objective},
         "cycles": dict(item.cycles),
-        "clock": asdict(clock),
         "resources": dict(item.resources),
     }
 

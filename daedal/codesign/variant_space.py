@@ -15,7 +15,7 @@ import numpy as np
 from daedal.isa.errors import VariantError
 from daedal.isa.variant import Variant
 
-__all__ = ["DEFAULT_PARAMETERS", "Point", "VariantSpace"]
+__all__ = ["DEFAULT_PARAMETERS", "Point", "Value", "VariantSpace"]
 
 Value = int | bool | str
 Point = tuple[int, ...]

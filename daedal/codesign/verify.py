@@ -158,13 +158,13 @@ def verify(
 
 
 def _verify(point: PointFolder, tools: Tools, report: Report) -> Verified:
-    predicted, verilog, item = point.predicted(), point.verilog(), point.evaluation
+    verilog, item = point.verilog(), point.evaluation
     kept = _kept(point, verilog)
     for network in item.cycles:
         if network not in kept["cycles"]:
             report(f"simulating {network} on {item.variant.name}")
             artifact = point.artifact(network)
-            kept["cycles"][network] = tools.cycles(artifact, predicted["memory"], report)
+            kept["cycles"][network] = tools.cycles(artifact, point.memory(), report)
             _keep(point, kept)
     if "resources" not in kept:
         report(f"synthesizing {item.variant.name}")
@@ -174,7 +174,7 @@ def _verify(point: PointFolder, tools: Tools, report: Report) -> Verified:
         item.variant.name,
         {name: (round(count), kept["cycles"][name]) for name, count in item.cycles.items()},
         {name: (item.resources[name], kept["resources"][name]) for name in RESOURCES},
-        Clock(**predicted["clock"]),
+        point.predicted().clock,
         kept["mhz"],
         kept["problem"],
     )

@@ -1,6 +1,8 @@
 """The folder of a point: it can be built and run, and what is there is not made again."""
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from daedal.codesign.counting import count_network
 from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.objectives import Objective
 from daedal.codesign.point_folder import PointFolder
+from daedal.codesign.prediction import ParameterStep, Prediction
 from daedal.hw.synth.families import Family
 from daedal.isa.errors import ExploreError
 from daedal.isa.memory_model import PRESETS
@@ -20,6 +23,11 @@ from daedal.sim.timing.device import TimingDevice
 
 MODEL = (Path(__file__).parents[3] / "examples" / "digits" / "digits_qdq.onnx").read_bytes()
 CLOCK = Clock(80.0, 70.0, 90.0)
+PREDICTION = Prediction(
+    CLOCK,
+    {"gemm": {"lut": 8000.0, "ff": 10.0, "dsp": 3.0, "block_ram": 4.0}},
+    (ParameterStep("counters", True, False, None, None),),
+)
 Emitted = list[str]
 
 
@@ -41,7 +49,7 @@ def point(tmp_path: Path) -> PointFolder:
 
 
 def complete(point: PointFolder, report: Callable[[str], None] = lambda _said: None) -> None:
-    point.complete({"digits": MODEL}, CLOCK, memory="ddr", report=report)
+    point.complete({"digits": MODEL}, lambda _item: PREDICTION, memory="ddr", report=report)
 
 
 def times(point: PointFolder) -> dict[str, int]:
@@ -55,10 +63,11 @@ def test_a_point_can_be_built_and_run(point: PointFolder, emitted: Emitted) -> N
     artifact, item = point.artifact("digits"), point.evaluation
     device = TimingDevice(artifact.variant, timing=PRESETS["ddr"])
     assert measure(artifact, device, memory="ddr").cycles == item.cycles["digits"]
-    found = point.predicted()
+    assert point.profile("digits").cycles == item.cycles["digits"]
+    assert point.predicted() == PREDICTION and point.memory() == "ddr"
+    found = json.loads((point.folder / "predicted.json").read_text())
     assert found["fingerprint"] == artifact.variant.fingerprint
     assert found["cycles"] == item.cycles and found["resources"] == item.resources
-    assert found["clock"] == {"mhz": 80.0, "low": 70.0, "high": 90.0}
     assert found["area"] == pytest.approx(10.0)
     assert found["latency"] == item.value(Objective.latency)
 
@@ -93,7 +102,18 @@ def test_an_unfinished_point_is_not_complete(
     assert point.is_complete
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "\0"])
+def test_a_variant_without_counters_has_layers(point: PointFolder, emitted: Emitted) -> None:
+    item = point.evaluation
+    variant = item.variant.replace(counters=False)
+    point = replace(point, evaluation=replace(item, variant=variant))
+    complete(point)
+    assert point.artifact("digits").variant == variant
+    profile = point.profile("digits")
+    assert len(profile.layers) > 5
+    assert profile.cycles == item.cycles["digits"] == count_network(MODEL, variant, "ddr")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "\0", "{}", '{"memory": "ddr", "clock": 3}'])
 def test_a_damaged_prediction_is_refused(point: PointFolder, emitted: Emitted, text: str) -> None:
     complete(point)
     (point.folder / "predicted.json").write_text(text)

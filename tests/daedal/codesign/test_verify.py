@@ -13,6 +13,7 @@ from daedal.codesign.clock import Clock, clock_model
 from daedal.codesign.counting import count_network
 from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.point_folder import PointFolder
+from daedal.codesign.prediction import Prediction
 from daedal.codesign.verify import Report, Tools, Verified, spread, verify
 from daedal.hw.emit import emit_verilog
 from daedal.hw.synth.families import CellReport, Family
@@ -72,8 +73,8 @@ def point(tmp_path: Path, artifact: Artifact) -> PointFolder:
     point = PointFolder(tmp_path, item)
     artifact.save(tmp_path / "digits.daedal")
     (tmp_path / "daedal_top.v").write_text("module daedal_top;")
-    clock = {"mhz": 90.0, "low": 80.0, "high": 100.0}
-    (tmp_path / "predicted.json").write_text(json.dumps({"memory": "ddr", "clock": clock}))
+    data = Prediction(Clock(90.0, 80.0, 100.0), {}, ()).to_json()
+    (tmp_path / "predicted.json").write_text(json.dumps({"memory": "ddr", **data}))
     return point
 
 
