@@ -10,6 +10,7 @@ from rich.markup import escape
 from daedal.commands.options import Json, Memory
 from daedal.hw.synth.families import Target
 from daedal.isa.errors import ExploreError
+from daedal.isa.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def explore_command(
     the Pareto front. Control-C writes the front so far; the same command continues. With --verify,
     exit status 1 where cycles of the RTL differ or a point does not fit the device.
     """
+    from daedal.codesign.directory import SearchDirectory
     from daedal.codesign.explore import MOST_AREA, explore
     from daedal.codesign.objectives import parse_limits, parse_objectives
     from daedal.codesign.search import Goal
@@ -66,6 +68,7 @@ def explore_command(
     from daedal.compiler.frontend.reader import read_model
     from daedal.isa.variant import load_variant
     from daedal.reports.exploration import exploration_lines, exploration_table
+    from daedal.reports.exploration_page import exploration_page, read_details
     from daedal.reports.verification import verification_lines, verification_table
 
     goal = Goal(parse_objectives(objective), parse_limits(limit or ()), MOST_AREA)
@@ -97,6 +100,10 @@ def explore_command(
             report=report,
         )
         verified, verification_ended = _verified(found, output, verify, report)
+        report("writing the page")
+        directory = SearchDirectory(output)
+        details = [read_details(directory.point(item)) for item in found.front]
+        write_atomically(output / "index.html", exploration_page(found, goal, details, verified))
     if as_json:
         print_json(
             {

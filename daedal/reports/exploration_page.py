@@ -1,0 +1,132 @@
+"""`exploration_page`: a search for variants as one HTML file that needs nothing else."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from daedal.codesign.evaluation import Evaluation
+from daedal.codesign.explore import Exploration
+from daedal.codesign.objectives import Objective
+from daedal.codesign.point_folder import PointFolder
+from daedal.codesign.prediction import ParameterStep, Prediction
+from daedal.codesign.search import Goal
+from daedal.codesign.verify import Verified
+from daedal.hw.synth.families import DEVICES, RESOURCES
+from daedal.reports.exploration import array_text
+from daedal.reports.exploration_charts import front_chart
+from daedal.reports.synthesis_charts import units_chart
+from daedal.reports.verification import verification_rows
+from daedal.runtime.profiler.layer_charts import cycles_chart
+from daedal.runtime.profiler.network_profile import NetworkProfile
+from daedal.runtime.profiler.page_template import page_template
+from daedal.runtime.profiler.svg import Drawing
+
+__all__ = ["PointDetails", "exploration_page", "read_details"]
+
+
+@dataclass(frozen=True)
+class PointDetails:
+    """What the page tells of a point of the front besides its figures."""
+
+    prediction: Prediction
+    profiles: Mapping[str, NetworkProfile]
+
+
+def read_details(point: PointFolder) -> PointDetails | None:
+    """From the folder of a point; None where that is not complete.
+
+    Raises ExploreError or ArtifactError where a file is damaged.
+    """
+    if not point.is_complete:
+        return None
+    networks = point.evaluation.cycles
+    return PointDetails(point.predicted(), {name: point.profile(name) for name in networks})
+
+
+def exploration_page(
+    found: Exploration,
+    goal: Goal,
+    details: Sequence[PointDetails | None],
+    verified: Sequence[Verified] = (),
+) -> str:
+    """The page's text. `details` are those of the front's points, in order."""
+    front = found.front
+    names = {item.variant.name for item in front}
+    others = [item for item in found.evaluations if item.variant.name not in names]
+    return page_template("exploration.html", __package__).render(
+        found=found,
+        networks=list(front[0].cycles) if front else [],
+        device=DEVICES[front[0].family].name if front else "",
+        goal=[str(limit) for limit in goal.limits],
+        objectives=" and ".join(goal.objectives),
+        chart=_markup(front_chart(front, others, verified)) if front else "",
+        titles=RESOURCES,
+        points=[_point(item, detail) for item, detail in zip(front, details, strict=True)],
+        verified=list(verification_rows(verified)),
+    )
+
+
+def _point(item: Evaluation, details: PointDetails | None) -> dict[str, Any]:
+    return {
+        "item": item,
+        "array": array_text(item),
+        "latency": item.value(Objective.latency),
+        "area": item.value(Objective.area),
+        "shares": item.shares,
+        "clock": None if details is None else details.prediction.clock,
+        "details": None if details is None else _details(details),
+    }
+
+
+def _details(details: PointDetails) -> dict[str, Any]:
+    units = sorted(details.prediction.units.items(), key=lambda unit: -unit[1]["lut"])
+    rounded = [
+        (name, {key: float(round(amount)) for key, amount in used.items()}) for name, used in units
+    ]
+    return {
+        "networks": [
+            (name, profile.cycles, _markup(cycles_chart(profile)))
+            for name, profile in details.profiles.items()
+        ],
+        "units": _markup(units_chart(rounded)),
+        "parameters": _parameters(details.prediction.steps),
+    }
+
+
+def _parameters(steps: Sequence[ParameterStep]) -> list[dict[str, Any]]:
+    """A row for each parameter, with the previous and the next value of the space."""
+    rows: dict[str, dict[str, Any]] = {}
+    for step in steps:
+        row = rows.setdefault(
+            step.parameter, {"name": step.parameter, "now": _text(step.before), "steps": []}
+        )
+        row["steps"].append(
+            {
+                "value": _text(step.after),
+                "latency": "does not fit" if step.latency is None else _percent(step.latency),
+                "area": "" if step.area is None else _signed(step.area),
+            }
+        )
+    return list(rows.values())
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _percent(change: float) -> str:
+    return f"{_signed(100 * change)} %"
+
+
+def _signed(value: float) -> str:
+    text = f"{value:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
+
+
+def _markup(drawing: Drawing) -> Markup:
+    # Element trees escape their contents.
+    return Markup(drawing.text())
