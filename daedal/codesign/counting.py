@@ -1,12 +1,14 @@
 """`count_network`: a network compiled for a variant with default schedules, and its cycles."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
 
-from daedal.isa.errors import UserError
+from daedal.isa.errors import ToolError, UserError
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant
 
@@ -35,7 +37,10 @@ def count_network(model: bytes, variant: Variant, memory: str) -> int:
 
 @contextmanager
 def counters(models: Mapping[str, bytes], memory: str, workers: int = 0) -> Iterator[Counter]:
-    """What counts `models` on so many processes; 0: as many as there are processors."""
+    """What counts `models` on so many processes; 0: as many as there are processors.
+
+    It raises ToolError where one of the processes is killed.
+    """
     context = get_context("spawn")  # the parent may have threads
     with ProcessPoolExecutor(
         workers or os.cpu_count() or 1,
@@ -50,17 +55,27 @@ def counters(models: Mapping[str, bytes], memory: str, workers: int = 0) -> Iter
                 for number, variant in enumerate(variants)
             }
             for task in as_completed(tasks):
-                yield tasks[task], task.result()
+                try:
+                    cycles = task.result()
+                except BrokenProcessPool as error:
+                    raise ToolError(
+                        "a process that compiles was killed, perhaps for want of memory; take "
+                        "fewer --workers; the same command continues"
+                    ) from error
+                yield tasks[task], cycles
 
         yield count
 
 
+_INTERRUPTED = 130
 _MODELS: dict[str, bytes] = {}
 _MEMORY = ["ddr"]
 
 
 def _begin(models: dict[str, bytes], memory: str) -> None:
     """In a worker: keep what all tasks need."""
+    # A terminal interrupts all processes; the parent alone tells of it.
+    signal.signal(signal.SIGINT, lambda *_given: os._exit(_INTERRUPTED))
     _MODELS.update(models)
     _MEMORY[0] = memory
 

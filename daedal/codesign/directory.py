@@ -17,7 +17,7 @@ from daedal.codesign.evaluation import Evaluation, from_json
 from daedal.codesign.objectives import Objective
 from daedal.codesign.point_folder import PointFolder
 from daedal.codesign.variant_space import Point
-from daedal.isa.errors import ExploreError
+from daedal.isa.errors import ExploreError, UserError
 from daedal.isa.files import check_output_folder, make_folder, write_atomically
 
 __all__ = ["SearchDirectory"]
@@ -90,13 +90,20 @@ class SearchDirectory:
         return found
 
     def add(self, point: Point, evaluation: Evaluation | None) -> None:
-        """Keep what was counted."""
+        """Keep what was counted. Raises UserError where it cannot be written."""
         data = {
             "point": list(point),
             "evaluation": None if evaluation is None else evaluation.to_json(),
         }
-        with (self.folder / _EVALUATIONS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(data, separators=(",", ":")) + "\n")
+        path = self.folder / _EVALUATIONS
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(data, separators=(",", ":")) + "\n")
+        except OSError as error:
+            raise UserError(
+                f"a result folder must be writable; {str(path)!r} is not: {error.strerror}; make "
+                "room, and the same command continues"
+            ) from error
 
     def write_front(self, front: Sequence[Evaluation], objectives: Sequence[Objective]) -> None:
         """``front.json``, ``front.csv``, and a folder with the TOML of each point."""

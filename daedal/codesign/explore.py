@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from daedal.codesign.area import area_model
+from daedal.codesign.clock import clock_model
 from daedal.codesign.counting import counters
 from daedal.codesign.directory import SearchDirectory
 from daedal.codesign.evaluation import Evaluation
@@ -14,9 +16,12 @@ from daedal.codesign.evaluator import Evaluator
 from daedal.codesign.objectives import Objective
 from daedal.codesign.search import FrontSearch, Goal
 from daedal.codesign.variant_space import DEFAULT_PARAMETERS, VariantSpace
+from daedal.compiler.frontend.importer import load_onnx
+from daedal.compiler.pipeline import accelerator_graphs
 from daedal.compiler.version import compiler_version
 from daedal.hw.synth.families import Target
-from daedal.isa.errors import ExploreError
+from daedal.isa.errors import ExploreError, ModelError, UnsupportedError, first_line
+from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant, load_variant
 
 __all__ = ["Exploration", "explore"]
@@ -67,8 +72,8 @@ def explore(
     Raises
     ------
     ExploreError
-        No budget, a folder of another search, a network with nothing for the accelerator, or
-        limits that no variant of the space keeps.
+        No budget, a folder of another search, a network with nothing for the accelerator, a family
+        without tables, or limits that no variant of the space keeps.
     """
     if (minutes is None) == (evaluations is None):
         raise ExploreError("a search has one budget: minutes, or a number of evaluations")
@@ -78,10 +83,15 @@ def explore(
         )
     say = report or (lambda _sentence: None)
     space = VariantSpace(base or load_variant("ecp5"), DEFAULT_PARAMETERS)
+    # Refused before anything is written.
+    _check(models, space.base, memory)
+    area_model(target.family)
+    if mhz is None:
+        clock_model(target.family)
+    evaluator = Evaluator(space, models, target.family, mhz=mhz)
     directory = SearchDirectory(folder)
     known = directory.open(_settings(models, target, goal, space, mhz, memory, seed))
     began = time.monotonic()
-    evaluator = Evaluator(space, models, target.family, mhz=mhz)
     search = FrontSearch(space, goal, evaluator.estimate, seed=seed)
     search.record(known)
     interrupted = False
@@ -119,6 +129,21 @@ def explore(
         time.monotonic() - began,
         interrupted,
     )
+
+
+def _check(models: Mapping[str, bytes], base: Variant, memory: str) -> None:
+    """Refuse networks that no variant runs, and memory that the cycle model does not know."""
+    if PRESETS[memory].is_random:
+        raise ExploreError(
+            f"a search needs a memory without random delays, not {memory!r}; choose another one"
+        )
+    for name, model in models.items():
+        try:
+            accelerator_graphs(load_onnx(model), base)
+        except UnsupportedError:  # other variants may run it
+            continue
+        except ModelError as error:
+            raise ExploreError(f"network {name!r}: {first_line(error)}") from error
 
 
 def _complete(

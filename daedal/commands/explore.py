@@ -1,6 +1,6 @@
 """``daedal explore``: searches hardware parameters and schedules together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,7 @@ from daedal.isa.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:
-    from daedal.codesign.explore import Exploration
+    from daedal.codesign.point_folder import PointFolder
     from daedal.codesign.verify import Verified
 
 __all__ = ["explore_command"]
@@ -64,7 +64,7 @@ def explore_command(
     from daedal.codesign.explore import MOST_AREA, explore
     from daedal.codesign.objectives import parse_limits, parse_objectives
     from daedal.codesign.search import Goal
-    from daedal.codesign.verify import require_verification
+    from daedal.codesign.verify import require_verification, spread
     from daedal.compiler.frontend.reader import read_model
     from daedal.isa.variant import load_variant
     from daedal.reports.exploration import exploration_lines, exploration_table
@@ -99,11 +99,13 @@ def explore_command(
             workers=workers,
             report=report,
         )
-        verified, verification_ended = _verified(found, output, verify, report)
-        report("writing the page")
-        directory = SearchDirectory(output)
-        details = [read_details(directory.point(item)) for item in found.front]
-        write_atomically(output / "index.html", exploration_page(found, goal, details, verified))
+        points = [SearchDirectory(output).point(item) for item in found.front]
+        details = [read_details(point) for point in points]
+        page = output / "index.html"
+        write_atomically(page, exploration_page(found, goal, details))
+        verified, stopped = _verified([] if found.interrupted else spread(points, verify), report)
+        if verified:
+            write_atomically(page, exploration_page(found, goal, details, verified))
     if as_json:
         print_json(
             {
@@ -123,28 +125,22 @@ def explore_command(
             print_wide(console, verification_table(verified))
             for line in verification_lines(verified):
                 console.print(escape(line))
-    if found.interrupted or not verification_ended:
+    if found.interrupted or stopped:
         raise typer.Exit(_INTERRUPTED)
     if not all(item.cycles_are_equal and not item.problem for item in verified):
         raise typer.Exit(1)
 
 
 def _verified(
-    found: "Exploration", output: Path, count: int, report: Callable[[str], None]
+    points: Sequence["PointFolder"], report: Callable[[str], None]
 ) -> tuple[list["Verified"], bool]:
-    """Points of the front, verified, and whether that was not interrupted."""
-    from daedal.codesign.directory import SearchDirectory
-    from daedal.codesign.verify import spread, verify
+    """What was verified, and whether that was interrupted."""
+    from daedal.codesign.verify import verify
 
-    if found.interrupted:
-        return [], False
-    directory = SearchDirectory(output)
     verified: list[Verified] = []
     try:
-        for item in verify(
-            [directory.point(item) for item in spread(found.front, count)], report=report
-        ):
+        for item in verify(points, report=report):
             verified.append(item)
     except KeyboardInterrupt:
-        return verified, False
-    return verified, True
+        return verified, True
+    return verified, False

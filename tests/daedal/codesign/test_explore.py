@@ -1,0 +1,325 @@
+"""`daedal explore`: the folder, the same front for a seed, stop and resume, bad input."""
+
+import errno
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daedal.codesign import evaluator, search, verify
+from daedal.codesign import explore as explore_module
+from daedal.codesign.counting import Counter, Cycles, count_network
+from daedal.hw.synth.families import CellReport
+from daedal.hw.synth.flow import Implementation
+from daedal.isa.artifact import Artifact
+from daedal.isa.errors import UserError
+from daedal.isa.program import variant_from_json
+from daedal.isa.variant import Variant, load_variant
+from daedal.sim.rtl import verilog
+from tests.compiler.graph.qdq_models import QdqModel
+from tests.support.command_line import Answer, Run, refuses
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_qdq.onnx"
+OPTIONS = ("--target", "ecp5-85f", "--clock", 100, "--workers", 1)
+COUNT = 3
+MAIN = """
+import signal
+from daedal.cli import main
+from daedal.codesign import search
+
+search._BREEDING = 8
+# Tests may run in the background of a script, where it is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if __name__ == "__main__":
+    main()
+"""
+
+KNOWN: dict[str, int | None] = {}
+"""Cycles by fingerprint: what was counted by one test is known to the others."""
+
+
+class Counting:
+    """Counts in this process, instead of the workers."""
+
+    def __init__(self) -> None:
+        self.counted: list[str] = []
+
+    @contextmanager
+    def counters(
+        self, models: Mapping[str, bytes], memory: str, _workers: int
+    ) -> Iterator[Counter]:
+        def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Cycles | None]]:
+            for number, variant in enumerate(variants):
+                self.counted.append(variant.fingerprint)
+                found = {name: _count(model, variant, memory) for name, model in models.items()}
+                cycles = {name: count for name, count in found.items() if count is not None}
+                yield number, cycles if len(cycles) == len(found) else None
+
+        yield count
+
+
+class CheapCycles:
+    """Estimates in no time; what the real ones are worth is tested elsewhere."""
+
+    def __init__(self, _model: bytes) -> None:
+        pass
+
+    def __call__(self, variant: Variant) -> float:
+        if variant.array.batch > 1:
+            return math.inf
+        return 1e6 / variant.macs_per_cycle + 1e8 / variant.memory.wgt_bytes
+
+
+def _count(model: bytes, variant: Variant, memory: str) -> int | None:
+    key = variant.fingerprint
+    if key not in KNOWN:
+        try:
+            KNOWN[key] = count_network(model, variant, memory)
+        except UserError:
+            KNOWN[key] = None
+    return KNOWN[key]
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
+    """A scaled-down search without workers and without Verilog."""
+    found = Counting()
+    monkeypatch.setattr(explore_module, "counters", found.counters)
+    monkeypatch.setattr(evaluator, "AnalyticCycles", CheapCycles)
+    monkeypatch.setattr(search, "_BREEDING", 8)
+    monkeypatch.setattr(verilog, "kept_verilog", lambda *_given, **_named: "module daedal_top;")
+    return found
+
+
+def explored(run: Run, folder: Path, *options: object) -> Answer:
+    return run("explore", DIGITS, *OPTIONS, "--evaluations", COUNT, "-o", folder, *options)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files but the page, by path."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "index.html"
+    }
+
+
+def times(folder: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in (folder / "points").rglob("*.*")}
+
+
+@pytest.fixture
+def done(run: Run, tmp_path: Path, counting: Counting) -> Path:
+    """The folder of a finished search."""
+    folder = tmp_path / "done"
+    status, _, err = explored(run, folder)
+    assert status == 0, err
+    counting.counted.clear()
+    return folder
+
+
+def test_the_folder_has_the_front(done: Path) -> None:
+    points = json.loads((done / "front.json").read_text())
+    values = [(item["cycles"]["digits_qdq"], item["resources"]) for item in points]
+    assert points and values == sorted(values, key=lambda item: item[0])
+    header, *rows = (done / "front.csv").read_text().splitlines()
+    assert header.startswith("name,latency,area,cycles digits_qdq,mhz") and len(rows) == len(points)
+    assert len((done / "evaluations.jsonl").read_text().splitlines()) == COUNT
+    page = (done / "index.html").read_text()
+    for item in points:
+        variant = variant_from_json(item["variant"])
+        folder = done / "points" / variant.name
+        assert load_variant(str(folder / "variant.toml")) == variant
+        artifact = Artifact.load(folder / "digits_qdq.daedal")
+        assert artifact.variant.fingerprint == variant.fingerprint
+        assert (folder / "daedal_top.v").read_text() == "module daedal_top;"
+        predicted = json.loads((folder / "predicted.json").read_text())
+        assert predicted["clock"] == {"mhz": 100.0, "low": 100.0, "high": 100.0}
+        assert {step["parameter"] for step in predicted["steps"]} >= {"alu_lanes", "inp_bytes"}
+        assert f"<b>{variant.name}</b>" in page
+    # No point is worse than another in both.
+    front = [tuple(float(cell) for cell in row.split(",")[1:3]) for row in rows]
+    assert not any(a[0] <= b[0] and a[1] <= b[1] for a in front for b in front if a is not b)
+
+
+def test_a_finished_search_counts_and_writes_nothing_again(
+    run: Run, done: Path, counting: Counting
+) -> None:
+    before, written = contents(done), times(done)
+    status, out, err = explored(run, done, "--json")
+    assert status == 0, err
+    assert not counting.counted
+    assert contents(done) == before and times(done) == written
+    assert json.loads(out)["front"] == json.loads(before["front.json"])
+    assert json.loads(out)["verified"] == []
+
+
+def test_a_search_continues(run: Run, done: Path, counting: Counting) -> None:
+    path = done / "evaluations.jsonl"
+    first, *rest = path.read_text().splitlines()
+    path.write_text(f"{first}\n")
+    status, _, err = explored(run, done)
+    assert status == 0, err
+    assert len(counting.counted) == len(rest)
+    again, *_ = path.read_text().splitlines()
+    assert again == first
+
+
+def test_a_seed_gives_one_front(run: Run, done: Path, counting: Counting, tmp_path: Path) -> None:
+    assert explored(run, tmp_path / "same")[0] == 0
+    assert contents(tmp_path / "same") == contents(done)
+
+
+def test_points_are_verified(
+    run: Run, done: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off = [0]
+
+    def cycles(artifact: Artifact, memory: str, _report: object) -> int:
+        return count_network(DIGITS.read_bytes(), artifact.variant, memory) + off[0]
+
+    def implement(variant: Variant, _text: str, family: Any, _report: object) -> Implementation:
+        return Implementation(variant, CellReport.of(family, {"LUT4": 5_000, "TRELLIS_FF": 9}))
+
+    monkeypatch.setattr(verify, "require_verification", lambda _family: None)
+    fakes = verify.Tools(cycles, implement)
+    monkeypatch.setattr(verify, "Tools", lambda: fakes)
+    status, out, err = explored(run, done, "--verify", 1)
+    assert status == 0, err
+    assert "Predicted against measured" in out and " equal" in out
+    assert "Predicted against measured" in (done / "index.html").read_text()
+    (measured,) = done.glob("points/*/measured.json")
+    assert json.loads(measured.read_text())["resources"]["lut"] == 5_000
+    off[0] = 2
+    measured.unlink()
+    status, out, _ = explored(run, done, "--verify", 1)
+    assert status == 1 and "must count the RTL's cycles" in " ".join(out.split())
+
+
+def test_control_c_keeps_what_was_counted_and_the_same_command_continues(
+    run: Run, tmp_path: Path, counting: Counting
+) -> None:
+    folder = tmp_path / "found"
+    arguments = [str(item) for item in ("explore", DIGITS, *OPTIONS, "-o", folder)]
+    script = tmp_path / "main.py"
+    script.write_text(MAIN)
+    process = subprocess.Popen(
+        [sys.executable, str(script), *arguments, "--evaluations", "1000"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a terminal interrupts all processes of the session
+    )
+    try:
+        deadline = time.monotonic() + 300
+        while not lines(folder) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert process.returncode == 130, err
+    assert "Traceback" not in err, err
+    assert "the same command continues" in " ".join(out.split())
+    kept = lines(folder)
+    assert kept >= 1
+    assert (folder / "front.json").is_file() and (folder / "index.html").is_file()
+    status, out, err = run(*arguments, "--evaluations", kept, "--json")
+    assert status == 0, err
+    assert not counting.counted
+    assert all((path / "predicted.json").is_file() for path in (folder / "points").iterdir())
+
+
+def lines(folder: Path) -> int:
+    path = folder / "evaluations.jsonl"
+    return path.read_bytes().count(b"\n") if path.is_file() else 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--objective", "speed"), "objectives are latency, area"),
+        (("--limit", "speed=1"), "a limit is an objective and a number above 0"),
+        (("--evaluations", 0), "a budget is above 0, not 0"),
+        (("--budget", 0), "a budget is above 0, not 0"),
+        (("--budget", 1, "--evaluations", 1), "one budget"),
+        (("--clock", 0), "a clock is above 0 MHz"),
+        (("--target", "xczu3eg"), "choose --target ecp5-85f"),
+        (("--base", "huge"), "a variant is one of"),
+        (("--memory", "jitter"), "a memory without random delays, not 'jitter'"),
+        ((DIGITS,), "networks need different file names"),
+    ],
+)
+def test_settings_that_cannot_be(
+    run: Run, tmp_path: Path, options: tuple[object, ...], words: str
+) -> None:
+    folder = tmp_path / "found"
+    answer = run("explore", DIGITS, "--target", "ecp5-85f", "-o", folder, *options)
+    refuses(answer, words)
+    assert not folder.exists()
+
+
+def test_a_limit_that_no_variant_meets(run: Run, tmp_path: Path, counting: Counting) -> None:
+    answer = explored(run, tmp_path / "found", "--limit", "latency=0.001")
+    refuses(answer, "no variant found keeps latency at most 0.001; the nearest has 0.", "raise")
+    assert not (tmp_path / "found" / "points").exists()
+
+
+def test_folders_that_cannot_be(run: Run, done: Path, tmp_path: Path) -> None:
+    before = contents(done)
+    answer = explored(run, done, "--seed", 1)
+    refuses(answer, "must be that of the same search", "with another seed")
+    settings = done / "search.json"
+    text = settings.read_text()
+    settings.write_text(text.replace('"kit": "', '"kit": "0.0.'))
+    refuses(explored(run, done), "with another kit")
+    settings.write_text(text)
+    assert contents(done) == before
+    file = tmp_path / "file"
+    file.write_text("mine")
+    refuses(explored(run, file), "an output folder must be one that can be made", "'")
+    assert file.read_text() == "mine"
+
+
+def test_a_network_with_nothing_for_the_accelerator(run: Run, tmp_path: Path) -> None:
+    net = QdqModel()
+    path, folder = tmp_path / "host.onnx", tmp_path / "found"
+    path.write_bytes(net.model(net.op("Erf", net.input("x", (1, 8)))).SerializeToString())
+    answer = run("explore", path, *OPTIONS, "--evaluations", 1, "-o", folder)
+    refuses(answer, "network 'host': ")
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_full_disk(
+    run: Run, tmp_path: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """It fills after so many variants; the search goes on where there is room again."""
+    folder = tmp_path / "found"
+    opened = Path.open
+
+    def full(path: Path, mode: str = "r", *given: Any, **named: Any) -> Any:
+        if mode == "a" and lines(folder) == after:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return opened(path, mode, *given, **named)
+
+    with monkeypatch.context() as context:
+        context.setattr(Path, "open", full)
+        answer = explored(run, folder)
+    refuses(answer, "No space left on device; make room, and the same command continues")
+    assert lines(folder) == after
+    counting.counted.clear()
+    assert explored(run, folder)[0] == 0
+    assert len(counting.counted) == COUNT - after
