@@ -4,7 +4,8 @@
 
 Draws variants by number from the space of `daedal explore`, those that the family's device may
 hold, synthesizes each part of them alone, and writes its resources to ``daedal/codesign/data/``.
-Small parts, which differ little, are made of the first variants only. With `--whole`, variants are
+A part whose features (`daedal.codesign.parts`) an earlier variant had is left out. With `--whole`,
+variants are
 synthesized as one design, which shows what the sum of the parts is off by. The draw of a number
 never changes. A row is kept with a hash of its Verilog: rows of other gateware than today's are
 made again, and parts with equal Verilog are synthesized once. A run that is interrupted goes on.
@@ -26,6 +27,7 @@ import numpy as np
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from daedal.codesign.parts import built_parts, features_of, kind_of
 from daedal.codesign.variant_space import DEFAULT_PARAMETERS, VariantSpace
 from daedal.hw.emit import TOP_MODULE, emit_component, emit_verilog
 from daedal.hw.machine import machine_parts
@@ -37,9 +39,6 @@ from daedal.sim.rtl.device import default_cache_dir
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "daedal" / "codesign" / "data"
-LARGE = frozenset({"load", "gemm", "alu", "store", "inp", "wgt", "par", "out", "accumulators"})
-"""Parts that differ much between variants."""
-SMALL_COUNT = 8
 BYTES_OF_BLOCK = {Family.ECP5: 2048, Family.XC7: 4096, Family.XCUP: 4096}
 
 
@@ -74,14 +73,19 @@ def _may_fit(variant: Variant, family: Family) -> bool:
     )
 
 
-def parts_of(variant: Variant, number: int, family: Family) -> dict[str, str]:
-    """The Verilog of the parts to synthesize for variant `number`."""
+def parts_of(variant: Variant, family: Family, known: set[tuple[object, ...]]) -> dict[str, str]:
+    """The Verilog of the parts to synthesize: those unlike all of `known`, which grows."""
     made = machine_parts(variant)
-    names = [name for name in made if name in LARGE or number < SMALL_COUNT]
-    return {name: emit_component(made[name], name, name, family) for name in names}
+    found = {}
+    for name in built_parts(variant):
+        key = (name, kind_of(name, variant), *features_of(name, variant))
+        if key not in known:
+            known.add(key)
+            found[name] = emit_component(made[name], name, name, family)
+    return found
 
 
-def whole_of(variant: Variant, _number: int, family: Family) -> dict[str, str]:
+def whole_of(variant: Variant, family: Family, _known: set[tuple[object, ...]]) -> dict[str, str]:
     """The Verilog of the whole machine, without the line that names the variant."""
     return {TOP_MODULE: emit_verilog(variant, family).partition("\n")[2]}
 
@@ -99,10 +103,10 @@ def main() -> int:
     path = FOLDER / f"{kind}_{options.family.value}.json"
     rows: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     areas = AreaCache(default_cache_dir().parent / "synth")
-    stale = 0
+    stale, known = 0, set[tuple[object, ...]]()
     for number in range(options.first, options.first + options.count):
         variant = drawn(number, options.family)
-        texts = texts_of(variant, number, options.family)
+        texts = texts_of(variant, options.family, known)
         digests = {name: hashlib.sha256(t.encode()).hexdigest()[:16] for name, t in texts.items()}
         kept = rows.get(str(number), {}).get("parts", {})
         missing = [name for name in texts if kept.get(name, {}).get("verilog") != digests[name]]
@@ -118,6 +122,8 @@ def main() -> int:
             kept[name] = {"verilog": digests[name], **used}
             if options.whole:
                 kept[name]["parts"] = report.unit_resources
+        if not texts:
+            continue
         rows[str(number)] = {
             "variant": {
                 section: dataclasses.asdict(getattr(variant, section))

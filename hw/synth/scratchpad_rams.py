@@ -11,7 +11,7 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["UNITS_OF_SCRATCHPADS", "halving_frees", "ram_form"]
+__all__ = ["UNITS_OF_SCRATCHPADS", "block_count", "halving_frees", "ram_count", "ram_form"]
 
 UNITS_OF_SCRATCHPADS = {
     "wgt": "wgt",
@@ -37,6 +37,20 @@ def halving_frees(variant: Variant, memory: str) -> bool:
     depth, column_bits = ram_form(variant, memory)
     rows = max([512, *(rows for bits, rows in _BLOCK_ROWS if column_bits <= bits)])
     return depth > rows
+
+
+def block_count(depth: int, width: int) -> int:
+    """Blocks of a RAM of `depth` rows with `width` bits, in the form that takes the fewest."""
+    return min(-(-width // bits) * -(-depth // rows) for bits, rows in _BLOCK_ROWS)
+
+
+def ram_count(variant: Variant, name: str) -> int:
+    """Number of RAMs of `ram_form` that make a scratchpad, one for micro-ops."""
+    if name in _MEMORIES:
+        return 1
+    pad = scratchpad(variant, Memory(name))
+    depth, width = ram_form(variant, name)
+    return pad.depth_rows * pad.row_bits // (depth * width)
 
 
 def ram_form(variant: Variant, name: str) -> tuple[int, int]:
