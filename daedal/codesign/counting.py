@@ -12,7 +12,7 @@ from daedal.isa.errors import ToolError, UserError
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant
 
-__all__ = ["Counter", "count_network", "counters"]
+__all__ = ["Counter", "Cycles", "count_network", "counters"]
 
 import dataclasses
 

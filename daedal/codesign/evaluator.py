@@ -1,6 +1,6 @@
 """`Evaluator`: from points of a space to evaluations, for one set of networks and one family."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,12 +8,12 @@ import numpy as np
 from daedal.codesign.analytic import AnalyticCycles
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import Clock, clock_model
-from daedal.codesign.counting import Counter
+from daedal.codesign.counting import Counter, Cycles
 from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.prediction import Prediction, parameter_steps
 from daedal.codesign.variant_space import Point, VariantSpace
 from daedal.hw.synth.families import Family
-from daedal.isa.variant import Variant
+from daedal.isa.variant import MultiplierStyle, Variant
 
 __all__ = ["Evaluator"]
 
@@ -38,6 +38,7 @@ class Evaluator:
         self._space = space
         self._family = family
         self._mhz = mhz
+        self._counted: dict[str, Cycles | None] = {}
         self._networks = {name: AnalyticCycles(model) for name, model in models.items()}
 
     def estimate(self, points: Sequence[Point]) -> list[Evaluation | None]:
@@ -52,15 +53,28 @@ class Evaluator:
     def count(
         self, points: Sequence[Point], counter: Counter
     ) -> Iterator[tuple[Point, Evaluation | None]]:
-        """Each point with its counted evaluation, as soon as it is known."""
+        """Each point with its counted evaluation, as soon as it is known.
+
+        Variants whose programs are the same are compiled once.
+        """
         bases = self._composed(points)
-        for number, cycles in counter([base.variant for base in bases]):
-            base = bases[number]
-            made = None
-            if cycles is not None:
-                counted = {name: float(count) for name, count in cycles.items()}
-                made = replace(base, step=Step.counted, cycles=counted)
-            yield points[number], made
+        machines = {_machine(base.variant): base.variant for base in bases}
+        missing = [key for key in machines if key not in self._counted]
+        for point, base in zip(points, bases, strict=True):
+            if _machine(base.variant) not in missing:
+                yield point, _counted(base, self._counted[_machine(base.variant)])
+        for number, cycles in counter([machines[key] for key in missing]):
+            self._counted[missing[number]] = cycles
+            for point, base in zip(points, bases, strict=True):
+                if _machine(base.variant) == missing[number]:
+                    yield point, _counted(base, cycles)
+
+    def learn(self, known: Iterable[Evaluation | None]) -> None:
+        """Take over what an earlier run counted."""
+        for item in known:
+            if item is not None:
+                cycles = {name: int(count) for name, count in item.cycles.items()}
+                self._counted[_machine(item.variant)] = cycles
 
     def predict(self, item: Evaluation) -> Prediction:
         """The estimates of a variant of the space in detail."""
@@ -90,3 +104,15 @@ class Evaluator:
             Evaluation(variant, self._family, Step.estimated, {}, area, clock.mhz)
             for variant, area, clock in zip(variants, areas, clocks, strict=True)
         ]
+
+
+def _machine(variant: Variant) -> str:
+    """Equal for variants that run the same programs in the same cycles."""
+    return variant.replace(multiplier_style=MultiplierStyle.LUT.value).fingerprint
+
+
+def _counted(base: Evaluation, cycles: Cycles | None) -> Evaluation | None:
+    if cycles is None:
+        return None
+    counted = {name: float(count) for name, count in cycles.items()}
+    return replace(base, step=Step.counted, cycles=counted)

@@ -94,6 +94,7 @@ def explore(
     began = time.monotonic()
     search = FrontSearch(space, goal, evaluator.estimate, seed=seed)
     search.record(known)
+    evaluator.learn(known.values())
     interrupted = False
     try:
         with counters(models, memory, workers) as counter:
