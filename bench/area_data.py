@@ -19,10 +19,13 @@ import hashlib
 import json
 import sys
 import time
+import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from amaranth.hdl import UnusedElaboratable
 
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -39,6 +42,9 @@ from daedal.sim.rtl.device import default_cache_dir
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "daedal" / "codesign" / "data"
+LARGE = frozenset({"load", "gemm", "alu", "store", "inp", "wgt", "par", "out", "accumulators"})
+SMALL_COUNT = 10
+"""Of other parts, which differ little, so many are made."""
 BYTES_OF_BLOCK = {Family.ECP5: 2048, Family.XC7: 4096, Family.XCUP: 4096}
 
 
@@ -73,19 +79,23 @@ def _may_fit(variant: Variant, family: Family) -> bool:
     )
 
 
-def parts_of(variant: Variant, family: Family, known: set[tuple[object, ...]]) -> dict[str, str]:
+def parts_of(
+    variant: Variant, family: Family, known: Counter[tuple[object, ...]]
+) -> dict[str, str]:
     """The Verilog of the parts to synthesize: those unlike all of `known`, which grows."""
-    made = machine_parts(variant)
-    found = {}
+    made, found = machine_parts(variant), {}
     for name in built_parts(variant):
         key = (name, kind_of(name, variant), *features_of(name, variant))
-        if key not in known:
-            known.add(key)
+        enough = name not in LARGE and known[name,] >= SMALL_COUNT
+        if not known[key] and not enough:
+            known.update([key, (name,)])
             found[name] = emit_component(made[name], name, name, family)
     return found
 
 
-def whole_of(variant: Variant, family: Family, _known: set[tuple[object, ...]]) -> dict[str, str]:
+def whole_of(
+    variant: Variant, family: Family, _known: Counter[tuple[object, ...]]
+) -> dict[str, str]:
     """The Verilog of the whole machine, without the line that names the variant."""
     return {TOP_MODULE: emit_verilog(variant, family).partition("\n")[2]}
 
@@ -102,8 +112,9 @@ def main() -> int:
     kind, texts_of = ("wholes", whole_of) if options.whole else ("parts", parts_of)
     path = FOLDER / f"{kind}_{options.family.value}.json"
     rows: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    warnings.simplefilter("ignore", UnusedElaboratable)  # parts that are known
     areas = AreaCache(default_cache_dir().parent / "synth")
-    stale, known = 0, set[tuple[object, ...]]()
+    stale, known = 0, Counter[tuple[object, ...]]()
     for number in range(options.first, options.first + options.count):
         variant = drawn(number, options.family)
         texts = texts_of(variant, options.family, known)

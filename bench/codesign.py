@@ -15,6 +15,7 @@ import hashlib
 import itertools
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from bench.zoo.quantized import quantized
 from daedal.codesign.analytic import AnalyticCycles
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import clock_model
-from daedal.codesign.counting import counters
+from daedal.codesign.counting import count_network, counters
 from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.objectives import Objective
 from daedal.codesign.pareto import front, hypervolume
@@ -50,6 +51,7 @@ GOAL = Goal((Objective.latency, Objective.area), most_area=100.0)
 MARGIN = 4.0
 """The reference of the hypervolume is so many times the default's objectives."""
 POPULATIONS = (8, 16, 32)
+RATED, COUNTED = 60, 3
 FEW_PARAMETERS = {
     "block_in": (8, 16, 32),
     "block_out": (8, 16, 32),
@@ -74,14 +76,14 @@ class Problem:
     def __init__(self, space: VariantSpace, step: Step, workers: int) -> None:
         self.space = space
         self._step = step
-        self._models = {name: quantized(NETWORKS[name]) for name in CHOSEN}
-        self._counters = counters(self._models, "ddr", workers)
+        self.models = {name: quantized(NETWORKS[name]) for name in CHOSEN}
+        self._counters = counters(self.models, "ddr", workers)
         self._count = self._counters.__enter__() if step is Step.counted else None
-        self.analytic = {name: AnalyticCycles(model) for name, model in self._models.items()}
+        self.analytic = {name: AnalyticCycles(model) for name, model in self.models.items()}
         base = load_variant("vta")
-        self.roofline = {name: RooflineCycles(m, base) for name, m in self._models.items()}
+        self.roofline = {name: RooflineCycles(m, base) for name, m in self.models.items()}
         make_folder(ROOT / ".daedal" / "codesign")
-        digest = hashlib.sha256(b"".join(self._models.values())).hexdigest()[:8]
+        digest = hashlib.sha256(b"".join(self.models.values())).hexdigest()[:8]
         name = f"{step.value}-{compiler_version()}-{digest}.jsonl"
         self._path = ROOT / ".daedal" / "codesign" / name
         self._known: dict[str, list[float] | None] = {}
@@ -223,11 +225,15 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=10, metavar="K")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--enumerated", action="store_true", help="the sub-space, known whole")
+    parser.add_argument("--rates", action="store_true", help="evaluations a minute, nothing else")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     parameters = FEW_PARAMETERS if options.enumerated else DEFAULT_PARAMETERS
     space = VariantSpace(load_variant("ecp5"), parameters)
     problem = Problem(space, options.step, options.workers)
+    if options.rates:
+        print(json.dumps(rates(problem), indent=1))
+        return 0
     default = space.point(load_variant("ecp5"))
     assert default is not None
     reference = problem.objectives([default])[0] + np.log(MARGIN)
@@ -250,6 +256,37 @@ def main() -> int:
         console.print(f"{name}: {np.mean(found):.4f} ({min(found):.4f} to {max(found):.4f})")
     show(console, rows, base)
     return 0
+
+
+def rates(problem: Problem) -> dict[str, float]:
+    """Variants a minute and core, of processor time, of each step but synthesis: of drawn variants
+    that fit, each once. Blocked graphs, one for each array, are made before."""
+    drawn = random_draws(problem, RATED, seed=0)
+    fitting = [p for p, item in zip(drawn, problem.cheap(drawn), strict=True) if item is not None]
+    problem.analytic["resnet18"].forget()
+    problem.analytic["mobilenet_v1"].forget()
+    found = {}
+    variants = [v for p in fitting if (v := problem.space.variant(p)) is not None]
+    for name, steps in (("roofline", problem.roofline), ("analytic", problem.analytic)):
+        began = time.process_time()
+        for variant in variants:
+            for estimate in steps.values():
+                estimate(variant)
+        found[name] = 60 * len(variants) / (time.process_time() - began)
+    began = time.process_time()
+    area_model(FAMILY)(variants)
+    found["area"] = 60 * len(variants) / (time.process_time() - began)
+    # Neighbours of a variant that is in use: what a search ends with. A drawn one may be so small
+    # that a program has a million instructions.
+    default = problem.space.point(load_variant("ecp5"))
+    assert default is not None
+    near = problem.space.neighbours(default)[:COUNTED]
+    began = time.process_time()
+    for variant in [v for p in near if (v := problem.space.variant(p)) is not None]:
+        for model in problem.models.values():
+            count_network(model, variant, "ddr")
+    found["counted"] = 60 * COUNTED / (time.process_time() - began)
+    return found
 
 
 def enumerated(problem: Problem, reference: np.ndarray) -> float:

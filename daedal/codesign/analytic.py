@@ -78,6 +78,13 @@ class AnalyticCycles:
             self._known[key] = self._estimate(variant)
         return self._known[key]
 
+    def forget(self) -> None:
+        """Drop the estimates, but not the blocked graphs."""
+        self._known.clear()
+        for layers in self._layers.values():
+            for layer in layers or ():
+                layer.known.clear()
+
     def _estimate(self, variant: Variant) -> float:
         layers = self._layers_of(variant)
         if layers is None:

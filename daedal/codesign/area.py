@@ -1,9 +1,9 @@
 """`AreaModel`: LUT, FF, DSP and block RAM of a variant without synthesizing it.
 
 A machine is the sum of its parts (`hw.machine.machine_parts`), and each part depends on few numbers
-(`parts.features_of`). `data/parts_<family>.json` has parts of drawn variants, each synthesized alone
-(`bench/area_data.py`); a `Regression` for each part and resource predicts those of other variants.
-Synthesis of a whole machine removes what the parts do not use of each other:
+(`parts.features_of`). `data/parts_<family>.json` has parts of drawn variants, each synthesized
+alone (`bench/area_data.py`); a `Regression` for each part and resource predicts those of other
+variants. Synthesis of a whole machine removes what the parts do not use of each other:
 `data/wholes_<family>.json` has some, and their ratio to the sum corrects it.
 """
 
