@@ -158,7 +158,7 @@ def _complete(
     """Write what the folders of the front's points lack."""
     for number, item in enumerate(front):
 
-        def report(said: str, step: str = f"point {number + 1} of {len(front)}") -> None:
+        def report(said: str, step: str = f"completing point {number + 1} of {len(front)}") -> None:
             say(f"{step}: {said}")
 
         point = directory.point(item)

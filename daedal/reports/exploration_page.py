@@ -83,7 +83,8 @@ def _point(item: Evaluation, details: PointDetails | None) -> dict[str, Any]:
 def _details(details: PointDetails) -> dict[str, Any]:
     units = sorted(details.prediction.units.items(), key=lambda unit: -unit[1]["lut"])
     rounded = [
-        (name, {key: float(round(amount)) for key, amount in used.items()}) for name, used in units
+        (name, {key: max(0.0, float(round(amount))) for key, amount in used.items()})
+        for name, used in units
     ]
     return {
         "networks": [

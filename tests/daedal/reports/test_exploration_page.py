@@ -52,7 +52,7 @@ def details() -> PointDetails:
     device = TimingDevice(artifact.variant, timing=PRESETS["ddr"])
     profile = measure(artifact, device, memory="ddr", name=NAME)
     units = {
-        "alu<b>": {"lut": 1_234.4, "ff": 100.0, "dsp": 0.0, "block_ram": 0.0},
+        "alu<b>": {"lut": 1_234.4, "ff": 100.0, "dsp": -0.3, "block_ram": 0.0},
         "gemm": {"lut": 9_876.6, "ff": 200.0, "dsp": 3.0, "block_ram": 0.0},
     }
     steps = (
@@ -95,6 +95,7 @@ def test_the_page_tells_the_figures(details: PointDetails) -> None:
     assert text.count("<details") == 3 and text.count("<details open") == 1
     # The front's; layers and area of each point.
     assert text.count("<svg") == 1 + 3 * 2
+    assert "1,234 LUT" in text and "-0" not in re.sub(r"<style>.*?</style>", "", text, flags=re.S)
     assert text.index(">gemm<") < text.index(">alu&lt;b&gt;<"), "the largest part is first"
     assert "Predicted against measured" not in text
     layer = next(iter(details.profiles.values())).layers[0]
