@@ -1,0 +1,63 @@
+"""docs/codesign.md: its commands run, and what it says of them holds."""
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from daedal.cli import app
+from daedal.codesign.objectives import Objective
+from tests.support.pages import commands, make_checkout, run_line
+from tests.support.small_netlist import needs_nextpnr
+
+PATH = Path(__file__).resolve().parent.parent / "docs" / "codesign.md"
+PAGE = PATH.read_text("utf-8")
+FILES = re.findall(r"^\| (`.*?`) \|", PAGE.partition("## The folder")[2], re.MULTILINE)
+
+
+def patterns() -> list[str]:
+    """The files that the page names, as patterns."""
+    names = [name for row in FILES for name in re.findall(r"`(.*?)`", row)]
+    return [re.sub("NAME|NETWORK", "*", name) for name in names]
+
+
+def test_options_exist() -> None:
+    group = typer.main.get_command(app)
+    known = {
+        name: {option for item in command.params for option in item.opts}
+        for name, command in group.commands.items()  # type: ignore[attr-defined]
+    }
+    for line in commands(PAGE):
+        _, name, *words = line.split()
+        assert {word for word in words if word.startswith("-")} <= known[name], line
+    for option in set(re.findall(r"`(--[a-z]+)", PAGE)) - {"--seeds"}:
+        assert option in known["explore"], option
+    assert "--seeds" in known["synth"]
+
+
+def test_objectives_are_told() -> None:
+    (table,) = re.findall(r"\| objective \| meaning \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGE)
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == [item.value for item in Objective]
+    assert len(patterns()) > 8
+
+
+@pytest.mark.slow
+@pytest.mark.rtl
+@pytest.mark.fpga
+@needs_nextpnr
+def test_commands_run(tmp_path: Path) -> None:
+    folder = make_checkout(tmp_path)
+    search, smallest, compared, verified = (run_line(line, folder) for line in commands(PAGE))
+    assert "Pareto front" in search and re.search(r"\d variants compiled and counted", search)
+    for pattern in patterns():
+        if not pattern.endswith("measured.json"):
+            assert list((folder / "digits").glob(pattern)), pattern
+    (row,) = csv.DictReader((folder / "smallest" / "front.csv").read_text().splitlines())
+    assert float(row["cycles digits_qdq"]) / float(row["mhz"]) / 1000 <= 1.0
+    assert row["name"] in smallest
+    assert re.search(r"^ *│? *ecp5 ", compared, re.MULTILINE) and "images/s" in compared
+    assert "Predicted against measured" in verified and "equal" in verified
+    assert list((folder / "smallest").glob("points/*/measured.json"))
+    assert "Predicted against measured" in (folder / "smallest" / "index.html").read_text("utf-8")
