@@ -20,6 +20,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 930.0, 16.0, 376.0
 _MARGIN = 0.06
 """Part of an axis that stays free at each end."""
 _MOST_TICKS = 8
+_NARROW = 6.0
+"""An axis that spans less than this ratio has ticks at equal steps."""
 
 
 class _Axis:
@@ -37,16 +39,17 @@ class _Axis:
 
     def ticks(self) -> list[float]:
         """Round numbers that lie on it."""
-        for digits in ((1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 3, 5, 7), (1, 2, 5), (1,)):
+        low, high = 10**self._low, 10**self._high
+        if high < _NARROW * low:
+            power = 10 ** math.floor(math.log10((high - low) / _MOST_TICKS))
+            step = next(n * power for n in (1, 2, 5, 10) if (high - low) <= _MOST_TICKS * n * power)
+            return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+        for digits in ((1, 2, 3, 5, 7), (1, 2, 5), (1,)):
             powers = range(math.floor(self._low), math.ceil(self._high) + 1)
-            found = [
-                digit * 10.0**power
-                for power in powers
-                for digit in digits
-                if self._low <= math.log10(digit * 10.0**power) <= self._high
-            ]
+            values = (digit * 10.0**power for power in powers for digit in digits)
+            found = [value for value in values if low <= value <= high]
             if len(found) <= _MOST_TICKS:
-                return found
+                break
         return found
 
 

@@ -1,5 +1,6 @@
 """The page of a search: its figures, its drawing, and names that are not trusted."""
 
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -168,4 +169,18 @@ def test_a_single_point_can_be_drawn() -> None:
     text = front_chart(FRONT[:1], []).text()
     (only,) = drawn(text, "circle", "point")
     assert at(only) == pytest.approx(((56 + 930) / 2, (16 + 376) / 2), abs=0.1)
-    assert drawn(text, "text", "soft middle"), "there is a tick"
+    assert 3 <= len(drawn(text, "text", "soft middle")) <= 9
+
+
+@pytest.mark.parametrize("span", [1.01, 1.3, 2.0, 5.0, 8.0, 30.0, 1e4])
+def test_axes_have_round_ticks(span: float) -> None:
+    fast, small = made("fast", 80_000, 20.0), made("small", round(80_000 * span), 10.0)
+    text = front_chart([fast, small], []).text()
+    ticks = drawn(text, "text", "soft middle")
+    values = [float(item.text or "") for item in ticks]
+    assert 3 <= len(values) <= 9 and values == sorted(set(values))
+    # The points tell where a value is.
+    (left, _), (right, _) = map(at, drawn(text, "circle", "point"))
+    for value, item in zip(values, ticks, strict=True):
+        share = math.log(value) / math.log(span)
+        assert float(item.attrib["x"]) == pytest.approx(left + share * (right - left), abs=1)
