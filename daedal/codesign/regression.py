@@ -17,8 +17,8 @@ Array = npt.NDArray[np.float64]
 
 _LENGTHS = (1.0, 2.0, 4.0, 8.0)
 _NOISES = (1e-4, 1e-3, 1e-2, 1e-1)
-_TREND = 4.0
-"""Variance of the trend's weights, relative to the remainder's."""
+_TREND = 200.0
+"""Variance of the trend's weights, relative to the remainder's: outside the table, it counts."""
 
 
 @dataclass(frozen=True)

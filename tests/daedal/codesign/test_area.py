@@ -1,0 +1,104 @@
+"""Composed areas against whole machines that were synthesized, and against the parts' own table."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from daedal.codesign.area import AreaModel, area_model, read_rows
+from daedal.codesign.parts import built_parts, kind_of, known_amounts
+from daedal.hw.emit import TOP_MODULE
+from daedal.hw.machine import machine_parts
+from daedal.hw.synth.families import CellReport, Family
+from daedal.isa.errors import ExploreError
+from daedal.isa.variant import Variant, load_variant
+
+ROOT = Path(__file__).parents[3]
+ROWS = read_rows("parts", Family.ECP5)
+
+
+def synthesized() -> list[tuple[Variant, CellReport]]:
+    """Shipped variants with numbers of 8 bits, as docs/synthesis.json has them."""
+    record = json.loads((ROOT / "docs" / "synthesis.json").read_text())
+    found = []
+    for row in record["variants"]:
+        variant = load_variant(row["variant"])
+        if row["target"] == "ecp5-85f" and variant.array.input_bits == 8:
+            found.append(
+                (
+                    variant.replace(multiplier_style=row["multipliers"]),
+                    CellReport.of(Family.ECP5, row["cells"]),
+                )
+            )
+    assert len(found) >= 5
+    return found
+
+
+def test_multipliers_and_blocks_of_whole_machines() -> None:
+    """None of these machines is in the table."""
+    for variant, report in synthesized():
+        (found,) = area_model(Family.ECP5)([variant])
+        assert found["dsp"] == pytest.approx(report.dsp, rel=0.01), variant.name
+        assert found["block_ram"] == pytest.approx(report.block_ram, rel=0.01), variant.name
+
+
+def test_logic_of_whole_machines_of_a_size_that_the_table_has() -> None:
+    for variant, report in synthesized():
+        if variant.macs_per_cycle <= 256:
+            (found,) = area_model(Family.ECP5)([variant])
+            assert found["lut"] == pytest.approx(report.lut, rel=0.3), variant.name
+            assert found["ff"] == pytest.approx(report.ff, rel=0.3), variant.name
+
+
+def test_known_amounts_are_those_of_the_table() -> None:
+    for variant, parts in ROWS:
+        for name, used in parts.items():
+            for resource, amount in known_amounts(name, variant).items():
+                if resource == "block_ram" and name in ("gemm", "alu"):
+                    # Words of micro-ops are rounded up to whole columns.
+                    assert abs(used[resource] - amount) <= 1, (name, variant.name)
+                else:
+                    assert used[resource] == amount, (name, resource, variant.name)
+
+
+@pytest.mark.parametrize("name", ["tiny", "ecp5", "wide"])
+def test_parts_are_those_of_the_machine(name: str) -> None:
+    for counters in (True, False):
+        variant = load_variant(name).replace(counters=counters)
+        assert set(built_parts(variant)) == set(machine_parts(variant))
+
+
+def test_parts_sum_to_the_variant() -> None:
+    model, variant = area_model(Family.ECP5), load_variant("ecp5")
+    (total,) = model([variant])
+    parts = model.by_part(variant)
+    for resource, amount in total.items():
+        assert sum(used[resource] for used in parts.values()) == pytest.approx(amount)
+
+
+def test_rows_of_the_table_are_given_back() -> None:
+    """Where it was measured, the model says what was measured, nearly."""
+    for variant, parts in ROWS:
+        predicted = area_model(Family.ECP5).by_part(variant)
+        for name in ("wgt", "inp", "control"):
+            if name in parts and kind_of(name, variant) != "tables":
+                assert predicted[name]["ff"] == pytest.approx(parts[name]["ff"], rel=0.05, abs=8)
+
+
+def test_wholes_correct_the_sum() -> None:
+    plain = AreaModel.fit(Family.ECP5, ROWS)
+    variants = [variant for variant, _ in ROWS[:4]]
+    sums = plain(variants)
+    wholes = [
+        (variant, {TOP_MODULE: {name: 0.9 * amount for name, amount in total.items()}})
+        for variant, total in zip(variants, sums, strict=True)
+    ]
+    (corrected,) = AreaModel.fit(Family.ECP5, ROWS, wholes)([load_variant("ecp5")])
+    (before,) = plain([load_variant("ecp5")])
+    for resource, amount in corrected.items():
+        assert amount == pytest.approx(0.9 * before[resource])
+
+
+def test_a_family_without_a_table_is_refused() -> None:
+    with pytest.raises(ExploreError, match="areas are known of family ecp5, not of xcup"):
+        area_model(Family.XCUP)
