@@ -83,6 +83,8 @@ class FrontSearch:
         for _ in range(self.generations):
             self._breed()
         points = list(self._values)
+        if not points:
+            return []
         corrected = self._corrected(points)
         known = self._objectives(list(self.counted))
         chosen: list[Point] = []

@@ -94,6 +94,12 @@ def test_nothing_is_counted_twice() -> None:
     assert not set(search.propose(5)) & set(search.counted)
 
 
+def test_where_nothing_fits_nothing_is_proposed() -> None:
+    search = FrontSearch(SPACE, GOAL, lambda points: [None] * len(points))
+    assert search.propose(2) == []
+    assert search.front() == []
+
+
 def test_limits_are_kept() -> None:
     goal = Goal((Objective.area,), (Limit(Objective.latency, 12.0),))
     search = searched(0, 20, goal)
