@@ -7,16 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from daedal.api import compile as compile_network
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import Clock, clock_model
+from daedal.codesign.counting import profile_network
 from daedal.hw.synth.families import DEVICES, Family
 from daedal.hw.synth.figures import frames_per_second
 from daedal.isa.errors import ModelError, ScheduleError, first_line
-from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant
-from daedal.runtime.profiler.measure import measure
-from daedal.sim.timing.device import TimingDevice
 
 __all__ = ["ComparedNetwork", "ComparedVariant", "compare"]
 
@@ -97,14 +94,10 @@ def compare(
 
 
 def _network(model: bytes, variant: Variant, memory: str) -> ComparedNetwork:
-    # Counters change no cycle, and layers are told apart by them.
-    counted = variant.replace(counters=True)
     try:
-        artifact = compile_network(model, counted)
+        profile = profile_network(model, variant, memory)
     except (ModelError, ScheduleError) as error:
         return ComparedNetwork(None, {}, first_line(error))
-    device = TimingDevice(counted, timing=PRESETS[memory])
-    profile = measure(artifact, device, memory=memory)
     bounds: Counter[str] = Counter()
     for layer in profile.layers:
         bounds[layer.bound.value] += layer.cycles

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from daedal.api import compile as compile_network
+from daedal.codesign.counting import profile_network
 from daedal.codesign.evaluation import Evaluation
 from daedal.codesign.objectives import Objective
 from daedal.codesign.prediction import Prediction, prediction_from_json
@@ -20,13 +21,10 @@ from daedal.isa.artifact import Artifact
 from daedal.isa.errors import ExploreError
 from daedal.isa.files import make_folder, write_atomically
 from daedal.isa.inputs import read_input
-from daedal.isa.memory_model import PRESETS
-from daedal.runtime.profiler.measure import measure
 from daedal.runtime.profiler.network_profile import NetworkProfile
 from daedal.runtime.profiler.reader import load_profile
 from daedal.sim.rtl import verilog
 from daedal.sim.rtl.device import default_cache_dir
-from daedal.sim.timing.device import TimingDevice
 
 __all__ = ["PointFolder", "read_record"]
 
@@ -70,7 +68,7 @@ class PointFolder:
                 compile_network(model, item.variant).save(self._artifact(network))
             if not self._profile(network).is_file():
                 report(f"profiling {network} on {name}")
-                found = self._measured(network, model, memory).to_json()
+                found = profile_network(model, item.variant, memory, name=network).to_json()
                 write_atomically(self._profile(network), json.dumps(found) + "\n")
         path = self.folder / _PREDICTED
         if not path.is_file():
@@ -113,17 +111,6 @@ class PointFolder:
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise damaged(path) from error
         return found
-
-    def _measured(self, network: str, model: bytes, memory: str) -> NetworkProfile:
-        """A profile of the compiled network. Counters change no cycle, and layers are told apart
-        by them: a variant without gets them."""
-        variant = self.evaluation.variant
-        if variant.units.counters:
-            artifact = self.artifact(network)
-        else:
-            artifact = compile_network(model, variant.replace(counters=True))
-        device = TimingDevice(artifact.variant, timing=PRESETS[memory])
-        return measure(artifact, device, memory=memory, name=network)
 
     def _artifact(self, network: str) -> Path:
         return self.folder / f"{network}.daedal"
