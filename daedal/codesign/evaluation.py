@@ -39,11 +39,13 @@ class Evaluation:
     resources: Mapping[str, float]
     mhz: float
 
-    def value(self, objective: Objective) -> float:
-        """One objective; smaller is better."""
-        if objective is Objective.latency:
+    def value(self, measure: str) -> float:
+        """An objective, or percent of the device of a resource; smaller is better."""
+        if measure == Objective.latency:
             return latency_ms(self.cycles, self.mhz)
-        return 100 * max(self.shares.values())
+        if measure == Objective.area:
+            return 100 * max(self.shares.values())
+        return 100 * self.shares[measure]
 
     @property
     def shares(self) -> dict[str, float]:
@@ -51,11 +53,9 @@ class Evaluation:
         device = DEVICES[self.family]
         return {name: used / getattr(device, name) for name, used in self.resources.items()}
 
-    def within(self, limits: tuple[Limit, ...], most_area: float) -> bool:
-        """Whether it fits the device, of which `most_area` percent can be used, and every limit is
-        kept."""
-        fits = self.value(Objective.area) <= most_area
-        return fits and all(self.value(limit.objective) <= limit.most for limit in limits)
+    def within(self, limits: tuple[Limit, ...]) -> bool:
+        """Whether every limit is kept."""
+        return all(self.value(limit.measure) <= limit.most for limit in limits)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from daedal.codesign.counting import counters
 from daedal.codesign.directory import SearchDirectory
 from daedal.codesign.evaluation import Evaluation
 from daedal.codesign.evaluator import Evaluator
-from daedal.codesign.objectives import Objective
+from daedal.codesign.objectives import Limit
 from daedal.codesign.search import FrontSearch, Goal
 from daedal.codesign.variant_space import DEFAULT_PARAMETERS, VariantSpace
 from daedal.compiler.frontend.importer import load_onnx
@@ -24,10 +24,7 @@ from daedal.isa.errors import ExploreError, ModelError, UnsupportedError, first_
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant, load_variant
 
-__all__ = ["Exploration", "explore"]
-
-MOST_AREA = 85.0
-"""Percent of a device that routing can fill with a clock of any use."""
+__all__ = ["Exploration", "explore", "nothing_found"]
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ def explore(
         interrupted = True
     front = tuple(search.front())
     if not front and not interrupted:
-        raise _nothing(search, goal)
+        raise nothing_found(search.counted.values(), goal)
     directory.write_front(front, goal.objectives)
     if not interrupted:
         try:
@@ -181,8 +178,7 @@ def _settings(
         },
         "target": target.value,
         "objectives": [objective.value for objective in goal.objectives],
-        "limits": [str(limit) for limit in goal.limits],
-        "most area": goal.most_area,
+        "limits": [str(limit) for limit in goal.all_limits],
         "base": space.base.fingerprint,
         "parameters": {name: list(values) for name, values in space.parameters.items()},
         "clock": mhz,
@@ -213,21 +209,26 @@ def _progress(
     return f"exploring: {done}, {len(search.estimated):,} estimated, {front} on the front"
 
 
-def _nothing(search: FrontSearch, goal: Goal) -> ExploreError:
+def nothing_found(counted: Iterable[Evaluation | None], goal: Goal) -> ExploreError:
     """Why the front is empty: the limit that is missed, and the nearest variant."""
-    found = [item for item in search.counted.values() if item is not None]
+    found = [item for item in counted if item is not None]
     if not found:
         return ExploreError(
             "a search needs a variant that its networks compile for, and none was found; try "
             "another base variant or a larger budget"
         )
-    checks = [(limit.objective, limit.most) for limit in goal.limits]
-    checks.append((Objective.area, goal.most_area))
-    objective, most = max(
-        checks, key=lambda check: min(item.value(check[0]) for item in found) / check[1]
-    )
-    nearest = min(found, key=lambda item: item.value(objective))
+
+    def missed(item: Evaluation) -> tuple[float, Limit]:
+        """The limit that is exceeded most, after by how much."""
+        excesses = [(item.value(limit.measure) / limit.most, limit) for limit in goal.all_limits]
+        return max(excesses, key=lambda excess: excess[0])
+
+    nearest = min(found, key=lambda item: missed(item)[0])
+    _, limit = missed(nearest)
+    kept_alone = any(item.value(limit.measure) <= limit.most for item in found)
+    others = " with all other limits" if kept_alone else ""
     return ExploreError(
-        f"no variant found keeps {objective.value} at most {most:g}; the nearest has "
-        f"{nearest.value(objective):.4g} ({nearest.variant.name}); raise the limit or the budget"
+        f"no variant found keeps {limit.measure} at most {limit.most:g}{others}; the nearest has "
+        f"{nearest.value(limit.measure):.4g} ({nearest.variant.name}); raise the limit or the "
+        "budget"
     )

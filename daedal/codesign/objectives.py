@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from daedal.hw.synth.families import HARD_LIMIT, RESOURCES
 from daedal.isa.errors import ExploreError
 
-__all__ = ["Limit", "Objective", "latency_ms", "parse_limits", "parse_objectives"]
+__all__ = ["USABLE", "Limit", "Objective", "latency_ms", "parse_limits", "parse_objectives"]
 
 
 class Objective(StrEnum):
@@ -26,13 +27,31 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True)
 class Limit:
-    """An objective may be `most` at most."""
+    """What `Evaluation.value` gives for `measure` may be `most` at most.
 
-    objective: Objective
+    Attributes
+    ----------
+    measure : an objective, or one of `RESOURCES`, in percent of the device.
+    """
+
+    measure: str
     most: float
 
     def __str__(self) -> str:
-        return f"{self.objective}={self.most:g}"
+        return f"{self.measure}={self.most:g}"
+
+
+USABLE = (
+    Limit("lut", 85.0),
+    Limit("ff", 85.0),
+    Limit("dsp", 100 * HARD_LIMIT),
+    Limit("block_ram", 100 * HARD_LIMIT),
+)
+"""What place and route can use of a device: it needs free look-up tables and flip-flops for a clock
+of any use; of the hard blocks, nearly all serve."""
+
+
+_MEASURES = (*Objective, *RESOURCES)
 
 
 def latency_ms(cycles: Mapping[str, float], mhz: float) -> float:
@@ -54,18 +73,27 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
 
 
 def parse_limits(texts: Sequence[str]) -> tuple[Limit, ...]:
-    """From texts such as ``latency=1.5``. Raises ExploreError for anything else."""
-    found = []
+    """From texts such as ``latency=1.5`` (ms) and ``block_ram=75`` (%).
+
+    Raises ExploreError for anything else, and for a measure that is limited twice.
+    """
+    found: list[Limit] = []
     for text in texts:
         name, _, number = text.partition("=")
         try:
             most = float(number)
         except ValueError:
             most = math.nan
-        if name not in set(Objective) or not (0 < most < math.inf):
+        if name not in _MEASURES or not (0 < most < math.inf):
             raise ExploreError(
                 f"a limit is an objective and a number above 0, such as latency=1.5, not "
-                f"{text!r:.60}; objectives are {', '.join(Objective)}"
+                f"{text!r:.60}; limits are for {', '.join(_MEASURES)}"
             )
-        found.append(Limit(Objective(name), most))
+        if name != Objective.latency and most > 100:
+            raise ExploreError(
+                f"a limit of {name} is at most 100 percent of the device, not {number}"
+            )
+        if name in {limit.measure for limit in found}:
+            raise ExploreError(f"each limit is given once, not that of {name} twice")
+        found.append(Limit(name, most))
     return tuple(found)

@@ -35,16 +35,22 @@ class Goal:
     ----------
     objectives : to minimize.
     limits : to keep.
-    most_area : percent of the device that can be used.
+    usable : limits of the device; one of `limits` for the same resource replaces it.
     """
 
     objectives: tuple[Objective, ...]
     limits: tuple[Limit, ...] = ()
-    most_area: float = 100.0
+    usable: tuple[Limit, ...] = (Limit(Objective.area, 100.0),)
+
+    @property
+    def all_limits(self) -> tuple[Limit, ...]:
+        """What every result keeps."""
+        given = {limit.measure for limit in self.limits}
+        return (*self.limits, *(limit for limit in self.usable if limit.measure not in given))
 
     def values(self, evaluation: Evaluation) -> list[float]:
         """The objectives; infinite where a limit is not kept."""
-        if not evaluation.within(self.limits, self.most_area):
+        if not evaluation.within(self.all_limits):
             return [np.inf] * len(self.objectives)
         return [evaluation.value(objective) for objective in self.objectives]
 

@@ -31,7 +31,10 @@ def explore_command(
     ] = "latency,area",
     limit: Annotated[
         list[str] | None,
-        typer.Option(help="A limit, such as latency=1.5 (ms) or area=50 (%); may be repeated."),
+        typer.Option(
+            help="A limit: latency (ms), or area, lut, ff, dsp, block_ram (% of the device), such "
+            "as latency=1.5; may be repeated."
+        ),
     ] = None,
     budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Time to search.")] = None,
     evaluations: Annotated[
@@ -61,8 +64,8 @@ def explore_command(
     exit status 1 where cycles of the RTL differ or a point does not fit the device.
     """
     from daedal.codesign.directory import SearchDirectory
-    from daedal.codesign.explore import MOST_AREA, explore
-    from daedal.codesign.objectives import parse_limits, parse_objectives
+    from daedal.codesign.explore import explore
+    from daedal.codesign.objectives import USABLE, parse_limits, parse_objectives
     from daedal.codesign.search import Goal
     from daedal.codesign.verify import require_verification, spread
     from daedal.compiler.frontend.reader import read_model
@@ -71,7 +74,7 @@ def explore_command(
     from daedal.reports.exploration_page import exploration_page, read_details
     from daedal.reports.verification import verification_lines, verification_table
 
-    goal = Goal(parse_objectives(objective), parse_limits(limit or ()), MOST_AREA)
+    goal = Goal(parse_objectives(objective), parse_limits(limit or ()), USABLE)
     if budget is None and evaluations is None:
         budget = 10.0
     if clock is not None and clock <= 0:

@@ -1,9 +1,11 @@
 """`daedal explore`: the folder, the same front for a seed, stop and resume, bad input."""
 
+import dataclasses
 import errno
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +20,10 @@ import pytest
 from daedal.codesign import evaluator, search, verify
 from daedal.codesign import explore as explore_module
 from daedal.codesign.counting import Counter, Cycles, count_network
-from daedal.hw.synth.families import CellReport
+from daedal.codesign.evaluation import Evaluation, Step
+from daedal.codesign.objectives import USABLE, Objective, parse_limits
+from daedal.codesign.search import Goal
+from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.flow import Implementation
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import UserError
@@ -271,10 +276,32 @@ def test_settings_that_cannot_be(
     assert not folder.exists()
 
 
-def test_a_limit_that_no_variant_meets(run: Run, tmp_path: Path, counting: Counting) -> None:
-    answer = explored(run, tmp_path / "found", "--limit", "latency=0.001")
-    refuses(answer, "no variant found keeps latency at most 0.001; the nearest has 0.", "raise")
+@pytest.mark.parametrize(
+    ("limit", "nearest"), [(("latency", 0.001), r"0\.\d+"), (("block_ram", 0.1), r"\d[\d.]*")]
+)
+def test_a_limit_that_no_variant_meets(
+    run: Run, tmp_path: Path, counting: Counting, limit: tuple[str, float], nearest: str
+) -> None:
+    name, most = limit
+    answer = explored(run, tmp_path / "found", "--limit", f"{name}={most}")
+    refuses(answer, f"no variant found keeps {name} at most {most:g}; the nearest has ", "raise")
+    assert re.search(rf"has {nearest} \(x[0-9a-f]{{12}}\);", answer[2])
     assert not (tmp_path / "found" / "points").exists()
+
+
+def test_the_nearest_variant_is_named() -> None:
+    def item(latency: float, block_ram: float, name: str) -> Evaluation:
+        variant = dataclasses.replace(load_variant("ecp5"), name=name)
+        used = {"lut": 1.0, "ff": 1.0, "dsp": 1.0, "block_ram": 2.08 * block_ram}
+        return Evaluation(variant, Family.ECP5, Step.counted, {"net": latency * 1e5}, used, 100.0)
+
+    found = {(0,): item(0.5, 90.0, "fast"), (1,): item(1.3, 20.0, "near"), (2,): None}
+    goal = Goal((Objective.latency,), parse_limits(["latency=1", "block_ram=25"]), USABLE)
+    said = str(explore_module.nothing_found(found.values(), goal))
+    assert "keeps latency at most 1 with all other limits; the nearest has 1.3 (near)" in said
+    del found[(0,)]
+    said = str(explore_module.nothing_found(found.values(), goal))
+    assert "keeps latency at most 1; the nearest has 1.3 (near)" in said
 
 
 def test_folders_that_cannot_be(run: Run, done: Path, tmp_path: Path) -> None:
