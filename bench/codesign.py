@@ -32,7 +32,7 @@ from bench.zoo.quantized import quantized
 from daedal.codesign.analytic import AnalyticCycles
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import clock_model
-from daedal.codesign.counting import count_network, counters
+from daedal.codesign.counting import Network, count_network, counters
 from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.objectives import Objective
 from daedal.codesign.pareto import front, hypervolume
@@ -77,7 +77,8 @@ class Problem:
         self.space = space
         self._step = step
         self.models = {name: quantized(NETWORKS[name]) for name in CHOSEN}
-        self._counters = counters(self.models, "ddr", workers)
+        networks = {name: Network(model) for name, model in self.models.items()}
+        self._counters = counters(networks, "ddr", workers)
         self._count = self._counters.__enter__() if step is Step.counted else None
         self.analytic = {name: AnalyticCycles(model) for name, model in self.models.items()}
         base = load_variant("vta")

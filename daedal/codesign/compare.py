@@ -7,15 +7,19 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from daedal.api import compile as compile_network
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import Clock, clock_model
-from daedal.codesign.counting import profile_network
+from daedal.codesign.counting import profile_artifact
 from daedal.hw.synth.families import DEVICES, Family
 from daedal.hw.synth.figures import frames_per_second
+from daedal.isa.artifact import Artifact, Placement
 from daedal.isa.errors import ModelError, ScheduleError, first_line
 from daedal.isa.variant import Variant
 
 __all__ = ["ComparedNetwork", "ComparedVariant", "compare"]
+
+_CONVERSIONS = ("DequantizeLinear", "QuantizeLinear")
 
 
 @dataclass(frozen=True)
@@ -26,11 +30,14 @@ class ComparedNetwork:
     ----------
     cycles : of the accelerator for one image; None where it does not compile, with the `reason`.
     bounds : share of the cycles in layers that each unit bounds.
+    on_host : the model's operators that the host computes, at no cycles; conversions between
+        numbers aside.
     """
 
     cycles: int | None
     bounds: Mapping[str, float]
     reason: str = ""
+    on_host: tuple[Placement, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,12 +102,19 @@ def compare(
 
 def _network(model: bytes, variant: Variant, memory: str) -> ComparedNetwork:
     try:
-        profile = profile_network(model, variant, memory)
+        artifact = compile_network(model, variant.replace(counters=True))
     except (ModelError, ScheduleError) as error:
         return ComparedNetwork(None, {}, first_line(error))
+    profile = profile_artifact(artifact, memory)
     bounds: Counter[str] = Counter()
     for layer in profile.layers:
         bounds[layer.bound.value] += layer.cycles
     total = sum(bounds.values()) or 1
     shares = {name: cycles / total for name, cycles in bounds.most_common()}
-    return ComparedNetwork(profile.cycles, shares)
+    return ComparedNetwork(profile.cycles, shares, on_host=_on_host(artifact))
+
+
+def _on_host(artifact: Artifact) -> tuple[Placement, ...]:
+    return tuple(
+        item for item in artifact.placements if item.where == "host" and item.op not in _CONVERSIONS
+    )

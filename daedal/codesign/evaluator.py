@@ -8,7 +8,7 @@ import numpy as np
 from daedal.codesign.analytic import AnalyticCycles
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import Clock, clock_model
-from daedal.codesign.counting import Counter, Cycles
+from daedal.codesign.counting import Counter, Cycles, Network
 from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.prediction import Prediction, parameter_steps
 from daedal.codesign.variant_space import Point, VariantSpace
@@ -23,14 +23,14 @@ class Evaluator:
 
     Parameters
     ----------
-    models : the networks, serialized, by name.
+    networks : by name.
     mhz : a clock for all variants, instead of the learned one.
     """
 
     def __init__(
         self,
         space: VariantSpace,
-        models: Mapping[str, bytes],
+        networks: Mapping[str, Network],
         family: Family,
         *,
         mhz: float | None = None,
@@ -39,7 +39,10 @@ class Evaluator:
         self._family = family
         self._mhz = mhz
         self._counted: dict[str, Cycles | None] = {}
-        self._networks = {name: AnalyticCycles(model) for name, model in models.items()}
+        self._networks = {
+            name: AnalyticCycles(network.model, network.on_host)
+            for name, network in networks.items()
+        }
 
     def estimate(self, points: Sequence[Point]) -> list[Evaluation | None]:
         """The estimated evaluation of each point; None where a network does not fit."""

@@ -9,18 +9,16 @@ from typing import Any
 
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import clock_model
-from daedal.codesign.counting import counters
+from daedal.codesign.counting import Network, counters
 from daedal.codesign.directory import SearchDirectory
 from daedal.codesign.evaluation import Evaluation
 from daedal.codesign.evaluator import Evaluator
 from daedal.codesign.objectives import Limit
 from daedal.codesign.search import FrontSearch, Goal
 from daedal.codesign.variant_space import DEFAULT_PARAMETERS, VariantSpace
-from daedal.compiler.frontend.importer import load_onnx
-from daedal.compiler.pipeline import accelerator_graphs
 from daedal.compiler.version import compiler_version
 from daedal.hw.synth.families import Target
-from daedal.isa.errors import ExploreError, ModelError, UnsupportedError, first_line
+from daedal.isa.errors import ExploreError, ModelError, ScheduleError, UnsupportedError, first_line
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant, load_variant
 
@@ -81,11 +79,11 @@ def explore(
     say = report or (lambda _sentence: None)
     space = VariantSpace(base or load_variant("ecp5"), DEFAULT_PARAMETERS)
     # Refused before anything is written.
-    _check(models, space.base, memory)
+    networks = _checked(models, space.base, memory)
     area_model(target.family)
     if mhz is None:
         clock_model(target.family)
-    evaluator = Evaluator(space, models, target.family, mhz=mhz)
+    evaluator = Evaluator(space, networks, target.family, mhz=mhz)
     directory = SearchDirectory(folder)
     known = directory.open(_settings(models, target, goal, space, mhz, memory, seed))
     began = time.monotonic()
@@ -94,7 +92,7 @@ def explore(
     evaluator.learn(known.values())
     interrupted = False
     try:
-        with counters(models, memory, workers) as counter:
+        with counters(networks, memory, workers) as counter:
             while _left(search, began, minutes, evaluations):
                 say(_progress(search, began, minutes, evaluations))
                 points = search.propose(workers)
@@ -129,19 +127,22 @@ def explore(
     )
 
 
-def _check(models: Mapping[str, bytes], base: Variant, memory: str) -> None:
-    """Refuse networks that no variant runs, and memory that the cycle model does not know."""
+def _checked(models: Mapping[str, bytes], base: Variant, memory: str) -> dict[str, Network]:
+    """The networks. Those that no variant runs are refused, and memory that the cycle model does
+    not know."""
     if PRESETS[memory].is_random:
         raise ExploreError(
             f"a search needs a memory without random delays, not {memory!r}; choose another one"
         )
+    networks = {}
     for name, model in models.items():
         try:
-            accelerator_graphs(load_onnx(model), base)
-        except UnsupportedError:  # other variants may run it
-            continue
+            networks[name] = Network.on(model, base)
+        except (ScheduleError, UnsupportedError):  # other variants may run it
+            networks[name] = Network(model)
         except ModelError as error:
             raise ExploreError(f"network {name!r}: {first_line(error)}") from error
+    return networks
 
 
 def _complete(

@@ -1,18 +1,20 @@
 """Text and tables of variants side by side."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
 
-from daedal.codesign.compare import ComparedVariant
+from daedal.codesign.compare import ComparedNetwork, ComparedVariant
 from daedal.hw.synth.families import DEVICES, RESOURCES
 
 __all__ = ["comparison_json", "comparison_lines", "comparison_tables"]
 
 _BAR = 24
 _SHOWN_BOUNDS = 2
+_TEXTS = ("variant", "", "bound by", "on the host")
 
 
 def comparison_tables(found: Sequence[ComparedVariant]) -> Iterator[Table]:
@@ -38,13 +40,13 @@ def comparison_tables(found: Sequence[ComparedVariant]) -> Iterator[Table]:
 
 def _network_table(found: Sequence[ComparedVariant], name: str) -> Table:
     table = Table(title=name, title_justify="left")
-    for title in ("variant", "cycles", "images/s", "interval", "", "bound by"):
-        table.add_column(title, justify="left" if title in ("variant", "", "bound by") else "right")
+    for title in ("variant", "cycles", "images/s", "interval", "", "bound by", "on the host"):
+        table.add_column(title, justify="left" if title in _TEXTS else "right")
     most = max((frames[0] for item in found if (frames := item.frames(name))), default=1.0)
     for item in found:
         network, frames = item.networks[name], item.frames(name)
         if network.cycles is None or frames is None:
-            table.add_row(item.variant.name, "-", "-", "-", "", network.reason)
+            table.add_row(item.variant.name, "-", "-", "-", "", network.reason, "")
             continue
         expected, low, high = frames
         bounds = list(network.bounds.items())[:_SHOWN_BOUNDS]
@@ -55,8 +57,15 @@ def _network_table(found: Sequence[ComparedVariant], name: str) -> Table:
             f"{low:,.1f} to {high:,.1f}",
             "█" * max(1, round(_BAR * expected / most)),
             ", ".join(f"{bound} {share:.0%}" for bound, share in bounds),
+            _operators(network),
         )
     return table
+
+
+def _operators(network: ComparedNetwork) -> str:
+    """What the host computes, such as Add x 8, Softmax."""
+    counts = Counter(item.op for item in network.on_host)
+    return ", ".join(name if many == 1 else f"{name} x {many}" for name, many in counts.items())
 
 
 def comparison_lines(found: Sequence[ComparedVariant]) -> Iterator[str]:
@@ -69,6 +78,28 @@ def comparison_lines(found: Sequence[ComparedVariant]) -> Iterator[str]:
         if not item.fits:
             over = [RESOURCES[name] for name, share in item.shares.items() if share > 1]
             yield f"{item.variant.name} does not fit: too much {', '.join(over)}"
+        for name, network in item.networks.items():
+            hosts = _hosts(found, name)
+            listed = [
+                placed.node
+                for placed in network.on_host
+                if not all(placed.node in nodes for nodes in hosts)
+            ]
+            if listed:
+                yield (
+                    f"{item.variant.name} leaves layers of {name} to the host, where they cost no "
+                    f"cycles, and another variant runs them: {', '.join(listed)}"
+                )
+
+
+def _hosts(found: Sequence[ComparedVariant], name: str) -> list[set[str]]:
+    """The nodes of a network that the host computes for each variant that runs it."""
+    networks = [item.networks[name] for item in found]
+    return [
+        {placed.node for placed in network.on_host}
+        for network in networks
+        if network.cycles is not None
+    ]
 
 
 def comparison_json(found: Sequence[ComparedVariant]) -> list[dict[str, Any]]:
@@ -85,6 +116,10 @@ def comparison_json(found: Sequence[ComparedVariant]) -> list[dict[str, Any]]:
                     "frames_per_second": item.frames(name),
                     "bounds": dict(network.bounds),
                     "reason": network.reason,
+                    "on_host": [
+                        {"node": placed.node, "op": placed.op, "why": placed.why}
+                        for placed in network.on_host
+                    ],
                 }
                 for name, network in item.networks.items()
             },

@@ -78,6 +78,11 @@ class WholeNetwork:
         """The key of each layer's workload."""
         return [workload_of(graph, node).key for graph, node in self.layers]
 
+    @property
+    def host_reasons(self) -> Mapping[str, str]:
+        """Why the host computes some quantized tensors, by their names."""
+        return self._default.reasons
+
     def artifact(self, configs: Mapping[str, Config]) -> Artifact:
         """The network with `configs`, by kinds; layers of other kinds have the default."""
         compiled = self._compile(configs) if configs else self._default

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from daedal.codesign.counting import Cycles
+from daedal.codesign.counting import Cycles, Network
 from daedal.codesign.evaluation import Evaluation, Step, from_json
 from daedal.codesign.evaluator import Evaluator
 from daedal.codesign.variant_space import DEFAULT_PARAMETERS, VariantSpace
@@ -15,7 +15,7 @@ SPACE = VariantSpace(load_variant("ecp5"), DEFAULT_PARAMETERS)
 
 
 def evaluator() -> Evaluator:
-    return Evaluator(SPACE, {"digits": DIGITS.read_bytes()}, Family.ECP5, mhz=100.0)
+    return Evaluator(SPACE, {"digits": Network(DIGITS.read_bytes())}, Family.ECP5, mhz=100.0)
 
 
 def test_an_estimate_is_composed() -> None:

@@ -19,14 +19,13 @@ import pytest
 
 from daedal.codesign import evaluator, search, verify
 from daedal.codesign import explore as explore_module
-from daedal.codesign.counting import Counter, Cycles, count_network
+from daedal.codesign.counting import Counter, Cycles, Network, count_network, count_networks
 from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.objectives import USABLE, Objective, parse_limits
 from daedal.codesign.search import Goal
 from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.flow import Implementation
 from daedal.isa.artifact import Artifact
-from daedal.isa.errors import UserError
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl import verilog
@@ -48,7 +47,7 @@ if __name__ == "__main__":
     main()
 """
 
-KNOWN: dict[str, int | None] = {}
+KNOWN: dict[str, Cycles | None] = {}
 """Cycles by fingerprint: what was counted by one test is known to the others."""
 
 
@@ -60,14 +59,12 @@ class Counting:
 
     @contextmanager
     def counters(
-        self, models: Mapping[str, bytes], memory: str, _workers: int
+        self, networks: Mapping[str, Network], memory: str, _workers: int
     ) -> Iterator[Counter]:
         def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Cycles | None]]:
             for number, variant in enumerate(variants):
                 self.counted.append(variant.fingerprint)
-                found = {name: _count(model, variant, memory) for name, model in models.items()}
-                cycles = {name: count for name, count in found.items() if count is not None}
-                yield number, cycles if len(cycles) == len(found) else None
+                yield number, _count(networks, variant, memory)
 
         yield count
 
@@ -75,7 +72,7 @@ class Counting:
 class CheapCycles:
     """Estimates in no time; what the real ones are worth is tested elsewhere."""
 
-    def __init__(self, _model: bytes) -> None:
+    def __init__(self, _model: bytes, _on_host: frozenset[str]) -> None:
         pass
 
     def __call__(self, variant: Variant) -> float:
@@ -84,13 +81,10 @@ class CheapCycles:
         return 1e6 / variant.macs_per_cycle + 1e8 / variant.memory.wgt_bytes
 
 
-def _count(model: bytes, variant: Variant, memory: str) -> int | None:
+def _count(networks: Mapping[str, Network], variant: Variant, memory: str) -> Cycles | None:
     key = variant.fingerprint
     if key not in KNOWN:
-        try:
-            KNOWN[key] = count_network(model, variant, memory)
-        except UserError:
-            KNOWN[key] = None
+        KNOWN[key] = count_networks(networks, variant, memory)
     return KNOWN[key]
 
 
