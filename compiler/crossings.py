@@ -10,7 +10,7 @@ from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.isa.variant import Variant
 
-__all__ = ["DEFAULT_HOST", "HostRates", "dear_islands", "narrow_entries"]
+__all__ = ["DEFAULT_HOST", "HostRates", "costly_islands", "narrow_entries"]
 
 _ELEMENTWISE = ("q_add", "q_leaky_relu", "q_mul", "q_requantize")
 
@@ -39,7 +39,7 @@ class HostRates:
 DEFAULT_HOST = HostRates()
 
 
-def dear_islands(
+def costly_islands(
     parts: Collection[Graph],
     variant: Variant,
     host: HostRates,
@@ -67,7 +67,7 @@ def dear_islands(
     ]
     saved = [_saved_cycles(*island, variant, host) for island in found]
     best = max(range(len(found)), key=saved.__getitem__)
-    dear: dict[str, str] = {}
+    costly: dict[str, str] = {}
     for number, (graph, nodes, _) in enumerate(found):
         if saved[number] >= 0 or number == best:
             continue
@@ -78,8 +78,8 @@ def dear_islands(
         )
         for node in nodes:
             names = [name for name in same.names(node.output) if name in quantized]
-            dear.update(dict.fromkeys(names, reason))
-    return dear
+            costly.update(dict.fromkeys(names, reason))
+    return costly
 
 
 def narrow_entries(
@@ -98,7 +98,7 @@ def narrow_entries(
 
     Parameters
     ----------
-    parts, quantized, same : as in `dear_islands`.
+    parts, quantized, same : as in `costly_islands`.
     """
     found: dict[str, str] = {}
     for graph in parts:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from daedal.compiler.borders import check_borders
 from daedal.compiler.collection import without_collection
-from daedal.compiler.crossings import DEFAULT_HOST, HostRates, dear_islands, narrow_entries
+from daedal.compiler.crossings import DEFAULT_HOST, HostRates, costly_islands, narrow_entries
 from daedal.compiler.dump import Dump
 from daedal.compiler.fallback import Fallback, UnfitLayers
 from daedal.compiler.graph.extract import extract
@@ -205,9 +205,9 @@ def compile_graph(
             final = _run_passes(graph, passes, dump, say, same)
             check_borders(final, same, graph.types if names is None else names)
             parts = _partition(final, fallback)
-            dear = {} if cut else _dear(parts, variant, host, fallback, same)
-            if dear:
-                fallback.reasons.update(dear)
+            costly = {} if cut else _costly(parts, variant, host, fallback, same)
+            if costly:
+                fallback.reasons.update(costly)
                 continue
             compiled = tuple(
                 compile_launch(part.graph, builder, code, dump, say)
@@ -269,7 +269,7 @@ def _partition(graph: Graph, fallback: Fallback) -> tuple[Part, ...]:
         raise (fallback.first or error) from None
 
 
-def _dear(
+def _costly(
     parts: Sequence[Part],
     variant: Variant,
     host: HostRates | None,
@@ -285,4 +285,4 @@ def _dear(
     graphs = [part.graph for part in parts if part.on_accelerator]
     quantized = fallback.quantized - fallback.reasons.keys()
     found = narrow_entries(graphs, variant, host, quantized, same)
-    return found or dear_islands(graphs, variant, host, quantized, same)
+    return found or costly_islands(graphs, variant, host, quantized, same)

@@ -1,19 +1,17 @@
 """A `Segment` as bytes, and back: what `daedal.compiler.segment_store` keeps on disk.
 
-The file holds JSON (names, and how long each table is) and tables of 64-bit integers, compressed.
-Reading it executes nothing. What is equal in many instructions is written once: the names of
-fields, micro-op sequences.
+The file holds JSON (names, and how long each table is) and tables of 64-bit integers, compressed
+(`codegen.packed_file`). What is equal in many instructions is written once: the names of fields,
+micro-op sequences.
 """
 
 import itertools
-import json
-import struct
-import zlib
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
 
+from daedal.compiler.codegen.packed_file import damage_refused, packed, unpacked
 from daedal.compiler.codegen.segment import (
     Instance,
     RowAccess,
@@ -26,12 +24,9 @@ from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Opcode
 
-__all__ = ["MAX_BYTES", "segment_from", "segment_to_bytes"]
+__all__ = ["segment_from", "segment_to_bytes"]
 
-MAX_BYTES = 1 << 30
-"""Of an uncompressed file."""
-
-_SIZE = struct.Struct("<I")
+_WHAT = "a segment"
 _NOTHING = -1
 _MEMORIES = tuple(Memory)
 _TABLES = ("shapes", "values", "counts", "accesses", "tensors", "uops", "sequences")
@@ -80,21 +75,15 @@ def segment_to_bytes(segment: Segment) -> bytes:
         "sequences": [(len(item), len(item[0]) if item else 0) for item in uops],
         "lengths": [len(tables[name]) for name in _TABLES],
     }
-    text = json.dumps(head).encode()
-    data = np.array(list(itertools.chain.from_iterable(tables.values())), dtype="<i8")
-    return zlib.compress(_SIZE.pack(len(text)) + text + data.tobytes(), 1)
+    numbers = np.array(list(itertools.chain.from_iterable(tables.values())), dtype="<i8")
+    return packed(head, numbers.tobytes())
 
 
 def segment_from(data: bytes) -> Segment:
     """The segment that `segment_to_bytes` wrote. Raises ArtifactError for anything else."""
-    try:
-        unpacker = zlib.decompressobj()
-        plain = unpacker.decompress(data, MAX_BYTES)
-        if not unpacker.eof:
-            raise ArtifactError("a segment's file must be whole, and this one ends too early")
-        begin = _SIZE.size + _SIZE.unpack_from(plain)[0]
-        head = json.loads(plain[_SIZE.size : begin])
-        numbers: list[int] = np.frombuffer(plain, "<i8", offset=begin).tolist()
+    with damage_refused(_WHAT):
+        head, body = unpacked(data, _WHAT)
+        numbers: list[int] = np.frombuffer(body, "<i8").tolist()
         if sum(head["lengths"]) != len(numbers):
             raise ArtifactError("a segment's tables must be as long as its file says")
         parts = iter(numbers)
@@ -115,22 +104,6 @@ def segment_from(data: bytes) -> Segment:
             tensors,
             bool(head["is_by_need"]),
         )
-    except (
-        zlib.error,
-        struct.error,
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        MemoryError,
-        RecursionError,
-        StopIteration,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise ArtifactError(
-            f"a segment must be in a file that Daedal wrote; this one is damaged "
-            f"({type(error).__name__})"
-        ) from error
 
 
 def _number(known: dict[T, int], item: T) -> int:

@@ -1,17 +1,15 @@
 """`LinkedCode` as bytes, and back: what `daedal.compiler.segment_store` keeps on disk.
 
 The file holds JSON (places, the report, and how long the rest is), the fields of all instructions
-as 64-bit integers, and the micro-op tables, compressed. Reading it executes nothing. The names of
-fields are written once for all instructions that have the same ones.
+as 64-bit integers, and the micro-op tables, compressed (`codegen.packed_file`). The names of fields
+are written once for all instructions that have the same ones.
 """
 
-import json
-import struct
-import zlib
 from typing import Any
 
 import numpy as np
 
+from daedal.compiler.codegen.packed_file import damage_refused, packed, unpacked
 from daedal.compiler.link.linked_code import LinkedCode, LinkReport
 from daedal.compiler.link.memory_plan import MemoryPlan, Place
 from daedal.isa.errors import ArtifactError
@@ -19,12 +17,9 @@ from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Opcode
 
-__all__ = ["MAX_BYTES", "linked_from", "linked_to_bytes"]
+__all__ = ["linked_from", "linked_to_bytes"]
 
-MAX_BYTES = 1 << 30
-"""Of an uncompressed file."""
-
-_SIZE = struct.Struct("<I")
+_WHAT = "a linked program"
 _MEMORIES = tuple(Memory)
 _COUNTS = (
     "num_instructions",
@@ -57,30 +52,21 @@ def linked_to_bytes(code: LinkedCode) -> bytes:
         "counts": [getattr(code.report, name) for name in _COUNTS],
         "rows": [(_MEMORIES.index(pad), rows) for pad, rows in code.report.high_water_rows.items()],
     }
-    text = json.dumps(head).encode()
     numbers = np.array(shapes + values, dtype="<i8").tobytes()
-    plain = b"".join((_SIZE.pack(len(text)), text, numbers, *code.tables.values()))
-    return zlib.compress(plain, 1)
+    return packed(head, b"".join((numbers, *code.tables.values())))
 
 
 def linked_from(data: bytes) -> LinkedCode:
     """The code that `linked_to_bytes` wrote. Raises ArtifactError for anything else."""
-    try:
-        unpacker = zlib.decompressobj()
-        plain = unpacker.decompress(data, MAX_BYTES)
-        if not unpacker.eof:
-            raise ArtifactError(
-                "a linked program's file must be whole, and this one ends too early"
-            )
-        begin = _SIZE.size + _SIZE.unpack_from(plain)[0]
-        head = json.loads(plain[_SIZE.size : begin])
-        end = begin + 8 * sum(head["lengths"])
-        if end + sum(head["tables"].values()) != len(plain):
+    with damage_refused(_WHAT):
+        head, body = unpacked(data, _WHAT)
+        end = 8 * sum(head["lengths"])
+        if end + sum(head["tables"].values()) != len(body):
             raise ArtifactError("a linked program's parts must be as long as its file says")
-        numbers: list[int] = np.frombuffer(plain[begin:end], "<i8").tolist()
+        numbers: list[int] = np.frombuffer(body[:end], "<i8").tolist()
         tables = {}
         for name, size in head["tables"].items():
-            tables[name] = plain[end : end + size]
+            tables[name] = body[end : end + size]
             end += size
         first, second, third, fourth = map(int, head["region_bytes"])
         places = {
@@ -90,21 +76,6 @@ def linked_from(data: bytes) -> LinkedCode:
         report = _report(head, (first, second, third, fourth))
         plan = MemoryPlan(places, report.region_bytes, report.workspace_bound_bytes)
         return LinkedCode(_instructions(head, numbers), tables, plan, report)
-    except (
-        zlib.error,
-        struct.error,
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        MemoryError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise ArtifactError(
-            f"a linked program must be in a file that Daedal wrote; this one is damaged "
-            f"({type(error).__name__})"
-        ) from error
 
 
 def _instructions(head: dict[str, Any], numbers: list[int]) -> tuple[Instruction, ...]:
