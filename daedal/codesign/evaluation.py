@@ -55,7 +55,11 @@ class Evaluation:
 
     def within(self, limits: tuple[Limit, ...]) -> bool:
         """Whether every limit is kept."""
-        return all(self.value(limit.measure) <= limit.most for limit in limits)
+        return self.excess(limits) == 0
+
+    def excess(self, limits: tuple[Limit, ...]) -> float:
+        """By how much limits are exceeded: the sum of the shares of each."""
+        return sum(max(0.0, self.value(limit.measure) / limit.most - 1) for limit in limits)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

@@ -87,7 +87,10 @@ def explore(
     directory = SearchDirectory(folder)
     known = directory.open(_settings(models, target, goal, space, mhz, memory, seed))
     began = time.monotonic()
-    search = FrontSearch(space, goal, evaluator.estimate, seed=seed)
+    start = space.point(space.base)
+    search = FrontSearch(
+        space, goal, evaluator.estimate, start=() if start is None else (start,), seed=seed
+    )
     search.record(known)
     evaluator.learn(known.values())
     interrupted = False

@@ -21,6 +21,8 @@ __all__ = ["FrontSearch", "Goal"]
 
 _BREEDING = 48
 """Points that one generation adds."""
+_NEAREST = 8
+"""Parents where no point keeps the limits."""
 _LEAST_ROWS = 6
 """Counted variants from which the correction is learned; below, it is their mean."""
 _SHIFT = 0.05
@@ -62,6 +64,7 @@ class FrontSearch:
     Attributes
     ----------
     estimate : evaluations of points in order; None where a network does not fit a variant.
+    start : points that are estimated first, beside random ones.
     generations : how often the estimates breed for each proposal.
     counted : by point, what was recorded; None where the compiler refused.
     """
@@ -69,6 +72,7 @@ class FrontSearch:
     space: VariantSpace
     goal: Goal
     estimate: Callable[[Sequence[Point]], list[Evaluation | None]]
+    start: Sequence[Point] = ()
     seed: int = 0
     generations: int = 6
     counted: dict[Point, Evaluation | None] = field(default_factory=dict)
@@ -77,6 +81,7 @@ class FrontSearch:
     def __post_init__(self) -> None:
         self._rng = np.random.default_rng(self.seed)
         self._values: dict[Point, list[float]] = {}
+        self._excess: dict[Point, float] = {}
         self._correction: Callable[[Objectives], Objectives] | None = None
 
     def record(self, found: Mapping[Point, Evaluation | None]) -> None:
@@ -157,9 +162,9 @@ class FrontSearch:
         return worst * (1 + _SHIFT)
 
     def _breed(self) -> None:
-        """Estimate a generation of new points around the front, or random ones without a front."""
+        """Estimate a generation of new points: around the front, at first random ones."""
         parents = self._parents()
-        fresh: dict[Point, None] = {}
+        fresh: dict[Point, None] = {} if self.estimated else dict.fromkeys(self.start)
         for _ in range(20 * _BREEDING):
             if len(fresh) == _BREEDING:
                 break
@@ -174,10 +179,18 @@ class FrontSearch:
                 for point, item in zip(fresh, found, strict=True)
                 if item is not None
             )
+            self._excess.update(
+                (point, item.excess(self.goal.limits))
+                for point, item in zip(fresh, found, strict=True)
+                if item is not None
+            )
 
     def _parents(self) -> list[Point]:
-        """The points of the corrected front."""
+        """The points of the corrected front, or those nearest to the limits where none keeps them
+        (Deb's constrained domination, 2002)."""
         points = list(self._values)
+        if all(self._excess.values()):
+            return sorted(points, key=self._excess.__getitem__)[:_NEAREST]
         return [points[number] for number in front(self._corrected(points))]
 
     def _child(self, parents: Sequence[Point]) -> Point:

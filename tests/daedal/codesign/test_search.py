@@ -19,7 +19,7 @@ from daedal.isa.variant import load_variant
 
 LUT = DEVICES[Family.ECP5].lut
 SPACE = VariantSpace(
-    load_variant("ecp5"),
+    load_variant("ecp5_half"),
     {
         "block_in": (4, 8, 16, 32),
         "block_out": (4, 8, 16, 32),
@@ -112,6 +112,29 @@ def test_limits_are_kept() -> None:
         and item.value(Objective.latency) <= 12.0
     )
     assert best.value(Objective.area) == pytest.approx(least, rel=0.02)
+
+
+def test_it_finds_the_few_that_keep_the_limits() -> None:
+    """Three of nearly a thousand: mostly too few for random draws."""
+    every_one = [item for p in every() if (item := made_up(p)) is not None]
+    areas = sorted(i.value(Objective.area) for i in every_one if i.value(Objective.latency) <= 8)
+    limits = (Limit(Objective.latency, 8.0), Limit(Objective.area, areas[2]))
+    assert sum(item.within(limits) for item in every_one) == 3
+    found = 0
+    for seed in range(8):
+        search = FrontSearch(SPACE, Goal(GOAL.objectives, limits), estimate, seed=seed)
+        search.propose(1)
+        assert len(search.estimated) < len(every_one) / 2.9
+        found += any(item and item.within(limits) for item in search.estimated.values())
+    assert found == 8
+
+
+def test_start_is_estimated_first() -> None:
+    start = SPACE.point(SPACE.base)
+    assert start is not None
+    search = FrontSearch(SPACE, GOAL, estimate, start=(start,))
+    search.propose(1)
+    assert next(iter(search.estimated)) == start
 
 
 @pytest.mark.parametrize("text", ["speed", "", "latency,latency", "latency;area"])
