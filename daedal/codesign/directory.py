@@ -1,28 +1,52 @@
-"""`SearchDirectory`: a search on disk: its settings, every counted variant, and the front.
+"""`SearchDirectory`: a search on disk: its settings, what it estimated and counted, and the front.
 
 ``search.json`` says what is searched; a directory of another search or another compiler is refused.
-``evaluations.jsonl`` grows by a line with every counted variant, so that an interrupted search goes
-on. ``front.json``, ``front.csv`` and ``points/`` are written at the end.
+``evaluations.jsonl`` grows by a line with every counted variant, and ``estimates.jsonl`` with every
+estimated one, so that an interrupted search goes on as if it had not been interrupted.
+``front.json``, ``front.csv`` and ``points/`` are written at the end.
 """
 
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from daedal.codesign.evaluation import Evaluation, from_json
 from daedal.codesign.objectives import Objective
-from daedal.codesign.point_folder import PointFolder
+from daedal.codesign.point_folder import PointFolder, damaged, read_record, remove_bare
 from daedal.codesign.variant_space import Point
 from daedal.isa.errors import ExploreError, UserError
 from daedal.isa.files import check_output_folder, make_folder, write_atomically
 
-__all__ = ["SearchDirectory"]
+__all__ = ["Estimates", "Round", "SearchDirectory"]
 
-_SETTINGS, _EVALUATIONS = "search.json", "evaluations.jsonl"
+Estimates = dict[Point, Mapping[str, float] | None]
+"""Estimated cycles of points by network; None where one does not fit."""
+
+_SETTINGS, _PROGRESS, _POINTS = "search.json", "progress.json", "points"
+_EVALUATIONS, _ESTIMATES = "evaluations.jsonl", "estimates.jsonl"
+
+
+@dataclass
+class Round:
+    """Points that were proposed together.
+
+    Attributes
+    ----------
+    asked : how many were asked for.
+    found : those that were counted, in the order in which they ended.
+    """
+
+    asked: int
+    found: dict[Point, Evaluation | None] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all were counted."""
+        return len(self.found) == self.asked
 
 
 @dataclass(frozen=True)
@@ -31,8 +55,8 @@ class SearchDirectory:
 
     folder: Path
 
-    def open(self, settings: Mapping[str, Any]) -> dict[Point, Evaluation | None]:
-        """What an earlier run with the same settings counted.
+    def open(self, settings: Mapping[str, Any]) -> dict[int, Round]:
+        """What an earlier run with the same settings counted, by the numbers of the rounds.
 
         Raises
         ------
@@ -41,7 +65,7 @@ class SearchDirectory:
         UserError
             It cannot be written.
         """
-        check_output_folder(self.folder, [_SETTINGS, _EVALUATIONS])
+        check_output_folder(self.folder, [_SETTINGS, _EVALUATIONS, _ESTIMATES, _PROGRESS])
         make_folder(self.folder)
         path, wanted = self.folder / _SETTINGS, json.loads(json.dumps(settings))
         if not path.is_file():
@@ -66,47 +90,101 @@ class SearchDirectory:
                 f"a result folder must be that of the same search; {str(self.folder)!r} holds one "
                 f"with another {', '.join(differing) or 'form'}; choose another folder"
             )
-        return self._read()
+        return self._rounds()
 
-    def _read(self) -> dict[Point, Evaluation | None]:
-        path = self.folder / _EVALUATIONS
-        if not path.is_file():
-            return {}
-        lines = path.read_text(encoding="utf-8").split("\n")
-        *whole, rest = lines
-        found: dict[Point, Evaluation | None] = {}
-        try:
-            for line in whole:
+    def _rounds(self) -> dict[int, Round]:
+        rounds: dict[int, Round] = {}
+        for number, line in enumerate(self._lines(_EVALUATIONS), 1):
+            try:
                 data = json.loads(line)
                 made = data["evaluation"]
-                found[tuple(data["point"])] = None if made is None else from_json(made)
-        except (ValueError, LookupError, TypeError) as error:
-            raise ExploreError(
-                f"{str(path)!r} must hold evaluations, one a line, and line {len(found) + 1} is "
-                "damaged; delete that line, or the folder"
-            ) from error
-        if rest:  # of a run that was killed while it wrote
-            write_atomically(path, "".join(f"{line}\n" for line in whole))
-        return found
+                found = None if made is None else from_json(made)
+                step = rounds.setdefault(int(data["round"]), Round(int(data["asked"])))
+                step.found[tuple(data["point"])] = found
+            except (ValueError, LookupError, TypeError) as error:
+                raise self._damaged(_EVALUATIONS, number) from error
+        return rounds
 
-    def add(self, point: Point, evaluation: Evaluation | None) -> None:
-        """Keep what was counted. Raises UserError where it cannot be written."""
+    def add(self, number: int, asked: int, point: Point, evaluation: Evaluation | None) -> None:
+        """Keep what was counted in a round. Raises UserError where it cannot be written."""
         data = {
+            "round": number,
+            "asked": asked,
             "point": list(point),
             "evaluation": None if evaluation is None else evaluation.to_json(),
         }
-        path = self.folder / _EVALUATIONS
+        self._append(_EVALUATIONS, [data])
+
+    def estimates(self, version: str) -> Estimates:
+        """What code of this `version` estimated; that of other code is dropped.
+
+        Raises ExploreError where the file is damaged.
+        """
+        found: Estimates = {}
+        lines = list(self._lines(_ESTIMATES))
+        header = json.dumps({"version": version})
+        if lines[:1] != [header]:
+            write_atomically(self.folder / _ESTIMATES, f"{header}\n")
+            return {}
+        for number, line in enumerate(lines[1:], 2):
+            try:
+                point, cycles = json.loads(line)
+                found[tuple(point)] = None if cycles is None else dict(cycles)
+            except (ValueError, TypeError) as error:
+                raise self._damaged(_ESTIMATES, number) from error
+        return found
+
+    def add_estimates(self, found: Estimates) -> None:
+        """Keep estimates. Raises as `add`."""
+        self._append(_ESTIMATES, [[list(point), cycles] for point, cycles in found.items()])
+
+    def seconds(self) -> float:
+        """How long all runs have searched. Raises ExploreError where the file is damaged."""
+        path = self.folder / _PROGRESS
+        if not path.is_file():
+            return 0.0
+        try:
+            return float(read_record(path)["seconds"])
+        except (ValueError, LookupError, TypeError) as error:
+            raise damaged(path) from error
+
+    def write_seconds(self, seconds: float) -> None:
+        """Keep how long all runs have searched. Raises UserError where it cannot be written."""
+        write_atomically(self.folder / _PROGRESS, json.dumps({"seconds": seconds}) + "\n")
+
+    def _lines(self, name: str) -> list[str]:
+        """The whole lines of a file; what a run that was killed wrote in part is removed."""
+        path = self.folder / name
+        if not path.is_file():
+            return []
+        *whole, rest = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        if rest:
+            write_atomically(path, "".join(f"{line}\n" for line in whole))
+        return whole
+
+    def _append(self, name: str, lines: Iterable[Any]) -> None:
+        path = self.folder / name
+        text = "".join(json.dumps(data, separators=(",", ":")) + "\n" for data in lines)
         try:
             with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(data, separators=(",", ":")) + "\n")
+                file.write(text)
         except OSError as error:
             raise UserError(
                 f"a result folder must be writable; {str(path)!r} is not: {error.strerror}; make "
                 "room, and the same command continues"
             ) from error
 
+    def _damaged(self, name: str, number: int) -> ExploreError:
+        return ExploreError(
+            f"{str(self.folder / name)!r} must hold what a search wrote, and line {number} is "
+            "damaged; delete that line, or the folder"
+        )
+
     def write_front(self, front: Sequence[Evaluation], objectives: Sequence[Objective]) -> None:
-        """``front.json``, ``front.csv``, and a folder with the TOML of each point."""
+        """``front.json``, ``front.csv``, and a folder with the TOML of each point.
+
+        Folders of an earlier front that have nothing more are removed.
+        """
         rows = [
             {
                 "name": item.variant.name,
@@ -127,9 +205,13 @@ class SearchDirectory:
             table.writeheader()
             table.writerows(rows)
         write_atomically(self.folder / "front.csv", text.getvalue())
-        for item in front:
-            self.point(item).write_variant()
+        points = {item.variant.name: self.point(item) for item in front}
+        for path in sorted((self.folder / _POINTS).glob("*")):
+            if path.name not in points:
+                remove_bare(path)
+        for point in points.values():
+            point.write_variant()
 
     def point(self, item: Evaluation) -> PointFolder:
         """The folder of a point of the front."""
-        return PointFolder(self.folder / "points" / item.variant.name, item)
+        return PointFolder(self.folder / _POINTS / item.variant.name, item)

@@ -1,6 +1,6 @@
 """`Evaluator`: from points of a space to evaluations, for one set of networks and one family."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +9,7 @@ from daedal.codesign.analytic import AnalyticCycles
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import Clock, clock_model
 from daedal.codesign.counting import Counter, Cycles, Network
+from daedal.codesign.directory import Estimates
 from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.prediction import Prediction, parameter_steps
 from daedal.codesign.variant_space import Point, VariantSpace
@@ -25,6 +26,8 @@ class Evaluator:
     ----------
     networks : by name.
     mhz : a clock for all variants, instead of the learned one.
+    estimates : those that are known already.
+    keep : called with new estimates.
     """
 
     def __init__(
@@ -34,11 +37,15 @@ class Evaluator:
         family: Family,
         *,
         mhz: float | None = None,
+        estimates: Estimates | None = None,
+        keep: Callable[[Estimates], None] = lambda _found: None,
     ) -> None:
         self._space = space
         self._family = family
         self._mhz = mhz
         self._counted: dict[str, Cycles | None] = {}
+        self._estimates = estimates or {}
+        self._keep = keep
         self._networks = {
             name: AnalyticCycles(network.model, network.on_host)
             for name, network in networks.items()
@@ -46,12 +53,40 @@ class Evaluator:
 
     def estimate(self, points: Sequence[Point]) -> list[Evaluation | None]:
         """The estimated evaluation of each point; None where a network does not fit."""
-        found: list[Evaluation | None] = []
-        for base in self._composed(points):
-            cycles = {name: network(base.variant) for name, network in self._networks.items()}
-            fits = np.isfinite(list(cycles.values())).all()
-            found.append(replace(base, cycles=cycles) if fits else None)
-        return found
+        missing = [point for point in dict.fromkeys(points) if point not in self._estimates]
+        if missing:
+            fresh = {point: self._estimated(point) for point in missing}
+            self._estimates.update(fresh)
+            self._keep(fresh)
+        return self._with_cycles(points, [self._estimates[point] for point in points])
+
+    @property
+    def num_estimates(self) -> int:
+        """How many points were estimated, by earlier runs, too."""
+        return len(self._estimates)
+
+    def _glanced(self, points: Sequence[Point]) -> list[Evaluation | None]:
+        """As `estimate`, of points that the search did not ask for: they are not kept."""
+        return self._with_cycles(
+            points,
+            [
+                self._estimates[point] if point in self._estimates else self._estimated(point)
+                for point in points
+            ],
+        )
+
+    def _with_cycles(
+        self, points: Sequence[Point], cycles: Sequence[Mapping[str, float] | None]
+    ) -> list[Evaluation | None]:
+        return [
+            None if found is None else replace(base, cycles=found)
+            for found, base in zip(cycles, self._composed(points), strict=True)
+        ]
+
+    def _estimated(self, point: Point) -> Mapping[str, float] | None:
+        variant = self._variant(point)
+        cycles = {name: float(network(variant)) for name, network in self._networks.items()}
+        return cycles if np.isfinite(list(cycles.values())).all() else None
 
     def count(
         self, points: Sequence[Point], counter: Counter
@@ -72,18 +107,18 @@ class Evaluator:
                 if _machine(base.variant) == missing[number]:
                     yield point, _counted(base, cycles)
 
-    def learn(self, known: Iterable[Evaluation | None]) -> None:
+    def learn(self, known: Mapping[Point, Evaluation | None]) -> None:
         """Take over what an earlier run counted."""
-        for item in known:
-            if item is not None:
-                cycles = {name: int(count) for name, count in item.cycles.items()}
-                self._counted[_machine(item.variant)] = cycles
+        for point, item in known.items():
+            counts = {} if item is None else item.cycles
+            cycles = {name: int(count) for name, count in counts.items()}
+            self._counted[_machine(self._variant(point))] = cycles or None
 
     def predict(self, item: Evaluation) -> Prediction:
         """The estimates of a variant of the space in detail."""
         (clock,) = self.clocks([item.variant], [item.resources])
         point = self._space.point(item.variant)
-        steps = () if point is None else parameter_steps(self._space, self.estimate, point)
+        steps = () if point is None else parameter_steps(self._space, self._glanced, point)
         return Prediction(clock, area_model(self._family).by_part(item.variant), tuple(steps))
 
     def clocks(
@@ -96,17 +131,18 @@ class Evaluator:
 
     def _composed(self, points: Sequence[Point]) -> list[Evaluation]:
         """Area and clock of each point; no cycles yet."""
-        variants = []
-        for point in points:
-            variant = self._space.variant(point)
-            assert variant is not None, "only points that are variants are evaluated"
-            variants.append(variant)
+        variants = [self._variant(point) for point in points]
         areas = area_model(self._family)(variants)
         clocks = self.clocks(variants, areas)
         return [
             Evaluation(variant, self._family, Step.estimated, {}, area, clock.mhz)
             for variant, area, clock in zip(variants, areas, clocks, strict=True)
         ]
+
+    def _variant(self, point: Point) -> Variant:
+        variant = self._space.variant(point)
+        assert variant is not None, "only points that are variants are evaluated"
+        return variant
 
 
 def _machine(variant: Variant) -> str:

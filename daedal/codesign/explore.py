@@ -1,21 +1,23 @@
 """`explore`: searches variants and schedules together, until a budget is spent."""
 
 import hashlib
+import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import clock_model
-from daedal.codesign.counting import Network, counters
-from daedal.codesign.directory import SearchDirectory
+from daedal.codesign.counting import Counter, Network, counters
+from daedal.codesign.directory import Round, SearchDirectory
 from daedal.codesign.evaluation import Evaluation
 from daedal.codesign.evaluator import Evaluator
 from daedal.codesign.objectives import Limit
 from daedal.codesign.search import FrontSearch, Goal
-from daedal.codesign.variant_space import DEFAULT_PARAMETERS, VariantSpace
+from daedal.codesign.variant_space import DEFAULT_PARAMETERS, Point, VariantSpace
 from daedal.compiler.version import compiler_version
 from daedal.hw.synth.families import Target
 from daedal.isa.errors import ExploreError, ModelError, ScheduleError, UnsupportedError, first_line
@@ -33,6 +35,7 @@ class Exploration:
     ----------
     front, evaluations : counted variants: of the front, and all.
     counted, refused : numbers of variants that compiled, and that did not.
+    seconds : of the search, earlier runs in this folder included.
     """
 
     front: tuple[Evaluation, ...]
@@ -42,6 +45,108 @@ class Exploration:
     estimated: int
     seconds: float
     interrupted: bool
+
+
+class _Budget:
+    """Minutes, or a number of evaluations; `spent` are the seconds of earlier runs."""
+
+    def __init__(self, minutes: float | None, evaluations: int | None, spent: float) -> None:
+        self._minutes, self._evaluations = minutes, evaluations
+        self._spent, self._began = spent, float("inf")
+
+    def begin(self) -> None:
+        """From now on, time is spent."""
+        self._began = min(self._began, time.monotonic())
+
+    @property
+    def seconds(self) -> float:
+        """What was spent, by earlier runs, too."""
+        return self._spent + max(0.0, time.monotonic() - self._began)
+
+    def left(self, counted: int) -> bool:
+        """Whether the search goes on after so many variants."""
+        if self._evaluations is not None:
+            return counted < self._evaluations
+        assert self._minutes is not None
+        return self.seconds < 60 * self._minutes
+
+    def text(self, counted: int) -> str:
+        """What was spent of it."""
+        if self._evaluations is not None:
+            return f"{counted} of {self._evaluations} variants"
+        return f"{self.seconds / 60:.1f} of {self._minutes:g} minutes"
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The loop of a search: points are proposed, counted, kept and recorded, in rounds."""
+
+    search: FrontSearch
+    evaluator: Evaluator
+    counter: Counter
+    directory: SearchDirectory
+    budget: _Budget
+    say: Callable[[str], None]
+
+    def loop(self, earlier: Mapping[int, Round], width: Callable[[], int]) -> None:
+        """Search until the budget is spent.
+
+        The random draws of rounds that earlier runs counted are made again, so that the search is
+        in the state that it was in when it was interrupted; nothing of them is compiled again.
+
+        Parameters
+        ----------
+        width : how many points to ask for in a round.
+        """
+        for done in earlier.values():
+            self.evaluator.learn(done.found)
+        last = max(earlier, default=-1)
+        if not self.budget.left(sum(len(done.found) for done in earlier.values() if done.is_whole)):
+            self.recall(earlier)
+            return
+        for number in itertools.count():
+            if number > last:
+                self.budget.begin()
+            is_left = self.budget.left(len(self.search.counted))
+            known = earlier.get(number)
+            if known is None and not is_left:
+                if number > last:
+                    return
+                continue
+            self._report(number, last)
+            asked = width() if known is None else known.asked
+            points = self.search.propose(asked)
+            if known is not None and not (is_left and known.found.keys() <= set(points)):
+                points = list(known.found)  # the estimates have changed since, or no budget is left
+            if not points:
+                return
+            self._count(number, asked, points, known)
+
+    def recall(self, earlier: Mapping[int, Round]) -> None:
+        """Record what earlier runs counted, without their draws: for a search that ends here."""
+        for done in earlier.values():
+            self.search.record(dict(self.evaluator.count(list(done.found), self.counter)))
+
+    def _count(self, number: int, asked: int, points: Sequence[Point], known: Round | None) -> None:
+        found = {}
+        for point, made in self.evaluator.count(points, self.counter):
+            if known is None or point not in known.found:
+                self.directory.add(number, asked, point, made)
+            found[point] = made
+        # Not in the order in which they ended: a seed gives one search.
+        self.search.record({point: found[point] for point in points})
+        if known is None:
+            self.directory.write_seconds(self.budget.seconds)
+
+    def _report(self, number: int, last: int) -> None:
+        if number <= last:
+            self.say(f"replaying: round {number + 1} of {last + 1}")
+            return
+        search = self.search
+        self.say(
+            f"exploring: {self.budget.text(len(search.counted))}, {len(search.estimated):,} "
+            f"estimated, {len(search.front())} on the front"
+        )
 
 
 def explore(
@@ -61,7 +166,8 @@ def explore(
 ) -> Exploration:
     """Search the default space around `base` until the budget is spent, or KeyboardInterrupt.
 
-    Every counted variant is kept in `folder` at once; the same call continues there. After an
+    Every counted variant is kept in `folder` at once; the same call continues there, and finds what
+    it had found without an interruption. Minutes are those of all runs together. After an
     interruption, points of the front lack Verilog and programs, which the same call adds.
 
     Raises
@@ -83,33 +189,34 @@ def explore(
     area_model(target.family)
     if mhz is None:
         clock_model(target.family)
-    evaluator = Evaluator(space, networks, target.family, mhz=mhz)
     directory = SearchDirectory(folder)
-    known = directory.open(_settings(models, target, goal, space, mhz, memory, seed))
-    began = time.monotonic()
+    rounds = directory.open(_settings(models, target, goal, space, mhz, memory, seed))
+    evaluator = Evaluator(
+        space,
+        networks,
+        target.family,
+        mhz=mhz,
+        estimates=directory.estimates(_estimator_version()),
+        keep=directory.add_estimates,
+    )
     start = space.point(space.base)
     search = FrontSearch(
         space, goal, evaluator.estimate, start=() if start is None else (start,), seed=seed
     )
-    search.record(known)
-    evaluator.learn(known.values())
+    budget = _Budget(minutes, evaluations, directory.seconds())
     interrupted = False
     try:
         with counters(networks, memory, workers) as counter:
-            while _left(search, began, minutes, evaluations):
-                say(_progress(search, began, minutes, evaluations))
-                points = search.propose(workers)
-                if not points:
-                    break
-                found = {}
-                for point, made in evaluator.count(points, counter):
-                    directory.add(point, made)
-                    found[point] = made
-                # Not in the order in which they ended: a seed gives one search.
-                search.record({point: found[point] for point in points})
+            run = _Run(search, evaluator, counter, directory, budget, say)
+            try:
+                run.loop(rounds, lambda: workers)
+            except KeyboardInterrupt:
+                interrupted = True
+                run.recall(rounds)  # those that were not replayed yet
     except KeyboardInterrupt:
         interrupted = True
-    front = tuple(search.front())
+    directory.write_seconds(budget.seconds)
+    estimated, front = evaluator.num_estimates, tuple(search.front())
     if not front and not interrupted:
         raise nothing_found(search.counted.values(), goal)
     directory.write_front(front, goal.objectives)
@@ -124,8 +231,8 @@ def explore(
         compiled,
         len(compiled),
         len(search.counted) - len(compiled),
-        len(search.estimated),
-        time.monotonic() - began,
+        estimated,
+        budget.seconds,
         interrupted,
     )
 
@@ -192,25 +299,14 @@ def _settings(
     }
 
 
-def _left(
-    search: FrontSearch, began: float, minutes: float | None, evaluations: int | None
-) -> bool:
-    if evaluations is not None:
-        return len(search.counted) < evaluations
-    assert minutes is not None
-    return time.monotonic() - began < 60 * minutes
-
-
-def _progress(
-    search: FrontSearch, began: float, minutes: float | None, evaluations: int | None
-) -> str:
-    done = (
-        f"{len(search.counted)} of {evaluations} variants"
-        if evaluations is not None
-        else f"{(time.monotonic() - began) / 60:.1f} of {minutes:g} minutes"
-    )
-    front = len(search.front())
-    return f"exploring: {done}, {len(search.estimated):,} estimated, {front} on the front"
+@cache
+def _estimator_version() -> str:
+    """Of the code and the tables that estimates depend on."""
+    here = Path(__file__).resolve().parent
+    digest = hashlib.sha256(compiler_version().encode())
+    for path in sorted([*here.glob("*.py"), *here.glob("data/*")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def nothing_found(counted: Iterable[Evaluation | None], goal: Goal) -> ExploreError:

@@ -26,11 +26,11 @@ from daedal.runtime.profiler.reader import load_profile
 from daedal.sim.rtl import verilog
 from daedal.sim.rtl.device import default_cache_dir
 
-__all__ = ["PointFolder", "read_record"]
+__all__ = ["PointFolder", "damaged", "read_record", "remove_bare"]
 
 Report = Callable[[str], None]
 
-_PREDICTED, _VERILOG = "predicted.json", "daedal_top.v"
+_VARIANT, _PREDICTED, _VERILOG = "variant.toml", "predicted.json", "daedal_top.v"
 _MAX_BYTES = 1 << 26
 
 
@@ -44,7 +44,7 @@ class PointFolder:
     def write_variant(self) -> None:
         """``variant.toml``; makes the folder."""
         make_folder(self.folder)
-        _write(self.folder / "variant.toml", self.evaluation.variant.to_toml())
+        _write(self.folder / _VARIANT, self.evaluation.variant.to_toml())
 
     def complete(
         self,
@@ -117,6 +117,13 @@ class PointFolder:
 
     def _profile(self, network: str) -> Path:
         return self.folder / f"{network}.profile.json"
+
+
+def remove_bare(folder: Path) -> None:
+    """Remove the folder of a point that was never completed; keep anything else."""
+    if folder.is_dir() and [path.name for path in folder.iterdir()] == [_VARIANT]:
+        (folder / _VARIANT).unlink()
+        folder.rmdir()
 
 
 def damaged(path: Path) -> ExploreError:

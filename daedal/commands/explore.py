@@ -36,7 +36,9 @@ def explore_command(
             "as latency=1.5; may be repeated."
         ),
     ] = None,
-    budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Time to search.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(metavar="MINUTES", help="Time to search, of all runs.")
+    ] = None,
     evaluations: Annotated[
         int | None, typer.Option(help="Variants to compile instead of a time.")
     ] = None,
@@ -60,7 +62,8 @@ def explore_command(
     """Search variants that run MODELS fastest in the least area, and the programs for them.
 
     Estimates of cycles, area and clock choose which variants are compiled and counted; these make
-    the Pareto front. Control-C writes the front so far; the same command continues. With --verify,
+    the Pareto front. Control-C writes the front so far; the same command continues, to the same
+    result. With --verify,
     exit status 1 where cycles of the RTL differ or a point does not fit the device.
     """
     from daedal.codesign.directory import SearchDirectory

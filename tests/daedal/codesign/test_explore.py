@@ -35,6 +35,8 @@ from tests.support.command_line import Answer, Run, refuses
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_qdq.onnx"
 OPTIONS = ("--target", "ecp5-85f", "--clock", 100, "--workers", 1)
 COUNT = 3
+TWO = ("--workers", 2, "--evaluations", 8)
+"""Of a search of four rounds."""
 MAIN = """
 import signal
 from daedal.cli import main
@@ -56,6 +58,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.counted: list[str] = []
+        self.interrupted_after = 1_000
 
     @contextmanager
     def counters(
@@ -63,6 +66,8 @@ class Counting:
     ) -> Iterator[Counter]:
         def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Cycles | None]]:
             for number, variant in enumerate(variants):
+                if len(self.counted) == self.interrupted_after:
+                    raise KeyboardInterrupt
                 self.counted.append(variant.fingerprint)
                 yield number, _count(networks, variant, memory)
 
@@ -104,11 +109,11 @@ def explored(run: Run, folder: Path, *options: object) -> Answer:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files but the page, by path."""
+    """All files but those that tell of time, by path."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "index.html"
+        if path.is_file() and path.name not in ("index.html", "progress.json")
     }
 
 
@@ -163,14 +168,78 @@ def test_a_finished_search_counts_and_writes_nothing_again(
 
 
 def test_a_search_continues(run: Run, done: Path, counting: Counting) -> None:
+    before = contents(done)
     path = done / "evaluations.jsonl"
     first, *rest = path.read_text().splitlines()
     path.write_text(f"{first}\n")
     status, _, err = explored(run, done)
     assert status == 0, err
     assert len(counting.counted) == len(rest)
-    again, *_ = path.read_text().splitlines()
-    assert again == first
+    assert contents(done) == before
+
+
+@pytest.fixture
+def whole(run: Run, tmp_path: Path, counting: Counting) -> dict[str, bytes]:
+    """What two workers find without an interruption, in four rounds."""
+    status, _, err = explored(run, tmp_path / "whole", *TWO)
+    assert status == 0, err
+    assert len(counting.counted) == 8
+    counting.counted.clear()
+    return contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 5])
+def test_an_interrupted_search_finds_what_it_would_have_found(
+    run: Run, tmp_path: Path, counting: Counting, whole: dict[str, bytes], after: int
+) -> None:
+    """Interrupted between rounds or within one, which other workers end."""
+    folder = tmp_path / "found"
+    counting.interrupted_after = after
+    status, out, err = explored(run, folder, *TWO)
+    assert status == 130, err
+    assert "the same command continues" in " ".join(out.split())
+    assert lines(folder) == after
+    if after % 2:
+        counting.interrupted_after = after + 1
+        assert explored(run, folder, *TWO, "--workers", 1)[0] == 130
+        assert lines(folder) == after + 1
+    counting.interrupted_after = 1_000
+    assert explored(run, folder, *TWO)[0] == 0
+    assert len(counting.counted) == 8, "nothing is counted twice"
+    assert contents(folder) == whole
+
+
+def test_an_interruption_while_it_replays_loses_nothing(
+    run: Run, done: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(done)
+
+    def interrupt(*_given: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(search.FrontSearch, "propose", interrupt)
+        assert explored(run, done, "--evaluations", COUNT + 1)[0] == 130
+    assert contents(done) == before
+    assert explored(run, done)[0] == 0
+    assert contents(done) == before and not counting.counted
+
+
+def test_minutes_are_those_of_all_runs(run: Run, done: Path, counting: Counting) -> None:
+    before, progress = contents(done), done / "progress.json"
+    assert json.loads(progress.read_text())["seconds"] > 0
+    progress.write_text('{"seconds": 59.9999}')
+    command = ("explore", DIGITS, *OPTIONS, "-o", done, "--json", "--budget")
+    status, out, err = run(*command, 1)
+    assert status == 0, err
+    found = len(counting.counted)
+    assert found <= 1, "a tenth of a millisecond was left"
+    progress.write_text('{"seconds": 60.5}')
+    status, again, err = run(*command, 1)
+    assert status == 0, err
+    assert len(counting.counted) == found
+    assert json.loads(again) == json.loads(out)
+    assert found or contents(done) == before
 
 
 def test_a_seed_gives_one_front(run: Run, done: Path, counting: Counting, tmp_path: Path) -> None:

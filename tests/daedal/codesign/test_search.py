@@ -1,13 +1,11 @@
-"""The search on a made-up problem whose front is known, and the folder that keeps it."""
+"""The search on a made-up problem whose front is known."""
 
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from daedal.codesign.directory import SearchDirectory
 from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.objectives import Limit, Objective, parse_limits, parse_objectives
 from daedal.codesign.pareto import hypervolume
@@ -147,53 +145,3 @@ def test_objectives_that_do_not_exist(text: str) -> None:
 def test_limits_that_are_none(text: str) -> None:
     with pytest.raises(ExploreError, match="a limit is an objective and a number above 0"):
         parse_limits([text])
-
-
-def test_the_folder_gives_back_what_was_counted(tmp_path: Path) -> None:
-    folder = SearchDirectory(tmp_path / "found")
-    assert folder.open({"seed": 1}) == {}
-    points = every()[:3]
-    made = {point: made_up(point, counted=True) for point in points}
-    for point, item in made.items():
-        folder.add(point, item)
-    folder.add((0,) * 6, None)
-    assert folder.open({"seed": 1}) == {**made, (0,) * 6: None}
-    with (tmp_path / "found" / "evaluations.jsonl").open("a") as file:
-        file.write('{"point": [1, 2')  # killed while it wrote
-    assert folder.open({"seed": 1}) == {**made, (0,) * 6: None}
-    folder.add((1,) * 6, None)
-    assert (1,) * 6 in folder.open({"seed": 1})
-
-
-def test_folders_of_another_search_are_refused(tmp_path: Path) -> None:
-    SearchDirectory(tmp_path / "a").open({"seed": 1})
-    with pytest.raises(ExploreError, match="another seed"):
-        SearchDirectory(tmp_path / "a").open({"seed": 2})
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / "thesis.tex").write_text("mine")
-    with pytest.raises(ExploreError, match="something else"):
-        SearchDirectory(tmp_path / "b").open({"seed": 1})
-    assert [path.name for path in (tmp_path / "b").iterdir()] == ["thesis.tex"]
-
-
-def test_damaged_evaluations_are_refused(tmp_path: Path) -> None:
-    folder = SearchDirectory(tmp_path)
-    folder.open({})
-    folder.add((0,) * 6, None)
-    path = tmp_path / "evaluations.jsonl"
-    path.write_text(path.read_text() + "rubbish\n")
-    with pytest.raises(ExploreError, match="line 2 is damaged"):
-        folder.open({})
-
-
-def test_the_front_is_written(tmp_path: Path) -> None:
-    folder = SearchDirectory(tmp_path)
-    folder.open({})
-    front = searched(0, 10).front()
-    folder.write_front(front, GOAL.objectives)
-    header, *rows = (tmp_path / "front.csv").read_text().splitlines()
-    assert header.startswith("name,latency,area,cycles network,mhz,lut")
-    assert len(rows) == len(front)
-    for item in front:
-        text = tmp_path / "points" / item.variant.name / "variant.toml"
-        assert load_variant(text) == item.variant
