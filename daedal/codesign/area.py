@@ -1,10 +1,10 @@
 """`AreaModel`: LUT, FF, DSP and block RAM of a variant without synthesizing it.
 
-A machine is the sum of its parts (`hw.machine.machine_parts`), and each part depends on few numbers
-(`parts.features_of`). `data/parts_<family>.json` has parts of drawn variants, each synthesized
-alone (`bench/area_data.py`); a `Regression` for each part and resource predicts those of other
-variants. Synthesis of a whole machine removes what the parts do not use of each other:
-`data/wholes_<family>.json` has some, and their ratio to the sum corrects it.
+A machine is the sum of its parts (`hw.machine.machine_parts`), and each part is a sum of known
+sizes (`parts.sizes_of`). `data/parts_<family>.json` has parts of drawn variants, each synthesized
+alone (`bench/area_data.py`), from which a `NonnegativeFit` for each part learns the cells that each
+size takes. Synthesis of a whole machine removes what the parts do not use of each other:
+`data/wholes_<family>.json` has some, and their ratios to the sums correct it.
 """
 
 import json
@@ -18,61 +18,97 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.codesign.parts import built_parts, features_of, kind_of, known_amounts, lanes_of
-from daedal.codesign.regression import Regression
+from daedal.codesign.nonnegative import NonnegativeFit
+from daedal.codesign.parts import Geometry, built_parts, known_amounts, lanes_of, sizes_of
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.families import RESOURCES, Family
 from daedal.isa.errors import ExploreError
 from daedal.isa.variant import Variant
 
-__all__ = ["AreaModel", "Row", "area_model", "read_rows"]
+__all__ = ["LEARNED", "AreaModel", "PartModel", "Row", "area_model", "read_rows"]
 
 Reals = npt.NDArray[np.float64]
 Resources = Mapping[str, float]
 Row = tuple[Variant, Mapping[str, Resources]]
 """A variant, and the resources of some of its parts."""
 
+LEARNED = ("lut", "ff")
+"""What `sizes_of` has sizes for, in its order."""
+
 _LEAST_ROWS = 4
-"""Fewer of one kind do not make a model of their own."""
+"""Rows of a part that were made of today's gateware; with fewer, stale ones count too."""
+
+_LARGE = ("gemm", "alu", "accumulators")
+"""Parts whose ratio of a whole machine's to the sum has a factor of its own."""
+_PULL = 0.1
+"""How strongly the large parts' factors are pulled to the common one."""
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Regressions of the logarithm of each resource, or the only amount seen.
+class PartModel:
+    """Learns the resources of one part.
 
-    `per_lane` has the ALU's multipliers: of themselves, and of each kind of lane.
+    Attributes
+    ----------
+    fits : of the look-up tables and of the flip-flops.
+    per_lane : the ALU's multipliers: of itself, and of each kind of lane; None for other parts.
+    others : block RAM and multipliers of parts of which they are not known exactly, by the width
+        of the bus.
     """
 
-    models: Mapping[str, Regression | float]
+    fits: Mapping[str, NonnegativeFit]
     per_lane: Reals | None
+    others: Mapping[str, NonnegativeFit]
 
     @classmethod
-    def fit(cls, name: str, rows: Sequence[tuple[Variant, Resources]]) -> "_Part":
-        features = np.array([features_of(name, variant) for variant, _ in rows])
-        models: dict[str, Regression | float] = {}
-        for resource in RESOURCES:
-            amounts = np.array([used[resource] for _, used in rows], dtype=np.float64)
-            single = np.ptp(amounts) == 0
-            models[resource] = (
-                float(amounts[0]) if single else Regression.fit(features, np.log1p(amounts))
-            )
-        if name != "alu":
-            return cls(models, None)
-        lanes = np.array([lanes_of(variant) for variant, _ in rows])
-        multipliers = np.array([used["dsp"] for _, used in rows])
-        return cls(models, np.linalg.lstsq(lanes, multipliers, rcond=None)[0])
-
-    def __call__(self, name: str, variants: Sequence[Variant]) -> dict[str, Any]:
-        features = np.array([features_of(name, variant) for variant in variants])
-        found: dict[str, Any] = {
-            resource: model
-            if isinstance(model, float)
-            else np.maximum(np.expm1(model.predict(features)), 0)
-            for resource, model in self.models.items()
+    def fit(cls, name: str, rows: Sequence[tuple[Variant, Resources]]) -> "PartModel":
+        """From a part of some variants."""
+        variants = [variant for variant, _ in rows]
+        sizes = _sizes(name, [Geometry(variant) for variant in variants])
+        fits = {
+            resource: NonnegativeFit.fit(sizes[place], _amounts(rows, resource))
+            for place, resource in enumerate(LEARNED)
         }
+        others = {
+            resource: NonnegativeFit.fit(_widths(variants), _amounts(rows, resource))
+            for resource in RESOURCES
+            if resource not in LEARNED and any(used[resource] for _, used in rows)
+        }
+        if name != "alu":
+            return cls(fits, None, others)
+        lanes = np.array([lanes_of(variant) for variant in variants])
+        multipliers = np.array([used["dsp"] for _, used in rows])
+        return cls(fits, np.linalg.lstsq(lanes, multipliers, rcond=None)[0], others)
+
+    def __call__(
+        self, name: str, variants: Sequence[Variant], geometries: Sequence[Geometry]
+    ) -> dict[str, Reals]:
+        """Resources of the part in each variant, alone."""
+        sizes = _sizes(name, geometries)
+        found = {resource: np.zeros(len(variants)) for resource in RESOURCES}
+        for place, resource in enumerate(LEARNED):
+            found[resource] = self.fits[resource].predict(sizes[place])
+        for resource, fit in self.others.items():
+            found[resource] = fit.predict(_widths(variants))
         if self.per_lane is not None:
             found["dsp"] = np.array([lanes_of(variant) for variant in variants]) @ self.per_lane
+        known = [known_amounts(name, variant) for variant in variants]
+        for resource in known[0]:
+            found[resource] = np.array([exact[resource] for exact in known])
         return found
+
+
+def _sizes(name: str, geometries: Sequence[Geometry]) -> list[Reals]:
+    made = [sizes_of(name, geometry) for geometry in geometries]
+    return [np.array([item[place] for item in made], np.float64) for place in range(len(LEARNED))]
+
+
+def _widths(variants: Sequence[Variant]) -> Reals:
+    return np.array([[1.0, variant.bus.data_bits] for variant in variants])
+
+
+def _amounts(rows: Sequence[tuple[Variant, Resources]], resource: str) -> Reals:
+    return np.array([used[resource] for _, used in rows], np.float64)
 
 
 @dataclass(frozen=True)
@@ -81,77 +117,102 @@ class AreaModel:
 
     Attributes
     ----------
-    parts : models by part and kind; kind "" for what is of no known kind.
-    ratios : whole machines relative to the sum of their parts, by resource.
+    parts : a model of each part.
+    ratios : of a whole machine's resources to those of its parts alone, by resource and part; parts
+        that are not named have the ratio of the part "".
+    deviation : standard deviation of the relative errors by resource, each whole machine left out
+        in turn; empty without whole machines.
     """
 
     family: Family
-    parts: Mapping[tuple[str, str], _Part]
-    ratios: Resources
+    parts: Mapping[str, PartModel]
+    ratios: Mapping[str, Mapping[str, float]]
+    deviation: Resources
 
     @classmethod
     def fit(cls, family: Family, parts: Sequence[Row], wholes: Sequence[Row] = ()) -> "AreaModel":
         """From parts of some variants, and other variants as a whole."""
-        grouped: dict[tuple[str, str], list[tuple[Variant, Resources]]] = {}
+        grouped: dict[str, list[tuple[Variant, Resources]]] = {}
         for variant, found in parts:
             for name, used in found.items():
-                for kind in {"", kind_of(name, variant)}:
-                    grouped.setdefault((name, kind), []).append((variant, used))
-        fitted = {
-            (name, kind): _Part.fit(name, rows)
-            for (name, kind), rows in sorted(grouped.items(), key=lambda item: item[0])
-            if not kind or len(rows) >= _LEAST_ROWS
-        }
-        sums = cls(family, fitted, dict.fromkeys(RESOURCES, 1.0))
+                grouped.setdefault(name, []).append((variant, used))
+        fitted = {name: PartModel.fit(name, rows) for name, rows in sorted(grouped.items())}
+        sums = cls(family, fitted, {name: {"": 1.0} for name in RESOURCES}, {})
         if not wholes:
             return sums
-        composed = sums([variant for variant, _ in wholes])
-        ratios = {}
-        for name in RESOURCES:
-            logs = [
-                math.log(found[TOP_MODULE][name] / total[name])
-                for (_, found), total in zip(wholes, composed, strict=True)
-                if found[TOP_MODULE][name] and total[name]
-            ]
-            ratios[name] = math.exp(float(np.mean(logs))) if logs else 1.0
-        return cls(family, fitted, ratios)
+        composed = sums.by_parts([variant for variant, _ in wholes])
+        totals = [found[TOP_MODULE] for _, found in wholes]
+        ratios, deviation = {}, {}
+        for resource in RESOURCES:
+            shares = np.array([_by_group(each, resource) for each in composed])
+            measured = np.array([total[resource] for total in totals], np.float64)
+            ratios[resource] = dict(zip(("", *_LARGE), _ratios(shares, measured), strict=True))
+            deviation[resource] = _left_out(shares, measured)
+        return cls(family, fitted, ratios, deviation)
 
     def __call__(self, variants: Sequence[Variant]) -> list[dict[str, float]]:
         """Resources of each variant."""
         return [
-            {
-                name: self.ratios[name] * sum(used[name] for used in parts.values())
-                for name in RESOURCES
-            }
-            for parts in self._by_part(variants)
+            {name: sum(used[name] for used in parts.values()) for name in RESOURCES}
+            for parts in self.by_parts(variants)
         ]
 
     def by_part(self, variant: Variant) -> dict[str, dict[str, float]]:
         """Resources of each part; they sum to those of the variant."""
-        (parts,) = self._by_part([variant])
-        return {
-            part: {name: self.ratios[name] * amount for name, amount in used.items()}
-            for part, used in parts.items()
-        }
+        (parts,) = self.by_parts([variant])
+        return parts
 
-    def _by_part(self, variants: Sequence[Variant]) -> list[dict[str, dict[str, float]]]:
-        """Resources of the parts of each variant, each alone."""
+    def by_parts(self, variants: Sequence[Variant]) -> list[dict[str, dict[str, float]]]:
+        """Resources of the parts of each variant."""
         found: list[dict[str, dict[str, float]]] = [{} for _ in variants]
-        groups: dict[tuple[str, str], list[int]] = {}
+        geometries = [Geometry(variant) for variant in variants]
+        groups: dict[str, list[int]] = {}
         for row, variant in enumerate(variants):
             for name in built_parts(variant):
-                kind = kind_of(name, variant)
-                key = (name, kind if (name, kind) in self.parts else "")
-                groups.setdefault(key, []).append(row)
-        for (name, kind), rows in groups.items():
-            amounts = self.parts[name, kind](name, [variants[row] for row in rows])
+                groups.setdefault(name, []).append(row)
+        for name, rows in groups.items():
+            chosen = [variants[row] for row in rows], [geometries[row] for row in rows]
+            amounts = {
+                resource: (self._ratio(resource, name) * amount).tolist()
+                for resource, amount in self.parts[name](name, *chosen).items()
+            }
             for place, row in enumerate(rows):
-                used = {
-                    resource: float(amount if isinstance(amount, float) else amount[place])
-                    for resource, amount in amounts.items()
-                }
-                found[row][name] = {**used, **known_amounts(name, variants[row])}
+                found[row][name] = {resource: each[place] for resource, each in amounts.items()}
         return found
+
+    def _ratio(self, resource: str, part: str) -> float:
+        by_part = self.ratios[resource]
+        return by_part.get(part, by_part[""])
+
+
+def _by_group(parts: Mapping[str, Resources], resource: str) -> list[float]:
+    """The small parts together, then each of the large ones."""
+    small = sum(used[resource] for name, used in parts.items() if name not in _LARGE)
+    return [small, *(parts[name][resource] for name in _LARGE)]
+
+
+def _ratios(shares: Reals, measured: Reals) -> list[float]:
+    """A factor for each group, near the common one, for which the groups sum to the machines."""
+    totals = shares.sum(axis=1)
+    some = (totals > 0) & (measured > 0)
+    if not some.any():
+        return [1.0] * shares.shape[1]
+    common = math.exp(float(np.mean(np.log(measured[some] / totals[some]))))
+    relative = shares[some] / measured[some, None]
+    rest = 1 - common * relative.sum(axis=1)
+    pull = _PULL * np.eye(shares.shape[1])
+    change = np.linalg.solve(relative.T @ relative + pull, relative.T @ rest)
+    return [float(common + each) for each in change]
+
+
+def _left_out(shares: Reals, measured: Reals) -> float:
+    errors = []
+    for row in range(len(measured)) if len(measured) > 1 else ():
+        others = np.arange(len(measured)) != row
+        if measured[row] > 0:
+            predicted = shares[row] @ np.array(_ratios(shares[others], measured[others]))
+            errors.append(predicted / measured[row] - 1)
+    return float(np.sqrt(np.mean(np.square(errors)))) if errors else 0.0
 
 
 @cache
@@ -166,13 +227,27 @@ def area_model(family: Family) -> AreaModel:
 
 
 def read_rows(kind: str, family: Family) -> list[Row]:
-    """The ``parts`` or the ``wholes`` of the synthesized variants of a family."""
+    """The ``parts`` or the ``wholes`` of the synthesized variants of a family.
+
+    Those that ``bench/area_data.py --check`` marked as stale are left out, as long as enough of the
+    same part remain.
+    """
     path = package_data.files("daedal.codesign") / "data" / f"{kind}_{family.value}.json"
     if not path.is_file():
         return []
     rows: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    found = []
+    fresh: dict[str, int] = {}
+    for row in rows.values():
+        for name, used in row["parts"].items():
+            fresh[name] = fresh.get(name, 0) + (not used.get("stale", False))
+    found: list[Row] = []
     for number, row in rows.items():
         values = {key: value for part in row["variant"].values() for key, value in part.items()}
-        found.append((Variant(f"{family.value}-{number}").replace(None, **values), row["parts"]))
+        parts = {
+            name: used
+            for name, used in row["parts"].items()
+            if not used.get("stale", False) or fresh[name] < _LEAST_ROWS
+        }
+        if parts:
+            found.append((Variant(f"{family.value}-{number}").replace(None, **values), parts))
     return found

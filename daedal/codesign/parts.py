@@ -1,18 +1,23 @@
-"""What the area of each part of a machine depends on, as numbers for a regression.
+"""What the area of each part of a machine is proportional to, as sizes for `NonnegativeFit`.
 
-Areas are products of powers of sizes, about, so that features are logarithms. Scratchpads are RAMs:
-their number, depth and width say nearly all, and whether they become block RAM or look-up tables.
+The sizes are those of the part's registers, selectors, adders and memories, as `hw/` builds them:
+bits, lanes, products, words. How many cells each of them takes is learned. Block RAM and
+multipliers follow from the variant exactly, for nearly all parts.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
+from daedal.hw.synth.families import Family
 from daedal.hw.synth.scratchpad_rams import block_count, ram_count, ram_form
+from daedal.isa.scratchpad import Memory, Scratchpad, parameter_bits, scratchpads
+from daedal.isa.table import instruction_bits
 from daedal.isa.variant import MultiplierStyle, Variant
 
-__all__ = ["built_parts", "features_of", "kind_of", "known_amounts", "lanes_of"]
+__all__ = ["Geometry", "built_parts", "is_tables", "known_amounts", "lanes_of", "sizes_of"]
 
-Features = list[float]
+Sizes = list[float]
 
 _SCRATCHPADS = {"wgt": "wgt", "inp": "inp", "par": "par", "out": "out", "accumulators": "acc"}
 """Parts that are RAMs and little else, with the names of their scratchpads."""
@@ -21,71 +26,246 @@ MOST_TABLE_ROWS = 32
 MOST_TABLE_BITS = 512
 """A RAM with so few rows, or bits, is made of look-up tables."""
 
-
-def _logs(*sizes: float) -> Features:
-    return [math.log2(size) for size in sizes]
-
-
-def _ram(variant: Variant, name: str) -> Features:
-    return _logs(*ram_form(variant, name), ram_count(variant, name))
+_TABLE_ROWS, _TABLE_BITS = 16, 4
+"""One cell of an ECP5's distributed memory."""
+_SLICE_BITS = 128
+"""Bits of an accumulator row that share their control registers (`hw.memory.accumulator_bank`)."""
 
 
-def _vector(variant: Variant) -> int:
-    return variant.array.batch * variant.array.block_out
+@dataclass(frozen=True)
+class _Ram:
+    """RAMs of one form. `cells`: of distributed memory. `extra`: words that selectors add to them.
+
+    Both are zero for block RAM.
+    """
+
+    depth: int
+    width: int
+    count: int
+    in_tables: bool
+
+    @property
+    def bits(self) -> int:
+        """Bits of a row of all RAMs together."""
+        return self.count * self.width
+
+    @property
+    def cells(self) -> int:
+        if not self.in_tables:
+            return 0
+        return self.count * -(-self.depth // _TABLE_ROWS) * -(-self.width // _TABLE_BITS)
+
+    @property
+    def extra_bits(self) -> int:
+        """Bits of the selectors between distributed memories."""
+        return self.bits * (-(-self.depth // _TABLE_ROWS) - 1) if self.in_tables else 0
+
+    @property
+    def registered_bits(self) -> int:
+        """Bits that need a flip-flop: block RAM has registers of its own."""
+        return self.bits if self.in_tables else 0
+
+    @property
+    def row_bits(self) -> int:
+        """Width of a row's number."""
+        return (self.depth - 1).bit_length()
 
 
-def _gemm(variant: Variant) -> Features:
-    array = variant.array
-    styles = [float(array.style is style) for style in MultiplierStyle]
-    taps = [float(array.depthwise_taps == count) for count in (0, 1, 3)]
-    sizes = _logs(array.batch, array.block_in, array.block_out)
-    return [*sizes, *styles, *taps, *_logs(variant.memory.gemm_uop_bytes)]
+class Geometry:
+    """Sizes of a variant that several parts share, each computed once."""
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        array = variant.array
+        self.vector = array.batch * array.block_out
+        self.row = self.vector * array.accumulator_bits
+        self.products = variant.macs_per_cycle
+        self.weights = array.block_in * array.block_out
+        self.beat = variant.bus.data_bits
+        self._pads: Mapping[Memory, Scratchpad] = scratchpads(variant)
+        self.instruction = instruction_bits(variant)
+
+    def ram(self, name: str) -> _Ram:
+        """The RAMs of a scratchpad."""
+        depth, width = ram_form(self.variant, name)
+        tables = _fits_tables(depth, width)
+        return _Ram(depth, width, ram_count(self.variant, name), tables)
+
+    def index(self, *memories: Memory) -> int:
+        """Bits of the row numbers of some scratchpads."""
+        return sum(self._pads[memory].index_bits for memory in memories)
+
+    def micro_op(self, memory: Memory) -> int:
+        """Bits of a micro-op's number."""
+        pad = self._pads[memory]
+        return (pad.depth_rows * pad.elements - 1).bit_length()
+
+    @cached_property
+    def fifo(self) -> int:
+        """Cells of a queue of instructions."""
+        rows = -(-self.variant.units.queue_depth // _TABLE_ROWS)
+        return rows * self.instruction // _TABLE_BITS
 
 
-def _alu(variant: Variant) -> Features:
-    units = variant.units
-    sizes = (_vector(variant), units.alu_lanes, units.requantize_lanes)
-    return _logs(*sizes, variant.memory.alu_uop_bytes, variant.memory.acc_banks)
+def _accumulators(g: Geometry) -> tuple[Sizes, Sizes]:
+    ram, banks = g.ram("acc"), g.variant.memory.acc_banks
+    slices = max(1, g.row // _SLICE_BITS)
+    columns = ram.count
+    # A port's answer is the OR of the banks' rows: look-up tables with four inputs for each bit.
+    choices = {2: 1, 4: 3, 8: 5}[banks]
+    lut: Sizes = [1, g.row * banks, 4 * g.row * choices, ram.cells, ram.extra_bits, columns, banks]
+    ff: Sizes = [1, g.row * banks, g.row, 2 * ram.registered_bits,
+          banks * slices * (2 * ram.row_bits + 4), columns, banks * ram.row_bits]  # fmt: skip
+    return lut, ff
 
 
-def _accumulators(variant: Variant) -> Features:
-    units = variant.units
-    lanes = _logs(_vector(variant), units.alu_lanes, units.requantize_lanes)
-    return [*_ram(variant, "acc"), *lanes, *_logs(variant.memory.acc_banks, variant.bus.data_bits)]
+def _gemm(g: Geometry) -> tuple[Sizes, Sizes]:
+    array = g.variant.array
+    indices = g.index(Memory.ACC, Memory.INP, Memory.WGT) + g.micro_op(Memory.UOP_GEMM)
+    packed, dsp, lut = (
+        array.style is style
+        for style in (MultiplierStyle.PACKED, MultiplierStyle.DSP, MultiplierStyle.LUT)
+    )
+    one, three = array.depthwise_taps >= 1, array.depthwise_taps == 3
+    bits = array.input_bits * array.weight_bits / 64
+    depthwise = [
+        one * g.weights,
+        three * g.weights,
+        three * packed * g.vector,
+        three * dsp * g.vector,
+        three * lut * g.vector,
+    ]
+    adders = g.products - g.vector
+    inputs = array.batch * array.block_in
+    multipliers = [
+        packed * g.products,
+        packed * g.vector,
+        packed * inputs,
+        dsp * adders,
+        dsp * g.vector,
+        lut * bits * g.products,
+        lut * g.vector,
+    ]
+    shared = [1, indices, g.row]
+    return [*shared, *multipliers, *depthwise], [
+        *shared, *multipliers, *depthwise, packed * g.weights, dsp * g.weights, lut * g.weights,
+    ]  # fmt: skip
 
 
-def _lanes(variant: Variant) -> Features:
-    units = variant.units
-    return _logs(_vector(variant), units.alu_lanes, units.requantize_lanes, variant.bus.data_bits)
+def _alu(g: Geometry) -> tuple[Sizes, Sizes]:
+    units, bits = g.variant.units, g.variant.array.accumulator_bits
+    lanes, requantized = units.alu_lanes, units.requantize_lanes
+    widest = max(lanes, requantized)
+    entry = parameter_bits(g.variant)
+    channels = min(requantized, g.variant.array.block_out)
+    entries = max(channels, g.beat // entry)
+    indices = 2 * g.index(Memory.ACC) + g.index(Memory.PAR) + g.micro_op(Memory.UOP_ALU)
+    shared = [1, indices, lanes, requantized, widest]
+    selected = 2 * (g.vector - lanes) * bits, (g.vector - requantized) * bits
+    return (
+        [*shared, *selected, g.vector, (entries - channels) * entry],
+        [*shared, 2 * g.row, entries * entry, channels * entry],
+    )
 
 
-def _streams(variant: Variant) -> Features:
-    array = variant.array
-    return _logs(array.batch, array.block_in, array.block_out, variant.bus.data_bits)
+def _store(g: Geometry) -> tuple[Sizes, Sizes]:
+    bursts = g.variant.bus.write_bursts
+    return [1, g.row, max(0, g.row - g.beat), g.beat, bursts], [1, g.row, g.beat, bursts]
 
 
-def _small(variant: Variant) -> Features:
-    units, bus = variant.units, variant.bus
-    sizes = (units.queue_depth, units.token_bits, bus.data_bits, bus.read_bursts, bus.write_bursts)
-    return [*_logs(*sizes, variant.memory.inp_bytes), float(units.counters)]
+def _load(g: Geometry) -> tuple[Sizes, Sizes]:
+    bursts = g.variant.bus.read_bursts
+    rows = g.index(Memory.ACC, Memory.INP, Memory.WGT)
+    sizes: Sizes = [1, g.beat, g.instruction, rows, bursts]
+    return sizes, sizes
 
 
-_FEATURES: Mapping[str, Callable[[Variant], Features]] = {
+def _scratchpad(name: str) -> Callable[[Geometry], tuple[Sizes, Sizes]]:
+    def sizes(g: Geometry) -> tuple[Sizes, Sizes]:
+        ram = g.ram(name)
+        return (
+            [1, ram.cells, ram.extra_bits, ram.count],
+            [1, g.beat, 2 * ram.registered_bits, ram.count * ram.row_bits],
+        )
+
+    return sizes
+
+
+def _inputs(g: Geometry) -> tuple[Sizes, Sizes]:
+    ram = g.ram("inp")
+    slides = g.variant.array.depthwise_taps > 1
+    # Three rows of four banks are selected.
+    words = ram.count // 4 if slides else ram.count
+    written = words * g.beat
+    return (
+        [1, ram.cells, ram.extra_bits, words, written, slides * 3 * written],
+        [1, g.beat, written, 2 * ram.registered_bits, words * ram.row_bits],
+    )
+
+
+def _outputs(g: Geometry) -> tuple[Sizes, Sizes]:
+    ram = g.ram("out")
+    return (
+        [1, ram.cells, ram.extra_bits, ram.count],
+        [1, ram.bits, 2 * ram.registered_bits, ram.count, ram.row_bits],
+    )
+
+
+def _master(g: Geometry) -> tuple[Sizes, Sizes]:
+    bus = g.variant.bus
+    sizes: Sizes = [1, g.beat, bus.read_bursts, bus.write_bursts]
+    return sizes, sizes
+
+
+def _queue(g: Geometry) -> tuple[Sizes, Sizes]:
+    sizes: Sizes = [1, g.fifo, g.instruction, g.variant.units.queue_depth]
+    return sizes, sizes
+
+
+def _tokens(g: Geometry) -> tuple[Sizes, Sizes]:
+    sizes: Sizes = [1, g.variant.units.token_bits]
+    return sizes, sizes
+
+
+def _counters(g: Geometry) -> tuple[Sizes, Sizes]:
+    sizes: Sizes = [1, g.variant.units.counters]
+    return sizes, sizes
+
+
+def _marks(g: Geometry) -> tuple[Sizes, Sizes]:
+    sizes: Sizes = [1, g.beat]
+    return sizes, sizes
+
+
+def _same(_g: Geometry) -> tuple[Sizes, Sizes]:
+    return [1], [1]
+
+
+_SIZES: Mapping[str, Callable[[Geometry], tuple[Sizes, Sizes]]] = {
+    "control": _same,
+    "supervisor": _same,
+    "counters": _counters,
+    "read_master": _master,
+    "write_master": _master,
+    "fetch": _queue,
+    "tokens": _tokens,
+    "load_gate": _queue,
+    "gemm_gate": _queue,
+    "alu_gate": _queue,
+    "store_gate": _queue,
     "gemm": _gemm,
     "alu": _alu,
     "accumulators": _accumulators,
-    "wgt": lambda variant: _ram(variant, "wgt"),
-    "inp": lambda variant: [*_ram(variant, "inp"), float(variant.array.depthwise_taps > 1)],
-    "par": lambda variant: _ram(variant, "par"),
-    "out": lambda variant: [*_ram(variant, "out"), *_lanes(variant)],
-    "load": _streams,
-    "store": _streams,
+    "wgt": _scratchpad("wgt"),
+    "inp": _inputs,
+    "par": _scratchpad("par"),
+    "out": _outputs,
+    "load": _load,
+    "store": _store,
+    "mark_recorder": _marks,
 }
 
-_NAMES: Sequence[str] = (
-    "control", "supervisor", "counters", "read_master", "write_master", "fetch", "tokens",
-    "load_gate", "gemm_gate", "alu_gate", "store_gate", *_FEATURES,
-)  # fmt: skip
+_NAMES: Sequence[str] = tuple(name for name in _SIZES if name != "mark_recorder")
 
 
 def built_parts(variant: Variant) -> list[str]:
@@ -93,28 +273,24 @@ def built_parts(variant: Variant) -> list[str]:
     return [*_NAMES, "mark_recorder"] if variant.units.counters else list(_NAMES)
 
 
-def features_of(part: str, variant: Variant) -> Features:
-    """What the area of `part` depends on."""
-    return _FEATURES.get(part, _small)(variant)
+def sizes_of(part: str, geometry: Geometry) -> tuple[Sizes, Sizes]:
+    """What the LUTs of a part are sums of, and what its FFs are."""
+    return _SIZES[part](geometry)
 
 
-def kind_of(part: str, variant: Variant) -> str:
-    """Parts of different kinds have different areas, however near their sizes are."""
-    if part in _SCRATCHPADS:
-        return "tables" if _is_tables(variant, _SCRATCHPADS[part]) else "blocks"
-    if part == "gemm":
-        return variant.array.multiplier_style
-    return ""
+def is_tables(part: str, variant: Variant) -> bool:
+    """Whether a part's scratchpad is made of look-up tables on ECP5."""
+    return part in _SCRATCHPADS and _fits_tables(*ram_form(variant, _SCRATCHPADS[part]))
 
 
-def known_amounts(part: str, variant: Variant) -> dict[str, float]:
+def known_amounts(part: str, variant: Variant, family: Family = Family.ECP5) -> dict[str, float]:
     """What follows from the variant exactly: blocks of scratchpads, multipliers of the array."""
+    array = variant.array
     name = _SCRATCHPADS.get(part)
     if name is not None:
         blocks = ram_count(variant, name) * block_count(*ram_form(variant, name))
-        return {"block_ram": 0.0 if _is_tables(variant, name) else float(blocks), "dsp": 0.0}
+        return {"block_ram": 0.0 if is_tables(part, variant) else float(blocks), "dsp": 0.0}
     if part == "gemm":
-        array = variant.array
         in_tables = array.style is MultiplierStyle.LUT
         return {
             "dsp": 0.0 if in_tables else variant.macs_per_cycle / array.outputs_per_activation,
@@ -125,11 +301,10 @@ def known_amounts(part: str, variant: Variant) -> dict[str, float]:
     return {}
 
 
-def lanes_of(variant: Variant) -> Features:
+def lanes_of(variant: Variant) -> Sizes:
     """What the multipliers of the ALU are proportional to."""
     return [1.0, float(variant.units.alu_lanes), float(variant.units.requantize_lanes)]
 
 
-def _is_tables(variant: Variant, name: str) -> bool:
-    depth, width = ram_form(variant, name)
+def _fits_tables(depth: int, width: int) -> bool:
     return depth <= MOST_TABLE_ROWS or depth * width <= MOST_TABLE_BITS

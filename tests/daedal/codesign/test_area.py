@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from daedal.codesign.area import AreaModel, area_model, read_rows
-from daedal.codesign.parts import built_parts, kind_of, known_amounts
+from daedal.codesign.parts import built_parts, is_tables, known_amounts
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.machine import machine_parts
 from daedal.hw.synth.families import CellReport, Family
@@ -81,8 +81,21 @@ def test_rows_of_the_table_are_given_back() -> None:
     for variant, parts in ROWS:
         predicted = area_model(Family.ECP5).by_part(variant)
         for name in ("wgt", "inp", "control"):
-            if name in parts and kind_of(name, variant) != "tables":
+            if name in parts and not is_tables(name, variant):
                 assert predicted[name]["ff"] == pytest.approx(parts[name]["ff"], rel=0.05, abs=8)
+
+
+def test_more_depthwise_taps_take_no_less() -> None:
+    for style in ("packed", "dsp", "lut"):
+        for block in (8, 16):
+            least = 0.0
+            for taps in (0, 1, 3):
+                variant = load_variant("ecp5").replace(
+                    block_in=block, block_out=block, multiplier_style=style, depthwise_taps=taps
+                )
+                (found,) = area_model(Family.ECP5)([variant])
+                assert found["lut"] >= least, (style, block, taps)
+                least = found["lut"]
 
 
 def test_wholes_correct_the_sum() -> None:
