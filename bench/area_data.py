@@ -1,6 +1,7 @@
 """What parts of machines take of an FPGA: the tables that `daedal.codesign` learns areas from.
 
     python bench/area_data.py [--family F] [--best N] [--numbers K,K] [--whole] [--most LUT]
+    python bench/area_data.py [--family F] [--whole] --variant NAME_OR_FILE
     python bench/area_data.py [--family F] [--whole] --check
 
 Variants are drawn by number from the space of `daedal explore`, those that the family's device may
@@ -8,7 +9,7 @@ hold; the draw of a number never changes. `--best N` synthesizes the N parts, ea
 model knows least about for the time they take, and learns from each before it chooses the next.
 With `--whole`, it synthesizes N machines as one design each, which shows what the sum of the parts
 is off by: the first numbers that take at most `--most` LUTs. `--numbers` makes the parts, or the
-whole, of these variants. Results go to ``daedal/codesign/data/``, each with a hash of its Verilog;
+whole, of these variants, `--variant` those of any other. Results go to ``daedal/codesign/data/``, each with a hash of its Verilog;
 an interrupted run goes on. `--check` emits the Verilog of every row again and marks those whose
 Verilog has changed as stale; `AreaModel` leaves them out. It exits with status 1 if there are any.
 """
@@ -101,8 +102,9 @@ class Table:
         values = {key: value for section in sections for key, value in section.items()}
         return Variant(f"{self.family.value}-{number}").replace(None, **values)
 
-    def add(self, number: int, variant: Variant, name: str, verilog: str) -> None:
+    def add(self, number: int | str, variant: Variant, name: str) -> None:
         """Synthesize one part of a variant, or the whole one, unless the row is of this Verilog."""
+        verilog = emitted(variant, name, self.family)
         row = self.rows.get(str(number), {})
         kept = row.get("parts", {})
         digest = _digest(verilog)
@@ -130,7 +132,7 @@ class Table:
         FOLDER.mkdir(exist_ok=True)
         lines = [
             f"{json.dumps(key)}: {json.dumps(self.rows[key], separators=(',', ':'))}"
-            for key in sorted(self.rows, key=int)
+            for key in sorted(self.rows, key=lambda key: (not key.isdigit(), key.zfill(12)))
         ]
         write_atomically(self.path, "{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -199,6 +201,7 @@ def main() -> int:
     parser.add_argument("--family", type=Family, default=Family.ECP5)
     parser.add_argument("--best", type=int, default=0, metavar="N")
     parser.add_argument("--numbers", default="", metavar="K,K")
+    parser.add_argument("--variant", default="", metavar="NAME_OR_FILE")
     parser.add_argument("--whole", action="store_true", help="machines, not parts")
     parser.add_argument("--most", type=float, default=45_000, metavar="LUT")
     parser.add_argument("--check", action="store_true", help="mark what is stale")
@@ -212,14 +215,17 @@ def main() -> int:
     for number in [int(number) for number in options.numbers.split(",") if number]:
         variant = drawn(number, options.family)
         for name in [TOP_MODULE] if options.whole else built_parts(variant):
-            table.add(number, variant, name, emitted(variant, name, options.family))
+            table.add(number, variant, name)
+    if options.variant:
+        variant = load_variant(options.variant)
+        for name in [TOP_MODULE] if options.whole else built_parts(variant):
+            table.add(variant.fingerprint[:12], variant, name)
     machines = small_machines(table, options.most)
     for _ in range(options.best):
         number, name = (
             (next(machines), TOP_MODULE) if options.whole else least_known(table, options.most)
         )
-        variant = drawn(number, options.family)
-        table.add(number, variant, name, emitted(variant, name, options.family))
+        table.add(number, drawn(number, options.family), name)
     return 0
 
 
