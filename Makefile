@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv lint format test test-full demo docs clean distclean
+.PHONY: help venv lint format test test-full demo docs area-data area-check clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -54,6 +54,18 @@ docs: $(STAMP) ## regenerate the documents derived from the code
 	$(BIN)/python -m daedal.hw.synth.page
 	$(BIN)/python -m daedal.reports.operators
 	$(BIN)/python -m daedal.reports.profiling_page
+
+# Hours: make N=100. An interrupted run goes on; `daedal/codesign/data` changes.
+N ?= 20
+area-data: $(STAMP) ## synthesize N more parts, N/4 machines, and route N/8: tables of the estimates
+	$(BIN)/python bench/area_data.py --best $(N)
+	$(BIN)/python bench/area_data.py --whole --best $$(( $(N) / 4 ))
+	$(BIN)/python bench/clock_data.py --count $$(( $(N) / 8 ))
+
+area-check: $(STAMP) ## mark rows of these tables that a change of hw/ made stale
+	$(BIN)/python bench/area_data.py --check; parts=$$?; \
+	$(BIN)/python bench/area_data.py --whole --check; wholes=$$?; \
+	$(BIN)/python bench/clock_data.py --check && test $$parts$$wholes = 00
 
 clean: ## remove build products
 	rm -rf build dist *.egg-info sim_build .daedal .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

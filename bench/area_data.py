@@ -9,9 +9,10 @@ hold; the draw of a number never changes. `--best N` synthesizes the N parts, ea
 model knows least about for the time they take, and learns from each before it chooses the next.
 With `--whole`, it synthesizes N machines as one design each, which shows what the sum of the parts
 is off by: the first numbers that take at most `--most` LUTs. `--numbers` makes the parts, or the
-whole, of these variants, `--variant` those of any other. Results go to ``daedal/codesign/data/``, each with a hash of its Verilog;
-an interrupted run goes on. `--check` emits the Verilog of every row again and marks those whose
-Verilog has changed as stale; `AreaModel` leaves them out. It exits with status 1 if there are any.
+whole, of these variants, `--variant` those of any other. Results go to ``daedal/codesign/data/``,
+each with a hash of its Verilog; an interrupted run goes on. `--check` emits the Verilog of every
+row again and marks those whose Verilog has changed as stale; `AreaModel` leaves them out. It exits
+with status 1 if there are any.
 """
 
 import argparse
@@ -86,11 +87,11 @@ def _may_fit(variant: Variant, family: Family) -> bool:
 
 
 class Table:
-    """The rows of a file in `FOLDER`; every change is written at once."""
+    """The rows of a file; every change is written at once."""
 
-    def __init__(self, kind: str, family: Family) -> None:
+    def __init__(self, kind: str, family: Family, folder: Path = FOLDER) -> None:
         self.family = family
-        self.path = FOLDER / f"{kind}_{family.value}.json"
+        self.path = folder / f"{kind}_{family.value}.json"
         self.rows: dict[str, Any] = {}
         if self.path.is_file():
             self.rows = json.loads(self.path.read_text())
@@ -107,7 +108,7 @@ class Table:
         verilog = emitted(variant, name, self.family)
         row = self.rows.get(str(number), {})
         kept = row.get("parts", {})
-        digest = _digest(verilog)
+        digest = digest_of(verilog)
         if kept.get(name, {}).get("verilog") == digest:
             return
         began = time.monotonic()
@@ -129,7 +130,7 @@ class Table:
 
     def write(self) -> None:
         """Rows in the order of their numbers, a line each."""
-        FOLDER.mkdir(exist_ok=True)
+        self.path.parent.mkdir(exist_ok=True)
         lines = [
             f"{json.dumps(key)}: {json.dumps(self.rows[key], separators=(',', ':'))}"
             for key in sorted(self.rows, key=lambda key: (not key.isdigit(), key.zfill(12)))
@@ -143,14 +144,15 @@ class Table:
             variant = self.variant(number)
             for name, used in row["parts"].items():
                 used.pop("stale", None)
-                if _digest(emitted(variant, name, self.family)) != used["verilog"]:
+                if digest_of(emitted(variant, name, self.family)) != used["verilog"]:
                     used["stale"] = True
                     found.append(f"{number} {name}")
         self.write()
         return found
 
 
-def _digest(verilog: str) -> str:
+def digest_of(verilog: str) -> str:
+    """What a row has of its Verilog."""
     return hashlib.sha256(verilog.encode()).hexdigest()[:16]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NonnegativeFit"]
+__all__ = ["NonnegativeFit", "nonnegative_minimum"]
 
 Array = npt.NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class NonnegativeFit:
         scaled = scaled / largest
         plain = scaled.T @ scaled
         gram = plain + _RIDGE * np.eye(len(plain))
-        factors = _descend(gram, scaled.T @ goal)
+        factors = nonnegative_minimum(gram, scaled.T @ goal)
         used = factors > 0
         inverse = np.zeros_like(gram)
         inverse[np.ix_(used, used)] = np.linalg.inv(gram[np.ix_(used, used)])
@@ -74,8 +74,8 @@ class NonnegativeFit:
         return found
 
 
-def _descend(gram: Array, target: Array) -> Array:
-    """The nonnegative minimum of ``x' gram x / 2 - target x``."""
+def nonnegative_minimum(gram: Array, target: Array) -> Array:
+    """The x, none negative, for which ``x' gram x / 2 - target x`` is least."""
     found: Array = np.zeros(len(target))
     for _ in range(_ROUNDS):
         before = found.copy()
