@@ -14,6 +14,7 @@ from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.prediction import Prediction, parameter_steps
 from daedal.codesign.variant_space import Point, VariantSpace
 from daedal.hw.synth.families import Family
+from daedal.isa.latencies import gemm_lead_cycles
 from daedal.isa.variant import MultiplierStyle, Variant
 
 __all__ = ["Evaluator"]
@@ -96,7 +97,7 @@ class Evaluator:
         Variants whose programs are the same are compiled once.
         """
         bases = self._composed(points)
-        machines = {_machine(base.variant): base.variant for base in bases}
+        machines = {_machine(base.variant): _same_programs(base.variant) for base in bases}
         missing = [key for key in machines if key not in self._counted]
         for point, base in zip(points, bases, strict=True):
             if _machine(base.variant) not in missing:
@@ -147,7 +148,18 @@ class Evaluator:
 
 def _machine(variant: Variant) -> str:
     """Equal for variants that run the same programs in the same cycles."""
-    return variant.replace(multiplier_style=MultiplierStyle.LUT.value).fingerprint
+    return _same_programs(variant).fingerprint
+
+
+def _same_programs(variant: Variant) -> Variant:
+    """One variant for all that run the same programs in the same cycles.
+
+    The latency of the multipliers counts, not their style; counters only observe.
+    """
+    other = variant.replace(multiplier_style=MultiplierStyle.LUT.value, counters=True)
+    if gemm_lead_cycles(other) == gemm_lead_cycles(variant):
+        return other
+    return variant.replace(counters=True)
 
 
 def _counted(base: Evaluation, cycles: Cycles | None) -> Evaluation | None:

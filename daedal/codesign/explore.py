@@ -3,11 +3,12 @@
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import clock_model
@@ -23,6 +24,9 @@ from daedal.hw.synth.families import Target
 from daedal.isa.errors import ExploreError, ModelError, ScheduleError, UnsupportedError, first_line
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant, load_variant
+
+if TYPE_CHECKING:
+    from daedal.tuning.pool import Pool
 
 __all__ = ["Exploration", "explore", "nothing_found"]
 
@@ -162,6 +166,7 @@ def explore(
     memory: str = "ddr",
     seed: int = 0,
     workers: int = 2,
+    pool: "Pool | None" = None,
     report: Callable[[str], None] | None = None,
 ) -> Exploration:
     """Search the default space around `base` until the budget is spent, or KeyboardInterrupt.
@@ -170,8 +175,16 @@ def explore(
     it had found without an interruption. Minutes are those of all runs together. After an
     interruption, points of the front lack Verilog and programs, which the same call adds.
 
+    Parameters
+    ----------
+    mhz : a clock for all variants; else it is estimated.
+    workers : processes that count, so many variants at a time.
+    pool : workers that count instead, as many variants as there are workers at a time.
+
     Raises
     ------
+    TuningError
+        The pool's workers are gone, or have another version.
     ExploreError
         No budget, a folder of another search, a network with nothing for the accelerator, a family
         without tables, or limits that no variant of the space keeps.
@@ -206,10 +219,10 @@ def explore(
     budget = _Budget(minutes, evaluations, directory.seconds())
     interrupted = False
     try:
-        with counters(networks, memory, workers) as counter:
+        with _counting(networks, memory, workers, pool) as (counter, width):
             run = _Run(search, evaluator, counter, directory, budget, say)
             try:
-                run.loop(rounds, lambda: workers)
+                run.loop(rounds, width)
             except KeyboardInterrupt:
                 interrupted = True
                 run.recall(rounds)  # those that were not replayed yet
@@ -235,6 +248,20 @@ def explore(
         budget.seconds,
         interrupted,
     )
+
+
+@contextmanager
+def _counting(
+    networks: Mapping[str, Network], memory: str, workers: int, pool: "Pool | None"
+) -> Iterator[tuple[Counter, Callable[[], int]]]:
+    """What counts, and how many variants at a time."""
+    if pool is None:
+        with counters(networks, memory, workers) as counter:
+            yield counter, lambda: workers
+        return
+    from daedal.codesign.pool_counting import pool_counter
+
+    yield pool_counter(pool, networks, memory), lambda: max(1, pool.num_counting)
 
 
 def _checked(models: Mapping[str, bytes], base: Variant, memory: str) -> dict[str, Network]:

@@ -68,8 +68,9 @@ class PointFolder:
                 compile_network(model, item.variant).save(self._artifact(network))
             if not self._profile(network).is_file():
                 report(f"profiling {network} on {name}")
-                found = profile_network(model, item.variant, memory, name=network).to_json()
-                write_atomically(self._profile(network), json.dumps(found) + "\n")
+                found = profile_network(model, item.variant, memory, name=network)
+                _check_counted(item, network, found.cycles)
+                write_atomically(self._profile(network), json.dumps(found.to_json()) + "\n")
         path = self.folder / _PREDICTED
         if not path.is_file():
             report(f"estimating the neighbours of {name}")
@@ -141,6 +142,16 @@ def read_record(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise damaged(path)
     return found
+
+
+def _check_counted(item: Evaluation, network: str, cycles: int) -> None:
+    """Whether the cycles of a search are those of the profile: workers of a pool may lie."""
+    if item.cycles[network] != cycles:
+        raise ExploreError(
+            f"a search must count what the cycle model counts, and of {network!r} on "
+            f"{item.variant.name} it has {item.cycles[network]:,.0f} cycles instead of {cycles:,}; "
+            "start a new one without the worker that returned this"
+        )
 
 
 def _record(item: Evaluation, memory: str) -> dict[str, Any]:

@@ -1,13 +1,20 @@
 """``daedal explore``: searches hardware parameters and schedules together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json, Memory
+from daedal.commands.options import (
+    Json,
+    Memory,
+    PoolAddress,
+    PoolCertificates,
+    needs_pool_packages,
+)
 from daedal.hw.synth.families import Target
 from daedal.isa.errors import ExploreError
 from daedal.isa.files import write_atomically
@@ -16,10 +23,12 @@ from daedal.reports.console import make_console, print_json, print_wide, show_pr
 if TYPE_CHECKING:
     from daedal.codesign.point_folder import PointFolder
     from daedal.codesign.verify import Verified
+    from daedal.tuning.pool import Pool
 
 __all__ = ["explore_command"]
 
 _INTERRUPTED = 130
+_WORKERS = 2
 
 
 def explore_command(
@@ -50,7 +59,11 @@ def explore_command(
     ] = None,
     memory: Annotated[Memory, typer.Option(help="Preset of the memory model.")] = Memory.ddr,
     seed: Annotated[int, typer.Option(help="Of the search.")] = 0,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that compile.")] = 2,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help=f"Processes that compile; {_WORKERS} without --pool.")
+    ] = None,
+    pool: PoolAddress = None,
+    tls: PoolCertificates = None,
     verify: Annotated[
         int,
         typer.Option(
@@ -90,7 +103,10 @@ def explore_command(
     }
     if verify:
         require_verification(target.family)
-    with show_progress(make_console(stderr=True)) as report:
+    with (
+        show_progress(make_console(stderr=True)) as report,
+        _joined(pool, tls, workers, report) as joined,
+    ):
         found = explore(
             networks,
             target,
@@ -102,7 +118,8 @@ def explore_command(
             mhz=clock,
             memory=memory.value,
             seed=seed,
-            workers=workers,
+            workers=workers or _WORKERS,
+            pool=joined,
             report=report,
         )
         points = [SearchDirectory(output).point(item) for item in found.front]
@@ -135,6 +152,23 @@ def explore_command(
         raise typer.Exit(_INTERRUPTED)
     if not all(item.cycles_are_equal and not item.problem for item in verified):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _joined(
+    address: str | None, tls: Path | None, workers: int | None, report: Callable[[str], None]
+) -> Iterator["Pool | None"]:
+    """The pool at `address` until the end of the block; None where there is none."""
+    if address is None:
+        if tls is not None:
+            raise ExploreError("--tls is for pools; give --pool, too")
+        yield None
+        return
+    with needs_pool_packages():
+        from daedal.tuning.pool import Pool
+    report("joining the pool")
+    with Pool(workers=workers or 0, address=address, tls=tls) as pool:
+        yield pool
 
 
 def _verified(

@@ -1,12 +1,14 @@
 """What commands share: options that several take, and the check of where they write."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from daedal.isa.errors import UserError
+from daedal.isa.errors import ToolError, UserError
 from daedal.isa.files import check_output_file
 
 __all__ = [
@@ -14,9 +16,12 @@ __all__ = [
     "Assertions",
     "Json",
     "Memory",
+    "PoolAddress",
+    "PoolCertificates",
     "Simulator",
     "VariantName",
     "check_outputs",
+    "needs_pool_packages",
 ]
 
 ArtifactFile = Annotated[Path, typer.Argument(help="What `daedal compile` wrote.")]
@@ -25,6 +30,13 @@ Assertions = Annotated[
     typer.Option("--assertions", help="rtl: the machine checks its own contracts; slower."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Report as JSON on standard output.")]
+PoolAddress = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Measure on the pool at this address (docs/pool.md)."),
+]
+PoolCertificates = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Certificates of the pool.")
+]
 VariantName = Annotated[
     str, typer.Option("--variant", "-v", help="A shipped variant's name, or a .toml file.")
 ]
@@ -45,6 +57,18 @@ class Simulator(StrEnum):
     native = "native"
     verilator = "verilator"
     icarus = "icarus"
+
+
+@contextmanager
+def needs_pool_packages() -> Iterator[None]:
+    """Raise ToolError where a package that pools need is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise ToolError(
+            f"a pool needs the Python package {error.name!r}, which is missing; install "
+            "daedal[tune]"
+        ) from error
 
 
 def check_outputs(*outputs: Path | None) -> None:

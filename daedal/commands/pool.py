@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from daedal.isa.errors import ToolError, UserError
+from daedal.commands.options import needs_pool_packages
+from daedal.isa.errors import UserError
 from daedal.reports.console import make_console
 
 __all__ = ["pool_command"]
@@ -43,15 +44,10 @@ def pool_command(
     """
     if (listen is None) == (join is None):
         raise UserError("a pool is either started or joined; give --listen or --join")
-    try:
+    with needs_pool_packages():
         from daedal.tuning.pool_server import join as join_pool
         from daedal.tuning.pool_server import serve
         from daedal.tuning.pool_worker import TAGS
-    except ImportError as error:
-        raise ToolError(
-            f"a pool needs the Python package {error.name!r}, which is missing; install "
-            "daedal[tune]"
-        ) from error
 
     console = make_console()
 

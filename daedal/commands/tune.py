@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json, Memory, VariantName, check_outputs
-from daedal.isa.errors import ToolError, TuningError
+from daedal.commands.options import (
+    Json,
+    Memory,
+    PoolAddress,
+    PoolCertificates,
+    VariantName,
+    check_outputs,
+    needs_pool_packages,
+)
+from daedal.isa.errors import TuningError
 from daedal.isa.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
@@ -47,15 +55,8 @@ def tune_command(
     workers: Annotated[
         int, typer.Option(min=0, help="Worker processes on this machine; 0: measure in this one.")
     ] = 0,
-    pool: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="Measure on the pool at this address (docs/pool.md)."
-        ),
-    ] = None,
-    tls: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Certificates of the pool.")
-    ] = None,
+    pool: PoolAddress = None,
+    tls: PoolCertificates = None,
     timeout: Annotated[
         float | None,
         typer.Option(help="Seconds that a schedule may take on --workers or --pool; 120."),
@@ -132,14 +133,9 @@ def _measuring(
 
         yield LayerRunner
         return
-    try:
+    with needs_pool_packages():
         from daedal.tuning.pool import Pool
         from daedal.tuning.sandbox import TIMEOUT_SECONDS
-    except ImportError as error:
-        raise ToolError(
-            f"a pool needs the Python package {error.name!r}, which is missing; install "
-            "daedal[tune]"
-        ) from error
     report("starting workers" if address is None else "joining the pool")
     seconds = TIMEOUT_SECONDS if timeout is None else timeout
     with Pool(workers=workers, address=address, tls=tls, timeout_seconds=seconds) as pool:

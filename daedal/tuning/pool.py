@@ -10,12 +10,12 @@ are not our own.
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import distributed
 from distributed.security import Security
@@ -34,6 +34,9 @@ from daedal.tuning.runner import Failure, Result, cycles_of
 from daedal.tuning.sandbox import MEMORY_BYTES, TIMEOUT_SECONDS, Sandbox
 
 __all__ = ["Pool", "PoolRunner"]
+
+_Item = TypeVar("_Item")
+_CYCLES = "cycle-model"
 
 CONNECT_SECONDS = 30.0
 """How long a pool may take to answer."""
@@ -130,6 +133,11 @@ class Pool:
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         return {tag: sum(tag in item["resources"] for item in workers) for tag in TAGS}
 
+    @property
+    def num_counting(self) -> int:
+        """How many workers have a cycle model."""
+        return self.tags()[_CYCLES]
+
     def measure(self, task: LayerTask, configs: Sequence[Config]) -> list[Result]:
         """The checked result of each configuration; one that was measured before is not again.
 
@@ -148,17 +156,50 @@ class Pool:
                 raise _gone() from error
         return [self._known[task.key, config] for config in configs]
 
+    def call(
+        self,
+        function: Callable[[Any, Any, str], Any],
+        task: Any,
+        key: str,
+        items: Mapping[str, Any],
+    ) -> Iterator[tuple[str, Any]]:
+        """The name and the result of each item, as soon as it is known: what a worker with a cycle
+        model returns for ``function(task, item, version)``, which works `pool_worker.once`.
+
+        `key` names the task. Items of equal names, tasks and functions are evaluated once, also
+        for two coordinators. Raises TuningError as `measure`.
+        """
+        try:
+            held = self._client.submit(pool_worker.keep, task, key=f"task-{key}")
+            futures = {
+                self._client.submit(
+                    function,
+                    held,
+                    item,
+                    self._version,
+                    key=f"{function.__name__}-{key}-{self._version}-{name}",
+                    resources={_CYCLES: 1},
+                ): name
+                for name, item in items.items()
+            }
+            for name, future in self._done(futures, _CYCLES):
+                yield name, self._claimed(name, future)
+        except (OSError, CancelledError) as error:
+            raise _gone() from error
+
     def _measure(self, task: LayerTask, configs: Sequence[Config]) -> None:
         (tag,) = (name for name, device in TAGS.items() if device == task.device)
-        futures = self._submit(task, configs, tag)
+        for config, future in self._done(self._submit(task, configs, tag), tag):
+            self._known[task.key, config] = self._accepted(task, config, future)
+
+    def _done(self, futures: dict[Any, _Item], tag: str) -> Iterator[tuple[_Item, Any]]:
+        """Each item with its future when it is done; the rest is cancelled at the end."""
         try:
             seen = time.monotonic()
             while futures:
                 done = [future for future in futures if future.done()]
                 for future in done:
-                    self._known[task.key, futures[future]] = self._accepted(
-                        task, futures[future], future
-                    )
+                    yield futures[future], future
                     del futures[future]
                 if done:
                     seen = time.monotonic()
@@ -216,15 +257,7 @@ class Pool:
 
     def _accepted(self, task: LayerTask, config: Config, future: Any) -> Result:
         """The result of a future, compared; measured again here if that can detect a wrong one."""
-        try:
-            claimed = future.result()
-        except (DaedalError, OSError, CancelledError):
-            raise
-        except Exception as error:
-            raise TuningError(
-                f"a pool must return a result for each candidate, and {config} has none: "
-                f"{type(error).__name__}: {first_line(error)}"
-            ) from error
+        claimed = self._claimed(config, future)
         if not isinstance(claimed, Result):
             raise _lie(self._worker_of(future), f"something else, a {type(claimed).__name__}")
         result = checked(task, claimed)
@@ -243,6 +276,18 @@ class Pool:
         if is_best and result.cycles is not None:
             self._best[task.key] = result.cycles
         return result
+
+    def _claimed(self, item: object, future: Any) -> Any:
+        """The result of a future that is done, as the worker gave it."""
+        try:
+            return future.result()
+        except (DaedalError, OSError, CancelledError):
+            raise
+        except Exception as error:
+            raise TuningError(
+                f"a pool must return a result for each candidate, and {item} has none: "
+                f"{type(error).__name__}: {first_line(error)}"
+            ) from error
 
     def _worker_of(self, future: Any) -> str:
         """Address of the worker that measured, which may be gone; else of those with the result."""

@@ -16,8 +16,6 @@ import distributed
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.utils import sync
 
-from daedal.tuning.runner import Result
-
 __all__ = ["FinishedResults", "finished", "hand_in", "measured_by"]
 
 
@@ -52,7 +50,7 @@ class FinishedResults(SchedulerPlugin):  # type: ignore[misc]  # Dask has no typ
         return self._kept.get(key)
 
 
-def finished() -> Result | None:
+def finished() -> Any:
     """What was handed in for the task that runs now, on this worker; None for nothing."""
     worker = distributed.get_worker()
     key = worker.get_current_task()
@@ -61,7 +59,7 @@ def finished() -> Result | None:
     return None if found is None else pickle.loads(found[1])  # noqa: S301
 
 
-def hand_in(result: Result) -> None:
+def hand_in(result: object) -> None:
     """Hand in the result of the task that runs now; return when the scheduler has it."""
     worker = distributed.get_worker()
     key = worker.get_current_task()

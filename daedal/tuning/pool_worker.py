@@ -2,7 +2,9 @@
 
 import functools
 import signal
+from collections.abc import Callable
 from multiprocessing.util import Finalize
+from typing import TypeVar
 
 from daedal.compiler.space import Config
 from daedal.isa.errors import TuningError
@@ -11,7 +13,9 @@ from daedal.tuning.pool_results import finished, hand_in
 from daedal.tuning.runner import Result
 from daedal.tuning.sandbox import Sandbox
 
-__all__ = ["PRELOAD", "TAGS", "dask_setup", "installed_version", "keep", "measure"]
+__all__ = ["PRELOAD", "TAGS", "dask_setup", "installed_version", "keep", "measure", "once"]
+
+_T = TypeVar("_T")
 
 TAGS = {"cycle-model": CYCLE_MODEL, "rtl": RTL}
 """Names of devices as Dask resources of a worker."""
@@ -26,7 +30,7 @@ def dask_setup(_worker: object) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def keep(task: bytes) -> bytes:
+def keep(task: _T) -> _T:
     """A task, kept on the worker that returns it. Others get it from there, or compute it again."""
     return task
 
@@ -41,7 +45,20 @@ def measure(
 ) -> Result:
     """The result of one configuration of a task; the coordinator compares its bytes.
 
-    One that a worker has handed in, which died since, is not measured again.
+    Raises TuningError as `once`.
+    """
+    return once(
+        version,
+        lambda: _sandbox(timeout_seconds, memory_bytes).measure(
+            key, task, Config.from_json(config)
+        ),
+    )
+
+
+def once(version: str, work: Callable[[], _T]) -> _T:
+    """The result of `work` for the task of Dask that runs now; it must not be None.
+
+    What a worker has handed in, which died since, is not worked out again.
 
     Raises
     ------
@@ -53,10 +70,10 @@ def measure(
             f"the workers of a pool must have the coordinator's Daedal, {version}, not "
             f"{installed_version()}; install the same on all"
         )
-    known = finished()
+    known: _T | None = finished()
     if known is not None:
         return known
-    result = _sandbox(timeout_seconds, memory_bytes).measure(key, task, Config.from_json(config))
+    result = work()
     hand_in(result)
     return result
 

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from daedal.codesign.counting import Cycles, Network
+import pytest
+
+from daedal.codesign.counting import Cycles, Network, count_network, count_networks
 from daedal.codesign.evaluation import Evaluation, Step, from_json
 from daedal.codesign.evaluator import Evaluator
-from daedal.codesign.variant_space import DEFAULT_PARAMETERS, VariantSpace
+from daedal.codesign.variant_space import DEFAULT_PARAMETERS, Point, VariantSpace
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import Variant, load_variant
 
@@ -34,8 +36,8 @@ def test_programs_that_are_the_same_are_counted_once() -> None:
     base = load_variant("ecp5")
     points = [
         point
-        for style in ("packed", "dsp", "lut")
-        if (point := SPACE.point(base.replace(multiplier_style=style))) is not None
+        for settings in ({}, {"multiplier_style": "lut"}, {"counters": False})
+        if (point := SPACE.point(base.replace(None, **settings))) is not None
     ]
     points += [p for p in [SPACE.point(base.replace(inp_bytes=8192))] if p is not None]
     assert len(points) == 4
@@ -48,7 +50,7 @@ def test_programs_that_are_the_same_are_counted_once() -> None:
             yield number, None if small else {"digits": 7000}
 
     tried = evaluator()
-    found: dict[object, Evaluation | None] = dict(tried.count(points, counter))
+    found: dict[Point, Evaluation | None] = dict(tried.count(points, counter))
     assert len(asked) == 2
     assert list(found) != [] and set(found) == set(points)
     assert found[points[3]] is None
@@ -59,7 +61,34 @@ def test_programs_that_are_the_same_are_counted_once() -> None:
         assert item.variant == SPACE.variant(point)
     list(tried.count(points, counter))
     assert len(asked) == 2
+    # Its multipliers have another latency.
+    other = SPACE.point(base.replace(multiplier_style="dsp"))
+    assert other is not None
+    list(tried.count([other], counter))
+    assert len(asked) == 3
     later = evaluator()
-    later.learn(found.values())
-    list(later.count(points[:3], counter))
-    assert len(asked) == 2
+    later.learn(found)
+    list(later.count(points, counter))
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("name", ["ecp5", "tiny"])
+def test_programs_that_are_the_same_take_the_same_cycles(name: str) -> None:
+    """On the cycle model: what is counted once for several variants holds for each."""
+    base = load_variant(name)
+    space = VariantSpace(base, {"multiplier_style": ("packed", "dsp", "lut"), "counters": (0, 1)})
+    points = [(style, counters) for style in range(3) for counters in range(2)]
+    network = Network(DIGITS.read_bytes())
+    tried = Evaluator(space, {"digits": network}, Family.ECP5, mhz=100.0)
+
+    def counter(variants: Sequence[Variant]) -> Iterator[tuple[int, Cycles | None]]:
+        for number, variant in enumerate(variants):
+            yield number, count_networks({"digits": network}, variant, "ddr")
+
+    cycles = set()
+    for point, item in tried.count(points, counter):
+        variant = space.variant(point)
+        assert item is not None and variant is not None
+        assert item.cycles["digits"] == count_network(network.model, variant, "ddr"), variant.name
+        cycles.add(item.cycles["digits"])
+    assert len(cycles) == 2

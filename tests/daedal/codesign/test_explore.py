@@ -31,6 +31,7 @@ from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl import verilog
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.command_line import Answer, Run, refuses
+from tests.support.pools import served
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_qdq.onnx"
 OPTIONS = ("--target", "ecp5-85f", "--clock", 100, "--workers", 1)
@@ -59,6 +60,7 @@ class Counting:
     def __init__(self) -> None:
         self.counted: list[str] = []
         self.interrupted_after = 1_000
+        self.count = _count
 
     @contextmanager
     def counters(
@@ -69,7 +71,7 @@ class Counting:
                 if len(self.counted) == self.interrupted_after:
                     raise KeyboardInterrupt
                 self.counted.append(variant.fingerprint)
-                yield number, _count(networks, variant, memory)
+                yield number, self.count(networks, variant, memory)
 
         yield count
 
@@ -273,6 +275,39 @@ def test_points_are_verified(
     assert status == 1 and "must count the RTL's cycles" in " ".join(out.split())
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.xdist_group("pool")
+def test_a_pool_finds_what_this_machine_does(
+    run: Run, done: Path, tmp_path: Path, counting: Counting
+) -> None:
+    pytest.importorskip("distributed", reason="the extra `tune` is not installed")
+    folder = tmp_path / "pooled"
+    with served("--listen", "127.0.0.1:0") as address:
+        command = ("explore", DIGITS, *OPTIONS[:4], "--pool", address)
+        status, _, err = run(*command, "--evaluations", COUNT, "-o", folder)
+        assert status == 0, err
+        assert not counting.counted, "the pool counts"
+        assert contents(folder) == contents(done)
+        answer = run(*command, "--workers", 2, "--evaluations", COUNT, "-o", folder)
+        refuses(answer, "a pool is either joined or started; give workers or an address")
+
+
+def test_cycles_that_are_not_those_of_the_cycle_model(
+    run: Run, tmp_path: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a worker that lies would return."""
+
+    def lie(*given: Any) -> Cycles | None:
+        found = count_networks(*given)
+        return found and {name: cycles - 1 for name, cycles in found.items()}
+
+    monkeypatch.setattr(counting, "count", lie)
+    answer = explored(run, tmp_path / "found")
+    refuses(answer, "a search must count what the cycle model counts", "without the worker")
+    assert not list((tmp_path / "found").glob("points/*/*.profile.json"))
+
+
 def test_control_c_keeps_what_was_counted_and_the_same_command_continues(
     run: Run, tmp_path: Path, counting: Counting
 ) -> None:
@@ -324,6 +359,9 @@ def lines(folder: Path) -> int:
         (("--budget", 0), "a budget is above 0, not 0"),
         (("--budget", 1, "--evaluations", 1), "one budget"),
         (("--clock", 0), "a clock is above 0 MHz"),
+        (("--tls", "certificates"), "--tls is for pools; give --pool, too"),
+        (("--pool", "nowhere"), "a pool's address must be HOST:PORT"),
+        (("--pool", "192.0.2.1:80"), "a pool beyond this machine must have certificates"),
         (("--target", "xczu3eg"), "choose --target ecp5-85f"),
         (("--base", "huge"), "a variant is one of"),
         (("--memory", "jitter"), "a memory without random delays, not 'jitter'"),
