@@ -33,7 +33,7 @@ def test_options_exist() -> None:
         _, name, *words = line.split()
         assert {word for word in words if word.startswith("-")} <= known[name], line
     for option in set(re.findall(r"`(--[a-z]+)", PAGE)) - {"--seeds"}:
-        assert option in known["explore"], option
+        assert option in known["explore"] | known["compare"], option
     assert "--seeds" in known["synth"]
 
 

@@ -1,23 +1,30 @@
 """`compare`: variants side by side: cycles, area, clock and frames per second of the same networks.
 
 The cycle model counts, area and clock come from the models of `daedal.codesign`: no synthesis.
+`route` adds clocks of place and route.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from daedal.api import compile as compile_network
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import Clock, clock_model
 from daedal.codesign.counting import profile_artifact
+from daedal.codesign.verify import implemented, require_implementation
 from daedal.hw.synth.families import DEVICES, Family
 from daedal.hw.synth.figures import frames_per_second
+from daedal.hw.synth.flow import PLACED, Implementation
 from daedal.isa.artifact import Artifact, Placement
-from daedal.isa.errors import ModelError, ScheduleError, first_line
+from daedal.isa.errors import ExploreError, ModelError, ScheduleError, first_line
 from daedal.isa.variant import Variant
+from daedal.sim.rtl.device import default_cache_dir
+from daedal.sim.rtl.verilog import kept_verilog
 
-__all__ = ["ComparedNetwork", "ComparedVariant", "compare"]
+__all__ = ["ComparedNetwork", "ComparedVariant", "compare", "require_routing", "route"]
+
+Implement = Callable[[Variant, str, Family, Callable[[str], None]], Implementation]
 
 _CONVERSIONS = ("DequantizeLinear", "QuantizeLinear")
 
@@ -42,13 +49,20 @@ class ComparedNetwork:
 
 @dataclass(frozen=True)
 class ComparedVariant:
-    """A variant with all networks; `resources` and `clock` are estimates."""
+    """A variant with all networks.
+
+    Attributes
+    ----------
+    resources, clock : estimates.
+    implementation : synthesized and routed; None where that was not asked for.
+    """
 
     variant: Variant
     family: Family
     resources: Mapping[str, float]
     clock: Clock
     networks: Mapping[str, ComparedNetwork]
+    implementation: Implementation | None = None
 
     @property
     def shares(self) -> dict[str, float]:
@@ -58,8 +72,20 @@ class ComparedVariant:
 
     @property
     def fits(self) -> bool:
-        """Whether the device has all that it takes, by the estimate."""
+        """Whether the device has all that it takes, by the estimate if it was not synthesized."""
+        if self.implementation is not None:
+            return not self.implementation.shortfalls
         return max(self.shares.values()) <= 1
+
+    @property
+    def routed_mhz(self) -> float | None:
+        """Fmax with one seed, out of context; None where nothing was routed."""
+        routed = None if self.implementation is None else self.implementation.best
+        return None if routed is None else routed.slowest_mhz
+
+    def routed_frames(self, network: str) -> float | None:
+        """Images per second with the routed clock; None where one of both is missing."""
+        return frames_per_second(self.networks[network].cycles, self.routed_mhz)
 
     def frames(self, network: str) -> tuple[float, float, float] | None:
         """Images per second: expected, and with the lowest and the highest clock of the interval;
@@ -98,6 +124,56 @@ def compare(
             networks[name] = _network(model, variant, memory)
         found.append(ComparedVariant(variant, family, area, clock, networks))
     return found
+
+
+def route(
+    found: Sequence[ComparedVariant],
+    *,
+    report: Callable[[str], None] = lambda _said: None,
+    implement: Implement | None = None,
+) -> Iterator[ComparedVariant]:
+    """The same, synthesized and routed with one seed; each as soon as it is known.
+
+    Takes minutes each the first time. Answers are kept with those of `daedal synth`, so that an
+    interrupted call goes on.
+
+    Parameters
+    ----------
+    implement : what synthesizes and routes; tests replace it.
+
+    Raises
+    ------
+    ToolError
+        A tool failed.
+    """
+    for item in found:
+        name = item.variant.name
+
+        def say(said: str, step: str = f"routing {name}") -> None:
+            report(f"{step}: {said}")
+
+        verilog = kept_verilog(item.variant, default_cache_dir(), say, family=item.family)
+        made = (implement or implemented)(item.variant, verilog, item.family, say)
+        yield replace(item, implementation=made)
+
+
+def require_routing(family: Family) -> None:
+    """Raise unless variants can be routed.
+
+    Raises
+    ------
+    ExploreError
+        The family has no open place and route.
+    ToolError
+        A tool is missing.
+    """
+    if family not in PLACED:
+        known = ", ".join(sorted(item.value for item in PLACED))
+        raise ExploreError(
+            f"clocks are routed of family {known}, not of {family.value}, which has no open place "
+            "and route; leave --route out"
+        )
+    require_implementation(family, "place and route")
 
 
 def _network(model: bytes, variant: Variant, memory: str) -> ComparedNetwork:

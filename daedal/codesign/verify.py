@@ -26,7 +26,15 @@ from daedal.runtime.driver import LoadedProgram
 from daedal.sim.rtl.device import RtlDevice, default_cache_dir
 from daedal.sim.rtl.toolchain import require_tools
 
-__all__ = ["Tools", "Verified", "require_verification", "spread", "verify"]
+__all__ = [
+    "Tools",
+    "Verified",
+    "implemented",
+    "require_implementation",
+    "require_verification",
+    "spread",
+    "verify",
+]
 
 Report = Callable[[str], None]
 _Item = TypeVar("_Item")
@@ -127,9 +135,14 @@ def spread(items: Sequence[_Item], count: int) -> list[_Item]:
 def require_verification(family: Family) -> None:
     """Raise ToolError unless everything that `Tools` calls is installed."""
     require_tools("native")
-    YOSYS.require("verification")
+    require_implementation(family, "verification")
+
+
+def require_implementation(family: Family, purpose: str) -> None:
+    """Raise ToolError unless everything that `implemented` calls is installed."""
+    YOSYS.require(purpose)
     if family in PLACED:
-        NEXTPNR.require("verification")
+        NEXTPNR.require(purpose)
 
 
 def verify(

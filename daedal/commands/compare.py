@@ -19,14 +19,19 @@ def compare_command(
     model: Annotated[list[Path], typer.Option("--model", "-m", help="int8 QDQ ONNX models.")],
     target: Annotated[Target, typer.Option(help="The device.")] = Target.ecp5_85f,
     memory: Annotated[Memory, typer.Option(help="Preset of the memory model.")] = Memory.ddr,
+    route: Annotated[
+        bool, typer.Option("--route", help="Synthesize and route each, too, with one seed.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Compare VARIANTS: cycles, area, clock, images per second, and what bounds each.
 
-    The cycle model counts cycles. Area and clock are estimates, the clock with its interval;
-    `daedal synth` measures them.
+    The cycle model counts cycles. Area and clock are estimates, the clock with its interval.
+    --route adds clocks of place and route, in minutes a variant the first time; answers are kept
+    in .daedal/synth, so that the same command continues after an interruption.
     """
-    from daedal.codesign.compare import compare
+    from daedal.codesign.compare import compare, require_routing
+    from daedal.codesign.compare import route as route_all
     from daedal.compiler.frontend.reader import read_model
     from daedal.isa.variant import load_variant
     from daedal.reports.comparison import comparison_json, comparison_lines, comparison_tables
@@ -35,8 +40,12 @@ def compare_command(
     models = {path.stem: read_model(path).SerializeToString(deterministic=True) for path in model}
     if len(models) < len(model):
         raise ExploreError("networks need different file names, which name them in the table")
+    if route:
+        require_routing(target.family)
     with show_progress(make_console(stderr=True)) as report:
         found = compare(chosen, models, target.family, memory=memory.value, report=report)
+        if route:
+            found = list(route_all(found, report=report))
     if as_json:
         print_json(comparison_json(found))
         return

@@ -20,8 +20,10 @@ _TEXTS = ("variant", "", "bound by", "on the host")
 def comparison_tables(found: Sequence[ComparedVariant]) -> Iterator[Table]:
     """The hardware, and a table for each network with a bar for the images per second."""
     device = DEVICES[found[0].family]
+    is_routed = any(item.implementation is not None for item in found)
     hardware = Table(title=f"Hardware on {device.name}, estimated", title_justify="left")
-    for name in ("variant", "array", *RESOURCES.values(), "fits", "MHz", "interval"):
+    last = ("routed MHz",) if is_routed else ()
+    for name in ("variant", "array", *RESOURCES.values(), "fits", "MHz", "interval", *last):
         hardware.add_column(name, justify="left" if name in ("variant", "array") else "right")
     for item in found:
         array, clock = item.variant.array, item.clock
@@ -32,6 +34,7 @@ def comparison_tables(found: Sequence[ComparedVariant]) -> Iterator[Table]:
             "yes" if item.fits else "no",
             f"{clock.mhz:.0f}",
             f"{clock.low:.0f} to {clock.high:.0f}",
+            *([_known(item.routed_mhz)] if is_routed else []),
         )
     yield hardware
     for name in found[0].networks:
@@ -40,13 +43,16 @@ def comparison_tables(found: Sequence[ComparedVariant]) -> Iterator[Table]:
 
 def _network_table(found: Sequence[ComparedVariant], name: str) -> Table:
     table = Table(title=name, title_justify="left")
-    for title in ("variant", "cycles", "images/s", "interval", "", "bound by", "on the host"):
+    is_routed = any(item.implementation is not None for item in found)
+    routed = ("routed images/s",) if is_routed else ()
+    for title in ("variant", "cycles", "images/s", "interval", *routed, *_TEXTS[1:]):
         table.add_column(title, justify="left" if title in _TEXTS else "right")
     most = max((frames[0] for item in found if (frames := item.frames(name))), default=1.0)
     for item in found:
         network, frames = item.networks[name], item.frames(name)
         if network.cycles is None or frames is None:
-            table.add_row(item.variant.name, "-", "-", "-", "", network.reason, "")
+            none = ["-"] * (3 + is_routed)
+            table.add_row(item.variant.name, *none, "", network.reason, "")
             continue
         expected, low, high = frames
         bounds = list(network.bounds.items())[:_SHOWN_BOUNDS]
@@ -55,11 +61,16 @@ def _network_table(found: Sequence[ComparedVariant], name: str) -> Table:
             f"{network.cycles:,}",
             f"{expected:,.1f}",
             f"{low:,.1f} to {high:,.1f}",
+            *([_known(item.routed_frames(name))] if is_routed else []),
             "█" * max(1, round(_BAR * expected / most)),
             ", ".join(f"{bound} {share:.0%}" for bound, share in bounds),
             _operators(network),
         )
     return table
+
+
+def _known(number: float | None) -> str:
+    return "-" if number is None else f"{number:,.1f}"
 
 
 def _operators(network: ComparedNetwork) -> str:
@@ -70,12 +81,16 @@ def _operators(network: ComparedNetwork) -> str:
 
 def comparison_lines(found: Sequence[ComparedVariant]) -> Iterator[str]:
     """What the numbers are."""
+    is_routed = any(item.implementation is not None for item in found)
     yield (
         "cycles are the cycle model's; area and clock are estimates, and so are images per second; "
-        "daedal synth measures them"
+        + ("routed ones are of one seed" if is_routed else "daedal synth measures them")
     )
     for item in found:
-        if not item.fits:
+        if item.implementation is not None and not item.fits:
+            short = "; ".join(lack.sentence for lack in item.implementation.shortfalls)
+            yield f"{item.variant.name} does not fit: {short}"
+        elif not item.fits:
             over = [RESOURCES[name] for name, share in item.shares.items() if share > 1]
             yield f"{item.variant.name} does not fit: too much {', '.join(over)}"
         for name, network in item.networks.items():
@@ -110,6 +125,7 @@ def comparison_json(found: Sequence[ComparedVariant]) -> list[dict[str, Any]]:
             "fingerprint": item.variant.fingerprint,
             "resources": dict(item.resources),
             "clock": asdict(item.clock),
+            "routed": _routed(item),
             "networks": {
                 name: {
                     "cycles": network.cycles,
@@ -126,3 +142,19 @@ def comparison_json(found: Sequence[ComparedVariant]) -> list[dict[str, Any]]:
         }
         for item in found
     ]
+
+
+def _routed(item: ComparedVariant) -> dict[str, Any] | None:
+    """Plain data of place and route; None where it was not asked for."""
+    made = item.implementation
+    if made is None:
+        return None
+    best = made.best
+    return {
+        "mhz": item.routed_mhz,
+        "seed": None if best is None else best.request.seed,
+        "worst_path": None if best is None else best.worst.sentence,
+        "resources": made.used,
+        "problem": "; ".join(lack.sentence for lack in made.shortfalls),
+        "frames_per_second": {name: item.routed_frames(name) for name in item.networks},
+    }
