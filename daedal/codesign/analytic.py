@@ -1,59 +1,164 @@
 """`AnalyticCycles`: a network's estimated cycles on any variant, without compiling it.
 
 Its layers alone, each with the schedule whose estimate is least, by the cost models of the
-compiler's spaces. The blocked graph depends on array and bus only, so that it is made once for each
-of these; then a variant costs milliseconds.
+compiler's spaces. Graphs and the layers' spaces are made once for each array and bus, and for each
+choice of layers' forms that depends on sizes; then spaces move from variant to variant, and
+convolutions are enumerated together. Layers of a kind are estimated once for all variants that
+differ only in what they do not use.
 """
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from math import inf
+from typing import ParamSpec, TypeVar
 
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import get_op
-from daedal.compiler.ops.accelerator.lowering import multiplications, space_of
-from daedal.compiler.pipeline import accelerator_graphs
+from daedal.compiler.graph.passes.fold_padding import rows_for_classes
+from daedal.compiler.graph.passes.partition import partition
+from daedal.compiler.graph.passes.rewrite_first_layer import rows_for_streams
+from daedal.compiler.ops.accelerator.conv.layers import ConvLayers
+from daedal.compiler.ops.accelerator.conv.space import ConvSpace
+from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
+from daedal.compiler.pipeline import graph_passes
 from daedal.compiler.space import Space
 from daedal.compiler.workload import workload_of
 from daedal.isa.errors import UserError
+from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.table import instruction_bytes
 from daedal.isa.variant import Variant
 
 __all__ = ["AnalyticCycles"]
 
+_Key = tuple[object, ...]
+
+
+class _Kind(Enum):
+    """Layers whose estimates depend on the same parameters: convolutions, which are estimated
+    together, other products, and those that only the ALU computes."""
+
+    CONVOLUTION = 1
+    PRODUCT = 2
+    VECTOR = 3
+
 
 @dataclass(frozen=True)
 class _Layer:
-    """A kind of layer: how often the network has it, and its space on a variant.
-
-    `space` is None where it has one schedule only. `multiplies` is whether it uses GEMM, and with
-    it INP and WGT. `known` are estimates of other variants.
-    """
+    """How often the network has it, and its space on some variant."""
 
     count: int
     graph: Graph
     node: Node
-    space: Space | None
-    multiplies: bool
-    known: dict[tuple[object, ...], float] = field(default_factory=dict)
+    space: Space
 
-    def cycles(self, variant: Variant) -> float:
+    @property
+    def kind(self) -> _Kind:
+        if isinstance(self.space, ConvSpace):
+            return _Kind.CONVOLUTION
+        return _Kind.PRODUCT if multiplications(self.graph, self.node) else _Kind.VECTOR
+
+    def on(self, variant: Variant) -> Space:
+        """Its space on a variant. Raises UserError where nothing fits."""
+        moved = self.space.on(variant)
+        return any_space_of(self.graph, self.node, variant) if moved is None else moved
+
+    def least(self, variant: Variant) -> float:
         """The least estimate of its schedules; infinite where none fits."""
-        key = _key(variant, operands=self.multiplies)
-        if key not in self.known:
-            self.known[key] = self._cycles(variant)
-        return self.known[key]
-
-    def _cycles(self, variant: Variant) -> float:
-        moved = None if self.space is None else self.space.on(variant)
         try:
-            space = moved or space_of(self.graph, self.node, variant)
+            space = self.on(variant)
         except UserError:
             return inf
-        if space is None:
-            return 0.0
         table = space.all()
         return float(space.cycles(table).min()) if len(next(iter(table.values()))) else inf
+
+    def usual(self, variant: Variant) -> float:
+        """The estimate of its default schedule; infinite where none fits."""
+        try:
+            space = self.on(variant)
+            return float(space.cycles(space.table([space.default]))[0])
+        except UserError:
+            return inf
+
+
+@dataclass(frozen=True)
+class _Blocked:
+    """The layers of a blocked graph, and those of each kind by their numbers.
+
+    `known` are estimates of all layers of a kind.
+    """
+
+    layers: Sequence[_Layer]
+    kinds: Mapping[_Kind, Sequence[int]]
+    joined: ConvLayers | None
+    known: dict[_Key, Sequence[float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, layers: Sequence[_Layer]) -> "_Blocked":
+        """From all layers."""
+        kinds: dict[_Kind, list[int]] = {}
+        for number, layer in enumerate(layers):
+            kinds.setdefault(layer.kind, []).append(number)
+        spaces = [layer.space for layer in layers]
+        shapes = [space.shapes for space in spaces if isinstance(space, ConvSpace)]
+        return cls(layers, kinds, ConvLayers(shapes) if shapes else None)
+
+    def cycles(self, variant: Variant, *, usual: bool) -> float:
+        """The sum over all layers, of the default schedules or of those that are least."""
+        found = [0.0] * len(self.layers)
+        for kind, numbers in self.kinds.items():
+            key = (kind, usual, *_used(kind, variant))
+            if key not in self.known:
+                self.known[key] = self._estimates(kind, variant, usual)
+            for number, cycles in zip(numbers, self.known[key], strict=True):
+                found[number] = cycles
+        return sum(item.count * cycles for item, cycles in zip(self.layers, found, strict=True))
+
+    def _estimates(self, kind: _Kind, variant: Variant, usual: bool) -> Sequence[float]:
+        layers = [self.layers[number] for number in self.kinds[kind]]
+        if usual:
+            return [layer.usual(variant) for layer in layers]
+        if kind is _Kind.CONVOLUTION and self.joined is not None:
+            found: list[float] = self.joined.least(variant).tolist()
+            return found
+        return [layer.least(variant) for layer in layers]
+
+
+@dataclass(frozen=True)
+class _Array:
+    """What all variants with one array and bus share.
+
+    Attributes
+    ----------
+    graph : before the first pass that depends on sizes of scratchpads.
+    streams, classes : rows that layers need in some form; see the passes that tell them.
+    spaces : of kinds of layers, by the keys of their workloads.
+    blocked : by which of these fit.
+    """
+
+    graph: Graph
+    streams: Sequence[tuple[int, int, int]]
+    classes: Sequence[int]
+    spaces: dict[str, Space] = field(default_factory=dict)
+    blocked: dict[_Key, _Blocked | None] = field(default_factory=dict)
+
+    def fitting(self, variant: Variant) -> _Key:
+        """Which forms of layers fit the scratchpads: all that the blocked graph depends on."""
+        depths = {name: pad.depth_rows for name, pad in scratchpads(variant).items()}
+        held = (depths[Memory.INP], depths[Memory.WGT], min(depths[Memory.ACC], depths[Memory.OUT]))
+        streams = tuple(
+            all(rows <= depth for rows, depth in zip(item, held, strict=True))
+            for item in self.streams
+        )
+        return (*streams, *(rows <= depths[Memory.PAR] for rows in self.classes))
+
+    def space(self, kind: str, graph: Graph, node: Node, variant: Variant) -> Space:
+        """The space of a kind of layer, on any variant. Raises UserError where nothing fits."""
+        if kind not in self.spaces:
+            self.spaces[kind] = any_space_of(graph, node, variant)
+        return self.spaces[kind]
 
 
 class AnalyticCycles:
@@ -62,76 +167,104 @@ class AnalyticCycles:
     Parameters
     ----------
     model : the serialized ONNX model.
-    base : a variant that it compiles for, whose fallbacks to the host hold for all.
+    on_host : nodes that the host runs in any case.
     """
 
     def __init__(self, model: bytes, on_host: frozenset[str] = frozenset()) -> None:
         self._graph = load_onnx(model)
         self._on_host = on_host
-        self._layers: dict[tuple[object, ...], list[_Layer] | None] = {}
-        self._known: dict[tuple[object, ...], float] = {}
+        self._lowered: dict[_Key, Graph] = {}
+        self._arrays: dict[_Key, _Array | None] = {}
 
-    def __call__(self, variant: Variant) -> float:
-        """Estimated cycles; infinite where a layer does not fit."""
-        key = _key(variant)
-        if key not in self._known:
-            self._known[key] = self._estimate(variant)
-        return self._known[key]
+    def __call__(self, variant: Variant, *, usual: bool = False) -> float:
+        """Estimated cycles; infinite where a layer does not fit.
+
+        With `usual`, those of the compiler's default schedules, and not the least of each layer.
+        """
+        key = _array_key(variant)
+        if key not in self._arrays:
+            self._arrays[key] = _or_none(self._array, variant)
+        array = self._arrays[key]
+        if array is None:
+            return inf
+        fitting = array.fitting(variant)
+        if fitting not in array.blocked:
+            array.blocked[fitting] = _or_none(self._blocked, array, variant)
+        blocked = array.blocked[fitting]
+        return inf if blocked is None else blocked.cycles(variant, usual=usual)
 
     def forget(self) -> None:
         """Drop the estimates, but not the blocked graphs."""
-        self._known.clear()
-        for layers in self._layers.values():
-            for layer in layers or ():
-                layer.known.clear()
+        for array in self._arrays.values():
+            for blocked in () if array is None else array.blocked.values():
+                if blocked is not None:
+                    blocked.known.clear()
 
-    def _estimate(self, variant: Variant) -> float:
-        layers = self._layers_of(variant)
-        if layers is None:
-            return inf
-        return sum(layer.count * layer.cycles(variant) for layer in layers)
+    def _array(self, variant: Variant) -> _Array:
+        bits = (variant.units.multiplier_bits, variant.array.accumulator_bits)
+        if bits not in self._lowered:
+            self._lowered[bits] = self._passed(self._graph, variant, None, _FIRST_OF_ARRAY)
+        lowered = self._lowered[bits]
+        graph = self._passed(lowered, variant, _FIRST_OF_ARRAY, _FIRST_OF_SIZES)
+        return _Array(graph, rows_for_streams(graph, variant), rows_for_classes(graph, variant))
 
-    def _layers_of(self, variant: Variant) -> list[_Layer] | None:
-        """The kinds of layers in blocked graphs for the variant's array and bus."""
-        key = (*_array(variant), variant.units.multiplier_bits)
-        if key not in self._layers:
-            try:
-                self._layers[key] = self._blocked(variant)
-            except UserError:
-                self._layers[key] = None
-        return self._layers[key]
-
-    def _blocked(self, variant: Variant) -> list[_Layer]:
-        graphs = accelerator_graphs(self._graph, variant, on_host=self._on_host)
+    def _blocked(self, array: _Array, variant: Variant) -> _Blocked:
+        graph = self._passed(array.graph, variant, _FIRST_OF_SIZES, None)
         found: dict[str, tuple[Graph, Node]] = {}
         counts: Counter[str] = Counter()
-        for graph in graphs:
-            for node in graph.nodes:
+        for part in (part.graph for part in partition(graph) if part.on_accelerator):
+            for node in part.nodes:
                 if not get_op(node.op).is_view:
-                    kind = workload_of(graph, node).key
+                    kind = workload_of(part, node).key
                     counts[kind] += 1
-                    found.setdefault(kind, (graph, node))
-        return [
-            _Layer(
-                counts[kind],
-                graph,
-                node,
-                space_of(graph, node, variant),
-                multiplications(graph, node) > 0,
-            )
-            for kind, (graph, node) in found.items()
-        ]
+                    found.setdefault(kind, (part, node))
+        return _Blocked.of(
+            [
+                _Layer(counts[kind], part, node, array.space(kind, part, node, variant))
+                for kind, (part, node) in found.items()
+            ]
+        )
+
+    def _passed(self, graph: Graph, variant: Variant, begin: str | None, end: str | None) -> Graph:
+        """After the passes from `begin` to the one before `end`."""
+        passes = graph_passes(variant, (), (), on_host=self._on_host)
+        names = [name for name, _ in passes]
+        places = (
+            0 if begin is None else names.index(begin),
+            len(names) if end is None else names.index(end),
+        )
+        for _, run_pass in passes[slice(*places)]:
+            graph = run_pass(graph)
+        return graph
 
 
-def _key(variant: Variant, *, operands: bool = True) -> tuple[object, ...]:
-    """What an estimate depends on; `operands` says whether on INP and WGT."""
+_FIRST_OF_ARRAY, _FIRST_OF_SIZES = "split_wide_weights", "rewrite_first_layer"
+"""The first passes that depend on the array, and on the scratchpads' sizes."""
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def _or_none(make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """None where a layer does not fit."""
+    try:
+        return make(*args, **kwargs)
+    except UserError:
+        return None
+
+
+def _array_key(variant: Variant) -> _Key:
+    """What the blocked graph depends on but for sizes: the style of multipliers changes no
+    cycle."""
+    array = replace(variant.array, multiplier_style="dsp")
+    return (array, variant.bus.data_bits, variant.units.multiplier_bits)
+
+
+def _used(kind: _Kind, variant: Variant) -> _Key:
+    """What estimates of a kind of layers depend on, beyond the array and the bus."""
     memory, units = variant.memory, variant.units
-    sizes = (memory.acc_bytes, memory.out_bytes, memory.par_bytes, memory.acc_banks)
-    used = (memory.inp_bytes, memory.wgt_bytes) if operands else ()
-    lanes = (units.alu_lanes, units.requantize_lanes, units.multiplier_bits, units.counters)
-    return (*_array(variant), *sizes, *used, *lanes)
-
-
-def _array(variant: Variant) -> tuple[object, ...]:
-    """What the blocked graph depends on: the style of multipliers changes no cycle."""
-    return (replace(variant.array, multiplier_style="dsp"), variant.bus.data_bits)
+    used: _Key = (memory.acc_bytes, memory.out_bytes, units.alu_lanes, units.requantize_lanes)
+    if kind is _Kind.VECTOR:
+        return (*used, memory.acc_banks)
+    sizes = (memory.inp_bytes, memory.wgt_bytes, memory.par_bytes)
+    return (*used, *sizes, units.queue_depth, instruction_bytes(variant))

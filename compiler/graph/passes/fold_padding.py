@@ -13,7 +13,7 @@ from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["fold_padding"]
+__all__ = ["fold_padding", "rows_for_classes"]
 
 
 def fold_padding(graph: Graph, variant: Variant) -> Graph:
@@ -70,9 +70,7 @@ def _params(graph: Graph, node: Node, variant: Variant) -> Array | None:
     result = graph.types[node.output]
     classes = PaddingClasses.of(x.shape[2:], w.shape[2:], result.shape[2:], node.attrs)
     parts = variant.block // variant.array.block_out
-    # Twice, for a tile and the next one: these rows, and one of an operator that may be fused.
-    rows = 2 * (classes.count * parts + 1)
-    if rows > scratchpad(variant, Memory.PAR).depth_rows:
+    if _rows(classes, parts) > scratchpad(variant, Memory.PAR).depth_rows:
         return None
     if classes.count > 1 and not _pays(graph, node, classes, variant):
         return None
@@ -88,6 +86,25 @@ def _params(graph: Graph, node: Node, variant: Variant) -> Array | None:
     if not -limit <= params[..., 0].min() <= params[..., 0].max() < limit:
         return None
     return params if classes.count > 1 else np.ascontiguousarray(params[:, 0])
+
+
+def rows_for_classes(graph: Graph, variant: Variant) -> list[int]:
+    """Rows of scratchpad PAR that `fold_padding` needs for each convolution with padding; it
+    depends on no other size of a scratchpad."""
+    parts = variant.block // variant.array.block_out
+    found = []
+    for node in graph.nodes:
+        if _applies(graph, node):
+            x, w, result = (graph.types[name] for name in (*node.inputs[:2], node.output))
+            classes = PaddingClasses.of(x.shape[2:], w.shape[2:], result.shape[2:], node.attrs)
+            found.append(_rows(classes, parts))
+    return found
+
+
+def _rows(classes: PaddingClasses, parts: int) -> int:
+    """Twice, for a tile and the next one: rows of a block, and one of an operator that may be
+    fused."""
+    return 2 * (classes.count * parts + 1)
 
 
 def _pays(graph: Graph, node: Node, classes: PaddingClasses, variant: Variant) -> bool:

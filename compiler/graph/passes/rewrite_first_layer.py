@@ -14,7 +14,7 @@ from daedal.isa.row_stream import RowStream
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.variant import Variant
 
-__all__ = ["rewrite_first_layer"]
+__all__ = ["rewrite_first_layer", "rows_for_streams"]
 
 HOST_GROWTH = (16, 12)
 """What the host may write of an image, as a share of its size: replication is LOAD's work. Where
@@ -186,18 +186,37 @@ def _vector_step(variant: Variant) -> int:
     return beat if array.batch == 1 and beat < array.block_in else array.block_in
 
 
-def _fits(item: _Candidate, output: TensorType, variant: Variant) -> bool:
-    """Whether one block of outputs and one period of windows fit the scratchpads."""
-    weights, pads = item.weights, scratchpads(variant)
+def rows_for_streams(graph: Graph, variant: Variant) -> list[tuple[int, int, int]]:
+    """Rows that each candidate of `rewrite_first_layer` needs: of INP, of WGT, and of both ACC and
+    OUT; it depends on no other size of a scratchpad."""
+    found = []
+    for node in graph.nodes:
+        if node.op == "q_conv2d" and _applies(graph, node):
+            image = graph.types[graph.producers[node.inputs[0]].inputs[0]]
+            output = graph.types[node.output]
+            for _, weights in _layouts(graph, node, image, variant):
+                found.append(_rows(weights, output))
+    return found
+
+
+def _rows(weights: RowStreamWeightLayout, output: TensorType) -> tuple[int, int, int]:
+    """Rows of one block of outputs and one period of windows: INP, WGT, both ACC and OUT."""
     planes = weights.lanes // weights.beat
     windows = min(weights.period, output.shape[3])
     parts = weights.block // weights.block_out
     rows = planes * weights.groups * weights.stream_rows(windows)
     weight_rows = parts * weights.phases * weights.groups * weights.vectors
+    return rows, weight_rows, parts * windows
+
+
+def _fits(item: _Candidate, output: TensorType, variant: Variant) -> bool:
+    """Whether one block of outputs and one period of windows fit the scratchpads."""
+    pads = scratchpads(variant)
+    rows, weight_rows, result_rows = _rows(item.weights, output)
     return (
         rows <= pads[Memory.INP].depth_rows
         and weight_rows <= pads[Memory.WGT].depth_rows
-        and parts * windows <= min(pads[Memory.ACC].depth_rows, pads[Memory.OUT].depth_rows)
+        and result_rows <= min(pads[Memory.ACC].depth_rows, pads[Memory.OUT].depth_rows)
     )
 
 

@@ -28,17 +28,29 @@ class FormSpace(Space):
     knob : name of the knob whose values are the numbers of the forms.
     forms : a space for each.
     usual : the form of the default.
+    same_on : whether another variant has the same forms and default; None if all have.
     """
 
-    def __init__(self, knob: str, forms: Sequence[Space], usual: int) -> None:
+    def __init__(
+        self,
+        knob: str,
+        forms: Sequence[Space],
+        usual: int,
+        same_on: Callable[[Variant], bool] | None = None,
+    ) -> None:
         self._knob = knob
         self._forms = forms
         self._usual = usual
+        self._same_on = same_on
 
     def on(self, variant: Variant) -> "FormSpace | None":
+        if self._same_on is not None and not self._same_on(variant):
+            return None
         forms = [form.on(variant) for form in self._forms]
         moved = [form for form in forms if form is not None]
-        return FormSpace(self._knob, moved, self._usual) if len(moved) == len(forms) else None
+        if len(moved) < len(forms):
+            return None
+        return FormSpace(self._knob, moved, self._usual, self._same_on)
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
@@ -110,9 +122,16 @@ class FormSpace(Space):
 
 
 class FormTemplate:
-    """A template for each form, made when it is needed; `knob` and `usual` as for `FormSpace`."""
+    """A template for each form, made when it is needed; other parameters as for `FormSpace`."""
 
-    def __init__(self, knob: str, forms: Sequence[Callable[[], Template]], usual: int) -> None:
+    def __init__(
+        self,
+        knob: str,
+        forms: Sequence[Callable[[], Template]],
+        usual: int,
+        same_on: Callable[[Variant], bool] | None = None,
+    ) -> None:
+        self._same_on = same_on
         self._forms = [cache(form) for form in forms]
         self._usual = usual
         self._knob = knob
@@ -120,7 +139,8 @@ class FormTemplate:
     @cached_property
     def space(self) -> FormSpace:
         """The configurations of all forms."""
-        return FormSpace(self._knob, [form().space for form in self._forms], self._usual)
+        spaces = [form().space for form in self._forms]
+        return FormSpace(self._knob, spaces, self._usual, self._same_on)
 
     def schedule(self, config: Config | None = None) -> Schedule:
         """As `Template.schedule` says."""

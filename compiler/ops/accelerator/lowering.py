@@ -28,7 +28,7 @@ from daedal.compiler.space import Config, Space
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
 
-__all__ = ["keeps_values", "lower_node", "multiplications", "space_of"]
+__all__ = ["any_space_of", "keeps_values", "lower_node", "multiplications", "space_of"]
 
 
 def lower_node(
@@ -63,14 +63,17 @@ def space_of(graph: Graph, node: Node, variant: Variant) -> Space | None:
 
     Raises ScheduleError where the variant's array cannot hold its operands.
     """
-    space: Space
-    if node.op == _TRANSPOSED:
-        space = _transposed(graph, node, variant).space
-    else:
-        template, _ = _template(graph, node, variant)
-        space = template.space
+    space = any_space_of(graph, node, variant)
     rows = len(next(iter(space.all().values())))
     return space if rows > 1 else None
+
+
+def any_space_of(graph: Graph, node: Node, variant: Variant) -> Space:
+    """The configurations of a layer, if only one or none. Raises ScheduleError as `space_of`."""
+    if node.op == _TRANSPOSED:
+        return _transposed(graph, node, variant).space
+    template, _ = _template(graph, node, variant)
+    return template.space
 
 
 def _transposed(graph: Graph, node: Node, variant: Variant) -> TransposedTemplate:

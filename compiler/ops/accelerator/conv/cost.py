@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from daedal.compiler.ops.accelerator.conv.passes import ConvPasses, Pass, total
+from daedal.compiler.ops.accelerator.conv.passes import ConvPasses, Pass, PassUnits, total
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, ceil_div, last_size
@@ -70,7 +70,7 @@ class ConvCost:
     def __init__(self, shape: ConvShape, variant: Variant, overlap: bool) -> None:
         self._shape = shape
         self._overlap = overlap
-        self._passes = ConvPasses(shape, variant)
+        self._units = PassUnits(shape, variant)
         self._capacity = Capacity(variant, 1)
         self._queue_depth = variant.units.queue_depth
 
@@ -81,72 +81,73 @@ class ConvCost:
         that stay only with products of tiles that are loaded already. After the last product, the
         last tiles are requantized and stored. Without overlap, everything adds up.
         """
-        passes = list(self._passes.all(tiles))
-        count = total(item.times * item.tiles for item in passes)
+        passes = ConvPasses(self._units, tiles)
+        count = total(item.times * item.tiles for item in passes.all)
         if not self._overlap:
             busy = total(
-                item.times * (item.products + item.vector_cycles + item.beats) for item in passes
+                item.times * (item.products + item.vector_cycles + item.beats)
+                for item in passes.all
             )
-            busy = busy + self._passes.kept_weights(tiles) * (self._passes.turns(tiles) - 1)
-            return busy + count * (self._passes.steps(tiles) + 2) * TRANSFER_CYCLES
-        first = passes[0]
-        others = total(item.times * np.maximum(item.computing, item.beats) for item in passes)
+            busy = busy + passes.kept_weights * (passes.turns - 1)
+            return busy + count * (passes.steps + 2) * TRANSFER_CYCLES
+        first = passes.all[0]
+        others = total(item.times * np.maximum(item.computing, item.beats) for item in passes.all)
         others = others - np.maximum(first.computing, first.beats)
         return total(
             [
-                self._begin(tiles, first),
+                self._begin(passes, first),
                 others,
-                self._reloads(tiles, first),
+                self._reloads(passes, first),
                 self._stalls(tiles),
-                self._end(tiles),
+                self._end(passes),
                 TILE_CYCLES * count + LATENCY_CYCLES,
             ]
         )
 
-    def _begin(self, tiles: Table, first: Pass) -> Floats:
+    def _begin(self, passes: ConvPasses, first: Pass) -> Floats:
         """Cycles until the products of the first pass are done.
 
         GEMM waits for the loads of the first tile, and where these take longer, for those of all
         its tiles. The store of the last one comes later.
         """
-        share, steps = self._passes.first_share(tiles), self._passes.joined_steps(tiles)
-        kept = self._passes.kept_weights(tiles)
+        share, steps = passes.first_share, passes.joined_steps
+        kept = passes.kept_weights
         loads = first.tile_beats + kept * share
         step, computing = first.products * share / steps, first.computing * share
         loaded = loads + np.maximum(step, computing - (steps - 1) * loads / steps)
-        store = first.vectors * self._passes.out * share
+        store = first.vectors * self._units.out * share
         begin: Floats = np.maximum(
             loaded + first.computing - computing, first.beats + kept - store + step
         )
         return begin
 
-    def _reloads(self, tiles: Table, first: Pass) -> Floats:
+    def _reloads(self, passes: ConvPasses, first: Pass) -> Floats:
         """Cycles that GEMM waits for weights that stay, after the first ones.
 
         LOAD works in order: it begins with the weights of the next pass over the map when it has
         loaded the last inputs of this one. By then it is ahead of GEMM by what the scratchpads and
         queues hold, and at most by what it gained during a pass.
         """
-        share, steps = self._passes.first_share(tiles), self._passes.joined_steps(tiles)
-        weights = self._passes.kept_weights(tiles)
-        maps = self._passes.maps_of_turn(tiles)
+        share, steps = passes.first_share, passes.joined_steps
+        weights = passes.kept_weights
+        maps = passes.maps_of_turn
         gained = maps * np.maximum(first.computing - first.beats, 0)
-        ahead = np.minimum(gained, self._ahead(tiles, first))
+        ahead = np.minimum(gained, self._ahead(passes, first))
         tile, step = weights * share, first.products * share / steps
         # GEMM waits for the first step, for the last one of the first tile, or of the last tile.
         waits = np.maximum.reduce(
             [tile / steps, tile - (steps - 1) * step, weights - first.products + step]
         )
         waits = np.maximum.reduce([waits - ahead, weights - gained, np.zeros_like(waits)])
-        return np.asarray((self._passes.turns(tiles) - 1) * waits, np.float64)
+        return np.asarray((passes.turns - 1) * waits, np.float64)
 
-    def _ahead(self, tiles: Table, first: Pass) -> Floats:
+    def _ahead(self, passes: ConvPasses, first: Pass) -> Floats:
         """Cycles of products whose operands may all be on chip or in GEMM's queue."""
-        shape = self._shape
+        shape, tiles = self._shape, passes.tiles
         taps = tiles["tap_rows"], tiles["tap_columns"]
-        steps, joined = self._passes.steps(tiles), self._passes.joined_steps(tiles)
+        steps, joined = passes.steps, passes.joined_steps
         keeps = tiles["keep_inputs"] > 0
-        computing = first.computing * self._passes.first_share(tiles)
+        computing = first.computing * passes.first_share
         inputs = shape.input_rows(tiles["height"], tiles["width"], taps)
         inputs = inputs * np.where(keeps, shape.in_blocks, tiles["in_blocks"])
         params = tiles["out_blocks"] * (shape.out_parts * shape.classes) + shape.tail.requantizes
@@ -168,7 +169,7 @@ class ConvCost:
         the window, so that there those of one column follow each other.
         """
         shape = self._shape
-        columns = 1 if shape.skips_padding and shape.pads[1] else tiles["tap_columns"]
+        columns = np.where(shape.skips_columns, 1, tiles["tap_columns"])
         in_row = tiles["in_blocks"] * shape.in_parts * tiles["tap_rows"] * columns
         rows = shape.batches * shape.out_blocks * shape.out_parts * shape.height * shape.width
         stalls: Floats = np.where(
@@ -176,10 +177,10 @@ class ConvCost:
         )
         return stalls
 
-    def _end(self, tiles: Table) -> Floats:
+    def _end(self, passes: ConvPasses) -> Floats:
         """Cycles after the last product: the last two tiles are requantized and stored."""
-        shape, passes = self._shape, self._passes
-        blocks = last_size(shape.out_blocks, passes.blocks(tiles))
+        shape, tiles = self._shape, passes.tiles
+        blocks = last_size(shape.out_blocks, passes.blocks)
         last_blocks = blocks - (ceil_div(blocks, tiles["out_blocks"]) - 1) * tiles["out_blocks"]
         whole = tiles["height"] * tiles["width"]
         pixels = last_size(shape.height, tiles["height"]) * last_size(shape.width, tiles["width"])
@@ -189,50 +190,52 @@ class ConvCost:
         before = before * shape.out_parts
         # Of one vector.
         products = shape.in_blocks * shape.weight_rows() / shape.out_parts * shape.needed
-        alu = passes.vector_cycles
+        alu = self._units.vector_cycles
         late = np.maximum(before * alu - last * products, 0)
         # A slower ALU is counted as computing, which begins after the products of the first tile.
         computed = np.where(alu < products, late + last * alu, last * products)
-        stored = np.maximum(computed, before * (alu + passes.out) - last * products)
-        return np.asarray(stored + last * passes.out, np.float64)
+        stored = np.maximum(computed, before * (alu + self._units.out) - last * products)
+        return np.asarray(stored + last * self._units.out, np.float64)
 
     def instructions(self, tiles: Table) -> Floats:
         """Estimated number of instructions: one per load, product and operation of a tile."""
-        return total(item.times * item.instructions for item in self._passes.all(tiles))
+        passes = ConvPasses(self._units, tiles)
+        return total(item.times * item.instructions for item in passes.all)
 
     def beats(self, tiles: Table) -> Floats:
         """Beats of everything that is moved."""
-        kept = self._passes.kept_weights(tiles) * self._passes.turns(tiles)
-        return total([kept, *(item.times * item.beats for item in self._passes.all(tiles))])
+        passes = ConvPasses(self._units, tiles)
+        kept = passes.kept_weights * passes.turns
+        return total([kept, *(item.times * item.beats for item in passes.all)])
 
     def features(self, tiles: Table) -> dict[str, Floats]:
         """What a learned cost model sees: cycles of every unit, and sizes of a tile."""
-        shape, passes = self._shape, list(self._passes.all(tiles))
+        shape, passes = self._shape, ConvPasses(self._units, tiles)
         pixels = tiles["height"] * tiles["width"]
         taps = tiles["tap_rows"], tiles["tap_columns"]
-        first = passes[0]
+        first = passes.all[0]
         vectors = tiles["out_blocks"] * shape.out_parts * pixels
         reads = total(
-            item.times * np.where(tiles["keep_inputs"] > 0, 1, item.tiles) for item in passes
+            item.times * np.where(tiles["keep_inputs"] > 0, 1, item.tiles) for item in passes.all
         )
         found = {
             "estimate": self.cycles(tiles),
-            "product_cycles": total(item.times * item.products for item in passes),
-            "vector_cycles": total(item.times * item.vector_cycles for item in passes),
+            "product_cycles": total(item.times * item.products for item in passes.all),
+            "vector_cycles": total(item.times * item.vector_cycles for item in passes.all),
             "beats": self.beats(tiles),
             # What begins and ends the layer overlaps with nothing.
-            "first_step_beats": first.tile_beats / self._passes.steps(tiles),
+            "first_step_beats": first.tile_beats / passes.steps,
             "first_tile_beats": first.tile_beats,
-            "kept_weight_beats": self._passes.kept_weights(tiles),
+            "kept_weight_beats": passes.kept_weights,
             "tile_product_cycles": first.products / first.tiles,
-            "last_vector_cycles": vectors * self._passes.vector_cycles,
-            "last_beats": vectors * self._passes.out,
-            "input_beats": reads * self._passes.input_beats(tiles, tiles["height"], tiles["width"]),
+            "last_vector_cycles": vectors * self._units.vector_cycles,
+            "last_beats": vectors * self._units.out,
+            "input_beats": reads * passes.input_beats(tiles["height"], tiles["width"]),
             "unbalanced_cycles": total(
-                item.times * np.maximum(item.computing, item.beats) for item in passes
+                item.times * np.maximum(item.computing, item.beats) for item in passes.all
             ),
             "instructions": self.instructions(tiles),
-            "steps": self._passes.steps(tiles),
+            "steps": passes.steps,
             "tile_products": tiles["out_blocks"]
             * tiles["in_blocks"]
             * pixels

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.space import Config, Space, Table
 from daedal.isa.memory_model import MemoryModel
+from daedal.isa.variant import Variant
 
 __all__ = ["PartsSpace"]
 
@@ -28,6 +29,10 @@ class PartsSpace(Space):
         self._parts = parts
         length = max(count for count in range(1, MOST + 1) if count ** len(parts) <= MOST)
         self._choices = [_first(part, length) for part in parts]
+
+    def on(self, variant: Variant) -> "PartsSpace":
+        """Raises ScheduleError where nothing fits."""
+        return PartsSpace([part.on(variant) for part in self._parts])
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:

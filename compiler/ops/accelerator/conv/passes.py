@@ -4,7 +4,8 @@ A pass has all output blocks of a tile of the map, or those of them whose weight
 Input: shape, variant, and tiles as columns, one for each field of `ConvTile`. Output: `Pass`es.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import instruction_bytes
 from daedal.isa.variant import Variant
 
-__all__ = ["ConvPasses", "Pass", "total"]
+__all__ = ["ConvPasses", "Pass", "PassUnits", "total"]
 
 
 class Pass(NamedTuple):
@@ -43,12 +44,12 @@ class Pass(NamedTuple):
         return busier
 
 
-class ConvPasses:
-    """The passes of one convolution's tiles."""
+class PassUnits:
+    """What the units of a variant take for a row of each memory, and for an output vector."""
 
     def __init__(self, shape: ConvShape, variant: Variant) -> None:
         pads = scratchpads(variant)
-        self._shape = shape
+        self.shape = shape
         self.inp, self.wgt, self.out, self.par = (
             pads[memory].row_beats(variant)
             for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
@@ -56,105 +57,145 @@ class ConvPasses:
         """Beats of a row of each memory."""
         self.vector_cycles = shape.tail.vector_cycles(variant)
         """ALU cycles for an output vector."""
-        self._instruction_beats = instruction_bytes(variant) // variant.bus_bytes
+        self.instruction_beats = instruction_bytes(variant) // variant.bus_bytes
 
-    def steps(self, tiles: Table) -> Column:
-        """Steps of the reduction."""
+
+class ConvPasses:
+    """The passes of tiles of one convolution, or of several if the numbers of `shape` are columns.
+
+    Attributes
+    ----------
+    steps : of the reduction.
+    joined_steps : GEMM instructions of a tile. One does all steps if no LOAD comes between them, as
+        both operands stay, and all steps are equal.
+    blocks : output blocks of a pass.
+    first_share : share of the first tile in its pass.
+    turns : how often weights that stay are loaded.
+    maps_of_turn : tiles of the map between two loads of weights that stay.
+    kept_weights : beats of the weights that stay on chip; 0 if they are streamed.
+    """
+
+    def __init__(self, units: PassUnits, tiles: Table) -> None:
+        self._units = units
+        self._shape = units.shape
+        self.tiles = tiles
+
+    @cached_property
+    def steps(self) -> Column:
         rows, columns = self._shape.kernel
-        windows = ceil_div(rows, tiles["tap_rows"]) * ceil_div(columns, tiles["tap_columns"])
-        return ceil_div(self._shape.in_blocks, tiles["in_blocks"]) * windows
+        windows = ceil_div(rows, self.tiles["tap_rows"])
+        windows = windows * ceil_div(columns, self.tiles["tap_columns"])
+        return ceil_div(self._shape.in_blocks, self.tiles["in_blocks"]) * windows
 
-    def joined_steps(self, tiles: Table) -> Column:
-        """GEMM instructions of a tile. One does all steps if no LOAD comes between them, as both
-        operands stay, and all steps are equal."""
-        equal = self._shape.in_blocks % tiles["in_blocks"] == 0
-        joins = (tiles["keep_inputs"] > 0) & (tiles["group"] > 0) & equal
-        return np.where(joins, 1, self.steps(tiles))
+    @cached_property
+    def joined_steps(self) -> Column:
+        equal = self._shape.in_blocks % self.tiles["in_blocks"] == 0
+        joins = (self.tiles["keep_inputs"] > 0) & (self.tiles["group"] > 0) & equal
+        return np.where(joins, 1, self.steps)
 
-    def blocks(self, tiles: Table) -> Column:
-        """Output blocks of a pass."""
-        most = self._shape.out_blocks
-        return np.where(tiles["group"] > 0, np.minimum(tiles["group"], most), most)
+    @cached_property
+    def blocks(self) -> Column:
+        most, group = self._shape.out_blocks, self.tiles["group"]
+        return np.where(group > 0, np.minimum(group, most), most)
 
-    def first_share(self, tiles: Table) -> Floats:
-        """Share of the first tile in its pass."""
-        share: Floats = tiles["out_blocks"] / self.blocks(tiles)
+    @cached_property
+    def first_share(self) -> Floats:
+        share: Floats = self.tiles["out_blocks"] / self.blocks
         return share
 
-    def turns(self, tiles: Table) -> Column:
-        """How often weights that stay are loaded."""
-        # The groups of a grouped convolution have weights of their own.
-        reloads = self._shape.batches if self._shape.groups > 1 else 1
-        return ceil_div(self._shape.out_blocks, self.blocks(tiles)) * reloads
+    @cached_property
+    def turns(self) -> Column:
+        return ceil_div(self._shape.out_blocks, self.blocks) * self._shape.weight_sets
 
-    def maps_of_turn(self, tiles: Table) -> Column:
-        """Tiles of the map between two loads of weights that stay."""
+    @cached_property
+    def maps_of_turn(self) -> Column:
         shape = self._shape
-        maps = ceil_div(shape.height, tiles["height"]) * ceil_div(shape.width, tiles["width"])
-        return maps * (1 if shape.groups > 1 else shape.batches)
+        maps = ceil_div(shape.height, self.tiles["height"])
+        maps = maps * ceil_div(shape.width, self.tiles["width"])
+        return maps * (shape.batches // shape.weight_sets)
 
-    def input_beats(self, tiles: Table, height: Column, width: Column) -> Floats:
+    @cached_property
+    def kept_weights(self) -> Floats:
+        blocks = np.minimum(self.tiles["group"], self._shape.out_blocks).astype(np.float64)
+        return blocks * (self._shape.in_blocks * self._shape.weight_rows() * self._units.wgt)
+
+    @cached_property
+    def _taps(self) -> Sequence[tuple[Column, Column, Column]]:
+        """Rows and columns of the window that are loaded at once, and how often."""
+        return [
+            (rows, columns, num_rows * num_columns)
+            for rows, num_rows in _sizes(self._shape.kernel[0], self.tiles["tap_rows"])
+            for columns, num_columns in _sizes(self._shape.kernel[1], self.tiles["tap_columns"])
+        ]
+
+    def input_beats(self, height: Column, width: Column) -> Floats:
         """Beats of the inputs of a tile of the output map."""
         shape = self._shape
         loaded = total(
-            num_rows * num_columns * shape.loaded_rows(height, width, (rows, columns))
-            for rows, num_rows in _sizes(shape.kernel[0], tiles["tap_rows"])
-            for columns, num_columns in _sizes(shape.kernel[1], tiles["tap_columns"])
+            count * shape.loaded_rows(height, width, (rows, columns))
+            for rows, columns, count in self._taps
         )
-        return shape.in_blocks * loaded * self.inp
+        return shape.in_blocks * loaded * self._units.inp
 
-    def kept_weights(self, tiles: Table) -> Floats:
-        """Beats of the weights that stay on chip; 0 if they are streamed."""
-        blocks = np.minimum(tiles["group"], self._shape.out_blocks).astype(np.float64)
-        return blocks * (self._shape.in_blocks * self._shape.weight_rows() * self.wgt)
-
-    def all(self, tiles: Table) -> Iterator[Pass]:
+    @cached_property
+    def all(self) -> Sequence[Pass]:
         """Each kind of tile of the map, with the output blocks of one group; the largest first.
 
         Of a kind that a tile does not have, `times` is 0.
         """
-        shape = self._shape
-        steps = self.steps(tiles)
+        shape, units, tiles = self._shape, self._units, self.tiles
         keeps = tiles["group"] > 0
+        kinds = [
+            (blocks, groups, ceil_div(blocks, tiles["out_blocks"]))
+            for blocks, groups in _sizes(shape.out_blocks, self.blocks)
+        ]
+        weight_rows = shape.in_blocks * shape.weight_rows()
+        streamed = np.where(keeps, 0, tiles["out_blocks"] * (weight_rows * units.wgt))
+        moved = units.out + shape.tail.loads * units.inp
+        row_params = shape.out_parts * shape.classes * units.par
+        per_tile = self.joined_steps + 3 + shape.tail.instructions
+        found = []
         for height, rows in _sizes(shape.height, tiles["height"]):
             for width, columns in _sizes(shape.width, tiles["width"]):
                 maps = rows * columns * shape.batches
-                inputs = self.input_beats(tiles, height, width)
-                for blocks, groups in _sizes(shape.out_blocks, self.blocks(tiles)):
-                    count = ceil_div(blocks, tiles["out_blocks"])
-                    joins = blocks * (shape.in_blocks * shape.weight_rows())
-                    vectors = blocks * shape.out_parts * height * width
-                    weights = joins * self.wgt * np.where(keeps, 0, 1)
-                    moved = self.out + shape.tail.loads * self.inp
-                    params = blocks * (shape.out_parts * shape.classes * self.par)
+                inputs = self.input_beats(height, width)
+                pixels = height * width
+                for blocks, groups, count in kinds:
+                    joins = blocks * weight_rows
+                    vectors = blocks * shape.out_parts * pixels
+                    weights = np.where(keeps, 0, joins * units.wgt)
                     reads = np.where(tiles["keep_inputs"] > 0, 1, count)
                     # Kept weights are loaded for the first tile of the map only.
                     loads = reads + count / np.where(keeps, np.maximum(maps, 1), 1)
-                    products = self.joined_steps(tiles)
-                    instructions = steps * loads + count * (products + 3 + shape.tail.instructions)
-                    others = params + vectors * moved + instructions * self._instruction_beats
-                    streamed = tiles["out_blocks"] * (
-                        shape.in_blocks * shape.weight_rows() * self.wgt
+                    instructions = self.steps * loads + count * per_tile
+                    others = blocks * row_params + vectors * moved
+                    others = others + instructions * units.instruction_beats
+                    found.append(
+                        Pass(
+                            maps * groups,
+                            count,
+                            vectors,
+                            vectors * units.vector_cycles,
+                            np.asarray(joins * pixels * shape.needed, np.float64),
+                            inputs * reads + weights + others,
+                            inputs + streamed,
+                            instructions,
+                        )
                     )
-                    yield Pass(
-                        maps * groups,
-                        count,
-                        vectors,
-                        vectors * self.vector_cycles,
-                        np.asarray(joins * height * width * shape.needed, np.float64),
-                        inputs * reads + weights + others,
-                        inputs + np.where(keeps, 0, streamed),
-                        instructions,
-                    )
+        return found
 
 
 def _sizes(extent: int, size: Column) -> list[tuple[Column, Column]]:
     """(size, count) of the tiles of one dimension: whole ones, and the remainder."""
-    whole, rest = np.divmod(extent, size)
+    whole = np.asarray(extent // size)
+    rest = extent - whole * size
     return [(size, whole), (rest, np.minimum(rest, 1))]
 
 
 def total(terms: Iterable[npt.NDArray[Any]]) -> Floats:
-    """The sum."""
-    result: Floats = np.sum(list(terms), axis=0, dtype=np.float64)
+    """The sum, in the order of the terms whatever the number of rows."""
+    first, *others = terms
+    result = first.astype(np.float64)
+    for term in others:
+        result += term
     return result

@@ -55,6 +55,21 @@ class ConvShape:
         """Accumulator rows per output vector: its own, and those of the tail."""
         return 1 + self.tail.rows
 
+    @property
+    def weight_sets(self) -> int:
+        """The groups of a grouped convolution have weights of their own, image by image."""
+        return self.batches if self.groups > 1 else 1
+
+    @property
+    def gathers_rows(self) -> bool:
+        """Whether only rows that windows read are on chip."""
+        return self.gather is not Gather.NOTHING
+
+    @property
+    def skips_columns(self) -> bool:
+        """Whether products with padding are left out column by column of the window."""
+        return self.skips_padding and self.pads[1] > 0
+
     @classmethod
     def of(
         cls,
@@ -118,21 +133,27 @@ class ConvShape:
     ) -> npt.NDArray[np.float64]:
         """Those of `input_rows` that are read from memory; the others are padding."""
         rows, columns = self._reach(height, width, taps or self.kernel)
-        gathers = self.gather is not Gather.NOTHING
-        inside = rows * self.inside if gathers else np.minimum(rows, self.size[0])
+        inside = np.where(self.gathers_rows, rows * self.inside, np.minimum(rows, self.size[0]))
         return np.asarray(inside * np.minimum(columns, self.size[1]) * self.in_parts, np.float64)
 
     def _reach(
         self, height: Extent, width: Extent, taps: tuple[Extent, Extent]
     ) -> tuple[Extent, Extent]:
         """Rows and columns that are on chip."""
+        rows, columns = self._spans(height, width, taps)
+        return height * taps[0] if self.gathers_rows else rows, columns
+
+    def _spans(
+        self, height: Extent, width: Extent, taps: tuple[Extent, Extent]
+    ) -> tuple[Extent, Extent]:
+        """Rows and columns from the first that is read to the last."""
         rows, columns = (
             window_span(size, count, stride, dilation)
             for size, stride, count, dilation in zip(
                 (height, width), self.strides, taps, self.dilations, strict=True
             )
         )
-        return rows if self.gather is Gather.NOTHING else height * taps[0], columns
+        return rows, columns
 
 
 def _inside(size: int, outputs: int, taps: int, stride: int, dilation: int, pad: int) -> float:

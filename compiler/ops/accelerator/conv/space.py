@@ -15,10 +15,18 @@ import numpy.typing as npt
 from daedal.compiler.lower_bound import least_cycles
 from daedal.compiler.ops.accelerator.conv.bound import ConvBound
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost, ConvTile
+from daedal.compiler.ops.accelerator.conv.layers import (
+    GATHERS,
+    ConvLayers,
+    columns_of_tiles,
+    conv_knobs,
+)
+from daedal.compiler.ops.accelerator.conv.rules import ConvRules
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
-from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
+from daedal.compiler.ops.accelerator.tiles.tile_space import Mask, chosen
 from daedal.compiler.ops.conv2d import Gather
-from daedal.compiler.space import Column, Config, Space, Table
+from daedal.compiler.space import Config, Space, Table
 from daedal.isa.errors import ScheduleError
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
@@ -27,9 +35,6 @@ __all__ = ["ConvSpace", "best_tile", "columns_of_tiles", "decode", "useful_gathe
 
 NEARLY = 0.0025
 """Estimates that differ by less than this share count as equal."""
-
-_Mask = npt.NDArray[np.bool_]
-_GATHERS = list(Gather)
 
 
 class ConvSpace(Space):
@@ -46,25 +51,35 @@ class ConvSpace(Space):
     def __init__(
         self, shapes: Sequence[ConvShape], variant: Variant, *, overlap: bool = True
     ) -> None:
-        self._shapes = {_GATHERS.index(shape.gather): shape for shape in shapes}
+        self._shapes = {GATHERS.index(shape.gather): shape for shape in shapes}
         self._shape = shapes[0]
-        self._capacity = Capacity(variant, 1)
         self.variant = variant
         self._costs = {
             number: ConvCost(shape, variant, overlap) for number, shape in self._shapes.items()
         }
         self._overlap = overlap
-        self._copies = 2 if overlap else 1
-        self._all = super().all()
-        if overlap and not len(self._all["gather"]):
-            self._copies = 1
-            self._all = super().all()
 
     def all(self) -> Table:
-        return self._all
+        return self._fitting[1]
+
+    @property
+    def _rules(self) -> ConvRules:
+        return self._fitting[0]
+
+    @cached_property
+    def _fitting(self) -> tuple[ConvRules, Table]:
+        """The rules, and what fits by them."""
+        table, copies = ConvLayers([self.shapes]).all(self.variant, overlap=self._overlap)
+        rules = ConvRules(Capacity(self.variant, 1), int(copies[0]))
+        return rules, {knob: table[knob] for knob in self.knobs}
+
+    @property
+    def shapes(self) -> list[ConvShape]:
+        """The convolution with each useful `Gather`."""
+        return list(self._shapes.values())
 
     def on(self, variant: Variant) -> "ConvSpace":
-        return ConvSpace(list(self._shapes.values()), variant, overlap=self._overlap)
+        return ConvSpace(self.shapes, variant, overlap=self._overlap)
 
     def shape_of(self, config: Config) -> ConvShape:
         """The convolution with the `Gather` of `config`."""
@@ -72,84 +87,22 @@ class ConvSpace(Space):
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
-        shape = self._shape
-        blocks = tile_sizes(shape.out_blocks)
-        steps = {-(-shape.out_blocks // count) for count in blocks}
-        turns = sorted({size for count in steps for size in tile_sizes(count)}, reverse=True)
-        return {
-            "gather": list(self._shapes),
-            "height": tile_sizes(shape.height),
-            "width": tile_sizes(shape.width),
-            "out_blocks": blocks,
-            "in_blocks": tile_sizes(shape.in_blocks),
-            "turns": [0, *turns],
-            "keep_inputs": [0, 1],
-            "tap_rows": tile_sizes(shape.kernel[0]),
-            "tap_columns": tile_sizes(shape.kernel[1]),
-        }
+        return conv_knobs(self.shapes)
 
-    def possible(self, table: Table) -> _Mask:
-        found = np.ones(len(table["gather"]), dtype=np.bool_)
-        if "width" in table:
-            found &= (table["width"] == self._shape.width) | (table["height"] == 1)
-        if "out_blocks" in table:
-            found &= self._holds_results(table)
-        if "turns" in table:
-            found &= self._is_useful(table)
-        return found
+    def possible(self, table: Table) -> Mask:
+        return self._by_shape(table, self._rules.allows)
 
-    def _holds_results(self, table: Table) -> _Mask:
-        """Whether accumulators, results and parameters of a tile fit."""
-        shape, capacity = self._shape, self._capacity
-        vectors = table["out_blocks"] * shape.out_parts
-        rows = vectors * table["height"] * table["width"] * self._copies
-        params = (vectors * shape.classes + shape.tail.requantizes) * self._copies
-        most = min(capacity.acc // shape.accumulators, capacity.out)
-        holds: _Mask = (rows <= most) & (params <= capacity.par)
-        return holds
-
-    def _is_useful(self, table: Table) -> _Mask:
-        """Operands that are used only once are streamed; windows are cut where a whole one does not
-        fit, and rows before columns."""
-        turns, tiles = table["turns"], _ceil(self._shape.out_blocks, table["out_blocks"])
-        some = np.maximum(turns, 1)
-        # Groups of nearly equal size.
-        even = _ceil(tiles, _ceil(tiles, some)) == some
-        found = (turns == 0) | ((self._maps(table) > 1) & (turns <= tiles) & even)
-        if "keep_inputs" in table:
-            found &= (table["keep_inputs"] == 0) | (np.where(turns > 0, turns, tiles) > 1)
-        if "tap_columns" in table:
-            rows, columns = self._shape.kernel
-            rows_cut, columns_cut = table["tap_rows"] < rows, table["tap_columns"] < columns
-            whole = ~rows_cut & ~columns_cut
-            streamed = (table["in_blocks"] == 1) & (table["keep_inputs"] == 0)
-            found &= whole | (streamed & (~columns_cut | (table["tap_rows"] == 1)))
-        useful: _Mask = found
-        return useful
-
-    def _maps(self, table: Table) -> Column:
-        """Tiles of the maps."""
-        shape = self._shape
-        tiles = _ceil(shape.height, table["height"]) * _ceil(shape.width, table["width"])
-        return tiles * shape.batches
-
-    def fits(self, table: Table) -> _Mask:
-        def operands_fit(shape: ConvShape, _cost: ConvCost, tiles: Table) -> _Mask:
-            copies, group = self._copies, tiles["group"]
-            groups = np.where(group > 0, _ceil(shape.out_blocks, np.maximum(group, 1)), 1)
-            taps = tiles["tap_rows"], tiles["tap_columns"]
-            kept = shape.in_blocks * np.where(self._maps(tiles) * groups > 1, copies, 1)
-            steps = np.where(tiles["keep_inputs"] > 0, kept, tiles["in_blocks"] * copies)
-            inputs = shape.input_rows(tiles["height"], tiles["width"], taps) * steps
-            reloads = groups * (shape.batches if shape.groups > 1 else 1)
-            kept = group * shape.in_blocks * np.where(reloads > 1, copies, 1) * shape.weight_rows()
-            streamed = tiles["out_blocks"] * tiles["in_blocks"] * copies * shape.weight_rows(taps)
-            weights = np.where(group > 0, kept, streamed)
-            fit: _Mask = (inputs <= self._capacity.inp) & (weights <= self._capacity.wgt)
-            return fit
-
-        fitting: _Mask = self.possible(table) & self._evaluate(operands_fit, table, np.bool_)
+    def fits(self, table: Table) -> Mask:
+        fitting: Mask = self.possible(table) & self._by_shape(table, self._rules.fits)
         return fitting
+
+    def _by_shape(self, table: Table, rule: Callable[[ConvShape, Table], Mask]) -> Mask:
+        """`rule` of all rows, those of each `Gather` with its shape."""
+        found = np.zeros(len(table["gather"]), dtype=np.bool_)
+        for number, shape in self._shapes.items():
+            rows = table["gather"] == number
+            found[rows] = rule(shape, chosen(table, rows))
+        return found
 
     def cycles(self, table: Table) -> npt.NDArray[np.float64]:
         return self._evaluate(lambda _, cost, tiles: cost.cycles(tiles), table, np.float64)
@@ -191,7 +144,7 @@ class ConvSpace(Space):
         return self.configs(self._ranked(0))
 
     def _ranked(self, nearly: float) -> Table:
-        table = self._all
+        table = self.all()
         if not len(table["gather"]):
             shape, memory = self._shape, self.variant.memory
             raise ScheduleError(
@@ -253,7 +206,7 @@ def decode(config: Config, shape: ConvShape) -> tuple[Gather, ConvTile]:
         bool(config["keep_inputs"]),
         taps=None if taps == shape.kernel else taps,
     )
-    return _GATHERS[config["gather"]], tile
+    return GATHERS[config["gather"]], tile
 
 
 def useful_gathers(shape: ConvShape) -> list[Gather]:
@@ -264,16 +217,3 @@ def useful_gathers(shape: ConvShape) -> list[Gather]:
     # Windows of several rows share them, unless rows are skipped in a window or between windows.
     apart = shape.dilations[0] > 1 or stride >= kernel
     return [Gather.NOTHING, *([Gather.ROWS] if apart else [])]
-
-
-def columns_of_tiles(table: Table) -> Table:
-    """Columns of the fields of `ConvTile`."""
-    group = table["turns"] * table["out_blocks"]
-    return {"group": group, **{name: table[name] for name in table if name not in _OTHERS}}
-
-
-_OTHERS = ("gather", "turns")
-
-
-def _ceil(extent: int | Column, size: Column) -> Column:
-    return -(-extent // size)

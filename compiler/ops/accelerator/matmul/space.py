@@ -40,6 +40,7 @@ class MatmulSpace(TileSpace):
 
     def __init__(self, func: PrimFunc, variant: Variant) -> None:
         super().__init__(variant)
+        self._func = func
         pads = scratchpads(variant)
         self._inp, self._wgt, self._out = (
             pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
@@ -47,6 +48,9 @@ class MatmulSpace(TileSpace):
         self._images, self._blocks, *self._map, _, _, lanes = func.outputs[0].shape
         self._depth = func.params[0].shape[1]
         self._vector_cycles = 2 + lanes // variant.units.requantize_lanes
+
+    def on(self, variant: Variant) -> "MatmulSpace":
+        return MatmulSpace(self._func, variant)
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:

@@ -100,7 +100,9 @@ def _pool(
     outputs = output_extents(x.shape[2:4], kernel, strides, ints(node.attrs, "pads"), (1, 1))
     if large or x.shape[0] * prod(outputs) <= MOST_OUTPUTS:
         forms.append(lambda: columns_template(build(True), kernel, reduction, variant))
-    return FormTemplate("by_columns", forms, int(large))
+    return FormTemplate(
+        "by_columns", forms, int(large), lambda other: _is_large(x, node, other) == large
+    )
 
 
 def _is_large(x: te.Tensor, node: Node, variant: Variant) -> bool:

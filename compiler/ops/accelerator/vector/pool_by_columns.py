@@ -70,9 +70,13 @@ class ColumnSpace(TileSpace):
 
     def __init__(self, func: PrimFunc, kernel: Sequence[int], variant: Variant) -> None:
         super().__init__(variant)
+        self._func = func
         self._name = func.name
         self._batches, self._channels, *self._outputs, self._parts, _, _ = func.outputs[0].shape
         self._kernel = kernel
+
+    def on(self, variant: Variant) -> "ColumnSpace":
+        return ColumnSpace(self._func, self._kernel, variant)
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:

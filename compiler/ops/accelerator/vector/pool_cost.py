@@ -42,7 +42,7 @@ class PoolCost:
         variant: Variant,
     ) -> None:
         self._kernel, self._strides = kernel, strides
-        self._operation, self._variant = operation, variant
+        self._operation = operation
         *_, self._parts, batch, lanes = func.outputs[0].shape
         self.row = batch * lanes
         self.odd_rows = self._parts % 2 == 1 and kernel[0] > 1
@@ -57,7 +57,7 @@ class PoolCost:
         loaded = tiles["blocks"] * height * width
         return TileWork(loaded, (tiles["blocks"] * height * self._pitch(width),))
 
-    def alu_cycles(self, tiles: Table) -> Column:
+    def alu_cycles(self, tiles: Table, variant: Variant) -> Column:
         """The ALU's cycles for each tile of the result."""
         blocks = self._parts * tiles["blocks"]
         shapes = np.stack([tiles["height"], tiles["width"]])
@@ -65,16 +65,16 @@ class PoolCost:
         found = np.zeros(len(blocks), dtype=np.int64)
         for number, (h, w) in enumerate(known.T.tolist()):
             rows = np.flatnonzero(numbers.reshape(-1) == number)
-            found[rows] = self._shape_cycles(h, w, blocks[rows])
+            found[rows] = self._shape_cycles(h, w, blocks[rows], variant)
         return found
 
-    def _shape_cycles(self, h: int, w: int, vectors: Column) -> Column:
+    def _shape_cycles(self, h: int, w: int, vectors: Column, variant: Variant) -> Column:
         """The ALU's cycles for a tile of `h` x `w` results of each of `vectors` lanes."""
         height, width = self._sizes(h, w)
         inside = self._inside(0, h, height), self._inside(1, w, width)
         pitch = self._parts * self._pitch(width)
-        down = self._cycles(0, h, pitch, vectors * len(inside[1]), inside[0])
-        return down + self._cycles(1, w, self._parts, vectors * h, inside[1])
+        down = self._cycles(0, h, pitch, vectors * len(inside[1]), inside[0], variant)
+        return down + self._cycles(1, w, self._parts, vectors * h, inside[1], variant)
 
     @overload
     def _sizes(self, h: int, w: int) -> tuple[int, int]: ...
@@ -103,20 +103,24 @@ class PoolCost:
         part = self._interior[dim]
         return range(min(part.start, size), min(part.stop, size))
 
-    def _cycles(self, dim: int, count: int, pitch: int, lines: Column, inside: range) -> Column:
+    def _cycles(
+        self, dim: int, count: int, pitch: int, lines: Column, inside: range, variant: Variant
+    ) -> Column:
         """Cycles to reduce `count` windows along `dim` in each of `lines` lines, whose positions
         are `pitch` accumulator rows apart."""
         windows = Windows(self._operation, self._kernel[dim], self._strides[dim], count == 1)
-        latency = alu_latency_cycles(self._variant) + 1
+        latency = alu_latency_cycles(variant) + 1
+        operation = _operation_cycles(variant, pitch)
         total = np.zeros(len(lines), dtype=np.int64)
-        for step in windows.steps(count, self._step_cycles(pitch), inside):
-            each = self._step_cycles(pitch)(step.distance)
+        for step in windows.steps(count, operation, inside):
+            each = operation(step.distance)
             if step.chained:
                 total += step.count * np.maximum(lines * each, latency + RESULT_CYCLES)
             else:
                 total += np.maximum(step.count * lines * each, latency)
         return total
 
-    def _step_cycles(self, pitch: int) -> Callable[[int], int]:
-        """Cycles of an operation on two positions, by their distance."""
-        return lambda distance: operation_cycles(self._variant, distance * pitch)
+
+def _operation_cycles(variant: Variant, pitch: int) -> Callable[[int], int]:
+    """Cycles of an operation on two positions, by their distance."""
+    return lambda distance: operation_cycles(variant, distance * pitch)

@@ -40,7 +40,8 @@ class VectorSpace(TileSpace):
     Parameters
     ----------
     work : the work of tiles, by their table.
-    alu_cycles : the ALU's cycles for all vectors of a tile, instead of the operations of `work`.
+    alu_cycles : the ALU's cycles for all vectors of a tile on a variant, instead of the operations
+        of `work`.
     grain : rows and columns are multiples of these.
     blocks : channel blocks of every tile; None to choose them.
     overlapping : whether neighbouring tiles share operands (a halo). Then the default may be a tile
@@ -54,13 +55,14 @@ class VectorSpace(TileSpace):
         variant: Variant,
         work: Callable[[Table], TileWork],
         *,
-        alu_cycles: Callable[[Table], Column] | None = None,
+        alu_cycles: Callable[[Table, Variant], Column] | None = None,
         grain: tuple[int, int] = (1, 1),
         blocks: int | None = None,
         overlapping: bool = False,
         moves: bool = False,
     ) -> None:
         super().__init__(variant)
+        self._func = func
         self._name = func.name
         self._batches, self._channels, *self._map, self._parts, _, _ = func.outputs[0].shape
         self._work = work
@@ -68,9 +70,22 @@ class VectorSpace(TileSpace):
         self._grain = grain
         self._blocks = blocks
         self._overlapping = overlapping
+        self._moves = moves
         lanes = variant.units.alu_lanes if moves else variant.units.requantize_lanes
         self._elements = variant.array.batch * variant.array.block_out
         self._result_cycles = -(-self._elements // lanes)
+
+    def on(self, variant: Variant) -> "VectorSpace":
+        return VectorSpace(
+            self._func,
+            variant,
+            self._work,
+            alu_cycles=self._alu_cycles,
+            grain=self._grain,
+            blocks=self._blocks,
+            overlapping=self._overlapping,
+            moves=self._moves,
+        )
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
@@ -199,7 +214,7 @@ class VectorSpace(TileSpace):
         units = self._variant.units
         requantize = self._vectors(table) * self._result_cycles
         if self._alu_cycles is not None:
-            return self._alu_cycles(table) + requantize
+            return self._alu_cycles(table, self._variant) + requantize
         operations = self._parts * self._work(table).operations
         return operations * -(-self._elements // units.alu_lanes) + requantize
 
