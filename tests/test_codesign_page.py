@@ -9,7 +9,7 @@ import typer.main
 
 from daedal.cli import app
 from daedal.codesign.objectives import Objective
-from tests.support.pages import commands, make_checkout, run_line
+from tests.support.pages import blocks, commands, make_checkout, run_line
 from tests.support.small_netlist import needs_nextpnr
 
 PATH = Path(__file__).resolve().parent.parent / "docs" / "codesign.md"
@@ -29,9 +29,12 @@ def test_options_exist() -> None:
         name: {option for item in command.params for option in item.opts}
         for name, command in group.commands.items()  # type: ignore[attr-defined]
     }
-    for line in commands(PAGE):
+    shown = "".join(blocks(PAGE, "console")).replace("$ ", "").splitlines()
+    for line in [*commands(PAGE), *shown]:
         _, name, *words = line.split()
         assert {word for word in words if word.startswith("-")} <= known[name], line
+    line = "".join(blocks(PAGE, "console"))
+    assert "--pool" in line and "--tls" in line
     for option in set(re.findall(r"`(--[a-z]+)", PAGE)) - {"--seeds"}:
         assert option in known["explore"] | known["compare"], option
     assert "--seeds" in known["synth"]

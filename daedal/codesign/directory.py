@@ -7,9 +7,12 @@ estimated one, so that an interrupted search goes on as if it had not been inter
 """
 
 import csv
+import fcntl
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,6 +57,32 @@ class SearchDirectory:
     """A folder, which is made if missing."""
 
     folder: Path
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep other processes out of the folder; makes it.
+
+        Raises
+        ------
+        ExploreError
+            Another process is in it.
+        UserError
+            It cannot be written.
+        """
+        check_output_folder(self.folder, [_SETTINGS, _EVALUATIONS, _ESTIMATES, _PROGRESS])
+        make_folder(self.folder)
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ExploreError(
+                    f"one search at a time can use a result folder, and another one is in "
+                    f"{str(self.folder)!r}; wait until it ends, or choose another folder"
+                ) from error
+            yield
+        finally:
+            os.close(descriptor)
 
     def open(self, settings: Mapping[str, Any]) -> dict[int, Round]:
         """What an earlier run with the same settings counted, by the numbers of the rounds.

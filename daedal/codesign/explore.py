@@ -1,8 +1,7 @@
 """`explore`: searches variants and schedules together, until a budget is spent."""
 
 import hashlib
-import itertools
-import time
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import clock_model
 from daedal.codesign.counting import Counter, Network, counters
-from daedal.codesign.directory import Round, SearchDirectory
+from daedal.codesign.directory import SearchDirectory
 from daedal.codesign.evaluation import Evaluation
 from daedal.codesign.evaluator import Evaluator
 from daedal.codesign.objectives import Limit
 from daedal.codesign.search import FrontSearch, Goal
-from daedal.codesign.variant_space import DEFAULT_PARAMETERS, Point, VariantSpace
+from daedal.codesign.search_loop import Budget, SearchLoop
+from daedal.codesign.variant_space import DEFAULT_PARAMETERS, VariantSpace
 from daedal.compiler.version import compiler_version
 from daedal.hw.synth.families import Target
 from daedal.isa.errors import ExploreError, ModelError, ScheduleError, UnsupportedError, first_line
@@ -49,108 +49,6 @@ class Exploration:
     estimated: int
     seconds: float
     interrupted: bool
-
-
-class _Budget:
-    """Minutes, or a number of evaluations; `spent` are the seconds of earlier runs."""
-
-    def __init__(self, minutes: float | None, evaluations: int | None, spent: float) -> None:
-        self._minutes, self._evaluations = minutes, evaluations
-        self._spent, self._began = spent, float("inf")
-
-    def begin(self) -> None:
-        """From now on, time is spent."""
-        self._began = min(self._began, time.monotonic())
-
-    @property
-    def seconds(self) -> float:
-        """What was spent, by earlier runs, too."""
-        return self._spent + max(0.0, time.monotonic() - self._began)
-
-    def left(self, counted: int) -> bool:
-        """Whether the search goes on after so many variants."""
-        if self._evaluations is not None:
-            return counted < self._evaluations
-        assert self._minutes is not None
-        return self.seconds < 60 * self._minutes
-
-    def text(self, counted: int) -> str:
-        """What was spent of it."""
-        if self._evaluations is not None:
-            return f"{counted} of {self._evaluations} variants"
-        return f"{self.seconds / 60:.1f} of {self._minutes:g} minutes"
-
-
-@dataclass(frozen=True)
-class _Run:
-    """The loop of a search: points are proposed, counted, kept and recorded, in rounds."""
-
-    search: FrontSearch
-    evaluator: Evaluator
-    counter: Counter
-    directory: SearchDirectory
-    budget: _Budget
-    say: Callable[[str], None]
-
-    def loop(self, earlier: Mapping[int, Round], width: Callable[[], int]) -> None:
-        """Search until the budget is spent.
-
-        The random draws of rounds that earlier runs counted are made again, so that the search is
-        in the state that it was in when it was interrupted; nothing of them is compiled again.
-
-        Parameters
-        ----------
-        width : how many points to ask for in a round.
-        """
-        for done in earlier.values():
-            self.evaluator.learn(done.found)
-        last = max(earlier, default=-1)
-        if not self.budget.left(sum(len(done.found) for done in earlier.values() if done.is_whole)):
-            self.recall(earlier)
-            return
-        for number in itertools.count():
-            if number > last:
-                self.budget.begin()
-            is_left = self.budget.left(len(self.search.counted))
-            known = earlier.get(number)
-            if known is None and not is_left:
-                if number > last:
-                    return
-                continue
-            self._report(number, last)
-            asked = width() if known is None else known.asked
-            points = self.search.propose(asked)
-            if known is not None and not (is_left and known.found.keys() <= set(points)):
-                points = list(known.found)  # the estimates have changed since, or no budget is left
-            if not points:
-                return
-            self._count(number, asked, points, known)
-
-    def recall(self, earlier: Mapping[int, Round]) -> None:
-        """Record what earlier runs counted, without their draws: for a search that ends here."""
-        for done in earlier.values():
-            self.search.record(dict(self.evaluator.count(list(done.found), self.counter)))
-
-    def _count(self, number: int, asked: int, points: Sequence[Point], known: Round | None) -> None:
-        found = {}
-        for point, made in self.evaluator.count(points, self.counter):
-            if known is None or point not in known.found:
-                self.directory.add(number, asked, point, made)
-            found[point] = made
-        # Not in the order in which they ended: a seed gives one search.
-        self.search.record({point: found[point] for point in points})
-        if known is None:
-            self.directory.write_seconds(self.budget.seconds)
-
-    def _report(self, number: int, last: int) -> None:
-        if number <= last:
-            self.say(f"replaying: round {number + 1} of {last + 1}")
-            return
-        search = self.search
-        self.say(
-            f"exploring: {self.budget.text(len(search.counted))}, {len(search.estimated):,} "
-            f"estimated, {len(search.front())} on the front"
-        )
 
 
 def explore(
@@ -191,10 +89,10 @@ def explore(
     """
     if (minutes is None) == (evaluations is None):
         raise ExploreError("a search has one budget: minutes, or a number of evaluations")
-    if (minutes is not None and minutes <= 0) or (evaluations is not None and evaluations < 1):
-        raise ExploreError(
-            f"a budget is above 0, not {minutes if evaluations is None else evaluations}"
-        )
+    given = minutes if evaluations is None else evaluations
+    assert given is not None
+    if not 0 < given < math.inf:
+        raise ExploreError(f"a budget is a number above 0, not {given:g}")
     say = report or (lambda _sentence: None)
     space = VariantSpace(base or load_variant("ecp5"), DEFAULT_PARAMETERS)
     # Refused before anything is written.
@@ -203,41 +101,42 @@ def explore(
     if mhz is None:
         clock_model(target.family)
     directory = SearchDirectory(folder)
-    rounds = directory.open(_settings(models, target, goal, space, mhz, memory, seed))
-    evaluator = Evaluator(
-        space,
-        networks,
-        target.family,
-        mhz=mhz,
-        estimates=directory.estimates(_estimator_version()),
-        keep=directory.add_estimates,
-    )
-    start = space.point(space.base)
-    search = FrontSearch(
-        space, goal, evaluator.estimate, start=() if start is None else (start,), seed=seed
-    )
-    budget = _Budget(minutes, evaluations, directory.seconds())
-    interrupted = False
-    try:
-        with _counting(networks, memory, workers, pool) as (counter, width):
-            run = _Run(search, evaluator, counter, directory, budget, say)
-            try:
-                run.loop(rounds, width)
-            except KeyboardInterrupt:
-                interrupted = True
-                run.recall(rounds)  # those that were not replayed yet
-    except KeyboardInterrupt:
-        interrupted = True
-    directory.write_seconds(budget.seconds)
-    estimated, front = evaluator.num_estimates, tuple(search.front())
-    if not front and not interrupted:
-        raise nothing_found(search.counted.values(), goal)
-    directory.write_front(front, goal.objectives)
-    if not interrupted:
+    with directory.claimed():
+        rounds = directory.open(_settings(models, target, goal, space, mhz, memory, seed))
+        evaluator = Evaluator(
+            space,
+            networks,
+            target.family,
+            mhz=mhz,
+            estimates=directory.estimates(_estimator_version()),
+            keep=directory.add_estimates,
+        )
+        start = space.point(space.base)
+        search = FrontSearch(
+            space, goal, evaluator.estimate, start=() if start is None else (start,), seed=seed
+        )
+        budget = Budget(minutes, evaluations, directory.seconds())
+        interrupted = False
         try:
-            _complete(directory, evaluator, front, models, memory, say)
+            with _counting(networks, memory, workers, pool) as (counter, width):
+                loop = SearchLoop(search, evaluator, counter, directory, budget, say)
+                try:
+                    loop.run(rounds, width)
+                except KeyboardInterrupt:
+                    interrupted = True
+                    loop.recall(rounds)  # those that were not replayed yet
         except KeyboardInterrupt:
             interrupted = True
+        directory.write_seconds(budget.seconds)
+        estimated, front = evaluator.num_estimates, tuple(search.front())
+        if not front and not interrupted:
+            raise nothing_found(search.counted.values(), goal)
+        directory.write_front(front, goal.objectives)
+        if not interrupted:
+            try:
+                _complete(directory, evaluator, front, models, memory, say)
+            except KeyboardInterrupt:
+                interrupted = True
     compiled = tuple(made for made in search.counted.values() if made is not None)
     return Exploration(
         front,

@@ -1,5 +1,6 @@
 """``daedal explore``: searches hardware parameters and schedules together."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,7 +59,7 @@ def explore_command(
         float | None, typer.Option(metavar="MHZ", help="Clock of every variant; else estimated.")
     ] = None,
     memory: Annotated[Memory, typer.Option(help="Preset of the memory model.")] = Memory.ddr,
-    seed: Annotated[int, typer.Option(help="Of the search.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the search.")] = 0,
     workers: Annotated[
         int | None, typer.Option(min=1, help=f"Processes that compile; {_WORKERS} without --pool.")
     ] = None,
@@ -93,8 +94,8 @@ def explore_command(
     goal = Goal(parse_objectives(objective), parse_limits(limit or ()), USABLE)
     if budget is None and evaluations is None:
         budget = 10.0
-    if clock is not None and clock <= 0:
-        raise ExploreError(f"a clock is above 0 MHz, not {clock:g}")
+    if clock is not None and not 0 < clock < math.inf:
+        raise ExploreError(f"a clock is a number above 0 MHz, not {clock:g}")
     names = [path.stem for path in models]
     if len(set(names)) < len(names):
         raise ExploreError("networks need different file names, which name them in the results")

@@ -132,6 +132,16 @@ def test_points_that_left_the_front_leave_the_folder(tmp_path: Path) -> None:
     assert (tmp_path / "points" / "x1" / "variant.toml").is_file()
 
 
+def test_one_search_at_a_time_is_in_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "found"
+    with SearchDirectory(folder).claimed():
+        with pytest.raises(ExploreError, match="one search at a time can use a result folder"):
+            with SearchDirectory(folder).claimed():
+                pass
+    with SearchDirectory(folder).claimed():
+        assert not list(folder.iterdir())
+
+
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     folder = SearchDirectory(tmp_path)
     folder.open({})

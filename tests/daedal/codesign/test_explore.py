@@ -9,11 +9,13 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -49,6 +51,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 if __name__ == "__main__":
     main()
 """
+
+ORDER = (
+    *("search.json", "estimates.jsonl", "progress.json", "front.json", "front.csv"),
+    *("variant.toml", "daedal_top.v", "digits_qdq.daedal", "digits_qdq.profile.json"),
+    *("predicted.json", "index.html"),
+)
+"""Files of a search in the order in which they are first written as a whole."""
 
 KNOWN: dict[str, Cycles | None] = {}
 """Cycles by fingerprint: what was counted by one test is known to the others."""
@@ -355,10 +364,14 @@ def lines(folder: Path) -> int:
     [
         (("--objective", "speed"), "objectives are latency, area"),
         (("--limit", "speed=1"), "a limit is an objective and a number above 0"),
-        (("--evaluations", 0), "a budget is above 0, not 0"),
-        (("--budget", 0), "a budget is above 0, not 0"),
+        (("--objective", ""), "objectives are latency, area"),
+        (("--limit", "lut=120"), "a limit of lut is at most 100 percent of the device"),
+        (("--evaluations", 0), "a budget is a number above 0, not 0"),
+        (("--budget", 0), "a budget is a number above 0, not 0"),
+        (("--budget", "nan"), "a budget is a number above 0, not nan"),
+        (("--clock", "inf"), "a clock is a number above 0 MHz, not inf"),
         (("--budget", 1, "--evaluations", 1), "one budget"),
-        (("--clock", 0), "a clock is above 0 MHz"),
+        (("--clock", 0), "a clock is a number above 0 MHz"),
         (("--tls", "certificates"), "--tls is for pools; give --pool, too"),
         (("--pool", "nowhere"), "a pool's address must be HOST:PORT"),
         (("--pool", "192.0.2.1:80"), "a pool beyond this machine must have certificates"),
@@ -375,6 +388,23 @@ def test_settings_that_cannot_be(
     answer = run("explore", DIGITS, "--target", "ecp5-85f", "-o", folder, *options)
     refuses(answer, words)
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--target", "vu9p"), "'vu9p' is not one of 'xc7z020', 'xczu3eg', 'ecp5-85f'"),
+        (("--seed", -1), "Invalid value for '--seed': Input should be greater than or equal to 0"),
+        (("--workers", 0), "Invalid value for '--workers'"),
+    ],
+)
+def test_values_that_an_option_does_not_have(
+    run: Run, tmp_path: Path, options: tuple[object, ...], words: str
+) -> None:
+    status, out, err = explored(run, tmp_path / "found", *options)
+    assert (status, out) == (2, "")
+    assert words in " ".join(err.replace("│", "").split())
+    assert not (tmp_path / "found").exists()
 
 
 @pytest.mark.parametrize(
@@ -430,6 +460,41 @@ def test_a_network_with_nothing_for_the_accelerator(run: Run, tmp_path: Path) ->
     assert not folder.exists()
 
 
+def test_a_disk_that_is_full_for_a_file(
+    run: Run, done: Path, tmp_path: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is written then: one sentence, nothing half-written, and the search goes on."""
+    folder, names = tmp_path / "found", {path.name for path in done.rglob("*") if path.is_file()}
+    made, opened = tempfile.mkstemp, os.fdopen
+    fails_at, handles = [""], dict[int, str]()
+
+    def make(**given: Any) -> tuple[int, str]:
+        handle, path = made(**given)
+        handles[handle] = given["prefix"]
+        return handle, path
+
+    def open_full(handle: int, mode: str) -> Any:
+        file = opened(handle, mode)
+        if handles.pop(handle, "") == f".{fails_at[0][:40]}.":
+            file = mock.Mock(wraps=file)
+            file.__enter__, file.__exit__ = lambda _self: file, lambda *_given: file.close()
+            file.write.side_effect = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return file
+
+    monkeypatch.setattr(tempfile, "mkstemp", make)
+    monkeypatch.setattr(os, "fdopen", open_full)
+    for name in ORDER:
+        fails_at[0] = name
+        answer = explored(run, folder)
+        refuses(answer, f"{name}' is not: No space left on device; make room")
+        left = {path.name for path in folder.rglob("*") if path.is_file()}
+        assert left <= names - {name}, name
+    assert names - set(ORDER) == {"evaluations.jsonl"}, "the others were tried"
+    fails_at[0] = ""
+    assert explored(run, folder)[0] == 0
+    assert contents(folder) == contents(done)
+
+
 @pytest.mark.parametrize("after", [0, 1])
 def test_a_full_disk(
     run: Run, tmp_path: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch, after: int
@@ -449,5 +514,6 @@ def test_a_full_disk(
     refuses(answer, "No space left on device; make room, and the same command continues")
     assert lines(folder) == after
     counting.counted.clear()
-    assert explored(run, folder)[0] == 0
+    status, _, err = explored(run, folder)
+    assert status == 0, err
     assert len(counting.counted) == COUNT - after
