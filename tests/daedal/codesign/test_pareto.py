@@ -1,5 +1,7 @@
 """Pareto fronts and hypervolumes against definitions: all pairs, and counted boxes."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -42,3 +44,27 @@ def test_hypervolume_counts_dominated_cells(objectives: int) -> None:
 def test_hypervolume_of_nothing() -> None:
     assert hypervolume(np.zeros((0, 2)), np.ones(2)) == 0
     assert hypervolume(np.full((2, 2), np.inf), np.ones(2)) == 0
+
+
+def test_three_objectives_by_inclusion_and_exclusion() -> None:
+    """The volume of a union of boxes that share the reference as a corner."""
+    reference = np.array([1.0, 2.0, 3.0])
+    for seed in range(20):
+        points = np.random.default_rng(seed).random((7, 3)) * reference
+        total = 0.0
+        for size in range(1, len(points) + 1):
+            for chosen in itertools.combinations(points, size):
+                total -= (-1) ** size * float(np.prod(reference - np.max(chosen, axis=0)))
+        assert hypervolume(points, reference) == pytest.approx(total), seed
+
+
+def test_three_objectives_by_random_draws() -> None:
+    reference = np.array([1.0, 2.0, 3.0])
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        points = rng.random((40, 3)) * reference
+        points = np.vstack([points, points[:5], [[0.5, 2.5, 0.1]]])  # equal ones, and one outside
+        draws = rng.random((20_000, 3)) * reference
+        share = (points[:, None, :] <= draws).all(axis=2).any(axis=0).mean()
+        # Five standard deviations of a share.
+        assert hypervolume(points, reference) / 6 == pytest.approx(share, abs=5 * 0.5 / 141), seed
