@@ -39,9 +39,10 @@ _LEAST_ROWS = 4
 """Rows of a part that were made of today's gateware; with fewer, stale ones count too."""
 
 _LARGE = ("gemm", "alu", "accumulators")
-"""Parts whose ratio of a whole machine's to the sum has a factor of its own."""
-_PULL = 0.1
-"""How strongly the large parts' factors are pulled to the common one."""
+"""Parts with a ratio of a whole machine's cells to those alone, all others having another one.
+
+Each alone would say little: what lies between two parts is counted in either of them.
+"""
 
 
 @dataclass(frozen=True)
@@ -118,15 +119,15 @@ class AreaModel:
     Attributes
     ----------
     parts : a model of each part.
-    ratios : of a whole machine's resources to those of its parts alone, by resource and part; parts
-        that are not named have the ratio of the part "".
+    ratios : of a whole machine's resources to those of its parts alone, by resource: of the large
+        parts, and of all others.
     deviation : standard deviation of the relative errors by resource, each whole machine left out
         in turn; empty without whole machines.
     """
 
     family: Family
     parts: Mapping[str, PartModel]
-    ratios: Mapping[str, Mapping[str, float]]
+    ratios: Mapping[str, tuple[float, float]]
     deviation: Resources
 
     @classmethod
@@ -137,17 +138,21 @@ class AreaModel:
             for name, used in found.items():
                 grouped.setdefault(name, []).append((variant, used))
         fitted = {name: PartModel.fit(name, rows) for name, rows in sorted(grouped.items())}
-        sums = cls(family, fitted, {name: {"": 1.0} for name in RESOURCES}, {})
+        sums = cls(family, fitted, dict.fromkeys(RESOURCES, (1.0, 1.0)), {})
         if not wholes:
             return sums
         composed = sums.by_parts([variant for variant, _ in wholes])
-        totals = [found[TOP_MODULE] for _, found in wholes]
         ratios, deviation = {}, {}
         for resource in RESOURCES:
-            shares = np.array([_by_group(each, resource) for each in composed])
-            measured = np.array([total[resource] for total in totals], np.float64)
-            ratios[resource] = dict(zip(("", *_LARGE), _ratios(shares, measured), strict=True))
-            deviation[resource] = _left_out(shares, measured)
+            alone = np.array([_by_group(each, resource) for each in composed])
+            measured = np.array(
+                [
+                    _measured(found, resource, each)
+                    for (_, found), each in zip(wholes, alone, strict=True)
+                ]
+            )
+            ratios[resource] = _ratios(alone, measured)
+            deviation[resource] = _left_out(alone, measured)
         return cls(family, fitted, ratios, deviation)
 
     def __call__(self, variants: Sequence[Variant]) -> list[dict[str, float]]:
@@ -181,37 +186,44 @@ class AreaModel:
         return found
 
     def _ratio(self, resource: str, part: str) -> float:
-        by_part = self.ratios[resource]
-        return by_part.get(part, by_part[""])
+        large, others = self.ratios[resource]
+        return large if part in _LARGE else others
 
 
 def _by_group(parts: Mapping[str, Resources], resource: str) -> list[float]:
-    """The small parts together, then each of the large ones."""
-    small = sum(used[resource] for name, used in parts.items() if name not in _LARGE)
-    return [small, *(parts[name][resource] for name in _LARGE)]
+    """The large parts together, and the others."""
+    large = sum(parts[name][resource] for name in _LARGE)
+    return [large, sum(used[resource] for used in parts.values()) - large]
 
 
-def _ratios(shares: Reals, measured: Reals) -> list[float]:
-    """A factor for each group, near the common one, for which the groups sum to the machines."""
-    totals = shares.sum(axis=1)
-    some = (totals > 0) & (measured > 0)
-    if not some.any():
-        return [1.0] * shares.shape[1]
-    common = math.exp(float(np.mean(np.log(measured[some] / totals[some]))))
-    relative = shares[some] / measured[some, None]
-    rest = 1 - common * relative.sum(axis=1)
-    pull = _PULL * np.eye(shares.shape[1])
-    change = np.linalg.solve(relative.T @ relative + pull, relative.T @ rest)
-    return [float(common + each) for each in change]
+def _measured(found: Mapping[str, Resources], resource: str, alone: Reals) -> list[float]:
+    """The same of a whole machine; if its parts are not known, in the proportion of those alone."""
+    total = found[TOP_MODULE][resource]
+    if all(name in found for name in _LARGE):
+        large = sum(found[name][resource] for name in _LARGE)
+    else:
+        large = total * float(alone[0] / max(alone.sum(), 1e-9))
+    return [large, total - large]
 
 
-def _left_out(shares: Reals, measured: Reals) -> float:
+def _ratios(alone: Reals, measured: Reals) -> tuple[float, float]:
+    """Of each group, the geometric mean over the machines; 1 where there is nothing."""
+    found = []
+    for group in range(2):
+        some = (alone[:, group] > 0) & (measured[:, group] > 0)
+        logs = np.log(measured[some, group] / alone[some, group])
+        found.append(math.exp(float(logs.mean())) if some.any() else 1.0)
+    return found[0], found[1]
+
+
+def _left_out(alone: Reals, measured: Reals) -> float:
     errors = []
     for row in range(len(measured)) if len(measured) > 1 else ():
         others = np.arange(len(measured)) != row
-        if measured[row] > 0:
-            predicted = shares[row] @ np.array(_ratios(shares[others], measured[others]))
-            errors.append(predicted / measured[row] - 1)
+        total = float(measured[row].sum())
+        if total > 0:
+            predicted = float(alone[row] @ np.array(_ratios(alone[others], measured[others])))
+            errors.append(predicted / total - 1)
     return float(np.sqrt(np.mean(np.square(errors)))) if errors else 0.0
 
 
@@ -228,6 +240,8 @@ def area_model(family: Family) -> AreaModel:
 
 def read_rows(kind: str, family: Family) -> list[Row]:
     """The ``parts`` or the ``wholes`` of the synthesized variants of a family.
+
+    A whole machine is the part `TOP_MODULE`; the others are what it takes of each.
 
     Those that ``bench/area_data.py --check`` marked as stale are left out, as long as enough of the
     same part remain.
@@ -248,6 +262,9 @@ def read_rows(kind: str, family: Family) -> list[Row]:
             for name, used in row["parts"].items()
             if not used.get("stale", False) or fresh[name] < _LEAST_ROWS
         }
+        for used in list(parts.values()):  # those of a whole machine, its own logic apart
+            units = used.get("parts", {})
+            parts |= {name: units[name] for name in units if name != TOP_MODULE}
         if parts:
             found.append((Variant(f"{family.value}-{number}").replace(None, **values), parts))
     return found

@@ -100,9 +100,7 @@ class ClockModel:
         deviation = float(np.sqrt(np.mean(errors[best] ** 2)))
         weights = _weights(scaled, target, best)
         num_seeds = 1 + freedom / len(mhz)
-        return cls(
-            family, center, spread, mean, weights, deviation, seeds, num_seeds, len(mhz) - 1
-        )
+        return cls(family, center, spread, mean, weights, deviation, seeds, num_seeds, len(mhz) - 1)
 
     @property
     def reach(self) -> float:

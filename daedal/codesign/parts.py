@@ -128,28 +128,14 @@ def _gemm(g: Geometry) -> tuple[Sizes, Sizes]:
     )
     one, three = array.depthwise_taps >= 1, array.depthwise_taps == 3
     bits = array.input_bits * array.weight_bits / 64
-    depthwise = [
-        one * g.weights,
-        three * g.weights,
-        three * packed * g.vector,
-        three * dsp * g.vector,
-        three * lut * g.vector,
-    ]
-    adders = g.products - g.vector
-    inputs = array.batch * array.block_in
-    multipliers = [
-        packed * g.products,
-        packed * g.vector,
-        packed * inputs,
-        dsp * adders,
-        dsp * g.vector,
+    shared = [
+        *(1, indices, g.row),
+        *(one * g.weights, three * g.weights, three * g.vector, three * packed * g.vector),
+        *(packed * g.products, packed * g.vector, packed * array.batch * array.block_in),
+        dsp * (g.products - g.vector),
         lut * bits * g.products,
-        lut * g.vector,
     ]
-    shared = [1, indices, g.row]
-    return [*shared, *multipliers, *depthwise], [
-        *shared, *multipliers, *depthwise, packed * g.weights, dsp * g.weights, lut * g.weights,
-    ]  # fmt: skip
+    return shared, [*shared, g.weights, packed * g.weights, lut * g.weights]
 
 
 def _alu(g: Geometry) -> tuple[Sizes, Sizes]:
