@@ -38,10 +38,11 @@ LEARNED = ("lut", "ff")
 _LEAST_ROWS = 4
 """Rows of a part that were made of today's gateware; with fewer, stale ones count too."""
 
-_LARGE = ("gemm", "alu", "accumulators")
-"""Parts with a ratio of a whole machine's cells to those alone, all others having another one.
+_DATAPATH = ("gemm", "alu", "accumulators", "inp")
+"""Parts with a ratio of a whole machine's cells to those alone in common.
 
-Each alone would say little: what lies between two parts is counted in either of them.
+Each alone would say little: what lies between two parts is counted in either of them. The others,
+which control them, have a ratio in common, too; it depends on the counters, which they serve.
 """
 
 
@@ -119,15 +120,15 @@ class AreaModel:
     Attributes
     ----------
     parts : a model of each part.
-    ratios : of a whole machine's resources to those of its parts alone, by resource: of the large
-        parts, and of all others.
+    ratios : of a whole machine's resources to those of its parts alone, by resource: of the
+        datapath, and of all other parts without and with counters.
     deviation : standard deviation of the relative errors by resource, each whole machine left out
         in turn; empty without whole machines.
     """
 
     family: Family
     parts: Mapping[str, PartModel]
-    ratios: Mapping[str, tuple[float, float]]
+    ratios: Mapping[str, tuple[float, float, float]]
     deviation: Resources
 
     @classmethod
@@ -138,13 +139,19 @@ class AreaModel:
             for name, used in found.items():
                 grouped.setdefault(name, []).append((variant, used))
         fitted = {name: PartModel.fit(name, rows) for name, rows in sorted(grouped.items())}
-        sums = cls(family, fitted, dict.fromkeys(RESOURCES, (1.0, 1.0)), {})
+        sums = cls(family, fitted, dict.fromkeys(RESOURCES, (1.0, 1.0, 1.0)), {})
         if not wholes:
             return sums
-        composed = sums.by_parts([variant for variant, _ in wholes])
+        variants = [variant for variant, _ in wholes]
+        composed = sums.by_parts(variants)
         ratios, deviation = {}, {}
         for resource in RESOURCES:
-            alone = np.array([_by_group(each, resource) for each in composed])
+            alone = np.array(
+                [
+                    _by_group(variant, each, resource)
+                    for variant, each in zip(variants, composed, strict=True)
+                ]
+            )
             measured = np.array(
                 [
                     _measured(found, resource, each)
@@ -177,43 +184,56 @@ class AreaModel:
                 groups.setdefault(name, []).append(row)
         for name, rows in groups.items():
             chosen = [variants[row] for row in rows], [geometries[row] for row in rows]
+            groups_of = [_group(variant, name) for variant in chosen[0]]
             amounts = {
-                resource: (self._ratio(resource, name) * amount).tolist()
+                resource: (np.array(self.ratios[resource])[groups_of] * amount).tolist()
                 for resource, amount in self.parts[name](name, *chosen).items()
             }
             for place, row in enumerate(rows):
                 found[row][name] = {resource: each[place] for resource, each in amounts.items()}
         return found
 
-    def _ratio(self, resource: str, part: str) -> float:
-        large, others = self.ratios[resource]
-        return large if part in _LARGE else others
+
+def _group(variant: Variant, part: str) -> int:
+    """Place in `AreaModel.ratios`."""
+    return 0 if part in _DATAPATH else 1 + variant.units.counters
 
 
-def _by_group(parts: Mapping[str, Resources], resource: str) -> list[float]:
-    """The large parts together, and the others."""
-    large = sum(parts[name][resource] for name in _LARGE)
-    return [large, sum(used[resource] for used in parts.values()) - large]
+def _by_group(variant: Variant, parts: Mapping[str, Resources], resource: str) -> list[float]:
+    """The sum of each group."""
+    found = [0.0, 0.0, 0.0]
+    for name, used in parts.items():
+        found[_group(variant, name)] += used[resource]
+    return found
 
 
 def _measured(found: Mapping[str, Resources], resource: str, alone: Reals) -> list[float]:
     """The same of a whole machine; if its parts are not known, in the proportion of those alone."""
     total = found[TOP_MODULE][resource]
-    if all(name in found for name in _LARGE):
-        large = sum(found[name][resource] for name in _LARGE)
+    if all(name in found for name in _DATAPATH):
+        datapath = sum(found[name][resource] for name in _DATAPATH)
     else:
-        large = total * float(alone[0] / max(alone.sum(), 1e-9))
-    return [large, total - large]
+        datapath = total * float(alone[0] / max(alone.sum(), 1e-9))
+    rest = total - datapath
+    return [datapath, rest * (alone[1] > 0), rest * (alone[2] > 0)]
 
 
-def _ratios(alone: Reals, measured: Reals) -> tuple[float, float]:
-    """Of each group, the geometric mean over the machines; 1 where there is nothing."""
-    found = []
-    for group in range(2):
+def _ratios(alone: Reals, measured: Reals) -> tuple[float, float, float]:
+    """Of each group, the geometric mean over the machines that have it.
+
+    Of machines with counters if none is without, and the other way round; 1 where there is nothing.
+    """
+    found: list[float | None] = []
+    for group in range(3):
         some = (alone[:, group] > 0) & (measured[:, group] > 0)
         logs = np.log(measured[some, group] / alone[some, group])
-        found.append(math.exp(float(logs.mean())) if some.any() else 1.0)
-    return found[0], found[1]
+        found.append(math.exp(float(logs.mean())) if some.any() else None)
+    datapath, without, counting = found
+    return (
+        1.0 if datapath is None else datapath,
+        (1.0 if counting is None else counting) if without is None else without,
+        (1.0 if without is None else without) if counting is None else counting,
+    )
 
 
 def _left_out(alone: Reals, measured: Reals) -> float:
