@@ -40,6 +40,12 @@ class Limit:
     def __str__(self) -> str:
         return f"{self.measure}={self.most:g}"
 
+    @property
+    def words(self) -> str:
+        """For people."""
+        unit = "ms" if self.measure == Objective.latency else "%"
+        return f"{RESOURCES.get(self.measure, self.measure)} at most {self.most:g} {unit}"
+
 
 USABLE = (
     Limit("lut", 85.0),

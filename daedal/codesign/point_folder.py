@@ -56,7 +56,8 @@ class PointFolder:
     ) -> None:
         """Write what is missing. `models` are the serialized networks by name.
 
-        Verilog of older gateware is written again; all else belongs to the settings of the search.
+        Verilog of older gateware is written again, and a prediction of older estimates; all else
+        belongs to the settings of the search.
         """
         self.write_variant()
         item, name = self.evaluation, self.evaluation.variant.name
@@ -71,10 +72,10 @@ class PointFolder:
                 found = profile_network(model, item.variant, memory, name=network)
                 _check_counted(item, network, found.cycles)
                 write_atomically(self._profile(network), json.dumps(found.to_json()) + "\n")
-        path = self.folder / _PREDICTED
-        if not path.is_file():
+        path, record = self.folder / _PREDICTED, _record(item, memory)
+        if not _has(path, record):
             report(f"estimating the neighbours of {name}")
-            data = _record(item, memory) | predict(item).to_json()
+            data = record | predict(item).to_json()
             write_atomically(path, json.dumps(data, indent=1) + "\n")
 
     @property
@@ -142,6 +143,15 @@ def read_record(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise damaged(path)
     return found
+
+
+def _has(path: Path, record: Mapping[str, Any]) -> bool:
+    """Whether a file says all of `record`."""
+    try:
+        found = read_record(path) if path.is_file() else {}
+    except ExploreError:
+        return False
+    return bool(found) and all(found.get(key) == value for key, value in record.items())
 
 
 def _check_counted(item: Evaluation, network: str, cycles: int) -> None:

@@ -1,6 +1,6 @@
-"""`front_chart`: the Pareto plot of a search: latency to the right, area upwards.
+"""Drawings of a search: the Pareto plot, latency to the right and area upwards; a point's parts.
 
-Input: counted variants. Output: a `Drawing` whose points tell their figures.
+Input: counted variants, the prediction of one. Output: a `Drawing` that tells its figures.
 """
 
 import math
@@ -8,12 +8,14 @@ from collections.abc import Sequence
 
 from daedal.codesign.evaluation import Evaluation
 from daedal.codesign.objectives import Objective, latency_ms
+from daedal.codesign.prediction import Prediction
 from daedal.codesign.verify import Verified
 from daedal.hw.synth.families import DEVICES, RESOURCES
 from daedal.reports.exploration import array_text
+from daedal.reports.synthesis_charts import units_chart
 from daedal.runtime.profiler.svg import Drawing
 
-__all__ = ["front_chart"]
+__all__ = ["front_chart", "parts_chart"]
 
 _WIDTH, _HEIGHT = 960.0, 420.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 930.0, 16.0, 376.0
@@ -78,6 +80,17 @@ def front_chart(
             drawing.add("circle", kind="stall", cx=x2, cy=y2, r=4, hint=hint)
         drawing.add("circle", kind="point", cx=cx, cy=cy, r=6, hint=_hint(item))
     return drawing
+
+
+def parts_chart(prediction: Prediction) -> Drawing:
+    """The area of a point by part, the largest first, in whole resources."""
+    units = sorted(prediction.units.items(), key=lambda unit: -unit[1]["lut"])
+    return units_chart(
+        [
+            (name, {key: max(0.0, float(round(amount))) for key, amount in used.items()})
+            for name, used in units
+        ]
+    )
 
 
 def _values(item: Evaluation) -> tuple[float, float]:

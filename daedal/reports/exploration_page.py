@@ -15,8 +15,7 @@ from daedal.codesign.search import Goal
 from daedal.codesign.verify import Verified
 from daedal.hw.synth.families import DEVICES, RESOURCES
 from daedal.reports.exploration import array_text
-from daedal.reports.exploration_charts import front_chart
-from daedal.reports.synthesis_charts import units_chart
+from daedal.reports.exploration_charts import front_chart, parts_chart
 from daedal.reports.verification import verification_rows
 from daedal.runtime.profiler.layer_charts import cycles_chart
 from daedal.runtime.profiler.network_profile import NetworkProfile
@@ -59,7 +58,7 @@ def exploration_page(
         found=found,
         networks=list(front[0].cycles) if front else [],
         device=DEVICES[front[0].family].name if front else "",
-        goal=[str(limit) for limit in goal.limits],
+        goal=[limit.words for limit in goal.limits],
         objectives=" and ".join(goal.objectives),
         chart=_markup(front_chart(front, others, verified)) if front else "",
         titles=RESOURCES,
@@ -81,17 +80,12 @@ def _point(item: Evaluation, details: PointDetails | None) -> dict[str, Any]:
 
 
 def _details(details: PointDetails) -> dict[str, Any]:
-    units = sorted(details.prediction.units.items(), key=lambda unit: -unit[1]["lut"])
-    rounded = [
-        (name, {key: max(0.0, float(round(amount))) for key, amount in used.items()})
-        for name, used in units
-    ]
     return {
         "networks": [
             (name, profile.cycles, _markup(cycles_chart(profile)))
             for name, profile in details.profiles.items()
         ],
-        "units": _markup(units_chart(rounded)),
+        "units": _markup(parts_chart(details.prediction)),
         "parameters": _parameters(details.prediction.steps),
     }
 

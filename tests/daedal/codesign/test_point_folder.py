@@ -86,6 +86,23 @@ def test_what_is_there_is_not_made_again(point: PointFolder, emitted: Emitted) -
     assert changed == {"digits.daedal", "daedal_top.v"}
 
 
+def test_predictions_of_other_estimates_are_made_again(
+    point: PointFolder, emitted: Emitted
+) -> None:
+    """The tables of area and clocks grow between two runs of a search."""
+    complete(point)
+    before = times(point)
+    used = {**point.evaluation.resources, "lut": 123.5}
+    later = replace(point, evaluation=replace(point.evaluation, resources=used))
+    complete(later)
+    changed = {name for name, time in times(point).items() if time != before[name]}
+    assert changed == {"predicted.json"}
+    assert json.loads((point.folder / "predicted.json").read_text())["resources"] == used
+    (point.folder / "predicted.json").write_text("{")
+    complete(later)
+    assert later.predicted() == PREDICTION
+
+
 def test_an_unfinished_point_is_not_complete(
     point: PointFolder, emitted: Emitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from daedal.sim.timing.device import TimingDevice
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_qdq.onnx"
 NAME = "net<script>alert(1)</script>"
-GOAL = Goal((Objective.latency, Objective.area), (Limit(Objective.area, 50.0),))
+GOAL = Goal((Objective.latency, Objective.area), (Limit("area", 50.0), Limit("block_ram", 75.0)))
 CLOCK = Clock(80.0, 70.0, 90.0)
 
 
@@ -82,7 +82,7 @@ def at(element: ElementTree.Element) -> tuple[float, float]:
 
 def test_the_page_tells_the_figures(details: PointDetails) -> None:
     text = page(details)
-    assert "least latency and area, with area=50 at most" in text
+    assert "least latency and area, with area at most 50 %, block RAM at most 75 %" in text
     for figure in ("1,728", "80,000", "<b>3</b>on the Pareto", "70 to 90", "33,456 (40%)"):
         assert figure in text, figure
     rows = re.sub(r"<[^>]+>", "|", text.replace("\n", ""))
