@@ -98,8 +98,8 @@ class Problem:
         missing = [point for point in points if self._key(point) not in self._known]
         if self._count is not None and missing:
             variants = [self._variant(point) for point in missing]
-            for number, cycles in self._count(variants):
-                self._keep(missing[number], cycles and list(map(float, cycles.values())))
+            for number, counts in self._count(variants):
+                self._keep(missing[number], counts and list(counts.cycles.values()))
         elif missing:
             for point in missing:
                 found = [estimate(self._variant(point)) for estimate in self.analytic.values()]

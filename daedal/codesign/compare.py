@@ -12,7 +12,9 @@ from daedal.api import compile as compile_network
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import Clock, clock_model
 from daedal.codesign.counting import profile_artifact
+from daedal.codesign.energy import Energy, switched_energy
 from daedal.codesign.verify import implemented, require_implementation
+from daedal.codesign.work import Work
 from daedal.hw.synth.families import DEVICES, Family
 from daedal.hw.synth.figures import frames_per_second
 from daedal.hw.synth.flow import PLACED, Implementation
@@ -37,6 +39,7 @@ class ComparedNetwork:
     ----------
     cycles : of the accelerator for one image; None where it does not compile, with the `reason`.
     bounds : share of the cycles in layers that each unit bounds.
+    energy : of one image, relative; None where it does not compile.
     on_host : the model's operators that the host computes, at no cycles; conversions between
         numbers aside.
     """
@@ -44,6 +47,7 @@ class ComparedNetwork:
     cycles: int | None
     bounds: Mapping[str, float]
     reason: str = ""
+    energy: Energy | None = None
     on_host: tuple[Placement, ...] = ()
 
 
@@ -114,14 +118,16 @@ def compare(
     Raises ExploreError for a family of which areas or clocks are not known.
     """
     say = report or (lambda _sentence: None)
-    areas = area_model(family)(variants)
+    model_of_areas = area_model(family)
+    areas = model_of_areas(variants)
     clocks = clock_model(family)(variants, areas)
     found = []
     for variant, area, clock in zip(variants, areas, clocks, strict=True):
         networks = {}
+        parts = model_of_areas.by_part(variant)
         for name, model in models.items():
             say(f"{variant.name}: {name}")
-            networks[name] = _network(model, variant, memory)
+            networks[name] = _network(model, variant, memory, parts)
         found.append(ComparedVariant(variant, family, area, clock, networks))
     return found
 
@@ -176,7 +182,9 @@ def require_routing(family: Family) -> None:
     require_implementation(family, "place and route")
 
 
-def _network(model: bytes, variant: Variant, memory: str) -> ComparedNetwork:
+def _network(
+    model: bytes, variant: Variant, memory: str, parts: Mapping[str, Mapping[str, float]]
+) -> ComparedNetwork:
     try:
         artifact = compile_network(model, variant.replace(counters=True))
     except (ModelError, ScheduleError) as error:
@@ -187,7 +195,8 @@ def _network(model: bytes, variant: Variant, memory: str) -> ComparedNetwork:
         bounds[layer.bound.value] += layer.cycles
     total = sum(bounds.values()) or 1
     shares = {name: cycles / total for name, cycles in bounds.most_common()}
-    return ComparedNetwork(profile.cycles, shares, on_host=_on_host(artifact))
+    energy = switched_energy(Work.of(profile), profile.cycles, parts, variant)
+    return ComparedNetwork(profile.cycles, shares, energy=energy, on_host=_on_host(artifact))
 
 
 def _on_host(artifact: Artifact) -> tuple[Placement, ...]:

@@ -11,9 +11,11 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 from daedal.api import compile as compile_network
+from daedal.codesign.work import Counts, Work
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import ExploreError, ToolError, UserError
 from daedal.isa.memory_model import PRESETS
+from daedal.isa.profile import Profile
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant
 from daedal.runtime.profiler.measure import measure
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Counter",
-    "Cycles",
     "Network",
     "count_network",
     "count_networks",
@@ -34,10 +35,9 @@ __all__ = [
     "profile_network",
 ]
 
-Cycles = Mapping[str, int]
-Counter = Callable[[Sequence[Variant]], Iterator[tuple[int, Cycles | None]]]
-"""Counts variants: yields the number of each and its cycles by network as soon as they are known,
-None where a network does not compile for it."""
+Counter = Callable[[Sequence[Variant]], Iterator[tuple[int, Counts | None]]]
+"""Counts variants: yields the number of each and its counts as soon as they are known, None where a
+network does not compile for it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +75,13 @@ def count_network(
     UserError
         It does not compile for this variant, or leaves other layers to the host.
     """
+    cycles = _counted(model, variant, memory, on_host).cycles
+    assert cycles is not None, "the cycle model counts cycles"
+    return cycles
+
+
+def _counted(model: bytes, variant: Variant, memory: str, on_host: Collection[str]) -> Profile:
+    """Of all launches. Raises as `count_network`."""
     network = _whole(model, variant, memory)
     others = [name for name in network.host_reasons if name not in on_host]
     if others:
@@ -83,7 +90,7 @@ def count_network(
             f"a variant must run the layers of a network, and {variant.name!r} leaves "
             f"{len(others)} to the host, such as that of tensor {others[0]!r}: {reason}"
         )
-    return network.count({}).total
+    return network.profile({})
 
 
 def _whole(model: bytes, variant: Variant, memory: str = "ddr") -> "WholeNetwork":
@@ -129,20 +136,20 @@ def counters(networks: Mapping[str, Network], memory: str, workers: int = 0) -> 
         initargs=(dict(networks), memory),
     ) as pool:
 
-        def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Cycles | None]]:
-            tasks: dict[Future[Cycles | None], int] = {
+        def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Counts | None]]:
+            tasks: dict[Future[Counts | None], int] = {
                 pool.submit(_count, dataclasses.asdict(variant)): number
                 for number, variant in enumerate(variants)
             }
             for task in as_completed(tasks):
                 try:
-                    cycles = task.result()
+                    counts = task.result()
                 except BrokenProcessPool as error:
                     raise ToolError(
                         "a process that compiles was killed, perhaps for want of memory; take "
                         "fewer --workers; the same command continues"
                     ) from error
-                yield tasks[task], cycles
+                yield tasks[task], counts
 
         yield count
 
@@ -160,16 +167,18 @@ def _begin(networks: dict[str, Network], memory: str) -> None:
     _MEMORY[0] = memory
 
 
-def _count(data: dict[str, object]) -> Cycles | None:
+def _count(data: dict[str, object]) -> Counts | None:
     return count_networks(_NETWORKS, variant_from_json(data), _MEMORY[0])
 
 
-def count_networks(networks: Mapping[str, Network], variant: Variant, memory: str) -> Cycles | None:
-    """Cycles of each network; None where one of them does not run on the variant."""
+def count_networks(networks: Mapping[str, Network], variant: Variant, memory: str) -> Counts | None:
+    """Cycles and work of each network; None where one of them does not run on the variant."""
     try:
-        return {
-            name: count_network(network.model, variant, memory, network.on_host)
+        found = {
+            name: _counted(network.model, variant, memory, network.on_host)
             for name, network in networks.items()
         }
     except UserError:
         return None
+    cycles = {name: float(profile.cycles or 0) for name, profile in found.items()}
+    return Counts(cycles, {name: Work.of(profile) for name, profile in found.items()})

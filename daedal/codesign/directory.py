@@ -21,13 +21,14 @@ from daedal.codesign.evaluation import Evaluation, from_json
 from daedal.codesign.objectives import Objective
 from daedal.codesign.point_folder import PointFolder, damaged, read_record, remove_bare
 from daedal.codesign.variant_space import Point
+from daedal.codesign.work import Counts
 from daedal.isa.errors import ExploreError, UserError
 from daedal.isa.files import check_output_folder, make_folder, write_atomically
 
 __all__ = ["Estimates", "Round", "SearchDirectory"]
 
-Estimates = dict[Point, Mapping[str, float] | None]
-"""Estimated cycles of points by network; None where one does not fit."""
+Estimates = dict[Point, Counts | None]
+"""What was estimated of points; None where a network does not fit."""
 
 _SETTINGS, _PROGRESS, _POINTS = "search.json", "progress.json", "points"
 _EVALUATIONS, _ESTIMATES = "evaluations.jsonl", "estimates.jsonl"
@@ -130,7 +131,7 @@ class SearchDirectory:
                 found = None if made is None else from_json(made)
                 step = rounds.setdefault(int(data["round"]), Round(int(data["asked"])))
                 step.found[tuple(data["point"])] = found
-            except (ValueError, LookupError, TypeError) as error:
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
                 raise self._damaged(_EVALUATIONS, number) from error
         return rounds
 
@@ -157,15 +158,21 @@ class SearchDirectory:
             return {}
         for number, line in enumerate(lines[1:], 2):
             try:
-                point, cycles = json.loads(line)
-                found[tuple(point)] = None if cycles is None else dict(cycles)
-            except (ValueError, TypeError) as error:
+                point, counts = json.loads(line)
+                found[tuple(point)] = None if counts is None else Counts.from_json(counts)
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
                 raise self._damaged(_ESTIMATES, number) from error
         return found
 
     def add_estimates(self, found: Estimates) -> None:
         """Keep estimates. Raises as `add`."""
-        self._append(_ESTIMATES, [[list(point), cycles] for point, cycles in found.items()])
+        self._append(
+            _ESTIMATES,
+            [
+                [list(point), None if counts is None else counts.to_json()]
+                for point, counts in found.items()
+            ],
+        )
 
     def seconds(self) -> float:
         """How long all runs have searched. Raises ExploreError where the file is damaged."""

@@ -2,11 +2,12 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from daedal.codesign.objectives import Limit, Objective, latency_ms
+from daedal.codesign.objectives import Limit, Objective, geometric_mean, latency_ms
+from daedal.codesign.work import Work, work_from_json, work_to_json
 from daedal.hw.synth.families import DEVICES, Family
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant
@@ -30,6 +31,7 @@ class Evaluation:
     cycles : of each network, for one image.
     resources : LUT, FF, DSP and block RAM, composed of the parts'.
     mhz : the expected clock.
+    work, energy : of each network, for one image (`energy.Energy.total`); empty where not known.
     """
 
     variant: Variant
@@ -38,6 +40,8 @@ class Evaluation:
     cycles: Mapping[str, float]
     resources: Mapping[str, float]
     mhz: float
+    work: Mapping[str, Work] = field(default_factory=dict)
+    energy: Mapping[str, float] = field(default_factory=dict)
 
     def value(self, measure: str) -> float:
         """An objective, or percent of the device of a resource; smaller is better."""
@@ -45,7 +49,16 @@ class Evaluation:
             return latency_ms(self.cycles, self.mhz)
         if measure == Objective.area:
             return 100 * max(self.shares.values())
+        if measure == Objective.energy:
+            assert self.energy, "energy is asked of evaluations that have work"
+            return geometric_mean(self.energy.values())
         return 100 * self.shares[measure]
+
+    @property
+    def known(self) -> dict[str, float]:
+        """The values of all objectives but an energy that is not known."""
+        named = [item for item in Objective if item is not Objective.energy or self.energy]
+        return {objective.value: self.value(objective) for objective in named}
 
     @property
     def shares(self) -> dict[str, float]:
@@ -70,6 +83,8 @@ class Evaluation:
             "cycles": dict(self.cycles),
             "resources": dict(self.resources),
             "mhz": self.mhz,
+            **({"work": work_to_json(self.work)} if self.work else {}),
+            **({"energy": dict(self.energy)} if self.energy else {}),
         }
 
 
@@ -82,4 +97,6 @@ def from_json(data: Mapping[str, Any]) -> Evaluation:
         {name: float(count) for name, count in data["cycles"].items()},
         {name: float(used) for name, used in data["resources"].items()},
         float(data["mhz"]),
+        work_from_json(data.get("work", {})),
+        {name: float(value) for name, value in data.get("energy", {}).items()},
     )

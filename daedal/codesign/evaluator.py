@@ -8,11 +8,14 @@ import numpy as np
 from daedal.codesign.analytic import AnalyticCycles
 from daedal.codesign.area import area_model
 from daedal.codesign.clock import Clock, clock_model
-from daedal.codesign.counting import Counter, Cycles, Network
+from daedal.codesign.counting import Counter, Network
 from daedal.codesign.directory import Estimates
+from daedal.codesign.energy import switched_energy
+from daedal.codesign.estimated_work import EstimatedWork
 from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.prediction import Prediction, parameter_steps
 from daedal.codesign.variant_space import Point, VariantSpace
+from daedal.codesign.work import Counts
 from daedal.hw.synth.families import Family
 from daedal.isa.latencies import gemm_lead_cycles
 from daedal.isa.variant import MultiplierStyle, Variant
@@ -27,6 +30,7 @@ class Evaluator:
     ----------
     networks : by name.
     mhz : a clock for all variants, instead of the learned one.
+    energy : whether estimates have an energy, which takes longer; what is counted has one anyway.
     estimates : those that are known already.
     keep : called with new estimates.
     """
@@ -38,18 +42,24 @@ class Evaluator:
         family: Family,
         *,
         mhz: float | None = None,
+        energy: bool = False,
         estimates: Estimates | None = None,
         keep: Callable[[Estimates], None] = lambda _found: None,
     ) -> None:
         self._space = space
         self._family = family
         self._mhz = mhz
-        self._counted: dict[str, Cycles | None] = {}
+        self._counted: dict[str, Counts | None] = {}
         self._estimates = estimates or {}
         self._keep = keep
         self._networks = {
             name: AnalyticCycles(network.model, network.on_host)
             for name, network in networks.items()
+        }
+        self._works = {
+            name: EstimatedWork(network.model, network.on_host)
+            for name, network in networks.items()
+            if energy
         }
 
     def estimate(self, points: Sequence[Point]) -> list[Evaluation | None]:
@@ -59,7 +69,7 @@ class Evaluator:
             fresh = {point: self._estimated(point) for point in missing}
             self._estimates.update(fresh)
             self._keep(fresh)
-        return self._with_cycles(points, [self._estimates[point] for point in points])
+        return self._joined(points, [self._estimates[point] for point in points])
 
     @property
     def num_estimates(self) -> int:
@@ -68,7 +78,7 @@ class Evaluator:
 
     def _glanced(self, points: Sequence[Point]) -> list[Evaluation | None]:
         """As `estimate`, of points that the search did not ask for: they are not kept."""
-        return self._with_cycles(
+        return self._joined(
             points,
             [
                 self._estimates[point] if point in self._estimates else self._estimated(point)
@@ -76,18 +86,34 @@ class Evaluator:
             ],
         )
 
-    def _with_cycles(
-        self, points: Sequence[Point], cycles: Sequence[Mapping[str, float] | None]
+    def _joined(
+        self, points: Sequence[Point], counts: Sequence[Counts | None]
     ) -> list[Evaluation | None]:
         return [
-            None if found is None else replace(base, cycles=found)
-            for found, base in zip(cycles, self._composed(points), strict=True)
+            None if found is None else self._with(base, found)
+            for found, base in zip(counts, self._composed(points), strict=True)
         ]
 
-    def _estimated(self, point: Point) -> Mapping[str, float] | None:
+    def _with(self, base: Evaluation, counts: Counts) -> Evaluation:
+        """The evaluation of a variant with what is known of its networks."""
+        made = replace(base, cycles=counts.cycles, work=counts.work)
+        if not counts.work:
+            return made
+        parts = area_model(self._family).by_part(base.variant)
+        energy = {
+            name: switched_energy(work, counts.cycles[name], parts, base.variant).total
+            for name, work in counts.work.items()
+        }
+        return replace(made, energy=energy)
+
+    def _estimated(self, point: Point) -> Counts | None:
         variant = self._variant(point)
         cycles = {name: float(network(variant)) for name, network in self._networks.items()}
-        return cycles if np.isfinite(list(cycles.values())).all() else None
+        if not np.isfinite(list(cycles.values())).all():
+            return None
+        works = {name: estimate(variant) for name, estimate in self._works.items()}
+        known = {name: work for name, work in works.items() if work is not None}
+        return Counts(cycles, known) if len(known) == len(works) else None
 
     def count(
         self, points: Sequence[Point], counter: Counter
@@ -101,19 +127,18 @@ class Evaluator:
         missing = [key for key in machines if key not in self._counted]
         for point, base in zip(points, bases, strict=True):
             if _machine(base.variant) not in missing:
-                yield point, _counted(base, self._counted[_machine(base.variant)])
-        for number, cycles in counter([machines[key] for key in missing]):
-            self._counted[missing[number]] = cycles
+                yield point, self._counted_with(base, self._counted[_machine(base.variant)])
+        for number, counts in counter([machines[key] for key in missing]):
+            self._counted[missing[number]] = counts
             for point, base in zip(points, bases, strict=True):
                 if _machine(base.variant) == missing[number]:
-                    yield point, _counted(base, cycles)
+                    yield point, self._counted_with(base, counts)
 
     def learn(self, known: Mapping[Point, Evaluation | None]) -> None:
         """Take over what an earlier run counted."""
         for point, item in known.items():
-            counts = {} if item is None else item.cycles
-            cycles = {name: int(count) for name, count in counts.items()}
-            self._counted[_machine(self._variant(point))] = cycles or None
+            counts = None if item is None else Counts(item.cycles, item.work)
+            self._counted[_machine(self._variant(point))] = counts
 
     def predict(self, item: Evaluation) -> Prediction:
         """The estimates of a variant of the space in detail."""
@@ -140,6 +165,9 @@ class Evaluator:
             for variant, area, clock in zip(variants, areas, clocks, strict=True)
         ]
 
+    def _counted_with(self, base: Evaluation, counts: Counts | None) -> Evaluation | None:
+        return None if counts is None else replace(self._with(base, counts), step=Step.counted)
+
     def _variant(self, point: Point) -> Variant:
         variant = self._space.variant(point)
         assert variant is not None, "only points that are variants are evaluated"
@@ -160,10 +188,3 @@ def _same_programs(variant: Variant) -> Variant:
     if gemm_lead_cycles(other) == gemm_lead_cycles(variant):
         return other
     return variant.replace(counters=True)
-
-
-def _counted(base: Evaluation, cycles: Cycles | None) -> Evaluation | None:
-    if cycles is None:
-        return None
-    counted = {name: float(count) for name, count in cycles.items()}
-    return replace(base, step=Step.counted, cycles=counted)

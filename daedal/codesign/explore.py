@@ -15,7 +15,7 @@ from daedal.codesign.counting import Counter, Network, counters
 from daedal.codesign.directory import SearchDirectory
 from daedal.codesign.evaluation import Evaluation
 from daedal.codesign.evaluator import Evaluator
-from daedal.codesign.objectives import Limit
+from daedal.codesign.objectives import Limit, Objective
 from daedal.codesign.search import FrontSearch, Goal
 from daedal.codesign.search_loop import Budget, SearchLoop
 from daedal.codesign.variant_space import DEFAULT_PARAMETERS, VariantSpace
@@ -108,6 +108,7 @@ def explore(
             networks,
             target.family,
             mhz=mhz,
+            energy=Objective.energy in goal.measures,
             estimates=directory.estimates(_estimator_version()),
             keep=directory.add_estimates,
         )

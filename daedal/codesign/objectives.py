@@ -4,25 +4,35 @@ Input: cycles, clock and resources of a variant. Output: one number for each obj
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from daedal.hw.synth.families import HARD_LIMIT, RESOURCES
 from daedal.isa.errors import ExploreError
 
-__all__ = ["USABLE", "Limit", "Objective", "latency_ms", "parse_limits", "parse_objectives"]
+__all__ = [
+    "USABLE",
+    "Limit",
+    "Objective",
+    "geometric_mean",
+    "latency_ms",
+    "parse_limits",
+    "parse_objectives",
+]
 
 
 class Objective(StrEnum):
     """Names on the command line.
 
     latency: milliseconds for one image, the geometric mean of the networks. area: the largest share
-    of any resource of the device, in percent.
+    of any resource of the device, in percent. energy: of one image, relative (`energy.Energy`), the
+    geometric mean of the networks.
     """
 
     latency = "latency"
     area = "area"
+    energy = "energy"
 
 
 @dataclass(frozen=True)
@@ -58,11 +68,18 @@ of any use; of the hard blocks, nearly all serve."""
 
 
 _MEASURES = (*Objective, *RESOURCES)
+_ABSOLUTE = (Objective.latency, Objective.energy)
+"""Others are percent of the device."""
 
 
 def latency_ms(cycles: Mapping[str, float], mhz: float) -> float:
     """The geometric mean of the networks' milliseconds."""
-    logs = [math.log(count / mhz / 1000) for count in cycles.values()]
+    return geometric_mean(count / mhz / 1000 for count in cycles.values())
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Of numbers above 0, at least one."""
+    logs = [math.log(value) for value in values]
     return math.exp(sum(logs) / len(logs))
 
 
@@ -95,7 +112,7 @@ def parse_limits(texts: Sequence[str]) -> tuple[Limit, ...]:
                 f"a limit is an objective and a number above 0, such as latency=1.5, not "
                 f"{text!r:.60}; limits are for {', '.join(_MEASURES)}"
             )
-        if name != Objective.latency and most > 100:
+        if name not in _ABSOLUTE and most > 100:
             raise ExploreError(
                 f"a limit of {name} is at most 100 percent of the device, not {number}"
             )

@@ -15,8 +15,8 @@ from typing import Any
 from daedal.api import compile as compile_network
 from daedal.codesign.counting import profile_network
 from daedal.codesign.evaluation import Evaluation
-from daedal.codesign.objectives import Objective
 from daedal.codesign.prediction import Prediction, prediction_from_json
+from daedal.codesign.work import Work
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import ExploreError
 from daedal.isa.files import make_folder, write_atomically
@@ -70,7 +70,7 @@ class PointFolder:
             if not self._profile(network).is_file():
                 report(f"profiling {network} on {name}")
                 found = profile_network(model, item.variant, memory, name=network)
-                _check_counted(item, network, found.cycles)
+                _check_counted(item, network, found)
                 write_atomically(self._profile(network), json.dumps(found.to_json()) + "\n")
         path, record = self.folder / _PREDICTED, _record(item, memory)
         if not _has(path, record):
@@ -154,14 +154,20 @@ def _has(path: Path, record: Mapping[str, Any]) -> bool:
     return bool(found) and all(found.get(key) == value for key, value in record.items())
 
 
-def _check_counted(item: Evaluation, network: str, cycles: int) -> None:
-    """Whether the cycles of a search are those of the profile: workers of a pool may lie."""
-    if item.cycles[network] != cycles:
-        raise ExploreError(
-            f"a search must count what the cycle model counts, and of {network!r} on "
-            f"{item.variant.name} it has {item.cycles[network]:,.0f} cycles instead of {cycles:,}; "
-            "start a new one without the worker that returned this"
-        )
+def _check_counted(item: Evaluation, network: str, profile: NetworkProfile) -> None:
+    """Whether a search counted what the profile has: workers of a pool may lie."""
+    cycles, work = item.cycles[network], item.work.get(network)
+    if cycles == profile.cycles and work in (None, Work.of(profile)):
+        return
+    wrong = (
+        "other work of the units"
+        if cycles == profile.cycles
+        else f"{cycles:,.0f} cycles instead of {profile.cycles:,}"
+    )
+    raise ExploreError(
+        f"a search must count what the cycle model counts, and of {network!r} on "
+        f"{item.variant.name} it has {wrong}; start a new one without the worker that returned this"
+    )
 
 
 def _record(item: Evaluation, memory: str) -> dict[str, Any]:
@@ -171,7 +177,7 @@ def _record(item: Evaluation, memory: str) -> dict[str, Any]:
         "fingerprint": item.variant.fingerprint,
         "family": item.family.value,
         "memory": memory,
-        **{objective.value: item.value(objective) for objective in Objective},
+        **item.known,
         "cycles": dict(item.cycles),
         "resources": dict(item.resources),
     }

@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from daedal.codesign.counting import Counter, Cycles, Network, count_networks
+from daedal.codesign.counting import Counter, Network, count_networks
+from daedal.codesign.work import Counts
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant
 from daedal.tuning.pool import Pool
@@ -27,19 +28,23 @@ def pool_counter(pool: Pool, networks: Mapping[str, Network], memory: str) -> Co
     task = (dict(networks), memory)
     key = _key(task)
 
-    def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Cycles | None]]:
+    def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Counts | None]]:
         numbers = {variant.fingerprint: number for number, variant in enumerate(variants)}
         items = {variant.fingerprint: dataclasses.asdict(variant) for variant in variants}
-        for name, cycles in pool.call(count_variant, task, key, items):
-            yield numbers[name], cycles or None
+        for name, counts in pool.call(count_variant, task, key, items):
+            yield numbers[name], counts if counts.cycles else None
 
     return count
 
 
-def count_variant(task: _Task, variant: Mapping[str, Any], version: str) -> Cycles:
-    """On a worker: cycles by network; empty where one of them does not run on the variant."""
+def count_variant(task: _Task, variant: Mapping[str, Any], version: str) -> Counts:
+    """On a worker: counts by network; empty where one of them does not run on the variant."""
     networks, memory = task
-    return once(version, lambda: count_networks(networks, variant_from_json(variant), memory) or {})
+
+    def count() -> Counts:
+        return count_networks(networks, variant_from_json(variant), memory) or Counts({})
+
+    return once(version, count)
 
 
 def _key(task: _Task) -> str:

@@ -24,6 +24,7 @@ class ParameterStep:
     ----------
     latency : relative change, -0.1 for a tenth less; None where a network does not fit.
     area : change in percent of the device; None with `latency`.
+    energy : relative change; None where the search does not estimate energies, too.
     """
 
     parameter: str
@@ -31,6 +32,7 @@ class ParameterStep:
     after: Value
     latency: float | None
     area: float | None
+    energy: float | None = None
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,11 @@ def parameter_steps(
         ((name, value),) = (
             (name, value) for name, value in space.values(other).items() if value != before[name]
         )
-        latency = area = None
+        latency = area = energy = None
         if made is not None:
             latency = made.value(Objective.latency) / here.value(Objective.latency) - 1
             area = made.value(Objective.area) - here.value(Objective.area)
-        found.append(ParameterStep(name, before[name], value, latency, area))
+            if made.energy and here.energy:
+                energy = made.value(Objective.energy) / here.value(Objective.energy) - 1
+        found.append(ParameterStep(name, before[name], value, latency, area, energy))
     return found

@@ -45,6 +45,11 @@ class Goal:
     usable: tuple[Limit, ...] = (Limit(Objective.area, 100.0),)
 
     @property
+    def measures(self) -> set[str]:
+        """What `values` depends on."""
+        return {*self.objectives, *(limit.measure for limit in self.all_limits)}
+
+    @property
     def all_limits(self) -> tuple[Limit, ...]:
         """What every result keeps."""
         given = {limit.measure for limit in self.limits}

@@ -37,13 +37,13 @@ def explore_command(
     target: Annotated[Target, typer.Option(help="The device.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")],
     objective: Annotated[
-        str, typer.Option(help="What to minimize, separated by commas: latency, area.")
+        str, typer.Option(help="What to minimize, separated by commas: latency, area, energy.")
     ] = "latency,area",
     limit: Annotated[
         list[str] | None,
         typer.Option(
-            help="A limit: latency (ms), or area, lut, ff, dsp, block_ram (% of the device), such "
-            "as latency=1.5; may be repeated."
+            help="A limit: latency (ms), energy (relative), or area, lut, ff, dsp, block_ram (% of "
+            "the device), such as latency=1.5; may be repeated."
         ),
     ] = None,
     budget: Annotated[
@@ -143,7 +143,7 @@ def explore_command(
     else:
         console = make_console()
         print_wide(console, exploration_table(found.front, goal))
-        for line in exploration_lines(found, output):
+        for line in exploration_lines(found, output, goal):
             console.print(escape(line))
         if verified:
             print_wide(console, verification_table(verified))

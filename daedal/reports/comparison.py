@@ -45,14 +45,14 @@ def _network_table(found: Sequence[ComparedVariant], name: str) -> Table:
     table = Table(title=name, title_justify="left")
     is_routed = any(item.implementation is not None for item in found)
     routed = ("routed images/s",) if is_routed else ()
-    for title in ("variant", "cycles", "images/s", "interval", *routed, *_TEXTS[1:]):
+    for title in ("variant", "cycles", "images/s", "interval", *routed, "", "energy", *_TEXTS[2:]):
         table.add_column(title, justify="left" if title in _TEXTS else "right")
     most = max((frames[0] for item in found if (frames := item.frames(name))), default=1.0)
     for item in found:
         network, frames = item.networks[name], item.frames(name)
         if network.cycles is None or frames is None:
             none = ["-"] * (3 + is_routed)
-            table.add_row(item.variant.name, *none, "", network.reason, "")
+            table.add_row(item.variant.name, *none, "", "-", network.reason, "")
             continue
         expected, low, high = frames
         bounds = list(network.bounds.items())[:_SHOWN_BOUNDS]
@@ -63,6 +63,7 @@ def _network_table(found: Sequence[ComparedVariant], name: str) -> Table:
             f"{low:,.1f} to {high:,.1f}",
             *([_known(item.routed_frames(name))] if is_routed else []),
             "█" * max(1, round(_BAR * expected / most)),
+            "-" if network.energy is None else f"{network.energy.total:,.4g}",
             ", ".join(f"{bound} {share:.0%}" for bound, share in bounds),
             _operators(network),
         )
@@ -86,6 +87,7 @@ def comparison_lines(found: Sequence[ComparedVariant]) -> Iterator[str]:
         "cycles are the cycle model's; area and clock are estimates, and so are images per second; "
         + ("routed ones are of one seed" if is_routed else "daedal synth measures them")
     )
+    yield "energy is of one image, and for comparisons with others of this kit only"
     for item in found:
         if item.implementation is not None and not item.fits:
             short = "; ".join(lack.sentence for lack in item.implementation.shortfalls)
@@ -132,6 +134,7 @@ def comparison_json(found: Sequence[ComparedVariant]) -> list[dict[str, Any]]:
                     "frames_per_second": item.frames(name),
                     "bounds": dict(network.bounds),
                     "reason": network.reason,
+                    "energy": None if network.energy is None else asdict(network.energy),
                     "on_host": [
                         {"node": placed.node, "op": placed.op, "why": placed.why}
                         for placed in network.on_host

@@ -12,7 +12,11 @@ from daedal.codesign.search import Goal
 
 __all__ = ["array_text", "exploration_lines", "exploration_table"]
 
-_UNITS = {Objective.latency: "latency ms", Objective.area: "area %"}
+_UNITS = {
+    Objective.latency: "latency ms",
+    Objective.area: "area %",
+    Objective.energy: "energy, relative",
+}
 
 
 def array_text(item: Evaluation) -> str:
@@ -49,7 +53,7 @@ def exploration_table(front: Sequence[Evaluation], goal: Goal) -> Table:
     return table
 
 
-def exploration_lines(found: Exploration, folder: Path) -> Iterator[str]:
+def exploration_lines(found: Exploration, folder: Path, goal: Goal) -> Iterator[str]:
     """What was done, and where it lies."""
     refused = f", {found.refused} refused by the compiler" if found.refused else ""
     yield (
@@ -59,4 +63,6 @@ def exploration_lines(found: Exploration, folder: Path) -> Iterator[str]:
     if found.interrupted:
         yield "interrupted; the same command continues"
     yield "area and clock are estimates; --verify or daedal synth measures them"
+    if Objective.energy in goal.objectives:
+        yield "energy is for comparisons with others of this kit only: nothing of it was measured"
     yield f"wrote {folder}"

@@ -56,10 +56,14 @@ class _Axis:
 
 
 def front_chart(
-    front: Sequence[Evaluation], others: Sequence[Evaluation], verified: Sequence[Verified] = ()
+    front: Sequence[Evaluation],
+    others: Sequence[Evaluation],
+    verified: Sequence[Verified] = (),
+    *,
+    energy: bool = False,
 ) -> Drawing:
     """Full points for the front, hollow ones for other variants; a dashed line leads from a
-    predicted point to what was measured of it."""
+    predicted point to what was measured of it. With `energy`, points tell that, too."""
     drawing = Drawing(_WIDTH, _HEIGHT, "Latency and area of the counted variants")
     measured = {item.variant: place for item in verified if (place := _measured(front, item))}
     shown = [_values(item) for item in (*front, *others)] + list(measured.values())
@@ -68,7 +72,7 @@ def front_chart(
     _draw_axes(drawing, x, y)
     for item in others:
         cx, cy = _place(x, y, _values(item))
-        drawing.add("circle", kind="once", cx=cx, cy=cy, r=3.5, hint=_hint(item))
+        drawing.add("circle", kind="once", cx=cx, cy=cy, r=3.5, hint=_hint(item, energy))
     _draw_stairs(drawing, x, y, sorted(_values(item) for item in front))
     for item in front:
         cx, cy = _place(x, y, _values(item))
@@ -78,7 +82,7 @@ def front_chart(
             hint = f"{item.variant.name}, measured: {_figures(*there)}"
             drawing.add("line", kind="reuse", x1=cx, y1=cy, x2=x2, y2=y2)
             drawing.add("circle", kind="stall", cx=x2, cy=y2, r=4, hint=hint)
-        drawing.add("circle", kind="point", cx=cx, cy=cy, r=6, hint=_hint(item))
+        drawing.add("circle", kind="point", cx=cx, cy=cy, r=6, hint=_hint(item, energy))
     return drawing
 
 
@@ -116,12 +120,14 @@ def _figures(latency: float, area: float) -> str:
     return f"{latency:.4g} ms, {area:.1f} % of the device"
 
 
-def _hint(item: Evaluation) -> str:
+def _hint(item: Evaluation, energy: bool) -> str:
     used = ", ".join(f"{item.resources[name]:,.0f} {RESOURCES[name]}" for name in RESOURCES)
     cycles = ", ".join(f"{name} {count:,.0f} cycles" for name, count in item.cycles.items())
     figures = _figures(*_values(item))
+    relative = f"energy {item.value(Objective.energy):,.4g}; " if energy else ""
     return (
-        f"{item.variant.name}, {array_text(item)}: {figures}; {cycles}; {item.mhz:.0f} MHz; {used}"
+        f"{item.variant.name}, {array_text(item)}: {figures}; {relative}{cycles}; "
+        f"{item.mhz:.0f} MHz; {used}"
     )
 
 

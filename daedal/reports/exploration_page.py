@@ -51,7 +51,7 @@ def exploration_page(
     verified: Sequence[Verified] = (),
 ) -> str:
     """The page's text. `details` are those of the front's points, in order."""
-    front = found.front
+    front, energy = found.front, Objective.energy in goal.objectives
     names = {item.variant.name for item in front}
     others = [item for item in found.evaluations if item.variant.name not in names]
     return page_template("exploration.html", __package__).render(
@@ -60,7 +60,8 @@ def exploration_page(
         device=DEVICES[front[0].family].name if front else "",
         goal=[limit.words for limit in goal.limits],
         objectives=" and ".join(goal.objectives),
-        chart=_markup(front_chart(front, others, verified)) if front else "",
+        has_energy=energy,
+        chart=_markup(front_chart(front, others, verified, energy=energy)) if front else "",
         titles=RESOURCES,
         points=[_point(item, detail) for item, detail in zip(front, details, strict=True)],
         verified=list(verification_rows(verified)),
@@ -73,6 +74,7 @@ def _point(item: Evaluation, details: PointDetails | None) -> dict[str, Any]:
         "array": array_text(item),
         "latency": item.value(Objective.latency),
         "area": item.value(Objective.area),
+        "energy": item.value(Objective.energy) if item.energy else None,
         "shares": item.shares,
         "clock": None if details is None else details.prediction.clock,
         "details": None if details is None else _details(details),
@@ -102,6 +104,7 @@ def _parameters(steps: Sequence[ParameterStep]) -> list[dict[str, Any]]:
                 "value": _text(step.after),
                 "latency": "does not fit" if step.latency is None else _percent(step.latency),
                 "area": "" if step.area is None else _signed(step.area),
+                "energy": "" if step.energy is None else _percent(step.energy),
             }
         )
     return list(rows.values())

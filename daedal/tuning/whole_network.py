@@ -91,21 +91,27 @@ class WholeNetwork:
     def count(self, configs: Mapping[str, Config]) -> NetworkCycles:
         """Its cycles on the cycle model."""
         artifact = self.artifact(configs)
-        device = TimingDevice(self._variant, timing=PRESETS[self._memory])
         kinds: Counter[str] = Counter()
         num_layers = sum(len(launch.layers) for launch in artifact.launches)
         assert num_layers == len(self.kinds), "configurations move no layer to the host"
-        names, profiles = iter(self.kinds), []
-        for launch in artifact.launches:
-            loaded = LoadedProgram.place(launch.program, device)
-            profile = device.launch(loaded.program, loaded.bases)
-            profiles.append(profile)
+        names, profiles = iter(self.kinds), self._profiles(artifact)
+        for launch, profile in zip(artifact.launches, profiles, strict=True):
             own = [next(names) for _ in launch.layers]
             for tag, cycles in layer_cycles(profile.marks).items():  # none without counters
                 kinds[own[tag]] += cycles
         total = Profile.total(profiles).cycles
         assert total is not None, "the cycle model counts cycles"
         return NetworkCycles(total, kinds)
+
+    def profile(self, configs: Mapping[str, Config]) -> Profile:
+        """What the cycle model counts, of all launches together."""
+        return Profile.total(self._profiles(self.artifact(configs)))
+
+    def _profiles(self, artifact: Artifact) -> list[Profile]:
+        """Of each launch."""
+        device = TimingDevice(self._variant, timing=PRESETS[self._memory])
+        loaded = [LoadedProgram.place(launch.program, device) for launch in artifact.launches]
+        return [device.launch(item.program, item.bases) for item in loaded]
 
     @cached_property
     def _default(self) -> CompiledGraph:

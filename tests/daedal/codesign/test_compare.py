@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from daedal.codesign.area import area_model
 from daedal.codesign.compare import compare
-from daedal.codesign.counting import count_network
+from daedal.codesign.counting import Network, count_network, count_networks
+from daedal.codesign.energy import switched_energy
 from daedal.hw.synth.families import Family
 from daedal.isa.errors import ExploreError
 from daedal.isa.variant import load_variant
@@ -27,6 +29,11 @@ def test_variants_side_by_side() -> None:
         assert frames[0] == pytest.approx(item.clock.mhz * 1e6 / network.cycles)
         assert frames[1] < frames[0] < frames[2]
         assert item.fits
+        counts = count_networks({"digits": Network(model)}, item.variant, "ddr")
+        assert counts is not None and network.energy is not None
+        parts = area_model(Family.ECP5).by_part(item.variant)
+        energy = switched_energy(counts.work["digits"], network.cycles, parts, item.variant)
+        assert network.energy == energy
 
 
 def test_a_family_without_tables_is_refused() -> None:

@@ -7,6 +7,7 @@ import pytest
 from daedal.codesign.directory import Round, SearchDirectory
 from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.objectives import Objective
+from daedal.codesign.work import Counts, Work
 from daedal.hw.synth.families import Family
 from daedal.isa.errors import ExploreError, UserError
 from daedal.isa.variant import Variant, load_variant
@@ -45,12 +46,13 @@ def test_it_gives_back_what_was_estimated(tmp_path: Path) -> None:
     folder = SearchDirectory(tmp_path)
     folder.open({})
     assert folder.estimates("a") == {}
-    made = {(0, 1): {"network": 1e6 / 7}, (0, 2): None}
+    made = {(0, 1): Counts({"network": 1e6 / 7}), (0, 2): None}
+    later = {(1, 1): Counts({"network": 5.0}, {"network": Work(1 / 3, 2.0, 3.0, 4.0)})}
     folder.add_estimates(made)
-    folder.add_estimates({(1, 1): {"network": 5.0}})
+    folder.add_estimates(later)
     path = tmp_path / "estimates.jsonl"
     path.write_text(path.read_text() + "[[1, 2")  # killed while it wrote
-    assert folder.estimates("a") == {**made, (1, 1): {"network": 5.0}}
+    assert folder.estimates("a") == {**made, **later}
     # Other code may estimate something else.
     assert folder.estimates("b") == {}
     assert folder.estimates("a") == {}
@@ -88,7 +90,7 @@ def test_damaged_evaluations_are_refused(tmp_path: Path, line: str) -> None:
     assert folder.open({}) == {0: Round(1, {(0,) * 6: None})}
 
 
-@pytest.mark.parametrize("line", ["rubbish", "{}", "[1]", "[1, 2]", "[[1], 2]"])
+@pytest.mark.parametrize("line", ["rubbish", "{}", "[1]", "[1, 2]", "[[1], 2]", "[[1], {}]"])
 def test_damaged_estimates_are_refused(tmp_path: Path, line: str) -> None:
     folder = SearchDirectory(tmp_path)
     folder.open({})

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from daedal.codesign.counting import Cycles, Network, count_network, count_networks
+from daedal.codesign.counting import Network, count_network, count_networks
 from daedal.codesign.evaluation import Evaluation, Step, from_json
 from daedal.codesign.evaluator import Evaluator
 from daedal.codesign.variant_space import DEFAULT_PARAMETERS, Point, VariantSpace
+from daedal.codesign.work import Counts
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import Variant, load_variant
 
@@ -43,11 +44,11 @@ def test_programs_that_are_the_same_are_counted_once() -> None:
     assert len(points) == 4
     asked: list[Variant] = []
 
-    def counter(variants: Sequence[Variant]) -> Iterator[tuple[int, Cycles | None]]:
+    def counter(variants: Sequence[Variant]) -> Iterator[tuple[int, Counts | None]]:
         asked.extend(variants)
         for number in reversed(range(len(variants))):
             small = variants[number].memory.inp_bytes == 8192
-            yield number, None if small else {"digits": 7000}
+            yield number, None if small else Counts({"digits": 7000.0})
 
     tried = evaluator()
     found: dict[Point, Evaluation | None] = dict(tried.count(points, counter))
@@ -81,7 +82,7 @@ def test_programs_that_are_the_same_take_the_same_cycles(name: str) -> None:
     network = Network(DIGITS.read_bytes())
     tried = Evaluator(space, {"digits": network}, Family.ECP5, mhz=100.0)
 
-    def counter(variants: Sequence[Variant]) -> Iterator[tuple[int, Cycles | None]]:
+    def counter(variants: Sequence[Variant]) -> Iterator[tuple[int, Counts | None]]:
         for number, variant in enumerate(variants):
             yield number, count_networks({"digits": network}, variant, "ddr")
 

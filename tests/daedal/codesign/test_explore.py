@@ -21,10 +21,11 @@ import pytest
 
 from daedal.codesign import evaluator, search, verify
 from daedal.codesign import explore as explore_module
-from daedal.codesign.counting import Counter, Cycles, Network, count_network, count_networks
+from daedal.codesign.counting import Counter, Network, count_network, count_networks
 from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.objectives import USABLE, Objective, parse_limits
 from daedal.codesign.search import Goal
+from daedal.codesign.work import Counts
 from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.flow import Implementation
 from daedal.isa.artifact import Artifact
@@ -59,7 +60,7 @@ ORDER = (
 )
 """Files of a search in the order in which they are first written as a whole."""
 
-KNOWN: dict[str, Cycles | None] = {}
+KNOWN: dict[str, Counts | None] = {}
 """Cycles by fingerprint: what was counted by one test is known to the others."""
 
 
@@ -75,7 +76,7 @@ class Counting:
     def counters(
         self, networks: Mapping[str, Network], memory: str, _workers: int
     ) -> Iterator[Counter]:
-        def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Cycles | None]]:
+        def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Counts | None]]:
             for number, variant in enumerate(variants):
                 if len(self.counted) == self.interrupted_after:
                     raise KeyboardInterrupt
@@ -97,7 +98,7 @@ class CheapCycles:
         return 1e6 / variant.macs_per_cycle + 1e8 / variant.memory.wgt_bytes
 
 
-def _count(networks: Mapping[str, Network], variant: Variant, memory: str) -> Cycles | None:
+def _count(networks: Mapping[str, Network], variant: Variant, memory: str) -> Counts | None:
     key = variant.fingerprint
     if key not in KNOWN:
         KNOWN[key] = count_networks(networks, variant, memory)
@@ -302,18 +303,24 @@ def test_a_pool_finds_what_this_machine_does(
         refuses(answer, "a pool is either joined or started; give workers or an address")
 
 
+@pytest.mark.parametrize("lies", ["cycles", "other work"])
 def test_cycles_that_are_not_those_of_the_cycle_model(
-    run: Run, tmp_path: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch, lies: str
 ) -> None:
     """As a worker that lies would return."""
 
-    def lie(*given: Any) -> Cycles | None:
+    def lie(*given: Any) -> Counts | None:
         found = count_networks(*given)
-        return found and {name: cycles - 1 for name, cycles in found.items()}
+        if found is None or lies == "cycles":
+            return found and Counts({name: count - 1 for name, count in found.cycles.items()})
+        less = {
+            name: dataclasses.replace(item, read=item.read - 1) for name, item in found.work.items()
+        }
+        return Counts(found.cycles, less)
 
     monkeypatch.setattr(counting, "count", lie)
     answer = explored(run, tmp_path / "found")
-    refuses(answer, "a search must count what the cycle model counts", "without the worker")
+    refuses(answer, "a search must count what the cycle model counts", lies, "without the worker")
     assert not list((tmp_path / "found").glob("points/*/*.profile.json"))
 
 

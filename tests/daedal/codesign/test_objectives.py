@@ -72,7 +72,7 @@ def test_values_are_percent_of_the_device() -> None:
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
-        (["bram=3"], "limits are for latency, area, dsp, block_ram, lut, ff"),
+        (["bram=3"], "limits are for latency, area, energy, dsp, block_ram, lut, ff"),
         (["lut"], "a limit is an objective and a number above 0"),
         (["lut=101"], "a limit of lut is at most 100 percent of the device, not 101"),
         (["area=1000"], "a limit of area is at most 100 percent"),

@@ -12,8 +12,9 @@ import pytest
 pytest.importorskip("distributed", reason="the extra `tune` is not installed")
 
 from daedal.codesign import pool_counting
-from daedal.codesign.counting import Cycles, Network, count_networks
+from daedal.codesign.counting import Network, count_networks
 from daedal.codesign.pool_counting import pool_counter
+from daedal.codesign.work import Counts
 from daedal.isa.errors import TuningError
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.pool import Pool
@@ -39,7 +40,7 @@ pytestmark = [
 def log_counts(path: str) -> int:
     """Each variant that this process counts becomes a line of a file. Returns its number."""
 
-    def logged(networks: Mapping[str, Network], variant: Variant, memory: str) -> Cycles | None:
+    def logged(networks: Mapping[str, Network], variant: Variant, memory: str) -> Counts | None:
         found = count_networks(networks, variant, memory)
         with open(path, "a") as file:
             file.write(f"{variant.fingerprint}\n")
