@@ -53,8 +53,9 @@ class Limit:
     @property
     def words(self) -> str:
         """For people."""
-        unit = "ms" if self.measure == Objective.latency else "%"
-        return f"{RESOURCES.get(self.measure, self.measure)} at most {self.most:g} {unit}"
+        units = {Objective.latency.value: " ms", Objective.energy.value: ""}
+        unit = units.get(self.measure, " %")
+        return f"{RESOURCES.get(self.measure, self.measure)} at most {self.most:g}{unit}"
 
 
 USABLE = (

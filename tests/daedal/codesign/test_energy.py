@@ -183,7 +183,8 @@ def test_counts_are_written_and_read() -> None:
 
 def test_energy_is_an_objective_and_a_limit() -> None:
     assert parse_objectives("latency, area,energy") == tuple(Objective)
-    assert parse_limits(["energy=2500"]) == (Limit("energy", 2500.0),)
+    (limit,) = parse_limits(["energy=2500"])
+    assert limit == Limit("energy", 2500.0) and limit.words == "energy at most 2500"
     with pytest.raises(ExploreError, match="objectives are latency, area, energy, separated"):
         parse_objectives("power")
     with pytest.raises(ExploreError, match="each objective is given once, not 'energy' twice"):
