@@ -1,12 +1,15 @@
 """docs/codesign.md: its commands run, and what it says of them holds."""
 
 import csv
+import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import typer.main
 
+from bench.codesign_pictures import NAMES, pictures
 from daedal.cli import app
 from daedal.codesign.objectives import Objective
 from tests.support.pages import blocks, commands, make_checkout, run_line
@@ -46,6 +49,15 @@ def test_objectives_are_told() -> None:
     assert len(patterns()) > 8
 
 
+def test_pictures_are_there_and_tell_their_figures() -> None:
+    shown = re.findall(r"^!\[.+\]\((.+\.svg)\)$", PAGE, re.MULTILINE)
+    assert shown == [f"codesign-{name}.svg" for name in NAMES]
+    for name in shown:
+        root = ElementTree.parse(PATH.parent / name).getroot()
+        assert root.tag == "{http://www.w3.org/2000/svg}svg" and root.get("aria-label")
+        assert list(root.iter("{http://www.w3.org/2000/svg}title")), "hints"
+
+
 @pytest.mark.slow
 @pytest.mark.rtl
 @pytest.mark.fpga
@@ -57,6 +69,9 @@ def test_commands_run(tmp_path: Path) -> None:
     for pattern in patterns():
         if not pattern.endswith("measured.json"):
             assert list((folder / "digits").glob(pattern)), pattern
+    drawn = pictures(folder / "digits")
+    num_points = len(json.loads((folder / "digits" / "front.json").read_text()))
+    assert drawn["front"].text().count('class="point"') == num_points
     (row,) = csv.DictReader((folder / "smallest" / "front.csv").read_text().splitlines())
     assert float(row["cycles digits_qdq"]) / float(row["mhz"]) / 1000 <= 1.0
     assert row["name"] in smallest

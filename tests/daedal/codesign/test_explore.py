@@ -19,6 +19,7 @@ from unittest import mock
 
 import pytest
 
+from bench.codesign_pictures import NAMES, pictures
 from daedal.codesign import evaluator, search, verify
 from daedal.codesign import explore as explore_module
 from daedal.codesign.counting import Counter, Network, count_network, count_networks
@@ -165,6 +166,21 @@ def test_the_folder_has_the_front(done: Path) -> None:
     # No point is worse than another in both.
     front = [tuple(float(cell) for cell in row.split(",")[1:3]) for row in rows]
     assert not any(a[0] <= b[0] and a[1] <= b[1] for a in front for b in front if a is not b)
+
+
+def test_the_pictures_of_the_documentation_are_drawn_from_it(done: Path) -> None:
+    before, front = contents(done), json.loads((done / "front.json").read_text())
+    drawn = {name: drawing.text() for name, drawing in pictures(done).items()}
+    assert contents(done) == before
+    assert list(drawn) == list(NAMES)
+    assert drawn["front"].count('class="point"') == len(front)
+    for item in front:
+        assert item["variant"]["name"] in drawn["front"]
+    fastest = done / "points" / front[0]["variant"]["name"]
+    layers = json.loads((fastest / "digits_qdq.profile.json").read_text())["layers"]
+    assert all(f"{layer['cycles']:,} cycles" in drawn["layers"] for layer in layers)
+    units = json.loads((fastest / "predicted.json").read_text())["units"]
+    assert all(f">{name}<" in drawn["parts"] for name in units)
 
 
 def test_a_finished_search_counts_and_writes_nothing_again(
