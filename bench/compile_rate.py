@@ -30,13 +30,12 @@ from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.model import compile_model
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.pipeline import compile_graph
 from daedal.compiler.segment_store import SegmentStore
 from daedal.compiler.space import Config, Space
-from daedal.compiler.workload import workload_of
+from daedal.compiler.workload import layer_kinds
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.layer_runner import LayerRunner
 
@@ -52,16 +51,10 @@ Report = Callable[[str], None]
 
 def layers(graphs: Sequence[Graph], variant: Variant) -> Iterator[tuple[Graph, Node, Space]]:
     """The first layer of every kind that has configurations."""
-    seen = set()
-    for graph in graphs:
-        for node in graph.nodes:
-            if get_op(node.op).is_view:
-                continue
-            key = workload_of(graph, node).key
-            space = None if key in seen else space_of(graph, node, variant)
-            seen.add(key)
-            if space is not None:
-                yield graph, node, space
+    for kind in layer_kinds(graphs):
+        space = space_of(kind.graph, kind.node, variant)
+        if space is not None:
+            yield kind.graph, kind.node, space
 
 
 def ranked_first(space: Space, rng: np.random.Generator, count: int) -> list[Config]:

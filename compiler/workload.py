@@ -1,15 +1,18 @@
-"""`workload_of`: what determines the code of a layer; configurations and records have it as key.
+"""`workload_of` and `layer_kinds`: what determines the code of a layer.
 
-Two layers with equal workloads have the same configurations, and each takes the same cycles for
-both. Scales, zero points, multipliers and bounds are not part of it: they change immediates, not
+Configurations and records have it as key. Two layers with equal workloads have the same
+configurations, and each takes the same cycles for both. Scales, zero points, multipliers and bounds are not part of it: they change immediates, not
 the code. Input: a node of the blocked graph. Output: its `Workload`.
 """
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.tune.workload import Workload
 
-__all__ = ["workload_of"]
+__all__ = ["LayerKind", "layer_kinds", "workload_of"]
 
 _EXTENTS = ("columns", "groups")
 """Integer attributes that are extents; all others are numbers of the quantization."""
@@ -37,3 +40,28 @@ def workload_of(graph: Graph, node: Node) -> Workload:
         shapes={role: kind.physical_shape for role, kind in types.items()},
         layouts={role: str(kind) for role, kind in types.items()},
     )
+
+
+@dataclass(frozen=True)
+class LayerKind:
+    """The first layer of a workload, and how many layers have it.
+
+    Attributes
+    ----------
+    key : of the workload.
+    """
+
+    key: str
+    graph: Graph
+    node: Node
+    count: int
+
+
+def layer_kinds(graphs: Iterable[Graph]) -> list[LayerKind]:
+    """The kinds of layers in blocked graphs, without views, in the order of their first layers."""
+    found: dict[str, list[tuple[Graph, Node]]] = {}
+    for graph in graphs:
+        for node in graph.nodes:
+            if not get_op(node.op).is_view:
+                found.setdefault(workload_of(graph, node).key, []).append((graph, node))
+    return [LayerKind(key, *layers[0], len(layers)) for key, layers in found.items()]

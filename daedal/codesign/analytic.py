@@ -7,7 +7,6 @@ convolutions are enumerated together. Layers of a kind are estimated once for al
 differ only in what they do not use.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -16,7 +15,6 @@ from typing import ParamSpec, TypeVar
 
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes.fold_padding import rows_for_classes
 from daedal.compiler.graph.passes.partition import partition
 from daedal.compiler.graph.passes.rewrite_first_layer import rows_for_streams
@@ -25,7 +23,7 @@ from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
 from daedal.compiler.pipeline import graph_passes
 from daedal.compiler.space import Space
-from daedal.compiler.workload import workload_of
+from daedal.compiler.workload import layer_kinds
 from daedal.isa.errors import UserError
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import instruction_bytes
@@ -210,18 +208,16 @@ class AnalyticCycles:
 
     def _blocked(self, array: _Array, variant: Variant) -> _Blocked:
         graph = self._passed(array.graph, variant, _FIRST_OF_SIZES, None)
-        found: dict[str, tuple[Graph, Node]] = {}
-        counts: Counter[str] = Counter()
-        for part in (part.graph for part in partition(graph) if part.on_accelerator):
-            for node in part.nodes:
-                if not get_op(node.op).is_view:
-                    kind = workload_of(part, node).key
-                    counts[kind] += 1
-                    found.setdefault(kind, (part, node))
+        parts = [part.graph for part in partition(graph) if part.on_accelerator]
         return _Blocked.of(
             [
-                _Layer(counts[kind], part, node, array.space(kind, part, node, variant))
-                for kind, (part, node) in found.items()
+                _Layer(
+                    kind.count,
+                    kind.graph,
+                    kind.node,
+                    array.space(kind.key, kind.graph, kind.node, variant),
+                )
+                for kind in layer_kinds(parts)
             ]
         )
 

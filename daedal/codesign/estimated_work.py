@@ -4,19 +4,17 @@ Of each layer the compiler's default schedule, by the cost model of its space. T
 what is loaded again, so that it takes longer to find than the least cycles alone.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from daedal.codesign.work import Work
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.ops.accelerator.lowering import multiplications, space_of
 from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.compiler.pipeline import accelerator_graphs
 from daedal.compiler.space import Space
-from daedal.compiler.workload import workload_of
+from daedal.compiler.workload import layer_kinds
 from daedal.isa.errors import UserError
 from daedal.isa.variant import Variant
 
@@ -89,17 +87,10 @@ class EstimatedWork:
         )
 
     def _kinds(self, variant: Variant) -> list[_Layer]:
-        found: dict[str, tuple[Graph, Node]] = {}
-        counts: Counter[str] = Counter()
-        for graph in accelerator_graphs(self._graph, variant, on_host=self._on_host):
-            for node in graph.nodes:
-                if not get_op(node.op).is_view:
-                    kind = workload_of(graph, node).key
-                    counts[kind] += 1
-                    found.setdefault(kind, (graph, node))
+        graphs = accelerator_graphs(self._graph, variant, on_host=self._on_host)
         return [
-            _Layer(counts[kind], graph, node, space_of(graph, node, variant))
-            for kind, (graph, node) in found.items()
+            _Layer(kind.count, kind.graph, kind.node, space_of(kind.graph, kind.node, variant))
+            for kind in layer_kinds(graphs)
         ]
 
 
