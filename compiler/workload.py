@@ -1,8 +1,9 @@
 """`workload_of` and `layer_kinds`: what determines the code of a layer.
 
 Configurations and records have it as key. Two layers with equal workloads have the same
-configurations, and each takes the same cycles for both. Scales, zero points, multipliers and bounds are not part of it: they change immediates, not
-the code. Input: a node of the blocked graph. Output: its `Workload`.
+configurations, and each takes the same cycles for both. Scales, zero points, multipliers and bounds
+are not part of it: they change immediates, not the code. Input: a node of the blocked graph.
+Output: its `Workload`.
 """
 
 from collections.abc import Iterable
