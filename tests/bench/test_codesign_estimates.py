@@ -48,7 +48,8 @@ def test_a_draw_never_changes() -> None:
     """Rows of the table are those that their numbers give."""
     for variant, _ in read_rows("parts", Family.ECP5):
         number = variant.name.partition("-")[2]
-        assert drawn(int(number), Family.ECP5).fingerprint == variant.fingerprint, number
+        if number.isdigit():  # others were not drawn
+            assert drawn(int(number), Family.ECP5).fingerprint == variant.fingerprint, number
 
 
 def test_what_is_known_is_not_synthesized_again(table, tmp_path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +10,7 @@ from daedal.codesign.area import AreaModel, area_model, read_rows
 from daedal.codesign.parts import built_parts, is_tables, known_amounts
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.machine import machine_parts
-from daedal.hw.synth.families import CellReport, Family
+from daedal.hw.synth.families import RESOURCES, CellReport, Family
 from daedal.isa.errors import ExploreError
 from daedal.isa.variant import Variant, load_variant
 
@@ -111,6 +112,53 @@ def test_wholes_correct_the_sum() -> None:
     (before,) = plain([load_variant("ecp5")])
     for resource, amount in corrected.items():
         assert amount == pytest.approx(0.9 * before[resource])
+
+
+def test_datapath_and_control_have_ratios_of_their_own() -> None:
+    """Made of the parts' sums, each group times a factor: the factors are found."""
+    plain = AreaModel.fit(Family.ECP5, ROWS)
+    factors = {True: 0.9, False: 0.7}
+    wholes = []
+    for variant, _ in ROWS[:7]:  # two of them have counters
+        parts = plain.by_part(variant)
+        control = factors[variant.units.counters]
+        units = {
+            name: {
+                key: amount * (1.1 if name in ("gemm", "alu", "accumulators", "inp") else control)
+                for key, amount in used.items()
+            }
+            for name, used in parts.items()
+        }
+        total = {key: sum(used[key] for used in units.values()) for key in RESOURCES}
+        wholes.append((variant, {**units, TOP_MODULE: total}))
+    assert {variant.units.counters for variant, _ in wholes} == {True, False}
+    model = AreaModel.fit(Family.ECP5, ROWS, wholes)
+    assert model.ratios["lut"] == pytest.approx((1.1, 0.7, 0.9))
+    assert model.deviation["lut"] == pytest.approx(0, abs=1e-6)
+    # One machine says how far off the others are where they differ.
+    mixed = [*wholes[:6], (wholes[6][0], {TOP_MODULE: dict.fromkeys(RESOURCES, 1e5)})]
+    assert AreaModel.fit(Family.ECP5, ROWS, mixed).deviation["lut"] > 0.05
+
+
+def test_stale_rows_are_left_out_while_enough_remain(tmp_path, monkeypatch) -> None:
+    table = json.loads((ROOT / "daedal/codesign/data/parts_ecp5.json").read_text())
+    monkeypatch.setattr(
+        "daedal.codesign.area.package_data", SimpleNamespace(files=lambda _package: tmp_path)
+    )
+    (tmp_path / "data").mkdir()
+
+    def stale_after(fresh: int) -> int:
+        """The number of rows of `tokens` that are read when so many are not stale."""
+        holders = [row["parts"]["tokens"] for row in table.values() if "tokens" in row["parts"]]
+        for place, used in enumerate(holders):
+            used["stale"] = place >= fresh
+        (tmp_path / "data" / "parts_ecp5.json").write_text(json.dumps(table))
+        return sum("tokens" in parts for _, parts in read_rows("parts", Family.ECP5))
+
+    every = sum("tokens" in row["parts"] for row in table.values())
+    assert every > 5
+    assert stale_after(5) == 5
+    assert stale_after(2) == every
 
 
 def test_a_family_without_a_table_is_refused() -> None:
