@@ -7,7 +7,7 @@ hypervolume that a front dominates (Zitzler and Thiele, 1998).
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["front", "hypervolume"]
+__all__ = ["front", "gains", "hypervolume"]
 
 Objectives = npt.NDArray[np.float64]
 
@@ -40,6 +40,29 @@ def hypervolume(points: Objectives, reference: Objectives) -> float:
         above = np.concatenate([[reference[1]], shape[:-1, 1]])
         return float(((reference[0] - shape[:, 0]) * (above - shape[:, 1])).sum())
     return _volume(shape, reference)
+
+
+def gains(
+    candidates: Objectives, points: Objectives, reference: Objectives
+) -> npt.NDArray[np.float64]:
+    """What each candidate alone would add to the hypervolume of `points`."""
+    if candidates.shape[1] != 2:
+        base = hypervolume(points, reference)
+        joined = [hypervolume(np.vstack([points, row]), reference) for row in candidates]
+        return np.array(joined) - base
+    inside = points[(points < reference).all(axis=1)] if len(points) else points
+    steps = inside[front(inside)]
+    # Between two points of the front, the second objective of the first one is reached.
+    begins = np.concatenate([[-np.inf], steps[:, 0]])
+    ends = np.concatenate([steps[:, 0], [reference[0]]])
+    heights = np.concatenate([[reference[1]], steps[:, 1]])
+    first, second = candidates[:, :1], candidates[:, 1:]
+    widths = np.maximum(ends - np.maximum(begins, np.minimum(first, reference[0])), 0.0)
+    depths = np.maximum(heights - second, 0.0)
+    finite = np.isfinite(candidates).all(axis=1)
+    added = np.zeros(len(candidates))
+    added[finite] = (widths[finite] * depths[finite]).sum(axis=1)
+    return added
 
 
 def _volume(points: Objectives, reference: Objectives) -> float:

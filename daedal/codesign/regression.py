@@ -28,6 +28,7 @@ class Regression:
     Attributes
     ----------
     deviation : standard deviation of the leave-one-out errors.
+    scale : standard deviation of the remainder's prior.
     """
 
     features: Array
@@ -39,6 +40,7 @@ class Regression:
     inverse: Array
     weights: Array
     deviation: float
+    scale: float = 1.0
 
     @classmethod
     def fit(cls, features: Array, targets: Array) -> "Regression":
@@ -61,13 +63,22 @@ class Regression:
         loss, length, noise, inverse, weights = best
         return cls(
             scaled, center, spread, mean, length, noise * scale**2, inverse, weights * scale**2,
-            loss**0.5,
+            loss**0.5, scale,
         )  # fmt: skip
 
     def predict(self, features: Array) -> Array:
         """The expected target of each row."""
         scaled = (features - self.center) / self.spread
         found: Array = self.mean + _kernel(scaled, self.features, self.length) @ self.weights
+        return found
+
+    def uncertainty(self, features: Array) -> Array:
+        """The standard deviation of what is expected of each row."""
+        scaled = (features - self.center) / self.spread
+        across = self.scale**2 * _kernel(scaled, self.features, self.length)
+        alone = self.scale**2 * (1 + _TREND * (1 + (scaled**2).sum(axis=1)) / scaled.shape[1])
+        left = alone - np.einsum("ij,jk,ik->i", across, self.inverse, across, optimize=True)
+        found: Array = np.sqrt(np.maximum(left, 0.0))
         return found
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from daedal.codesign.pareto import front, hypervolume
+from daedal.codesign.pareto import front, gains, hypervolume
 
 
 @pytest.mark.parametrize("objectives", [1, 2, 3])
@@ -39,6 +39,20 @@ def test_hypervolume_counts_dominated_cells(objectives: int) -> None:
         inside = points[(points < reference).all(axis=1)]
         covered = [any((point <= cell).all() for point in inside) for cell in cells]
         assert hypervolume(points, reference) == pytest.approx(sum(covered)), seed
+
+
+@pytest.mark.parametrize("objectives", [1, 2, 3])
+def test_gains_are_differences_of_hypervolumes(objectives: int) -> None:
+    reference = np.full(objectives, 5.0)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        points = rng.integers(0, 7, (seed % 6, objectives)).astype(float)
+        candidates = rng.integers(-1, 7, (12, objectives)).astype(float)
+        candidates[0] = np.inf
+        found = gains(candidates, points, reference)
+        for row, gain in zip(candidates, found, strict=True):
+            joined = hypervolume(np.vstack([points, row]), reference)
+            assert gain == pytest.approx(joined - hypervolume(points, reference)), seed
 
 
 def test_hypervolume_of_nothing() -> None:

@@ -49,3 +49,20 @@ def test_one_value_is_predicted_everywhere() -> None:
     features, targets = sampled(0, 10)
     model = Regression.fit(features, np.full_like(targets, 7.0))
     assert np.allclose(model.predict(features + 1), 7.0)
+
+
+def test_uncertainty_is_that_of_the_joint_normal_distribution() -> None:
+    """Conditioned by solving with the covariance of everything, instead of a kept inverse."""
+    features, targets = sampled(1, 14)
+    model = Regression.fit(features[:10], targets[:10])
+    scaled = (features - model.center) / model.spread
+    squares = ((scaled[:, None] - scaled[None]) ** 2).sum(axis=2)
+    dims = features.shape[1]
+    smooth = np.exp(-squares / (2 * model.length**2 * dims / 4))
+    covariance = model.scale**2 * (smooth + 200.0 * (1 + scaled @ scaled.T) / dims)
+    inner = covariance[:10, :10] + model.noise * np.eye(10)
+    across = covariance[10:, :10]
+    left = covariance[10:, 10:] - across @ np.linalg.solve(inner, across.T)
+    found = model.uncertainty(features[10:])
+    assert np.allclose(found, np.sqrt(np.diag(left)), rtol=1e-3)
+    assert (model.uncertainty(features[:10]) < found.max()).all()

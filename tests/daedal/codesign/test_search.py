@@ -135,6 +135,23 @@ def test_start_is_estimated_first() -> None:
     assert next(iter(search.estimated)) == start
 
 
+def test_what_does_not_compile_is_learned() -> None:
+    """Estimates know nothing of a rule of the compiler; the search finds the front behind it."""
+
+    def compiles(point: Point) -> bool:
+        return SPACE.values(point)["acc_bytes"] in (65_536, 131_072)
+
+    best = [made_up(point, counted=True) for point in every() if compiles(point)]
+    optimum = volume([item for item in best if item is not None])
+    for seed in range(3):
+        search = FrontSearch(SPACE, GOAL, estimate, seed=seed)
+        while len(search.counted) < 40:
+            points = search.propose(2)
+            search.record({p: made_up(p, counted=True) if compiles(p) else None for p in points})
+        refused = sum(item is None for item in search.counted.values())
+        assert volume(search.front()) > 0.95 * optimum, (seed, refused)
+
+
 @pytest.mark.parametrize("text", ["speed", "", "latency,latency", "latency;area"])
 def test_objectives_that_do_not_exist(text: str) -> None:
     with pytest.raises(ExploreError, match="objective"):
