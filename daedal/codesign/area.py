@@ -54,16 +54,19 @@ class PartModel:
     ----------
     fits : of the look-up tables and of the flip-flops.
     per_lane : the ALU's multipliers: of itself, and of each kind of lane; None for other parts.
-    others : block RAM and multipliers of parts of which they are not known exactly, by the width
-        of the bus.
+    others : block RAM and multipliers, by the width of the bus and what `known_amounts` says.
+    exact : whether they are what `known_amounts` says, where it says something, as on ECP5.
     """
 
     fits: Mapping[str, NonnegativeFit]
     per_lane: Reals | None
     others: Mapping[str, NonnegativeFit]
+    exact: bool
 
     @classmethod
-    def fit(cls, name: str, rows: Sequence[tuple[Variant, Resources]]) -> "PartModel":
+    def fit(
+        cls, name: str, rows: Sequence[tuple[Variant, Resources]], exact: bool = True
+    ) -> "PartModel":
         """From a part of some variants."""
         variants = [variant for variant, _ in rows]
         sizes = _sizes(name, [Geometry(variant) for variant in variants])
@@ -71,16 +74,17 @@ class PartModel:
             resource: NonnegativeFit.fit(sizes[place], _amounts(rows, resource))
             for place, resource in enumerate(LEARNED)
         }
+        known = [known_amounts(name, variant) for variant in variants]
         others = {
-            resource: NonnegativeFit.fit(_widths(variants), _amounts(rows, resource))
+            resource: NonnegativeFit.fit(_hard(variants, known, resource), _amounts(rows, resource))
             for resource in RESOURCES
             if resource not in LEARNED and any(used[resource] for _, used in rows)
         }
         if name != "alu":
-            return cls(fits, None, others)
+            return cls(fits, None, others, exact)
         lanes = np.array([lanes_of(variant) for variant in variants])
         multipliers = np.array([used["dsp"] for _, used in rows])
-        return cls(fits, np.linalg.lstsq(lanes, multipliers, rcond=None)[0], others)
+        return cls(fits, np.linalg.lstsq(lanes, multipliers, rcond=None)[0], others, exact)
 
     def __call__(
         self, name: str, variants: Sequence[Variant], geometries: Sequence[Geometry]
@@ -90,12 +94,13 @@ class PartModel:
         found = {resource: np.zeros(len(variants)) for resource in RESOURCES}
         for place, resource in enumerate(LEARNED):
             found[resource] = self.fits[resource].predict(sizes[place])
+        known = [known_amounts(name, variant) for variant in variants]
         for resource, fit in self.others.items():
-            found[resource] = fit.predict(_widths(variants))
+            if not self.exact or resource not in known[0]:
+                found[resource] = fit.predict(_hard(variants, known, resource))
         if self.per_lane is not None:
             found["dsp"] = np.array([lanes_of(variant) for variant in variants]) @ self.per_lane
-        known = [known_amounts(name, variant) for variant in variants]
-        for resource in known[0]:
+        for resource in known[0] if self.exact else ():
             found[resource] = np.array([exact[resource] for exact in known])
         return found
 
@@ -105,8 +110,14 @@ def _sizes(name: str, geometries: Sequence[Geometry]) -> list[Reals]:
     return [np.array([item[place] for item in made], np.float64) for place in range(len(LEARNED))]
 
 
-def _widths(variants: Sequence[Variant]) -> Reals:
-    return np.array([[1.0, variant.bus.data_bits] for variant in variants])
+def _hard(variants: Sequence[Variant], known: Sequence[Resources], resource: str) -> Reals:
+    """What the hard blocks of a part are sums of."""
+    return np.array(
+        [
+            [1.0, variant.bus.data_bits, amounts.get(resource, 0.0)]
+            for variant, amounts in zip(variants, known, strict=True)
+        ]
+    )
 
 
 def _amounts(rows: Sequence[tuple[Variant, Resources]], resource: str) -> Reals:
@@ -138,7 +149,8 @@ class AreaModel:
         for variant, found in parts:
             for name, used in found.items():
                 grouped.setdefault(name, []).append((variant, used))
-        fitted = {name: PartModel.fit(name, rows) for name, rows in sorted(grouped.items())}
+        exact = family is Family.ECP5
+        fitted = {name: PartModel.fit(name, rows, exact) for name, rows in sorted(grouped.items())}
         sums = cls(family, fitted, dict.fromkeys(RESOURCES, (1.0, 1.0, 1.0)), {})
         if not wholes:
             return sums

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from daedal.hw.synth.families import Family
 from daedal.hw.synth.scratchpad_rams import block_count, ram_count, ram_form
 from daedal.isa.scratchpad import Memory, Scratchpad, parameter_bits, scratchpads
 from daedal.isa.table import instruction_bits
@@ -269,8 +268,9 @@ def is_tables(part: str, variant: Variant) -> bool:
     return part in _SCRATCHPADS and _fits_tables(*ram_form(variant, _SCRATCHPADS[part]))
 
 
-def known_amounts(part: str, variant: Variant, family: Family = Family.ECP5) -> dict[str, float]:
-    """What follows from the variant exactly: blocks of scratchpads, multipliers of the array."""
+def known_amounts(part: str, variant: Variant) -> dict[str, float]:
+    """What follows from the variant exactly on ECP5: blocks of scratchpads, multipliers of the
+    array. On other families they are about proportional to it."""
     array = variant.array
     name = _SCRATCHPADS.get(part)
     if name is not None:

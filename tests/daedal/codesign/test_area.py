@@ -161,6 +161,26 @@ def test_stale_rows_are_left_out_while_enough_remain(tmp_path, monkeypatch) -> N
     assert stale_after(2) == every
 
 
+def test_other_families_need_nothing_but_rows() -> None:
+    """Of half as many blocks and a third more multipliers, as an example."""
+    rows = [
+        (
+            variant,
+            {
+                name: {**used, "block_ram": used["block_ram"] / 2, "dsp": used["dsp"] * 4 / 3}
+                for name, used in parts.items()
+            },
+        )
+        for variant, parts in ROWS
+    ]
+    model, plain = AreaModel.fit(Family.XC7, rows), AreaModel.fit(Family.ECP5, ROWS)
+    for variant in (load_variant("ecp5"), load_variant("tiny")):
+        (found,), (before,) = model([variant]), plain([variant])
+        assert found["lut"] == pytest.approx(before["lut"])
+        assert found["block_ram"] == pytest.approx(before["block_ram"] / 2, rel=0.05)
+        assert found["dsp"] == pytest.approx(before["dsp"] * 4 / 3, rel=0.05)
+
+
 def test_a_family_without_a_table_is_refused() -> None:
     with pytest.raises(ExploreError, match="areas are known of family ecp5, not of xcup"):
         area_model(Family.XCUP)
