@@ -128,7 +128,8 @@ def explore(
                     loop.recall(rounds)  # those that were not replayed yet
         except KeyboardInterrupt:
             interrupted = True
-        directory.write_seconds(budget.seconds)
+        seconds = budget.seconds
+        directory.write_seconds(seconds)
         estimated, front = evaluator.num_estimates, tuple(search.front())
         if not front and not interrupted:
             raise nothing_found(search.counted.values(), goal)
@@ -145,7 +146,7 @@ def explore(
         len(compiled),
         len(search.counted) - len(compiled),
         estimated,
-        budget.seconds,
+        seconds,
         interrupted,
     )
 

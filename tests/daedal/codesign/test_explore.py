@@ -152,6 +152,7 @@ def test_the_folder_has_the_front(done: Path) -> None:
     assert header.startswith("name,latency,area,cycles digits_qdq,mhz") and len(rows) == len(points)
     assert len((done / "evaluations.jsonl").read_text().splitlines()) == COUNT
     page = (done / "index.html").read_text()
+    assert "estimates.jsonl" in contents(done) and (done / "progress.json").is_file()
     for item in points:
         variant = variant_from_json(item["variant"])
         folder = done / "points" / variant.name
