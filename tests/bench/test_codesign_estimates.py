@@ -1,5 +1,6 @@
 """The data of the estimates and their yardstick: draws, tables that go on, staleness, the bars."""
 
+import dataclasses
 import json
 from types import SimpleNamespace
 
@@ -7,11 +8,12 @@ import pytest
 
 import bench.area_data as area_data
 import bench.clock_data as clock_data
+import bench.codesign_estimates
 from bench.area_data import CANDIDATES, WHOLES, Table, digest_of, drawn, least_known
 from bench.clock_data import Routes
 from bench.codesign_estimates import AREA_BARS, Errors, area_errors, held_out, relative
-from daedal.codesign.area import read_rows
-from daedal.codesign.clock import read_routes
+from daedal.codesign.area import area_model, read_rows
+from daedal.codesign.clock import clock_model, read_routes
 from daedal.codesign.parts import built_parts
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.families import RESOURCES, Family
@@ -110,6 +112,37 @@ def test_errors_are_relative_to_what_was_measured() -> None:
     assert errors["dsp"] == pytest.approx((-0.5,))
     assert errors["block_ram"] == (0.0,)
     assert errors["objective"] == pytest.approx((0.0,))
+
+
+@pytest.mark.parametrize(("area", "clock", "status"), [(1.04, 1.09, 0), (1.06, 1, 1), (1, 0.8, 1)])
+def test_measured_variants_are_judged(tmp_path, monkeypatch, area, clock, status) -> None:
+    monkeypatch.setattr(bench.codesign_estimates, "FOLDER", tmp_path)
+    variants = [held_out(number) for number in range(3)]
+    composed = area_model(Family.ECP5)(variants)
+    rows, routes = {}, []
+    for number, (variant, used) in enumerate(zip(variants, composed, strict=True)):
+        sections = {
+            name: dataclasses.asdict(getattr(variant, name)) for name in clock_data.SECTIONS
+        }
+        measured = {name: amount / area for name, amount in used.items()}
+        rows[number] = {"variant": sections, "parts": {TOP_MODULE: measured}}
+        (expected,) = clock_model(Family.ECP5)([variant], [used])
+        routes.append({"variant": sections, "mhz": [expected.mhz / clock]})
+    (tmp_path / "held_out_ecp5.json").write_text(json.dumps(rows))
+    (tmp_path / "held_out_routes_ecp5.json").write_text(json.dumps(routes))
+    found = tmp_path / "found.json"
+    arguments = ["codesign_estimates.py", "--area", "0", "--clock", "0", "--json", str(found)]
+    monkeypatch.setattr("sys.argv", arguments)
+    assert bench.codesign_estimates.main() == status
+    errors = json.loads(found.read_text())
+    assert errors["lut"] == pytest.approx([area - 1] * 3)
+    assert errors["clock"] == pytest.approx([clock - 1] * 3)
+
+
+def test_nothing_measured_is_no_success(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(bench.codesign_estimates, "FOLDER", tmp_path)
+    monkeypatch.setattr("sys.argv", ["codesign_estimates.py", "--area", "0", "--clock", "0"])
+    assert bench.codesign_estimates.main() == 1
 
 
 def test_both_bars_count() -> None:
