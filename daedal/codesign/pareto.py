@@ -56,12 +56,12 @@ def gains(
     begins = np.concatenate([[-np.inf], steps[:, 0]])
     ends = np.concatenate([steps[:, 0], [reference[0]]])
     heights = np.concatenate([[reference[1]], steps[:, 1]])
-    first, second = candidates[:, :1], candidates[:, 1:]
+    finite = np.isfinite(candidates).all(axis=1)
+    first, second = candidates[finite, :1], candidates[finite, 1:]
     widths = np.maximum(ends - np.maximum(begins, np.minimum(first, reference[0])), 0.0)
     depths = np.maximum(heights - second, 0.0)
-    finite = np.isfinite(candidates).all(axis=1)
     added = np.zeros(len(candidates))
-    added[finite] = (widths[finite] * depths[finite]).sum(axis=1)
+    added[finite] = (widths * depths).sum(axis=1)
     return added
 
 
