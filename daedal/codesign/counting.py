@@ -104,20 +104,16 @@ def profile_network(
 ) -> NetworkProfile:
     """Where the cycles of a network go; `name` is for titles.
 
-    Counters change no cycle, and layers are told apart by them: a variant without gets them.
-
     Raises
     ------
     UserError
         It does not compile for this variant.
     """
-    return profile_artifact(
-        compile_network(model, variant.replace(counters=True)), memory, name=name
-    )
+    return profile_artifact(compile_network(model, variant), memory, name=name)
 
 
 def profile_artifact(artifact: Artifact, memory: str, *, name: str = "") -> NetworkProfile:
-    """As `profile_network`, of a network that is compiled for a variant with counters."""
+    """As `profile_network`, of a network that is compiled."""
     device = TimingDevice(artifact.variant, timing=PRESETS[memory])
     return measure(artifact, device, memory=memory, name=name)
 

@@ -182,9 +182,7 @@ def _machine(variant: Variant) -> str:
 def _same_programs(variant: Variant) -> Variant:
     """One variant for all that run the same programs in the same cycles.
 
-    The latency of the multipliers counts, not their style; counters only observe.
+    The latency of the multipliers counts, not their style. A machine with counters writes marks.
     """
-    other = variant.replace(multiplier_style=MultiplierStyle.LUT.value, counters=True)
-    if gemm_lead_cycles(other) == gemm_lead_cycles(variant):
-        return other
-    return variant.replace(counters=True)
+    other = variant.replace(multiplier_style=MultiplierStyle.LUT.value)
+    return other if gemm_lead_cycles(other) == gemm_lead_cycles(variant) else variant

@@ -34,10 +34,7 @@ __all__ = ["NetworkCycles", "WholeNetwork"]
 
 @dataclass(frozen=True)
 class NetworkCycles:
-    """Cycles of all launches, and of each kind of layer within them.
-
-    `kinds` is empty on a variant without counters.
-    """
+    """Cycles of all launches, and of each kind of layer within them."""
 
     total: int
     kinds: Mapping[str, int]
@@ -97,7 +94,7 @@ class WholeNetwork:
         names, profiles = iter(self.kinds), self._profiles(artifact)
         for launch, profile in zip(artifact.launches, profiles, strict=True):
             own = [next(names) for _ in launch.layers]
-            for tag, cycles in layer_cycles(profile.marks).items():  # none without counters
+            for tag, cycles in layer_cycles(profile.marks).items():
                 kinds[own[tag]] += cycles
         total = Profile.total(profiles).cycles
         assert total is not None, "the cycle model counts cycles"

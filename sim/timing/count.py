@@ -93,7 +93,8 @@ def count_cycles(
     bases : byte addresses of the regions.
     memory : external memory from byte 0; only micro-ops are read from it.
     timing : memory model without random numbers.
-    with_marks : record marked instructions.
+    with_marks : record marked instructions. A machine without counters has no recorder: its marks
+        delay nothing, and the model records them all the same.
     limit : cycles after which a run is abandoned.
     form : ``machine`` code, ``plain`` Python or ``checked`` machine code (`native.kernel`).
 

@@ -18,8 +18,9 @@ __all__ = ["TimingDevice", "timing_with_values"]
 class TimingDevice(HostMemory):
     """The cycle model behind the `Device` protocol.
 
-    Its profile is the RTL's: cycles, classes of every unit, bus words, and marks. Programs must
-    pass `isa.verifier.verify`. Micro-ops are read from memory as it is at launch time.
+    Its profile is the RTL's: cycles, classes of every unit, bus words, and marks. Of a machine
+    without counters it has classes and marks, too. Programs must pass `isa.verifier.verify`.
+    Micro-ops are read from memory as it is at launch time.
 
     Parameters
     ----------

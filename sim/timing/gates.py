@@ -10,7 +10,7 @@ __all__ = ["COUNTS", "SNAPS", "gate_time", "record", "retire", "take", "waiting"
 COUNTS = 8
 """Numbers of a mark record: cycles by class, then work."""
 
-SNAPS = 16
+SNAPS = 256
 """Ring entries per unit for retirements whose records are not taken yet."""
 
 
@@ -38,7 +38,7 @@ def gate_time(p: Plan, f: Front, u: i64) -> i64:
             if f.given[pair] <= f.taken[pair]:
                 return NEVER
             at = max(at, f.gives[p.give_at[pair] + f.taken[pair]] + 1)
-    if p.mark[i]:
+    if p.mark[i] and p.has_recorder:
         number = f.places_taken[u] - MARKS_PER_UNIT
         if number >= 0:
             if f.places_freed[u] <= number:

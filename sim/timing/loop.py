@@ -200,7 +200,7 @@ def _leave_time(c: Core) -> i64:
 def _others_next(p: Plan, f: Front, b: Bus, m: Mover, c: Core) -> i64:
     """The next cycle with an event other than accumulator arbitration."""
     at = min(bus_time(p, b), grant_read_time(p, b), grant_write_time(p, b))
-    at = min(at, _leave_time(c), _record_time(f), choose_mark_time(f, m))
+    at = min(at, _leave_time(c), _record_time(f), choose_mark_time(p, f, m))
     for u in range(4):
         at = min(at, _pass_time(f, c, u))
     at = min(at, _start_time(c, GEMM), _start_time(c, ALU))
@@ -256,7 +256,7 @@ def _cycle(p: Plan, f: Front, b: Bus, m: Mover, c: Core, t: i64) -> None:
     _settle(p, f, b, m, c)
     if accumulators_next(c) <= t:
         accumulate(p, f, b, m, c, t)
-    if choose_mark_time(f, m) <= t:
+    if choose_mark_time(p, f, m) <= t:
         choose_mark(f, m, t)
     _follow(p, f, b, m, c, t)
 

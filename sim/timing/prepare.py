@@ -176,6 +176,7 @@ def _numbers(variant: Variant, timing: MemoryModel, count: int) -> dict[str, Any
         "alu_latency": alu_latency_cycles(variant),
         "bank_bits": variant.memory.acc_banks.bit_length() - 2,
         "top_bit": scratchpad(variant, Memory.ACC).index_bits - 1,
+        "has_recorder": int(variant.units.counters),
         "mark_words": MARK_BYTES // variant.bus_bytes,
         "read_latency": timing.read_latency_cycles,
         "write_latency": timing.write_latency_cycles,

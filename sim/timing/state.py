@@ -109,6 +109,8 @@ class Plan:
     bank_bits: i64 = 0
     """Low bits of the row number that select the bank, together with `top_bit`."""
     top_bit: i64 = 0
+    has_recorder: i64 = 0
+    """Whether the machine writes marks; without a recorder they are noted and delay nothing."""
     marks_address: i64 = 0
     mark_words: i64 = 0
     read_latency: i64 = 0

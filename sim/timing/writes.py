@@ -169,9 +169,9 @@ def _seen(f: Front, m: Mover, u: i64) -> i64:
 
 
 @kernel
-def choose_mark_time(f: Front, m: Mover) -> i64:
+def choose_mark_time(p: Plan, f: Front, m: Mover) -> i64:
     """When the recorder sees a record and is free to take it."""
-    if m.mark_state != _CHOOSES:
+    if m.mark_state != _CHOOSES or not p.has_recorder:
         return NEVER
     first = NEVER
     for u in range(4):

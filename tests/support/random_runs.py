@@ -56,6 +56,8 @@ EXTRA_VARIANTS = {
         # More inputs than outputs, and the other way round: depthwise mode is not there.
         _TINY.replace("deep", block_in=16, block_out=8, depthwise_taps=0, wgt_bytes=16384),
         _TINY.replace("broad", block_in=8, block_out=16, depthwise_taps=0, wgt_bytes=16384),
+        # No marks are written.
+        _TINY.replace("bare", batch=2, block_in=4, block_out=4, depthwise_taps=0, counters=False),
         # Buffers far beyond VTA's: instructions of 512 bits.
         _TINY.replace(
             "large",

@@ -47,6 +47,24 @@ def test_a_mark_on_every_instruction(preset: str) -> None:
     check([placed(case, memory_model(preset)) for case in cases])
 
 
+@pytest.mark.parametrize("every", [False, True])
+def test_a_machine_without_counters(every: bool) -> None:
+    """Its marks are not written: they take no cycles, and no words on the bus."""
+    variant = EXTRA_VARIANTS["bare"]
+    assert not variant.units.counters
+    cases = [random_program(variant, seed, length=24) for seed in rotating_seeds(15)]
+    cases = [marked(case) for case in cases] if every else cases
+    launches = [placed(case, memory_model(("ddr", "slow")[i % 2])) for i, case in enumerate(cases)]
+    for launch, outcome in zip(launches, rtl_device(variant).launch_each(launches), strict=True):
+        outcome.check()
+        model, rtl = model_profile(launch), outcome.profile
+        found = [(p.cycles, p.beats_read, p.beats_written) for p in (model, rtl)]
+        assert found[0] == found[1], launch.timing.name
+        assert rtl.marks == ()
+        *instructions, _ = launch.program.instructions
+        assert len(model.marks) == sum(item.mark for item in instructions)
+
+
 @pytest.mark.parametrize("bursts", [1, 3])
 def test_a_memory_that_takes_fewer_bursts_than_the_machine_asks_for(bursts: int) -> None:
     few = replace(memory_model("ddr"), name="few", max_read_bursts=bursts, max_write_bursts=bursts)
