@@ -92,7 +92,7 @@ class FrontSearch:
     Attributes
     ----------
     estimate : evaluations of points in order; None where a network does not fit a variant.
-    start : points that are estimated first, beside random ones.
+    start : points of the first generation; the others of it are random.
     generations : how often the estimates breed for each proposal.
     counted : by point, what was recorded; None where the compiler refused.
     """
