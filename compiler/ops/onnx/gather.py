@@ -1,0 +1,10 @@
+"""Operators that read or write at indices which other tensors hold."""
+
+from collections.abc import Mapping
+
+from daedal.compiler.ops.onnx.operation import Lowering
+
+__all__ = ["LOWERINGS"]
+
+LOWERINGS: Mapping[str, Lowering] = {}
+"""By operator."""

@@ -1,0 +1,10 @@
+"""Operators that move elements: transpose, reshape, slice, pad, concatenate, split, tile, expand."""
+
+from collections.abc import Mapping
+
+from daedal.compiler.ops.onnx.operation import Lowering
+
+__all__ = ["LOWERINGS"]
+
+LOWERINGS: Mapping[str, Lowering] = {}
+"""By operator."""

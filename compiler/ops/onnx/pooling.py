@@ -1,0 +1,10 @@
+"""Pools over windows, and over whole maps."""
+
+from collections.abc import Mapping
+
+from daedal.compiler.ops.onnx.operation import Lowering
+
+__all__ = ["LOWERINGS"]
+
+LOWERINGS: Mapping[str, Lowering] = {}
+"""By operator."""

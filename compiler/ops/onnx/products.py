@@ -1,0 +1,10 @@
+"""Products of matrices: MatMul, Gemm, Einsum, and those on integers."""
+
+from collections.abc import Mapping
+
+from daedal.compiler.ops.onnx.operation import Lowering
+
+__all__ = ["LOWERINGS"]
+
+LOWERINGS: Mapping[str, Lowering] = {}
+"""By operator."""

@@ -1,0 +1,39 @@
+"""The table of ONNX operators with a tensor expression."""
+
+from collections.abc import Mapping
+
+from daedal.compiler.ops.onnx import (
+    attention,
+    casts,
+    convolution,
+    elementwise,
+    gather,
+    movement,
+    normalization,
+    pooling,
+    products,
+    quantization,
+    recurrent,
+    reductions,
+    resize,
+)
+from daedal.compiler.ops.onnx.operation import Lowering
+
+__all__ = ["LOWERINGS"]
+
+LOWERINGS: Mapping[str, Lowering] = {
+    **attention.LOWERINGS,
+    **casts.LOWERINGS,
+    **convolution.LOWERINGS,
+    **elementwise.LOWERINGS,
+    **gather.LOWERINGS,
+    **movement.LOWERINGS,
+    **normalization.LOWERINGS,
+    **pooling.LOWERINGS,
+    **products.LOWERINGS,
+    **quantization.LOWERINGS,
+    **recurrent.LOWERINGS,
+    **reductions.LOWERINGS,
+    **resize.LOWERINGS,
+}
+"""By operator of the standard domain."""

@@ -1,0 +1,79 @@
+"""One ONNX node through its tensor expression, and through ONNX's reference evaluator."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper
+
+from daedal.compiler import te
+from daedal.compiler.graph.ops.foreign import evaluate_onnx
+from daedal.compiler.ops.onnx.lower import lower_node
+from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
+
+__all__ = ["NEWEST", "check_node", "lowered_results"]
+
+NEWEST = 21
+"""The opset of nodes whose test does not say another one."""
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def check_node(
+    op_type: str,
+    feeds: Arrays,
+    *,
+    constants: Collection[str] = (),
+    opset: int = NEWEST,
+    results: int = 1,
+    inputs: Sequence[str] | None = None,
+    rtol: float = 1e-5,
+    atol: float = 1e-6,
+    **attributes: Any,
+) -> None:
+    """Assert that a node's tensor expression gives what ONNX's reference evaluator gives.
+
+    Parameters
+    ----------
+    feeds : the operands by name.
+    constants : operands whose values are known when the node is compiled.
+    inputs : names of all operands in order, "" where one is absent; None: those of `feeds`.
+    rtol, atol : for floats; integers and bools must be equal.
+    """
+    names = list(feeds) if inputs is None else list(inputs)
+    outputs = [f"y{number}" for number in range(results)]
+    proto = helper.make_node(op_type, names, outputs, **attributes)
+    wanted = evaluate_onnx(proto, opset, dict(feeds))
+    found = lowered_results(proto, opset, feeds, constants, wanted)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        if other.dtype.kind == "f":
+            np.testing.assert_allclose(one, other, rtol=rtol, atol=atol)
+        else:
+            np.testing.assert_array_equal(one, other)
+
+
+def lowered_results(
+    proto: onnx.NodeProto,
+    opset: int,
+    feeds: Arrays,
+    constants: Collection[str],
+    like: Sequence[npt.NDArray[Any]],
+) -> list[npt.NDArray[Any]]:
+    """The results of a node's tensor expression, of the types of `like`."""
+    operands: list[Operand | None] = []
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for name in proto.input:
+        if not name:
+            operands.append(None)
+            continue
+        array = np.asarray(feeds[name])
+        tensor = te.placeholder(buffer_shape(array.shape), array.dtype.name, name)
+        arrays[name] = array.reshape(tensor.shape)
+        operands.append(Operand(tensor, array.shape, array if name in constants else None))
+    types = [ResultType(array.shape, array.dtype.name) for array in like]
+    tensors = lower_node(proto, opset, operands, types, "node")[: len(like)]
+    found = te.evaluate_tensors(tensors, arrays)
+    return [one.reshape(other.shape) for one, other in zip(found, like, strict=True)]
