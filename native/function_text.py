@@ -26,6 +26,21 @@ class FunctionText:
         self._entry.append(f"store {kind} zeroinitializer, ptr {register}")
         return register
 
+    def stack(self, kind: str) -> str:
+        """A stack slot for the whole call, undefined at first."""
+        register = self._register()
+        self._entry.append(f"{register} = alloca {kind}, align 64")
+        return register
+
+    def reserve(self) -> int:
+        """A place for one line that is known later; `fill` writes it."""
+        self._lines.append("")
+        return len(self._lines) - 1
+
+    def fill(self, place: int, text: str) -> None:
+        """Write the line that `reserve` left out."""
+        self._lines[place] = "  " + text
+
     def line(self, text: str) -> None:
         """One instruction without a result."""
         if self.reachable:

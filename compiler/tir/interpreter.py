@@ -23,6 +23,7 @@ from daedal.compiler.tir.stmt import (
     BlockRealize,
     BufferStore,
     For,
+    If,
     PrimFunc,
     Seq,
     Stmt,
@@ -91,6 +92,9 @@ class _Machine:
                 self._block(stmt, env)
             case BufferStore():
                 self._store(stmt, Points.single(env)).commit()
+            case If(condition, body):
+                if self._value(condition, env):
+                    self.execute(body, env)
             case _:
                 raise AssertionError(f"cannot execute {stmt!r}")
 

@@ -31,6 +31,7 @@ from daedal.compiler.tir.stmt import (
     BlockRealize,
     BufferStore,
     For,
+    If,
     PrimFunc,
     Range,
     Region,
@@ -127,6 +128,8 @@ def _stmt(stmt: Stmt, names: _Names) -> list[str]:
             return [f"{names.of(buffer)}[{inside}] = {_expr(value, names, 0)}"]
         case For():
             return _loops(stmt, names)
+        case If(condition, body):
+            return [f"if {_expr(condition, names, 0)}:", *_indent(_stmt(body, names))]
         case Allocate(allocations, body):
             lines = []
             for item in allocations:

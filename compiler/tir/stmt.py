@@ -26,6 +26,7 @@ __all__ = [
     "BlockRealize",
     "BufferStore",
     "For",
+    "If",
     "PrimFunc",
     "Range",
     "Region",
@@ -167,6 +168,14 @@ class BlockRealize(Stmt):
     def binding(self) -> dict[Var, Expr]:
         """Iteration variable -> its value."""
         return dict(zip(self.block.iter_vars, self.values, strict=True))
+
+
+@dataclass(frozen=True)
+class If(Stmt):
+    """``if condition: body``; only in lowered functions, where no blocks are left."""
+
+    condition: Expr
+    body: Stmt
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,293 @@
+"""Values of expressions in LLVM's text: scalars, and vectors with a lane per iteration of a loop.
+
+Indices are 64-bit integers. An address is split into a part that changes and a constant, so that
+unrolled copies share the first.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from daedal.compiler.codegen.llvm.intrinsics import called
+from daedal.compiler.codegen.llvm.scalars import (
+    ELEMENT_BYTES,
+    Value,
+    arithmetic,
+    broadcast,
+    compared,
+    constant,
+    converted,
+    llvm_type,
+    memory_type,
+)
+from daedal.compiler.tir.dtype import INDEX_DTYPE
+from daedal.compiler.tir.expr import (
+    And,
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Expr,
+    FloatImm,
+    IntImm,
+    Load,
+    Not,
+    Or,
+    Select,
+    Var,
+)
+from daedal.compiler.tir.linear import Linear, bounds, linear
+from daedal.compiler.tir.visit import free_vars
+from daedal.native.function_text import FunctionText
+
+__all__ = ["Expressions", "Lane", "Place"]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The loop whose iterations are lanes, and how many."""
+
+    var: Var
+    count: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an element lies: ``base[offset]``, and from lane to lane `step` elements further.
+
+    `step` is 0 for one place of all lanes, and None where the lanes' places are a vector `offset`.
+    """
+
+    offset: str
+    constant: int
+    step: int | None
+
+
+@dataclass
+class Expressions:
+    """Writes the values of expressions at one place of a function.
+
+    Attributes
+    ----------
+    pointers : the register with the address of each buffer.
+    values : of each loop variable: a register, or a number in an unrolled loop.
+    extents : of each loop variable.
+    lane : the vectorized loop around, if there is one.
+    check : called with an index and the extent of its dimension, in the checked form.
+    """
+
+    text: FunctionText
+    pointers: dict[Buffer, str]
+    values: dict[Var, str | int] = field(default_factory=dict)
+    extents: dict[Var, int] = field(default_factory=dict)
+    lane: Lane | None = None
+    checked: bool = False
+    failure: str = ""
+
+    def scalar(self, expr: Expr) -> Value:
+        """The value of an expression that is the same in all lanes."""
+        value = self.value(expr)
+        assert not value.lanes, expr
+        return value
+
+    def vector(self, expr: Expr) -> Value:
+        """The value of an expression, one per lane."""
+        assert self.lane is not None
+        return broadcast(self.text, self.value(expr), self.lane.count)
+
+    def varies(self, expr: Expr) -> bool:
+        """Whether the value differs from lane to lane."""
+        return self.lane is not None and self.lane.var in free_vars(expr)
+
+    def value(self, expr: Expr) -> Value:
+        """The value of `expr`: a vector where it varies, else a scalar."""
+        match expr:
+            case Var():
+                return self._variable(expr)
+            case IntImm(number, dtype):
+                return constant(number, dtype)
+            case FloatImm(number, dtype):
+                return constant(number, dtype)
+            case Binary(op, a, b):
+                return arithmetic(self.text, op, *self._alike(a, b))
+            case Compare(op, a, b):
+                return compared(self.text, op, *self._alike(a, b))
+            case And(a, b) | Or(a, b):
+                left, right = self._alike(a, b)
+                name = "and" if isinstance(expr, And) else "or"
+                return Value(self.text.value(f"{name} {left}, {right.text}"), "bool", left.lanes)
+            case Not(a):
+                value = self.value(a)
+                ones = broadcast(self.text, constant(1, "bool"), value.lanes)
+                return Value(self.text.value(f"xor {value}, {ones.text}"), "bool", value.lanes)
+            case Select(condition, true, false):
+                return self._select(condition, true, false)
+            case Cast(dtype, inner):
+                return converted(self.text, self.value(inner), dtype)
+            case Load():
+                return self._load(expr)
+            case Call(name, args, dtype):
+                return called(self.text, name, self._alike(*args), dtype)
+        raise AssertionError(f"no code for {expr!r}")
+
+    def place(self, buffer: Buffer, indices: Sequence[Expr]) -> Place:
+        """Where an element lies in a buffer whose elements are in C order."""
+        if self.checked:
+            for index, extent in zip(indices, buffer.shape, strict=True):
+                self._check(index, extent)
+        total, stride = Linear((), 0), 1
+        for index, extent in zip(reversed(indices), reversed(buffer.shape), strict=True):
+            form = linear(index)
+            total = total + Linear(
+                tuple((term, factor * stride) for term, factor in form.terms),
+                form.constant * stride,
+            )
+            stride *= extent
+        step: int | None = 0
+        number = total.constant
+        parts: list[tuple[Value, int]] = []
+        for term, factor in total.terms:
+            if self.lane is not None and term is self.lane.var and step is not None:
+                step += factor
+                continue
+            if isinstance(term, Var) and isinstance(self.values.get(term), int):
+                known = self.values[term]
+                assert isinstance(known, int)
+                number += known * factor
+                continue
+            if self.varies(term):
+                step = None
+            parts.append((self.index(term), factor))
+        return Place(self._offset(parts, step, total), number, step)
+
+    def index(self, expr: Expr) -> Value:
+        """An index expression as a 64-bit integer."""
+        match expr:
+            case Var():
+                return self._variable(expr, "int64")
+            case IntImm(number):
+                return constant(number, "int64")
+            case Binary(op, a, b) if expr.dtype == INDEX_DTYPE:
+                if op in ("//", "%"):
+                    return self._divided(op, a, b)
+                left, right = self._matched(self.index(a), self.index(b))
+                return arithmetic(self.text, op, left, right)
+        return converted(self.text, self.value(expr), "int64")
+
+    def address(self, buffer: Buffer, place: Place, lane: int = 0) -> str:
+        """The address of an element, of one lane where the places differ."""
+        kind = memory_type(buffer.dtype)
+        pointer = self.pointers[buffer]
+        offset = place.offset
+        number = place.constant + (0 if place.step is None else place.step * lane)
+        if place.step is None and self.lane is not None:
+            vector = f"<{self.lane.count} x i64> {offset}"
+            offset = self.text.value(f"extractelement {vector}, i64 {lane}")
+        if offset != "0":
+            pointer = self.text.value(f"getelementptr {kind}, ptr {pointer}, i64 {offset}")
+        if number:
+            pointer = self.text.value(f"getelementptr {kind}, ptr {pointer}, i64 {number}")
+        return pointer
+
+    def _variable(self, var: Var, dtype: str = INDEX_DTYPE) -> Value:
+        if self.lane is not None and var is self.lane.var:
+            count = self.lane.count
+            element = llvm_type(dtype)
+            numbers = ", ".join(f"{element} {number}" for number in range(count))
+            return Value(f"<{numbers}>", dtype, count)
+        known = self.values[var]
+        if isinstance(known, int):
+            return constant(known, dtype)
+        value = Value(known, "int64")
+        return converted(self.text, value, dtype)
+
+    def _alike(self, *exprs: Expr) -> list[Value]:
+        """Values of equal lanes."""
+        return list(self._matched(*(self.value(expr) for expr in exprs)))
+
+    def _matched(self, *values: Value) -> tuple[Value, ...]:
+        lanes = max(value.lanes for value in values)
+        if not lanes:
+            return values
+        return tuple(broadcast(self.text, value, lanes) for value in values)
+
+    def _select(self, condition: Expr, true: Expr, false: Expr) -> Value:
+        chosen = self.value(condition)
+        left, right = self._alike(true, false)
+        lanes = max(chosen.lanes, left.lanes)
+        if lanes and not left.lanes:
+            left, right = (broadcast(self.text, item, lanes) for item in (left, right))
+        register = self.text.value(f"select {chosen}, {left}, {right}")
+        return Value(register, left.dtype, left.lanes)
+
+    def _divided(self, op: str, a: Expr, b: Expr) -> Value:
+        """``//`` and ``%`` of an index; without a sign where the loops around show that."""
+        left, right = self._matched(self.index(a), self.index(b))
+        limits = bounds(a, self.extents)
+        if isinstance(b, IntImm) and b.value > 0 and limits is not None and limits[0] >= 0:
+            name = "udiv" if op == "//" else "urem"
+            return Value(self.text.value(f"{name} {left}, {right.text}"), "int64", left.lanes)
+        return arithmetic(self.text, op, left, right)
+
+    def _offset(self, parts: list[tuple[Value, int]], step: int | None, total: Linear) -> str:
+        lanes = self.lane.count if step is None and self.lane is not None else 0
+        terms: list[str] = []
+        if step is None:
+            assert self.lane is not None
+            own = total.coefficient(self.lane.var)
+            if own and not any(factor == own and part.text.startswith("<i64 0, ") for part, factor in parts):
+                parts = [(self._variable(self.lane.var, "int64"), own), *parts]
+        kind = llvm_type("int64", lanes)
+        for part, factor in parts:
+            wide = broadcast(self.text, part, lanes) if lanes else part
+            if factor == 1:
+                terms.append(wide.text)
+            else:
+                scale = f"splat (i64 {factor})" if lanes else str(factor)
+                terms.append(self.text.value(f"mul {kind} {wide.text}, {scale}"))
+        if not terms:
+            return "zeroinitializer" if lanes else "0"
+        result = terms[0]
+        for item in terms[1:]:
+            result = self.text.value(f"add {kind} {result}, {item}")
+        return result
+
+    def _load(self, load: Load) -> Value:
+        buffer = load.buffer
+        place = self.place(buffer, load.indices)
+        if place.step == 0:
+            return self._read(buffer, self.address(buffer, place))
+        assert self.lane is not None
+        count = self.lane.count
+        if place.step == 1:
+            return self._read(buffer, self.address(buffer, place), count)
+        kind, result = llvm_type(buffer.dtype, count), "poison"
+        for lane in range(count):
+            one = self._read(buffer, self.address(buffer, place, lane))
+            result = self.text.value(f"insertelement {kind} {result}, {one}, i64 {lane}")
+        return Value(result, buffer.dtype, count)
+
+    def _read(self, buffer: Buffer, address: str, lanes: int = 0) -> Value:
+        dtype = buffer.dtype
+        kind = memory_type(dtype, lanes)
+        register = self.text.value(f"load {kind}, ptr {address}, align {ELEMENT_BYTES[dtype]}")
+        if dtype == "bool":
+            zero = "zeroinitializer" if lanes else "0"
+            register = self.text.value(f"icmp ne {kind} {register}, {zero}")
+        return Value(register, dtype, lanes)
+
+    def _check(self, index: Expr, extent: int) -> None:
+        """Leave the function where an index is outside; a checked function has no lanes."""
+        limits = bounds(index, self.extents)
+        if limits is not None and 0 <= limits[0] and limits[1] < extent:
+            return
+        value = self.index(index)
+        inside = self.text.value(f"icmp ult i64 {value.text}, {extent}")
+        going_on = self.text.label()
+        self.text.branch(inside, going_on, self.failure)
+        self.text.start(going_on)
+
+
+def known_values(values: Mapping[Var, str | int]) -> dict[Var, int]:
+    """The variables that are numbers: those of unrolled loops."""
+    return {var: value for var, value in values.items() if isinstance(value, int)}

@@ -1,0 +1,244 @@
+"""`function_text`: a scheduled function as a module of LLVM's text.
+
+The symbol takes ``(ptr buffers, i64 begin, i64 end)``: the addresses of the parameters in order, and
+which iterations of the outermost loop to run, if that is parallel (else 0 and 1). It returns an i64:
+0, or in the checked form 1 where an index was outside its buffer.
+
+A vectorized loop becomes operations on vectors; where its body branches on the loop's variable, it
+stays a loop. Small buffers live on the stack: LLVM turns those with constant indices into registers.
+"""
+
+import re
+
+from daedal.compiler.codegen.llvm.expressions import Expressions, Lane
+from daedal.compiler.codegen.llvm.scalars import (
+    ELEMENT_BYTES,
+    Value,
+    broadcast,
+    llvm_type,
+    memory_type,
+)
+from daedal.compiler.tir.expr import Buffer, Expr, Var
+from daedal.compiler.tir.lower import lower
+from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, PrimFunc, Seq, Stmt
+from daedal.compiler.tir.visit import free_vars
+from daedal.isa.errors import UnsupportedError
+from daedal.native.function_text import FunctionText
+
+__all__ = ["MAX_STACK_BYTES", "function_text", "parallel_extent"]
+
+MAX_STACK_BYTES = 1 << 18
+"""Buffers inside one function."""
+
+_CALL = re.compile(r"call ([^@]+) @([\w.]+)\(([^)]*)\)")
+
+
+def parallel_extent(func: PrimFunc) -> int:
+    """Iterations of the outermost loop if it is parallel, else 1."""
+    body = func.body
+    return body.extent if isinstance(body, For) and body.kind == "parallel" else 1
+
+
+def function_text(func: PrimFunc, symbol: str, *, checked: bool = False) -> str:
+    """A module with the function as `symbol`.
+
+    Raises UnsupportedError for what has no code: an intrinsic, or buffers too large for the stack.
+    """
+    writer = _Writer(lower(func), checked)
+    body = writer.written()
+    parameters = ", ".join(
+        f"ptr noalias {'' if buffer in func.outputs else 'readonly '}%a{number}"
+        for number, buffer in enumerate(func.params)
+    )
+    lines = []
+    for number in range(len(func.params)):
+        lines.append(f"  %s{number} = getelementptr ptr, ptr %buffers, i64 {number}")
+        lines.append(f"  %p{number} = load ptr, ptr %s{number}, align 8")
+    given = ", ".join(f"ptr %p{number}" for number in range(len(func.params)))
+    entry = "\n".join(lines)
+    text = (
+        f"define internal i64 @body({parameters}, i64 %begin, i64 %end) #0 {{\n{body}\n}}\n\n"
+        f"define i64 @{symbol}(ptr %buffers, i64 %begin, i64 %end) #0 {{\n{entry}\n"
+        f"  %r = call i64 @body({given}, i64 %begin, i64 %end)\n  ret i64 %r\n}}\n\n"
+        'attributes #0 = { nounwind "prefer-vector-width"="512" }\n'
+    )
+    return _declarations(text) + text
+
+
+def _declarations(text: str) -> str:
+    """A declaration for every function that is called and not defined."""
+    found: dict[str, str] = {}
+    for result, name, given in _CALL.findall(text):
+        if name != "body":
+            kinds = ", ".join(_argument_type(item) for item in _split(given))
+            found[name] = f"declare {result} @{name}({kinds})\n"
+    return "".join(found[name] for name in sorted(found)) + "\n"
+
+
+def _split(arguments: str) -> list[str]:
+    """Arguments at commas outside ``<...>`` and ``(...)``."""
+    parts, depth, start = [], 0, 0
+    for position, letter in enumerate(arguments):
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and not depth:
+            parts.append(arguments[start:position])
+            start = position + 1
+    return [*parts, arguments[start:]]
+
+
+def _argument_type(argument: str) -> str:
+    argument = argument.strip()
+    if argument.startswith("<"):
+        return argument[: argument.index(">") + 1]
+    return argument.split(" ", 1)[0]
+
+
+class _Writer:
+    """Writes one lowered function."""
+
+    def __init__(self, func: PrimFunc, checked: bool) -> None:
+        self._func = func
+        self._checked = checked
+        self._text = FunctionText()
+        pointers = {buffer: f"%a{number}" for number, buffer in enumerate(func.params)}
+        self._failure = self._text.label()
+        self._at = Expressions(
+            self._text, pointers, checked=checked, failure=self._failure
+        )
+        self._stack_bytes = 0
+        self._loops = 0
+
+    def written(self) -> str:
+        """The body of the function."""
+        body = self._func.body
+        if isinstance(body, For) and body.kind == "parallel":
+            self._loop(body, "%begin", "%end")
+        else:
+            self._write(body)
+        self._text.leave("ret i64 0")
+        self._text.start(self._failure)
+        self._text.leave("ret i64 1")
+        return self._text.body()
+
+    def _write(self, stmt: Stmt) -> None:
+        match stmt:
+            case Seq(body):
+                for part in body:
+                    self._write(part)
+            case For(kind="unroll"):
+                self._unrolled(stmt)
+            case For(kind="vectorize") if self._takes_lanes(stmt):
+                self._vectorized(stmt)
+            case For():
+                self._loop(stmt, "0", str(stmt.extent))
+            case If(condition, body):
+                self._guarded(condition, body)
+            case Allocate(allocations, body):
+                for item in allocations:
+                    self._allocate(item.buffer)
+                self._write(body)
+            case BufferStore():
+                self._store(stmt)
+            case _:
+                raise AssertionError(f"no code for {stmt!r}")
+
+    def _loop(self, loop: For, begin: str, end: str) -> None:
+        """A loop that runs at least once: its range is never empty."""
+        text = self._text
+        self._loops += 1
+        var, following = f"%i{self._loops}", f"%n{self._loops}"
+        head, after = text.label(), text.label()
+        before = text.block
+        text.start(head)
+        self._at.values[loop.var] = var
+        self._at.extents[loop.var] = loop.extent
+        slot = text.reserve()
+        self._write(loop.body)
+        text.line(f"{following} = add nuw nsw i64 {var}, 1")
+        going_on = text.value(f"icmp ult i64 {following}, {end}")
+        latch = text.block
+        text.fill(slot, f"{var} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]")
+        text.branch(going_on, head, after)
+        text.start(after)
+        del self._at.values[loop.var]
+
+    def _unrolled(self, loop: For) -> None:
+        self._at.extents[loop.var] = loop.extent
+        for number in range(loop.extent):
+            self._at.values[loop.var] = number
+            self._write(loop.body)
+        del self._at.values[loop.var]
+
+    def _takes_lanes(self, loop: For) -> bool:
+        return (
+            not self._checked
+            and self._at.lane is None
+            and loop.extent > 1
+            and not _branches_on(loop.body, loop.var)
+        )
+
+    def _vectorized(self, loop: For) -> None:
+        self._at.lane = Lane(loop.var, loop.extent)
+        self._at.extents[loop.var] = loop.extent
+        self._write(loop.body)
+        self._at.lane = None
+
+    def _guarded(self, condition: Expr, body: Stmt) -> None:
+        text = self._text
+        inside, after = text.label(), text.label()
+        value = self._at.scalar(condition)
+        text.branch(value.text, inside, after)
+        text.start(inside)
+        self._write(body)
+        text.start(after)
+
+    def _allocate(self, buffer: Buffer) -> None:
+        count = 1
+        for extent in buffer.shape:
+            count *= extent
+        self._stack_bytes += count * ELEMENT_BYTES[buffer.dtype]
+        if self._stack_bytes > MAX_STACK_BYTES:
+            raise UnsupportedError(
+                f"buffers inside a function must have at most {MAX_STACK_BYTES} bytes, not "
+                f"{self._stack_bytes} ({self._func.name!r}, buffer {buffer.name!r}); schedule "
+                "smaller tiles"
+            )
+        self._at.pointers[buffer] = self._text.stack(f"[{count} x {memory_type(buffer.dtype)}]")
+
+    def _store(self, store: BufferStore) -> None:
+        at, buffer, lane = self._at, store.buffer, self._at.lane
+        value = at.value(store.value)
+        place = at.place(buffer, store.indices)
+        if lane is None or place.step == 0:
+            assert not value.lanes, "lanes that write one place"
+            self._put(buffer, at.address(buffer, place), value)
+            return
+        wide = broadcast(self._text, value, lane.count)
+        if place.step == 1:
+            self._put(buffer, at.address(buffer, place), wide)
+            return
+        for number in range(lane.count):
+            one = self._text.value(f"extractelement {wide}, i64 {number}")
+            self._put(buffer, at.address(buffer, place, number), Value(one, value.dtype))
+
+    def _put(self, buffer: Buffer, address: str, value: Value) -> None:
+        if value.dtype == "bool":
+            kind = memory_type("bool", value.lanes)
+            value = Value(self._text.value(f"zext {value} to {kind}"), "uint8", value.lanes)
+            assert llvm_type("uint8", value.lanes) == kind
+        align = ELEMENT_BYTES[buffer.dtype]
+        self._text.line(f"store {value}, ptr {address}, align {align}")
+
+
+def _branches_on(stmt: Stmt, var: Var) -> bool:
+    """Whether a condition in `stmt` differs from lane to lane, or a store does not follow them."""
+    match stmt:
+        case Seq(body):
+            return any(_branches_on(part, var) for part in body)
+        case For(_, _, body) | Allocate(_, body):
+            return _branches_on(body, var)
+        case If(condition, body):
+            return var in free_vars(condition) or _branches_on(body, var)
+        case BufferStore(_, indices, _):
+            return all(var not in free_vars(index) for index in indices)
+    return False

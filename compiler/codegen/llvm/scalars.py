@@ -1,0 +1,247 @@
+"""Operations on LLVM values, each with the meaning that `daedal.compiler.tir.evaluate` gives it.
+
+A value has a dtype of the loop IR and lanes: 0 for a scalar, else the length of a vector.
+"""
+
+from dataclasses import dataclass
+
+from daedal.compiler.tir.dtype import is_float, limits
+from daedal.native.function_text import FunctionText
+
+__all__ = [
+    "ELEMENT_BYTES",
+    "Value",
+    "arithmetic",
+    "broadcast",
+    "compared",
+    "constant",
+    "converted",
+    "llvm_type",
+    "memory_type",
+    "splat",
+    "suffix",
+]
+
+_TYPES = {
+    "bool": "i1",
+    "float16": "half",
+    "float32": "float",
+    "float64": "double",
+    **{f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+
+ELEMENT_BYTES = {
+    "bool": 1,
+    "float16": 2,
+    "float32": 4,
+    "float64": 8,
+    **{f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+"""Size in memory of an element of each dtype."""
+
+_SUFFIXES = {"half": "f16", "float": "f32", "double": "f64"}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A register or a literal of LLVM, its dtype, and its lanes (0: a scalar)."""
+
+    text: str
+    dtype: str
+    lanes: int = 0
+
+    @property
+    def type(self) -> str:
+        """LLVM's type."""
+        return llvm_type(self.dtype, self.lanes)
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+def llvm_type(dtype: str, lanes: int = 0) -> str:
+    """LLVM's type of a value in a register."""
+    return f"<{lanes} x {_TYPES[dtype]}>" if lanes else _TYPES[dtype]
+
+
+def memory_type(dtype: str, lanes: int = 0) -> str:
+    """LLVM's type of a value in memory: a bool has a byte."""
+    element = "i8" if dtype == "bool" else _TYPES[dtype]
+    return f"<{lanes} x {element}>" if lanes else element
+
+
+def suffix(dtype: str, lanes: int) -> str:
+    """What LLVM appends to the name of an intrinsic for this type: ``.v8f32``."""
+    element = _SUFFIXES.get(_TYPES[dtype], _TYPES[dtype])
+    return f".v{lanes}{element}" if lanes else f".{element}"
+
+
+def constant(value: int | float, dtype: str) -> Value:
+    """A scalar literal."""
+    if not is_float(dtype):
+        return Value(str(int(value)), dtype)
+    import struct
+
+    bits = 16 if dtype == "float16" else 64
+    form = {"float16": "<e", "float32": "<f", "float64": "<d"}[dtype]
+    try:
+        packed = struct.pack(form, value)
+    except OverflowError:
+        packed = struct.pack(form, float("inf") if value > 0 else float("-inf"))
+    if dtype == "float32":
+        packed = struct.pack("<d", struct.unpack("<f", packed)[0])
+    digits = int.from_bytes(packed, "little")
+    return Value(f"0xH{digits:04X}" if bits == 16 else f"0x{digits:016X}", dtype)
+
+
+def broadcast(text: FunctionText, value: Value, lanes: int) -> Value:
+    """`value` in every lane."""
+    if value.lanes == lanes:
+        return value
+    kind = llvm_type(value.dtype, lanes)
+    one = text.value(f"insertelement {kind} poison, {value}, i64 0")
+    mask = f"<{lanes} x i32> zeroinitializer"
+    return Value(
+        text.value(f"shufflevector {kind} {one}, {kind} poison, {mask}"), value.dtype, lanes
+    )
+
+
+def arithmetic(text: FunctionText, op: str, a: Value, b: Value) -> Value:
+    """``a op b`` of two values of one type."""
+    write = _float_arithmetic if is_float(a.dtype) else _integer_arithmetic
+    return Value(write(text, op, a, b), a.dtype, a.lanes)
+
+
+_FLOAT = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+
+
+def _float_arithmetic(text: FunctionText, op: str, a: Value, b: Value) -> str:
+    if op in _FLOAT:
+        return text.value(f"{_FLOAT[op]} {a}, {b.text}")
+    name = {"min": "minimum", "max": "maximum"}[op]
+    return _called(text, f"llvm.{name}{suffix(a.dtype, a.lanes)}", a, b)
+
+
+def _integer_arithmetic(text: FunctionText, op: str, a: Value, b: Value) -> str:
+    signed = not a.dtype.startswith("u")
+    if op in ("+", "-", "*"):
+        return text.value(f"{ {'+': 'add', '-': 'sub', '*': 'mul'}[op]} {a}, {b.text}")
+    if op in ("min", "max"):
+        return _called(
+            text, f"llvm.{'s' if signed else 'u'}{op}{suffix(a.dtype, a.lanes)}", a, b
+        )
+    if op in ("<<", ">>"):
+        return _shifted(text, op, a, b, signed)
+    return _divided(text, op, a, b, signed)
+
+
+def _shifted(text: FunctionText, op: str, a: Value, b: Value, signed: bool) -> str:
+    """A shift by the width or more gives 0, or the sign."""
+    bits = limits(a.dtype)[1].bit_length() + signed
+    name = "shl" if op == "<<" else "ashr" if signed else "lshr"
+    width = splat(text, constant(bits, a.dtype), a.lanes)
+    wide = text.value(f"icmp uge {b}, {width.text}")
+    most = splat(text, constant(bits - 1, a.dtype), a.lanes)
+    mask = Value(wide, "bool", a.lanes)
+    amount = text.value(f"select {mask}, {most}, {b}")
+    result = text.value(f"{name} {a}, {amount}")
+    if name == "ashr":
+        return result
+    zero = f"{a.type} zeroinitializer" if a.lanes else f"{a.type} 0"
+    return text.value(f"select {mask}, {zero}, {a.type} {result}")
+
+
+def _divided(text: FunctionText, op: str, a: Value, b: Value, signed: bool) -> str:
+    """Rounded to minus infinity; 0 where `b` is 0; the smallest number by -1 wraps."""
+    one = splat(text, constant(1, a.dtype), a.lanes)
+    zero = splat(text, constant(0, a.dtype), a.lanes)
+    empty = Value(text.value(f"icmp eq {b}, {zero.text}"), "bool", a.lanes)
+    safe = text.value(f"select {empty}, {one}, {b}")
+    if not signed:
+        name = "udiv" if op == "//" else "urem"
+        result = text.value(f"{name} {a}, {safe}")
+        return text.value(f"select {empty}, {zero}, {a.type} {result}")
+    minus = splat(text, constant(-1, a.dtype), a.lanes)
+    flips = Value(text.value(f"icmp eq {b}, {minus.text}"), "bool", a.lanes)
+    safe = text.value(f"select {flips}, {one}, {a.type} {safe}")
+    quotient = text.value(f"sdiv {a}, {safe}")
+    rest = text.value(f"srem {a}, {safe}")
+    unequal = text.value(f"icmp ne {a.type} {rest}, {zero.text}")
+    signs = text.value(f"xor {a.type} {rest}, {safe}")
+    opposite = text.value(f"icmp slt {a.type} {signs}, {zero.text}")
+    down = Value(
+        text.value(f"and {llvm_type('bool', a.lanes)} {unequal}, {opposite}"), "bool", a.lanes
+    )
+    if op == "//":
+        step = text.value(f"zext {down} to {a.type}")
+        floored = text.value(f"sub {a.type} {quotient}, {step}")
+        negated = text.value(f"sub {a.type} {zero.text}, {a.text}")
+        floored = text.value(f"select {flips}, {a.type} {negated}, {a.type} {floored}")
+    else:
+        moved = text.value(f"add {a.type} {rest}, {safe}")
+        floored = text.value(f"select {down}, {a.type} {moved}, {a.type} {rest}")
+        floored = text.value(f"select {flips}, {zero}, {a.type} {floored}")
+    return text.value(f"select {empty}, {zero}, {a.type} {floored}")
+
+
+def splat(text: FunctionText, value: Value, lanes: int) -> Value:
+    """A scalar literal, in every lane if there are lanes."""
+    if not lanes:
+        return value
+    return Value(f"splat ({value})", value.dtype, lanes)
+
+
+_COMPARE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+
+
+def compared(text: FunctionText, op: str, a: Value, b: Value) -> Value:
+    """``a op b`` as a bool; with a not-a-number only ``!=`` holds."""
+    name = _COMPARE[op]
+    if is_float(a.dtype):
+        how = f"fcmp {'u' if op == '!=' else 'o'}{name}"
+    elif op in ("==", "!="):
+        how = f"icmp {name}"
+    else:
+        unsigned = a.dtype.startswith("u") or a.dtype == "bool"
+        how = f"icmp {'u' if unsigned else 's'}{name}"
+    return Value(text.value(f"{how} {a}, {b.text}"), "bool", a.lanes)
+
+
+def converted(text: FunctionText, value: Value, dtype: str) -> Value:
+    """`value` as `dtype`: integers wrap, floats truncate and saturate, not-a-number becomes 0."""
+    if value.dtype == dtype:
+        return value
+    kind = llvm_type(dtype, value.lanes)
+    return Value(_converted(text, value, dtype, kind), dtype, value.lanes)
+
+
+def _converted(text: FunctionText, value: Value, dtype: str, kind: str) -> str:
+    source = value.dtype
+    if dtype == "bool":
+        zero = splat(text, constant(0, source), value.lanes)
+        how = "fcmp une" if is_float(source) else "icmp ne"
+        return text.value(f"{how} {value}, {zero.text}")
+    unsigned = source.startswith("u") or source == "bool"
+    if is_float(dtype):
+        if is_float(source):
+            wider = ELEMENT_BYTES[dtype] > ELEMENT_BYTES[source]
+            return text.value(f"{'fpext' if wider else 'fptrunc'} {value} to {kind}")
+        return text.value(f"{'uitofp' if unsigned else 'sitofp'} {value} to {kind}")
+    if is_float(source):
+        name = "fptoui" if dtype.startswith("u") else "fptosi"
+        return _called(
+            text,
+            f"llvm.{name}.sat{suffix(dtype, value.lanes)}{suffix(source, value.lanes)}",
+            value,
+            result=kind,
+        )
+    if source == "bool" or ELEMENT_BYTES[dtype] > ELEMENT_BYTES[source]:
+        return text.value(f"{'zext' if unsigned else 'sext'} {value} to {kind}")
+    if ELEMENT_BYTES[dtype] < ELEMENT_BYTES[source]:
+        return text.value(f"trunc {value} to {kind}")
+    return value.text
+
+
+def _called(text: FunctionText, name: str, *arguments: Value, result: str = "") -> str:
+    given = ", ".join(map(str, arguments))
+    return text.value(f"call {result or arguments[0].type} @{name}({given})")

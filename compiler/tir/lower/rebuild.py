@@ -1,0 +1,33 @@
+"""Rebuilds lowered statements with other expressions."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from daedal.compiler.tir.expr import Expr
+from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, Seq, Stmt
+
+__all__ = ["flat_seq", "rebuilt"]
+
+
+def rebuilt(
+    stmt: Stmt, expression: Callable[[Expr], Expr], statement: Callable[[Stmt], Stmt]
+) -> Stmt:
+    """`stmt` with `expression` of its own expressions and `statement` of the statements in it."""
+    match stmt:
+        case Seq(body):
+            return flat_seq([statement(part) for part in body])
+        case For(_, _, body) | Allocate(_, body):
+            return replace(stmt, body=statement(body))
+        case If(condition, body):
+            return If(expression(condition), statement(body))
+        case BufferStore(buffer, indices, value):
+            return BufferStore(
+                buffer, tuple(expression(index) for index in indices), expression(value)
+            )
+    raise AssertionError(f"not a lowered statement: {stmt!r}")
+
+
+def flat_seq(parts: list[Stmt]) -> Stmt:
+    """`parts` one after the other; sequences in it are flattened."""
+    flat = [item for part in parts for item in (part.body if isinstance(part, Seq) else (part,))]
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))
