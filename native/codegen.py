@@ -1,6 +1,7 @@
 """LLVM text to object code, and object code to addresses in this process."""
 
 import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -9,27 +10,39 @@ import llvmlite.binding as llvm
 
 from daedal.native.cpu import Cpu, host_cpu
 
-__all__ = ["LoadedCode", "assembly_text", "compile_text", "load_object"]
+__all__ = [
+    "LoadedCode",
+    "LoadedLibrary",
+    "assembly_text",
+    "compile_text",
+    "compile_vectors",
+    "load_object",
+    "load_objects",
+]
 
 _numbers = itertools.count()
 
 
 @lru_cache(maxsize=4)
 def _target_machine(cpu: Cpu) -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()
     return llvm.Target.from_triple(cpu.triple).create_target_machine(
         cpu=cpu.name, features=cpu.feature_text, opt=3, reloc="pic", codemodel="small"
     )
 
 
-def _optimized(text: str, cpu: Cpu) -> Any:
-    machine = _target_machine(cpu)
+def _parsed(text: str, cpu: Cpu) -> Any:
     module = llvm.parse_assembly(text)
     module.triple = cpu.triple
-    module.data_layout = str(machine.target_data)
+    module.data_layout = str(_target_machine(cpu).target_data)
     module.verify()
+    return module
+
+
+def _optimized(text: str, cpu: Cpu) -> Any:
+    machine, module = _target_machine(cpu), _parsed(text, cpu)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
     options.slp_vectorization = True
@@ -47,6 +60,24 @@ def compile_text(text: str, cpu: Cpu | None = None) -> bytes:
     """
     cpu = cpu or host_cpu()
     data: bytes = _target_machine(cpu).emit_object(_optimized(text, cpu))
+    return data
+
+
+def compile_vectors(text: str, cpu: Cpu | None = None) -> bytes:
+    """Object code of a module whose loops are tiled and vectorized already.
+
+    Only what such a text relies on is done before code generation: stack slots become registers,
+    equal values are computed once. Raises RuntimeError if LLVM rejects the text.
+    """
+    cpu = cpu or host_cpu()
+    machine, module = _target_machine(cpu), _parsed(text, cpu)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_new_gvn_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    data: bytes = machine.emit_object(module)
     return data
 
 
@@ -83,3 +114,25 @@ def load_object(data: bytes, symbol: str) -> LoadedCode:
     )
     tracker = library.link(_linker(), f"daedal{next(_numbers)}")
     return LoadedCode(tracker[symbol], tracker)
+
+
+@dataclass(frozen=True)
+class LoadedLibrary:
+    """Several functions in this process: valid as long as this object lives."""
+
+    addresses: Mapping[str, int]
+    tracker: Any
+
+
+def load_objects(objects: Sequence[bytes], symbols: Sequence[str]) -> LoadedLibrary:
+    """Link object files into this process and find `symbols`.
+
+    Raises RuntimeError where they cannot be linked.
+    """
+    library = llvm.JITLibraryBuilder().add_current_process()
+    for data in objects:
+        library.add_object_img(data)
+    for symbol in symbols:
+        library.export_symbol(symbol)
+    tracker = library.link(_linker(), f"daedal{next(_numbers)}")
+    return LoadedLibrary({symbol: tracker[symbol] for symbol in symbols}, tracker)

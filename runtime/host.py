@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 from daedal.isa.errors import ArtifactError, ModelError, first_line
 
-__all__ = ["HostModel"]
+__all__ = ["Arrays", "HostModel", "converted"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -24,8 +24,10 @@ class HostModel:
     defines them.
     """
 
-    def __init__(self, serialized: bytes, what: str) -> None:
+    def __init__(self, serialized: bytes, what: str, *, typed: bool = True) -> None:
+        """`what` names the model in errors; without `typed`, inputs of any type and shape pass."""
         self._what = what
+        self.names: list[str] = []
         self._evaluator: ReferenceEvaluator | None = None
         self.inputs: dict[str, tuple[int, ...]] = {}
         self._dtypes: dict[str, np.dtype[Any]] = {}
@@ -36,7 +38,8 @@ class HostModel:
                 if model.functions:
                     raise ValueError("functions of its own")
                 self._evaluator = ReferenceEvaluator(model)
-                for item in model.graph.input:
+                self.names = [item.name for item in model.graph.input]
+                for item in model.graph.input if typed else ():
                     self._add_input(item)
             except Exception as error:  # protobuf and the evaluator raise many exception types
                 raise ArtifactError(
@@ -61,7 +64,7 @@ class HostModel:
         """
         if self._evaluator is None:
             return dict(values)
-        feeds: Arrays = {}
+        feeds: Arrays = {name: np.asarray(values[name]) for name in self.names if name in values}
         for name, shape in self.inputs.items():
             if name not in values:
                 raise ModelError(
@@ -71,7 +74,7 @@ class HostModel:
             array = np.asarray(values[name])
             if array.shape != shape:
                 raise ModelError(f"input {name!r} must have shape {shape}, not {array.shape}")
-            feeds[name] = _converted(name, array, self._dtypes[name])
+            feeds[name] = converted(name, array, self._dtypes[name])
         try:
             with warnings.catch_warnings():
                 # NaN, infinities and out-of-range values would be cast to the lowest integer,
@@ -106,7 +109,7 @@ def _check_bounds(graph: GraphProto) -> None:
         raise ValueError("data in other files")
 
 
-def _converted(name: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def converted(name: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """`array` as `dtype`. Only conversions to float are done: integers could wrap."""
     if array.dtype == dtype:
         return array

@@ -4,7 +4,7 @@ Indices are 64-bit integers. An address is split into a part that changes and a 
 unrolled copies share the first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from daedal.compiler.codegen.llvm.intrinsics import called
@@ -45,10 +45,11 @@ __all__ = ["Expressions", "Lane", "Place"]
 
 @dataclass(frozen=True)
 class Lane:
-    """The loop whose iterations are lanes, and how many."""
+    """The loop whose iterations `first`, `first` + 1, ... are lanes, and how many."""
 
     var: Var
     count: int
+    first: str | int = 0
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ class Expressions:
     values : of each loop variable: a register, or a number in an unrolled loop.
     extents : of each loop variable.
     lane : the vectorized loop around, if there is one.
-    check : called with an index and the extent of its dimension, in the checked form.
+    contract : whether products and sums of floats may be fused.
+    checked : whether an index that is outside its buffer jumps to the label `failure`.
     """
 
     text: FunctionText
@@ -81,6 +83,7 @@ class Expressions:
     values: dict[Var, str | int] = field(default_factory=dict)
     extents: dict[Var, int] = field(default_factory=dict)
     lane: Lane | None = None
+    contract: bool = False
     checked: bool = False
     failure: str = ""
 
@@ -109,7 +112,7 @@ class Expressions:
             case FloatImm(number, dtype):
                 return constant(number, dtype)
             case Binary(op, a, b):
-                return arithmetic(self.text, op, *self._alike(a, b))
+                return arithmetic(self.text, op, *self._alike(a, b), contract=self.contract)
             case Compare(op, a, b):
                 return compared(self.text, op, *self._alike(a, b))
             case And(a, b) | Or(a, b):
@@ -143,22 +146,31 @@ class Expressions:
                 form.constant * stride,
             )
             stride *= extent
-        step: int | None = 0
+        step, scattered = 0, False
         number = total.constant
         parts: list[tuple[Value, int]] = []
         for term, factor in total.terms:
-            if self.lane is not None and term is self.lane.var and step is not None:
+            if self.lane is not None and term is self.lane.var:
                 step += factor
+                first = self.lane.first
+                if isinstance(first, int):
+                    number += first * factor
+                else:
+                    parts.append((Value(first, "int64"), factor))
                 continue
             if isinstance(term, Var) and isinstance(self.values.get(term), int):
                 known = self.values[term]
                 assert isinstance(known, int)
                 number += known * factor
                 continue
-            if self.varies(term):
-                step = None
+            scattered = scattered or self.varies(term)
             parts.append((self.index(term), factor))
-        return Place(self._offset(parts, step, total), number, step)
+        if not scattered:
+            return Place(self._sum(parts, 0), number, step)
+        assert self.lane is not None
+        if step:
+            parts.append((self._numbers("int64"), step))
+        return Place(self._sum(parts, self.lane.count), number, None)
 
     def index(self, expr: Expr) -> Value:
         """An index expression as a 64-bit integer."""
@@ -191,15 +203,22 @@ class Expressions:
 
     def _variable(self, var: Var, dtype: str = INDEX_DTYPE) -> Value:
         if self.lane is not None and var is self.lane.var:
-            count = self.lane.count
-            element = llvm_type(dtype)
-            numbers = ", ".join(f"{element} {number}" for number in range(count))
-            return Value(f"<{numbers}>", dtype, count)
+            first = self.lane.first
+            base = constant(first, "int64") if isinstance(first, int) else Value(first, "int64")
+            wide = broadcast(self.text, converted(self.text, base, dtype), self.lane.count)
+            return arithmetic(self.text, "+", wide, self._numbers(dtype))
         known = self.values[var]
         if isinstance(known, int):
             return constant(known, dtype)
         value = Value(known, "int64")
         return converted(self.text, value, dtype)
+
+    def _numbers(self, dtype: str) -> Value:
+        """0, 1, 2, ... in the lanes."""
+        assert self.lane is not None
+        element, count = llvm_type(dtype), self.lane.count
+        numbers = ", ".join(f"{element} {number}" for number in range(count))
+        return Value(f"<{numbers}>", dtype, count)
 
     def _alike(self, *exprs: Expr) -> list[Value]:
         """Values of equal lanes."""
@@ -229,27 +248,19 @@ class Expressions:
             return Value(self.text.value(f"{name} {left}, {right.text}"), "int64", left.lanes)
         return arithmetic(self.text, op, left, right)
 
-    def _offset(self, parts: list[tuple[Value, int]], step: int | None, total: Linear) -> str:
-        lanes = self.lane.count if step is None and self.lane is not None else 0
-        terms: list[str] = []
-        if step is None:
-            assert self.lane is not None
-            own = total.coefficient(self.lane.var)
-            if own and not any(factor == own and part.text.startswith("<i64 0, ") for part, factor in parts):
-                parts = [(self._variable(self.lane.var, "int64"), own), *parts]
+    def _sum(self, parts: list[tuple[Value, int]], lanes: int) -> str:
+        """The sum of factors times 64-bit values, as a vector if there are lanes."""
         kind = llvm_type("int64", lanes)
+        terms = []
         for part, factor in parts:
-            wide = broadcast(self.text, part, lanes) if lanes else part
-            if factor == 1:
-                terms.append(wide.text)
-            else:
+            term = (broadcast(self.text, part, lanes) if lanes else part).text
+            if factor != 1:
                 scale = f"splat (i64 {factor})" if lanes else str(factor)
-                terms.append(self.text.value(f"mul {kind} {wide.text}, {scale}"))
-        if not terms:
-            return "zeroinitializer" if lanes else "0"
-        result = terms[0]
-        for item in terms[1:]:
-            result = self.text.value(f"add {kind} {result}, {item}")
+                term = self.text.value(f"mul {kind} {term}, {scale}")
+            terms.append(term)
+        result = terms[0] if terms else "0"
+        for term in terms[1:]:
+            result = self.text.value(f"add {kind} {result}, {term}")
         return result
 
     def _load(self, load: Load) -> Value:
@@ -279,15 +290,10 @@ class Expressions:
     def _check(self, index: Expr, extent: int) -> None:
         """Leave the function where an index is outside; a checked function has no lanes."""
         limits = bounds(index, self.extents)
-        if limits is not None and 0 <= limits[0] and limits[1] < extent:
+        if limits is not None and limits[0] >= 0 and limits[1] < extent:
             return
         value = self.index(index)
         inside = self.text.value(f"icmp ult i64 {value.text}, {extent}")
         going_on = self.text.label()
         self.text.branch(inside, going_on, self.failure)
         self.text.start(going_on)
-
-
-def known_values(values: Mapping[Var, str | int]) -> dict[Var, int]:
-    """The variables that are numbers: those of unrolled loops."""
-    return {var: value for var, value in values.items() if isinstance(value, int)}

@@ -1,14 +1,16 @@
 """`function_text`: a scheduled function as a module of LLVM's text.
 
-The symbol takes ``(ptr buffers, i64 begin, i64 end)``: the addresses of the parameters in order, and
-which iterations of the outermost loop to run, if that is parallel (else 0 and 1). It returns an i64:
-0, or in the checked form 1 where an index was outside its buffer.
+The symbol takes ``(ptr buffers, i64 begin, i64 end)``: the addresses of the parameters in order,
+and which iterations of the outermost loop to run, if that is parallel (else 0 and 1). It returns an
+i64: 0, or in the checked form 1 where an index was outside its buffer.
 
 A vectorized loop becomes operations on vectors; where its body branches on the loop's variable, it
-stays a loop. Small buffers live on the stack: LLVM turns those with constant indices into registers.
+stays a loop. Small buffers live on the stack: LLVM turns those with constant indices into
+registers.
 """
 
 import re
+from collections.abc import Callable
 
 from daedal.compiler.codegen.llvm.expressions import Expressions, Lane
 from daedal.compiler.codegen.llvm.scalars import (
@@ -18,7 +20,7 @@ from daedal.compiler.codegen.llvm.scalars import (
     llvm_type,
     memory_type,
 )
-from daedal.compiler.tir.expr import Buffer, Expr, Var
+from daedal.compiler.tir.expr import Binary, Buffer, Expr, Load, Var
 from daedal.compiler.tir.lower import lower
 from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, PrimFunc, Seq, Stmt
 from daedal.compiler.tir.visit import free_vars
@@ -29,6 +31,9 @@ __all__ = ["MAX_STACK_BYTES", "function_text", "parallel_extent"]
 
 MAX_STACK_BYTES = 1 << 18
 """Buffers inside one function."""
+
+LANES = 16
+"""Lanes of a vector where a loop has more iterations; LLVM splits what the processor has not."""
 
 _CALL = re.compile(r"call ([^@]+) @([\w.]+)\(([^)]*)\)")
 
@@ -102,9 +107,7 @@ class _Writer:
         self._text = FunctionText()
         pointers = {buffer: f"%a{number}" for number, buffer in enumerate(func.params)}
         self._failure = self._text.label()
-        self._at = Expressions(
-            self._text, pointers, checked=checked, failure=self._failure
-        )
+        self._at = Expressions(self._text, pointers, checked=checked, failure=self._failure)
         self._stack_bytes = 0
         self._loops = 0
 
@@ -125,7 +128,7 @@ class _Writer:
             case Seq(body):
                 for part in body:
                     self._write(part)
-            case For(kind="unroll"):
+            case For(kind="unroll") | For(extent=1):
                 self._unrolled(stmt)
             case For(kind="vectorize") if self._takes_lanes(stmt):
                 self._vectorized(stmt)
@@ -142,8 +145,10 @@ class _Writer:
             case _:
                 raise AssertionError(f"no code for {stmt!r}")
 
-    def _loop(self, loop: For, begin: str, end: str) -> None:
-        """A loop that runs at least once: its range is never empty."""
+    def _loop(
+        self, loop: For, begin: str, end: str, body: Callable[[], None] | None = None
+    ) -> None:
+        """A loop that runs at least once: its range is never empty. `body` stands for its own."""
         text = self._text
         self._loops += 1
         var, following = f"%i{self._loops}", f"%n{self._loops}"
@@ -153,7 +158,10 @@ class _Writer:
         self._at.values[loop.var] = var
         self._at.extents[loop.var] = loop.extent
         slot = text.reserve()
-        self._write(loop.body)
+        if body is None:
+            self._write(loop.body)
+        else:
+            body()
         text.line(f"{following} = add nuw nsw i64 {var}, 1")
         going_on = text.value(f"icmp ult i64 {following}, {end}")
         latch = text.block
@@ -178,8 +186,23 @@ class _Writer:
         )
 
     def _vectorized(self, loop: For) -> None:
-        self._at.lane = Lane(loop.var, loop.extent)
+        """All iterations at once, or a loop over vectors and one vector of the rest."""
         self._at.extents[loop.var] = loop.extent
+        whole, rest = divmod(loop.extent, LANES)
+        if loop.extent <= 2 * LANES:
+            self._lanes(loop, loop.extent, 0)
+            return
+        numbers = For(Var("vector"), whole, loop.body)
+        self._loop(numbers, "0", str(whole), lambda: self._strip(loop, numbers.var))
+        if rest:
+            self._lanes(loop, rest, whole * LANES)
+
+    def _strip(self, loop: For, number: Var) -> None:
+        first = self._text.value(f"mul nuw nsw i64 {self._at.values[number]}, {LANES}")
+        self._lanes(loop, LANES, first)
+
+    def _lanes(self, loop: For, count: int, first: str | int) -> None:
+        self._at.lane = Lane(loop.var, count, first)
         self._write(loop.body)
         self._at.lane = None
 
@@ -207,7 +230,9 @@ class _Writer:
 
     def _store(self, store: BufferStore) -> None:
         at, buffer, lane = self._at, store.buffer, self._at.lane
+        at.contract = _accumulates(store)
         value = at.value(store.value)
+        at.contract = False
         place = at.place(buffer, store.indices)
         if lane is None or place.step == 0:
             assert not value.lanes, "lanes that write one place"
@@ -228,6 +253,14 @@ class _Writer:
             assert llvm_type("uint8", value.lanes) == kind
         align = ELEMENT_BYTES[buffer.dtype]
         self._text.line(f"store {value}, ptr {address}, align {align}")
+
+
+def _accumulates(store: BufferStore) -> bool:
+    """Whether a store adds to what it writes: the order of a sum's roundings is free already."""
+    match store.value:
+        case Binary("+", Load(buffer, indices), _):
+            return buffer is store.buffer and indices == store.indices
+    return False
 
 
 def _branches_on(stmt: Stmt, var: Var) -> bool:

@@ -24,8 +24,26 @@ from daedal.native.function_text import FunctionText
 __all__ = ["called", "is_lowered"]
 
 _SAME_NAME = frozenset(
-    ("exp", "log", "sqrt", "floor", "ceil", "trunc", "pow", "sin", "cos", "tan")
-    + ("asin", "acos", "atan", "sinh", "cosh", "tanh", "exp2", "log2")
+    [
+        "exp",
+        "exp2",
+        "log",
+        "log2",
+        "pow",
+        "sqrt",
+        "floor",
+        "ceil",
+        "trunc",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+    ]
 )
 _LIBRARY = frozenset(("erf", "asinh", "acosh", "atanh"))
 _BITS = {"bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
@@ -41,9 +59,7 @@ def called(text: FunctionText, name: str, arguments: list[Value], dtype: str) ->
     """The value of an intrinsic of arguments of equal lanes. Raises UnsupportedError."""
     first = arguments[0]
     if name in _BITS:
-        return Value(
-            text.value(f"{_BITS[name]} {first}, {arguments[1].text}"), dtype, first.lanes
-        )
+        return Value(text.value(f"{_BITS[name]} {first}, {arguments[1].text}"), dtype, first.lanes)
     if name in _OWN:
         return _OWN[name](text, arguments)
     if not is_lowered(name):

@@ -106,18 +106,20 @@ def broadcast(text: FunctionText, value: Value, lanes: int) -> Value:
     )
 
 
-def arithmetic(text: FunctionText, op: str, a: Value, b: Value) -> Value:
-    """``a op b`` of two values of one type."""
-    write = _float_arithmetic if is_float(a.dtype) else _integer_arithmetic
-    return Value(write(text, op, a, b), a.dtype, a.lanes)
+def arithmetic(text: FunctionText, op: str, a: Value, b: Value, *, contract: bool = False) -> Value:
+    """``a op b`` of two values of one type; with `contract`, products and sums may be fused."""
+    if is_float(a.dtype):
+        return Value(_float_arithmetic(text, op, a, b, contract), a.dtype, a.lanes)
+    return Value(_integer_arithmetic(text, op, a, b), a.dtype, a.lanes)
 
 
 _FLOAT = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 
 
-def _float_arithmetic(text: FunctionText, op: str, a: Value, b: Value) -> str:
+def _float_arithmetic(text: FunctionText, op: str, a: Value, b: Value, contract: bool) -> str:
     if op in _FLOAT:
-        return text.value(f"{_FLOAT[op]} {a}, {b.text}")
+        flags = "contract " if contract else ""
+        return text.value(f"{_FLOAT[op]} {flags}{a}, {b.text}")
     name = {"min": "minimum", "max": "maximum"}[op]
     return _called(text, f"llvm.{name}{suffix(a.dtype, a.lanes)}", a, b)
 
@@ -125,11 +127,9 @@ def _float_arithmetic(text: FunctionText, op: str, a: Value, b: Value) -> str:
 def _integer_arithmetic(text: FunctionText, op: str, a: Value, b: Value) -> str:
     signed = not a.dtype.startswith("u")
     if op in ("+", "-", "*"):
-        return text.value(f"{ {'+': 'add', '-': 'sub', '*': 'mul'}[op]} {a}, {b.text}")
+        return text.value(f"{ {'+': 'add', '-': 'sub', '*': 'mul'}[op] } {a}, {b.text}")
     if op in ("min", "max"):
-        return _called(
-            text, f"llvm.{'s' if signed else 'u'}{op}{suffix(a.dtype, a.lanes)}", a, b
-        )
+        return _called(text, f"llvm.{'s' if signed else 'u'}{op}{suffix(a.dtype, a.lanes)}", a, b)
     if op in ("<<", ">>"):
         return _shifted(text, op, a, b, signed)
     return _divided(text, op, a, b, signed)

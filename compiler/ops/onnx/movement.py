@@ -1,4 +1,4 @@
-"""Operators that move elements: transpose, reshape, slice, pad, concatenate, split, tile, expand."""
+"""Operators that move elements: transposes, slices, pads, splits and others."""
 
 from collections.abc import Mapping
 

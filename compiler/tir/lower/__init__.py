@@ -2,8 +2,8 @@
 
 Every step takes and gives a `PrimFunc` that the interpreter can run, and changes no result:
 `blocks` replaces blocks by their bodies and predicates by conditions, `windows` makes buffers as
-large as their windows, and `padding` writes out reads that may reach outside. `lower` runs them all.
-The lowered function is what code generators read; the rules for blocks no longer hold.
+large as their windows, and `padding` writes out reads that may reach outside. `lower` runs them
+all. The lowered function is what code generators read; the rules for blocks no longer hold.
 """
 
 from daedal.compiler.tir.lower.blocks import lower_blocks

@@ -1,10 +1,10 @@
 """Step 1: blocks become their bodies, their predicates and inits conditions.
 
-    for i in 3:                              for i in 3:
-        for k in 4:                              for k in 4:
-            block c(vi = i, vk = k):     =>          if k == 0:
-                init: c[vi] = 0                          c[i] = 0
-                c[vi] = c[vi] + a[vi, vk]            c[i] = c[i] + a[i, k]
+for i in 3:                              for i in 3:
+    for k in 4:                              for k in 4:
+        block c(vi = i, vk = k):     =>          if k == 0:
+            init: c[vi] = 0                          c[i] = 0
+            c[vi] = c[vi] + a[vi, vk]            c[i] = c[i] + a[i, k]
 """
 
 from collections.abc import Mapping

@@ -1,0 +1,202 @@
+"""`fuse`: tensor expressions become kernels.
+
+A tensor without a reduction is written into the formula of its reader where that computes nothing
+twice: it has one reader, or only moves or converts elements. A reduction and the one tensor that
+reads it element by element become one kernel. Everything else is in memory between two kernels.
+Source: the fusion rules of Chen et al., "TVM", OSDI 2018, section 3.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from daedal.compiler import te
+from daedal.compiler.cpu.kernel import Kernel
+from daedal.compiler.te.lower import topological
+from daedal.compiler.tir.expr import (
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Expr,
+    Load,
+    Reduce,
+    Select,
+    Var,
+    as_expr,
+)
+from daedal.compiler.tir.visit import loads, rewrite, substitute, walk
+
+__all__ = ["fuse"]
+
+MAX_NODES = 400
+"""Nodes of a formula: a larger one is split into kernels."""
+
+
+def fuse(
+    needed: Sequence[te.Tensor], constants: Mapping[Buffer, np.generic]
+) -> dict[te.Tensor, Kernel]:
+    """The kernels that compute `needed`, by what they write, producers first.
+
+    Parameters
+    ----------
+    needed : tensors that must be in memory, computed ones.
+    constants : the values of placeholders of one element; they become immediates.
+    """
+    return _Fusion(needed, constants).kernels
+
+
+class _Fusion:
+    def __init__(self, needed: Sequence[te.Tensor], constants: Mapping[Buffer, np.generic]) -> None:
+        self._constants = constants
+        self._needed = set(needed)
+        order = [tensor for tensor in topological(needed) if tensor.value is not None]
+        self._readers: dict[Buffer, list[te.Tensor]] = {tensor: [] for tensor in order}
+        self._padded: set[Buffer] = set()
+        for tensor in order:
+            assert tensor.value is not None
+            for load in loads(tensor.value):
+                if load.buffer in self._readers and tensor not in self._readers[load.buffer]:
+                    self._readers[load.buffer].append(tensor)
+                if load.pad_value is not None:
+                    self._padded.add(load.buffer)
+        self._formulas: dict[Buffer, Expr] = {}
+        self._written: dict[Buffer, te.Tensor] = {}
+        inlined: set[Buffer] = set()
+        for tensor in order:
+            self._formulas[tensor] = self._formula(tensor, inlined)
+            if self._is_inlined(tensor):
+                inlined.add(tensor)
+        roots = [tensor for tensor in order if tensor not in inlined]
+        self.kernels = self._joined(roots)
+
+    def _formula(self, tensor: te.Tensor, inlined: Collection[Buffer]) -> Expr:
+        """The formula of `tensor` with those of inlined tensors in it."""
+
+        def visit(node: Expr) -> Expr | None:
+            if not isinstance(node, Load):
+                return None
+            if node.buffer in self._constants:
+                return as_expr(self._constants[node.buffer].item(), node.dtype)
+            if node.buffer not in inlined:
+                return None
+            source = node.buffer
+            assert isinstance(source, te.Tensor)
+            values: dict[Var, Expr] = dict(zip(source.axes, node.indices, strict=True))
+            return substitute(self._formulas[source], values)
+
+        assert tensor.value is not None
+        return rewrite(tensor.value, visit)
+
+    def _is_inlined(self, tensor: te.Tensor) -> bool:
+        formula = self._formulas[tensor]
+        readers = self._readers[tensor]
+        if isinstance(formula, Reduce) or tensor in self._needed or tensor in self._padded:
+            return False
+        if sum(1 for _ in walk(formula)) > MAX_NODES:
+            return False
+        if _is_move(formula):
+            return True
+        (reader,) = readers if len(readers) == 1 else (None,)
+        if reader is None or isinstance(reader.value, Reduce):
+            return False
+        assert reader.value is not None
+        return len([load for load in loads(reader.value) if load.buffer is tensor]) == 1
+
+    def _joined(self, roots: Sequence[te.Tensor]) -> dict[te.Tensor, Kernel]:
+        """Kernels of roots: each reduction with its epilogue where it has one."""
+        readers: dict[Buffer, list[te.Tensor]] = {root: [] for root in roots}
+        for root in roots:
+            for buffer in dict.fromkeys(load.buffer for load in loads(self._formulas[root])):
+                if buffer in readers:
+                    readers[buffer].append(root)
+        epilogues: dict[te.Tensor, te.Tensor] = {}
+        for root in roots:
+            found = [
+                source
+                for source in roots
+                if readers[source] == [root] and self._is_epilogue(root, source)
+            ]
+            if found:
+                epilogues[root] = max(found, key=lambda item: _terms(self._formulas[item]))
+        absorbed = set(epilogues.values())
+        kernels = {}
+        for root in roots:
+            if root not in absorbed:
+                kernels[root] = self._kernel(root, epilogues.get(root))
+        return kernels
+
+    def _is_epilogue(self, tensor: te.Tensor, source: te.Tensor) -> bool:
+        """Whether `tensor` reads the reduction `source` element by element."""
+        formula = self._formulas[tensor]
+        if source in self._needed or not isinstance(self._formulas[source], Reduce):
+            return False
+        if isinstance(formula, Reduce) or tensor.shape != source.shape:
+            return False
+        read = [load for load in loads(formula) if load.buffer is source]
+        return all(load.indices == tensor.axes and load.pad_value is None for load in read)
+
+    def _kernel(self, root: te.Tensor, source: te.Tensor | None) -> Kernel:
+        """The kernel of a root, with placeholders for what other kernels write."""
+        formula = self._formulas[root]
+        if source is None and isinstance(formula, Reduce):
+            source = root
+        reduction = None
+        known: dict[Buffer, te.Tensor] = {}
+        given: dict[Buffer, te.Tensor] = {}
+        if source is not None:
+            value, known = self._outside(self._formulas[source], known)
+            reduction = te.Tensor("r", source.shape, source.dtype, "global", source.axes, value)
+        if source is root:
+            assert reduction is not None
+            result = te.compute(root.shape, lambda *i: reduction[i], "y")
+        else:
+            if source is not None and reduction is not None:
+                given = {source: reduction}
+            value, known = self._outside(formula, {**known, **given})
+            result = te.Tensor("y", root.shape, root.dtype, "global", root.axes, value)
+        inputs = tuple(tensor for tensor in known.values() if tensor is not reduction)
+        sources = tuple(buffer for buffer, tensor in known.items() if tensor is not reduction)
+        return Kernel(inputs, result, reduction, sources)
+
+    def _outside(
+        self, formula: Expr, known: dict[Buffer, te.Tensor]
+    ) -> tuple[Expr, dict[Buffer, te.Tensor]]:
+        """The formula with placeholders named by their order for all that it reads."""
+        found = dict(known)
+        for load in loads(formula):
+            if load.buffer not in found:
+                number = len(found)
+                found[load.buffer] = te.placeholder(
+                    load.buffer.shape, load.buffer.dtype, f"x{number}"
+                )
+
+        def visit(node: Expr) -> Expr | None:
+            if isinstance(node, Load):
+                return Load(found[node.buffer], node.indices, node.pad_value)
+            return None
+
+        return rewrite(formula, visit), found
+
+
+def _is_move(formula: Expr) -> bool:
+    """Whether a formula only reads one element at an affine place, and converts it."""
+    while isinstance(formula, Cast):
+        formula = formula.value
+    if not isinstance(formula, Load) or formula.pad_value is not None:
+        return False
+    return all(
+        not isinstance(node, Load | Call | Select | Compare)
+        and not (isinstance(node, Binary) and node.op not in ("+", "-", "*"))
+        for index in formula.indices
+        for node in walk(index)
+    )
+
+
+def _terms(formula: Expr) -> int:
+    assert isinstance(formula, Reduce)
+    count = 1
+    for axis in formula.axes:
+        count *= axis.extent
+    return count

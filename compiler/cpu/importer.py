@@ -1,0 +1,225 @@
+"""`import_model`: an ONNX model becomes tensor expressions.
+
+Input: a checked model. Output: a `TensorProgram`, whose steps are nodes in order: tensor
+expressions, views of the same elements in another shape, or nodes to interpret. Nodes of constants
+are evaluated.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import numpy_helper
+
+from daedal.compiler import te
+from daedal.compiler.frontend.tensor_types import tensor_types
+from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
+from daedal.compiler.ops.onnx.lower import lower_node
+from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
+from daedal.compiler.tir.dtype import DTYPES
+from daedal.isa.errors import ModelError, UserError, first_line
+
+__all__ = ["Computed", "Interpreted", "TensorProgram", "View", "import_model"]
+
+Array = npt.NDArray[Any]
+
+MAX_FOLDED_ELEMENTS = 1 << 24
+_VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
+"""Operators that keep the order of the elements, with the operand first."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A node as tensors, one per result."""
+
+    node: onnx.NodeProto
+    names: tuple[str, ...]
+    tensors: tuple[te.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor with the elements of `source` in the same order."""
+
+    node: onnx.NodeProto
+    name: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Interpreted:
+    """A node without a tensor expression, and why."""
+
+    node: onnx.NodeProto
+    reason: str
+
+
+@dataclass
+class TensorProgram:
+    """A model in tensor expressions.
+
+    Attributes
+    ----------
+    tensors : placeholder or computation of every tensor of static type, by name.
+    types : ONNX's shape and numpy's dtype of these.
+    constants : values by name.
+    """
+
+    opset: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    steps: list[Computed | View | Interpreted] = field(default_factory=list)
+    tensors: dict[str, te.Tensor] = field(default_factory=dict)
+    types: dict[str, ResultType] = field(default_factory=dict)
+    constants: dict[str, Array] = field(default_factory=dict)
+
+
+def import_model(model: onnx.ModelProto) -> TensorProgram:
+    """The tensor expressions of a model. Raises ModelError for a damaged one."""
+    return _Importer(model).program
+
+
+class _Importer:
+    def __init__(self, model: onnx.ModelProto) -> None:
+        graph = model.graph
+        (opset,) = (item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
+        given = {item.name for item in graph.initializer}
+        self.program = TensorProgram(
+            int(opset),
+            tuple(item.name for item in graph.input if item.name not in given),
+            tuple(item.name for item in graph.output),
+        )
+        self._types = tensor_types(model)
+        self._numbers = 0
+        for item in graph.initializer:
+            self._add_constant(item.name, numpy_helper.to_array(item))
+        for name in self.program.inputs:
+            self._add_placeholder(name, self._static_type(name))
+        for node in graph.node:
+            self._add(node)
+
+    def _add(self, node: onnx.NodeProto) -> None:
+        if self._folded(node) or self._viewed(node):
+            return
+        try:
+            self._compute(node)
+        except UserError as error:
+            self._interpret(node, first_line(error))
+
+    def _folded(self, node: onnx.NodeProto) -> bool:
+        """Evaluate a node whose results are known now."""
+        program = self.program
+        if node.op_type in ("Shape", "Size") and node.input[0] in program.types:
+            shape = program.types[node.input[0]].shape
+            bounds = {item.name: int(item.i) for item in node.attribute}
+            dims = np.array(shape, np.int64)[bounds.get("start", 0) : bounds.get("end", len(shape))]
+            size = np.array(math.prod(shape), np.int64)
+            self._add_constant(node.output[0], size if node.op_type == "Size" else dims)
+            return True
+        names = names_read(node)
+        random = "Random" in node.op_type or node.op_type in ("Bernoulli", "Multinomial")
+        if random or any(name not in program.constants for name in names):
+            return False
+        kinds = [self._static_type(name) for name in node.output if name]
+        if any(kind is None or math.prod(kind.shape) > MAX_FOLDED_ELEMENTS for kind in kinds):
+            return False
+        try:
+            feeds = {name: program.constants[name] for name in names}
+            results = evaluate_onnx(node, program.opset, feeds)
+        except Exception:  # the evaluator raises many kinds; the interpreted node will say which
+            return False
+        for name, value in zip(filter(None, node.output), results, strict=True):
+            self._add_constant(name, value)
+        return True
+
+    def _viewed(self, node: onnx.NodeProto) -> bool:
+        program, name = self.program, node.output[0]
+        dropout = node.op_type == "Dropout" and len([item for item in node.output if item]) == 1
+        if not dropout and (node.op_type not in _VIEWS or node.domain not in ("", "ai.onnx")):
+            return False
+        kind = self._static_type(name)
+        source = program.types.get(node.input[0])
+        if kind is None or source is None or math.prod(kind.shape) != math.prod(source.shape):
+            return False
+        if dropout and len(node.input) > 2 and node.input[2]:
+            return False
+        if not self._add_placeholder(name, kind):
+            return False
+        program.steps.append(View(node, name, node.input[0]))
+        return True
+
+    def _compute(self, node: onnx.NodeProto) -> None:
+        program = self.program
+        operands = [self._operand(name) if name else None for name in node.input]
+        results = [self._needed_type(name) if name else None for name in node.output]
+        tensors = lower_node(node, program.opset, operands, results, f"t{self._next()}")
+        names = tuple(name for name in node.output if name)
+        kept = tuple(tensors[number] for number, name in enumerate(node.output) if name)
+        for name, tensor, kind in zip(names, kept, filter(None, results), strict=True):
+            program.tensors[name] = tensor
+            program.types[name] = kind
+        program.steps.append(Computed(node, names, kept))
+
+    def _interpret(self, node: onnx.NodeProto, reason: str) -> None:
+        for name in filter(None, node.output):
+            self._add_placeholder(name, self._static_type(name))
+        self.program.steps.append(Interpreted(node, reason))
+
+    def _operand(self, name: str) -> Operand:
+        program = self.program
+        if name not in program.tensors:
+            raise ModelError(
+                f"tensors of compiled code must have a static shape and a numeric type, and "
+                f"{name!r} has not; it is interpreted"
+            )
+        return Operand(
+            program.tensors[name], program.types[name].shape, program.constants.get(name)
+        )
+
+    def _needed_type(self, name: str) -> ResultType:
+        kind = self._static_type(name)
+        if kind is None or 0 in kind.shape:
+            raise ModelError(
+                f"tensors of compiled code must have a static shape and elements, and {name!r} "
+                "has not; it is interpreted"
+            )
+        return kind
+
+    def _add_constant(self, name: str, value: Array) -> None:
+        self.program.constants[name] = value
+        self._add_placeholder(name, ResultType(value.shape, value.dtype.name))
+
+    def _add_placeholder(self, name: str, kind: ResultType | None) -> bool:
+        if kind is None or kind.dtype not in DTYPES:
+            return False
+        self.program.types[name] = kind
+        if 0 in kind.shape:
+            return False
+        self.program.tensors[name] = te.placeholder(
+            buffer_shape(kind.shape), kind.dtype, f"p{self._next()}"
+        )
+        return True
+
+    def _static_type(self, name: str) -> ResultType | None:
+        """Shape and dtype of a tensor, or None where shape inference does not know them."""
+        found = self._types.get(name)
+        if found is None or not found.type.HasField("tensor_type"):
+            return None
+        tensor = found.type.tensor_type
+        if not tensor.HasField("shape") or not tensor.elem_type:
+            return None
+        dims = tensor.shape.dim
+        if not all(dim.HasField("dim_value") for dim in dims):
+            return None
+        try:
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+        except KeyError:
+            return None
+        return ResultType(tuple(int(dim.dim_value) for dim in dims), str(dtype))
+
+    def _next(self) -> int:
+        self._numbers += 1
+        return self._numbers

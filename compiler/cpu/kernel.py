@@ -1,0 +1,140 @@
+"""`Kernel`: tensors that one function computes; its loop IR and machine code.
+
+A kernel is a tensor without a reduction, or a reduction and the tensor of its epilogue, which reads
+it element by element. Kernels of equal structure have equal texts, so they are compiled once.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from daedal.compiler import te
+from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
+from daedal.compiler.ops.cpu.reuse import Tiles, choose_tiles
+from daedal.compiler.ops.cpu.schedule import schedule_map, schedule_reduction
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce
+from daedal.compiler.tir.stmt import PrimFunc
+from daedal.compiler.tir.visit import loads, rewrite
+
+__all__ = ["Kernel", "ScheduledKernel", "kernel_function"]
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What one function computes.
+
+    Attributes
+    ----------
+    inputs : placeholders that it reads.
+    result : what it writes.
+    reduction : the reduction that `result` reads element by element; None where there is none.
+    sources : what the inputs stand for, in their order.
+    """
+
+    inputs: tuple[te.Tensor, ...]
+    result: te.Tensor
+    reduction: te.Tensor | None = None
+    sources: tuple[Buffer, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Equal for kernels with one function."""
+        types = ", ".join(str(item) for item in self.inputs)
+        return f"{types}; {self.reduction}; {self.result}"
+
+
+@dataclass(frozen=True)
+class ScheduledKernel:
+    """The loop IR of a kernel, and the operands that must be laid out anew.
+
+    `moved` has, for each constant that the schedule reads in another layout, the dimension that
+    comes last there; `tiled` says whether a reduction keeps its accumulators in registers.
+    """
+
+    func: PrimFunc
+    moved: tuple[tuple[te.Tensor, int], ...] = ()
+    tiled: bool = True
+
+
+def kernel_function(kernel: Kernel, constants: Collection[Buffer] = ()) -> ScheduledKernel:
+    """The scheduled function of a kernel; `constants` are inputs whose layout is free."""
+    if kernel.reduction is None:
+        func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
+        return ScheduledKernel(schedule_map(func, kernel.result.name))
+    reduction = kernel.reduction
+    formula = reduction.value
+    assert isinstance(formula, Reduce)
+    bytes_each = ELEMENT_BYTES[reduction.dtype]
+    tiles = choose_tiles(formula.value, reduction.axes, bytes_each, constants)
+    moved: tuple[tuple[te.Tensor, int], ...] = ()
+    inputs, result = kernel.inputs, kernel.result
+    if tiles is not None:
+        axis = reduction.axes[tiles.vector]
+        moved = tuple(
+            (tensor, _dimension(formula.value, tensor, axis))
+            for tensor in inputs
+            if tensor in tiles.packed
+        )
+        formula, inputs = _packed(formula, inputs, moved)
+        reduction, result = _tile_last(reduction, formula, result, tiles)
+    func = te.create_prim_func(inputs, [result], "kernel")
+    return ScheduledKernel(
+        schedule_reduction(func, reduction.name, result.name, tiles), moved, tiles is not None
+    )
+
+
+def _dimension(value: Expr, tensor: te.Tensor, axis: Axis) -> int:
+    """The dimension of `tensor` that `axis` indexes."""
+    (found,) = {load.indices.index(axis) for load in loads(value) if load.buffer is tensor}
+    return found
+
+
+def _packed(
+    formula: Reduce, inputs: Sequence[te.Tensor], moved: Sequence[tuple[te.Tensor, int]]
+) -> tuple[Reduce, tuple[te.Tensor, ...]]:
+    """The formula and the inputs with a dimension of some tensors moved to the end."""
+    new: dict[Buffer, tuple[te.Tensor, int]] = {}
+    for tensor, last in moved:
+        shape = _moved_last(tensor.shape, last)
+        new[tensor] = te.placeholder(shape, tensor.dtype, tensor.name), last
+
+    def visit(node: Expr) -> Expr | None:
+        if isinstance(node, Load) and node.buffer in new:
+            tensor, last = new[node.buffer]
+            return Load(tensor, _moved_last(node.indices, last), node.pad_value)
+        return None
+
+    packed = rewrite(formula, visit)
+    assert isinstance(packed, Reduce)
+    return packed, tuple(new[item][0] if item in new else item for item in inputs)
+
+
+def _moved_last(items: tuple[_Item, ...], last: int) -> tuple[_Item, ...]:
+    return (*items[:last], *items[last + 1 :], items[last])
+
+
+def _tile_last(
+    reduction: te.Tensor, formula: Reduce, result: te.Tensor, tiles: Tiles
+) -> tuple[te.Tensor, te.Tensor]:
+    """Reduction and result where the axes of the tile are the last of the reduction."""
+    ends = [tiles.vector] if tiles.tile is None else [tiles.tile, tiles.vector]
+    order = [number for number in range(len(reduction.axes)) if number not in ends] + ends
+    moved = te.Tensor(
+        reduction.name,
+        tuple(reduction.shape[number] for number in order),
+        reduction.dtype,
+        "global",
+        tuple(reduction.axes[number] for number in order),
+        formula,
+    )
+
+    def visit(node: Expr) -> Expr | None:
+        if isinstance(node, Load) and node.buffer is reduction:
+            return Load(moved, tuple(node.indices[number] for number in order))
+        return None
+
+    assert result.value is not None
+    value = rewrite(result.value, visit)
+    return moved, te.Tensor(result.name, result.shape, result.dtype, "global", result.axes, value)

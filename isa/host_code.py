@@ -1,0 +1,86 @@
+"""`HostCode`: a model, or a part of one, as machine code for a processor.
+
+All tensors lie in one block of memory: constants first, then what is computed. A step calls one
+function of the object code, or has one ONNX node interpreted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["CodeCall", "HostBuffer", "HostCode", "InterpretedNode", "Step"]
+
+
+@dataclass(frozen=True)
+class HostBuffer:
+    """A tensor in the block of memory: its first byte, its numpy dtype and ONNX's shape."""
+
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CodeCall:
+    """A call of ``symbol(addresses of buffers, begin, end)`` for iterations 0 to `iterations`.
+
+    Attributes
+    ----------
+    buffers : numbers of buffers, inputs first and then the result.
+    iterations : of the parallel loop; any split of them may run at once.
+    work : scalar operations of all iterations, roughly.
+    """
+
+    symbol: str
+    buffers: tuple[int, ...]
+    iterations: int
+    work: int
+
+
+@dataclass(frozen=True)
+class InterpretedNode:
+    """A node that `onnx.reference` runs: a serialized ONNX model of that node, and why.
+
+    Its operands and results are tensors by name: buffers, or arrays without a static shape.
+    """
+
+    model: bytes
+    op: str
+    reason: str
+
+
+Step = CodeCall | InterpretedNode
+
+
+@dataclass(frozen=True)
+class HostCode:
+    """A part of a model that a processor runs.
+
+    Attributes
+    ----------
+    buffers : all tensors in memory; those with a name by it in `names`.
+    names : number of the buffer of each named tensor.
+    inputs, outputs : names, in the model's order. An output without a buffer has no static shape.
+    steps : in order.
+    constants : the first bytes of the memory.
+    memory_bytes : size of the memory.
+    objects : object code by level of the processor (`native.levels`), each with all symbols.
+    """
+
+    buffers: tuple[HostBuffer, ...]
+    names: Mapping[str, int]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    steps: tuple[Step, ...]
+    constants: bytes
+    memory_bytes: int
+    objects: Mapping[str, tuple[bytes, ...]]
+
+    @property
+    def calls(self) -> tuple[CodeCall, ...]:
+        """The steps that run compiled code."""
+        return tuple(step for step in self.steps if isinstance(step, CodeCall))
+
+    @property
+    def interpreted(self) -> tuple[InterpretedNode, ...]:
+        """The steps that are interpreted."""
+        return tuple(step for step in self.steps if isinstance(step, InterpretedNode))

@@ -1,0 +1,54 @@
+"""Levels of a processor: sets of features that object code may rely on.
+
+Source: System V Application Binary Interface, AMD64 Architecture Processor Supplement,
+"Micro-Architecture Levels"; LLVM has a processor of each name.
+"""
+
+from collections.abc import Collection
+
+from daedal.isa.errors import UserError
+from daedal.native.cpu import Cpu, host_cpu
+
+__all__ = ["LEVELS", "host_level", "level_cpu", "level_to_run"]
+
+_V3 = frozenset(["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"])
+_V4 = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
+
+LEVELS: dict[str, frozenset[str]] = {
+    "x86-64-v4": _V4,
+    "x86-64-v3": _V3,
+    "x86-64": frozenset(),
+    "aarch64": frozenset(),
+}
+"""What each level needs of a processor, the best first."""
+
+_TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu"}
+
+
+def level_cpu(level: str) -> Cpu:
+    """The processor that code of a level is compiled for."""
+    name = "generic" if level in _TRIPLES else level
+    triple = _TRIPLES.get(level, "x86_64-unknown-linux-gnu")
+    return Cpu(triple, name, LEVELS[level])
+
+
+def level_to_run(found: Collection[str]) -> str | None:
+    """The best of some levels that this processor has, or None where it has none of them."""
+    host = host_cpu()
+    machine = host.triple.split("-", 1)[0]
+    for level, needed in LEVELS.items():
+        fits = level_cpu(level).triple.startswith(machine) and needed <= host.features
+        if fits and level in found:
+            return level
+    return None
+
+
+def host_level() -> str:
+    """The best level that this processor has. Raises UserError where it has none."""
+    level = level_to_run(LEVELS)
+    if level is None:
+        raise UserError(
+            "compiled code needs a processor that LLVM has a level for, not "
+            f"{host_cpu().triple}; run the model with --target of a variant"
+        )
+    return level

@@ -1,0 +1,152 @@
+"""`HostProgram`: a `HostCode` in this process: its memory, its functions, and runs."""
+
+import ctypes
+import itertools
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.isa.errors import ArtifactError, ModelError
+from daedal.isa.host_code import CodeCall, HostCode, InterpretedNode
+from daedal.native.codegen import LoadedLibrary, load_objects
+from daedal.native.levels import level_to_run
+from daedal.runtime.host import Arrays, HostModel, converted
+
+__all__ = ["HostProgram"]
+
+PARALLEL_WORK = 1 << 16
+"""Scalar operations below which a call is not split among threads."""
+
+_Function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+@lru_cache(maxsize=1)
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_count(), "daedal")
+
+
+@lru_cache(maxsize=1)
+def _count() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class HostProgram:
+    """Compiled code that is ready to run. One run at a time: runs share the memory.
+
+    Raises ArtifactError where the code is for no level of this processor.
+    """
+
+    def __init__(self, code: HostCode) -> None:
+        level = level_to_run(code.objects)
+        if level is None:
+            raise ArtifactError(
+                "an artifact must hold code for this processor, and it has that of "
+                f"{', '.join(code.objects) or 'none'}; compile the model here"
+            )
+        self.code = code
+        block = np.zeros(code.memory_bytes + 64, np.uint8)
+        start = -block.ctypes.data % 64
+        self._memory = block[start : start + code.memory_bytes]
+        self._memory[: len(code.constants)] = np.frombuffer(code.constants, np.uint8)
+        symbols = list(dict.fromkeys(call.symbol for call in code.calls))
+        self._library: LoadedLibrary = load_objects(code.objects[level], symbols)
+        self._steps = [
+            _Call(step, self) if isinstance(step, CodeCall) else _Interpreted(step, self)
+            for step in code.steps
+        ]
+
+    def array(self, number: int) -> npt.NDArray[Any]:
+        """The tensor in a buffer, in place."""
+        buffer = self.code.buffers[number]
+        dtype = np.dtype(buffer.dtype)
+        count = int(np.prod(buffer.shape, dtype=np.int64))
+        own = self._memory[buffer.offset : buffer.offset + count * dtype.itemsize]
+        return own.view(dtype).reshape(buffer.shape)
+
+    def function(self, symbol: str) -> Any:
+        """A compiled function."""
+        return _Function(self._library.addresses[symbol])
+
+    def run(self, values: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+        """Outputs by name. Raises ModelError for inputs that do not fit."""
+        code = self.code
+        found: Arrays = {}
+        for name in code.inputs:
+            if name not in values:
+                raise ModelError(
+                    f"a run must give the model's input {name!r}; it got "
+                    f"{', '.join(map(repr, values)) or 'nothing'}"
+                )
+            given = np.asarray(values[name])
+            if name not in code.names:
+                found[name] = given
+                continue
+            array = self.array(code.names[name])
+            if given.shape != array.shape:
+                raise ModelError(f"input {name!r} must have shape {array.shape}, not {given.shape}")
+            array[...] = converted(name, given, array.dtype)
+        for step in self._steps:
+            step.run(found)
+        return {
+            name: self.array(code.names[name]).copy() if name in code.names else found[name]
+            for name in code.outputs
+        }
+
+
+class _Call:
+    """One call of a function, split among threads where that pays."""
+
+    def __init__(self, call: CodeCall, program: HostProgram) -> None:
+        self._function = program.function(call.symbol)
+        self._addresses = (ctypes.c_void_p * len(call.buffers))(
+            *(program.array(number).ctypes.data for number in call.buffers)
+        )
+        pieces = min(_count(), call.iterations) if call.work >= PARALLEL_WORK else 1
+        ends = [call.iterations * piece // pieces for piece in range(pieces + 1)]
+        self._ranges = list(itertools.pairwise(ends))
+        self._what = call.symbol
+
+    def run(self, _values: Arrays) -> None:
+        address = ctypes.addressof(self._addresses)
+        if len(self._ranges) == 1:
+            self._check(self._function(address, *self._ranges[0]))
+            return
+        others = [
+            _threads().submit(self._function, address, begin, end)
+            for begin, end in self._ranges[1:]
+        ]
+        self._check(self._function(address, *self._ranges[0]))
+        for other in others:
+            self._check(other.result())
+
+    def _check(self, status: int) -> None:
+        if status:
+            raise ModelError(
+                f"compiled code must stay inside its tensors, and {self._what} did not; report "
+                "this defect"
+            )
+
+
+class _Interpreted:
+    """One node that ONNX's reference evaluator runs."""
+
+    def __init__(self, step: InterpretedNode, program: HostProgram) -> None:
+        self._model = HostModel(step.model, f"the operator {step.op}", typed=False)
+        self._program = program
+
+    def run(self, values: Arrays) -> None:
+        program, names = self._program, self._program.code.names
+        feeds = {
+            name: program.array(names[name]) if name in names else values[name]
+            for name in self._model.names
+        }
+        for name, result in self._model.run(feeds).items():
+            if name in names:
+                program.array(names[name])[...] = result
+            else:
+                values[name] = result
