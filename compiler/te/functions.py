@@ -11,15 +11,24 @@ from daedal.compiler.tir.intrinsics import call
 
 __all__ = [
     "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
     "bit_and",
     "bit_not",
     "bit_or",
     "bit_xor",
     "ceil",
     "clip",
+    "cos",
+    "cosh",
     "erf",
     "exp",
     "floor",
+    "fmod",
     "log",
     "popcount",
     "pow",
@@ -28,7 +37,10 @@ __all__ = [
     "rsqrt",
     "shift_right_even",
     "sigmoid",
+    "sin",
+    "sinh",
     "sqrt",
+    "tan",
     "tanh",
     "trunc",
 ]
@@ -120,6 +132,61 @@ def sigmoid(value: Expr) -> Expr:
     return call("sigmoid", (value,))
 
 
+def sin(value: Expr) -> Expr:
+    """The sine of an angle in radians."""
+    return call("sin", (value,))
+
+
+def cos(value: Expr) -> Expr:
+    """The cosine of an angle in radians."""
+    return call("cos", (value,))
+
+
+def tan(value: Expr) -> Expr:
+    """The tangent of an angle in radians."""
+    return call("tan", (value,))
+
+
+def asin(value: Expr) -> Expr:
+    """The angle in radians, from -pi/2 to pi/2, whose sine is `value`."""
+    return call("asin", (value,))
+
+
+def acos(value: Expr) -> Expr:
+    """The angle in radians, from 0 to pi, whose cosine is `value`."""
+    return call("acos", (value,))
+
+
+def atan(value: Expr) -> Expr:
+    """The angle in radians, from -pi/2 to pi/2, whose tangent is `value`."""
+    return call("atan", (value,))
+
+
+def sinh(value: Expr) -> Expr:
+    """The hyperbolic sine."""
+    return call("sinh", (value,))
+
+
+def cosh(value: Expr) -> Expr:
+    """The hyperbolic cosine."""
+    return call("cosh", (value,))
+
+
+def asinh(value: Expr) -> Expr:
+    """The inverse of `sinh`."""
+    return call("asinh", (value,))
+
+
+def acosh(value: Expr) -> Expr:
+    """The inverse of `cosh`, from 0 on."""
+    return call("acosh", (value,))
+
+
+def atanh(value: Expr) -> Expr:
+    """The inverse of `tanh`."""
+    return call("atanh", (value,))
+
+
 def erf(value: Expr) -> Expr:
     """The error function, of which GELU consists."""
     return call("erf", (value,))
@@ -138,6 +205,11 @@ def rsqrt(value: Expr) -> Expr:
 def pow(base: Expr, exponent: ExprLike) -> Expr:
     """`base` to the power of `exponent`."""
     return call("pow", (base, as_expr(exponent, base.dtype)))
+
+
+def fmod(dividend: Expr, divisor: ExprLike) -> Expr:
+    """The remainder of a division that truncates towards zero; it has the dividend's sign."""
+    return call("fmod", (dividend, as_expr(divisor, dividend.dtype)))
 
 
 def floor(value: Expr) -> Expr:

@@ -86,10 +86,22 @@ INTRINSICS = _table(
     _float("log", np.log),
     _float("tanh", np.tanh),
     _float("sigmoid", _sigmoid),
+    _float("sin", np.sin),
+    _float("cos", np.cos),
+    _float("tan", np.tan),
+    _float("asin", np.arcsin),
+    _float("acos", np.arccos),
+    _float("atan", np.arctan),
+    _float("sinh", np.sinh),
+    _float("cosh", np.cosh),
+    _float("asinh", np.arcsinh),
+    _float("acosh", np.arccosh),
+    _float("atanh", np.arctanh),
     _float("erf", np.vectorize(math.erf, otypes=[np.float64])),
     _float("sqrt", np.sqrt),
     _float("rsqrt", lambda x: 1.0 / np.sqrt(x)),
     _float("pow", np.power, "base", "exponent"),
+    _float("fmod", np.fmod, "dividend", "divisor"),
     _float("floor", np.floor),
     _float("ceil", np.ceil),
     _float("trunc", np.trunc),
@@ -98,7 +110,7 @@ INTRINSICS = _table(
 """Every intrinsic by name.
 
 `requantize` and `shift_right_even` are the machine's own (`daedal.isa.numerics`); `round` takes
-halves to even; `abs` of the smallest integer is itself.
+halves to even; `abs` of the smallest integer is itself; `fmod` has its dividend's sign, as C's.
 """
 
 

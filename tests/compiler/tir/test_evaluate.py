@@ -127,10 +127,22 @@ REFERENCE: dict[str, Callable[..., float]] = {
     "log": math.log,
     "tanh": math.tanh,
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)) if x > -700 else math.exp(x),
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "asin": math.asin,
+    "acos": math.acos,
+    "atan": math.atan,
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "asinh": math.asinh,
+    "acosh": math.acosh,
+    "atanh": math.atanh,
     "erf": math.erf,
     "sqrt": math.sqrt,
     "rsqrt": lambda x: 1 / math.sqrt(x),
     "pow": math.pow,
+    "fmod": math.fmod,
     "floor": math.floor,
     "ceil": math.ceil,
     "trunc": math.trunc,
@@ -138,20 +150,32 @@ REFERENCE: dict[str, Callable[..., float]] = {
     "abs": abs,
 }
 
-POSITIVE = frozenset({"log", "sqrt", "rsqrt", "pow"})
+DOMAINS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    **dict.fromkeys(("log", "sqrt", "rsqrt", "pow"), np.abs),
+    **dict.fromkeys(("asin", "acos", "atanh"), lambda values: values / 16),
+    "acosh": lambda values: 1 + np.abs(values),
+}
+"""Maps numbers to where a function is defined."""
 
 
 @pytest.mark.parametrize("name", REFERENCE)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_float_functions(name: str, dtype: str) -> None:
     values = np.array([0.5, 1.0, 1.5, 2.5, 3.75, 9.0, -0.5, -1.5, -2.25, -9.0, 0.001], dtype=dtype)
-    values = np.abs(values) if name in POSITIVE else values
+    values = DOMAINS.get(name, np.asarray)(values).astype(dtype)
     arguments = [values] * len(INTRINSICS[name].parameters)
     found = applied(getattr(te, name), *arguments)
     exact = [REFERENCE[name](*([float(v)] * len(arguments))) for v in values]
     with np.errstate(over="ignore"):
         wanted = np.array(exact).astype(dtype)
     np.testing.assert_allclose(np.array(found, dtype=dtype), wanted, rtol=np.finfo(dtype).eps)
+
+
+def test_fmod_has_the_sign_of_its_dividend() -> None:
+    a = np.array([5.5, -5.5, 5.5, -5.5, 1.0, math.inf, 3.0], dtype=np.float32)
+    b = np.array([2.0, 2.0, -2.0, -2.0, math.inf, 2.0, 0.0], dtype=np.float32)
+    found = applied(te.fmod, a, b)
+    assert found[:5] == [1.5, -1.5, 1.5, -1.5, 1.0] and all(map(math.isnan, found[5:]))
 
 
 def test_every_intrinsic_has_a_function() -> None:
