@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 DTYPES = (
-    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("bool", "float16", "float32", "float64"),
 )
 """bfloat16 is not among them: numpy has none, so it could be stored but not defined."""
