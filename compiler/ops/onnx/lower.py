@@ -8,6 +8,7 @@ from daedal.compiler import te
 from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.ops.onnx.operation import Operand, Operation, ResultType, buffer_shape
 from daedal.compiler.ops.onnx.table import LOWERINGS
+from daedal.compiler.tir.errors import ExpressionError
 
 __all__ = ["lower_node"]
 
@@ -36,7 +37,12 @@ def lower_node(
     lowering = LOWERINGS.get(proto.op_type) if proto.domain in ("", "ai.onnx") else None
     if lowering is None:
         raise node.refuse("the operator has no tensor expression", "it is interpreted")
-    tensors = list(lowering(Operation(node, tuple(operands), tuple(results), prefix)))
+    try:
+        tensors = list(lowering(Operation(node, tuple(operands), tuple(results), prefix)))
+    except ExpressionError as error:
+        raise node.refuse(
+            f"there must be a tensor expression: {error}", "it is interpreted"
+        ) from error
     node.finish()
     for number, wanted in enumerate(results):
         if wanted is None:
