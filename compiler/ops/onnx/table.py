@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from daedal.compiler.ops.onnx import (
+    activations,
     attention,
     casts,
     convolution,
@@ -22,6 +23,7 @@ from daedal.compiler.ops.onnx.operation import Lowering
 __all__ = ["LOWERINGS"]
 
 LOWERINGS: Mapping[str, Lowering] = {
+    **activations.LOWERINGS,
     **attention.LOWERINGS,
     **casts.LOWERINGS,
     **convolution.LOWERINGS,

@@ -1,0 +1,67 @@
+"""Lowerings of operators whose results have one formula of an element of each operand.
+
+Source: ONNX, "Multidirectional Broadcasting".
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+
+from daedal.compiler import te
+from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
+from daedal.compiler.tir.expr import Expr
+
+__all__ = ["apply", "in_float32", "pointwise", "variadic", "with_reals"]
+
+Formula = Callable[..., Expr]
+"""Takes an element of each operand, broadcast against the others."""
+
+
+def apply(operation: Operation, formula: Formula, *operands: Operand) -> list[te.Tensor]:
+    """One tensor: `formula` of the elements of `operands`."""
+    return [
+        operation.compute(
+            operation.result.shape, lambda *i: formula(*(item.broadcast(i) for item in operands))
+        )
+    ]
+
+
+def pointwise(num_operands: int, formula: Formula) -> Lowering:
+    """The lowering of an operator without attributes."""
+
+    def lower(operation: Operation) -> list[te.Tensor]:
+        return apply(operation, formula, *map(operation.operand, range(num_operands)))
+
+    return lower
+
+
+def variadic(formula: Callable[[Expr, Expr], Expr]) -> Lowering:
+    """The lowering of an operator that joins any number of operands, from left to right."""
+
+    def lower(operation: Operation) -> list[te.Tensor]:
+        operands = [operation.operand(index) for index in range(len(operation.operands))]
+        return apply(operation, lambda *values: functools.reduce(formula, values), *operands)
+
+    return lower
+
+
+def with_reals(formula: Formula, **defaults: float) -> Lowering:
+    """The lowering of an operator of one operand; `formula` takes its attributes by name."""
+
+    def lower(operation: Operation) -> list[te.Tensor]:
+        found: Mapping[str, float] = {
+            name: operation.node.real(name, default) for name, default in defaults.items()
+        }
+        return apply(operation, functools.partial(formula, **found), operation.operand(0))
+
+    return lower
+
+
+def in_float32(formula: Formula) -> Formula:
+    """`formula` of one element, in float32 where that is float16: only the result is rounded."""
+
+    def wide(x: Expr, **attributes: float) -> Expr:
+        if x.dtype != "float16":
+            return formula(x, **attributes)
+        return formula(x.astype("float32"), **attributes).astype("float16")
+
+    return wide
