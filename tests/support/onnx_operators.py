@@ -71,8 +71,10 @@ def lowered_results(
             operands.append(None)
             continue
         array = np.asarray(feeds[name])
-        tensor = te.placeholder(buffer_shape(array.shape), array.dtype.name, name)
-        arrays[name] = array.reshape(tensor.shape)
+        # A constant may be empty, as the shape of a scalar is. Nothing reads it.
+        shape = buffer_shape(array.shape) if array.size else (1,)
+        tensor = te.placeholder(shape, array.dtype.name, name)
+        arrays[name] = array.reshape(shape) if array.size else np.zeros(shape, array.dtype)
         operands.append(Operand(tensor, array.shape, array if name in constants else None))
     types = [ResultType(array.shape, array.dtype.name) for array in like]
     tensors = lower_node(proto, opset, operands, types, "node")[: len(like)]
