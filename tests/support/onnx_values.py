@@ -1,0 +1,71 @@
+"""Random operands of ONNX nodes, and nodes against results that a test computes itself."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper
+
+from tests.support.onnx_operators import NEWEST, lowered_results
+
+__all__ = ["check_values", "floats", "integers"]
+
+RNG = np.random.default_rng(7)
+
+
+def floats(*shape: int, dtype: str = "float32") -> npt.NDArray[Any]:
+    """Normal values (seed 7)."""
+    return np.asarray(RNG.normal(size=shape)).astype(dtype)
+
+
+def integers(*shape: int, dtype: str = "int8", low: int = -9, high: int = 9) -> npt.NDArray[Any]:
+    """Whole numbers from low to high (seed 7); unsigned ones from 0."""
+    start = max(low, 0) if dtype.startswith("uint") else low
+    return np.asarray(RNG.integers(start, high, size=shape, endpoint=True)).astype(dtype)
+
+
+def check_values(
+    op_type: str,
+    feeds: Mapping[str, npt.NDArray[Any]],
+    wanted: Sequence[npt.NDArray[Any]],
+    *,
+    constants: Collection[str] = (),
+    opset: int = NEWEST,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    rtol: float = 1e-5,
+    atol: float = 1e-6,
+    **attributes: Any,
+) -> None:
+    """Assert that a node's tensor expression gives `wanted`: where ONNX's evaluator is no measure.
+
+    Parameters are those of `tests.support.onnx_operators.check_node`.
+    """
+    found = results_like(
+        op_type, feeds, wanted, constants, opset, inputs, outputs, attributes=attributes
+    )
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        np.testing.assert_allclose(
+            one, other, rtol=rtol if other.dtype.kind == "f" else 0, atol=atol
+        )
+
+
+def results_like(
+    op_type: str,
+    feeds: Mapping[str, npt.NDArray[Any]],
+    like: Sequence[npt.NDArray[Any]],
+    constants: Collection[str] = (),
+    opset: int = NEWEST,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    *,
+    attributes: Mapping[str, Any],
+) -> list[npt.NDArray[Any]]:
+    """The results of a node's tensor expression, of the types of `like`."""
+    names = list(feeds) if inputs is None else list(inputs)
+    results = [f"y{number}" for number in range(len(like))] if outputs is None else list(outputs)
+    proto: onnx.NodeProto = helper.make_node(op_type, names, results, **attributes)
+    return lowered_results(proto, opset, feeds, constants, like)
