@@ -17,7 +17,7 @@ from daedal.isa.errors import ScheduleError
 
 __all__ = ["rfactor"]
 
-_REDUCTIONS = {"+": "sum", "min": "min", "max": "max"}
+_REDUCTIONS = {"+": "sum", "*": "prod", "min": "min", "max": "max"}
 
 
 def rfactor(func: PrimFunc, body: Stmt, name: str, loop: For, dim: int, partial_name: str) -> Stmt:
@@ -58,8 +58,8 @@ def _update_of(site: Site) -> tuple[BufferStore, Expr, Callable[[Expr, Expr], Ex
             case Or(a, b) if once and a == target and start == identity("any", "bool"):
                 return store, b, Or
     raise ScheduleError(
-        f"rfactor needs a block that reduces by sum, minimum, maximum or any from their neutral "
-        f"element; {block.name!r} does not; use it before decompose_reduction and blockize"
+        f"rfactor needs a block that reduces by sum, product, minimum, maximum or any from their "
+        f"neutral element; {block.name!r} does not; use it before decompose_reduction and blockize"
     )
 
 

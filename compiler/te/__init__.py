@@ -13,9 +13,9 @@ c[i:4, j:3] int32 = sum(int32(a[i, k]) * int32(b[j, k]), over k in 8)
 A formula may use its axes and constants, elements of other tensors (``x[i, j]``, or
 ``x.padded(0)[i - 1, j]`` where it may reach outside), ``+ - * / // % << >>``, comparisons with
 `eq` and `ne`, ``& | ~`` on bools, `select`, `minimum`, `maximum`, `clip`, ``astype``, and the
-functions of `daedal.compiler.te.functions`. A whole formula may be a reduction: `sum`, `max`, `min`
-or `any` over `reduce_axis`. Dtypes are never converted silently; shapes, dtypes and reads are
-checked while a formula is written.
+functions of `daedal.compiler.te.functions`. A whole formula may be a reduction: `sum`, `prod`,
+`max`, `min` or `any` over `reduce_axis`. Dtypes are never converted silently; shapes, dtypes and
+reads are checked while a formula is written.
 
 Role: the operator library is written in this language. Output: `Tensor`; `create_prim_func` gives
 loop IR.
@@ -58,7 +58,7 @@ from daedal.compiler.te.functions import (
 )
 from daedal.compiler.te.interpreter import evaluate_tensors
 from daedal.compiler.te.lower import create_prim_func
-from daedal.compiler.te.ops import any, max, min, reduce_axis, sum
+from daedal.compiler.te.ops import any, max, min, prod, reduce_axis, sum
 from daedal.compiler.te.pattern import pattern, scalar
 from daedal.compiler.te.printer import tensors_text
 from daedal.compiler.te.tensor import Tensor, compute, placeholder
@@ -102,6 +102,7 @@ __all__ = [
     "placeholder",
     "popcount",
     "pow",
+    "prod",
     "reduce_axis",
     "requantize",
     "round",

@@ -22,6 +22,7 @@ MAX_TERMS = 1 << 18
 
 _ALL_AT_ONCE: dict[str, np.ufunc] = {
     "sum": np.add,
+    "prod": np.multiply,
     "max": np.maximum,
     "min": np.minimum,
     "any": np.logical_or,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from daedal.compiler.tir.errors import ExpressionError
 from daedal.compiler.tir.expr import Axis, Expr, Reduce
 
-__all__ = ["any", "max", "min", "reduce_axis", "sum"]
+__all__ = ["any", "max", "min", "prod", "reduce_axis", "sum"]
 
 
 def reduce_axis(extent: int, name: str) -> Axis:
@@ -26,6 +26,11 @@ def max(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:
 def min(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:
     """The smallest value over `axis`."""
     return _reduce("min", value, axis)
+
+
+def prod(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:
+    """The product over `axis`, in the dtype of `value` (integers wrap)."""
+    return _reduce("prod", value, axis)
 
 
 def any(value: Expr, axis: Axis | Sequence[Axis]) -> Expr:

@@ -10,8 +10,9 @@ def identity(op: str, dtype: str) -> Expr:
     """The neutral element of a reduction."""
     if op == "any":
         return IntImm(0, "bool")
-    if op == "sum":
-        return IntImm(0, dtype) if is_integer(dtype) else FloatImm(0.0, dtype)
+    if op in ("sum", "prod"):
+        neutral = int(op == "prod")
+        return IntImm(neutral, dtype) if is_integer(dtype) else FloatImm(float(neutral), dtype)
     if is_integer(dtype):
         low, high = limits(dtype)
         return IntImm(low if op == "max" else high, dtype)
@@ -22,4 +23,4 @@ def combine(op: str, a: Expr, b: Expr) -> Expr:
     """One step of a reduction."""
     if op == "any":
         return Or(a, b)
-    return Binary("+" if op == "sum" else op, a, b)
+    return Binary({"sum": "+", "prod": "*"}.get(op, op), a, b)

@@ -320,7 +320,8 @@ class Call(Expr):
 
 @dataclass(frozen=True)
 class Reduce(Expr):
-    """`value` combined over `axes` (te only); `op` in "sum", "max", "min", "any"."""
+    """`value` combined over `axes` (te only); `op` in "sum", "prod", "max", "min",
+    "any"."""
 
     op: str
     value: Expr

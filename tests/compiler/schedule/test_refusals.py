@@ -173,8 +173,8 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
     ),
     (
         lambda s: s.rfactor(block(s, "d"), loops(s, "d")[0]),
-        "rfactor needs a block that reduces by sum, minimum, maximum or any from their neutral "
-        "element; 'd' does not; use it before decompose_reduction and blockize",
+        "rfactor needs a block that reduces by sum, product, minimum, maximum or any from their "
+        "neutral element; 'd' does not; use it before decompose_reduction and blockize",
     ),
     (
         lambda s: s.rfactor(block(s, "c"), c_loops(s)[2], 3),

@@ -18,6 +18,8 @@ Reduction = Callable[[Expr, Sequence[Axis]], Expr]
 
 REDUCTIONS: dict[str, Reduction] = {
     "sum": te.sum,
+    # Odd factors: a product of others soon is 0.
+    "prod": lambda value, axes: te.prod(value * 2 + 1, axes),
     "max": te.max,
     "min": te.min,
     "any": lambda value, axes: te.any(value > 120, axes),
@@ -103,8 +105,8 @@ def test_starting_elsewhere_is_refused() -> None:
     with pytest.raises(ScheduleError) as caught:
         schedule.rfactor(block, schedule.get_loops(block)[2])
     assert str(caught.value) == (
-        "rfactor needs a block that reduces by sum, minimum, maximum or any from their neutral "
-        "element; 'y' does not; use it before decompose_reduction and blockize"
+        "rfactor needs a block that reduces by sum, product, minimum, maximum or any from their "
+        "neutral element; 'y' does not; use it before decompose_reduction and blockize"
     )
 
 

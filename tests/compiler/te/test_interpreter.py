@@ -79,7 +79,7 @@ def test_arithmetic_wraps_and_rounds_as_documented() -> None:
         assert result.dtype == lowered[tensor.name].dtype == tensor.dtype
 
 
-@pytest.mark.parametrize("op", ["sum", "max", "min", "any"])
+@pytest.mark.parametrize("op", ["sum", "prod", "max", "min", "any"])
 def test_reductions(op: str) -> None:
     x = te.placeholder((3, 5), "int32", "x")
     k = te.reduce_axis(5, "k")
