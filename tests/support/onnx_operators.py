@@ -77,6 +77,8 @@ def lowered_results(
         arrays[name] = array.reshape(shape) if array.size else np.zeros(shape, array.dtype)
         operands.append(Operand(tensor, array.shape, array if name in constants else None))
     types = [ResultType(array.shape, array.dtype.name) for array in like]
-    tensors = lower_node(proto, opset, operands, types, "node")[: len(like)]
+    tables: dict[te.Tensor, npt.NDArray[Any]] = {}
+    tensors = lower_node(proto, opset, operands, types, "node", tables)[: len(like)]
+    arrays.update({tensor.name: array for tensor, array in tables.items()})
     found = te.evaluate_tensors(tensors, arrays)
     return [one.reshape(other.shape) for one, other in zip(found, like, strict=True)]

@@ -6,7 +6,7 @@ import onnx
 
 from daedal.compiler import te
 from daedal.compiler.frontend.node import OnnxNode
-from daedal.compiler.ops.onnx.operation import Operand, Operation, ResultType, buffer_shape
+from daedal.compiler.ops.onnx.operation import Array, Operand, Operation, ResultType, buffer_shape
 from daedal.compiler.ops.onnx.table import LOWERINGS
 from daedal.compiler.tir.errors import ExpressionError
 
@@ -19,6 +19,7 @@ def lower_node(
     operands: Sequence[Operand | None],
     results: Sequence[ResultType | None],
     prefix: str,
+    tables: dict[te.Tensor, Array] | None = None,
 ) -> list[te.Tensor]:
     """The tensors of a node's results.
 
@@ -27,6 +28,8 @@ def lower_node(
     operands : None where an optional one is absent.
     results : the types that shape inference found; None where a result is not asked for.
     prefix : begins the names of all new tensors.
+    tables : takes the inputs that the node adds, with their constant values; None: a node that
+        needs such is refused.
 
     Raises
     ------
@@ -38,7 +41,7 @@ def lower_node(
     if lowering is None:
         raise node.refuse("the operator has no tensor expression", "it is interpreted")
     try:
-        tensors = list(lowering(Operation(node, tuple(operands), tuple(results), prefix)))
+        tensors = list(lowering(Operation(node, tuple(operands), tuple(results), prefix, tables)))
     except ExpressionError as error:
         raise node.refuse(
             f"there must be a tensor expression: {error}", "it is interpreted"

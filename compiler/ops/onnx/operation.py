@@ -88,12 +88,14 @@ class Operation:
     operands : None where an optional one is absent.
     results : None where an optional one is not asked for.
     prefix : begins the names of the tensors of this node, so that they differ from other nodes'.
+    tables : where `table` records constants; None: a node that needs one is refused.
     """
 
     node: OnnxNode
     operands: tuple[Operand | None, ...]
     results: tuple[ResultType | None, ...]
     prefix: str
+    tables: dict[te.Tensor, Array] | None = None
     _numbers: Any = field(default_factory=itertools.count, repr=False, compare=False)
 
     @property
@@ -141,8 +143,18 @@ class Operation:
         self, shape: Sequence[int], formula: Callable[..., Expr], name: str = "y"
     ) -> te.Tensor:
         """`te.compute` with a name that no other tensor has; rank 0 has one axis."""
-        unique = f"{self.prefix}_{name}_{next(self._numbers)}"
-        return te.compute(buffer_shape(shape), formula, unique)
+        return te.compute(buffer_shape(shape), formula, self._unique(name))
+
+    def table(self, array: Array) -> te.Tensor:
+        """An input that holds `array`, of rank 1 or more, whenever the node runs."""
+        if self.tables is None:
+            raise self.node.refuse("a node must not need tables here", "it is interpreted")
+        tensor = te.placeholder(array.shape, array.dtype.name, self._unique("table"))
+        self.tables[tensor] = array
+        return tensor
+
+    def _unique(self, name: str) -> str:
+        return f"{self.prefix}_{name}_{next(self._numbers)}"
 
 
 Lowering = Callable[[Operation], Sequence[te.Tensor]]
