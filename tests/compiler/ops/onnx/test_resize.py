@@ -1,0 +1,210 @@
+"""Resize and Upsample: their tensor expressions against ONNX's reference evaluator."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from daedal.compiler import te
+from daedal.compiler.ops.onnx.lower import lower_node
+from daedal.compiler.ops.onnx.operation import Operand, ResultType
+from daedal.compiler.ops.onnx.resampling import COORDINATES, NEAREST
+from daedal.isa.errors import ModelError, UnsupportedError
+from tests.support.onnx_operators import check_node, lowered_results
+
+RNG = np.random.default_rng(7)
+
+MODES = ["nearest", "linear", "cubic"]
+PLAIN = sorted(set(COORDINATES) - {"tf_crop_and_resize", "tf_half_pixel_for_nn"})
+CONSTANTS = ["roi", "scales", "sizes"]
+
+
+def data(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return np.asarray(RNG.integers(0, 100, shape)).astype(dtype)
+
+
+def feeds(x: np.ndarray, key: str, *values: float) -> dict[str, np.ndarray]:
+    dtype = np.int64 if key == "sizes" else np.float32
+    return {"x": x, key: np.array(values, dtype)}
+
+
+def check(x: np.ndarray, key: str, values: tuple[float, ...], **attributes: Any) -> None:
+    inputs = ["x", "", "scales"] if key == "scales" else ["x", "", "", "sizes"]
+    check_node(
+        "Resize",
+        feeds(x, key, *values),
+        constants=CONSTANTS,
+        inputs=inputs,
+        rtol=1e-3 if x.dtype == np.float16 else 1e-5,
+        atol=1e-4,
+        **attributes,
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("coordinates", PLAIN)
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("scales", (1, 1, 2, 3)),
+        ("scales", (1, 1, 0.5, 0.6)),
+        ("scales", (1, 1, 1.7, 0.26)),
+        ("sizes", (1, 2, 7, 3)),
+        ("sizes", (1, 2, 1, 12)),
+    ],
+)
+def test_modes(mode: str, coordinates: str, key: str, values: tuple[float, ...]) -> None:
+    x = data(1, 2, 4, 5)
+    check(x, key, values, mode=mode, coordinate_transformation_mode=coordinates)
+
+
+@pytest.mark.parametrize("rounding", NEAREST)
+@pytest.mark.parametrize("coordinates", ["asymmetric", "half_pixel", "align_corners"])
+def test_nearest_modes(rounding: str, coordinates: str) -> None:
+    attributes = {"nearest_mode": rounding, "coordinate_transformation_mode": coordinates}
+    for size in (1, 2, 3, 5, 6, 7, 12):
+        check(data(6), "sizes", (size,), **attributes)
+
+
+@pytest.mark.parametrize("coefficient", [-0.5, -0.75])
+@pytest.mark.parametrize("exclude", [0, 1])
+@pytest.mark.parametrize("scale", [0.4, 0.8, 2.5])
+def test_cubic(coefficient: float, exclude: int, scale: float) -> None:
+    attributes = {"cubic_coeff_a": coefficient, "exclude_outside": exclude}
+    check(data(5, 6), "scales", (scale, scale), mode="cubic", **attributes)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("exclude", [0, 1])
+@pytest.mark.parametrize("scales", [(0.5, 0.6), (0.3, 0.9), (2.0, 1.3)])
+def test_antialias(mode: str, exclude: int, scales: tuple[float, ...]) -> None:
+    attributes = {"antialias": 1, "exclude_outside": exclude}
+    check(data(9, 10), "scales", scales, mode=mode, **attributes)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("roi", [(0.4, 0.6, 0.6, 0.8), (-0.2, 0.0, 1.2, 1.0), (0, 0, 1, 1)])
+def test_crop(mode: str, roi: tuple[float, ...]) -> None:
+    for sizes in ((3, 3), (1, 5)):
+        operands = {"x": data(4, 4), "roi": np.array(roi, np.float32)}
+        operands["sizes"] = np.array(sizes, np.int64)
+        check_node(
+            "Resize",
+            operands,
+            constants=CONSTANTS,
+            inputs=["x", "roi", "", "sizes"],
+            mode=mode,
+            coordinate_transformation_mode="tf_crop_and_resize",
+            extrapolation_value=10.0,
+            atol=1e-4,
+        )
+
+
+@pytest.mark.parametrize("axes", [(2, 3), (3, 2), (1,)])
+def test_chosen_axes(axes: tuple[int, ...]) -> None:
+    for mode in MODES:
+        check(data(1, 2, 4, 5), "scales", (1.5, 0.8)[: len(axes)], mode=mode, axes=list(axes))
+        check(data(1, 2, 4, 5), "sizes", (3, 7)[: len(axes)], mode=mode, axes=list(axes))
+
+
+@pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
+def test_aspect_ratio(policy: str) -> None:
+    for sizes in ((7, 8), (3, 3), (10, 2)):
+        check(data(4, 5), "sizes", sizes, mode="linear", keep_aspect_ratio_policy=policy)
+        check(data(2, 4, 5), "sizes", sizes, axes=[1, 2], keep_aspect_ratio_policy=policy)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "float16", "float64"])
+def test_dtypes(mode: str, dtype: str) -> None:
+    check(data(4, 5, dtype=dtype), "scales", (2.0, 0.7), mode=mode)
+
+
+def test_integers_round_and_saturate() -> None:
+    """Cubic interpolation overshoots."""
+    x = np.array([0, 0, 255, 255, 0, 0], np.uint8)
+    check(x, "scales", (3.3,), mode="cubic")
+
+
+def test_coordinates_of_opset_11() -> None:
+    """The reference lacks tf_half_pixel_for_nn: (i + 0.5) / scale."""
+    node = helper.make_node(
+        "Resize",
+        ["x", "", "scales"],
+        ["y"],
+        mode="nearest",
+        nearest_mode="floor",
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+    )
+    x = np.arange(6, dtype=np.float32)
+    operands = feeds(x, "scales", 0.5)
+    (found,) = lowered_results(node, 11, operands, CONSTANTS, [x[:3]])
+    assert found.tolist() == [1, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "opset"), [("Upsample", 7), ("Upsample", 9), ("Resize", 10)], ids=str
+)
+def test_old_opsets(op_type: str, opset: int) -> None:
+    scales = [1.0, 3.0]
+    attributes: dict[str, Any] = {"scales": scales} if opset < 9 else {}
+    names = ["x"] if opset < 9 else ["x", "scales"]
+    x = data(2, 3)
+    operands = feeds(x, "scales", *scales)
+    node = helper.make_node(op_type, names, ["y"], mode="nearest", **attributes)
+    wanted = np.repeat(x, 3, axis=1)
+    (found,) = lowered_results(node, opset, operands, CONSTANTS, [wanted])
+    np.testing.assert_array_equal(found, wanted)
+    node = helper.make_node(op_type, names, ["y"], mode="linear", **attributes)
+    last = np.concatenate([x, x[:, -1:]], axis=1)
+    places = np.arange(9) / 3
+    low = places.astype(int)
+    wanted = last[:, low] + (last[:, low + 1] - last[:, low]) * (places - low)
+    (found,) = lowered_results(node, opset, operands, CONSTANTS, [wanted.astype(np.float32)])
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_shrinking_in_opset_10() -> None:
+    """Source: ONNX, resize_downsample_nearest of opset 10."""
+    x = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)
+    node = helper.make_node("Resize", ["x", "scales"], ["y"], mode="nearest")
+    operands = feeds(x, "scales", 1, 1, 0.6, 0.6)
+    (found,) = lowered_results(node, 10, operands, CONSTANTS, [x[:, :, :1, :2]])
+    assert found.reshape(-1).tolist() == [1, 3]
+
+
+def formulas(values: tuple[float, ...], tables: bool, **attributes: Any) -> str:
+    """The text of a Resize of a tensor of shape (4, 6)."""
+    x = te.placeholder((4, 6), "float32", "x")
+    scales = np.array(values, np.float32)
+    operands = [
+        Operand(x, (4, 6)),
+        None,
+        Operand(te.placeholder((2,), "float32", "s"), (2,), scales),
+    ]
+    shape = tuple(int(extent * scale) for extent, scale in zip((4, 6), values, strict=True))
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], **attributes)
+    recorded: dict[te.Tensor, Any] | None = {} if tables else None
+    found = lower_node(node, 21, operands, [ResultType(shape, "float32")], "n", recorded)
+    return te.tensors_text(found)
+
+
+def test_whole_scales_need_no_table() -> None:
+    assert "x[i0 // 2, i1 // 3]" in formulas((2, 3), tables=False)
+    assert "x[i0 * 2, i1 * 3 + 1]" in formulas((1 / 2, 1 / 3), tables=False)
+
+
+def test_refusals() -> None:
+    with pytest.raises(UnsupportedError, match="a node must not need tables here"):
+        formulas((1.5, 1), tables=False)
+    x = data(3)
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="linear")
+    with pytest.raises(UnsupportedError, match="operand 2 must be constant"):
+        lowered_results(node, 21, feeds(x, "scales", 2), (), [data(6)])
+    for values in ((0.0,), (1.0, 2.0), (float("nan"),)):
+        with pytest.raises(ModelError, match=r"scales must be positive|of 1 axes must be given"):
+            lowered_results(node, 21, feeds(x, "scales", *values), CONSTANTS, [data(6)])
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="smooth")
+    with pytest.raises(ModelError, match="mode must be one of nearest, linear, cubic"):
+        lowered_results(node, 21, feeds(x, "scales", 2), CONSTANTS, [data(6)])
