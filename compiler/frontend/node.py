@@ -72,6 +72,13 @@ class OnnxNode:
         value = self._take(name, onnx.AttributeProto.FLOATS)
         return None if value is None else tuple(float(item) for item in value.floats)
 
+    def texts(self, name: str) -> tuple[str, ...] | None:
+        """Attribute of type STRINGS."""
+        value = self._take(name, onnx.AttributeProto.STRINGS)
+        if value is None:
+            return None
+        return tuple(bytes(item).decode("utf-8", "replace") for item in value.strings)
+
     def tensor(self, name: str) -> Array | None:
         """Attribute of type TENSOR."""
         value = self._take(name, onnx.AttributeProto.TENSOR)
