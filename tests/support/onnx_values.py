@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 from onnx import helper
 
 from tests.support.onnx_operators import NEWEST, lowered_results
@@ -34,7 +33,6 @@ def check_values(
     constants: Collection[str] = (),
     opset: int = NEWEST,
     inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
     rtol: float = 1e-5,
     atol: float = 1e-6,
     **attributes: Any,
@@ -43,29 +41,12 @@ def check_values(
 
     Parameters are those of `tests.support.onnx_operators.check_node`.
     """
-    found = results_like(
-        op_type, feeds, wanted, constants, opset, inputs, outputs, attributes=attributes
-    )
+    names = list(feeds) if inputs is None else list(inputs)
+    results = [f"y{number}" for number in range(len(wanted))]
+    proto = helper.make_node(op_type, names, results, **attributes)
+    found = lowered_results(proto, opset, feeds, constants, wanted)
     for one, other in zip(found, wanted, strict=True):
         assert one.dtype == other.dtype and one.shape == other.shape
         np.testing.assert_allclose(
             one, other, rtol=rtol if other.dtype.kind == "f" else 0, atol=atol
         )
-
-
-def results_like(
-    op_type: str,
-    feeds: Mapping[str, npt.NDArray[Any]],
-    like: Sequence[npt.NDArray[Any]],
-    constants: Collection[str] = (),
-    opset: int = NEWEST,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
-    *,
-    attributes: Mapping[str, Any],
-) -> list[npt.NDArray[Any]]:
-    """The results of a node's tensor expression, of the types of `like`."""
-    names = list(feeds) if inputs is None else list(inputs)
-    results = [f"y{number}" for number in range(len(like))] if outputs is None else list(outputs)
-    proto: onnx.NodeProto = helper.make_node(op_type, names, results, **attributes)
-    return lowered_results(proto, opset, feeds, constants, like)
