@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 from daedal.isa.errors import ArtifactError, ModelError, first_line
 
-__all__ = ["Arrays", "HostModel", "converted"]
+__all__ = ["Arrays", "HostModel", "check_bounds", "converted"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -24,22 +24,19 @@ class HostModel:
     defines them.
     """
 
-    def __init__(self, serialized: bytes, what: str, *, typed: bool = True) -> None:
-        """`what` names the model in errors; without `typed`, inputs of any type and shape pass."""
+    def __init__(self, serialized: bytes, what: str) -> None:
         self._what = what
-        self.names: list[str] = []
         self._evaluator: ReferenceEvaluator | None = None
         self.inputs: dict[str, tuple[int, ...]] = {}
         self._dtypes: dict[str, np.dtype[Any]] = {}
         if serialized:
             try:
                 model = ModelProto.FromString(serialized)
-                _check_bounds(model.graph)
+                check_bounds(model.graph)
                 if model.functions:
                     raise ValueError("functions of its own")
                 self._evaluator = ReferenceEvaluator(model)
-                self.names = [item.name for item in model.graph.input]
-                for item in model.graph.input if typed else ():
+                for item in model.graph.input:
                     self._add_input(item)
             except Exception as error:  # protobuf and the evaluator raise many exception types
                 raise ArtifactError(
@@ -64,7 +61,7 @@ class HostModel:
         """
         if self._evaluator is None:
             return dict(values)
-        feeds: Arrays = {name: np.asarray(values[name]) for name in self.names if name in values}
+        feeds: Arrays = {}
         for name, shape in self.inputs.items():
             if name not in values:
                 raise ModelError(
@@ -90,7 +87,7 @@ class HostModel:
         return {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
 
 
-def _check_bounds(graph: GraphProto) -> None:
+def check_bounds(graph: GraphProto) -> None:
     """Raise ValueError for constructs that may run for ever or read other files. The compiler emits
     neither (`compiler.frontend.bounds`), but the file is untrusted."""
     tensors = list(graph.initializer)
@@ -103,7 +100,7 @@ def _check_bounds(graph: GraphProto) -> None:
             tensors += (part for item in sparse for part in (item.values, item.indices))
             for inner in (attribute.g, *attribute.graphs):
                 if inner.node:
-                    _check_bounds(inner)
+                    check_bounds(inner)
     tensors += (part for item in graph.sparse_initializer for part in (item.values, item.indices))
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in tensors):
         raise ValueError("data in other files")

@@ -15,7 +15,8 @@ from daedal.isa.errors import ArtifactError, ModelError
 from daedal.isa.host_code import CodeCall, HostCode, InterpretedNode
 from daedal.native.codegen import LoadedLibrary, load_objects
 from daedal.native.levels import level_to_run
-from daedal.runtime.host import Arrays, HostModel, converted
+from daedal.runtime.host import Arrays, converted
+from daedal.runtime.interpreted_node import InterpretedModel
 
 __all__ = ["HostProgram"]
 
@@ -82,10 +83,10 @@ class HostProgram:
                     f"a run must give the model's input {name!r}; it got "
                     f"{', '.join(map(repr, values)) or 'nothing'}"
                 )
-            given = np.asarray(values[name])
             if name not in code.names:
-                found[name] = given
+                found[name] = values[name]
                 continue
+            given = np.asarray(values[name])
             array = self.array(code.names[name])
             if given.shape != array.shape:
                 raise ModelError(f"input {name!r} must have shape {array.shape}, not {given.shape}")
@@ -136,14 +137,14 @@ class _Interpreted:
     """One node that ONNX's reference evaluator runs."""
 
     def __init__(self, step: InterpretedNode, program: HostProgram) -> None:
-        self._model = HostModel(step.model, f"the operator {step.op}", typed=False)
+        self._model = InterpretedModel(step.model, f"the operator {step.op}")
         self._program = program
 
     def run(self, values: Arrays) -> None:
         program, names = self._program, self._program.code.names
         feeds = {
             name: program.array(names[name]) if name in names else values[name]
-            for name in self._model.names
+            for name in self._model.inputs
         }
         for name, result in self._model.run(feeds).items():
             if name in names:

@@ -93,6 +93,8 @@ class _Builder:
         self.moved_constants: dict[tuple[te.Tensor, int], int] = {}
         self.names: dict[str, int] = {}
         for name in program.inputs:
+            if name not in program.tensors:
+                continue
             self._name(name, self._buffer(name), first=0)
         steps: list[Step] = []
         for number, step in enumerate(program.steps):
@@ -151,7 +153,7 @@ class _Builder:
             self._name(step.name, number, first=time)
         else:
             for name in names_read(step.node):
-                if name in self.program.tensors:
+                if name in self.program.tensors and name not in self.program.constants:
                     self._name(name, self._number(self.program.tensors[name], time), first=time)
                     self.plan.read(self.names[name], time)
             for name in filter(None, step.node.output):
@@ -244,9 +246,18 @@ class _Builder:
         self.plan.read(self.names[name], first)
 
     def _node_model(self, node: onnx.NodeProto) -> bytes:
-        inputs = [onnx.helper.make_empty_tensor_value_info(name) for name in names_read(node)]
+        constants = self.program.constants
+        read = names_read(node)
+        inputs = [
+            onnx.helper.make_empty_tensor_value_info(name) for name in read if name not in constants
+        ]
+        values = [
+            onnx.numpy_helper.from_array(constants[name], name)
+            for name in read
+            if name in constants
+        ]
         outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
-        graph = onnx.helper.make_graph([node], "node", inputs, outputs)
-        opset = onnx.helper.make_opsetid("", self.program.opset)
-        model: bytes = onnx.helper.make_model(graph, opset_imports=[opset]).SerializeToString()
+        graph = onnx.helper.make_graph([node], "node", inputs, outputs, values)
+        opsets = [onnx.helper.make_opsetid(*item) for item in self.program.opsets]
+        model: bytes = onnx.helper.make_model(graph, opset_imports=opsets).SerializeToString()
         return model

@@ -6,6 +6,7 @@ are evaluated.
 """
 
 import math
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +16,13 @@ import onnx
 from onnx import numpy_helper
 
 from daedal.compiler import te
-from daedal.compiler.frontend.tensor_types import tensor_types
+from daedal.compiler.codegen.llvm.support import check_code
+from daedal.compiler.cpu.expansion import expanded
+from daedal.compiler.cpu.types import Types
 from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
+from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.dtype import DTYPES
 from daedal.isa.errors import ModelError, UserError, first_line
 
@@ -27,6 +31,8 @@ __all__ = ["Computed", "Interpreted", "TensorProgram", "View", "import_model"]
 Array = npt.NDArray[Any]
 
 MAX_FOLDED_ELEMENTS = 1 << 24
+STANDARD = ("", "ai.onnx")
+"""Names of ONNX's standard domain."""
 _VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
 """Operators that keep the order of the elements, with the operand first."""
 
@@ -65,16 +71,22 @@ class TensorProgram:
     ----------
     tensors : placeholder or computation of every tensor of static type, by name.
     types : ONNX's shape and numpy's dtype of these.
+    opsets : versions of the operator sets by domain.
     constants : values by name.
     """
 
-    opset: int
+    opsets: tuple[tuple[str, int], ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     steps: list[Computed | View | Interpreted] = field(default_factory=list)
     tensors: dict[str, te.Tensor] = field(default_factory=dict)
     types: dict[str, ResultType] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def opset(self) -> int:
+        """Version of the standard operator set."""
+        return max((version for domain, version in self.opsets if domain in STANDARD), default=1)
 
 
 def import_model(model: onnx.ModelProto) -> TensorProgram:
@@ -85,29 +97,50 @@ def import_model(model: onnx.ModelProto) -> TensorProgram:
 class _Importer:
     def __init__(self, model: onnx.ModelProto) -> None:
         graph = model.graph
-        (opset,) = (item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
+        opsets = tuple((item.domain, item.version) for item in model.opset_import)
         given = {item.name for item in graph.initializer}
         self.program = TensorProgram(
-            int(opset),
+            opsets,
             tuple(item.name for item in graph.input if item.name not in given),
             tuple(item.name for item in graph.output),
         )
-        self._types = tensor_types(model)
+        self._types = Types(model)
         self._numbers = 0
         for item in graph.initializer:
             self._add_constant(item.name, numpy_helper.to_array(item))
         for name in self.program.inputs:
-            self._add_placeholder(name, self._static_type(name))
+            self._add_placeholder(name, self._types.static(name))
         for node in graph.node:
             self._add(node)
 
     def _add(self, node: onnx.NodeProto) -> None:
+        self._types.infer(node, self.program.constants)
         if self._folded(node) or self._viewed(node):
             return
         try:
             self._compute(node)
         except UserError as error:
-            self._interpret(node, first_line(error))
+            if not self._expand(node):
+                self._interpret(node, first_line(error))
+
+    def _expand(self, node: onnx.NodeProto) -> bool:
+        """Compile the operators that define this one; nothing is done where one is interpreted."""
+        program = self.program
+        types = [self._types.proto(name) if name else onnx.TypeProto() for name in node.input]
+        nodes = expanded(node, program.opset, types, f"{node.output[0]}.{self._next()}")
+        if nodes is None:
+            return False
+        before = copy(program)
+        for field in ("steps", "tensors", "types", "constants"):
+            setattr(program, field, copy(getattr(program, field)))
+        for inner in nodes:
+            self._add(inner)
+        added = program.steps[len(before.steps) :]
+        if any(isinstance(step, Interpreted) for step in added):
+            for field in ("steps", "tensors", "types", "constants"):
+                setattr(program, field, getattr(before, field))
+            return False
+        return True
 
     def _folded(self, node: onnx.NodeProto) -> bool:
         """Evaluate a node whose results are known now."""
@@ -123,7 +156,7 @@ class _Importer:
         random = "Random" in node.op_type or node.op_type in ("Bernoulli", "Multinomial")
         if random or any(name not in program.constants for name in names):
             return False
-        kinds = [self._static_type(name) for name in node.output if name]
+        kinds = [self._types.static(name) for name in node.output if name]
         if any(kind is None or math.prod(kind.shape) > MAX_FOLDED_ELEMENTS for kind in kinds):
             return False
         try:
@@ -138,9 +171,9 @@ class _Importer:
     def _viewed(self, node: onnx.NodeProto) -> bool:
         program, name = self.program, node.output[0]
         dropout = node.op_type == "Dropout" and len([item for item in node.output if item]) == 1
-        if not dropout and (node.op_type not in _VIEWS or node.domain not in ("", "ai.onnx")):
+        if not dropout and (node.op_type not in _VIEWS or node.domain not in STANDARD):
             return False
-        kind = self._static_type(name)
+        kind = self._types.static(name)
         source = program.types.get(node.input[0])
         if kind is None or source is None or math.prod(kind.shape) != math.prod(source.shape):
             return False
@@ -155,7 +188,14 @@ class _Importer:
         program = self.program
         operands = [self._operand(name) if name else None for name in node.input]
         results = [self._needed_type(name) if name else None for name in node.output]
-        tensors = lower_node(node, program.opset, operands, results, f"t{self._next()}")
+        tables: dict[te.Tensor, Array] = {}
+        prefix = f"t{self._next()}"
+        tensors = lower_node(node, program.opset, operands, results, prefix, tables)
+        for tensor in topological(tensors):
+            check_code(tensor)
+        for tensor, value in tables.items():
+            program.tensors[tensor.name] = tensor
+            program.constants[tensor.name] = value
         names = tuple(name for name in node.output if name)
         kept = tuple(tensors[number] for number, name in enumerate(node.output) if name)
         for name, tensor, kind in zip(names, kept, filter(None, results), strict=True):
@@ -165,7 +205,7 @@ class _Importer:
 
     def _interpret(self, node: onnx.NodeProto, reason: str) -> None:
         for name in filter(None, node.output):
-            self._add_placeholder(name, self._static_type(name))
+            self._add_placeholder(name, self._types.static(name))
         self.program.steps.append(Interpreted(node, reason))
 
     def _operand(self, name: str) -> Operand:
@@ -180,7 +220,7 @@ class _Importer:
         )
 
     def _needed_type(self, name: str) -> ResultType:
-        kind = self._static_type(name)
+        kind = self._types.static(name)
         if kind is None or 0 in kind.shape:
             raise ModelError(
                 f"tensors of compiled code must have a static shape and elements, and {name!r} "
@@ -190,6 +230,7 @@ class _Importer:
 
     def _add_constant(self, name: str, value: Array) -> None:
         self.program.constants[name] = value
+        self._types.set_constant(name, value)
         self._add_placeholder(name, ResultType(value.shape, value.dtype.name))
 
     def _add_placeholder(self, name: str, kind: ResultType | None) -> bool:
@@ -202,23 +243,6 @@ class _Importer:
             buffer_shape(kind.shape), kind.dtype, f"p{self._next()}"
         )
         return True
-
-    def _static_type(self, name: str) -> ResultType | None:
-        """Shape and dtype of a tensor, or None where shape inference does not know them."""
-        found = self._types.get(name)
-        if found is None or not found.type.HasField("tensor_type"):
-            return None
-        tensor = found.type.tensor_type
-        if not tensor.HasField("shape") or not tensor.elem_type:
-            return None
-        dims = tensor.shape.dim
-        if not all(dim.HasField("dim_value") for dim in dims):
-            return None
-        try:
-            dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
-        except KeyError:
-            return None
-        return ResultType(tuple(int(dim.dim_value) for dim in dims), str(dtype))
 
     def _next(self) -> int:
         self._numbers += 1

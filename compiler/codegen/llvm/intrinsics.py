@@ -144,9 +144,15 @@ def _sigmoid(text: FunctionText, arguments: list[Value]) -> Value:
     return arithmetic(text, "/", above, arithmetic(text, "+", one, small))
 
 
+def _fmod(text: FunctionText, arguments: list[Value]) -> Value:
+    left, right = arguments
+    return Value(text.value(f"frem {left}, {right.text}"), left.dtype, left.lanes)
+
+
 _OWN: dict[str, Callable[[FunctionText, list[Value]], Value]] = {
     "abs": _abs,
     "bit_not": _bit_not,
+    "fmod": _fmod,
     "popcount": _popcount,
     "round": _round,
     "rsqrt": _rsqrt,

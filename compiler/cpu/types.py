@@ -1,0 +1,93 @@
+"""`Types`: the static types of a model's tensors, found node by node.
+
+ONNX's shape inference over a whole model stops where a shape is computed. Here each node is inferred
+when the values that it reads are known, so constants that were folded give shapes.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx.shape_inference
+from onnx import helper, numpy_helper
+
+from daedal.compiler.frontend.tensor_types import tensor_types
+from daedal.compiler.ops.onnx.operation import ResultType
+
+__all__ = ["Types"]
+
+MAX_SHAPE_ELEMENTS = 1 << 12
+"""Larger constants are no shapes."""
+
+
+class Types:
+    """Types by name; `static` is None for what is not a tensor of known shape."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._opsets = list(model.opset_import)
+        self._versions = {item.domain: item.version for item in self._opsets}
+        self._protos: dict[str, onnx.TypeProto] = {
+            name: value.type for name, value in tensor_types(model).items()
+        }
+        self._static: dict[str, ResultType | None] = {}
+
+    def static(self, name: str) -> ResultType | None:
+        """Shape and dtype of a tensor, if both are known."""
+        if name not in self._static:
+            self._static[name] = _static(self._protos.get(name))
+        return self._static[name]
+
+    def proto(self, name: str) -> onnx.TypeProto | None:
+        """The type as ONNX writes it."""
+        return self._protos.get(name)
+
+    def set_constant(self, name: str, value: npt.NDArray[Any]) -> None:
+        """Record the type of a tensor whose value is known."""
+        kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+        self._protos[name] = helper.make_tensor_type_proto(kind, value.shape)
+        self._static[name] = ResultType(value.shape, value.dtype.name)
+
+    def infer(self, node: onnx.NodeProto, constants: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Infer the results of a node from what is known of its operands."""
+        if all(self.static(name) is not None for name in node.output if name):
+            return
+        read = [name for name in node.input if name]
+        if not all(name in self._protos for name in read):
+            return
+        data = {
+            name: numpy_helper.from_array(constants[name], name)
+            for name in read
+            if name in constants and np.size(constants[name]) <= MAX_SHAPE_ELEMENTS
+        }
+        try:
+            schema = onnx.defs.get_schema(
+                node.op_type, self._versions.get(node.domain, 1), node.domain
+            )
+            found = onnx.shape_inference.infer_node_outputs(
+                schema, node, {name: self._protos[name] for name in read}, data,
+                opset_imports=self._opsets,
+            )  # fmt: skip
+        except Exception:  # inference raises many kinds; the type stays unknown
+            return
+        for name, kind in found.items():
+            if self.static(name) is None:
+                self._protos[name] = kind
+                self._static.pop(name, None)
+
+
+def _static(found: onnx.TypeProto | None) -> ResultType | None:
+    if found is None or not found.HasField("tensor_type"):
+        return None
+    tensor = found.tensor_type
+    if not tensor.HasField("shape") or not tensor.elem_type:
+        return None
+    dims = tensor.shape.dim
+    if not all(dim.HasField("dim_value") for dim in dims):
+        return None
+    try:
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+    except KeyError:
+        return None
+    return ResultType(tuple(int(dim.dim_value) for dim in dims), str(dtype))
