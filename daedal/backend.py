@@ -37,7 +37,11 @@ class Prepared(BackendRep):  # type: ignore[misc]
 
     def run(self, inputs: Sequence[Any] | Mapping[str, Any], **_options: Any) -> tuple[Any, ...]:
         """The outputs for inputs in the model's order, or by name."""
-        given = inputs if isinstance(inputs, Mapping) else dict(zip(self.code.inputs, inputs))
+        given = (
+            inputs
+            if isinstance(inputs, Mapping)
+            else dict(zip(self.code.inputs, inputs, strict=False))
+        )
         results = self._program.run(given)
         names = [name if name.isidentifier() else f"y{n}" for n, name in enumerate(results)]
         outputs: tuple[Any, ...] = namedtupledict("Outputs", names)(*results.values())

@@ -1,4 +1,4 @@
-"""`InterpretedModel`: a small ONNX model that ONNX's reference evaluator runs, on values of any type.
+"""`InterpretedModel`: a small ONNX model that ONNX's reference evaluator runs.
 
 Tensors are numpy arrays, sequences lists, absent optional values None.
 """

@@ -5,6 +5,7 @@ of the call.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import onnx
 
@@ -51,7 +52,8 @@ def _function(
     if node.domain not in ("", "ai.onnx"):
         return None
     try:
-        schema = onnx.defs.get_schema(node.op_type, opset, "")
+        # onnx's stubs lack what schemas say of functions.
+        schema: Any = onnx.defs.get_schema(node.op_type, opset, "")
     except onnx.defs.SchemaError:
         return None
     if schema.has_function:

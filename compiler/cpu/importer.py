@@ -33,6 +33,8 @@ Array = npt.NDArray[Any]
 MAX_FOLDED_ELEMENTS = 1 << 24
 STANDARD = ("", "ai.onnx")
 """Names of ONNX's standard domain."""
+_PARTS = ("steps", "tensors", "types", "constants")
+"""What an import adds to."""
 _VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
 """Operators that keep the order of the elements, with the operand first."""
 
@@ -131,14 +133,14 @@ class _Importer:
         if nodes is None:
             return False
         before = copy(program)
-        for field in ("steps", "tensors", "types", "constants"):
-            setattr(program, field, copy(getattr(program, field)))
+        for part in _PARTS:
+            setattr(program, part, copy(getattr(program, part)))
         for inner in nodes:
             self._add(inner)
         added = program.steps[len(before.steps) :]
         if any(isinstance(step, Interpreted) for step in added):
-            for field in ("steps", "tensors", "types", "constants"):
-                setattr(program, field, getattr(before, field))
+            for part in _PARTS:
+                setattr(program, part, getattr(before, part))
             return False
         return True
 

@@ -1,7 +1,7 @@
 """`Types`: the static types of a model's tensors, found node by node.
 
-ONNX's shape inference over a whole model stops where a shape is computed. Here each node is inferred
-when the values that it reads are known, so constants that were folded give shapes.
+ONNX's shape inference over a whole model stops where a shape is computed. Here each node is
+inferred when the values that it reads are known, so constants that were folded give shapes.
 """
 
 from collections.abc import Mapping
