@@ -132,14 +132,27 @@ def substitute_region(region: Region, values: Mapping[Var, Expr]) -> Region:
     return Region(region.buffer, ranges, region.pad_value)
 
 
+def _is_unknown(part: Range, extents: Mapping[Var, int]) -> bool:
+    """Whether a range begins at an index that a tensor holds."""
+    return bounds(part.min, extents) is None and any(True for _ in loads(part.min))
+
+
 def union(regions: Iterable[Region], extents: Mapping[Var, int]) -> list[Region]:
-    """One hull per buffer and pad value, in order of first appearance."""
+    """One hull per buffer and pad value, in order of first appearance.
+
+    A dimension that is read at an index that a tensor holds counts as a whole.
+    """
     found: dict[tuple[Buffer, int | float | None], Region] = {}
     for region in regions:
         key = (region.buffer, region.pad_value)
         if key in found:
-            pairs = zip(found[key].ranges, region.ranges, strict=True)
-            ranges = tuple(join(a, b, extents) for a, b in pairs)
+            sides = zip(found[key].ranges, region.ranges, region.buffer.shape, strict=True)
+            ranges = tuple(
+                Range(IntImm(0), size)
+                if _is_unknown(a, extents) or _is_unknown(b, extents)
+                else join(a, b, extents)
+                for a, b, size in sides
+            )
             found[key] = Region(region.buffer, ranges, region.pad_value)
         else:
             found[key] = region

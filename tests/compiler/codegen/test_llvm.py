@@ -1,0 +1,172 @@
+"""Machine code of the loop IR against the loop IR's interpreter."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from daedal.compiler import te
+from daedal.compiler.codegen.llvm.intrinsics import is_lowered
+from daedal.compiler.ops.cpu.schedule import schedule_map
+from daedal.compiler.schedule import Schedule
+from daedal.compiler.tir.dtype import DTYPES, is_float, is_integer, limits, numpy_dtype
+from daedal.compiler.tir.expr import Expr, eq, ne
+from daedal.compiler.tir.interpreter import run
+from daedal.compiler.tir.intrinsics import INTRINSICS
+from daedal.compiler.tir.stmt import PrimFunc
+from tests.support.machine_code import run_machine_code
+from tests.support.tensor_programs import inputs_of, matmul, stencil
+
+SHAPE = (3, 37)
+"""37 iterations of the innermost loop: two vectors and a rest of five lanes."""
+
+
+def values(dtype: str, seed: int = 5) -> np.ndarray:
+    """Ordinary and extreme values of a type, in random order."""
+    rng = np.random.default_rng(seed)
+    count = int(np.prod(SHAPE))
+    if dtype == "bool":
+        return rng.integers(0, 2, SHAPE).astype(bool)
+    if is_integer(dtype):
+        low, high = limits(dtype)
+        drawn = rng.integers(low, high, count, dtype=dtype, endpoint=True)
+        drawn[::3] = rng.integers(0, 7, len(drawn[::3]))
+        drawn[:6] = (low, high, 0, 1, low + 1, high - 1)
+    else:
+        drawn = rng.normal(size=count).astype(dtype) * numpy_dtype(dtype).type(30)
+        drawn[:8] = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5)
+    return rng.permutation(drawn).reshape(SHAPE)
+
+
+def mapped(formula: Callable[..., Expr], *dtypes: str) -> PrimFunc:
+    """Elements of placeholders of `dtypes`, in vectors."""
+    tensors = [te.placeholder(SHAPE, dtype, f"x{n}") for n, dtype in enumerate(dtypes)]
+    y = te.compute(SHAPE, lambda i, j: formula(*(tensor[i, j] for tensor in tensors)), "y")
+    return schedule_map(te.create_prim_func(tensors, [y]), "y")
+
+
+def check(func: PrimFunc, *arrays: np.ndarray, rtol: float = 0.0) -> None:
+    inputs = {f"x{number}": array for number, array in enumerate(arrays)}
+    wanted = run(func, inputs)["y"]
+    for checked in (False, True):
+        found = run_machine_code(func, inputs, checked=checked)["y"]
+        if rtol:
+            np.testing.assert_allclose(found, wanted, rtol=rtol, atol=rtol)
+        else:
+            np.testing.assert_array_equal(found, wanted)
+
+
+NUMBERS = [dtype for dtype in DTYPES if dtype != "bool"]
+ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "min": te.minimum,
+    "max": te.maximum,
+}
+INTEGER: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
+}
+COMPARE: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": eq,
+    "!=": ne,
+}
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_arithmetic(dtype: str) -> None:
+    own = INTEGER if is_integer(dtype) else {"/": lambda a, b: a / b}
+    for function in (ARITHMETIC | own).values():
+        check(mapped(function, dtype, dtype), values(dtype), values(dtype, 6))
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_comparisons(dtype: str) -> None:
+    for function in COMPARE.values():
+        func = mapped(lambda a, b, f=function: te.select(f(a, b), a, b), dtype, dtype)
+        check(func, values(dtype), values(dtype, 6))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_conversions(dtype: str) -> None:
+    for other in DTYPES:
+        if {dtype, other} != {"float16", "float64"}:
+            check(mapped(lambda a, d=other: a.astype(d), dtype), values(dtype))
+
+
+def test_bools() -> None:
+    func = mapped(lambda a, b: (a & b) | ~a, "bool", "bool")
+    check(func, values("bool"), values("bool", 6))
+
+
+@pytest.mark.parametrize("name", [name for name in INTRINSICS if is_lowered(name)])
+def test_intrinsics(name: str) -> None:
+    intrinsic = INTRINSICS[name]
+    count = len(intrinsic.parameters)
+    dtypes = [
+        dtype for dtype in NUMBERS if intrinsic.kind in ("number", "integer") or is_float(dtype)
+    ]
+    if intrinsic.kind == "integer":
+        dtypes = [dtype for dtype in dtypes if is_integer(dtype)]
+    for dtype in dtypes:
+        func = mapped(lambda *a, n=name: te.call(n, a), *([dtype] * count))
+        # The C library and numpy round some functions differently in the last place.
+        rtol = {"float16": 2e-3, "float32": 4e-6, "float64": 1e-13}.get(dtype, 0.0)
+        check(func, *(values(dtype, 5 + number) for number in range(count)), rtol=rtol)
+
+
+@pytest.mark.parametrize("optimized", [False, True])
+@pytest.mark.parametrize(
+    "program", [matmul(rows=5, columns=7, depth=3), stencil()], ids=["matmul", "stencil"]
+)
+def test_programs(program: tuple[list[te.Tensor], list[te.Tensor]], *, optimized: bool) -> None:
+    """Reductions, reads outside, buffers inside the function."""
+    func = te.create_prim_func(*program)
+    inputs = inputs_of(program, np.random.default_rng(2))
+    wanted = run(func, inputs)
+    found = run_machine_code(func, inputs, optimized=optimized)
+    for name, array in wanted.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_lanes_that_read_and_write_apart() -> None:
+    """Transposed and reversed places, places that another tensor holds, a strided store."""
+    x = te.placeholder((37, 3), "float32", "x0")
+    index = te.placeholder((37,), "int64", "x1")
+    y = te.compute(
+        (37, 3),
+        lambda i, j: x[36 - i, j] + x[i, 2 - j] + x[index[i].astype("int32"), j]
+        + (i * 3 + j).astype("float32"),
+        "y",
+    )  # fmt: skip
+    schedule = Schedule(te.create_prim_func([x, index], [y]))
+    rows, columns = schedule.get_loops(schedule.get_block("y"))
+    schedule.reorder(columns, rows)
+    schedule.vectorize(rows)
+    rng = np.random.default_rng(4)
+    check(
+        schedule.func,
+        rng.normal(size=(37, 3)).astype(np.float32),
+        rng.integers(0, 37, 37).astype(np.int64),
+    )
+
+
+def test_the_checked_form_finds_a_bad_index() -> None:
+    x = te.placeholder((5,), "float32", "x")
+    index = te.placeholder((4,), "int64", "index")
+    y = te.compute((4,), lambda i: x[index[i].astype("int32")], "y")
+    func = te.create_prim_func([x, index], [y])
+    inputs = {"x": np.arange(5, dtype=np.float32), "index": np.array([0, 4, 2, 1])}
+    np.testing.assert_array_equal(
+        run_machine_code(func, inputs, checked=True)["y"], inputs["x"][inputs["index"]]
+    )
+    for bad in (5, -1, 1 << 20):
+        with pytest.raises(IndexError):
+            run_machine_code(func, {**inputs, "index": np.array([0, 1, bad, 1])}, checked=True)
