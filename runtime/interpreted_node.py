@@ -11,6 +11,7 @@ from onnx import ModelProto
 from onnx.reference import ReferenceEvaluator
 
 from daedal.isa.errors import ArtifactError, ModelError, first_line
+from daedal.runtime.bounded_loop import Loop, bounded_run
 from daedal.runtime.host import check_bounds
 
 __all__ = ["InterpretedModel"]
@@ -28,8 +29,8 @@ class InterpretedModel:
         self._what = what
         try:
             model = ModelProto.FromString(serialized)
-            check_bounds(model.graph)
-            self._evaluator = ReferenceEvaluator(model)
+            check_bounds(model.graph, loops=True)
+            self._evaluator = ReferenceEvaluator(model, new_ops=[Loop])
         except Exception as error:  # protobuf and the evaluator raise many exception types
             raise ArtifactError(
                 f"{what} of an artifact must be a valid ONNX model; it is damaged, compile it "
@@ -42,7 +43,7 @@ class InterpretedModel:
         """Results by name. Raises ModelError where the evaluator fails."""
         feeds = {name: values[name] for name in self.inputs}
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), bounded_run():
                 warnings.simplefilter("ignore")
                 results = self._evaluator.run(list(self.outputs), feeds)
         except Exception as error:  # operators of an arbitrary model can raise anything

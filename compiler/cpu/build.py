@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -39,6 +39,7 @@ Array = npt.NDArray[Any]
 def build_host_code(
     model: onnx.ModelProto,
     *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
     levels: Sequence[str] = (),
     cache: ObjectCache | None = None,
     checked: bool = False,
@@ -47,12 +48,16 @@ def build_host_code(
 
     Parameters
     ----------
-    model : checked, of static shapes (a symbolic first dimension is 1).
+    model : checked; a symbolic first dimension of an input is 1.
+    shapes : of inputs, where the model leaves them open.
     levels : of `native.levels`; none: that of this processor.
     checked : whether indices are checked at run time, for tests: slow.
     """
     return _Builder(
-        import_model(model), tuple(levels) or (host_level(),), cache or ObjectCache(), checked
+        import_model(model, shapes),
+        tuple(levels) or (host_level(),),
+        cache or ObjectCache(),
+        checked,
     ).code()
 
 
@@ -106,6 +111,11 @@ class _Builder:
                 if name not in self.names:
                     self._name(name, self._number(tensor, last), first=last)
                 self.plan.read(self.names[name], last)
+            elif name in program.constants:
+                # Constants without elements, or of a type that compiled code has not.
+                value = onnx.numpy_helper.from_array(program.constants[name])
+                node = onnx.helper.make_node("Constant", [], [name], value=value)
+                steps.append(InterpretedNode(self._node_model(node), "Constant", "no elements"))
         buffers, constants, size = self.plan.placed()
         return HostCode(
             buffers,

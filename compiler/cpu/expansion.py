@@ -41,7 +41,7 @@ def expanded(
         for name in (*names_read(inner), *inner.output):
             names.setdefault(name, f"{prefix}.{name}")
     given = {item.name: item for item in node.attribute}
-    for default in function.attribute_proto:
+    for default in (*function.attribute_proto, *_defaults(node.op_type, opset)):
         given.setdefault(default.name, default)
     return [_called(inner, names, given) for inner in function.node]
 
@@ -74,6 +74,19 @@ def _function(
             )
         )
     return None
+
+
+def _defaults(op_type: str, opset: int) -> list[onnx.AttributeProto]:
+    """The default values of an operator's attributes."""
+    attributes = onnx.defs.get_schema(op_type, opset, "").attributes
+    found = []
+    for name, attribute in attributes.items():
+        default = onnx.AttributeProto()
+        default.CopyFrom(attribute.default_value)
+        if default.type:
+            default.name = name
+            found.append(default)
+    return found
 
 
 def _parsed(serialized: bytes) -> onnx.FunctionProto | None:

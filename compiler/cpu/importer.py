@@ -6,6 +6,7 @@ are evaluated.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,7 @@ from onnx import numpy_helper
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.support import check_code
 from daedal.compiler.cpu.expansion import expanded
-from daedal.compiler.cpu.types import Types
+from daedal.compiler.cpu.types import Types, with_shapes
 from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
@@ -91,9 +92,26 @@ class TensorProgram:
         return max((version for domain, version in self.opsets if domain in STANDARD), default=1)
 
 
-def import_model(model: onnx.ModelProto) -> TensorProgram:
-    """The tensor expressions of a model. Raises ModelError for a damaged one."""
-    return _Importer(model).program
+def import_model(
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None
+) -> TensorProgram:
+    """The tensor expressions of a model, whose inputs have `shapes` where the model says none.
+
+    Raises ModelError for a damaged model, and for shapes that contradict it.
+    """
+    return _Importer(with_shapes(model, shapes or {})).program
+
+
+def _is_kept(node: onnx.NodeProto) -> bool:
+    """Whether a node is not evaluated now: its result is random, or it may never end."""
+    if "Random" in node.op_type or node.op_type in ("Bernoulli", "Loop", "Multinomial", "Scan"):
+        return True
+    return any(
+        _is_kept(inner)
+        for attribute in node.attribute
+        for graph in (attribute.g, *attribute.graphs)
+        for inner in graph.node
+    )
 
 
 class _Importer:
@@ -155,8 +173,7 @@ class _Importer:
             self._add_constant(node.output[0], size if node.op_type == "Size" else dims)
             return True
         names = names_read(node)
-        random = "Random" in node.op_type or node.op_type in ("Bernoulli", "Multinomial")
-        if random or any(name not in program.constants for name in names):
+        if _is_kept(node) or any(name not in program.constants for name in names):
             return False
         kinds = [self._types.static(name) for name in node.output if name]
         if any(kind is None or math.prod(kind.shape) > MAX_FOLDED_ELEMENTS for kind in kinds):

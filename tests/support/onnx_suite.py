@@ -1,0 +1,84 @@
+"""ONNX's own test suites: cases with their models, inputs and expected outputs.
+
+Source: `onnx.backend.test`. Suites whose models would have to be downloaded are not among them.
+"""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner
+
+import daedal.backend
+
+__all__ = ["Case", "cases", "where"]
+
+SUITES = ("node", "simple", "pytorch-operator", "pytorch-converted")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test of ONNX's."""
+
+    name: str
+    _case: Any
+
+    def run(self) -> daedal.backend.Prepared:
+        """Compile and run it. Raises AssertionError where results differ, and what else fails."""
+        case = self._case
+        if case.model is not None:
+            model, data = case.model, case.data_sets
+        else:
+            folder = Path(case.model_dir)
+            model = onnx.load(folder / "model.onnx")
+            data = [_data_set(item, model.graph) for item in sorted(folder.glob("test_data_set_*"))]
+        prepared = daedal.backend.prepare(model)
+        for inputs, outputs in data:
+            found = prepared.run([_array(item) for item in inputs])
+            wanted = [_array(item) for item in outputs]
+            Runner.assert_similar_outputs(wanted, list(found), rtol=case.rtol, atol=case.atol)
+        return prepared
+
+
+def cases() -> Iterator[Case]:
+    """All cases, in a fixed order."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the suite overflows on purpose while it is made
+        found = [item for suite in SUITES for item in load_model_tests(kind=suite)]
+    for item in sorted(found, key=lambda item: str(item.name)):
+        yield Case(str(item.name), item)
+
+
+def where(prepared: daedal.backend.Prepared) -> str:
+    """Where a model ran: "compiled", "mixed", "interpreted", or "folded" if nothing was left."""
+    code = prepared.code
+    assert code is not None, "run it first"
+    if code.calls:
+        return "mixed" if code.interpreted else "compiled"
+    return "interpreted" if code.interpreted else "folded"
+
+
+def _array(value: Any) -> Any:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def _data_set(folder: Path, graph: onnx.GraphProto) -> tuple[list[Any], list[Any]]:
+    inputs = len(list(folder.glob("input_*.pb")))
+    return (
+        [_value(folder / f"input_{n}.pb", graph.input[n].type) for n in range(inputs)],
+        [_value(folder / f"output_{n}.pb", item.type) for n, item in enumerate(graph.output)],
+    )
+
+
+def _value(path: Path, kind: onnx.TypeProto) -> Any:
+    content = path.read_bytes()
+    if kind.HasField("sequence_type"):
+        return numpy_helper.to_list(onnx.SequenceProto.FromString(content))
+    if kind.HasField("optional_type"):
+        return numpy_helper.to_optional(onnx.OptionalProto.FromString(content))
+    return numpy_helper.to_array(onnx.TensorProto.FromString(content))
