@@ -1,0 +1,71 @@
+"""The node tests that come with ONNX: each is lowered, or refused for a reason that is known."""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx.backend.test.case.node import collect_testcases
+
+from daedal.compiler.ops.onnx.table import LOWERINGS
+from daedal.compiler.tir.dtype import DTYPES
+from daedal.isa.errors import UnsupportedError
+from tests.support.onnx_operators import lowered_results
+
+FEWEST = 500
+"""At least as many cases must be lowered: fewer would mean that they are not found."""
+
+REFUSED = {"Dropout": "training_mode must be false"}
+"""By operator: why some of its cases are refused."""
+
+TOLERANCES = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-6}
+
+Arrays = list[npt.NDArray[Any]]
+
+
+def cases() -> Iterator[tuple[str, onnx.NodeProto, int, Arrays, Arrays]]:
+    """Name, node, opset, operands and results of all cases whose types expressions have."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # ONNX draws the operands from numpy's global generator.
+        np.random.seed(0)  # noqa: NPY002
+        found = collect_testcases(None)
+    for case in found:
+        if case.model is None or len(case.model.graph.node) != 1:
+            continue
+        (node,) = case.model.graph.node
+        if node.domain not in ("", "ai.onnx") or node.op_type not in LOWERINGS:
+            continue
+        opset = next(item.version for item in case.model.opset_import if not item.domain)
+        operands, results = case.data_sets[0]
+        arrays = [*operands, *results]
+        if not all(isinstance(item, np.ndarray | np.generic) for item in arrays):
+            continue
+        operands, results = ([np.asarray(item) for item in side] for side in (operands, results))
+        known = all(item.dtype.name in DTYPES for item in (*operands, *results))
+        # Nothing is computed for an empty result.
+        if known and all(item.size for item in results):
+            yield case.name, node, opset, operands, results
+
+
+def test_all_cases() -> None:
+    wrong: list[str] = []
+    lowered = 0
+    for name, node, opset, operands, results in cases():
+        names = [item for item in node.input if item]
+        feeds = dict(zip(names, operands, strict=True))
+        try:
+            found = lowered_results(node, opset, feeds, names, results)
+        except UnsupportedError as error:
+            if node.op_type not in REFUSED or REFUSED[node.op_type] not in str(error):
+                wrong.append(f"{name}: {error}")
+            continue
+        lowered += 1
+        for one, other in zip(found, results, strict=True):
+            tolerance = TOLERANCES.get(other.dtype.name, 0)
+            if not np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True):
+                wrong.append(f"{name}: {one} is not {other}")
+    assert wrong == []
+    assert lowered >= FEWEST
