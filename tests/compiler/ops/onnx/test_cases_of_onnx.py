@@ -20,7 +20,8 @@ FEWEST = 500
 REFUSED = {"Dropout": "training_mode must be false"}
 """By operator: why some of its cases are refused."""
 
-TOLERANCES = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-6}
+TOLERANCES = {"float16": 2e-3, "float32": 1e-4, "float64": 1e-6}
+"""Some cases are written with four digits."""
 
 Arrays = list[npt.NDArray[Any]]
 
