@@ -112,17 +112,21 @@ def relax_region(
     return Region(region.buffer, tuple(ranges), region.pad_value)
 
 
-def join(a: Range, b: Range, extents: Mapping[Var, int]) -> Range:
-    """The hull of two ranges; over all of `extents` where their distance is not constant."""
+def join(a: Range, b: Range, extents: Mapping[Var, int]) -> Range | None:
+    """The hull of two ranges; over all of `extents` where their distance is not constant.
+
+    None where nothing is known of it: indices that another buffer holds.
+    """
     distance = linear(b.min) - linear(a.min)
     if not distance.terms:
         low = min(0, distance.constant)
         high = max(a.extent, distance.constant + b.extent)
         return Range(a.min if low == 0 else b.min, high - low)
-    both = [bounds(part.min, extents) for part in (a, b)]
-    assert both[0] is not None and both[1] is not None, "ranges over unknown variables"
-    low = min(both[0][0], both[1][0])
-    high = max(both[0][1] + a.extent, both[1][1] + b.extent)
+    first, second = bounds(a.min, extents), bounds(b.min, extents)
+    if first is None or second is None:
+        return None
+    low = min(first[0], second[0])
+    high = max(first[1] + a.extent, second[1] + b.extent)
     return Range(IntImm(low), high - low)
 
 
@@ -140,19 +144,15 @@ def _is_unknown(part: Range, extents: Mapping[Var, int]) -> bool:
 def union(regions: Iterable[Region], extents: Mapping[Var, int]) -> list[Region]:
     """One hull per buffer and pad value, in order of first appearance.
 
-    A dimension that is read at an index that a tensor holds counts as a whole.
+    It covers a whole dimension where nothing is known of an index.
     """
     found: dict[tuple[Buffer, int | float | None], Region] = {}
     for region in regions:
         key = (region.buffer, region.pad_value)
         if key in found:
-            sides = zip(found[key].ranges, region.ranges, region.buffer.shape, strict=True)
-            ranges = tuple(
-                Range(IntImm(0), size)
-                if _is_unknown(a, extents) or _is_unknown(b, extents)
-                else join(a, b, extents)
-                for a, b, size in sides
-            )
+            whole = whole_window(region.buffer)
+            triples = zip(found[key].ranges, region.ranges, whole, strict=True)
+            ranges = tuple(join(a, b, extents) or every for a, b, every in triples)
             found[key] = Region(region.buffer, ranges, region.pad_value)
         else:
             found[key] = region
