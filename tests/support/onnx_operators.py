@@ -12,6 +12,8 @@ from daedal.compiler import te
 from daedal.compiler.graph.ops.foreign import evaluate_onnx
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
+from daedal.compiler.te.lower import topological
+from daedal.compiler.tir.interpreter import run
 
 __all__ = ["NEWEST", "check_node", "lowered_results"]
 
@@ -62,8 +64,13 @@ def lowered_results(
     feeds: Arrays,
     constants: Collection[str],
     like: Sequence[npt.NDArray[Any]],
+    *,
+    loops: bool = False,
 ) -> list[npt.NDArray[Any]]:
-    """The results of a node's tensor expression, of the types of `like`."""
+    """The results of a node's tensor expression, of the types of `like`.
+
+    With `loops` the interpreter of the loop IR must give the same.
+    """
     operands: list[Operand | None] = []
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name in proto.input:
@@ -81,4 +88,10 @@ def lowered_results(
     tensors = lower_node(proto, opset, operands, types, "node", tables)[: len(like)]
     arrays.update({tensor.name: array for tensor, array in tables.items()})
     found = te.evaluate_tensors(tensors, arrays)
+    if loops:
+        inputs = [tensor for tensor in topological(tensors) if tensor.value is None]
+        func = te.create_prim_func(inputs, tensors)
+        stored = run(func, {tensor.name: arrays[tensor.name] for tensor in inputs})
+        for tensor, array in zip(tensors, found, strict=True):
+            np.testing.assert_array_equal(stored[tensor.name], array)
     return [one.reshape(other.shape) for one, other in zip(found, like, strict=True)]

@@ -1,4 +1,7 @@
-"""The node tests that come with ONNX: each is lowered, or refused for a reason that is known."""
+"""The node tests that come with ONNX: each is lowered, or refused for a reason that is known.
+
+Small ones also run as loops.
+"""
 
 import warnings
 from collections.abc import Iterator
@@ -16,6 +19,9 @@ from tests.support.onnx_operators import lowered_results
 
 FEWEST = 500
 """At least as many cases must be lowered: fewer would mean that they are not found."""
+
+MOST_ELEMENTS = 300
+"""Operands and results of a case that runs as loops."""
 
 REFUSED = {"Dropout": "training_mode must be false"}
 """By operator: why some of its cases are refused."""
@@ -58,7 +64,8 @@ def test_all_cases() -> None:
         names = [item for item in node.input if item]
         feeds = dict(zip(names, operands, strict=True))
         try:
-            found = lowered_results(node, opset, feeds, names, results)
+            small = sum(item.size for item in (*operands, *results)) <= MOST_ELEMENTS
+            found = lowered_results(node, opset, feeds, names, results, loops=small)
         except UnsupportedError as error:
             if node.op_type not in REFUSED or REFUSED[node.op_type] not in str(error):
                 wrong.append(f"{name}: {error}")
