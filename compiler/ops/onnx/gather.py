@@ -229,6 +229,27 @@ def _lower_scatter_nd(operation: Operation) -> list[te.Tensor]:
     return _scattered(operation, x, _Updates(math.prod(outer), prefix, reached, value))
 
 
+def _lower_tensor_scatter(operation: Operation) -> list[te.Tensor]:
+    """A cache where a run of elements of an axis is replaced, from a place on that each batch has.
+
+    What would be written beyond the end is dropped; in mode circular it begins again at 0.
+    """
+    cache, update, starts = operation.operand(0), operation.operand(1), operation.optional(2)
+    mode = operation.node.text("mode", "linear")
+    if mode not in ("linear", "circular"):
+        raise operation.node.damaged(f"mode must be linear or circular, not {mode!r}")
+    axis = normalized_axis(operation, operation.node.integer("axis", -2), cache.rank)
+    extent, count = cache.shape[axis], update.shape[axis]
+
+    def element(*i: Expr) -> Expr:
+        number = i[axis] if starts is None else i[axis] - starts[i[0]].astype("int32")
+        number = number % extent if mode == "circular" else number
+        chosen = update[(*i[:axis], te.clip(number, 0, count - 1), *i[axis + 1 :])]
+        return te.select((number >= 0) & (number < count), chosen, cache[i])
+
+    return [operation.compute(cache.shape, element)]
+
+
 LOWERINGS: Mapping[str, Lowering] = {
     "Gather": _lower_gather,
     "GatherElements": _lower_gather_elements,
@@ -236,5 +257,6 @@ LOWERINGS: Mapping[str, Lowering] = {
     "Scatter": _lower_scatter_elements,
     "ScatterElements": _lower_scatter_elements,
     "ScatterND": _lower_scatter_nd,
+    "TensorScatter": _lower_tensor_scatter,
 }
 """By operator."""

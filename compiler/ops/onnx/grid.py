@@ -1,10 +1,10 @@
-"""GridSample: elements of the last axes read at coordinates that another tensor holds.
+"""GridSample and AffineGrid: elements read at coordinates that another tensor holds.
 
 Coordinates from -1 to 1 span an axis. Each element that is read outside is 0, the border's element,
 or a reflection. Reflecting the elements gives what reflecting the coordinate gives, as the kernels
 are symmetric.
 
-Source: ONNX, GridSample of opsets 16 and 20.
+Source: ONNX, GridSample of opsets 16 and 20, AffineGrid of opset 20.
 """
 
 from collections.abc import Mapping, Sequence
@@ -160,5 +160,30 @@ def _sampled(
     return total
 
 
-LOWERINGS: Mapping[str, Lowering] = {"GridSample": _lower}
+def _lower_affine_grid(operation: Operation) -> list[te.Tensor]:
+    """``theta @ (x, y, 1)`` of the coordinates of each element, or ``(x, y, z, 1)``."""
+    theta, shape = operation.operand(0), operation.result.shape
+    aligned, extents = operation.node.integer("align_corners", 0), shape[1:-1]
+    depth = len(extents)
+    if theta.shape != (shape[0], depth, depth + 1):
+        raise operation.node.damaged(f"theta of {list(theta.shape)} does not fit {list(shape)}")
+
+    def coordinate(index: Expr, extent: int) -> Expr:
+        number = index.astype(theta.dtype)
+        if not aligned:
+            return (number * 2 + 1) / extent - 1
+        return number * (2 / max(extent - 1, 1)) - 1
+
+    def element(*i: Expr) -> Expr:
+        batch, row = i[0], i[-1]
+        total = theta[batch, row, depth]
+        # The last axis comes first.
+        for number, (index, extent) in enumerate(zip(i[-2:0:-1], extents[::-1], strict=True)):
+            total = total + theta[batch, row, number] * coordinate(index, extent)
+        return total
+
+    return [operation.compute(shape, element)]
+
+
+LOWERINGS: Mapping[str, Lowering] = {"AffineGrid": _lower_affine_grid, "GridSample": _lower}
 """By operator."""

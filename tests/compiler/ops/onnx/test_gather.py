@@ -123,6 +123,18 @@ def test_updates_outside_are_dropped() -> None:
     assert found.tolist() == feeds["x"].tolist()
 
 
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+@pytest.mark.parametrize(("axis", "shape"), [(-2, (3, 2, 6, 4)), (1, (3, 5, 2)), (2, (3, 2, 6))])
+def test_cache_updates(mode: str, axis: int, shape: tuple[int, ...]) -> None:
+    cache, update = data(*shape), list(shape)
+    update[axis] = 2
+    feeds = {"x": cache, "u": data(*update)}
+    check_node("TensorScatter", feeds, opset=24, axis=axis, mode=mode)
+    last = cache.shape[axis] - (1 if mode == "circular" else 2)
+    feeds["starts"] = np.array([0, last, 1], np.int64)
+    check_node("TensorScatter", feeds, opset=24, axis=axis, mode=mode)
+
+
 def test_refusals() -> None:
     feeds = {"x": data(4097, 4097, dtype="bool"), "i": indices(4, 1, 1), "u": data(1, 4097)}
     node = helper.make_node("ScatterND", ["x", "i", "u"], ["y"], reduction="add")

@@ -89,3 +89,18 @@ def test_refusals() -> None:
         lowered(data(1, 1, 2, 2), coordinates(1, 1, 1, 2), padding_mode="odd")
     with pytest.raises(ModelError, match=r"a grid of \[1, 1, 1, 3\] does not fit"):
         lowered(data(1, 1, 2, 2), coordinates(1, 1, 1, 3))
+
+
+@pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (2, 3, 2, 4, 5)])
+def test_affine_grids(aligned: int, shape: tuple[int, ...]) -> None:
+    theta = data(2, len(shape) - 2, len(shape) - 1)
+    feeds = {"theta": theta, "size": np.array(shape, np.int64)}
+    check_node("AffineGrid", feeds, constants=["size"], opset=20, align_corners=aligned)
+
+
+def test_damaged_affine_grid() -> None:
+    node = helper.make_node("AffineGrid", ["theta", "size"], ["y"])
+    feeds = {"theta": data(1, 2, 2), "size": np.array([1, 1, 2, 2])}
+    with pytest.raises(ModelError, match=r"theta of \[1, 2, 2\] does not fit \[1, 2, 2, 2\]"):
+        lowered_results(node, 20, feeds, ["size"], [np.zeros((1, 2, 2, 2), np.float32)])
