@@ -16,7 +16,7 @@ from daedal.compiler.tir.expr import Expr, FloatImm, as_expr
 __all__ = ["LOWERINGS"]
 
 MAX_EXPONENT = 64
-"""Largest constant exponent of integers that becomes multiplications."""
+"""Largest constant exponent that becomes multiplications."""
 
 
 def _negative(x: Expr) -> Expr:
@@ -80,27 +80,40 @@ def _lower_shift(operation: Operation) -> list[te.Tensor]:
 def _lower_pow(operation: Operation) -> list[te.Tensor]:
     """The result has the base's dtype.
 
-    Integers: a constant exponent from 0 to `MAX_EXPONENT` becomes multiplications, which wrap;
-    else the power is computed in float64 and converted (exact below 2^53).
+    A constant whole exponent from 0 to `MAX_EXPONENT` becomes multiplications. Those of integers
+    wrap; those of narrow floats are in float64, so that the result is rounded once, as `te.pow` is.
+    Other powers of integers are computed in float64 and converted (exact below 2^53).
     """
     base, exponent = operation.operand(0), operation.operand(1)
-    known = exponent.constant
-    if known is not None and known.size == 1 and 0 <= known.item() <= MAX_EXPONENT:
-        count = int(known.item())
-        # Of floats the square alone: it is correctly rounded, as `te.pow` is.
-        if known.item() == count and (count == 2 or is_integer(base.dtype)):
-            return apply(operation, lambda x, _: _product(x, count), base, exponent)
+    count = _whole_exponent(exponent)
+    if count is not None and (base.dtype != "float64" or count <= 2):
+        narrow = base.dtype in ("float16", "float32") and count > 2
+        work = "float64" if narrow else base.dtype
+        return apply(
+            operation,
+            lambda x, _: _product(x.astype(work), count).astype(base.dtype),
+            base,
+            exponent,
+        )
     floats = [item.dtype for item in (base, exponent) if is_float(item.dtype)]
-    work = "float64" if is_integer(base.dtype) else max(floats, key=_FLOATS.index)
+    widest = "float64" if is_integer(base.dtype) else max(floats, key=_FLOATS.index)
     return apply(
         operation,
-        lambda x, y: te.pow(x.astype(work), y.astype(work)).astype(base.dtype),
+        lambda x, y: te.pow(x.astype(widest), y.astype(widest)).astype(base.dtype),
         base,
         exponent,
     )
 
 
 _FLOATS = ("float16", "float32", "float64")
+
+
+def _whole_exponent(exponent: Operand) -> int | None:
+    """The value of a constant of one element, where it is whole and not too large."""
+    known = exponent.constant
+    if known is None or known.size != 1 or not 0 <= known.item() <= MAX_EXPONENT:
+        return None
+    return int(known.item()) if known.item() == int(known.item()) else None
 
 
 def _product(x: Expr, count: int) -> Expr:

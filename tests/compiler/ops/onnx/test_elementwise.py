@@ -149,6 +149,18 @@ def test_power_of_a_constant(exponent: int, dtype: str) -> None:
         check_node("Pow", feeds, rtol=TOLERANCE.get(dtype, 0))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_powers_by_multiplication_are_rounded_once(dtype: str) -> None:
+    x = np.array([*ODD, 1.1, -1.3, 3.3], dtype)
+    for exponent in (3, 4, 7, 64):
+        feeds = {"x": x, "y": np.array(exponent, dtype)}
+        node = helper.make_node("Pow", ["x", "y"], ["y0"])
+        (found,) = lowered_results(node, 21, feeds, ["y"], [x])
+        with np.errstate(all="ignore"):
+            wanted = (x.astype(np.float64) ** exponent).astype(dtype)
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_power_of_mixed_types() -> None:
     a = np.array([1, 2, 9, 100], np.int32)
     check_node("Pow", {"a": a, "b": np.array([0.5, 1.5, -1.0, 2.25], np.float32)})
