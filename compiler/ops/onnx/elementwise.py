@@ -96,7 +96,9 @@ def _lower_pow(operation: Operation) -> list[te.Tensor]:
             exponent,
         )
     floats = [item.dtype for item in (base, exponent) if is_float(item.dtype)]
-    widest = "float64" if is_integer(base.dtype) else max(floats, key=_FLOATS.index)
+    widest = (
+        "float64" if is_integer(base.dtype) else max(floats, key=_FLOATS.index, default="float64")
+    )
     return apply(
         operation,
         lambda x, y: te.pow(x.astype(widest), y.astype(widest)).astype(base.dtype),
@@ -145,8 +147,8 @@ def _between(value: Expr, low: Operand | None, high: Operand | None) -> Expr:
 
 
 def _lower_mean(operation: Operation) -> list[te.Tensor]:
-    operands = [operation.operand(index) for index in range(len(operation.operands))]
-    count = len(operands)
+    count = max(len(operation.operands), 1)
+    operands = [operation.operand(index) for index in range(count)]
 
     def mean(first: Expr, *others: Expr) -> Expr:
         total = first

@@ -177,6 +177,11 @@ def _lower_scatter_elements(operation: Operation) -> list[te.Tensor]:
     """Updates along one axis; the other indices of an update are those of its element."""
     x, indices, values = (operation.operand(number) for number in range(3))
     axis = normalized_axis(operation, operation.node.integer("axis", 0), x.rank)
+    operation.require(
+        indices.rank == x.rank and values.shape == indices.shape,
+        f"updates {list(values.shape)} and indices {list(indices.shape)} must match and have the "
+        f"rank of {list(x.shape)}",
+    )
 
     def place(i: Sequence[Expr], k: Expr) -> tuple[Expr, ...]:
         clamped = [
@@ -239,6 +244,10 @@ def _lower_tensor_scatter(operation: Operation) -> list[te.Tensor]:
     if mode not in ("linear", "circular"):
         raise operation.node.damaged(f"mode must be linear or circular, not {mode!r}")
     axis = normalized_axis(operation, operation.node.integer("axis", -2), cache.rank)
+    operation.require(
+        update.rank == cache.rank and (starts is None or starts.shape == cache.shape[:1]),
+        f"an update {list(update.shape)} must have the rank of {list(cache.shape)}",
+    )
     extent, count = cache.shape[axis], update.shape[axis]
 
     def element(*i: Expr) -> Expr:

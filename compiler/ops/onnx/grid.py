@@ -165,7 +165,7 @@ def _lower_affine_grid(operation: Operation) -> list[te.Tensor]:
     theta, shape = operation.operand(0), operation.result.shape
     aligned, extents = operation.node.integer("align_corners", 0), shape[1:-1]
     depth = len(extents)
-    if theta.shape != (shape[0], depth, depth + 1):
+    if theta.shape != (*shape[:1], depth, depth + 1) or shape[-1] != depth:
         raise operation.node.damaged(f"theta of {list(theta.shape)} does not fit {list(shape)}")
 
     def coordinate(index: Expr, extent: int) -> Expr:

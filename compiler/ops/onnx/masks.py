@@ -3,12 +3,13 @@
 Source: ONNX, operators of the same names.
 """
 
+import math
 from collections.abc import Mapping
 
 from daedal.compiler import te
 from daedal.compiler.ops.onnx.casts import attribute_dtype
 from daedal.compiler.ops.onnx.movement import moved, normalized_axis
-from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
+from daedal.compiler.ops.onnx.operation import Lowering, Operation
 from daedal.compiler.tir.expr import Expr, FloatImm, IntImm, as_expr
 
 __all__ = ["LOWERINGS"]
@@ -19,16 +20,19 @@ def _number(value: int, dtype: str) -> Expr:
     return FloatImm(float(value), dtype) if dtype.startswith("float") else IntImm(value, dtype)
 
 
-def _diagonal(k: Operand | None) -> Expr:
+def _diagonal(operation: Operation) -> Expr:
     """The operand `k` of Trilu, int64."""
+    k = operation.optional(1)
     if k is None:
         return as_expr(0, "int64")
+    operation.require(math.prod(k.shape) == 1, f"k must be one number, not {list(k.shape)}")
     return k[(0,) * k.rank] if k.constant is None else as_expr(int(k.constant.item()), "int64")
 
 
 def _lower_trilu(operation: Operation) -> list[te.Tensor]:
     """Elements above (below) diagonal number k and on it; zeros elsewhere."""
-    x, diagonal = operation.operand(0), _diagonal(operation.optional(1))
+    x, diagonal = operation.operand(0), _diagonal(operation)
+    operation.require(x.rank >= 2, f"a matrix must have two axes, not {x.rank}")
     upper = operation.node.integer("upper", 1)
 
     def element(*i: Expr) -> Expr:
@@ -54,6 +58,12 @@ def _lower_one_hot(operation: Operation) -> list[te.Tensor]:
     """``values`` are (off, on); negative indices count from the end, others match nothing."""
     indices, values = operation.operand(0), operation.operand(2)
     axis = normalized_axis(operation, operation.node.integer("axis", -1), indices.rank + 1)
+    operation.require(
+        len(operation.result.shape) == indices.rank + 1
+        and operation.result.shape[:axis] == indices.shape[:axis]
+        and operation.result.shape[axis + 1 :] == indices.shape[axis:],
+        f"{list(operation.result.shape)} must be {list(indices.shape)} and an axis",
+    )
     depth = operation.result.shape[axis]
 
     def element(*i: Expr) -> Expr:

@@ -3,6 +3,7 @@
 Source: ONNX, operators of the same names.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from daedal.compiler import te
@@ -81,6 +82,10 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[Sequence[int],
 
 def _reshaped(operation: Operation) -> list[te.Tensor]:
     x, new = operation.operand(0), operation.result.shape
+    operation.require(
+        math.prod(x.shape) == math.prod(new),
+        f"{list(new)} must have as many elements as {list(x.shape)}",
+    )
     return [moved(operation, x, new, lambda i: regrouped(i, new, x.shape))]
 
 
@@ -142,7 +147,9 @@ def _lower_slice(operation: Operation) -> list[te.Tensor]:
 
 def _lower_concat(operation: Operation) -> list[te.Tensor]:
     """A chain of selections; operands that are not selected are read at a clamped index."""
-    operands = [operation.operand(index) for index in range(len(operation.operands))]
+    count = max(len(operation.operands), 1)
+    operands = [operation.operand(index) for index in range(count)]
+    operation.require(len({item.rank for item in operands}) == 1, "all operands must have one rank")
     axis = normalized_axis(operation, operation.node.integer("axis", 1), operands[0].rank)
     extents = [item.shape[axis] for item in operands]
 
@@ -186,6 +193,11 @@ def _part(operation: Operation, x: Operand, axis: int, start: int, size: int) ->
 
 def _lower_tile(operation: Operation) -> list[te.Tensor]:
     x, shape = operation.operand(0), operation.result.shape
+    operation.require(
+        len(shape) == x.rank
+        and all(new % old == 0 for old, new in zip(x.shape, shape, strict=True)),
+        f"{list(shape)} must be a multiple of {list(x.shape)}",
+    )
     return [
         moved(
             operation,
@@ -214,6 +226,10 @@ def _depth_first(operation: Operation) -> bool:
 def _lower_depth_to_space(operation: Operation) -> list[te.Tensor]:
     x, block = operation.operand(0), operation.node.integer("blocksize", 1)
     depth_first = _depth_first(operation)
+    operation.require(
+        x.rank == 4 and block > 0 and x.shape[1] % block**2 == 0,
+        f"blocks of {block} must divide the channels of four axes, not {list(x.shape)}",
+    )
     batch, depth, height, width = x.shape
     channels = depth // block**2
 
@@ -228,6 +244,10 @@ def _lower_depth_to_space(operation: Operation) -> list[te.Tensor]:
 def _lower_space_to_depth(operation: Operation) -> list[te.Tensor]:
     x, block = operation.operand(0), operation.node.integer("blocksize", 1)
     depth_first = _depth_first(operation)
+    operation.require(
+        x.rank == 4 and block > 0 and x.shape[2] % block == 0 and x.shape[3] % block == 0,
+        f"blocks of {block} must divide the image of four axes, not {list(x.shape)}",
+    )
     batch, channels, height, width = x.shape
 
     def place(i: Indices) -> Indices:

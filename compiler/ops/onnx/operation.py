@@ -120,6 +120,11 @@ class Operation:
             raise self.node.damaged(f"operand {index} must be given")
         return found
 
+    def require(self, holds: bool, rule: str) -> None:
+        """Raise ModelError with `rule`, which ONNX sets, unless it `holds`."""
+        if not holds:
+            raise self.node.damaged(rule)
+
     def constant(self, index: int) -> Array | None:
         """The value of operand number `index`, or None where it is absent.
 

@@ -3,6 +3,7 @@
 Source: ONNX, Pad and CenterCropPad.
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 from daedal.compiler import te
@@ -72,6 +73,8 @@ def _filled(
     fill: Operand | float | None,
 ) -> te.Tensor:
     """`fill` outside of `x`; None is 0."""
+    if isinstance(fill, Operand):
+        operation.require(math.prod(fill.shape) == 1, "the value to pad with must be one number")
     known = _known(fill, x.dtype)
 
     def element(*i: Expr) -> Expr:
@@ -107,6 +110,7 @@ def _lower_center_crop_pad(operation: Operation) -> list[te.Tensor]:
     """Zeros on both sides, or both sides cut; the odd element is at the end."""
     x, shape = operation.operand(0), list(operation.result.shape)
     operation.node.integers("axes", None)
+    operation.require(len(shape) == x.rank, f"{list(shape)} must have the rank of {list(x.shape)}")
     before = [
         (new - old) // 2 if new >= old else -((old - new) // 2)
         for new, old in zip(shape, x.shape, strict=True)

@@ -18,11 +18,15 @@ Formula = Callable[..., Expr]
 
 def apply(operation: Operation, formula: Formula, *operands: Operand) -> list[te.Tensor]:
     """One tensor: `formula` of the elements of `operands`."""
-    return [
-        operation.compute(
-            operation.result.shape, lambda *i: formula(*(item.broadcast(i) for item in operands))
+    shape = operation.result.shape
+    for item in operands:
+        ends = shape[len(shape) - item.rank :] if item.rank <= len(shape) else ()
+        operation.require(
+            len(ends) == item.rank
+            and all(own in (1, wanted) for own, wanted in zip(item.shape, ends, strict=True)),
+            f"operands must broadcast to {list(shape)}, and {list(item.shape)} does not",
         )
-    ]
+    return [operation.compute(shape, lambda *i: formula(*(item.broadcast(i) for item in operands)))]
 
 
 def pointwise(num_operands: int, formula: Formula) -> Lowering:
@@ -38,7 +42,7 @@ def variadic(formula: Callable[[Expr, Expr], Expr]) -> Lowering:
     """The lowering of an operator that joins any number of operands, from left to right."""
 
     def lower(operation: Operation) -> list[te.Tensor]:
-        operands = [operation.operand(index) for index in range(len(operation.operands))]
+        operands = [operation.operand(index) for index in range(max(len(operation.operands), 1))]
         return apply(operation, lambda *values: functools.reduce(formula, values), *operands)
 
     return lower

@@ -81,6 +81,7 @@ def _lower_resize(operation: Operation) -> list[te.Tensor]:
     x, method = operation.operand(0), _method(operation)
     value = operation.node.real("extrapolation_value", 0.0)
     given = operation.node.integers("axes", None)
+    operation.require(len(operation.result.shape) == x.rank, f"the result must have {x.rank} axes")
     chosen = tuple(range(x.rank)) if given is None else given
     axes = [normalized_axis(operation, axis, x.rank) for axis in chosen]
     scales = _scales(operation, x, axes)
@@ -139,7 +140,8 @@ def _lower_upsample(operation: Operation) -> list[te.Tensor]:
     mode = _choice(operation, "mode", "nearest", ("nearest", "linear", "cubic"))
     attribute = operation.node.reals("scales")
     scales = _known(operation, 1) if operation.opset >= 9 else attribute
-    if scales is None or len(scales) != x.rank or min(scales, default=1) <= 0:
+    ranks = {x.rank, len(operation.result.shape), len(scales or ())}
+    if scales is None or len(ranks) > 1 or min(scales, default=1) <= 0:
         raise operation.node.damaged(f"scales must be {x.rank} positive numbers, not {scales}")
     taps = {
         dim: _Method(mode, rounding="floor" if scale >= 1 else "ceil").taps(
