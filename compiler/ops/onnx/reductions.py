@@ -84,7 +84,7 @@ def _extreme(reduce: Reduction) -> Lowering:
 
     def lower(operation: Operation) -> list[te.Tensor]:
         if operation.operand(0).dtype != "bool":
-            return plain(operation)
+            return list(plain(operation))
         x, axes = operation.operand(0), _axes(operation)
         keepdims = bool(operation.node.integer("keepdims", 1))
         if reduce is te.max:
