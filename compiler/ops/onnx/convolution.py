@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from daedal.compiler import te
 from daedal.compiler.ops.onnx.accumulate import centered, converted, requantized, wide
+from daedal.compiler.ops.onnx.deformable import deformable_sums
 from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
 from daedal.compiler.ops.onnx.windows import (
     auto_pad,
@@ -102,6 +103,11 @@ def _with_bias(operation: Operation, total: te.Tensor, bias: Operand | None) -> 
     return operation.compute(
         total.shape, lambda *i: (total[i] + bias[i[1]].astype(total.dtype)).astype(dtype)
     )
+
+
+def _deform_conv(operation: Operation) -> list[te.Tensor]:
+    """DeformConv-19, -22."""
+    return [_with_bias(operation, deformable_sums(operation), operation.optional(3))]
 
 
 @dataclass(frozen=True)
@@ -238,6 +244,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     "Conv": _conv,
     "ConvInteger": _conv_integer,
     "ConvTranspose": _conv_transpose,
+    "DeformConv": _deform_conv,
     "QLinearConv": _qlinear_conv,
 }
 """By operator."""

@@ -154,3 +154,22 @@ def exact_sums(x: np.ndarray, w: np.ndarray, zero_point: int) -> np.ndarray:
         x.astype(np.int64) - zero_point, (3, 3), axis=(2, 3)
     )
     return np.einsum("nchwij,mcij->nmhw", windows, w.astype(np.int64))
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "out", "attributes"),
+    [
+        ((1, 2, 5, 6), (3, 2, 3, 3), (3, 4), {}),
+        ((2, 2, 5, 6), (2, 2, 2, 2), (3, 3), {"strides": [2, 2], "pads": [1, 0, 0, 0]}),
+        ((1, 4, 5, 5), (2, 2, 2, 3), (4, 5), {"group": 2, "offset_group": 2, "pads": [0, 1, 0, 1]}),
+        ((1, 2, 6, 5), (1, 2, 2, 2), (4, 4), {"dilations": [2, 1], "offset_group": 2}),
+    ],
+)
+def test_deform_conv(
+    x: tuple[int, ...], w: tuple[int, ...], out: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
+    taps = w[2] * w[3] * attributes.get("offset_group", 1)
+    feeds = {"x": floats(*x), "w": floats(*w), "offset": floats(x[0], 2 * taps, *out) * 1.5}
+    check_node("DeformConv", feeds, rtol=1e-3, atol=1e-4, **attributes)
+    feeds |= {"b": floats(w[0]), "mask": floats(x[0], taps, *out)}
+    check_node("DeformConv", feeds, rtol=1e-3, atol=1e-4, **attributes)
