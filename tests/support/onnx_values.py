@@ -9,20 +9,27 @@ from onnx import helper
 
 from tests.support.onnx_operators import NEWEST, lowered_results
 
-__all__ = ["check_values", "floats", "integers"]
+__all__ = ["check_values", "floats", "integers", "restart"]
 
-RNG = np.random.default_rng(7)
+SEED = 7
+
+_generators = [np.random.default_rng(SEED)]
+
+
+def restart() -> None:
+    """Draw the same values again from here on."""
+    _generators[0] = np.random.default_rng(SEED)
 
 
 def floats(*shape: int, dtype: str = "float32") -> npt.NDArray[Any]:
-    """Normal values (seed 7)."""
-    return np.asarray(RNG.normal(size=shape)).astype(dtype)
+    """Normal values, from `SEED`."""
+    return np.asarray(_generators[0].normal(size=shape)).astype(dtype)
 
 
 def integers(*shape: int, dtype: str = "int8", low: int = -9, high: int = 9) -> npt.NDArray[Any]:
-    """Whole numbers from low to high (seed 7); unsigned ones from 0."""
+    """Whole numbers from low to high, from `SEED`; unsigned ones from 0."""
     start = max(low, 0) if dtype.startswith("uint") else low
-    return np.asarray(RNG.integers(start, high, size=shape, endpoint=True)).astype(dtype)
+    return np.asarray(_generators[0].integers(start, high, size=shape, endpoint=True)).astype(dtype)
 
 
 def check_values(

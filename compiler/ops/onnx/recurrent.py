@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from daedal.compiler import te
 from daedal.compiler.ops.onnx.accumulate import wide
-from daedal.compiler.ops.onnx.recurrent_activations import Activation, activations_of
 from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
 from daedal.compiler.ops.onnx.recurrent_activations import Activation, activations_of
 from daedal.compiler.tir.expr import Expr, as_expr

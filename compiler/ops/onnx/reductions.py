@@ -15,13 +15,12 @@ from daedal.compiler.ops.onnx.over_axes import (
     over_axes,
     softmax,
 )
+from daedal.compiler.ops.onnx.scans import scan
+from daedal.compiler.ops.onnx.topk import topk
 from daedal.compiler.tir.dtype import is_float
 from daedal.compiler.tir.expr import Expr
 
 __all__ = ["LOWERINGS"]
-
-MAX_PAIRS = 1 << 24
-"""Most pairs of elements that are compared (TopK) or added (CumSum)."""
 
 
 def _axes(operation: Operation) -> tuple[int, ...]:
@@ -95,11 +94,22 @@ def _extreme(reduce: Reduction) -> Lowering:
     return lower
 
 
+def _check_float(operation: Operation) -> None:
+    """Source: ONNX, ReduceLogSum-28, which has no integers any more."""
+    if not is_float(operation.operand(0).dtype):
+        raise operation.node.refuse("the operand must be a float", "convert it with Cast")
+
+
+def _log_sum(operation: Operation) -> list[te.Tensor]:
+    """ReduceLogSum-1 to -28."""
+    _check_float(operation)
+    return list(_reduction(te.sum, None, lambda total, count: te.log(total))(operation))
+
+
 def _log_sum_exp(operation: Operation) -> list[te.Tensor]:
     """``max + log(sum(exp(x - max)))``; a maximum that is infinite is not subtracted."""
+    _check_float(operation)
     x, axes = operation.operand(0), _axes(operation)
-    if not is_float(x.dtype):
-        raise operation.node.refuse("the operand must be a float", "convert it with Cast")
     keepdims, dtype = bool(operation.node.integer("keepdims", 1)), wide(x.dtype)
     highest = over_axes(operation, x, axes, te.max, lambda i: x[i].astype(dtype), name="max")
     finite = operation.compute(
@@ -183,79 +193,16 @@ def _hardmax(operation: Operation) -> list[te.Tensor]:
     return [operation.compute(x.shape, formula)]
 
 
-def _cumsum(operation: Operation) -> list[te.Tensor]:
-    """CumSum-11, -14, each sum from its first term on: quadratic in the extent of the axis."""
-    node, x = operation.node, operation.operand(0)
-    axes = operation.integers(1)
-    if axes is None or len(axes) != 1:
-        raise node.damaged("CumSum must have one axis")
-    axis = normalized_axis(operation, axes[0], x.rank)
-    exclusive, reverse = bool(node.integer("exclusive", 0)), bool(node.integer("reverse", 0))
-    _check_pairs(operation, x, axis)
-    k, dtype = te.reduce_axis(x.shape[axis], "k"), wide(x.dtype)
-
-    def formula(*i: Expr) -> Expr:
-        last, term = (k, i[axis]) if reverse else (i[axis], k)
-        here = term < last if exclusive else term <= last
-        value = x[(*i[:axis], k, *i[axis + 1 :])].astype(dtype)
-        return te.sum(te.select(here, value, 0), k)
-
-    return [converted(operation, operation.compute(x.shape, formula, "sums"), x.dtype)]
-
-
-def _check_pairs(operation: Operation, x: Operand, axis: int) -> None:
-    pairs = count_of(x, range(x.rank)) * x.shape[axis]
-    if pairs > MAX_PAIRS:
-        raise operation.node.refuse(
-            f"the axis must make at most {MAX_PAIRS} pairs of elements, not {pairs}",
-            "it is interpreted",
-        )
-
-
-def _topk(operation: Operation) -> list[te.Tensor]:
-    """TopK-1, -10, -11: each element's rank is how many precede it; of equal ones, the first does.
-
-    The order of NaN is not defined.
-    """
-    node, x = operation.node, operation.operand(0)
-    axis = normalized_axis(operation, node.integer("axis", -1), x.rank)
-    largest = bool(node.integer("largest", 1))
-    # sorted = 0 leaves the order open.
-    node.integer("sorted", 1)
-    given = (node.integer("k", 0),) if operation.opset < 10 else operation.integers(1)
-    if given is None or len(given) != 1 or not 0 < given[0] <= x.shape[axis]:
-        raise node.damaged(f"k must be from 1 to {x.shape[axis]}")
-    _check_pairs(operation, x, axis)
-    j, m = te.reduce_axis(x.shape[axis], "j"), te.reduce_axis(x.shape[axis], "m")
-
-    def at(i: tuple[Expr, ...], place: Expr) -> tuple[Expr, ...]:
-        return (*i[:axis], place, *i[axis + 1 :])
-
-    def precedes(*i: Expr) -> Expr:
-        one, other = x[at(i, j)], x[i]
-        before = one > other if largest else one < other
-        return te.sum(te.select(before | (te.eq(one, other) & (j < i[axis])), 1, 0), j)
-
-    rank = operation.compute(x.shape, precedes, "rank")
-    shape = (*x.shape[:axis], given[0], *x.shape[axis + 1 :])
-    place = operation.compute(
-        shape,
-        lambda *i: te.max(te.select(te.eq(rank[at(i, m)], i[axis]), m, 0), m),
-        "place",
-    )
-    values = operation.compute(shape, lambda *i: x[at(i, place[i])])
-    return [values, converted(operation, place, "int64")]
-
-
 LOWERINGS: Mapping[str, Lowering] = {
     "ArgMax": _place(te.max),
     "ArgMin": _place(te.min),
-    "CumSum": _cumsum,
+    "CumProd": scan(te.prod, 1),
+    "CumSum": scan(te.sum, 0),
     "Hardmax": _hardmax,
     "LogSoftmax": _log_softmax,
     "ReduceL1": _reduction(te.sum, te.abs),
     "ReduceL2": _reduction(te.sum, lambda x: x * x, _root),
-    "ReduceLogSum": _reduction(te.sum, None, lambda total, count: te.log(total)),
+    "ReduceLogSum": _log_sum,
     "ReduceLogSumExp": _log_sum_exp,
     "ReduceMax": _extreme(te.max),
     "ReduceMean": _reduction(te.sum, None, _mean),
@@ -264,6 +211,6 @@ LOWERINGS: Mapping[str, Lowering] = {
     "ReduceSum": _reduction(te.sum),
     "ReduceSumSquare": _reduction(te.sum, lambda x: x * x),
     "Softmax": _softmax,
-    "TopK": _topk,
+    "TopK": topk,
 }
 """By operator."""
