@@ -64,7 +64,7 @@ class _Scan:
         position = self.turned(i[self.axis])
         own = position % size
         counts = k < own if self.exclusive else k <= own
-        return self.reduce(self.term(i, position // size * size + k, counts), k)
+        return self.reduce(self.term(i, position // size * size + k, counts), [k])
 
     def direct(self) -> te.Tensor:
         """Each result from its first term on."""
@@ -80,13 +80,13 @@ class _Scan:
         def whole(*i: Expr) -> Expr:
             k = te.reduce_axis(size, "k")
             position = i[axis] * size + k
-            return self.reduce(self.term(i, position, position < self.extent), k)
+            return self.reduce(self.term(i, position, position < self.extent), [k])
 
         blocks = compute(shape, whole, "blocks")
 
         def ahead(*i: Expr) -> Expr:
             k = te.reduce_axis(count, "k")
-            return self.reduce(te.select(k < i[axis], blocks[self.at(i, k)], self.neutral), k)
+            return self.reduce(te.select(k < i[axis], blocks[self.at(i, k)], self.neutral), [k])
 
         before = compute(shape, ahead, "before")
 
