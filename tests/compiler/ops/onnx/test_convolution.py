@@ -123,6 +123,14 @@ def test_conv_integer(dtype: str, zero_points: tuple[str, ...]) -> None:
     check_node("ConvInteger", kept, constants=zero_points, strides=[2, 1])
 
 
+def test_conv_integer_with_a_zero_point_per_channel() -> None:
+    x, w = integers(1, 2, 5, 5, dtype="uint8", high=200), integers(3, 2, 3, 3, low=-100, high=100)
+    zero = np.asarray([1, -2, 3], "int8")
+    wanted = exact_sums(x, w.astype(np.int32) - zero.reshape(-1, 1, 1, 1), 7)
+    feeds = {"x": x, "w": w, "xz": np.asarray(7, "uint8"), "wz": zero}
+    check_values("ConvInteger", feeds, [wanted.astype(np.int32)])
+
+
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_qlinear_conv(dtype: str, per_channel: bool) -> None:
@@ -132,15 +140,15 @@ def test_qlinear_conv(dtype: str, per_channel: bool) -> None:
         "xz": np.asarray(3, dtype),
         "w": integers(3, 2, 3, 3, dtype="int8", low=-100, high=100),
         "ws": np.asarray([0.013, 0.021, 0.0171] if per_channel else 0.013, "float32"),
-        "wz": np.zeros(3 if per_channel else (), "int8"),
+        "wz": np.asarray([3, 0, -4] if per_channel else 0, "int8"),
         "ys": np.asarray(0.0973, "float32"),
         "yz": np.asarray(5, dtype),
     }
     check_node("QLinearConv", feeds, pads=[1, 1, 0, 0])
     # A bias is a multiple of the scale of the products.
     bias = integers(3, dtype="int32", low=-500, high=500)
-    total = {"x": feeds["x"], "w": feeds["w"], "xz": feeds["xz"]}
-    sums = exact_sums(total["x"], total["w"], int(feeds["xz"])) + bias.reshape(1, -1, 1, 1)
+    weights = feeds["w"].astype(np.int32) - feeds["wz"].reshape(-1, 1, 1, 1)
+    sums = exact_sums(feeds["x"], weights, int(feeds["xz"])) + bias.reshape(1, -1, 1, 1)
     scale = feeds["xs"] * feeds["ws"] / feeds["ys"]
     value = np.rint(sums * np.float64(scale.reshape(-1, 1, 1))) + int(feeds["yz"])
     info = np.iinfo(dtype)
