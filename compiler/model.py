@@ -1,12 +1,15 @@
-"""`compile_model`: an ONNX file in, an artifact out.
+"""`compile_model` and `compile_for_cpu`: an ONNX file in, an artifact out.
 
-`pipeline.compile_graph` compiles the programs; `artifact.build` adds the host's parts.
+`pipeline.compile_graph` compiles the programs; `artifact.build` adds the host's parts. For
+processors alone, the whole model is one part of the host.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from daedal.compiler.artifact.build import build_artifact
+from daedal.compiler.artifact.host_code import best_levels, compile_host_model
+from daedal.compiler.artifact.whole_host import host_artifact
 from daedal.compiler.collection import without_collection
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.importer import load_onnx
@@ -17,9 +20,10 @@ from daedal.compiler.segment_store import SegmentStore
 from daedal.compiler.space import Config
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import VariantError
+from daedal.isa.host_code import HostCode
 from daedal.isa.variant import Variant
 
-__all__ = ["compile_model"]
+__all__ = ["compile_for_cpu", "compile_model", "compile_part"]
 
 
 @without_collection
@@ -33,12 +37,14 @@ def compile_model(
     host: HostRates | None = DEFAULT_HOST,
     configs: Mapping[str, Config] | None = None,
     store: SegmentStore | None = None,
+    cpu_levels: Sequence[str] = (),
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Artifact:
     """Compile an int8 QDQ model, or the part of it between quantized tensors.
 
-    `store` keeps the code of layers for the next compilation.
+    `store` keeps the code of layers for the next compilation. The host's parts are compiled for
+    `cpu_levels` of processors; without any they are interpreted.
 
     Raises VariantError if the machine's widths differ from those of the model's tensors, ModelError
     and ScheduleError as `daedal.compile` says.
@@ -61,7 +67,30 @@ def compile_model(
         dump_dir=dump_dir,
         report=report,
     )
-    return build_artifact(checked, compiled, from_tensors, to_tensors)
+    if cpu_levels:
+        say("compiling the host's parts")
+    return build_artifact(checked, compiled, from_tensors, to_tensors, cpu_levels, report)
+
+
+@without_collection
+def compile_for_cpu(
+    model: str | Path | bytes,
+    *,
+    cpu_levels: Sequence[str],
+    report: Callable[[str], None] | None = None,
+) -> Artifact:
+    """Compile any model, float or quantized, for processors alone. Raises ModelError."""
+    say = report or (lambda _sentence: None)
+    say("reading the model")
+    checked = read_model(model if isinstance(model, bytes) else Path(model))
+    say("compiling for processors")
+    return host_artifact(checked, cpu_levels, report)
+
+
+def compile_part(serialized: bytes) -> HostCode | None:
+    """Compile a host's part of an artifact again, for this processor; None where it must be
+    interpreted. Raises ModelError for a model that is none."""
+    return compile_host_model(read_model(serialized).SerializeToString(), best_levels())
 
 
 def _check_widths(variant: Variant) -> None:

@@ -1,8 +1,10 @@
-"""The public functions: `compile` a model for a variant, and `simulate` the artifact.
+"""The public functions: `compile` a model for a target, and `simulate` the artifact.
 
 >>> artifact = daedal.compile("digits_qdq.onnx", daedal.load_variant("vta"))
 >>> result = daedal.simulate(artifact, {"image": images}, device="rtl")
 >>> result.outputs["probabilities"], result.profiles[0].cycles
+>>> artifact = daedal.compile("digits.onnx", target="cpu")
+>>> daedal.simulate(artifact, {"input": images}).outputs["probabilities"]
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,20 +15,37 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.artifact.host_code import best_levels
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
-from daedal.compiler.model import compile_model
+from daedal.compiler.model import compile_for_cpu, compile_model, compile_part
 from daedal.compiler.segment_store import default_store
 from daedal.compiler.space import Config
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact
+from daedal.isa.errors import UserError
+from daedal.isa.host_code import LEVEL_MACHINES
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant
 from daedal.items import split_items, stack_items
 from daedal.runtime.executor import Executor, RunResult
+from daedal.runtime.host_parts import CodeTrust
 from daedal.runtime.layers import LayerProfile, layer_profiles
 
-__all__ = ["SimulationResult", "compile", "simulate"]
+__all__ = [
+    "CPU",
+    "DEFAULT_VARIANT",
+    "SimulationResult",
+    "code_trust",
+    "compile",
+    "simulate",
+    "target_variant",
+]
+
+CPU = "cpu"
+"""The target of processors alone."""
+
+DEFAULT_VARIANT = "vta"
 
 Report = Callable[[str], None]
 
@@ -37,7 +56,7 @@ class SimulationResult:
 
     `outputs` and `tensors` (those that left the accelerator) are stacked along axis 0. There is one
     profile per run, over all its launches; `layers` has the per-layer profiles of each run, if the
-    device records marks.
+    device records marks. Runs without launches have neither.
     """
 
     outputs: dict[str, npt.NDArray[Any]]
@@ -48,28 +67,39 @@ class SimulationResult:
     @classmethod
     def of_runs(cls, artifact: Artifact, runs: Sequence[RunResult]) -> "SimulationResult":
         """Join one or more runs of an artifact."""
+        launched = [run for run in runs if run.launches]
         return cls(
             outputs=stack_items([run.outputs for run in runs]),
             tensors=stack_items([run.tensors for run in runs]),
-            profiles=tuple(run.profile for run in runs),
-            layers=tuple(_layers(artifact, run) for run in runs),
+            profiles=tuple(run.profile for run in launched),
+            layers=tuple(_layers(artifact, run) for run in launched),
         )
 
 
 def compile(  # the name of the public interface, as in torch.compile and re.compile
     model: str | Path | bytes,
-    variant: Variant | str,
+    variant: Variant | str | None = None,
     *,
+    target: str | None = None,
     from_tensors: Sequence[str] = (),
     to_tensors: Sequence[str] = (),
     fuse: bool = True,
     host: HostRates | None = DEFAULT_HOST,
     configs: Mapping[str, Config] | None = None,
     cache: bool = True,
+    cpu_levels: Sequence[str] | None = None,
     dump_dir: str | Path | None = None,
     report: Report | None = None,
 ) -> Artifact:
-    """Compile an int8 ONNX model for a variant; into one program, unless host operators split it.
+    """Compile an ONNX model for a target.
+
+    For a variant, an int8 model becomes one program, unless host operators split it, and machine
+    code for the host's parts. For the target ``cpu``, any model becomes machine code alone.
+
+    `target` is ``cpu``, a variant's name or .toml file, or either of these with ``+cpu``, which is
+    the same. `variant` is a variant; one of both must be given. `cpu_levels` are the processors
+    that machine code is for, of `native.levels`: by default the best level of this one, which is
+    enough where the artifact is not run elsewhere; without any, the host's parts are interpreted.
 
     `from_tensors` and `to_tensors` select the part between quantized tensors. Without `fuse`, every
     operator is a separate layer, to measure the benefit of fusion. `host` has the rates that decide
@@ -80,9 +110,18 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     to `dump_dir` after each step; `report` is called with a sentence before each long one.
 
     Raises ModelError for a model that cannot be read or compiled, VariantError for an unknown
-    variant, ScheduleError for a layer that does not fit the scratchpads.
+    variant, ScheduleError for a layer that does not fit the scratchpads, UserError for options that
+    do not go together.
     """
-    chosen = variant if isinstance(variant, Variant) else load_variant(variant)
+    chosen = target_variant(variant, target)
+    levels = best_levels() if cpu_levels is None else _checked_levels(cpu_levels)
+    if chosen is None:
+        if from_tensors or to_tensors or configs or not fuse or dump_dir is not None:
+            raise UserError(
+                f"target {CPU!r} takes whole models, without schedules of an accelerator; leave "
+                "out parts, schedules, and the folder of intermediate forms"
+            )
+        return compile_for_cpu(model, cpu_levels=levels, report=report)
     return compile_model(
         model,
         chosen,
@@ -92,28 +131,68 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
         host=host,
         configs=configs,
         store=default_store() if cache else None,
+        cpu_levels=levels,
         dump_dir=Path(dump_dir) if dump_dir is not None else None,
         report=report,
     )
+
+
+def target_variant(variant: Variant | str | None, target: str | None) -> Variant | None:
+    """The variant that `variant` and `target` name, or None for processors alone.
+
+    Raises UserError unless exactly one of both is given, VariantError for an unknown variant.
+    """
+    if (variant is None) == (target is None):
+        raise UserError(
+            f"a target must be given once, as a variant or as target {CPU!r} or 'VARIANT+cpu'; "
+            f"{'none is given' if variant is None else 'both are given'}"
+        )
+    if isinstance(variant, Variant):
+        return variant
+    name = str(variant if target is None else target)
+    if target is not None:
+        name = name.removesuffix(f"+{CPU}")
+        if name == CPU:
+            return None
+    return load_variant(name)
+
+
+def _checked_levels(levels: Sequence[str]) -> tuple[str, ...]:
+    for level in levels:
+        if level not in LEVEL_MACHINES:
+            raise UserError(
+                f"a level of a processor must be one of {', '.join(LEVEL_MACHINES)}, not {level!r}"
+            )
+    return tuple(dict.fromkeys(levels))
+
+
+def code_trust(*, trust_file: bool = False, report: Report | None = None) -> CodeTrust:
+    """Run machine code that was compiled here, and compile the rest again."""
+    return CodeTrust(trust_file, compile_part, report)
 
 
 def simulate(
     artifact: Artifact,
     inputs: Mapping[str, npt.ArrayLike],
     *,
-    device: str | Device = "functional",
+    device: str | Device | None = None,
+    trust: bool = False,
+    warn: Report | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> SimulationResult:
-    """Run an artifact on a device, once for each item that the inputs hold along axis 0.
+    """Run an artifact, once for each item that the inputs hold along axis 0.
 
-    `device` is a name (``functional``, ``rtl``; `options` go to it) or an open device. `progress`
-    is called with (runs done, runs in all).
+    `device` is a name (``functional``, the default, ``rtl``; `options` go to it) or an open device;
+    an artifact for processors alone takes none. Machine code from a file that was not compiled here
+    is compiled again, unless `trust` says that the file's author is known; `warn` is called with a
+    sentence where that happens. `progress` is called with (runs done, runs in all).
 
-    Raises ModelError for inputs that do not fit, DeviceError where the machine fails.
+    Raises ModelError for inputs that do not fit, DeviceError where the machine fails, UserError for
+    a device that an artifact cannot use.
     """
-    opened = open_device(device, artifact.variant, **options) if isinstance(device, str) else device
-    executor = Executor(artifact, opened)
+    opened = _opened(artifact, device, options)
+    executor = Executor(artifact, opened, code_trust(trust_file=trust, report=warn))
     feeds = split_items(executor.input_shapes, inputs)
     runs: list[RunResult] = []
     for number, feed in enumerate(feeds):
@@ -123,6 +202,21 @@ def simulate(
     if progress is not None:
         progress(len(feeds), len(feeds))
     return SimulationResult.of_runs(artifact, runs)
+
+
+def _opened(
+    artifact: Artifact, device: str | Device | None, options: Mapping[str, Any]
+) -> Device | None:
+    if not artifact.launches:
+        if device is not None or options:
+            raise UserError(
+                "an artifact for processors alone has nothing for a device to run; give no device "
+                "and no options of one"
+            )
+        return None
+    if device is None or isinstance(device, str):
+        return open_device(device or "functional", artifact.variant, **options)
+    return device
 
 
 def _layers(artifact: Artifact, run: RunResult) -> tuple[LayerProfile, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.api import SimulationResult
+from daedal.api import SimulationResult, code_trust
 from daedal.check import integer_graph
 from daedal.compiler.graph import Graph, TensorType, extract, run
 from daedal.devices import open_device
@@ -113,7 +113,8 @@ def check_layers(
     kept_parts = [keep_layers(x) if isinstance(x, Launch) else x for x in artifact.parts]
     kept = replace(artifact, parts=tuple(kept_parts))
     opened = open_device(device, artifact.variant, **options) if isinstance(device, str) else device
-    plain, whole = Executor(artifact, opened), Executor(kept, opened)
+    trust = code_trust()
+    plain, whole = Executor(artifact, opened, trust), Executor(kept, opened, trust)
     feeds = split_items(plain.input_shapes, inputs)
     tally = _Tally()
     for number, feed in enumerate(feeds):

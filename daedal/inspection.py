@@ -6,16 +6,18 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from daedal.api import code_trust
 from daedal.isa.artifact import Artifact, HostPart, Launch, Layer, Placement
 from daedal.isa.errors import DaedalError
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.host import HostModel
+from daedal.runtime.host_parts import CodeTrust, CompiledPart, load_host_part
 from daedal.runtime.layers import LayerProfile, layer_profiles, layer_tags
 from daedal.runtime.memory_flow import MemoryFlow
 from daedal.sim.timing.device import TimingDevice
@@ -107,6 +109,7 @@ def inspect(
     memory: MemoryModel = PRESETS["ddr"],
     mhz: float = DEFAULT_MHZ,
     time_host: bool = True,
+    warn: Callable[[str], None] | None = None,
 ) -> Inspection:
     """Inspect an artifact, with cycles from the cycle model and measured host times.
 
@@ -115,14 +118,16 @@ def inspect(
     memory : behind the accelerator's bus.
     mhz : clock of the accelerator, to compare its cycles with the host's seconds.
     time_host : run the host's parts, on zeros, to measure how long they take.
+    warn : called with a sentence where machine code is compiled again, as in `daedal.simulate`.
 
     Raises DeviceError for a program that the cycle model cannot run.
     """
+    trust = code_trust(report=warn)
     parts = tuple(
         _launch_report(part, memory, mhz)
         if isinstance(part, Launch)
-        else HostReport(part, _seconds(part) if time_host else None)
-        for part in artifact.parts
+        else HostReport(part, _seconds(part, f"part {number}", trust) if time_host else None)
+        for number, part in enumerate(artifact.parts)
     )
     report = Inspection(artifact, memory.name, mhz, parts)
     return replace(report, nodes=_nodes(report))
@@ -148,9 +153,9 @@ def _launch_report(launch: Launch, memory: MemoryModel, mhz: float) -> LaunchRep
     )
 
 
-def _seconds(part: HostPart) -> float | None:
+def _seconds(part: HostPart, what: str, trust: CodeTrust) -> float | None:
     """Duration of a host part; None if it cannot run on zeros."""
-    model = HostModel(part.model, "a part")
+    model = load_host_part(part, what, trust)
     try:
         seconds = _timed(model)
         for _ in range(_REPEATS - 1 if seconds < _SHORT_SECONDS else 0):
@@ -160,7 +165,7 @@ def _seconds(part: HostPart) -> float | None:
     return seconds
 
 
-def _timed(model: HostModel) -> float:
+def _timed(model: HostModel | CompiledPart) -> float:
     zeros = model.zeros()
     begin = time.perf_counter()
     with np.errstate(all="ignore"):

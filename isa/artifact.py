@@ -1,7 +1,8 @@
 """`Artifact`: a compiled model in one file: programs, and the host's work between them.
 
-The host's parts are small ONNX models, so their meaning is ONNX's own. The file is a zip; reading
-one checks sizes, format and hash, and never unpickles or evaluates anything.
+The host's parts are ONNX models, so their meaning is ONNX's own; they may hold machine code of the
+same meaning. An artifact for processors alone has one host part and no program. The file is a zip;
+reading one checks sizes, format, hash and numbers, and never unpickles or evaluates anything.
 """
 
 import dataclasses
@@ -9,7 +10,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,10 @@ from daedal.isa.artifact_parts import (
     Placement,
     Result,
     Value,
-    part_bytes,
     part_from_json,
     part_json,
+    part_member_names,
+    part_members,
     placement_from_json,
     value_from_json,
 )
@@ -52,10 +54,9 @@ __all__ = [
     "Value",
 ]
 
-FORMAT = "daedal artifact 6"
+FORMAT = "daedal artifact 7"
 MAX_PARTS = 1000
 _MANIFEST = "manifest.json"
-_SUFFIXES = {"host": ".onnx", "launch": ".daedal"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Artifact:
 
     Attributes
     ----------
-    parts : executed one after the other; at least one of them is a launch.
+    parts : executed one after the other: launches, and what the host does between them.
     inputs, outputs : of the model, or of the part of it that was compiled.
     placements : where each node of the model runs.
     """
@@ -76,8 +77,8 @@ class Artifact:
 
     def __post_init__(self) -> None:
         launches = self.launches
-        if not launches:
-            raise ArtifactError("an artifact must hold at least one program; compile the model")
+        if not self.parts:
+            raise ArtifactError("an artifact must hold at least one part; compile the model")
         for launch in launches[1:]:
             launch.program.check_variant(launches[0].program.variant, "the first program")
 
@@ -96,18 +97,28 @@ class Artifact:
         return tuple(part for part in self.parts if isinstance(part, Launch))
 
     @property
+    def host_parts(self) -> tuple[HostPart, ...]:
+        """The parts that the host runs, in order."""
+        return tuple(part for part in self.parts if isinstance(part, HostPart))
+
+    @property
     def variant(self) -> Variant:
-        """The variant of all its programs."""
+        """The variant of all its programs. Raises ArtifactError for an artifact without one."""
+        if not self.launches:
+            raise ArtifactError(
+                "this needs an artifact with a program for an accelerator, and this one is for "
+                "processors alone; compile the model with --target VARIANT"
+            )
         return self.launches[0].program.variant
 
     @property
     def program(self) -> Program:
-        """The program of an artifact with one launch. Raises ArtifactError where there are more."""
+        """The program of an artifact with one launch. Raises ArtifactError for any other."""
         launches = self.launches
-        if len(launches) > 1:
+        if len(launches) != 1:
             raise ArtifactError(
                 f"this needs an artifact with one launch, not {len(launches)}; compile a part of "
-                "the model with --from and --to"
+                "the model with --from and --to, for a variant"
             )
         return launches[0].program
 
@@ -119,8 +130,7 @@ class Artifact:
     @property
     def host_nodes(self) -> tuple[HostNode, ...]:
         """The steps of all host parts."""
-        parts = (part for part in self.parts if isinstance(part, HostPart))
-        return tuple(node for part in parts for node in part.nodes)
+        return tuple(node for part in self.host_parts for node in part.nodes)
 
     @property
     def host_quantized(self) -> frozenset[str]:
@@ -132,8 +142,11 @@ class Artifact:
         )
 
     def to_bytes(self) -> bytes:
-        """The artifact as the bytes of its file; equal artifacts give equal bytes."""
-        contents = [part_bytes(part) for part in self.parts]
+        """The artifact as the bytes of its file; equal artifacts give equal bytes.
+
+        Raises ArtifactError for one that is too large for a file.
+        """
+        contents = _named([part_members(part) for part in self.parts])
         parts = [part_json(part) for part in self.parts]
         manifest: dict[str, Any] = {
             "format": FORMAT,
@@ -142,12 +155,16 @@ class Artifact:
             "outputs": [dataclasses.asdict(item) for item in self.outputs],
             "placements": [dataclasses.asdict(item) for item in self.placements],
         }
-        manifest["sha256"] = _digest(manifest, contents)
-        members = [(_MANIFEST, json.dumps(manifest, indent=1).encode())]
-        members += zip(_member_names(parts), contents, strict=True)
+        manifest["sha256"] = _digest(manifest, contents.values())
+        members = {_MANIFEST: json.dumps(manifest, indent=1).encode(), **contents}
+        if sum(map(len, members.values())) > MAX_FILE_BYTES:
+            raise ArtifactError(
+                f"an artifact must have at most {MAX_FILE_BYTES} bytes, and this one has more; "
+                "compile a smaller model, or for fewer levels with --cpu-level"
+            )
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:
-            for name, data in members:
+            for name, data in members.items():
                 archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
         return buffer.getvalue()
 
@@ -158,8 +175,8 @@ class Artifact:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 manifest, contents = _read(archive, source)
             parts = [
-                part_from_json(item, content, f"program {number} of {source}")
-                for number, (item, content) in enumerate(
+                part_from_json(item, members, f"program {number} of {source}")
+                for number, (item, members) in enumerate(
                     zip(manifest["parts"], contents, strict=True)
                 )
             ]
@@ -186,7 +203,7 @@ class Artifact:
         return cls.from_bytes(data, source=repr(str(path)))
 
 
-def _digest(manifest: Mapping[str, Any], contents: Sequence[bytes]) -> str:
+def _digest(manifest: Mapping[str, Any], contents: Iterable[bytes]) -> str:
     """Hash of the manifest and of the parts, each preceded by its length, so that bytes cannot move
     unnoticed from one part to the next."""
     said = {name: item for name, item in manifest.items() if name != "sha256"}
@@ -196,12 +213,17 @@ def _digest(manifest: Mapping[str, Any], contents: Sequence[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _member_names(parts: Sequence[dict[str, Any]]) -> list[str]:
-    return [f"part{number}{_SUFFIXES[part['kind']]}" for number, part in enumerate(parts)]
+def _named(parts: Sequence[Mapping[str, bytes]]) -> dict[str, bytes]:
+    """Members of all parts by their names in the zip file."""
+    return {
+        f"part{number}.{end}": data
+        for number, members in enumerate(parts)
+        for end, data in members.items()
+    }
 
 
-def _read(archive: zipfile.ZipFile, source: str) -> tuple[dict[str, Any], list[bytes]]:
-    """The manifest and the parts' bytes, with sizes, names, format and hash checked."""
+def _read(archive: zipfile.ZipFile, source: str) -> tuple[dict[str, Any], list[dict[str, bytes]]]:
+    """The manifest and the members of each part, with sizes, names, format and hash checked."""
     sizes = member_sizes(archive)
     if _MANIFEST not in sizes or sum(sizes.values()) > MAX_FILE_BYTES:
         raise ArtifactError(
@@ -214,12 +236,19 @@ def _read(archive: zipfile.ZipFile, source: str) -> tuple[dict[str, Any], list[b
             f"{source} must be of format {FORMAT!r}, not {str(manifest['format'])[:40]!r}; "
             "compile the model again"
         )
-    names = _member_names(manifest["parts"])
-    if len(names) > MAX_PARTS or sorted(sizes) != sorted([_MANIFEST, *names]):
+    if len(manifest["parts"]) > MAX_PARTS:
+        raise ArtifactError(
+            f"{source} must have at most {MAX_PARTS} parts; compile the model again"
+        )
+    ends = [part_member_names(item) for item in manifest["parts"]]
+    names = [f"part{number}.{end}" for number, part in enumerate(ends) for end in part]
+    if sorted(sizes) != sorted([_MANIFEST, *names]):
         raise ArtifactError(
             f"{source} must hold exactly the parts that its manifest lists; compile the model again"
         )
-    contents = [archive.read(name) for name in names]
-    if manifest["sha256"] != _digest(manifest, contents):
+    contents = {name: archive.read(name) for name in names}
+    if manifest["sha256"] != _digest(manifest, contents.values()):
         raise ArtifactError(f"{source} must match its hash; it is damaged, compile it again")
-    return manifest, contents
+    return manifest, [
+        {end: contents[f"part{number}.{end}"] for end in part} for number, part in enumerate(ends)
+    ]

@@ -4,11 +4,19 @@ Each kind has a form in the file's manifest; everything read from there is check
 """
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from daedal.isa.artifact_code import (
+    code_from_json,
+    code_json,
+    code_member_names,
+    code_members,
+)
 from daedal.isa.artifact_marks import check_marks
 from daedal.isa.fields import flag, text, whole, wholes, word
+from daedal.isa.host_code import HostCode
 from daedal.isa.program import Program, tensor_specs
 from daedal.isa.tensor import TensorSpec
 
@@ -26,9 +34,10 @@ __all__ = [
     "Placement",
     "Result",
     "Value",
-    "part_bytes",
     "part_from_json",
     "part_json",
+    "part_member_names",
+    "part_members",
     "placement_from_json",
     "value_from_json",
 ]
@@ -171,13 +180,19 @@ class Placement:
 
 @dataclass(frozen=True)
 class HostPart:
-    """A part of the model that the host runs: a serialized ONNX model, whose inputs and outputs
-    have the names of the model's tensors; and its nodes, layout changes included.
+    """A part of the model that the host runs.
 
-    The serialized model is empty if the host only permutes and pads."""
+    Attributes
+    ----------
+    model : a serialized ONNX model, whose inputs and outputs have the names of the model's tensors:
+        the part's meaning. Empty if the host only permutes and pads.
+    nodes : its nodes, layout changes included.
+    code : the same compiled for processors; without it, the model is interpreted.
+    """
 
     model: bytes
     nodes: tuple[HostNode, ...] = ()
+    code: HostCode | None = None
 
 
 @dataclass(frozen=True)
@@ -193,15 +208,34 @@ class Launch:
 Part = HostPart | Launch
 
 
-def part_bytes(part: Part) -> bytes:
-    """The part's content as a member of the zip file."""
-    return part.program.to_bytes() if isinstance(part, Launch) else part.model
+_MODEL, _PROGRAM = "onnx", "daedal"
+
+
+def part_members(part: Part) -> dict[str, bytes]:
+    """The part's content as members of the zip file, by the ends of their names."""
+    if isinstance(part, Launch):
+        return {_PROGRAM: part.program.to_bytes()}
+    return {_MODEL: part.model, **({} if part.code is None else code_members(part.code))}
+
+
+def part_member_names(item: Mapping[str, Any]) -> list[str]:
+    """Ends of the names of a part's members, by its manifest entry, in the order of
+    `part_members`. Raises as `part_from_json`."""
+    if item["kind"] == "launch":
+        return [_PROGRAM]
+    if item["kind"] != "host":
+        raise ValueError("a part must be of the host or a launch")
+    return [_MODEL, *([] if item["code"] is None else code_member_names(item["code"]))]
 
 
 def part_json(part: Part) -> dict[str, Any]:
     """The manifest entry of a part."""
     if isinstance(part, HostPart):
-        return {"kind": "host", "nodes": [dataclasses.asdict(item) for item in part.nodes]}
+        return {
+            "kind": "host",
+            "nodes": [dataclasses.asdict(item) for item in part.nodes],
+            "code": None if part.code is None else code_json(part.code),
+        }
     return {
         "kind": "launch",
         "inputs": [dataclasses.asdict(item) for item in part.inputs],
@@ -210,15 +244,16 @@ def part_json(part: Part) -> dict[str, Any]:
     }
 
 
-def part_from_json(item: dict[str, Any], content: bytes, source: str) -> Part:
-    """A part from the manifest and its member; `source` names the latter in errors.
+def part_from_json(item: dict[str, Any], members: Mapping[str, bytes], source: str) -> Part:
+    """A part from the manifest and its members; `source` names the program in errors.
 
     Raises what `daedal.isa.program.READ_FAILURES` lists, ArtifactError and ProgramError.
     """
     if item["kind"] == "host":
         nodes = tuple(HostNode(word(node["op"]), text(node["name"])) for node in item["nodes"])
-        return HostPart(content, nodes)
-    program = Program.from_bytes(content, source=source)
+        code = None if item["code"] is None else code_from_json(item["code"], members)
+        return HostPart(members[_MODEL], nodes, code)
+    program = Program.from_bytes(members[_PROGRAM], source=source)
     layers = tuple(_layer(layer) for layer in item["layers"])
     check_marks(program, [layer.tag for layer in layers], source)
     return Launch(

@@ -5,9 +5,36 @@ function of the object code, or has one ONNX node interpreted.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-__all__ = ["CodeCall", "HostBuffer", "HostCode", "InterpretedNode", "Step"]
+__all__ = [
+    "ALIGN",
+    "BUFFER_BYTES",
+    "LEVEL_MACHINES",
+    "CodeCall",
+    "HostBuffer",
+    "HostCode",
+    "InterpretedNode",
+    "Step",
+]
+
+ALIGN = 64
+"""Bytes between which tensors begin; compiled code may rely on it."""
+
+BUFFER_BYTES = {
+    "bool": 1,
+    **{f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": bits // 8 for bits in (16, 32, 64)},
+}
+"""Dtypes that a tensor in memory can have, and the bytes of an element."""
+
+LEVEL_MACHINES = {
+    "x86-64": "x86_64",
+    "x86-64-v3": "x86_64",
+    "x86-64-v4": "x86_64",
+    "aarch64": "aarch64",
+}
+"""The processor, in ELF's terms (`isa.object_file`), of each level in `native.levels`."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +91,7 @@ class HostCode:
     constants : the first bytes of the memory.
     memory_bytes : size of the memory.
     objects : object code by level of the processor (`native.levels`), each with all symbols.
+    from_file : whether it was read from a file, so that somebody else may have written it.
     """
 
     buffers: tuple[HostBuffer, ...]
@@ -74,6 +102,7 @@ class HostCode:
     constants: bytes
     memory_bytes: int
     objects: Mapping[str, tuple[bytes, ...]]
+    from_file: bool = field(default=False, compare=False)
 
     @property
     def calls(self) -> tuple[CodeCall, ...]:

@@ -1,4 +1,4 @@
-"""`Executor`: runs an artifact on a device: its parts in order, on the host and on the device."""
+"""`Executor`: runs an artifact: its parts in order, on the host and on a device."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,8 @@ from daedal.isa.errors import ArtifactError, ModelError
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.runtime.driver import LoadedProgram
-from daedal.runtime.host import Arrays, HostModel
+from daedal.runtime.host import Arrays
+from daedal.runtime.host_parts import CodeTrust, load_host_part
 
 __all__ = ["Executor", "RunResult"]
 
@@ -38,15 +39,23 @@ class RunResult:
 class Executor:
     """An artifact placed on a device. Inputs and outputs are numpy arrays by name.
 
-    Raises ArtifactError for an artifact of another variant, or with a damaged host part.
+    Parameters
+    ----------
+    device : None for an artifact without programs.
+    trust : which machine code from files runs; by default, what was compiled here.
+
+    Raises ArtifactError for an artifact of another variant or that needs a device, with a damaged
+    host part, or with machine code that may not run.
     """
 
-    def __init__(self, artifact: Artifact, device: Device) -> None:
+    def __init__(
+        self, artifact: Artifact, device: Device | None, trust: CodeTrust | None = None
+    ) -> None:
         self.artifact = artifact
         self._parts = [
-            _LoadedLaunch(part, device)
+            _LoadedLaunch(part, _needed(device))
             if isinstance(part, Launch)
-            else HostModel(part.model, f"part {number}")
+            else load_host_part(part, f"part {number}", trust)
             for number, part in enumerate(artifact.parts)
         ]
 
@@ -61,7 +70,7 @@ class Executor:
         tensors: dict[str, npt.NDArray[np.int64]] = {}
         profiles: list[Profile] = []
         for part in self._parts:
-            if isinstance(part, HostModel):
+            if not isinstance(part, _LoadedLaunch):
                 values.update(part.run(values))
                 continue
             results, left, profile = part.run(values)
@@ -78,6 +87,12 @@ class Executor:
                 f"{missing[0]!r}; compile the model again"
             )
         return {item.name: values[item.name] for item in self.artifact.outputs}
+
+
+def _needed(device: Device | None) -> Device:
+    if device is None:
+        raise ArtifactError("an artifact with programs must be run on a device; open one")
+    return device
 
 
 class _LoadedLaunch:

@@ -3,7 +3,7 @@
 import ctypes
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import ArtifactError, ModelError
+from daedal.isa.errors import ArtifactError, ModelError, first_line
 from daedal.isa.host_code import CodeCall, HostCode, InterpretedNode
 from daedal.native.codegen import LoadedLibrary, load_objects
 from daedal.native.levels import level_to_run
@@ -39,7 +39,7 @@ def _count() -> int:
 class HostProgram:
     """Compiled code that is ready to run. One run at a time: runs share the memory.
 
-    Raises ArtifactError where the code is for no level of this processor.
+    Raises ArtifactError where the code is for no level of this processor, or cannot be linked.
     """
 
     def __init__(self, code: HostCode) -> None:
@@ -55,7 +55,7 @@ class HostProgram:
         self._memory = block[start : start + code.memory_bytes]
         self._memory[: len(code.constants)] = np.frombuffer(code.constants, np.uint8)
         symbols = list(dict.fromkeys(call.symbol for call in code.calls))
-        self._library: LoadedLibrary = load_objects(code.objects[level], symbols)
+        self._library = _loaded(code.objects[level], symbols)
         self._steps = [
             _Call(step, self) if isinstance(step, CodeCall) else _Interpreted(step, self)
             for step in code.steps
@@ -73,6 +73,11 @@ class HostProgram:
         """A compiled function."""
         return _Function(self._library.addresses[symbol])
 
+    def _shape(self, name: str) -> str:
+        """The shape of an input after its name in a sentence; empty if it is not static."""
+        number = self.code.names.get(name)
+        return "" if number is None else f" of shape {self.code.buffers[number].shape}"
+
     def run(self, values: Mapping[str, npt.NDArray[Any]]) -> Arrays:
         """Outputs by name. Raises ModelError for inputs that do not fit."""
         code = self.code
@@ -80,7 +85,7 @@ class HostProgram:
         for name in code.inputs:
             if name not in values:
                 raise ModelError(
-                    f"a run must give the model's input {name!r}; it got "
+                    f"a run must give the model's input {name!r}{self._shape(name)}; it got "
                     f"{', '.join(map(repr, values)) or 'nothing'}"
                 )
             if name not in code.names:
@@ -97,6 +102,16 @@ class HostProgram:
             name: self.array(code.names[name]).copy() if name in code.names else found[name]
             for name in code.outputs
         }
+
+
+def _loaded(objects: Sequence[bytes], symbols: Sequence[str]) -> LoadedLibrary:
+    try:
+        return load_objects(objects, symbols)
+    except RuntimeError as error:
+        raise ArtifactError(
+            "machine code of an artifact must link with this process, and it does not: "
+            f"{first_line(error)}; compile the model here"
+        ) from error
 
 
 class _Call:

@@ -1,6 +1,6 @@
 """`build_artifact`: builds an artifact from the compiled parts of a graph and the model."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +8,7 @@ import onnx
 
 from daedal.compiler.artifact.bindings import Bindings
 from daedal.compiler.artifact.costs import weight_cost
+from daedal.compiler.artifact.host_code import compile_host_model
 from daedal.compiler.artifact.host_parts import HostParts, HostTask
 from daedal.compiler.artifact.placements import place_nodes
 from daedal.compiler.artifact.reasons import HostReasons
@@ -44,12 +45,23 @@ def build_artifact(
     compiled: CompiledGraph,
     from_tensors: Sequence[str] = (),
     to_tensors: Sequence[str] = (),
+    cpu_levels: Sequence[str] = (),
+    report: Callable[[str], None] | None = None,
 ) -> Artifact:
     """The artifact of `model`, or of its part between tensors.
 
+    The host's parts are compiled for `cpu_levels` of processors, and interpreted without any.
+
     Raises ModelError for a host part that cannot be cut out of the model.
     """
-    return _Build(model, compiled, from_tensors, to_tensors).artifact()
+    artifact = _Build(model, compiled, from_tensors, to_tensors).artifact()
+    parts = (
+        replace(part, code=compile_host_model(part.model, cpu_levels, report))
+        if isinstance(part, HostPart)
+        else part
+        for part in artifact.parts
+    )
+    return replace(artifact, parts=tuple(parts))
 
 
 class _Build:
@@ -89,7 +101,10 @@ class _Build:
             inputs=tuple(self._value(name) for name in self._starts),
             outputs=tuple(self._value(name) for name in self._ends),
             placements=place_nodes(
-                self._cutter, self._on_accelerator(parts), self._on_host(parts), self._reasons()
+                self._cutter,
+                self._on_accelerator(parts),
+                self._on_host(parts),
+                self._reasons().of,
             ),
         )
 

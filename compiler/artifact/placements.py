@@ -1,9 +1,10 @@
 """The report: where each node of a model runs, and why it does not run on the accelerator."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+import onnx
 
 from daedal.compiler.artifact.products import count_products
-from daedal.compiler.artifact.reasons import HostReasons
 from daedal.compiler.frontend.cut import ModelCutter, is_static
 from daedal.isa.artifact import Placement
 
@@ -16,7 +17,7 @@ def place_nodes(
     cutter: ModelCutter,
     on_accelerator: Mapping[int, tuple[int, str]],
     on_host: Mapping[int, int],
-    reasons: HostReasons,
+    why_host: Callable[[onnx.NodeProto], str],
 ) -> tuple[Placement, ...]:
     """One placement for each node of the model.
 
@@ -24,10 +25,10 @@ def place_nodes(
     ----------
     on_accelerator : the artifact's part and the layer, by number of the model's node.
     on_host : the artifact's part, by number. A node in both mappings runs on the host, too.
-    reasons : why the host runs a node.
+    why_host : why the host runs a node.
     """
     return tuple(
-        _place(cutter, number, on_accelerator, on_host, reasons)
+        _place(cutter, number, on_accelerator, on_host, why_host)
         for number in range(len(cutter.nodes))
     )
 
@@ -37,14 +38,14 @@ def _place(
     number: int,
     on_accelerator: Mapping[int, tuple[int, str]],
     on_host: Mapping[int, int],
-    reasons: HostReasons,
+    why_host: Callable[[onnx.NodeProto], str],
 ) -> Placement:
     node = cutter.nodes[number]
     output = next((name for name in node.output if name), "")
     where, why, layer = "folded", "", ""
     part: int | None = None
     if number in on_host:
-        where, why = "host", reasons.of(node)
+        where, why = "host", why_host(node)
         part = on_host[number]
     elif number in on_accelerator and node.op_type not in _QUANTIZATION:
         where = "accelerator"

@@ -1,0 +1,72 @@
+"""`compile_host_model`: the ONNX model of a host's part as machine code, for several levels.
+
+Input: a serialized model, as `compiler.frontend.host_model` makes it. Output: a `HostCode`, or None
+where the part must be interpreted.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import onnx
+
+from daedal.compiler.cpu.build import build_host_code
+from daedal.isa.artifact_code import code_digest
+from daedal.isa.errors import UserError
+from daedal.isa.host_code import HostCode
+from daedal.isa.object_file import read_symbols
+from daedal.native.levels import LEVELS, level_to_run
+from daedal.native.own_code import OwnCode
+
+__all__ = ["PORTABLE_LEVELS", "best_levels", "compile_host_model", "saved_levels"]
+
+PORTABLE_LEVELS = ("x86-64", "x86-64-v3")
+"""Levels that every saved artifact has."""
+
+_LIBRARY_PREFIX = "__"
+"""Begins the names of functions that compilers keep in libraries of their own, for what a processor
+lacks: float16 on x86-64 before v3. A process need not have them."""
+
+
+def best_levels() -> tuple[str, ...]:
+    """The best level of this processor; none where LLVM has no level for it."""
+    level = level_to_run(LEVELS)
+    return () if level is None else (level,)
+
+
+def saved_levels() -> tuple[str, ...]:
+    """The levels of an artifact that is written to a file: the portable ones, and the best here."""
+    return tuple(dict.fromkeys((*PORTABLE_LEVELS, *best_levels())))
+
+
+def compile_host_model(
+    serialized: bytes,
+    levels: Sequence[str],
+    report: Callable[[str], None] | None = None,
+) -> HostCode | None:
+    """Compile a model, and record that this machine made the code (`OwnCode`).
+
+    A level that lacks what a kernel needs is left out, with a sentence to `report`. None without
+    a model or levels, and where every level is left out.
+    """
+    if not serialized or not levels:
+        return None
+    try:
+        code = build_host_code(onnx.ModelProto.FromString(serialized), levels=levels)
+    except UserError:
+        return None
+    missing = {level: _missing(files) for level, files in code.objects.items()}
+    for level, names in missing.items():
+        if names and report is not None:
+            report(f"level {level} is left out: it lacks {', '.join(names)}")
+    objects = {level: code.objects[level] for level, names in missing.items() if not names}
+    if not objects:
+        return None
+    code = dataclasses.replace(code, objects=objects)
+    OwnCode().add(code_digest(code))
+    return code
+
+
+def _missing(files: Sequence[bytes]) -> list[str]:
+    """Functions that object files need and that a process may lack."""
+    names = {name for data in files for name in read_symbols(data).undefined}
+    return sorted(name for name in names if name.startswith(_LIBRARY_PREFIX))

@@ -1,0 +1,121 @@
+"""`load_host_part`: a part that the host runs, ready to run: as machine code, or interpreted.
+
+Machine code from a file runs only if the user's own compiler made it here, or the owner trusts the
+file (`CodeTrust`). Otherwise the part's ONNX model is compiled again.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import ModelProto, numpy_helper
+
+from daedal.isa.artifact_code import code_digest
+from daedal.isa.artifact_parts import HostPart
+from daedal.isa.errors import ArtifactError
+from daedal.isa.host_code import HostCode
+from daedal.native.levels import level_to_run
+from daedal.native.own_code import OwnCode
+from daedal.runtime.host import Arrays, HostModel
+from daedal.runtime.host_code import HostProgram
+
+__all__ = ["CodeTrust", "CompiledPart", "load_host_part"]
+
+
+@dataclass(frozen=True)
+class CodeTrust:
+    """Which machine code from files runs, and what is done about the rest.
+
+    Attributes
+    ----------
+    trust_file : the owner vouches for the file.
+    compile_model : compiles a serialized ONNX model for this processor, or gives None where it
+        must be interpreted; without it, code that may not run is an ArtifactError.
+    report : called with a sentence where a part is compiled again.
+    """
+
+    trust_file: bool = False
+    compile_model: Callable[[bytes], HostCode | None] | None = None
+    report: Callable[[str], None] | None = None
+
+
+def load_host_part(
+    part: HostPart, what: str, trust: CodeTrust | None = None
+) -> "HostModel | CompiledPart":
+    """Load a part, which `what` names in errors.
+
+    Raises ArtifactError for a damaged part, and for code that may not run here and cannot be
+    compiled again.
+    """
+    trust = trust or CodeTrust()
+    if part.code is None:
+        return HostModel(part.model, what)
+    problem = _problem(part.code, trust)
+    if not problem:
+        return CompiledPart(part, part.code, what)
+    if trust.compile_model is None:
+        raise ArtifactError(
+            f"machine code from a file must be made on this machine, and {what} {problem}; compile "
+            "the model here, or run it with `daedal run --trust`"
+        )
+    interpreted = HostModel(part.model, what)  # checks the model before it is compiled
+    if trust.report is not None:
+        trust.report(f"{what} {problem}; it is compiled again from its ONNX model")
+    code = trust.compile_model(part.model)
+    return interpreted if code is None else CompiledPart(part, code, what)
+
+
+def _problem(code: HostCode, trust: CodeTrust) -> str:
+    """Why code may not run, after the name of its part; empty if it may."""
+    if level_to_run(code.objects) is None:
+        return f"has code for {', '.join(code.objects) or 'no processor'}, not for this one"
+    if code.from_file and not trust.trust_file and code_digest(code) not in OwnCode():
+        return "has machine code that was not compiled here"
+    return ""
+
+
+class CompiledPart:
+    """A part as machine code.
+
+    Values that `onnx.reference` refuses to quantize, because no integer is near them, are left to
+    it, so that they are refused with or without machine code.
+    """
+
+    def __init__(self, part: HostPart, code: HostCode, what: str) -> None:
+        self._program = HostProgram(code)
+        self._part = part
+        self._what = what
+        self._limits = _quantized_inputs(part.model)
+
+    def run(self, values: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+        """Outputs by name; numbers are converted where the model takes floats.
+
+        Raises ModelError for a missing input, one of another shape, and one of another type.
+        """
+        for name, limit in self._limits.items():
+            if name in values and not (np.abs(values[name]) < limit).all():
+                return HostModel(self._part.model, self._what).run(values)
+        return self._program.run(values)
+
+    def zeros(self) -> Arrays:
+        """Inputs of the right shapes and types, for measurements."""
+        return HostModel(self._part.model, self._what).zeros()
+
+
+def _quantized_inputs(serialized: bytes) -> dict[str, float]:
+    """Float inputs of a model that are quantized as they are, and the smallest magnitude that
+    becomes no 32-bit integer."""
+    graph = ModelProto.FromString(serialized).graph
+    inputs = {item.name for item in graph.input}
+    constants = {item.name: item for item in graph.initializer}
+    limits: dict[str, float] = {}
+    for node in graph.node:
+        if node.op_type == "QuantizeLinear" and node.input[0] in inputs:
+            scale = constants.get(node.input[1])
+            if scale is not None:
+                smallest = float(np.abs(numpy_helper.to_array(scale).astype(np.float64)).min())
+                limit = 2.0**31 * smallest
+                limits[node.input[0]] = min(limit, limits.get(node.input[0], limit))
+    return limits
