@@ -34,7 +34,6 @@ from daedal.runtime.layers import LayerProfile, layer_profiles
 
 __all__ = [
     "CPU",
-    "DEFAULT_VARIANT",
     "SimulationResult",
     "code_trust",
     "compile",
@@ -44,8 +43,6 @@ __all__ = [
 
 CPU = "cpu"
 """The target of processors alone."""
-
-DEFAULT_VARIANT = "vta"
 
 Report = Callable[[str], None]
 
@@ -167,7 +164,11 @@ def _checked_levels(levels: Sequence[str]) -> tuple[str, ...]:
 
 
 def code_trust(*, trust_file: bool = False, report: Report | None = None) -> CodeTrust:
-    """Run machine code that was compiled here, and compile the rest again."""
+    """Run machine code that was compiled here, and compile the rest again.
+
+    `trust_file` runs all of a file's, whoever made it; `report` is called with a sentence where
+    code is compiled again.
+    """
     return CodeTrust(trust_file, compile_part, report)
 
 
@@ -176,23 +177,22 @@ def simulate(
     inputs: Mapping[str, npt.ArrayLike],
     *,
     device: str | Device | None = None,
-    trust: bool = False,
-    warn: Report | None = None,
+    trust: CodeTrust | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> SimulationResult:
     """Run an artifact, once for each item that the inputs hold along axis 0.
 
     `device` is a name (``functional``, the default, ``rtl``; `options` go to it) or an open device;
-    an artifact for processors alone takes none. Machine code from a file that was not compiled here
-    is compiled again, unless `trust` says that the file's author is known; `warn` is called with a
-    sentence where that happens. `progress` is called with (runs done, runs in all).
+    an artifact for processors alone takes none. `trust`, made by `code_trust`, says which machine
+    code from files runs: by default what was compiled here, and the rest is compiled again.
+    `progress` is called with (runs done, runs in all).
 
     Raises ModelError for inputs that do not fit, DeviceError where the machine fails, UserError for
     a device that an artifact cannot use.
     """
     opened = _opened(artifact, device, options)
-    executor = Executor(artifact, opened, code_trust(trust_file=trust, report=warn))
+    executor = Executor(artifact, opened, trust or code_trust())
     feeds = split_items(executor.input_shapes, inputs)
     runs: list[RunResult] = []
     for number, feed in enumerate(feeds):

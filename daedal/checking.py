@@ -21,6 +21,7 @@ from daedal.isa.errors import ModelError
 from daedal.isa.protocols import Device
 from daedal.items import split_items
 from daedal.runtime.executor import Executor, RunResult
+from daedal.runtime.host_parts import CodeTrust
 from daedal.runtime.kept_layers import keep_layers
 from daedal.tensor_difference import TensorDifference, compare
 
@@ -88,6 +89,7 @@ def check_layers(
     inputs: Mapping[str, npt.ArrayLike],
     *,
     device: str | Device = "functional",
+    trust: CodeTrust | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> LayerCheck:
@@ -98,7 +100,8 @@ def check_layers(
     Parameters
     ----------
     model : what `artifact` was compiled from; its integer graph is the reference.
-    inputs, device, progress, options : as in `daedal.simulate`; the device must compute values.
+    inputs, device, trust, progress, options : as in `daedal.simulate`; the device must
+        compute values.
 
     Raises
     ------
@@ -113,7 +116,7 @@ def check_layers(
     kept_parts = [keep_layers(x) if isinstance(x, Launch) else x for x in artifact.parts]
     kept = replace(artifact, parts=tuple(kept_parts))
     opened = open_device(device, artifact.variant, **options) if isinstance(device, str) else device
-    trust = code_trust()
+    trust = trust or code_trust()
     plain, whole = Executor(artifact, opened, trust), Executor(kept, opened, trust)
     feeds = split_items(plain.input_shapes, inputs)
     tally = _Tally()

@@ -62,7 +62,7 @@ def load_host_part(
         )
     interpreted = HostModel(part.model, what)  # checks the model before it is compiled
     if trust.report is not None:
-        trust.report(f"{what} {problem}; it is compiled again from its ONNX model")
+        trust.report(f"{what} {problem}; its ONNX model is compiled again")
     code = trust.compile_model(part.model)
     return interpreted if code is None else CompiledPart(part, code, what)
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json, Memory, VariantName, check_outputs
-from daedal.isa.errors import TuningError
+from daedal.commands.options import Json, Memory, check_outputs
+from daedal.isa.errors import TuningError, UserError
 from daedal.isa.files import check_output_folder
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
 
 if TYPE_CHECKING:
     from daedal.compiler.space import Config
+    from daedal.isa.variant import Variant
 
 __all__ = ["compile_command"]
 
@@ -22,9 +23,25 @@ _err = make_console(stderr=True)
 
 
 def compile_command(
-    model: Annotated[Path, typer.Argument(help="An int8 QDQ ONNX model.")],
+    model: Annotated[Path, typer.Argument(help="An ONNX model: int8 QDQ, or any for target cpu.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The artifact to write.")],
-    variant: VariantName = "vta",
+    target: Annotated[
+        str | None,
+        typer.Option(help="VARIANT or VARIANT+cpu, or cpu for processors alone.  [default: vta]"),
+    ] = None,
+    variant: Annotated[
+        str | None,
+        typer.Option(
+            "--variant", "-v", help="A shipped variant's name, or a .toml file: as --target."
+        ),
+    ] = None,
+    cpu_level: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Compile the host's code for this level of processors; may be repeated. By "
+            "default x86-64, x86-64-v3, and the best of this machine."
+        ),
+    ] = None,
     from_tensors: Annotated[
         list[str] | None,
         typer.Option("--from", help="Start at this quantized tensor; may be repeated."),
@@ -54,25 +71,40 @@ def compile_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compile MODEL for a variant into one program."""
+    """Compile MODEL for a target: into one program and the host's machine code, or that alone."""
     from daedal.api import compile as compile_model
+    from daedal.api import target_variant
+    from daedal.compiler.artifact.host_code import saved_levels
     from daedal.compiler.crossings import DEFAULT_HOST
     from daedal.reports.artifact import artifact_json, program_tables, summary_lines
     from daedal.reports.costs import cost_lines
+    from daedal.reports.host_code import code_lines
 
     check_outputs(output)
-    configs = None if records is None else _configs(records, model, variant, memory.value)
+    if target is None and variant is None:
+        variant = "vta"
+    chosen = target_variant(variant, target)
+    if chosen is None and (all_on_accelerator or records is not None):
+        raise UserError(
+            "--all-on-accelerator and --records need an accelerator, and target 'cpu' has none"
+        )
+    configs = None
+    if records is not None:
+        assert chosen is not None, "it was just checked"
+        configs = _configs(records, model, chosen, memory.value)
     if dump_dir is not None:
         check_output_folder(dump_dir)
     with show_progress(_err) as report:
         artifact = compile_model(
             model,
-            variant,
+            chosen,
+            target="cpu" if chosen is None else None,
             from_tensors=from_tensors or (),
             to_tensors=to_tensors or (),
             host=None if all_on_accelerator else DEFAULT_HOST,
             configs=configs,
             cache=cache,
+            cpu_levels=cpu_level or saved_levels(),
             dump_dir=dump_dir,
             report=report,
         )
@@ -82,32 +114,30 @@ def compile_command(
         print_json(summary)
         return
     print_tables(_out, *program_tables(artifact))
-    for line in (*summary_lines(artifact), *cost_lines(artifact)):
+    for line in (*summary_lines(artifact), *code_lines(artifact), *cost_lines(artifact)):
         _out.print(escape(line))
-    _out.print(
-        escape(
-            f"{output}: {summary['instructions']:,} instructions, {summary['tokens']:,} tokens "
-            f"for variant {summary['variant']} ({summary['fingerprint']}); "
-            "`daedal inspect` tells more"
+    what = "machine code for processors"
+    if chosen is not None:
+        what = (
+            f"{summary['instructions']:,} instructions, {summary['tokens']:,} tokens "
+            f"for variant {summary['variant']} ({summary['fingerprint']})"
         )
-    )
+    _out.print(escape(f"{output}: {what}; `daedal inspect` tells more"))
 
 
-def _configs(records: Path, model: Path, variant: str, memory: str) -> Mapping[str, "Config"]:
+def _configs(records: Path, model: Path, variant: "Variant", memory: str) -> Mapping[str, "Config"]:
     """The best recorded configurations.
 
     Raises TuningError unless `records` is a database with records of the variant and the memory.
     """
     from daedal.compiler.tune.database import Database
     from daedal.compiler.version import compiler_version
-    from daedal.isa.variant import load_variant
     from daedal.tuning.selection import check_recorded, recorded_configs
 
     if not records.is_file():
         raise TuningError(
             f"records must be a database that `daedal tune` made, and {str(records)!r} is none"
         )
-    chosen = load_variant(variant)
     with Database(records, kit=compiler_version()) as database:
-        check_recorded(database, chosen, memory, records)
-        return recorded_configs(database, chosen, memory, model)
+        check_recorded(database, variant, memory, records)
+        return recorded_configs(database, variant, memory, model)

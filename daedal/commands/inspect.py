@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from daedal.commands.options import ArtifactFile, Json, Memory
 from daedal.isa.artifact import Artifact
@@ -27,11 +28,13 @@ def inspect_command(
     from daedal.isa.memory_model import memory_model
     from daedal.reports.inspection import inspection_json, print_inspection
 
+    err = make_console(stderr=True)
     report = inspect(
         Artifact.load(artifact),
         memory=memory_model(memory.value, 0),
         mhz=mhz,
         time_host=time_host,
+        warn=lambda sentence: err.print(escape(sentence)),
     )
     if as_json:
         print_json(inspection_json(report))

@@ -1,4 +1,4 @@
-"""``daedal run``: an artifact on a device."""
+"""``daedal run``: an artifact on a device, or on this processor."""
 
 import re
 from pathlib import Path
@@ -26,6 +26,7 @@ from daedal.reports.console import make_console, print_json, print_tables, show_
 if TYPE_CHECKING:  # compiler and devices load slowly, and other commands need none
     from daedal.api import SimulationResult
     from daedal.checking import LayerCheck
+    from daedal.isa.protocols import Device
 
 __all__ = ["run_command"]
 
@@ -37,8 +38,12 @@ def run_command(
     artifact: ArtifactFile,
     inputs: Annotated[Path, typer.Option("--input", "-i", help="A .npz of inputs by name.")],
     device: Annotated[
-        str, typer.Option(help="functional, timing, rtl, or the machine on a board: uio or uart.")
-    ] = "functional",
+        str | None,
+        typer.Option(
+            help="functional, timing, rtl, or the machine on a board: uio or uart; none for an "
+            "artifact for processors alone.  [default: functional]"
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(help="An option of the device as NAME=VALUE: for uart, port=/dev/ttyUSB0."),
@@ -65,13 +70,21 @@ def run_command(
     ] = None,
     wave_dir: Annotated[Path, typer.Option(help="rtl: folder of the waveform.")] = Path(),
     assertions: Assertions = False,
+    trust: Annotated[
+        bool,
+        typer.Option(
+            "--trust",
+            help="Run the machine code in ARTIFACT although it was not compiled here: only of "
+            "people that you trust with this account. Without it, it is compiled again.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run an artifact on a device, once per item that the inputs hold along axis 0.
+    """Run an artifact, once per item that the inputs hold along axis 0.
 
     With --check, exit status 1 where a layer differs.
     """
-    from daedal.api import simulate
+    from daedal.api import code_trust, simulate
     from daedal.checking import check_layers
     from daedal.devices import open_device, text_options
     from daedal.isa.memory_model import memory_model
@@ -83,28 +96,41 @@ def run_command(
         check_output_folder(wave_dir, [WAVE_FILE])
     loaded = Artifact.load(artifact)
     arrays = load_arrays(inputs)
-    machine = load_variant(variant) if variant is not None else loaded.variant
-    for launch in loaded.launches:
-        launch.program.check_variant(machine, f"the {device} device")
-    options: dict[str, Any] = text_options(device, option or ())
+    opened: Device | None = None
     with show_progress(_err) as report:
-        if device in ("rtl", "timing"):
-            options["timing"] = memory_model(memory.value, seed)
-        if device == "rtl":
-            options |= {"simulator": simulator, "assertions": assertions, "report": report}
-            if window is not None:
-                make_folder(wave_dir)
-                options |= {"wave": window, "work_dir": wave_dir}
-        opened = open_device(device, machine, **options)
+        if loaded.launches:
+            device = device or "functional"
+            machine = load_variant(variant) if variant is not None else loaded.variant
+            for launch in loaded.launches:
+                launch.program.check_variant(machine, f"the {device} device")
+            options: dict[str, Any] = text_options(device, option or ())
+            if device in ("rtl", "timing"):
+                options["timing"] = memory_model(memory.value, seed)
+            if device == "rtl":
+                options |= {"simulator": simulator, "assertions": assertions, "report": report}
+                if window is not None:
+                    make_folder(wave_dir)
+                    options |= {"wave": window, "work_dir": wave_dir}
+            opened = open_device(device, machine, **options)
+        elif device or variant or option or check or wave:
+            raise UserError(
+                f"{str(artifact)!r} is for processors alone, so a run must have no --device, "
+                "--variant, --option, --check and --wave; leave them out"
+            )
+        where = device or "processor"
 
         def progress(done: int, total: int) -> None:
-            report(f"{device}: {done} of {total} done")
+            report(f"{where}: {done} of {total} done")
 
         found: LayerCheck | None = None
+        trusted = code_trust(trust_file=trust, report=_say)
         if check is None:
-            result = simulate(loaded, arrays, device=opened, progress=progress)
+            result = simulate(loaded, arrays, device=opened, trust=trusted, progress=progress)
         else:
-            found = check_layers(loaded, check, arrays, device=opened, progress=progress)
+            assert opened is not None, "an artifact without programs was refused"
+            found = check_layers(
+                loaded, check, arrays, device=opened, trust=trusted, progress=progress
+            )
             result = found.result
     if output is not None:
         save_arrays(output, result.outputs)
@@ -114,6 +140,10 @@ def run_command(
         _print(result, found)
     if found is not None and not found.passed:
         raise typer.Exit(1)
+
+
+def _say(sentence: str) -> None:
+    _err.print(escape(sentence))
 
 
 def _json(result: "SimulationResult", check: "LayerCheck | None") -> dict[str, Any]:
@@ -136,7 +166,7 @@ def _print(result: "SimulationResult", check: "LayerCheck | None") -> None:
     for name, value in result.outputs.items():
         flat = np.array2string(value, precision=4, suppress_small=True, threshold=64)
         _out.print(escape(f"{name} {value.shape}:\n{flat}"))
-    if result.layers[0]:
+    if result.layers and result.layers[0]:
         print_tables(
             _out, layers_table(result.layers[0]), profile_table(result.profiles[0].to_json())
         )

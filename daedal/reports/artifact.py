@@ -10,6 +10,7 @@ from rich.table import Table
 from daedal.isa.artifact import Artifact, Launch, Placement
 from daedal.isa.table import BASES
 from daedal.reports.costs import costs_json
+from daedal.reports.host_code import code_json
 from daedal.reports.tables import plain_table
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "program_tables",
     "share_of_macs",
     "summary_lines",
+    "target_json",
 ]
 
 _NUM_NAMED = 3
@@ -28,17 +30,26 @@ def artifact_json(artifact: Artifact) -> dict[str, Any]:
     """What `daedal compile` reports."""
     launches = [_launch_json(item) for item in artifact.launches]
     return {
-        "variant": artifact.variant.name,
-        "fingerprint": artifact.variant.fingerprint,
+        **target_json(artifact),
         "instructions": sum(item["instructions"] for item in launches),
         "tokens": sum(item["tokens"] for item in launches),
         "inputs": [{"name": item.name, "shape": list(item.shape)} for item in artifact.inputs],
         "outputs": [{"name": item.name, "shape": list(item.shape)} for item in artifact.outputs],
         "launches": launches,
+        "code": [code_json(part) for part in artifact.host_parts],
         "host": [{"op": node.op, "name": node.name} for node in artifact.host_nodes],
         "placements": [placement_json(item) for item in artifact.placements],
         "share_of_macs": share_of_macs(artifact),
         "costs": costs_json(artifact),
+    }
+
+
+def target_json(artifact: Artifact) -> dict[str, Any]:
+    """What the artifact is for; no variant if it is for processors alone."""
+    variant = artifact.variant if artifact.launches else None
+    return {
+        "variant": None if variant is None else variant.name,
+        "fingerprint": None if variant is None else variant.fingerprint,
     }
 
 
@@ -91,6 +102,10 @@ def _uncounted(artifact: Artifact) -> list[Placement]:
 
 def summary_lines(artifact: Artifact) -> list[str]:
     """How much of the model runs on the accelerator, in how many launches, and why not all."""
+    if not artifact.launches:
+        macs, uncounted = _macs(artifact, "host"), _uncounted(artifact)
+        more = f", and those of {_nodes(uncounted)}: how many they are is not known"
+        return [f"{macs:,} multiply-accumulates on the processor{more if uncounted else ''}"]
     layers, launches = len(artifact.layers), len(artifact.launches)
     where = (
         f"on the accelerator, {'one layer' if layers == 1 else f'{layers} layers'} in "

@@ -76,7 +76,9 @@ def _size(item: Binding) -> int:
 
 
 def _roofline(artifact: Artifact) -> float:
-    """Cycles of all layers at the rates of array and bus."""
+    """Cycles of all layers at the rates of array and bus; 0 without an accelerator."""
+    if not artifact.launches:
+        return 0
     variant = artifact.variant
     return sum(
         max(item.needed_macs / variant.macs_per_cycle, item.bytes_once / variant.bus_bytes)

@@ -8,9 +8,10 @@ from rich.table import Table
 
 from daedal.inspection import HostReport, Inspection, LaunchReport, LayerReport, NodeReport
 from daedal.isa.table import BASES
-from daedal.reports.artifact import placement_json, summary_lines
+from daedal.reports.artifact import placement_json, summary_lines, target_json
 from daedal.reports.console import print_wide
 from daedal.reports.costs import cost_lines, costs_json
+from daedal.reports.host_code import code_json, code_lines
 from daedal.reports.tables import plain_table
 from daedal.runtime.profiler.svg import clip_text
 
@@ -23,8 +24,7 @@ def inspection_json(report: Inspection) -> dict[str, Any]:
     """Everything that `print_inspection` shows, and the nodes that need no work."""
     artifact = report.artifact
     return {
-        "variant": artifact.variant.name,
-        "fingerprint": artifact.variant.fingerprint,
+        **target_json(artifact),
         "memory": report.memory,
         "mhz": report.mhz,
         "inputs": [{"name": item.name, "shape": list(item.shape)} for item in artifact.inputs],
@@ -51,6 +51,7 @@ def _host_json(part: HostReport) -> dict[str, Any]:
         "kind": "host",
         "seconds": part.seconds,
         "steps": [{"op": node.op, "name": node.name} for node in part.host.nodes],
+        "code": code_json(part.host),
     }
 
 
@@ -89,15 +90,23 @@ def _layer_json(item: LayerReport) -> dict[str, Any]:
 
 def print_inspection(console: Console, report: Inspection) -> None:
     """Parts, layers and nodes as tables, and what they come to."""
-    variant = report.artifact.variant
-    console.print(f"variant {escape(variant.name)} ({variant.fingerprint})")
-    for table in (_parts_table(report), _layers_table(report), _nodes_table(report)):
+    artifact = report.artifact
+    if artifact.launches:
+        variant = artifact.variant
+        console.print(f"variant {escape(variant.name)} ({variant.fingerprint})")
+    else:
+        console.print("for processors alone")
+    tables = [_parts_table(report), _layers_table(report), _nodes_table(report)]
+    for table in tables if artifact.launches else (tables[0], tables[2]):
         print_wide(console, table)
-    for line in (*summary_lines(report.artifact), *cost_lines(report.artifact)):
+    for line in (*summary_lines(artifact), *code_lines(artifact), *cost_lines(artifact)):
         console.print(escape(line))
-    console.print(
+    cycles = (
         f"cycles: of the cycle model with memory {report.memory}; seconds: those cycles at "
-        f"{report.mhz:g} MHz, and the host's as measured here, by onnx.reference on zeros"
+        f"{report.mhz:g} MHz, and "
+    )
+    console.print(
+        f"{cycles if artifact.launches else 'seconds: '}the host's as measured here, on zeros"
     )
 
 
