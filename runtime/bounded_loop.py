@@ -40,7 +40,7 @@ class Loop(_Loop):
     def _run(
         self, M: Any, cond: Any, *carried: Any, context: Any = None, **options: Any
     ) -> tuple[Any, ...]:
-        body: Any = self.body
+        body: Any = getattr(self, "body")  # noqa: B009 - the evaluator sets it by name
         count = len(body.input_names) - 2
         values = [*carried[:count], *[None] * (count - len(carried))]
         stacked: list[list[Any]] = [[] for _ in body.output_names[1 + count :]]

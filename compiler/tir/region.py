@@ -136,11 +136,6 @@ def substitute_region(region: Region, values: Mapping[Var, Expr]) -> Region:
     return Region(region.buffer, ranges, region.pad_value)
 
 
-def _is_unknown(part: Range, extents: Mapping[Var, int]) -> bool:
-    """Whether a range begins at an index that a tensor holds."""
-    return bounds(part.min, extents) is None and any(True for _ in loads(part.min))
-
-
 def union(regions: Iterable[Region], extents: Mapping[Var, int]) -> list[Region]:
     """One hull per buffer and pad value, in order of first appearance.
 

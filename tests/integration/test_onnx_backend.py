@@ -1,7 +1,8 @@
 """ONNX's own node and model suites on `daedal.backend`.
 
 `onnx_backend_failures.toml` has the cases that fail, each with the reason. It may only shrink: a
-case that passes and is said to fail is an error, too. `make test` runs every sixth case, `make test-full` all.
+case that passes and is said to fail is an error, too. `make test` runs every sixth case, `make
+test-full` all.
 """
 
 import tomllib
