@@ -19,7 +19,7 @@ Read = Callable[[Operand, tuple[Expr, ...]], Expr]
 
 
 def _lower_quantize(operation: Operation) -> list[te.Tensor]:
-    """``saturate(round(x / scale) + zero_point)``; halves to even, not-a-number to 0 or near it.
+    """``saturate(round(x / scale) + zero_point)``; halves to even, not-a-number to 0.
 
     The division has the dtype of the scale, or that of the attribute `precision`.
     """
@@ -42,10 +42,9 @@ def _lower_quantize(operation: Operation) -> list[te.Tensor]:
 
 
 def _saturated(steps: Expr, zero_point: Expr | None, dtype: str) -> Expr:
-    """``steps + zero_point`` as a narrow integer; the sum is exact where it is in reach."""
-    low, high = limits(dtype)
+    """``steps + zero_point`` as a narrow integer: the sum is exact inside, conversion saturates."""
     total = steps if zero_point is None else steps + zero_point.astype("float32")
-    return te.clip(total, low, high).astype(dtype)
+    return total.astype(dtype)
 
 
 def _lower_dequantize(operation: Operation) -> list[te.Tensor]:
