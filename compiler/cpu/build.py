@@ -13,6 +13,7 @@ import onnx
 
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
+from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.fusion import fuse
 from daedal.compiler.cpu.importer import (
     Computed,
@@ -24,6 +25,7 @@ from daedal.compiler.cpu.importer import (
 from daedal.compiler.cpu.kernel import Kernel, ScheduledKernel, kernel_function
 from daedal.compiler.cpu.memory import MemoryPlan
 from daedal.compiler.graph.ops.foreign import names_read
+from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import Buffer, Reduce
 from daedal.isa.host_code import CodeCall, HostCode, InterpretedNode, Step
@@ -79,23 +81,25 @@ class _Builder:
     compiled: dict[str, _Compiled] = field(default_factory=dict)
     texts: dict[str, tuple[str, bool]] = field(default_factory=dict)
 
+    @property
+    def registers(self) -> Registers:
+        """What kernels are scheduled for: the least of all levels, but for the baseline's."""
+        return WIDEST if self.levels == ("x86-64-v4",) else NARROW
+
     def code(self) -> HostCode:
         """All steps, the memory, and the object code."""
         program = self.program
-        immediates: dict[Buffer, np.generic] = {
-            program.tensors[name]: value.reshape(-1)[0]
-            for name, value in program.constants.items()
-            if value.size == 1 and name in program.tensors
-        }
-        kernels = fuse(self._needed(), immediates)
         self.plan = MemoryPlan()
         self.numbers: dict[te.Tensor, int] = {}
-        self.constants = {
+        self.constants: dict[Buffer, Array] = {
             program.tensors[name]: value
             for name, value in program.constants.items()
             if name in program.tensors
         }
-        self.moved_constants: dict[tuple[te.Tensor, int], int] = {}
+        known = Constants(self.constants)
+        kernels = fuse(self._needed(), known)
+        self.constants.update(known.added)
+        self.moved_constants: dict[tuple[Buffer, int], int] = {}
         self.names: dict[str, int] = {}
         for name in program.inputs:
             if name not in program.tensors:
@@ -208,7 +212,8 @@ class _Builder:
         key = f"{kernel.key}; {[item.name for item in mine]}"
         found = self.compiled.get(key)
         if found is None:
-            found = self.compiled[key] = self._compile(kernel, kernel_function(kernel, mine))
+            scheduled = kernel_function(kernel, mine, self.registers)
+            found = self.compiled[key] = self._compile(kernel, scheduled)
         return found
 
     def _compile(self, kernel: Kernel, scheduled: ScheduledKernel) -> _Compiled:

@@ -6,11 +6,10 @@ reads it element by element become one kernel. Everything else is in memory betw
 Source: the fusion rules of Chen et al., "TVM", OSDI 2018, section 3.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Collection, Sequence
 
 from daedal.compiler import te
+from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import (
@@ -20,11 +19,11 @@ from daedal.compiler.tir.expr import (
     Cast,
     Compare,
     Expr,
+    IntImm,
     Load,
     Reduce,
     Select,
     Var,
-    as_expr,
 )
 from daedal.compiler.tir.visit import loads, rewrite, substitute, walk
 
@@ -34,21 +33,20 @@ MAX_NODES = 400
 """Nodes of a formula: a larger one is split into kernels."""
 
 
-def fuse(
-    needed: Sequence[te.Tensor], constants: Mapping[Buffer, np.generic]
-) -> dict[te.Tensor, Kernel]:
+def fuse(needed: Sequence[te.Tensor], constants: Constants) -> dict[te.Tensor, Kernel]:
     """The kernels that compute `needed`, by what they write, producers first.
 
     Parameters
     ----------
     needed : tensors that must be in memory, computed ones.
-    constants : the values of placeholders of one element; they become immediates.
+    constants : those of one element become immediates, and what formulas compute of constants alone
+        is computed now.
     """
     return _Fusion(needed, constants).kernels
 
 
 class _Fusion:
-    def __init__(self, needed: Sequence[te.Tensor], constants: Mapping[Buffer, np.generic]) -> None:
+    def __init__(self, needed: Sequence[te.Tensor], constants: Constants) -> None:
         self._constants = constants
         self._needed = set(needed)
         order = [tensor for tensor in topological(needed) if tensor.value is not None]
@@ -77,10 +75,8 @@ class _Fusion:
         def visit(node: Expr) -> Expr | None:
             if not isinstance(node, Load):
                 return None
-            if node.buffer in self._constants:
-                return as_expr(self._constants[node.buffer].item(), node.dtype)
             if node.buffer not in inlined:
-                return None
+                return self._constants.immediate(node)
             source = node.buffer
             assert isinstance(source, te.Tensor)
             values: dict[Var, Expr] = dict(zip(source.axes, node.indices, strict=True))
@@ -135,7 +131,14 @@ class _Fusion:
         if isinstance(formula, Reduce) or tensor.shape != source.shape:
             return False
         read = [load for load in loads(formula) if load.buffer is source]
-        return all(load.indices == tensor.axes and load.pad_value is None for load in read)
+        return all(
+            load.pad_value is None
+            and all(
+                index is axis or (axis.extent == 1 and index == IntImm(0))
+                for index, axis in zip(load.indices, tensor.axes, strict=True)
+            )
+            for load in read
+        )
 
     def _kernel(self, root: te.Tensor, source: te.Tensor | None) -> Kernel:
         """The kernel of a root, with placeholders for what other kernels write."""
@@ -143,10 +146,12 @@ class _Fusion:
         if source is None and isinstance(formula, Reduce):
             source = root
         reduction = None
+        formula = self._constants.folded(formula)
         known: dict[Buffer, te.Tensor] = {}
         given: dict[Buffer, te.Tensor] = {}
         if source is not None:
-            value, known = self._outside(self._formulas[source], known)
+            value = self._constants.folded(self._formulas[source])
+            value, known = self._outside(value, known)
             reduction = te.Tensor("r", source.shape, source.dtype, "global", source.axes, value)
         if source is root:
             assert reduction is not None

@@ -10,11 +10,21 @@ from typing import TypeVar
 
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
-from daedal.compiler.ops.cpu.reuse import Tiles, choose_tiles
-from daedal.compiler.ops.cpu.schedule import schedule_map, schedule_reduction
+from daedal.compiler.ops.cpu.reuse import (
+    WIDEST,
+    Registers,
+    Tiles,
+    choose_lanes,
+    choose_tiles,
+)
+from daedal.compiler.ops.cpu.schedule import (
+    schedule_map,
+    schedule_partial_sums,
+    schedule_reduction,
+)
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.compiler.tir.visit import loads, rewrite
+from daedal.compiler.tir.visit import loads, rewrite, substitute
 
 __all__ = ["Kernel", "ScheduledKernel", "kernel_function"]
 
@@ -58,8 +68,16 @@ class ScheduledKernel:
     tiled: bool = True
 
 
-def kernel_function(kernel: Kernel, constants: Collection[Buffer] = ()) -> ScheduledKernel:
-    """The scheduled function of a kernel; `constants` are inputs whose layout is free."""
+def kernel_function(
+    kernel: Kernel, constants: Collection[Buffer] = (), registers: Registers = WIDEST
+) -> ScheduledKernel:
+    """The scheduled function of a kernel.
+
+    Parameters
+    ----------
+    constants : inputs whose layout is free.
+    registers : of the processor.
+    """
     if kernel.reduction is None:
         func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
         return ScheduledKernel(schedule_map(func, kernel.result.name))
@@ -67,7 +85,11 @@ def kernel_function(kernel: Kernel, constants: Collection[Buffer] = ()) -> Sched
     formula = reduction.value
     assert isinstance(formula, Reduce)
     bytes_each = ELEMENT_BYTES[reduction.dtype]
-    tiles = choose_tiles(formula.value, reduction.axes, bytes_each, constants)
+    tiles = choose_tiles(formula.value, reduction.axes, bytes_each, constants, registers)
+    if tiles is None:
+        lanes = choose_lanes(formula.value, formula.axes, bytes_each)
+        if lanes > 1:
+            return _partial_sums(kernel, reduction, formula, lanes)
     moved: tuple[tuple[te.Tensor, int], ...] = ()
     inputs, result = kernel.inputs, kernel.result
     if tiles is not None:
@@ -83,6 +105,51 @@ def kernel_function(kernel: Kernel, constants: Collection[Buffer] = ()) -> Sched
     return ScheduledKernel(
         schedule_reduction(func, reduction.name, result.name, tiles), moved, tiles is not None
     )
+
+
+def _partial_sums(
+    kernel: Kernel, reduction: te.Tensor, formula: Reduce, lanes: int
+) -> ScheduledKernel:
+    """The last axis of the reduction in lanes, each of which sums a part."""
+    *others, last = formula.axes
+    lane = Axis("lane", extent=lanes)
+    blocks = Axis(last.name, extent=last.extent // lanes, kind="reduce")
+    value = substitute(formula.value, {last: blocks * lanes + lane})
+    partial = te.Tensor(
+        "p",
+        (*reduction.shape, lanes),
+        reduction.dtype,
+        "global",
+        (*reduction.axes, lane),
+        Reduce(formula.op, value, (*others, blocks)),
+    )
+    axes = tuple(Axis(axis.name, extent=axis.extent) for axis in reduction.axes)
+    summed = Axis("lane", extent=lanes, kind="reduce")
+    total = te.Tensor(
+        reduction.name,
+        reduction.shape,
+        reduction.dtype,
+        "global",
+        axes,
+        Reduce(formula.op, Load(partial, (*axes, summed)), (summed,)),
+    )
+
+    def visit(node: Expr) -> Expr | None:
+        if isinstance(node, Load) and node.buffer is reduction:
+            return Load(total, node.indices)
+        return None
+
+    assert kernel.result.value is not None
+    result = te.Tensor(
+        kernel.result.name,
+        kernel.result.shape,
+        kernel.result.dtype,
+        "global",
+        kernel.result.axes,
+        rewrite(kernel.result.value, visit),
+    )
+    func = te.create_prim_func(kernel.inputs, [result], "kernel")
+    return ScheduledKernel(schedule_partial_sums(func, partial.name, total.name, result.name))
 
 
 def _dimension(value: Expr, tensor: te.Tensor, axis: Axis) -> int:
@@ -119,8 +186,8 @@ def _tile_last(
     reduction: te.Tensor, formula: Reduce, result: te.Tensor, tiles: Tiles
 ) -> tuple[te.Tensor, te.Tensor]:
     """Reduction and result where the axes of the tile are the last of the reduction."""
-    ends = [tiles.vector] if tiles.tile is None else [tiles.tile, tiles.vector]
-    order = [number for number in range(len(reduction.axes)) if number not in ends] + ends
+    ends = tiles.axes
+    order = [number for number in range(len(reduction.axes)) if number not in ends] + list(ends)
     moved = te.Tensor(
         reduction.name,
         tuple(reduction.shape[number] for number in order),

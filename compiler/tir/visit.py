@@ -20,7 +20,16 @@ from daedal.compiler.tir.expr import (
 )
 from daedal.compiler.tir.memo import Memo
 
-__all__ = ["children", "free_vars", "loads", "replace_buffers", "rewrite", "substitute", "walk"]
+__all__ = [
+    "children",
+    "free_vars",
+    "loads",
+    "rebuilt",
+    "replace_buffers",
+    "rewrite",
+    "substitute",
+    "walk",
+]
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
@@ -63,7 +72,7 @@ def loads(expr: Expr) -> tuple[Load, ...]:
 
 def rewrite(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
     """Rebuild bottom-up; where `visit` returns an expression it stands for the node."""
-    node = _rebuilt(expr, tuple(rewrite(child, visit) for child in children(expr)))
+    node = rebuilt(expr, tuple(rewrite(child, visit) for child in children(expr)))
     replaced = visit(node)
     return node if replaced is None else replaced
 
@@ -75,7 +84,7 @@ def substitute(expr: Expr, values: Mapping[Var, Expr]) -> Expr:
     parts = children(expr)
     if not parts or not any(var in values for var in free_vars(expr)):
         return expr
-    return _rebuilt(expr, tuple(substitute(part, values) for part in parts))
+    return rebuilt(expr, tuple(substitute(part, values) for part in parts))
 
 
 def replace_buffers(expr: Expr, buffers: Mapping[Buffer, Buffer]) -> Expr:
@@ -89,7 +98,8 @@ def replace_buffers(expr: Expr, buffers: Mapping[Buffer, Buffer]) -> Expr:
     return rewrite(expr, visit)
 
 
-def _rebuilt(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
+def rebuilt(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
+    """`expr` with other operands, in the order of `children`."""
     if all(new is old for new, old in zip(parts, children(expr), strict=True)):
         return expr
     match expr:

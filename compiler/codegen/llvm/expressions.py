@@ -5,7 +5,7 @@ unrolled copies share the first.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from daedal.compiler.codegen.llvm.intrinsics import called
 from daedal.compiler.codegen.llvm.scalars import (
@@ -272,11 +272,22 @@ class Expressions:
         count = self.lane.count
         if place.step == 1:
             return self._read(buffer, self.address(buffer, place), count)
+        if place.step == 2 and buffer.dtype != "bool":
+            return self._every_second(buffer, place, count)
         kind, result = llvm_type(buffer.dtype, count), "poison"
         for lane in range(count):
             one = self._read(buffer, self.address(buffer, place, lane))
             result = self.text.value(f"insertelement {kind} {result}, {one}, i64 {lane}")
         return Value(result, buffer.dtype, count)
+
+    def _every_second(self, buffer: Buffer, place: Place, count: int) -> Value:
+        """Elements 0, 2, ... of two vectors that overlap by one, so that all they read is there."""
+        low = self._read(buffer, self.address(buffer, place), count)
+        end = replace(place, constant=place.constant + count - 1)
+        high = self._read(buffer, self.address(buffer, end), count)
+        numbers = (2 * lane if 2 * lane < count else 2 * lane + 1 for lane in range(count))
+        mask = f"<{count} x i32> <{', '.join(f'i32 {number}' for number in numbers)}>"
+        return Value(self.text.value(f"shufflevector {low}, {high}, {mask}"), buffer.dtype, count)
 
     def _read(self, buffer: Buffer, address: str, lanes: int = 0) -> Value:
         dtype = buffer.dtype

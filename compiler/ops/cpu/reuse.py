@@ -1,58 +1,69 @@
 """Which axes of a reduction suit vectors and register tiles.
 
-An axis suits a vector where every operand either stays in place along it or moves by one element
-(constants can be laid out so that they do). Along another axis on which the vector's operand stays
-in place, the loaded vector is used again: that axis is tiled, with one accumulator per iteration.
+An axis suits a vector where every operand either stays in place along it or moves by one or two
+elements (constants can be laid out so that they do). Along other axes on which the vector's operand
+stays in place, the loaded vector is used again: these are tiled, with one accumulator per
+iteration. Where no axis of the result suits, one of the reduction may: then each lane sums a part.
 Source: the register blocking of Goto and van de Geijn, "Anatomy of High-Performance Matrix
 Multiplication", ACM TOMS 34(3), 2008.
 """
 
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load
 from daedal.compiler.tir.linear import Linear, linear
 from daedal.compiler.tir.visit import free_vars, loads
 
-__all__ = ["Tiles", "choose_tiles", "divisors", "strides"]
+__all__ = ["NARROW", "WIDEST", "Registers", "Tiles", "choose_lanes", "choose_tiles"]
 
-VECTOR_BYTES = 64
-ACCUMULATORS = 12
-"""Vectors of 64 bytes that are accumulated at once."""
+MIN_LANES = 4
+"""Fewer lanes are not worth a vector."""
+
+
+@dataclass(frozen=True)
+class Registers:
+    """The vector registers of a processor: the size of each, and how many hold accumulators."""
+
+    vector_bytes: int
+    accumulators: int
+
+
+WIDEST = Registers(64, 28)
+"""AVX-512: 32 registers."""
+NARROW = Registers(32, 12)
+"""AVX2: 16 registers; what others have is split or joined by LLVM."""
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """The axes of a register tile, by their positions, and its extents.
+    """A register tile: the axis of its lanes, the axes of its rows, by their positions.
 
-    `packed` are the constants to lay out with the vector's axis innermost.
+    Attributes
+    ----------
+    lanes : extent along the axis `vector`.
+    rows : position and extent of each further axis of the tile, outermost first.
+    packed : the constants to lay out with the vector's axis innermost.
     """
 
     vector: int
     lanes: int
-    tile: int | None
-    rows: int
+    rows: tuple[tuple[int, int], ...] = ()
     packed: tuple[Buffer, ...] = ()
 
-
-def divisors(extent: int, limit: int) -> list[int]:
-    """The divisors of `extent` up to `limit`, ascending."""
-    return [number for number in range(1, min(extent, limit) + 1) if extent % number == 0]
-
-
-def strides(load: Load) -> Linear:
-    """The number of the element that `load` reads, as an affine form."""
-    total, step = Linear((), 0), 1
-    for index, extent in zip(reversed(load.indices), reversed(load.buffer.shape), strict=True):
-        form = linear(index)
-        scaled = tuple((term, factor * step) for term, factor in form.terms)
-        total = total + Linear(scaled, form.constant * step)
-        step *= extent
-    return total
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The positions of all axes of the tile, the lanes' last."""
+        return (*(axis for axis, _ in self.rows), self.vector)
 
 
 def choose_tiles(
-    value: Expr, axes: Sequence[Axis], element_bytes: int, constants: Collection[Buffer]
+    value: Expr,
+    axes: Sequence[Axis],
+    element_bytes: int,
+    constants: Collection[Buffer],
+    registers: Registers = WIDEST,
 ) -> Tiles | None:
     """The register tile of a reduction over `value`, or None where no axis suits a vector.
 
@@ -63,24 +74,96 @@ def choose_tiles(
     constants : buffers whose layout may be chosen.
     """
     read = loads(value)
-    places = {load: strides(load) for load in read}
-    limit = 2 * VECTOR_BYTES // element_bytes
+    places = {load: _place(load) for load in read}
     best: tuple[float, Tiles] | None = None
     for number, axis in enumerate(axes):
         packed = _packed(read, places, axis, constants)
         if packed is None:
             continue
-        one = VECTOR_BYTES // element_bytes
-        lanes = max(divisors(axis.extent, limit), key=lambda n: (n / (one * -(-n // one)), n))
-        if lanes < 4:
-            continue
-        vectors = -(-lanes // one)
         moving = [load for load in read if axis in _vars(places[load])]
-        tile, rows = _tile(places, moving, axes, number, max(1, ACCUMULATORS // vectors))
-        score = lanes / (one * vectors) * min(rows * vectors, ACCUMULATORS)
-        if best is None or score > best[0]:
-            best = score, Tiles(number, lanes, tile, rows, packed)
+        free = [
+            other
+            for other in range(len(axes))
+            if other != number and not any(axes[other] in _vars(places[item]) for item in moving)
+        ]
+        one = registers.vector_bytes // element_bytes
+        for lanes in _lane_counts(axis.extent, one):
+            vectors = -(-lanes // one)
+            rows = _rows(axes, free, registers.accumulators // vectors)
+            count = vectors * _product(extent for _, extent in rows)
+            # Full lanes; enough sums at once to hide the latency of each.
+            score = lanes / (one * vectors) * min(count, 12) + 0.01 * count
+            if any(places[load].coefficient(axis) == 2 for load in moving):
+                score *= 0.5
+            if best is None or score > best[0]:
+                best = score, Tiles(number, lanes, rows, packed)
     return None if best is None else best[1]
+
+
+def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> int:
+    """How many lanes may each sum a part along the last axis of a reduction; 1 where none.
+
+    Every operand must stay in place or move by one element along it.
+    """
+    axis = reduced[-1]
+    moves = False
+    for load in loads(value):
+        form = _place(load)
+        mixed = any(term is not axis and axis in free_vars(term) for term, _ in form.terms)
+        if mixed or form.coefficient(axis) not in (0, 1):
+            return 1
+        moves = moves or form.coefficient(axis) == 1
+    lanes = _divisors(axis.extent, WIDEST.vector_bytes // element_bytes)[-1]
+    return lanes if moves and lanes >= MIN_LANES else 1
+
+
+def _lane_counts(extent: int, one: int) -> list[int]:
+    """Lanes that divide `extent`: at most one vector, or two whole ones."""
+    found = [number for number in _divisors(extent, one) if number >= MIN_LANES][-1:]
+    return found + [2 * one] * (extent % (2 * one) == 0)
+
+
+def _divisors(extent: int, limit: int) -> list[int]:
+    """The divisors of `extent` up to `limit`, ascending."""
+    return [number for number in range(1, min(extent, limit) + 1) if extent % number == 0]
+
+
+def _product(numbers: Iterable[int]) -> int:
+    result = 1
+    for number in numbers:
+        result *= number
+    return result
+
+
+def _rows(axes: Sequence[Axis], free: Sequence[int], limit: int) -> tuple[tuple[int, int], ...]:
+    """Up to two axes of `free` and extents that divide theirs, whose product is the largest.
+
+    Among equal ones the last axes, whose elements lie next to each other.
+    """
+    options = [[(axis, extent) for extent in _divisors(axes[axis].extent, limit)] for axis in free]
+    best: tuple[tuple[int, int], ...] = ()
+    count = 1
+    for one in reversed(options):
+        for choice in one:
+            if choice[1] > count:
+                best, count = (choice,), choice[1]
+    for first, second in itertools.combinations(options, 2):
+        for pair in itertools.product(first, second):
+            total = pair[0][1] * pair[1][1]
+            if count < total <= limit:
+                best, count = pair, total
+    return tuple(choice for choice in best if choice[1] > 1)
+
+
+def _place(load: Load) -> Linear:
+    """The number of the element that `load` reads, as an affine form."""
+    total, step = Linear((), 0), 1
+    for index, extent in zip(reversed(load.indices), reversed(load.buffer.shape), strict=True):
+        form = linear(index)
+        scaled = tuple((term, factor * step) for term, factor in form.terms)
+        total = total + Linear(scaled, form.constant * step)
+        step *= extent
+    return total
 
 
 def _vars(form: Linear) -> set[object]:
@@ -97,7 +180,7 @@ def _packed(
         if any(term is not axis and axis in free_vars(term) for term, _ in form.terms):
             return None
         step = form.coefficient(axis)
-        if step not in (0, 1):
+        if step not in (0, 1, 2):
             if load.buffer not in constants or not _is_index(load, axis):
                 return None
             packed.append(load.buffer)
@@ -113,21 +196,3 @@ def _is_index(load: Load, axis: Axis) -> bool:
         and load.indices[used[0]] is axis
         and load.buffer.shape[used[0]] == axis.extent
     )
-
-
-def _tile(
-    places: dict[Load, Linear],
-    moving: Sequence[Load],
-    axes: Sequence[Axis],
-    vector: int,
-    limit: int,
-) -> tuple[int | None, int]:
-    """The axis along which all loaded vectors stay in place, with the most rows, and these."""
-    best: tuple[int | None, int] = None, 1
-    for number, axis in reversed(list(enumerate(axes))):
-        if number == vector or any(axis in _vars(places[load]) for load in moving):
-            continue
-        rows = divisors(axis.extent, limit)[-1]
-        if rows > best[1]:
-            best = number, rows
-    return best

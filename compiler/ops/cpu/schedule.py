@@ -1,10 +1,10 @@
-"""The rules: one for formulas without reductions, one for a reduction and what follows it."""
+"""The rules: for formulas without reductions, and for a reduction and what follows it."""
 
 from daedal.compiler.ops.cpu.reuse import Tiles
 from daedal.compiler.schedule import LoopRef, Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 
-__all__ = ["SCOPES", "schedule_map", "schedule_reduction"]
+__all__ = ["SCOPES", "schedule_map", "schedule_partial_sums", "schedule_reduction"]
 
 SCOPES = frozenset({"global", "local"})
 """The memory scopes of a processor: memory, and the registers and stack of one thread."""
@@ -35,25 +35,47 @@ def schedule_reduction(
     outer = schedule.get_loops(target)
     rank = len(outer)
     inner: list[LoopRef] = []
-    if tiles is not None:
-        if tiles.tile is not None and tiles.rows > 1:
-            outer[tiles.tile], row = schedule.split(outer[tiles.tile], [None, tiles.rows])
-            inner.append(row)
-        outer[tiles.vector], lane = schedule.split(outer[tiles.vector], [None, tiles.lanes])
-        inner.append(lane)
+    for axis, extent in [] if tiles is None else [*tiles.rows, (tiles.vector, tiles.lanes)]:
+        outer[axis], own = schedule.split(outer[axis], [None, extent])
+        inner.append(own)
+    if inner:
         schedule.reorder(*outer, *inner)
     schedule.set_scope(source, 0, "local")
     schedule.compute_at(source, outer[-1])
-    own = schedule.get_loops(source)[rank:]
-    spatial, reduced = own[:rank], own[rank:]
+    below = schedule.get_loops(source)[rank:]
+    spatial, reduced = below[:rank], below[rank:]
     schedule.reorder(*reduced, *spatial)
     init = schedule.decompose_reduction(source, reduced[0])
     if tiles is not None:
         for block in (init, source, target):
-            *_, row, lane = schedule.get_loops(block)
-            if tiles.rows > 1:
+            loops = schedule.get_loops(block)
+            for row in loops[len(loops) - len(inner) : -1]:
                 schedule.unroll(row)
-            schedule.vectorize(lane)
+            schedule.vectorize(loops[-1])
+    _parallel(schedule, outer)
+    return schedule.func
+
+
+def schedule_partial_sums(func: PrimFunc, partial: str, reduction: str, result: str) -> PrimFunc:
+    """A reduction in lanes, `partial`, whose last axis they are; then `reduction` over the lanes.
+
+    The block `result` reads `reduction` element by element.
+    """
+    schedule = Schedule(func, scopes=SCOPES, trusted=True)
+    lanes, source, target = (schedule.get_block(name) for name in (partial, reduction, result))
+    outer = schedule.get_loops(target)
+    rank = len(outer)
+    for block in (lanes, source):
+        schedule.set_scope(block, 0, "local")
+    schedule.compute_at(source, outer[-1])
+    schedule.compute_at(lanes, outer[-1])
+    below = schedule.get_loops(lanes)[rank:]
+    lane, reduced = below[rank], below[rank + 1 :]
+    schedule.reorder(*reduced, lane)
+    init = schedule.decompose_reduction(lanes, reduced[0])
+    for block in (init, lanes):
+        schedule.vectorize(schedule.get_loops(block)[-1])
+    schedule.unroll(schedule.get_loops(source)[-1])
     _parallel(schedule, outer)
     return schedule.func
 
