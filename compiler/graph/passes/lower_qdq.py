@@ -63,7 +63,8 @@ def lower_qdq(
     if not any(node.op in ("quantize", "dequantize") for node in graph.nodes):
         raise ModelError(
             f"models must be quantized to int8 (QDQ), and {graph.name!r} has no QuantizeLinear "
-            "node; quantize it with `daedal quantize`"
+            "node; quantize it with `daedal quantize`, or compile it for processors with "
+            "--target cpu"
         )
     try:
         return _Lowering(graph, multiplier_bits, accumulator_bits, on_host).run()

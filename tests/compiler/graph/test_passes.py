@@ -186,7 +186,7 @@ def test_lower_qdq_refuses_a_float_model(rng: np.random.Generator) -> None:
     maker.op("Relu", maker.input("x", (1, 2)), output="y")
     assert refusal(maker, "y", dtype="float32") == (
         "models must be quantized to int8 (QDQ), and 'small' has no QuantizeLinear node; quantize "
-        "it with `daedal quantize`"
+        "it with `daedal quantize`, or compile it for processors with --target cpu"
     )
 
 
