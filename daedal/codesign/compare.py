@@ -186,7 +186,7 @@ def _network(
     model: bytes, variant: Variant, memory: str, parts: Mapping[str, Mapping[str, float]]
 ) -> ComparedNetwork:
     try:
-        artifact = compile_network(model, variant)
+        artifact = compile_network(model, variant, cpu_levels=())
     except (ModelError, ScheduleError) as error:
         return ComparedNetwork(None, {}, first_line(error))
     profile = profile_artifact(artifact, memory)

@@ -109,7 +109,7 @@ def profile_network(
     UserError
         It does not compile for this variant.
     """
-    return profile_artifact(compile_network(model, variant), memory, name=name)
+    return profile_artifact(compile_network(model, variant, cpu_levels=()), memory, name=name)
 
 
 def profile_artifact(artifact: Artifact, memory: str, *, name: str = "") -> NetworkProfile:
