@@ -67,10 +67,11 @@ def code_member_names(item: Mapping[str, Any]) -> list[str]:
     return [_CONSTANTS, _NODES, *sorted(item["objects"])]
 
 
-def code_digest(code: HostCode) -> str:
-    """SHA-256 of everything that decides what the code does, object code and addresses included."""
+def code_digest(model: bytes, code: HostCode) -> str:
+    """SHA-256 of everything that decides what the code does, object code and addresses included,
+    and of the ONNX model that it was compiled from."""
     digest = hashlib.sha256(json.dumps(code_json(code), sort_keys=True).encode())
-    for name, data in code_members(code).items():
+    for name, data in {"model": model, **code_members(code)}.items():
         digest.update(f"\n{name} {len(data)}\n".encode() + data)
     return digest.hexdigest()
 

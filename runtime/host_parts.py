@@ -52,7 +52,7 @@ def load_host_part(
     trust = trust or CodeTrust()
     if part.code is None:
         return HostModel(part.model, what)
-    problem = _problem(part.code, trust)
+    problem = _problem(part.model, part.code, trust)
     if not problem:
         return CompiledPart(part, part.code, what)
     if trust.compile_model is None:
@@ -67,11 +67,11 @@ def load_host_part(
     return interpreted if code is None else CompiledPart(part, code, what)
 
 
-def _problem(code: HostCode, trust: CodeTrust) -> str:
+def _problem(model: bytes, code: HostCode, trust: CodeTrust) -> str:
     """Why code may not run, after the name of its part; empty if it may."""
     if level_to_run(code.objects) is None:
         return f"has code for {', '.join(code.objects) or 'no processor'}, not for this one"
-    if code.from_file and not trust.trust_file and code_digest(code) not in OwnCode():
+    if code.from_file and not trust.trust_file and code_digest(model, code) not in OwnCode():
         return "has machine code that was not compiled here"
     return ""
 

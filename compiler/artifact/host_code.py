@@ -62,7 +62,7 @@ def compile_host_model(
     if not objects:
         return None
     code = dataclasses.replace(code, objects=objects)
-    OwnCode().add(code_digest(code))
+    OwnCode().add(code_digest(serialized, code))
     return code
 
 
