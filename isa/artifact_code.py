@@ -67,11 +67,17 @@ def code_member_names(item: Mapping[str, Any]) -> list[str]:
     return [_CONSTANTS, _NODES, *sorted(item["objects"])]
 
 
-def code_digest(model: bytes, code: HostCode) -> str:
-    """SHA-256 of everything that decides what the code does, object code and addresses included,
-    and of the ONNX model that it was compiled from."""
-    digest = hashlib.sha256(json.dumps(code_json(code), sort_keys=True).encode())
-    for name, data in {"model": model, **code_members(code)}.items():
+def code_digest(model: bytes, code: HostCode, level: str) -> str:
+    """SHA-256 of everything that decides what the code of a level does, object code and addresses
+    included, and of the ONNX model that it was compiled from."""
+    item = {key: value for key, value in code_json(code).items() if key != "objects"}
+    members = code_members(code)
+    digest = hashlib.sha256(json.dumps(item, sort_keys=True).encode())
+    for name, data in (
+        ("model", model),
+        *((end, members[end]) for end in (_CONSTANTS, _NODES)),
+        *(("object", data) for data in code.objects[level]),
+    ):
         digest.update(f"\n{name} {len(data)}\n".encode() + data)
     return digest.hexdigest()
 

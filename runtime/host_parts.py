@@ -1,7 +1,8 @@
 """`load_host_part`: a part that the host runs, ready to run: as machine code, or interpreted.
 
-Machine code from a file runs only if the user's own compiler made it here, or the owner trusts the
-file (`CodeTrust`). Otherwise the part's ONNX model is compiled again.
+Machine code from a file runs only if the user's own compiler made the same here, or the owner trusts
+the file (`CodeTrust`). Otherwise the part's ONNX model is compiled again. The compiler gives equal
+code for equal models, so code from another machine with the same compiler runs the next time.
 """
 
 from collections.abc import Callable, Mapping
@@ -69,9 +70,12 @@ def load_host_part(
 
 def _problem(model: bytes, code: HostCode, trust: CodeTrust) -> str:
     """Why code may not run, after the name of its part; empty if it may."""
-    if level_to_run(code.objects) is None:
+    level = level_to_run(code.objects)
+    if level is None:
         return f"has code for {', '.join(code.objects) or 'no processor'}, not for this one"
-    if code.from_file and not trust.trust_file and code_digest(model, code) not in OwnCode():
+    if not code.from_file or trust.trust_file:
+        return ""
+    if code_digest(model, code, level) not in OwnCode():
         return "has machine code that was not compiled here"
     return ""
 

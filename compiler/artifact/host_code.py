@@ -62,7 +62,8 @@ def compile_host_model(
     if not objects:
         return None
     code = dataclasses.replace(code, objects=objects)
-    OwnCode().add(code_digest(serialized, code))
+    for level in code.objects:
+        OwnCode().add(code_digest(serialized, code, level))
     return code
 
 

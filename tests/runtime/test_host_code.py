@@ -1,0 +1,189 @@
+"""Machine code of the host's parts: what it computes, what it refuses, and which of it runs."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from daedal.compiler.artifact.host_code import best_levels, compile_host_model
+from daedal.isa.artifact_code import code_from_json, code_json, code_members
+from daedal.isa.artifact_parts import HostPart
+from daedal.isa.errors import ArtifactError, ModelError
+from daedal.isa.host_code import LEVEL_MACHINES, HostCode
+from daedal.native.levels import LEVELS
+from daedal.runtime.host import HostModel
+from daedal.runtime.host_parts import CodeTrust, CompiledPart, load_host_part
+from tests.support.host_models import SHAPE, one_model, small_floats
+
+X = np.array([[1, -2, 3], [0.5, 0, 1]], np.float32)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was compiled before a test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def from_file(code: HostCode | None) -> HostCode:
+    assert code is not None
+    return code_from_json(code_json(code), code_members(code))
+
+
+def compiled(model: bytes, levels: tuple[str, ...] | None = None) -> HostPart:
+    return HostPart(model, (), compile_host_model(model, levels or best_levels()))
+
+
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostPart:
+    """A part from a file that another machine compiled."""
+    part = compiled(small_floats())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    return replace(part, code=from_file(part.code))
+
+
+def test_code_computes_what_the_model_means() -> None:
+    part = compiled(small_floats())
+    found = load_host_part(part, "part 0")
+    assert isinstance(found, CompiledPart)
+    expected = HostModel(part.model, "part 0").run({"x": X})
+    np.testing.assert_allclose(found.run({"x": X})["y"], expected["y"], rtol=1e-6)
+    assert found.run({"x": X.astype(np.int64)})["y"].dtype == np.float32
+    assert found.zeros()["x"].shape == SHAPE
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_inputs_that_do_not_fit_have_the_same_sentence_with_and_without_code(
+    is_compiled: bool,
+) -> None:
+    part = compiled(small_floats())
+    loaded = load_host_part(part if is_compiled else replace(part, code=None), "part 0")
+    for values, sentence in (
+        ({}, r"^a run must give the model's input 'x' of shape \(2, 3\); it got nothing$"),
+        ({"x": X[:1]}, r"^input 'x' must have shape \(2, 3\), not \(1, 3\)$"),
+        ({"x": X + 1j}, "^input 'x' must be float32, not complex64; convert the array$"),
+        ({"x": X.astype(np.float64) * 1e300}, "^input 'x' must fit float32"),
+    ):
+        with pytest.raises(ModelError, match=sentence):
+            loaded.run(values)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30, -1e30, 2.0**31])
+def test_values_that_no_integer_is_near_are_refused(value: float) -> None:
+    """As onnx.reference does, whose cast warns; one unit below the limit is saturated."""
+    constants = [
+        numpy_helper.from_array(np.float32(1), "scale"),
+        numpy_helper.from_array(np.int8(0), "zero"),
+    ]
+    node = helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"])
+    part = compiled(one_model([node], constants, (TensorProto.FLOAT, TensorProto.INT8)))
+    loaded = load_host_part(part, "part 0")
+    assert isinstance(loaded, CompiledPart)
+    x = X.copy()
+    x[0, 0] = value
+    with pytest.raises(ModelError, match="part 0 failed: invalid value encountered in cast"):
+        loaded.run({"x": x})
+    x[0, 0] = 2e9
+    assert loaded.run({"x": x})["y"][0].tolist() == [127, -2, 3]
+
+
+def test_code_from_a_file_runs_where_it_was_compiled() -> None:
+    part = compiled(small_floats())
+    read = replace(part, code=from_file(part.code))
+    assert isinstance(load_host_part(read, "part 0"), CompiledPart)
+
+
+def test_other_code_is_refused_without_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = foreign(tmp_path, monkeypatch)
+    with pytest.raises(ArtifactError) as error:
+        load_host_part(part, "part 0")
+    assert str(error.value) == (
+        "machine code from a file must be made on this machine, and part 0 has machine code that "
+        "was not compiled here; compile the model here, or run it with `daedal run --trust`"
+    )
+    trusted = load_host_part(part, "part 0", CodeTrust(trust_file=True))
+    assert isinstance(trusted, CompiledPart)
+    assert trusted.run({"x": X})["y"].shape == SHAPE
+
+
+def test_other_code_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = foreign(tmp_path, monkeypatch)
+    said: list[str] = []
+    models: list[bytes] = []
+
+    def again(model: bytes) -> HostCode | None:
+        models.append(model)
+        return compile_host_model(model, best_levels())
+
+    loaded = load_host_part(part, "part 0", CodeTrust(False, again, said.append))
+    assert isinstance(loaded, CompiledPart) and models == [part.model]
+    assert said == [
+        "part 0 has machine code that was not compiled here; its ONNX model is compiled again"
+    ]
+    # It is the same code, so that it is known from now on.
+    assert isinstance(load_host_part(part, "part 0", CodeTrust()), CompiledPart)
+
+
+def test_other_code_is_interpreted_where_it_cannot_be_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = foreign(tmp_path, monkeypatch)
+    interpreted = load_host_part(part, "part 0", CodeTrust(compile_model=lambda _: None))
+    assert isinstance(interpreted, HostModel)
+
+
+def test_code_with_another_model_or_other_numbers_is_not_what_was_compiled(
+    tmp_path: Path,
+) -> None:
+    part = compiled(small_floats())
+    code = from_file(part.code)
+    constants = bytes(len(code.constants))
+    for changed in (
+        HostPart(part.model + b"\x22\x00", (), code),
+        HostPart(part.model, (), replace(code, constants=constants, from_file=True)),
+        HostPart(part.model, (), replace(code, memory_bytes=code.memory_bytes + 64)),
+    ):
+        with pytest.raises(ArtifactError, match="was not compiled here"):
+            load_host_part(changed, "part 0")
+
+
+def test_a_damaged_model_is_refused_before_it_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = replace(foreign(tmp_path, monkeypatch), model=b"\xff")
+    with pytest.raises(ArtifactError, match="must be a valid ONNX model"):
+        load_host_part(part, "part 0", CodeTrust(compile_model=pytest.fail))
+
+
+def test_code_for_other_processors_is_compiled_again() -> None:
+    (best,) = best_levels()
+    other = next(level for level in LEVELS if LEVEL_MACHINES[level] != LEVEL_MACHINES[best])
+    part = compiled(small_floats(), (other,))
+    with pytest.raises(ArtifactError, match=f"part 0 has code for {other}, not for this one"):
+        load_host_part(part, "part 0")
+    again = CodeTrust(compile_model=lambda model: compile_host_model(model, best_levels()))
+    assert isinstance(load_host_part(part, "part 0", again), CompiledPart)
+
+
+def test_a_level_without_float16_is_left_out() -> None:
+    """x86-64 before v3 converts float16 by a function of the compiler's library."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16),
+        helper.make_node("Mul", ["h", "h"], ["k"]),
+        helper.make_node("Cast", ["k"], ["y"], to=TensorProto.FLOAT),
+    ]
+    said: list[str] = []
+    model = one_model(nodes)
+    onnx.checker.check_model(model)
+    code = compile_host_model(model, ("x86-64", "x86-64-v3"), said.append)
+    assert code is not None and list(code.objects) == ["x86-64-v3"]
+    assert len(said) == 1 and said[0].startswith("level x86-64 is left out: it lacks __extendhfsf2")
+    assert compile_host_model(model, ("x86-64",)) is None
+
+
+def test_nothing_to_compile() -> None:
+    assert compile_host_model(b"", best_levels()) is None
+    assert compile_host_model(small_floats(), ()) is None
