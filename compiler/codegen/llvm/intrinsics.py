@@ -1,12 +1,13 @@
 """The functions of the loop IR's table in LLVM's text.
 
-LLVM's own functions are used where it has them; on scalars they become calls of the C library, and
-on vectors a call per lane. Results may differ from the definition (float64, rounded once) in the
-last place or two.
+The common functions of float32 are polynomials (`approximations`). For others LLVM's own functions
+are used where it has them; on scalars they become calls of the C library, and on vectors a call per
+lane. Results may differ from the definition (float64, rounded once) in the last place or two.
 """
 
 from collections.abc import Callable
 
+from daedal.compiler.codegen.llvm.approximations import APPROXIMATIONS
 from daedal.compiler.codegen.llvm.scalars import (
     Value,
     arithmetic,
@@ -70,6 +71,8 @@ def called(text: FunctionText, name: str, arguments: list[Value], dtype: str) ->
     if dtype == "float16":
         wide = [converted(text, item, "float32") for item in arguments]
         return converted(text, called(text, name, wide, "float32"), "float16")
+    if name in APPROXIMATIONS and dtype == "float32":
+        return APPROXIMATIONS[name](text, first)
     if name in _LIBRARY:
         return _library(text, name, first)
     return _llvm(text, name, arguments)
@@ -138,7 +141,7 @@ def _sigmoid(text: FunctionText, arguments: list[Value]) -> Value:
     zero = splat(text, constant(0.0, value.dtype), value.lanes)
     size = _abs(text, [value])
     negative = arithmetic(text, "-", splat(text, constant(-0.0, value.dtype), value.lanes), size)
-    small = _llvm(text, "exp", [negative])
+    small = called(text, "exp", [negative], value.dtype)
     positive = compared(text, ">=", value, zero)
     above = Value(text.value(f"select {positive}, {one}, {small}"), value.dtype, value.lanes)
     return arithmetic(text, "/", above, arithmetic(text, "+", one, small))

@@ -170,3 +170,17 @@ def test_the_checked_form_finds_a_bad_index() -> None:
     for bad in (5, -1, 1 << 20):
         with pytest.raises(IndexError):
             run_machine_code(func, {**inputs, "index": np.array([0, 1, bad, 1])}, checked=True)
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "erf", "sigmoid"])
+def test_approximations_over_all_magnitudes(name: str) -> None:
+    """Relative errors of a few units in the last place, infinities, and gradual underflow."""
+    sizes = np.exp2(np.linspace(-149, 127.99, 40_000)).astype(np.float32)
+    near = np.linspace(-110, 95, 60_001).astype(np.float32)
+    x = np.concatenate([sizes, -sizes, near])[:139_860].reshape(-1, 333)
+    given = te.placeholder(x.shape, "float32", "x0")
+    y = te.compute(x.shape, lambda i, j: te.call(name, (given[i, j],)), "y")
+    func = schedule_map(te.create_prim_func([given], [y]), "y")
+    wanted, found = run(func, {"x0": x})["y"], run_machine_code(func, {"x0": x})["y"]
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted))
+    np.testing.assert_allclose(found, wanted, rtol=5e-7, atol=2e-45)
