@@ -1,0 +1,266 @@
+"""Random ONNX models on compiled code: ``python bench/fuzz_models.py [--count N] [--seed S]``.
+
+Each model (`tests/support/random_graphs.py`) is compiled by `daedal.backend.prepare`, runs twice,
+and must give what onnxruntime gives: floats within 1e-4 of the largest element, everything else
+equal; tensors that are quantized from sums of floats may differ by one unit. Models run in child
+processes, so a crash or a hang is known by its seed. A failing model is shown with as few nodes as
+fail alike. `--checked` has compiled code check its indices; `--json F` writes all results.
+
+Exit status 1 when a model fails; 2 for a mistake on the command line.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper
+
+# Run as a script, Python looks for modules in the script's folder, not in the repository's.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import daedal.backend
+from daedal.compiler.cpu.build import build_host_code
+from daedal.isa.host_code import HostCode
+from daedal.runtime.host_code import HostProgram
+from tests.support.random_graphs import RandomGraph, random_graph
+
+__all__ = ["TOLERANCE", "differences", "main", "minimized", "results_of"]
+
+Array = npt.NDArray[Any]
+
+TOLERANCE = 1e-4
+"""Of floats, relative to the largest element of the tensor."""
+CHUNK = 50
+"""Models per child process."""
+HANG_S = 180
+"""Seconds after which a model counts as hanging."""
+
+
+def results_of(
+    model: onnx.ModelProto, feeds: Mapping[str, Array], *, checked: bool = False
+) -> tuple[dict[str, Array], HostCode]:
+    """Outputs of compiled code by name; its second run must give the bits of the first."""
+    names = [item.name for item in model.graph.output]
+    if checked:
+        code = build_host_code(model, checked=True)
+        program = HostProgram(code)
+        return dict(program.run(feeds)), code
+    prepared = daedal.backend.prepare(model)
+    runs = [prepared.run(feeds) for _ in range(2)]
+    for name, one, other in zip(names, *runs, strict=True):
+        if np.asarray(one).tobytes() != np.asarray(other).tobytes():
+            raise AssertionError(f"{name} differs between two runs")
+    assert prepared.code is not None
+    return dict(zip(names, runs[0], strict=True)), prepared.code
+
+
+def differences(graph: RandomGraph, found: Mapping[str, Array]) -> list[str]:
+    """What is wrong with results, a sentence for each tensor."""
+    wrong = []
+    for name, array in found.items():
+        wanted = graph.values[name]
+        if (array.dtype, array.shape) != (wanted.dtype, wanted.shape):
+            wrong.append(
+                f"{name} is {array.dtype}{list(array.shape)}, not "
+                f"{wanted.dtype}{list(wanted.shape)}"
+            )
+            continue
+        is_float = wanted.dtype.kind == "f"
+        allowed = TOLERANCE * max(float(np.abs(wanted).max()), 1e-3) if is_float else 0.0
+        if name in graph.units:
+            allowed = 1.0
+        if array.dtype.kind == "b":
+            worst = float((array != wanted).max())
+        else:
+            worst = float(np.abs(array.astype(np.float64) - wanted.astype(np.float64)).max())
+        if not worst <= allowed:
+            wrong.append(f"{name} is off by {worst:.3g}, allowed is {allowed:.3g}")
+    return wrong
+
+
+def _failure(graph: RandomGraph, model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
+    """Why a model fails; empty if it does not."""
+    try:
+        wrong = differences(graph, results_of(model, feeds)[0])
+    except Exception as error:  # compiler and runtime may raise anything: that is the finding
+        return f"{type(error).__name__}: {error}"
+    return "; ".join(wrong)
+
+
+def minimized(graph: RandomGraph) -> onnx.ModelProto:
+    """A model with as few nodes as possible that still fails: tensors become inputs and outputs."""
+    model = graph.model
+    for name in (name for node in model.graph.node for name in node.output if name):
+        cut = _cut(graph, set(), name)
+        if _failure(graph, cut, _feeds(graph, cut)):
+            model = cut
+            break
+    else:
+        return model
+    inputs: set[str] = set()
+    (output,) = (item.name for item in model.graph.output)
+    for node in reversed(model.graph.node[:-1]):
+        more = inputs | set(node.output)
+        cut = _cut(graph, more, output)
+        smaller = len(cut.graph.node) < len(model.graph.node)
+        if smaller and _failure(graph, cut, _feeds(graph, cut)):
+            model, inputs = cut, more
+    return model
+
+
+def _feeds(graph: RandomGraph, model: onnx.ModelProto) -> dict[str, Array]:
+    return {item.name: graph.values[item.name] for item in model.graph.input}
+
+
+def _cut(graph: RandomGraph, inputs: set[str], output: str) -> onnx.ModelProto:
+    """The part of a graph that computes `output` from `inputs` and the inputs of the graph."""
+    whole = graph.model.graph
+    read, nodes = {output}, []
+    for node in reversed(whole.node):
+        if read & set(node.output) - inputs:
+            nodes.append(node)
+            read.update(node.input)
+    made = {name for node in nodes for name in node.output}
+    given = [name for name in sorted(read) if name in graph.values and name not in made]
+    cut = helper.make_graph(
+        nodes[::-1],
+        "cut",
+        [_info(name, graph.values[name]) for name in given],
+        [_info(output, graph.values[output])],
+        [item for item in whole.initializer if item.name in read],
+    )
+    return helper.make_model(
+        cut, opset_imports=list(graph.model.opset_import), ir_version=graph.model.ir_version
+    )
+
+
+def _info(name: str, array: Array) -> onnx.ValueInfoProto:
+    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+    return helper.make_tensor_value_info(name, kind, array.shape)
+
+
+def _result(seed: int, checked: bool) -> dict[str, Any]:
+    """What came of one model."""
+    started = time.perf_counter()
+    result: dict[str, Any] = {"seed": seed, "failure": "", "interpreted": []}
+    try:
+        graph = random_graph(seed)
+        onnx.checker.check_model(graph.model, full_check=True)
+    except Exception:  # a defect of the generator
+        return result | {"failure": f"no model: {traceback.format_exc(limit=-2)}"}
+    result["operators"] = [node.op_type for node in graph.model.graph.node]
+    try:
+        found, code = results_of(graph.model, graph.feeds, checked=checked)
+        result["interpreted"] = [f"{step.op}: {step.reason}" for step in code.interpreted]
+        result["calls"] = len(code.calls)
+        result["failure"] = "; ".join(differences(graph, found))
+    except Exception as error:  # compiler and runtime may raise anything: that is the finding
+        result["failure"] = f"{type(error).__name__}: {error}"
+    result["seconds"] = round(time.perf_counter() - started, 3)
+    if result["failure"]:
+        result["model"] = onnx.printer.to_text(minimized(graph))
+    return result
+
+
+def _child(first: int, count: int, checked: bool) -> None:
+    """Lines of JSON: a seed when it starts, its result when it ends."""
+    for seed in range(first, first + count):
+        print(json.dumps({"started": seed}), flush=True)
+        print(json.dumps(_result(seed, checked)), flush=True)
+
+
+def _chunk(first: int, count: int, checked: bool, cache: str) -> Iterator[dict[str, Any]]:
+    """Results of a child process, up to one that ends it."""
+    command = [sys.executable, __file__, "--child", "--seed", str(first), "--count", str(count)]
+    child = subprocess.Popen(
+        command + ["--checked"] * checked,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XDG_CACHE_HOME": cache},
+    )
+    running: int | None = None
+    assert child.stdout is not None
+    while True:
+        timer = threading.Timer(HANG_S, child.kill)
+        timer.start()
+        line = child.stdout.readline()
+        timer.cancel()
+        if not line:
+            break
+        message = json.loads(line)
+        running = message.get("started")
+        if running is None:
+            yield message
+    status = child.wait()
+    if running is not None:
+        yield {"seed": running, "failure": f"the process ended with {status}", "interpreted": []}
+    elif status:
+        raise SystemExit(f"a child process of seeds from {first} ended with {status}")
+
+
+def run(first: int, count: int, checked: bool) -> Iterator[dict[str, Any]]:
+    """Results of models by seed."""
+    seed, end = first, first + count
+    with tempfile.TemporaryDirectory() as cache:
+        while seed < end:
+            for result in _chunk(seed, min(CHUNK, end - seed), checked, cache):
+                yield result
+                seed = result["seed"] + 1
+
+
+def _show(results: Sequence[Mapping[str, Any]]) -> None:
+    failed = [result for result in results if result["failure"]]
+    for what in ("operators", "interpreted"):
+        counts = Counter(item for result in results for item in result.get(what, []))
+        print(f"\n{what}, {sum(counts.values())}:")
+        for name, number in counts.most_common():
+            print(f"  {number:6} {name}")
+    seconds = sum(result.get("seconds", 0) for result in results)
+    calls = sum(result.get("calls", 0) for result in results)
+    whole = sum(not result["interpreted"] for result in results)
+    print(
+        f"\n{len(results)} models, {whole} without an interpreted node, {calls} kernels, "
+        f"{seconds:.0f} s; {len(failed)} fail: {[result['seed'] for result in failed]}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status."""
+    parser = argparse.ArgumentParser(description="random ONNX models on compiled code")
+    parser.add_argument("--count", type=int, default=1000, help="models")
+    parser.add_argument("--seed", type=int, default=0, help="of the first model")
+    parser.add_argument("--checked", action="store_true", help="check indices at run time")
+    parser.add_argument("--json", type=Path, metavar="F", help="write all results")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.count < 1 or options.seed < 0:
+        parser.error("--count must be at least 1, and --seed at least 0")
+    if options.child:
+        _child(options.seed, options.count, options.checked)
+        return 0
+    results = []
+    for result in run(options.seed, options.count, options.checked):
+        results.append(result)
+        if result["failure"]:
+            print(f"seed {result['seed']}: {result['failure']}\n{result.get('model', '')}")
+    _show(results)
+    if options.json is not None:
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return int(any(result["failure"] for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

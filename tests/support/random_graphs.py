@@ -1,0 +1,93 @@
+"""`random_graph`: a random ONNX model by seed, with inputs and what every tensor should be."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from tests.support.random_layers import LAYERS
+from tests.support.random_moves import MOVES
+from tests.support.random_net import Array, Net, Unsuitable
+from tests.support.random_pointwise import POINTWISE
+from tests.support.random_quantized import INTEGER_LAYERS, QUANTIZED
+
+__all__ = ["RandomGraph", "random_graph"]
+
+OPSETS = (17, 18, 19, 20, 21)
+ATTEMPTS = 200
+
+Table = Mapping[Callable[[Net], None], int]
+
+
+@dataclass(frozen=True)
+class RandomGraph:
+    """A model and a run of it.
+
+    Attributes
+    ----------
+    feeds : its inputs by name.
+    values : every tensor (`tests.support.random_net`).
+    units : quantized tensors that may differ by one unit.
+    """
+
+    seed: int
+    model: onnx.ModelProto
+    feeds: dict[str, Array]
+    values: dict[str, Array]
+    units: frozenset[str]
+
+
+def random_graph(seed: int) -> RandomGraph:
+    """One of 5 to 25 operators, in a tenth of the cases a few more: a layer may add several."""
+    rng = np.random.default_rng((22, seed))
+    net = Net(rng, OPSETS[int(rng.integers(len(OPSETS)))])
+    for _ in range(net.integer(1, 2)):
+        net.input(_shape(net))
+    tables = _tables(net)
+    wanted = net.integer(5, 23)
+    for _ in range(ATTEMPTS):
+        if len(net.nodes) >= wanted:
+            break
+        _grow(net, tables)
+    values = {value.name: value.array for value in net.values}
+    return RandomGraph(seed, net.model(), net.feeds, values, frozenset(net.units))
+
+
+def _shape(net: Net) -> tuple[int, ...]:
+    """Of an input: a map, a sequence, tokens or a matrix, of odd sizes."""
+    kind = net.integer(0, 5)
+    batch = net.one_of((1, 1, 2))
+    if kind <= 2:
+        return batch, net.one_of((1, 2, 3, 4, 6, 8, 12)), net.integer(3, 11), net.integer(3, 11)
+    if kind == 3:
+        return batch, net.one_of((1, 3, 4, 8)), net.integer(5, 40)
+    if kind == 4:
+        return batch, net.integer(2, 9), net.one_of((4, 8, 16, 7))
+    return net.integer(1, 9), net.integer(2, 33)
+
+
+def _tables(net: Net) -> list[tuple[Table, float]]:
+    """Which kinds of layers a graph has, and how often."""
+    kind = net.integer(0, 9)
+    if kind <= 5:
+        return [(LAYERS, 0.45), (POINTWISE, 0.3), (MOVES, 0.25)]
+    if kind == 6:
+        return [(LAYERS, 0.1), (POINTWISE, 0.45), (MOVES, 0.45)]
+    if kind <= 8:
+        return [(QUANTIZED, 0.55), (MOVES, 0.2), (POINTWISE, 0.15), (LAYERS, 0.1)]
+    return [(INTEGER_LAYERS, 0.3), (QUANTIZED, 0.3), (POINTWISE, 0.2), (MOVES, 0.2)]
+
+
+def _grow(net: Net, tables: list[tuple[Table, float]]) -> None:
+    """Add a layer, or nothing where no tensor suits the one that was drawn."""
+    number = net.rng.choice(len(tables), p=[share for _, share in tables])
+    table = tables[int(number)][0]
+    weights = np.array(list(table.values()), np.float64)
+    layer = list(table)[int(net.rng.choice(len(table), p=weights / weights.sum()))]
+    nodes, values, units = len(net.nodes), len(net.values), set(net.units)
+    try:
+        layer(net)
+    except Unsuitable:
+        del net.nodes[nodes:], net.values[values:]
+        net.units = units
