@@ -9,8 +9,9 @@ from collections.abc import Collection
 
 from daedal.compiler.fallback import UnfitLayers
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.graph.same_elements import SameElements, is_host_view
+from daedal.compiler.target import ACCELERATOR
 from daedal.isa.errors import UnsupportedError, UserError
 
 __all__ = ["check_borders"]
@@ -57,4 +58,4 @@ def _made_by(graph: Graph, name: str) -> Node | None:
 
 
 def _is_same_side(a: Node, b: Node) -> bool:
-    return get_op(a.op).on_accelerator == get_op(b.op).on_accelerator
+    return runs_on(a.op, ACCELERATOR) == runs_on(b.op, ACCELERATOR)

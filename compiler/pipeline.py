@@ -47,6 +47,7 @@ from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.segment_store import SegmentStore
 from daedal.compiler.space import Config
+from daedal.compiler.target import ACCELERATOR
 from daedal.isa.errors import ModelError, UnsupportedError
 from daedal.isa.variant import Variant
 
@@ -211,7 +212,7 @@ def compile_graph(
                 continue
             compiled = tuple(
                 compile_launch(part.graph, builder, code, dump, say)
-                if part.on_accelerator
+                if part.target is ACCELERATOR
                 else part.graph
                 for part in parts
             )
@@ -239,7 +240,7 @@ def accelerator_graphs(
     """
     for _, run_pass in graph_passes(variant, (), (), on_host=on_host):
         graph = run_pass(graph)
-    return tuple(part.graph for part in partition(graph) if part.on_accelerator)
+    return tuple(part.graph for part in partition(graph) if part.target is ACCELERATOR)
 
 
 def _run_passes(
@@ -282,7 +283,7 @@ def _costly(
     """
     if host is None:
         return {}
-    graphs = [part.graph for part in parts if part.on_accelerator]
+    graphs = [part.graph for part in parts if part.target is ACCELERATOR]
     quantized = fallback.quantized - fallback.reasons.keys()
     found = narrow_entries(graphs, variant, host, quantized, same)
     return found or costly_islands(graphs, variant, host, quantized, same)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler import target as targets
 from daedal.compiler.artifact.host_code import best_levels
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.model import compile_for_cpu, compile_model, compile_part
@@ -41,7 +42,7 @@ __all__ = [
     "target_variant",
 ]
 
-CPU = "cpu"
+CPU = targets.CPU.name
 """The target of processors alone."""
 
 Report = Callable[[str], None]

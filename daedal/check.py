@@ -17,9 +17,11 @@ import onnx
 from daedal.compiler.frontend.cut import cut_model
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.reader import read_model
-from daedal.compiler.graph import Graph, get_op, run_all
+from daedal.compiler.graph import Graph, run_all
+from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.onnxruntime_session import open_session
 from daedal.compiler.pipeline import graph_passes
+from daedal.compiler.target import ACCELERATOR
 from daedal.isa.errors import ToolError
 from daedal.isa.variant import Variant
 
@@ -70,7 +72,7 @@ def integer_graph(
 def integer_layers(graph: Graph) -> Iterator[tuple[str, list[str], str]]:
     """(operator, activations read, tensor computed) of every integer operator, in order."""
     for node in graph.nodes:
-        if get_op(node.op).on_accelerator:
+        if runs_on(node.op, ACCELERATOR):
             activations = [name for name in node.inputs if not graph.is_constant(name)]
             yield node.op, activations, node.output
 

@@ -102,7 +102,7 @@ class _Build:
             outputs=tuple(self._value(name) for name in self._ends),
             placements=place_nodes(
                 self._cutter,
-                self._on_accelerator(parts),
+                self._launched(parts),
                 self._on_host(parts),
                 self._reasons().of,
             ),
@@ -198,7 +198,7 @@ class _Build:
         ]
         return tuple(dict.fromkeys(names))
 
-    def _on_accelerator(self, parts: Sequence[HostPart | Launch]) -> dict[int, tuple[int, str]]:
+    def _launched(self, parts: Sequence[HostPart | Launch]) -> dict[int, tuple[int, str]]:
         """Part and layer of each node that programs compute, by the node's number in the model."""
         found: dict[int, tuple[int, str]] = {}
         left: set[str] = set(self._starts)

@@ -15,7 +15,7 @@ _QUANTIZATION = ("DequantizeLinear", "QuantizeLinear")
 
 def place_nodes(
     cutter: ModelCutter,
-    on_accelerator: Mapping[int, tuple[int, str]],
+    launched: Mapping[int, tuple[int, str]],
     on_host: Mapping[int, int],
     why_host: Callable[[onnx.NodeProto], str],
 ) -> tuple[Placement, ...]:
@@ -23,20 +23,19 @@ def place_nodes(
 
     Parameters
     ----------
-    on_accelerator : the artifact's part and the layer, by number of the model's node.
+    launched : the artifact's part and the layer, by number of the model's node.
     on_host : the artifact's part, by number. A node in both mappings runs on the host, too.
     why_host : why the host runs a node.
     """
     return tuple(
-        _place(cutter, number, on_accelerator, on_host, why_host)
-        for number in range(len(cutter.nodes))
+        _place(cutter, number, launched, on_host, why_host) for number in range(len(cutter.nodes))
     )
 
 
 def _place(
     cutter: ModelCutter,
     number: int,
-    on_accelerator: Mapping[int, tuple[int, str]],
+    launched: Mapping[int, tuple[int, str]],
     on_host: Mapping[int, int],
     why_host: Callable[[onnx.NodeProto], str],
 ) -> Placement:
@@ -47,9 +46,9 @@ def _place(
     if number in on_host:
         where, why = "host", why_host(node)
         part = on_host[number]
-    elif number in on_accelerator and node.op_type not in _QUANTIZATION:
+    elif number in launched and node.op_type not in _QUANTIZATION:
         where = "accelerator"
-        part, layer = on_accelerator[number]
+        part, layer = launched[number]
     return Placement(
         node=node.name or output,
         op=node.op_type,

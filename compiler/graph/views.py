@@ -3,7 +3,8 @@
 import numpy as np
 
 from daedal.compiler.graph.graph import Array, Graph, Node
-from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.ops.registry import get_op, runs_on
+from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["view_source"]
 
@@ -21,7 +22,7 @@ def view_source(graph: Graph, name: str) -> tuple[str, Array] | None:
     while producer is not None and producer.op in _VIEWS:
         chain.append(producer)
         producer = graph.producers.get(producer.inputs[0])
-    if producer is None or not get_op(producer.op).on_accelerator:
+    if producer is None or not runs_on(producer.op, ACCELERATOR):
         return None
     if not any(node.op == "transpose" for node in chain):
         return None

@@ -23,6 +23,7 @@ from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
 from daedal.compiler.pipeline import graph_passes
 from daedal.compiler.space import Space
+from daedal.compiler.target import ACCELERATOR
 from daedal.compiler.workload import layer_kinds
 from daedal.isa.errors import UserError
 from daedal.isa.scratchpad import Memory, scratchpads
@@ -208,7 +209,7 @@ class AnalyticCycles:
 
     def _blocked(self, array: _Array, variant: Variant) -> _Blocked:
         graph = self._passed(array.graph, variant, _FIRST_OF_SIZES, None)
-        parts = [part.graph for part in partition(graph) if part.on_accelerator]
+        parts = [part.graph for part in partition(graph) if part.target is ACCELERATOR]
         return _Blocked.of(
             [
                 _Layer(

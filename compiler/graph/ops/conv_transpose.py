@@ -26,6 +26,7 @@ from daedal.compiler.graph.ops.registry import (
 from daedal.compiler.graph.ops.sub_kernels import SubKernel, sub_kernels, transposed_extents
 from daedal.compiler.graph.ops.windows import check_window, convolve
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.target import ACCELERATOR
 from daedal.compiler.windows import window_span
 
 __all__ = ["CONV_TRANSPOSE2D", "Q_CONV_TRANSPOSE2D", "sub_kernels_of"]
@@ -171,7 +172,7 @@ Q_CONV_TRANSPOSE2D = register(
         {**_WINDOW, "pad_value": "int", **REQUANTIZE_ATTRS},
         _infer_q_conv_transpose,
         _evaluate_q_conv_transpose,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.COMPLEX,
         doc="integer transposed convolution, weights (O, I, KH, KW); params for each residue of "
         "the output by the strides",

@@ -16,6 +16,7 @@ from daedal.compiler.graph.ops.integer_elementwise import (
 )
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, register
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["CONVOLUTIONS", "CONV_PREFIX", "FUSED", "fused_attrs", "fused_operator", "tail_of"]
 
@@ -72,7 +73,7 @@ def _fuse(tail: OpDef) -> OpDef:
         infer,
         evaluate,
         op_class=OpClass.COMPLEX,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         doc=f"{tail.name} of a {Q_CONV2D.name}, whose result stays on chip",
     )
 

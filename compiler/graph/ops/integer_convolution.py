@@ -19,6 +19,7 @@ from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, int
 from daedal.compiler.graph.ops.windows import convolve
 from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["Q_CONV2D", "Q_DENSE"]
 
@@ -121,7 +122,7 @@ Q_CONV2D = register(
         },
         _infer_q_conv2d,
         _evaluate_q_conv2d,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.COMPLEX,
         doc="integer convolution of the map padded with pad_value; blocked params may have a row "
         "for each class of outputs by the padding under their windows",
@@ -134,7 +135,7 @@ Q_DENSE = register(
         dict(REQUANTIZE_ATTRS),
         _infer_q_dense,
         _evaluate_q_dense,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.COMPLEX,
         doc="integer dense layer, weights (O, K)",
     )

@@ -23,6 +23,7 @@ from daedal.compiler.graph.ops.registry import (
     whole,
 )
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["Q_ADD", "Q_LEAKY_RELU", "Q_MAX_REQUANTIZED", "Q_MUL", "Q_REQUANTIZE"]
 
@@ -105,7 +106,7 @@ Q_ADD = register(
         {"multiplier_a": "int", "multiplier_b": "int", **REQUANTIZE_ATTRS},
         _infer_broadcast,
         _evaluate_q_add,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,
         doc="integer sum of multiplier_a * a and multiplier_b * b; params multiply by 1",
     )
@@ -117,7 +118,7 @@ Q_MUL = register(
         {"zero_point_a": "int", "zero_point_b": "int", **REQUANTIZE_ATTRS},
         _infer_broadcast,
         _evaluate_q_mul,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,
         doc="integer product of a - zero_point_a and b - zero_point_b",
     )
@@ -134,7 +135,7 @@ Q_LEAKY_RELU = register(
         },
         _infer_q_requantize,
         _evaluate_q_leaky_relu,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,
         doc="integer x - zero_point_x times one of two factors, by its sign; params multiply by 1",
     )
@@ -146,7 +147,7 @@ Q_MAX_REQUANTIZED = register(
         dict(REQUANTIZE_ATTRS),
         _infer_q_requantize,
         _evaluate_q_max_requantized,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,
         doc="integer larger one of x and its requantization",
     )
@@ -158,7 +159,7 @@ Q_REQUANTIZE = register(
         dict(REQUANTIZE_ATTRS),
         _infer_q_requantize,
         _evaluate_q_requantize,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,
         doc="integer change of scale, zero point and bounds",
     )

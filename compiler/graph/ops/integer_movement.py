@@ -25,6 +25,7 @@ from daedal.compiler.graph.ops.movement import (
 )
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, whole
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["Q_CONCAT", "Q_PAD", "Q_RESIZE", "Q_SLICE"]
 
@@ -125,7 +126,7 @@ Q_SLICE = register(
         {"begins": "ints", "ends": "ints", "steps": "ints", **REQUANTIZE_ATTRS},
         _infer_q_slice,
         _evaluate_q_slice,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,
         doc="part of a map, all images; blocked: from a whole block of channels on",
     )
@@ -137,7 +138,7 @@ Q_PAD = register(
         {"pads": "ints", "pad_value": "int", **REQUANTIZE_ATTRS},
         _infer_q_pad,
         _evaluate_q_pad,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,
         doc="map with pad_value around it; blocked: behind whole blocks of channels",
     )
@@ -150,7 +151,7 @@ Q_CONCAT = register(
         _infer_q_concat,
         _evaluate_q_concat,
         variadic=True,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,
         doc="maps one after the other, each from a channel that is the sum of `channels` before "
         "it; params row i serves map i",
@@ -163,7 +164,7 @@ Q_RESIZE = register(
         {"factors": "ints", **REQUANTIZE_ATTRS},
         _infer_q_resize,
         _evaluate_q_resize,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,
         doc="map with every pixel repeated `factors` times in height and width",
     )

@@ -16,6 +16,7 @@ from daedal.compiler.graph.ops.pooling import infer_pool_shape
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, whole
 from daedal.compiler.graph.ops.windows import sliding_windows
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["Q_AVG_POOL", "Q_MAX_POOL", "divisor_indices"]
 
@@ -89,7 +90,7 @@ Q_MAX_POOL = register(
         {**_WINDOW, **REQUANTIZE_ATTRS},
         _infer_q_max_pool,
         _evaluate_q_max_pool,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.REDUCTION,
         doc="integer maximum over windows of the map padded with pad_value",
     )
@@ -107,7 +108,7 @@ Q_AVG_POOL = register(
         },
         _infer_q_avg_pool,
         _evaluate_q_avg_pool,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.REDUCTION,
         doc="integer sum over windows; params row d serves windows of divisors[d] elements",
     )

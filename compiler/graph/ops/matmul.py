@@ -23,6 +23,7 @@ from daedal.compiler.graph.ops.registry import (
     whole,
 )
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["MATMUL", "Q_MATMUL", "correction"]
 
@@ -118,7 +119,7 @@ Q_MATMUL = register(
         {"zero_point_a": "int", "zero_point_b": "int", "columns": "int", **REQUANTIZE_ATTRS},
         _infer_q_matmul,
         _evaluate_q_matmul,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         op_class=OpClass.COMPLEX,
         doc="integer product of every pixel of a with the first pixels of b, a channel of the "
         "result each; factor corrects for b's zero point",

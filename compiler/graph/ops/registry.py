@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy.typing as npt
 
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.target import CPU, Target
 from daedal.isa.errors import ModelError
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "register",
     "require",
     "require_float",
+    "runs_on",
     "text",
     "whole",
 ]
@@ -73,7 +75,7 @@ class OpDef:
     infer : result type from operand types and attributes; raises ModelError.
     evaluate : result array from operand arrays (physical), their types and attributes.
     op_class : what it can be fused with.
-    on_accelerator : whether the accelerator executes it; the others run on the host.
+    targets : those that run it, the preferred one first.
     is_view : whether it takes no instruction because the result shares the operands' memory.
     doc : one line for listings.
     """
@@ -86,7 +88,7 @@ class OpDef:
     num_optional: int = 0
     variadic: bool = False
     op_class: OpClass = OpClass.OPAQUE
-    on_accelerator: bool = False
+    targets: tuple[Target, ...] = (CPU,)
     is_view: bool = False
     doc: str = ""
 
@@ -121,6 +123,11 @@ def register(definition: OpDef) -> OpDef:
 def get_op(name: str) -> OpDef:
     """The definition of operator `name`."""
     return _REGISTRY[name]
+
+
+def runs_on(name: str, target: Target) -> bool:
+    """Whether `target` runs operator `name`."""
+    return target in get_op(name).targets
 
 
 def list_ops() -> tuple[OpDef, ...]:

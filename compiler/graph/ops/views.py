@@ -14,6 +14,7 @@ from daedal.compiler.graph.ops.integer import check_activation, result_type
 from daedal.compiler.graph.ops.movement import infer_concat_shape
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, register
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["CONCAT_VIEW", "RESHAPE_VIEW", "SLICE_VIEW", "run_of_blocks"]
 
@@ -112,7 +113,7 @@ CONCAT_VIEW = register(
         _infer_concat_view,
         _evaluate_concat_view,
         variadic=True,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         is_view=True,
         doc="maps one after the other, each from a channel that is the sum of `channels` before "
         "it; they were stored there",
@@ -125,7 +126,7 @@ SLICE_VIEW = register(
         {"begins": "ints", "ends": "ints"},
         _infer_slice_view,
         _evaluate_slice_view,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         is_view=True,
         doc="part of a map that is one run of its vectors of channels",
     )
@@ -137,7 +138,7 @@ RESHAPE_VIEW = register(
         {"shape": "ints"},
         _infer_reshape_view,
         _evaluate_reshape_view,
-        on_accelerator=True,
+        targets=(ACCELERATOR,),
         is_view=True,
         doc="the same pixels of a map in rows of another length",
     )

@@ -2,7 +2,8 @@
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.ops.registry import runs_on
+from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["eliminate_common_subexpressions"]
 
@@ -58,5 +59,5 @@ def _mergeable(graph: Graph, node: Node) -> bool:
     """Whether only the accelerator computes and reads its result."""
     readers = graph.users[node.output]
     return node.output not in graph.outputs and all(
-        get_op(item.op).on_accelerator for item in (node, *readers)
+        runs_on(item.op, ACCELERATOR) for item in (node, *readers)
     )

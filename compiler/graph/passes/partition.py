@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.ops.registry import runs_on
+from daedal.compiler.target import ACCELERATOR, CPU, Target
 from daedal.isa.errors import ModelError
 
 __all__ = ["Part", "partition"]
@@ -19,12 +20,11 @@ class Part:
     ----------
     graph : reads results of earlier parts and computes those that later parts read. Outputs of the
         whole graph are outputs of the part that computes them.
-    on_accelerator : whether it consists only of integer operators, which become one program; else
-        the host runs it.
+    target : what runs it. A part for the accelerator becomes one program.
     """
 
     graph: Graph
-    on_accelerator: bool
+    target: Target
 
 
 def partition(graph: Graph) -> tuple[Part, ...]:
@@ -50,7 +50,7 @@ def partition(graph: Graph) -> tuple[Part, ...]:
     ModelError
         If no operator can run on the accelerator.
     """
-    if not any(get_op(node.op).on_accelerator for node in graph.nodes):
+    if not any(runs_on(node.op, ACCELERATOR) for node in graph.nodes):
         raise ModelError(
             f"at least one layer must run on the accelerator, but {graph.name!r} has no integer "
             "operator between QuantizeLinear nodes; quantize its layers to int8 (QDQ)"
@@ -60,7 +60,8 @@ def partition(graph: Graph) -> tuple[Part, ...]:
     for node in graph.nodes:
         members.setdefault(turns[node.output], []).append(node)
     return tuple(
-        Part(_part(graph, turns, turn, members[turn]), turn % 2 == 1) for turn in sorted(members)
+        Part(_part(graph, turns, turn, members[turn]), (CPU, ACCELERATOR)[turn % 2])
+        for turn in sorted(members)
     )
 
 
@@ -70,7 +71,7 @@ def _turns(graph: Graph) -> Mapping[str, int]:
     turns = dict.fromkeys(graph.inputs, 0)
     for node in graph.nodes:
         earliest = max((turns[name] for name in node.inputs if name in turns), default=0)
-        turns[node.output] = earliest + (earliest % 2 != get_op(node.op).on_accelerator)
+        turns[node.output] = earliest + (earliest % 2 != runs_on(node.op, ACCELERATOR))
     return turns
 
 

@@ -4,10 +4,11 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph
-from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import add_selection
 from daedal.compiler.graph.views import view_source
+from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["shuffles_to_selections"]
 
@@ -34,7 +35,7 @@ def shuffles_to_selections(graph: Graph) -> Graph:
     wanted = {
         name
         for node in graph.nodes
-        if get_op(node.op).on_accelerator
+        if runs_on(node.op, ACCELERATOR)
         for name in node.inputs
         if name not in graph.outputs
     }

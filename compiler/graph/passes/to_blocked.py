@@ -13,9 +13,10 @@ from daedal.compiler.graph.layout import (
     WeightLayout,
 )
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
-from daedal.compiler.graph.ops.registry import get_op, ints, whole
+from daedal.compiler.graph.ops.registry import ints, runs_on, whole
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.target import ACCELERATOR
 from daedal.isa.errors import UnsupportedError
 
 __all__ = ["to_blocked"]
@@ -83,7 +84,7 @@ class _Blocking:
     def run(self) -> Graph:
         self._builder.copy_inputs()
         for node in self._graph.nodes:
-            if get_op(node.op).on_accelerator:
+            if runs_on(node.op, ACCELERATOR):
                 self._block_node(node)
             elif self._keeps_pixels(node):
                 self._block_reshape(node)
@@ -120,7 +121,7 @@ class _Blocking:
         return (
             len(before) == len(after) == MAP_RANK
             and before[:2] == after[:2]
-            and any(get_op(user.op).on_accelerator for user in users)
+            and any(runs_on(user.op, ACCELERATOR) for user in users)
         )
 
     def _block_reshape(self, node: Node) -> None:

@@ -5,9 +5,10 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
-from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.views import view_source
+from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["transposes_to_products"]
 
@@ -35,7 +36,7 @@ def transposes_to_products(graph: Graph) -> Graph:
     builder.copy_inputs()
     turned: dict[str, str] = {}
     for node in graph.nodes:
-        if not get_op(node.op).on_accelerator:
+        if not runs_on(node.op, ACCELERATOR):
             builder.copy_node(node)
             continue
         for name in node.inputs:

@@ -10,8 +10,9 @@ from onnx import helper
 from daedal.compiler.frontend import load_onnx, supported_operators
 from daedal.compiler.frontend.operators.table import OPERATORS
 from daedal.compiler.frontend.qoperators import EXPANSIONS
-from daedal.compiler.graph import get_op
+from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.pipeline import graph_passes
+from daedal.compiler.target import ACCELERATOR
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import Array, QdqModel
 
@@ -126,7 +127,7 @@ def test_an_operator_runs_where_the_table_says(name: str) -> None:
     first, *between, last = [node.op for node in graph.nodes if node.op != "reshape"][1:-1]
     # One that keeps the scale is a maximum.
     assert {first, last} <= {"q_leaky_relu", "q_max_requantized"}
-    left = [op for op in between if not get_op(op).on_accelerator]
+    left = [op for op in between if not runs_on(op, ACCELERATOR)]
     match OPERATORS[name].where:
         case "host":
             assert left

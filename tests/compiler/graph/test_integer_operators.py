@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from daedal.check import run_onnxruntime
 from daedal.compiler.graph import get_op, run
+from daedal.compiler.target import ACCELERATOR
 from tests.compiler.graph.qdq_models import Array, QdqModel, lower
 
 EXAMPLES = settings(max_examples=60)
@@ -232,6 +233,6 @@ def test_requantization(data: st.DataObject, seed: int) -> None:
 @pytest.mark.parametrize("name", ["q_conv2d", "q_add", "q_max_pool", "q_avg_pool", "q_requantize"])
 def test_operators_that_end_in_requantize_run_on_the_accelerator(name: str) -> None:
     definition = get_op(name)
-    assert definition.on_accelerator
+    assert definition.targets == (ACCELERATOR,)
     assert definition.operands[-1] == "params"
     assert {"zero_point", "low", "high"} <= definition.attrs.keys()

@@ -12,6 +12,7 @@ from daedal.check import compare_operators, integer_layers, run_onnxruntime
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import extract, run, run_all
 from daedal.compiler.graph.passes import partition, to_blocked
+from daedal.compiler.target import ACCELERATOR
 from tests.compiler.graph.qdq_models import passes, random_inputs
 
 Array = npt.NDArray[Any]
@@ -106,7 +107,7 @@ def test_blocked_network_computes_the_same_bytes(
     inputs = random_inputs(plain, rng)
     expected, found = run_all(plain, inputs), run_all(blocked, inputs)
     parts = partition(blocked)
-    (accelerator,) = (part.graph for part in parts if part.on_accelerator)
+    (accelerator,) = (part.graph for part in parts if part.target is ACCELERATOR)
     for node in accelerator.nodes:
         type_ = blocked.types[node.output]
         n, c = type_.shape[:2]

@@ -16,6 +16,7 @@ from daedal.compiler.graph.passes import (
     simplify_reshapes,
     to_blocked,
 )
+from daedal.compiler.target import ACCELERATOR, CPU
 from daedal.isa.errors import ModelError
 from tests.compiler.graph.qdq_models import Array, QdqModel, lower, passes
 
@@ -413,7 +414,7 @@ def test_partition_cuts_before_the_first_and_after_the_last_integer_operator(
     maker.op("Softmax", maker.op("Flatten", y), output="p")
     graph = to_blocked(lower(maker.model("p")), block_in=4, block_out=4)
     parts = partition(graph)
-    assert [part.on_accelerator for part in parts] == [False, True, False]
+    assert [part.target for part in parts] == [CPU, ACCELERATOR, CPU]
     before, accelerator, after = (part.graph for part in parts)
     for part in (before, accelerator, after):
         verify(part)
@@ -439,7 +440,7 @@ def test_partition_returns_to_the_accelerator_after_a_float_operator(
         block_out=4,
     )
     parts = partition(graph)
-    assert [part.on_accelerator for part in parts] == [False, True, False, True, False]
+    assert [part.target for part in parts] == [CPU, ACCELERATOR, CPU, ACCELERATOR, CPU]
     # What needs no float operator runs in the first launch, and waits for the second.
     assert ops(parts[1].graph) == ["q_conv2d", "q_conv2d"]
     assert ops(parts[3].graph) == ["q_conv2d", "q_add"]

@@ -9,11 +9,13 @@ import pytest
 
 import daedal
 from daedal.check import compare_operators, integer_graph, run_onnxruntime
-from daedal.compiler.graph import get_op, run_all
+from daedal.compiler.graph import run_all
+from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.quantization import Method, calibrate, quantize_model
 from daedal.compiler.quantization.float_runner import FloatRunner, make_runner
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.samples import Samples
+from daedal.compiler.target import ACCELERATOR
 from daedal.isa.errors import ModelError
 from tests.compiler.quantization.float_networks import (
     FloatNetwork,
@@ -104,7 +106,7 @@ def test_all_between_input_and_output_is_computed_from_integers(
     samples = rng.normal(0, 1, (8, *SHAPE[1:])).astype(np.float32)
     quantized = quantize_model(build(FloatNetwork(rng)).SerializeToString(), samples)
     graph = integer_graph(quantized.SerializeToString(), VTA)
-    assert {node.op for node in graph.nodes if not get_op(node.op).on_accelerator} <= HOST
+    assert {node.op for node in graph.nodes if not runs_on(node.op, ACCELERATOR)} <= HOST
     found = compare_operators(quantized, graph, {"x": samples[:1]})
     assert max(item.largest for item in found) <= 1, found
 
