@@ -31,9 +31,11 @@ class Constants:
         self.added: dict[Buffer, Array] = {}
 
     def immediate(self, load: Load) -> Expr | None:
-        """The value itself where `load` reads a constant of one element."""
+        """The value itself where `load` reads a constant of one element, and never beside it."""
         value = self._values.get(load.buffer)
-        return None if value is None or value.size != 1 else as_expr(value.item(), load.dtype)
+        if value is None or value.size != 1 or load.pad_value is not None:
+            return None
+        return as_expr(value.item(), load.dtype)
 
     def folded(self, formula: Expr) -> Expr:
         """`formula` where each part that depends on constants alone is a constant of its own.

@@ -75,8 +75,6 @@ class _Fusion:
         def visit(node: Expr) -> Expr | None:
             if not isinstance(node, Load):
                 return None
-            if node.buffer in self._constants and node.pad_value is None:
-                return as_expr(self._constants[node.buffer].item(), node.dtype)
             if node.buffer not in inlined:
                 return self._constants.immediate(node)
             source = node.buffer
