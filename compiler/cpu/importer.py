@@ -135,7 +135,7 @@ class _Importer:
 
     def _add(self, node: onnx.NodeProto) -> None:
         self._types.infer(node, self.program.constants)
-        if self._folded(node) or self._viewed(node):
+        if self._folded(node) or self._viewed(node) or self._taken(node):
             return
         try:
             self._compute(node)
@@ -201,6 +201,23 @@ class _Importer:
         if not self._add_placeholder(name, kind):
             return False
         program.steps.append(View(node, name, node.input[0]))
+        return True
+
+    def _taken(self, node: onnx.NodeProto) -> bool:
+        """Import the branch of an If whose condition is known."""
+        if node.op_type != "If" or node.input[0] not in self.program.constants:
+            return False
+        chosen = "then_branch" if self.program.constants[node.input[0]].item() else "else_branch"
+        (branch,) = (item.g for item in node.attribute if item.name == chosen)
+        if branch.sparse_initializer:
+            return False
+        for item in branch.initializer:
+            self._add_constant(item.name, numpy_helper.to_array(item))
+        for inner in branch.node:
+            self._add(inner)
+        for given, name in zip(branch.output, node.output, strict=True):
+            if name:
+                self._add(onnx.helper.make_node("Identity", [given.name], [name]))
         return True
 
     def _compute(self, node: onnx.NodeProto) -> None:

@@ -1,0 +1,43 @@
+"""Object code for other processors has their form."""
+
+import struct
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from daedal.compiler.cpu.build import build_host_code
+from daedal.native.levels import LEVELS, host_level, level_to_run
+
+MACHINES = {"x86-64": 0x3E, "x86-64-v3": 0x3E, "x86-64-v4": 0x3E, "aarch64": 0xB7}
+"""``e_machine``. Source: System V ABI, ELF header; ELF for the Arm 64-bit Architecture."""
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_objects_are_relocatable_files_for_their_machine(level: str) -> None:
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["m"]),
+            helper.make_node("Tanh", ["m"], ["t"]),
+            helper.make_node("Softmax", ["t"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 40])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 48])],
+        [numpy_helper.from_array(np.ones((40, 48), np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    code = build_host_code(model, levels=(level,))
+    assert not code.interpreted
+    for data in code.objects[level]:
+        magic, bits, kind, machine = struct.unpack_from("<4sB11xHH", data)
+        assert (magic, bits, kind, machine) == (b"\x7fELF", 2, 1, MACHINES[level])
+    symbols = {call.symbol for call in code.calls}
+    assert all(any(name.encode() in data for data in code.objects[level]) for name in symbols)
+
+
+def test_the_best_level_that_is_there_runs() -> None:
+    best = host_level()
+    assert level_to_run(LEVELS) == best
+    assert level_to_run(["x86-64"]) in ("x86-64", None)
+    assert level_to_run([]) is None
