@@ -1,0 +1,67 @@
+"""Random models on compiled code agree with onnxruntime: `bench/fuzz_models.py` has thousands.
+
+A seed that fails: ``python bench/fuzz_models.py --seed S --count 1``.
+"""
+
+import numpy as np
+import onnx
+import pytest
+
+from bench.fuzz_models import differences, minimized, results_of
+from tests.support.random_graphs import RandomGraph, random_graph
+
+FEW = 30
+CHECKED = 10
+"""Of these, also with indices checked at run time."""
+
+
+def _check(seed: int, *, checked: bool = False) -> None:
+    graph = random_graph(seed)
+    found, code = results_of(graph.model, graph.feeds, checked=checked)
+    assert not differences(graph, found), f"seed {seed}"
+    assert not code.interpreted, f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(FEW))
+def test_random_graph(seed: int) -> None:
+    _check(seed)
+
+
+@pytest.mark.parametrize("seed", range(CHECKED))
+def test_random_graph_with_checked_indices(seed: int) -> None:
+    _check(seed, checked=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(10_000, 10_300, 50))
+def test_many_random_graphs(first: int) -> None:
+    for seed in range(first, first + 50):
+        _check(seed, checked=seed % 3 == 0)
+
+
+def test_graphs_are_valid_and_repeat() -> None:
+    for seed in range(5):
+        graph = random_graph(seed)
+        onnx.checker.check_model(graph.model, full_check=True)
+        assert random_graph(seed).model == graph.model
+        assert 5 <= len(graph.model.graph.node) <= 40
+
+
+def test_a_wrong_result_is_found_and_minimized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relu is made wrong: the smallest model that fails is one Relu."""
+    graph = next(graph for graph in map(random_graph, range(50)) if _has_relu(graph))
+
+    def broken(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> object:
+        found, code = results_of(model, feeds)
+        relu = {node.output[0] for node in model.graph.node if node.op_type == "Relu"}
+        return {name: array + (name in relu) for name, array in found.items()}, code
+
+    monkeypatch.setattr("bench.fuzz_models.results_of", broken)
+    assert [node.op_type for node in minimized(graph).graph.node] == ["Relu"]
+
+
+def _has_relu(graph: RandomGraph) -> bool:
+    return any(
+        node.op_type == "Relu" and graph.values[node.output[0]].dtype == np.float32
+        for node in graph.model.graph.node
+    )
