@@ -9,9 +9,8 @@ from collections.abc import Collection
 
 from daedal.compiler.fallback import UnfitLayers
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import runs_on
+from daedal.compiler.graph.passes.partition import assign_targets
 from daedal.compiler.graph.same_elements import SameElements, is_host_view
-from daedal.compiler.target import ACCELERATOR
 from daedal.isa.errors import UnsupportedError, UserError
 
 __all__ = ["check_borders"]
@@ -32,12 +31,13 @@ def check_borders(graph: Graph, same: SameElements, names: Collection[str]) -> N
         For the tensors that are computed from a tensor without a counterpart in the model.
     """
     errors: dict[str, UserError] = {}
+    targets = assign_targets(graph)
     for node in graph.nodes:
         if is_host_view(node):
             continue
         for name in node.inputs:
             made = _made_by(graph, name)
-            if made is None or _is_same_side(made, node):
+            if made is None or targets[made.output] == targets[node.output]:
                 continue
             if not any(x in names for x in same.names(name)):
                 errors[node.output] = UnsupportedError(
@@ -55,7 +55,3 @@ def _made_by(graph: Graph, name: str) -> Node | None:
     while node is not None and is_host_view(node):
         node = graph.producers.get(node.inputs[0])
     return node
-
-
-def _is_same_side(a: Node, b: Node) -> bool:
-    return runs_on(a.op, ACCELERATOR) == runs_on(b.op, ACCELERATOR)

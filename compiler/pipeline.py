@@ -1,8 +1,8 @@
 """The compiler on one page: an imported graph becomes programs for the accelerator.
 
-Graph -> passes -> blocked graph -> alternating parts for host and accelerator. For each part on the
-accelerator: (per layer) te -> loop IR -> schedule -> segment -> link -> program. Most networks have
-one such part.
+Graph -> passes -> blocked graph -> parts for host and accelerator, which form a graph. For each
+part on the accelerator: (per layer) te -> loop IR -> schedule -> segment -> link -> program. Most
+networks have one such part.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -51,9 +51,18 @@ from daedal.compiler.target import ACCELERATOR
 from daedal.isa.errors import ModelError, UnsupportedError
 from daedal.isa.variant import Variant
 
-__all__ = ["CompiledGraph", "accelerator_graphs", "compile_graph", "graph_passes"]
+__all__ = ["CompiledGraph", "CompiledPart", "accelerator_graphs", "compile_graph", "graph_passes"]
 
 GraphPass = tuple[str, Callable[[Graph], Graph]]
+
+
+@dataclass(frozen=True)
+class CompiledPart:
+    """A part, and its launch if its target is the accelerator. The host's code is compiled from the
+    model later, when `compiler.artifact` has cut the part out of it."""
+
+    part: Part
+    launch: CompiledLaunch | None = None
 
 
 @dataclass(frozen=True)
@@ -64,21 +73,21 @@ class CompiledGraph:
     ----------
     imported : the graph before all passes.
     graph : the graph after them.
-    parts : the parts in the order in which they run; plain graphs run on the host.
+    parts : the parts in the order in which they run: each after all that it needs.
     reasons : why the host computes some quantized tensors, by their names.
     same : which tensors have the same elements, over all graphs from `imported` to `graph`.
     """
 
     imported: Graph
     graph: Graph
-    parts: tuple[Graph | CompiledLaunch, ...]
+    parts: tuple[CompiledPart, ...]
     reasons: Mapping[str, str]
     same: SameElements
 
     @property
     def launches(self) -> tuple[CompiledLaunch, ...]:
         """The parts for the accelerator, in order."""
-        return tuple(part for part in self.parts if isinstance(part, CompiledLaunch))
+        return tuple(item.launch for item in self.parts if item.launch is not None)
 
     @property
     def launch(self) -> CompiledLaunch:
@@ -88,8 +97,8 @@ class CompiledGraph:
 
     @property
     def host_parts(self) -> tuple[Graph, ...]:
-        """The host's parts, in order."""
-        return tuple(part for part in self.parts if isinstance(part, Graph))
+        """The graphs of the host's parts, in order."""
+        return tuple(item.part.graph for item in self.parts if item.launch is None)
 
 
 def graph_passes(
@@ -211,9 +220,9 @@ def compile_graph(
                 fallback.reasons.update(costly)
                 continue
             compiled = tuple(
-                compile_launch(part.graph, builder, code, dump, say)
-                if part.target is ACCELERATOR
-                else part.graph
+                CompiledPart(part, compile_launch(part.graph, builder, code, dump, say))
+                if part.target == ACCELERATOR
+                else CompiledPart(part)
                 for part in parts
             )
         except UnfitLayers as unfit:
@@ -240,7 +249,7 @@ def accelerator_graphs(
     """
     for _, run_pass in graph_passes(variant, (), (), on_host=on_host):
         graph = run_pass(graph)
-    return tuple(part.graph for part in partition(graph) if part.target is ACCELERATOR)
+    return tuple(part.graph for part in partition(graph) if part.target == ACCELERATOR)
 
 
 def _run_passes(
@@ -283,7 +292,7 @@ def _costly(
     """
     if host is None:
         return {}
-    graphs = [part.graph for part in parts if part.target is ACCELERATOR]
+    graphs = [part.graph for part in parts if part.target == ACCELERATOR]
     quantized = fallback.quantized - fallback.reasons.keys()
     found = narrow_entries(graphs, variant, host, quantized, same)
     return found or costly_islands(graphs, variant, host, quantized, same)

@@ -6,7 +6,7 @@ into parts of one target each, and `compiler.pipeline` builds a part as its targ
 
 from dataclasses import dataclass
 
-__all__ = ["ACCELERATOR", "CPU", "TARGETS", "Target"]
+__all__ = ["ACCELERATOR", "CPU", "Target"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,3 @@ ACCELERATOR = Target("accelerator", "the variant's machine: one program for each
 
 CPU = Target("cpu", "the processor that drives the accelerator: the part's nodes of the model")
 """Reads and writes plain tensors. It has the inputs of a network before any part runs."""
-
-TARGETS = (CPU, ACCELERATOR)
-"""All targets. Of two parts that do not depend on each other, that of the first of these targets
-runs first."""

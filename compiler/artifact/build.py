@@ -15,6 +15,7 @@ from daedal.compiler.artifact.reasons import HostReasons
 from daedal.compiler.frontend.cut import ModelCutter, is_static
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.passes.quantized_weights import find_weights, weight_axis
 from daedal.compiler.launch import CompiledLaunch
 from daedal.compiler.pipeline import CompiledGraph
@@ -85,17 +86,14 @@ class _Build:
         self._host = HostParts(self._cutter, self._tasks())
 
     def artifact(self) -> Artifact:
-        launches = iter(self._launches)
-        parts: list[HostPart | Launch] = []
-        index = 0
-        for part in self._compiled.parts:
-            if isinstance(part, CompiledLaunch):
-                parts.append(next(launches))
-                continue
-            parts.append(HostPart(self._host.model(index), _host_nodes(part)))
-            index += 1
-        if index < len(self._host.numbers):
-            parts.append(HostPart(self._host.model(index)))
+        launches, models = iter(self._launches), iter(range(len(self._host.numbers)))
+        parts: list[HostPart | Launch] = [
+            HostPart(self._host.model(next(models)), _host_nodes(item.part.graph))
+            if item.launch is None
+            else next(launches)
+            for item in self._compiled.parts
+        ]
+        parts += [HostPart(self._host.model(index)) for index in models]
         return Artifact(
             parts=tuple(self._with_weight_costs(part) for part in parts),
             inputs=tuple(self._value(name) for name in self._starts),
@@ -169,32 +167,28 @@ class _Build:
         return replace(layer, output=binding.name, result=Result(spec, binding))
 
     def _tasks(self) -> list[HostTask]:
-        """One task for each host part, and a last one for nodes outside the graph."""
+        """One task for each host part. The last part of all computes the outputs; a part is added
+        where that is a launch."""
         known = set(self._starts)
         tasks: list[HostTask] = []
         launches = iter(self._launches)
-        for position, part in enumerate(self._compiled.parts):
-            if isinstance(part, CompiledLaunch):
+        last = self._compiled.parts[-1]
+        for item in self._compiled.parts:
+            if item.launch is not None:
                 known |= {binding.name for binding in next(launches).outputs}
-                continue
-            last = not any(
-                isinstance(item, CompiledLaunch) for item in self._compiled.parts[position:]
-            )
-            tasks.append(HostTask(frozenset(known), self._wanted(part, last)))
-        if isinstance(self._compiled.parts[-1], CompiledLaunch):
-            tasks.append(HostTask(frozenset(known), tuple(self._ends)))
-        return tasks
+            elif item is not last:
+                tasks.append(HostTask(frozenset(known), self._wanted(item.part)))
+        return [*tasks, HostTask(frozenset(known), tuple(self._ends))]
 
-    def _wanted(self, part: Graph, last: bool) -> tuple[str, ...]:
-        """The results of a part that the accelerator reads; for the last part, all outputs."""
-        if last:
-            return tuple(self._ends)
-        made = set(part.outputs)
+    def _wanted(self, part: Part) -> tuple[str, ...]:
+        """The results of a part that launches read; what only host parts read is computed by the
+        first that needs it."""
         names = [
             self._bindings.name(name)
-            for launch in self._compiled.launches
-            for name in launch.graph.inputs
-            if name in made
+            for item in self._compiled.parts
+            if item.launch is not None and part.name in item.part.needs
+            for name in item.launch.graph.inputs
+            if name in part.graph.outputs
         ]
         return tuple(dict.fromkeys(names))
 

@@ -209,7 +209,7 @@ class AnalyticCycles:
 
     def _blocked(self, array: _Array, variant: Variant) -> _Blocked:
         graph = self._passed(array.graph, variant, _FIRST_OF_SIZES, None)
-        parts = [part.graph for part in partition(graph) if part.target is ACCELERATOR]
+        parts = [part.graph for part in partition(graph) if part.target == ACCELERATOR]
         return _Blocked.of(
             [
                 _Layer(

@@ -1,37 +1,45 @@
-"""Splits a graph into alternating parts for host and accelerator, with the fewest launches."""
+"""Splits a graph into parts of one target each; the parts form a graph, too."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import runs_on
+from daedal.compiler.graph.ops.registry import get_op, runs_on
 from daedal.compiler.target import ACCELERATOR, CPU, Target
 from daedal.isa.errors import ModelError
 
-__all__ = ["Part", "partition"]
+__all__ = ["Part", "assign_targets", "partition"]
+
+_Place = tuple[int, Target]
+"""The level of a part, and its target: parts of one level do not depend on each other."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A subgraph that either host or accelerator runs without interruption.
+    """A subgraph that one target runs without interruption.
 
     Parameters
     ----------
+    name : unique: the target's name and a number.
+    target : what runs it. A part for the accelerator becomes one program.
+    needs : names of the parts whose results it reads, in the order in which they run.
     graph : reads results of earlier parts and computes those that later parts read. Outputs of the
         whole graph are outputs of the part that computes them.
-    target : what runs it. A part for the accelerator becomes one program.
     """
 
-    graph: Graph
+    name: str
     target: Target
+    needs: tuple[str, ...]
+    graph: Graph
 
 
 def partition(graph: Graph) -> tuple[Part, ...]:
-    """Cut a graph wherever data goes from the host to the accelerator or back. Exact.
+    """Cut a graph wherever data goes from one target to another. Exact.
 
-    A node runs in the earliest part possible. So there are no more launches than the data flow
-    requires, and independent operators share one.
+    A node runs in the earliest part possible. So there are no more parts than the data flow
+    requires, and independent operators share one. A part comes after all that it needs.
 
     Before::
 
@@ -41,9 +49,9 @@ def partition(graph: Graph) -> tuple[Part, ...]:
 
     After::
 
-        host:        x_q = quantize(x, s, z)
-        accelerator: y_q = q_conv2d(x_q, w, p) ...
-        host:        y = dequantize(y_q, t, o)
+        cpu0:                             x_q = quantize(x, s, z)
+        accelerator0, which needs cpu0:   y_q = q_conv2d(x_q, w, p) ...
+        cpu1, which needs accelerator0:   y = dequantize(y_q, t, o)
 
     Raises
     ------
@@ -55,38 +63,89 @@ def partition(graph: Graph) -> tuple[Part, ...]:
             f"at least one layer must run on the accelerator, but {graph.name!r} has no integer "
             "operator between QuantizeLinear nodes; quantize its layers to int8 (QDQ)"
         )
-    turns = _turns(graph)
-    members: dict[int, list[Node]] = {}
+    places = _places(graph)
+    members: dict[_Place, list[Node]] = {}
     for node in graph.nodes:
-        members.setdefault(turns[node.output], []).append(node)
+        members.setdefault(places[node.output], []).append(node)
+    order = sorted(members, key=lambda place: place[0])
+    names = _names(order)
     return tuple(
-        Part(_part(graph, turns, turn, members[turn]), (CPU, ACCELERATOR)[turn % 2])
-        for turn in sorted(members)
+        Part(
+            name=names[place],
+            target=place[1],
+            needs=_needs(graph, members[place], places, names),
+            graph=_part(graph, places, place, members[place]),
+        )
+        for place in order
     )
 
 
-def _turns(graph: Graph) -> Mapping[str, int]:
-    """The turn in which each tensor is computed; the host has the even turns, the accelerator the
-    odd ones."""
-    turns = dict.fromkeys(graph.inputs, 0)
+def assign_targets(graph: Graph) -> Mapping[str, Target]:
+    """The target of each tensor of `graph` that is not constant: of the node that computes it.
+
+    A node that several targets run goes where the fewest bytes of its operands have to be brought,
+    and of those to the one that its operator lists first. The CPU has the inputs.
+    """
+    found = dict.fromkeys(graph.inputs, CPU)
     for node in graph.nodes:
-        earliest = max((turns[name] for name in node.inputs if name in turns), default=0)
-        turns[node.output] = earliest + (earliest % 2 != runs_on(node.op, ACCELERATOR))
-    return turns
+        targets = get_op(node.op).targets
+        brought = [_brought_bytes(graph, node, target, found) for target in targets]
+        found[node.output] = targets[brought.index(min(brought))]
+    return found
 
 
-def _part(graph: Graph, turns: Mapping[str, int], turn: int, nodes: list[Node]) -> Graph:
-    """The graph of one turn."""
+def _brought_bytes(graph: Graph, node: Node, target: Target, found: Mapping[str, Target]) -> int:
+    """Bytes of the operands of `node` that other targets than `target` have."""
+    names = {name for name in node.inputs if found.get(name, target) != target}
+    return sum(graph.types[name].size_bytes for name in names)
+
+
+def _places(graph: Graph) -> Mapping[str, _Place]:
+    """The part that computes each tensor. The CPU has the inputs at level 0."""
+    targets = assign_targets(graph)
+    places: dict[str, _Place] = dict.fromkeys(graph.inputs, (0, CPU))
+    for node in graph.nodes:
+        target = targets[node.output]
+        operands = [places[name] for name in node.inputs if name in places]
+        levels = [level + (other != target) for level, other in operands]
+        places[node.output] = max(levels, default=int(target != CPU)), target
+    return places
+
+
+def _names(order: list[_Place]) -> Mapping[_Place, str]:
+    """A name for each part: the parts of a target are numbered in order."""
+    names: dict[_Place, str] = {}
+    counts: Counter[Target] = Counter()
+    for place in order:
+        names[place] = f"{place[1]}{counts[place[1]]}"
+        counts[place[1]] += 1
+    return names
+
+
+def _needs(
+    graph: Graph,
+    nodes: list[Node],
+    places: Mapping[str, _Place],
+    names: Mapping[_Place, str],
+) -> tuple[str, ...]:
+    """Names of the other parts that compute operands of `nodes`."""
+    made = {name for node in nodes for name in node.inputs if name in graph.producers}
+    found = {places[name] for name in made} - {places[nodes[0].output]}
+    return tuple(name for place, name in names.items() if place in found)
+
+
+def _part(graph: Graph, places: Mapping[str, _Place], place: _Place, nodes: list[Node]) -> Graph:
+    """The graph of one part."""
     entry = dict.fromkeys(
         name
         for node in nodes
         for name in node.inputs
-        if name in turns and (turns[name] != turn or name in graph.inputs)
+        if name in places and (places[name] != place or name in graph.inputs)
     )
     exits = [
         node.output
         for node in nodes
         if node.output in graph.outputs
-        or any(turns[user.output] != turn for user in graph.users[node.output])
+        or any(places[user.output] != place for user in graph.users[node.output])
     ]
     return extract(graph, tuple(entry), exits)

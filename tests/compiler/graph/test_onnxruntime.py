@@ -107,7 +107,7 @@ def test_blocked_network_computes_the_same_bytes(
     inputs = random_inputs(plain, rng)
     expected, found = run_all(plain, inputs), run_all(blocked, inputs)
     parts = partition(blocked)
-    (accelerator,) = (part.graph for part in parts if part.target is ACCELERATOR)
+    (accelerator,) = (part.graph for part in parts if part.target == ACCELERATOR)
     for node in accelerator.nodes:
         type_ = blocked.types[node.output]
         n, c = type_.shape[:2]
