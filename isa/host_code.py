@@ -54,7 +54,7 @@ class CodeCall:
     ----------
     buffers : numbers of buffers, inputs first and then the result.
     iterations : of the parallel loop; any split of them may run at once.
-    work : scalar operations of all iterations, roughly.
+    work : a guess of the nanoseconds that one thread needs for all iterations.
     """
 
     symbol: str

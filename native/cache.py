@@ -22,7 +22,7 @@ from daedal.native.cpu import host_cpu
 
 __all__ = ["ObjectCache", "user_cache_dir"]
 
-_MAX_FILES = 512
+_MAX_FILES = 4096
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 

@@ -1,10 +1,7 @@
 """`build_host_code`: a checked ONNX model becomes a `HostCode`."""
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +9,8 @@ import numpy.typing as npt
 import onnx
 
 from daedal.compiler import te
-from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
 from daedal.compiler.cpu.constants import Constants
+from daedal.compiler.cpu.functions import Functions
 from daedal.compiler.cpu.fusion import fuse
 from daedal.compiler.cpu.importer import (
     Computed,
@@ -22,16 +19,14 @@ from daedal.compiler.cpu.importer import (
     View,
     import_model,
 )
-from daedal.compiler.cpu.kernel import Kernel, ScheduledKernel, kernel_function
+from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.cpu.memory import MemoryPlan
 from daedal.compiler.graph.ops.foreign import names_read
-from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers
 from daedal.compiler.te.lower import topological
-from daedal.compiler.tir.expr import Buffer, Reduce
+from daedal.compiler.tir.expr import Buffer
 from daedal.isa.host_code import CodeCall, HostCode, InterpretedNode, Step
 from daedal.native.cache import ObjectCache
-from daedal.native.codegen import compile_text, compile_vectors
-from daedal.native.levels import host_level, level_cpu
+from daedal.native.levels import host_level
 
 __all__ = ["build_host_code"]
 
@@ -55,59 +50,46 @@ def build_host_code(
     levels : of `native.levels`; none: that of this processor.
     checked : whether indices are checked at run time, for tests: slow.
     """
-    return _Builder(
-        import_model(model, shapes),
-        tuple(levels) or (host_level(),),
-        cache or ObjectCache(),
-        checked,
-    ).code()
+    chosen = tuple(levels) or (host_level(),)
+    functions = Functions(chosen, cache or ObjectCache(), checked=checked)
+    return _Builder(import_model(model, shapes), functions).code(chosen)
 
 
-@dataclass
-class _Compiled:
-    """A function, and how its callers must lay out constants."""
-
-    symbol: str
-    moved: tuple[tuple[int, int], ...]
-    iterations: int
-
-
-@dataclass
 class _Builder:
-    program: TensorProgram
-    levels: tuple[str, ...]
-    cache: ObjectCache
-    checked: bool
-    compiled: dict[str, _Compiled] = field(default_factory=dict)
-    texts: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """Turns the steps of a program into calls on one block of memory.
 
-    @property
-    def registers(self) -> Registers:
-        """What kernels are scheduled for: the least of all levels, but for the baseline's."""
-        return WIDEST if self.levels == ("x86-64-v4",) else NARROW
+    Attributes
+    ----------
+    constants : values by placeholder; those that fusion computed are added.
+    numbers : the buffer of each tensor that has one yet.
+    names : the buffer of each named tensor.
+    """
 
-    def code(self) -> HostCode:
-        """All steps, the memory, and the object code."""
-        program = self.program
+    def __init__(self, program: TensorProgram, functions: Functions) -> None:
+        self.program = program
+        self.functions = functions
         self.plan = MemoryPlan()
-        self.numbers: dict[te.Tensor, int] = {}
         self.constants: dict[Buffer, Array] = {
             program.tensors[name]: value
             for name, value in program.constants.items()
             if name in program.tensors
         }
         known = Constants(self.constants)
-        kernels = fuse(self._needed(), known)
+        self.kernels = fuse(self._needed(), known)
         self.constants.update(known.added)
-        self.moved_constants: dict[tuple[Buffer, int], int] = {}
+        self.numbers: dict[te.Tensor, int] = {}
         self.names: dict[str, int] = {}
+        self._moved_constants: dict[tuple[Buffer, int], int] = {}
+        self._steps: list[Step] = []
+
+    def code(self, levels: Sequence[str]) -> HostCode:
+        """All steps, the memory, and the object code of each level."""
+        program = self.program
         for name in program.inputs:
-            if name not in program.tensors:
-                continue
-            self._name(name, self._buffer(name), first=0)
-        steps: list[Step] = []
+            if name in program.tensors:
+                self._name(name, self._buffer(name), first=0)
         for number, step in enumerate(program.steps):
-            self._step(step, number + 1, kernels, steps)
+            self._step(step, number + 1)
         last = len(program.steps) + 1
         for name in program.outputs:
             if name in program.tensors:
@@ -119,17 +101,17 @@ class _Builder:
                 # Constants without elements, or of a type that compiled code has not.
                 value = onnx.numpy_helper.from_array(program.constants[name])
                 node = onnx.helper.make_node("Constant", [], [name], value=value)
-                steps.append(InterpretedNode(self._node_model(node), "Constant", "no elements"))
+                self._interpret(node, "no elements")
         buffers, constants, size = self.plan.placed()
         return HostCode(
             buffers,
             dict(self.names),
             program.inputs,
             program.outputs,
-            tuple(steps),
+            tuple(self._steps),
             constants,
             size,
-            {level: self._objects(level) for level in self.levels},
+            {level: self.functions.objects(level) for level in levels},
         )
 
     def _needed(self) -> list[te.Tensor]:
@@ -144,17 +126,11 @@ class _Builder:
         found = [program.tensors[name] for name in read if name in program.tensors]
         return list(dict.fromkeys(tensor for tensor in found if tensor.value is not None))
 
-    def _step(
-        self,
-        step: Computed | View | Interpreted,
-        time: int,
-        kernels: dict[te.Tensor, Kernel],
-        steps: list[Step],
-    ) -> None:
+    def _step(self, step: Computed | View | Interpreted, time: int) -> None:
         if isinstance(step, Computed):
             for tensor in topological(step.tensors):
-                if tensor in kernels and tensor not in self.numbers:
-                    steps.append(self._call(tensor, kernels[tensor], time))
+                if tensor in self.kernels and tensor not in self.numbers:
+                    self._steps.append(self._call(tensor, self.kernels[tensor], time))
             for name, tensor in zip(step.names, step.tensors, strict=True):
                 if tensor in self.numbers:
                     self._name(name, self.numbers[tensor], first=time)
@@ -173,9 +149,7 @@ class _Builder:
             for name in filter(None, step.node.output):
                 if name in self.program.tensors:
                     self._name(name, self._buffer(name), first=time)
-            steps.append(
-                InterpretedNode(self._node_model(step.node), step.node.op_type, step.reason)
-            )
+            self._interpret(step.node, step.reason)
 
     def _call(self, tensor: te.Tensor, kernel: Kernel, time: int) -> CodeCall:
         free = [
@@ -183,8 +157,8 @@ class _Builder:
             for source in kernel.sources
             if source in self.constants and math.prod(source.shape) > 1
         ]
-        compiled = self._function(kernel, free)
-        moved = dict(compiled.moved)
+        function = self.functions.of(kernel, free)
+        moved = dict(function.moved)
         inputs = []
         for position, source in enumerate(kernel.sources):
             assert isinstance(source, te.Tensor)
@@ -196,43 +170,9 @@ class _Builder:
             self.plan.read(number, time)
         result = self.plan.add(tensor.dtype, tensor.shape, time)
         self.numbers[tensor] = result
-        work = math.prod(tensor.shape)
-        if kernel.reduction is not None:
-            formula = kernel.reduction.value
-            assert isinstance(formula, Reduce)
-            work *= math.prod(axis.extent for axis in formula.axes)
-        return CodeCall(compiled.symbol, (*inputs, result), compiled.iterations, work)
-
-    def _function(self, kernel: Kernel, free: Sequence[Buffer]) -> _Compiled:
-        mine = [
-            item
-            for item, source in zip(kernel.inputs, kernel.sources, strict=True)
-            if source in free
-        ]
-        key = f"{kernel.key}; {[item.name for item in mine]}"
-        found = self.compiled.get(key)
-        if found is None:
-            scheduled = kernel_function(kernel, mine, self.registers)
-            found = self.compiled[key] = self._compile(kernel, scheduled)
-        return found
-
-    def _compile(self, kernel: Kernel, scheduled: ScheduledKernel) -> _Compiled:
-        tiled = kernel.reduction is None or bool(scheduled.tiled)
-        text = function_text(scheduled.func, "SYMBOL", checked=self.checked)
-        symbol = f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        self.texts[symbol] = text.replace("@SYMBOL", f"@{symbol}"), tiled
-        moved = tuple(
-            (kernel.inputs.index(tensor), dimension) for tensor, dimension in scheduled.moved
+        return CodeCall(
+            function.symbol, (*inputs, result), function.iterations, function.nanoseconds
         )
-        return _Compiled(symbol, moved, parallel_extent(scheduled.func))
-
-    def _objects(self, level: str) -> tuple[bytes, ...]:
-        cpu = level_cpu(level)
-        objects = []
-        for text, tiled in self.texts.values():
-            compile_one = compile_vectors if tiled else compile_text
-            objects.append(self.cache.get(f"{level}\n{text}", partial(compile_one, text, cpu)))
-        return tuple(objects)
 
     def _number(self, tensor: te.Tensor, time: int) -> int:
         """The buffer of a tensor that is in memory at `time`."""
@@ -243,10 +183,10 @@ class _Builder:
 
     def _moved_constant(self, tensor: te.Tensor, dimension: int) -> int:
         key = tensor, dimension
-        if key not in self.moved_constants:
+        if key not in self._moved_constants:
             value = self.constants[tensor].reshape(tensor.shape)
-            self.moved_constants[key] = self.plan.add_constant(np.moveaxis(value, dimension, -1))
-        return self.moved_constants[key]
+            self._moved_constants[key] = self.plan.add_constant(np.moveaxis(value, dimension, -1))
+        return self._moved_constants[key]
 
     def _buffer(self, name: str) -> int:
         """A new buffer for an input or the result of an interpreted node."""
@@ -260,7 +200,8 @@ class _Builder:
         self.names[name] = self.plan.view(number, kind.shape)
         self.plan.read(self.names[name], first)
 
-    def _node_model(self, node: onnx.NodeProto) -> bytes:
+    def _interpret(self, node: onnx.NodeProto, reason: str) -> None:
+        """A step that runs one node, with the constants that it reads in its model."""
         constants = self.program.constants
         read = names_read(node)
         inputs = [
@@ -274,5 +215,6 @@ class _Builder:
         outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
         graph = onnx.helper.make_graph([node], "node", inputs, outputs, values)
         opsets = [onnx.helper.make_opsetid(*item) for item in self.program.opsets]
-        model: bytes = onnx.helper.make_model(graph, opset_imports=opsets).SerializeToString()
-        return model
+        model = onnx.helper.make_model(graph, opset_imports=opsets)
+        step = InterpretedNode(model.SerializeToString(), str(node.op_type), reason)
+        self._steps.append(step)

@@ -1,0 +1,94 @@
+"""`Functions`: the machine code of kernels; kernels of equal structure have one function."""
+
+import hashlib
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
+from daedal.compiler.cpu.kernel import Kernel, kernel_function
+from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST
+from daedal.compiler.tir.expr import Buffer, Reduce
+from daedal.native.cache import ObjectCache
+from daedal.native.codegen import compile_text, compile_vectors
+from daedal.native.levels import level_cpu
+
+__all__ = ["Function", "Functions"]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function and what its callers must know.
+
+    Attributes
+    ----------
+    moved : of constants that it reads in another layout, the number of the input and the dimension
+        that comes last.
+    iterations : of its parallel loop.
+    nanoseconds : a guess of one thread's time within a factor of a few: it decides on threads.
+    """
+
+    symbol: str
+    moved: tuple[tuple[int, int], ...]
+    iterations: int
+    nanoseconds: int
+
+
+class Functions:
+    """Functions of kernels, each scheduled once.
+
+    Parameters
+    ----------
+    levels : what object code is made for. Kernels are scheduled for the registers of AVX-512 if it
+        is the only one, else for those of AVX2.
+    checked : whether indices are checked at run time.
+    """
+
+    def __init__(self, levels: Sequence[str], cache: ObjectCache, *, checked: bool) -> None:
+        self._levels = tuple(levels)
+        self._cache = cache
+        self._checked = checked
+        self._registers = WIDEST if self._levels == ("x86-64-v4",) else NARROW
+        self._functions: dict[str, Function] = {}
+        self._texts: dict[str, tuple[str, bool]] = {}
+
+    def of(self, kernel: Kernel, constants: Collection[Buffer]) -> Function:
+        """The function of a kernel; the layout of those of its sources in `constants` is free."""
+        pairs = zip(kernel.inputs, kernel.sources, strict=True)
+        free = [item for item, source in pairs if source in constants]
+        key = f"{kernel.key}; {[item.name for item in free]}"
+        if key not in self._functions:
+            self._functions[key] = self._compiled(kernel, free)
+        return self._functions[key]
+
+    def objects(self, level: str) -> tuple[bytes, ...]:
+        """Object files with all functions."""
+        cpu = level_cpu(level)
+        return tuple(
+            self._cache.get(
+                f"{level}\n{text}", partial(compile_vectors if tiled else compile_text, text, cpu)
+            )
+            for text, tiled in self._texts.values()
+        )
+
+    def _compiled(self, kernel: Kernel, free: Sequence[Buffer]) -> Function:
+        scheduled = kernel_function(kernel, free, self._registers)
+        text = function_text(scheduled.func, "SYMBOL", checked=self._checked)
+        symbol = f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        self._texts[symbol] = text.replace("@SYMBOL", f"@{symbol}"), scheduled.tiled
+        moved = tuple(
+            (kernel.inputs.index(tensor), dimension) for tensor, dimension in scheduled.moved
+        )
+        time = _nanoseconds(kernel, tiled=scheduled.tiled)
+        return Function(symbol, moved, parallel_extent(scheduled.func), time)
+
+
+def _nanoseconds(kernel: Kernel, *, tiled: bool) -> int:
+    elements = math.prod(kernel.result.shape)
+    if kernel.reduction is None:
+        return elements // 2
+    formula = kernel.reduction.value
+    assert isinstance(formula, Reduce)
+    terms = elements * math.prod(axis.extent for axis in formula.axes)
+    return terms // 30 + elements // 2 if tiled else terms
