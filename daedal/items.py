@@ -16,7 +16,8 @@ def split_items(
 ) -> list[dict[str, npt.NDArray[Any]]]:
     """Cut arrays that hold several items along axis 0 into one dictionary per run.
 
-    `shapes` are those of one run's inputs. Raises ModelError for inputs that do not fit.
+    `shapes` are those of one run's inputs; a number without axes is given alone, or several in one
+    axis. Raises ModelError for inputs that do not fit.
     """
     arrays = {name: np.asarray(value) for name, value in inputs.items()}
     counts = set()
@@ -26,9 +27,10 @@ def split_items(
                 f"a run takes exactly the inputs {', '.join(map(repr, shapes))}; {name!r} is "
                 f"{'missing' if name in shapes else 'none of them'}"
             )
-        array, shape = arrays[name], shapes[name]
+        shape = shapes[name]
+        array = arrays[name] = np.atleast_1d(arrays[name]) if not shape else arrays[name]
         single = max(1, shape[0]) if shape else 1
-        fits = array.ndim == len(shape) and array.shape[1:] == shape[1:] and array.ndim > 0
+        fits = array.ndim == max(1, len(shape)) and array.shape[1:] == shape[1:]
         if not fits or array.shape[0] == 0 or array.shape[0] % single:
             raise ModelError(
                 f"input {name!r} must have shape {shape}, or several of it along axis 0, "
@@ -41,7 +43,10 @@ def split_items(
         raise ModelError(f"all inputs must hold the same number of items, not {sorted(counts)}")
     (count,) = counts
     parts = {name: np.split(array, count) for name, array in arrays.items()}
-    return [{name: items[k] for name, items in parts.items()} for k in range(count)]
+    return [
+        {name: items[k] if shapes[name] else items[k].reshape(()) for name, items in parts.items()}
+        for k in range(count)
+    ]
 
 
 def stack_items(runs: Sequence[Mapping[str, npt.NDArray[Any]]]) -> dict[str, npt.NDArray[Any]]:
