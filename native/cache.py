@@ -23,6 +23,8 @@ from daedal.native.cpu import host_cpu
 __all__ = ["ObjectCache", "user_cache_dir"]
 
 _MAX_FILES = 4096
+_SWEPT = 8
+"""Of 256 new files, how many make room: listing the folder for each one would take its time."""
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -72,7 +74,8 @@ class ObjectCache:
         data = build()
         with contextlib.suppress(OSError, UserError):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._forget_oldest()
+            if int(path.stem[:2], 16) < _SWEPT:
+                self._forget_oldest()
             write_atomically(path, hashlib.sha256(data).digest() + data)
         return data
 

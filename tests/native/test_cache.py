@@ -51,6 +51,7 @@ def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None
 
 def test_old_files_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_FILES", 3)
+    monkeypatch.setattr(module, "_SWEPT", 256)
     cache = ObjectCache(tmp_path)
     for number in range(5):
         cache.get(str(number), lambda: b"code")
