@@ -255,7 +255,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for result in run(options.seed, options.count, options.checked):
         results.append(result)
         if result["failure"]:
-            print(f"seed {result['seed']}: {result['failure']}\n{result.get('model', '')}", flush=True)
+            print(
+                f"seed {result['seed']}: {result['failure']}\n{result.get('model', '')}", flush=True
+            )
     _show(results)
     if options.json is not None:
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -1,8 +1,8 @@
 """`load_host_part`: a part that the host runs, ready to run: as machine code, or interpreted.
 
-Machine code from a file runs only if the user's own compiler made the same here, or the owner trusts
-the file (`CodeTrust`). Otherwise the part's ONNX model is compiled again. The compiler gives equal
-code for equal models, so code from another machine with the same compiler runs the next time.
+Machine code from a file runs only if the user's own compiler made the same here, or the owner
+trusts the file (`CodeTrust`). Otherwise the part's ONNX model is compiled again. The compiler gives
+equal code for equal models, so code from another machine with the same compiler runs the next time.
 """
 
 from collections.abc import Callable, Mapping
