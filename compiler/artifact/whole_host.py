@@ -10,6 +10,7 @@ from daedal.compiler.frontend.cut import ModelCutter, is_static
 from daedal.compiler.frontend.host_model import host_model
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.isa.artifact import Artifact, HostNode, HostPart, Value
+from daedal.isa.errors import ModelError
 
 __all__ = ["host_artifact"]
 
@@ -24,12 +25,12 @@ def host_artifact(
     """The artifact of a whole checked model, compiled for `cpu_levels`.
 
     Raises ModelError for a model whose inputs have no static shapes, apart from a batch, which is
-    1, and for one that cannot be converted to the opset of the reference.
+    1.
     """
     cutter = ModelCutter(model, tensor_types(model))
     numbers = sorted(cutter.needed(cutter.inputs, cutter.outputs))
     run = [n for n in numbers if not cutter.constants.issuperset(cutter.nodes[n].output)]
-    serialized = host_model(cutter.part(numbers, cutter.inputs, cutter.outputs))
+    serialized = _serialized(cutter.part(numbers, cutter.inputs, cutter.outputs))
     part = HostPart(
         serialized,
         tuple(_host_node(cutter.nodes[number]) for number in run),
@@ -41,6 +42,14 @@ def host_artifact(
         outputs=tuple(_value(cutter, name) for name in cutter.outputs),
         placements=place_nodes(cutter, {}, dict.fromkeys(run, 0), lambda _node: _WHY),
     )
+
+
+def _serialized(model: onnx.ModelProto) -> bytes:
+    """The model in the opset of the reference, or in its own where ONNX cannot convert it."""
+    try:
+        return host_model(model)
+    except ModelError:
+        return bytes(model.SerializeToString(deterministic=True))
 
 
 def _host_node(node: onnx.NodeProto) -> HostNode:
