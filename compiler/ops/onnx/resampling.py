@@ -68,7 +68,7 @@ def _half_pixel_symmetric(axis: Axis, i: Reals) -> Reals:
 
 
 def _pytorch_half_pixel(axis: Axis, i: Reals) -> Reals:
-    return _half_pixel(axis, i) if axis.scale * axis.old != 1 else i * 0 - 0.5
+    return _half_pixel(axis, i) if axis.new > 1 else i * 0
 
 
 def _crop(axis: Axis, i: Reals) -> Reals:

@@ -42,16 +42,25 @@ def check(x: np.ndarray, key: str, values: tuple[float, ...], **attributes: Any)
     )
 
 
+EXTENTS = [
+    ("scales", (1, 1, 2, 3)),
+    ("scales", (1, 1, 0.5, 0.6)),
+    ("scales", (1, 1, 1.7, 0.26)),
+    ("sizes", (1, 2, 7, 3)),
+    ("sizes", (1, 2, 1, 12)),
+]
+TO_ONE_ELEMENT = (EXTENTS[2], EXTENTS[4])
+
+
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("coordinates", PLAIN)
 @pytest.mark.parametrize(
-    ("key", "values"),
+    ("coordinates", "key", "values"),
     [
-        ("scales", (1, 1, 2, 3)),
-        ("scales", (1, 1, 0.5, 0.6)),
-        ("scales", (1, 1, 1.7, 0.26)),
-        ("sizes", (1, 2, 7, 3)),
-        ("sizes", (1, 2, 1, 12)),
+        (coordinates, *extents)
+        for coordinates in PLAIN
+        for extents in EXTENTS
+        # Its coordinate is 0, which the reference evaluator does not take; the last test does.
+        if coordinates != "pytorch_half_pixel" or extents not in TO_ONE_ELEMENT
     ],
 )
 def test_modes(mode: str, coordinates: str, key: str, values: tuple[float, ...]) -> None:
@@ -208,3 +217,17 @@ def test_refusals() -> None:
     node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="smooth")
     with pytest.raises(ModelError, match="mode must be one of nearest, linear, cubic"):
         lowered_results(node, 21, feeds(x, "scales", 2), CONSTANTS, [data(6)])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("key", ["scales", "sizes"])
+def test_a_single_element_of_pytorch_half_pixel_is_the_first_one(mode: str, key: str) -> None:
+    """Its coordinate is 0. Source: ONNX, Resize-19."""
+    x = np.arange(40, dtype=np.float32).reshape(1, 2, 4, 5)
+    values = (1, 1, 0.3, 1) if key == "scales" else (1, 2, 1, 5)
+    attributes = {"mode": mode, "coordinate_transformation_mode": "pytorch_half_pixel"}
+    inputs = ["x", "", "scales"] if key == "scales" else ["x", "", "", "sizes"]
+    node = helper.make_node("Resize", inputs, ["y"], **attributes)
+    wanted = [x[:, :, :1]]
+    (found,) = lowered_results(node, 19, feeds(x, key, *values), CONSTANTS, wanted)
+    np.testing.assert_array_equal(found, wanted[0])
