@@ -55,7 +55,8 @@ def results_of(
     """Outputs of compiled code by name; its second run must give the bits of the first."""
     names = [item.name for item in model.graph.output]
     if checked:
-        code = build_host_code(model, checked=True)
+        shapes = {name: array.shape for name, array in feeds.items()}
+        code = build_host_code(model, shapes=shapes, checked=True)
         program = HostProgram(code)
         return dict(program.run(feeds)), code
     prepared = daedal.backend.prepare(model)
@@ -103,7 +104,9 @@ def _failure(graph: RandomGraph, model: onnx.ModelProto, feeds: Mapping[str, Arr
 def minimized(graph: RandomGraph) -> onnx.ModelProto:
     """A model with as few nodes as possible that still fails: tensors become inputs and outputs."""
     model = graph.model
-    for name in (name for node in model.graph.node for name in node.output if name):
+    for name in (name for node in model.graph.node for name in node.output):
+        if name not in graph.values:  # of a node Constant
+            continue
         cut = _cut(graph, set(), name)
         if _failure(graph, cut, _feeds(graph, cut)):
             model = cut
@@ -113,6 +116,8 @@ def minimized(graph: RandomGraph) -> onnx.ModelProto:
     inputs: set[str] = set()
     (output,) = (item.name for item in model.graph.output)
     for node in reversed(model.graph.node[:-1]):
+        if node.op_type == "Constant":
+            continue
         more = inputs | set(node.output)
         cut = _cut(graph, more, output)
         smaller = len(cut.graph.node) < len(model.graph.node)

@@ -10,6 +10,8 @@ import pytest
 from bench.fuzz_models import differences, minimized, results_of
 from tests.support.random_graphs import RandomGraph, random_graph
 
+pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime's")
+
 FEW = 30
 CHECKED = 10
 """Of these, also with indices checked at run time."""

@@ -16,6 +16,11 @@ __all__ = ["RandomGraph", "random_graph"]
 
 OPSETS = (17, 18, 19, 20, 21)
 ATTEMPTS = 200
+LARGE = 0.1
+"""Share of graphs of few but large tensors: several tiles, and work for several threads."""
+LARGE_ELEMENTS, SMALL_ELEMENTS = 1 << 16, 1 << 12
+OPEN = 0.1
+"""Share of graphs whose inputs have symbolic shapes."""
 
 Table = Mapping[Callable[[Net], None], int]
 
@@ -41,17 +46,20 @@ class RandomGraph:
 def random_graph(seed: int) -> RandomGraph:
     """One of 5 to 25 operators, in a tenth of the cases a few more: a layer may add several."""
     rng = np.random.default_rng((22, seed))
-    net = Net(rng, OPSETS[int(rng.integers(len(OPSETS)))])
+    large = bool(rng.random() < LARGE)
+    opset = OPSETS[int(rng.integers(len(OPSETS)))]
+    net = Net(rng, opset, LARGE_ELEMENTS if large else SMALL_ELEMENTS)
     for _ in range(net.integer(1, 2)):
-        net.input(_shape(net))
+        net.input(_large_shape(net) if large else _shape(net))
     tables = _tables(net)
-    wanted = net.integer(5, 23)
+    wanted = net.integer(5, 9 if large else 23)
     for _ in range(ATTEMPTS):
         if len(net.nodes) >= wanted:
             break
         _grow(net, tables)
     values = {value.name: value.array for value in net.values}
-    return RandomGraph(seed, net.model(), net.feeds, values, frozenset(net.units))
+    model = net.model(open_shapes=net.chance(OPEN))
+    return RandomGraph(seed, model, net.feeds, values, frozenset(net.units))
 
 
 def _shape(net: Net) -> tuple[int, ...]:
@@ -65,6 +73,15 @@ def _shape(net: Net) -> tuple[int, ...]:
     if kind == 4:
         return batch, net.integer(2, 9), net.one_of((4, 8, 16, 7))
     return net.integer(1, 9), net.integer(2, 33)
+
+
+def _large_shape(net: Net) -> tuple[int, ...]:
+    kind = net.integer(0, 2)
+    if kind == 0:
+        return 1, net.one_of((3, 16, 24, 32)), net.integer(16, 40), net.integer(16, 40)
+    if kind == 1:
+        return net.integer(1, 2), net.integer(16, 70), net.one_of((32, 64, 100))
+    return net.integer(16, 130), net.integer(16, 130)
 
 
 def _tables(net: Net) -> list[tuple[Table, float]]:

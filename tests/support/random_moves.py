@@ -187,7 +187,8 @@ def resize(net: Net) -> None:
         attributes["cubic_coeff_a"] = net.one_of((-0.5, -0.75))
     if net.chance():
         scales = [1.0, 1.0, *(net.one_of((0.5, 2.0, 2.0, 3.0, 1.5)) for _ in range(axes))]
-        net.require(all(int(n * s) >= 1 for n, s in zip(x.shape, scales, strict=True)))
+        # ONNX's tests and onnxruntime differ where a scaled extent is not whole.
+        net.require(all((n * s) % 1 == 0 for n, s in zip(x.shape, scales, strict=True)))
         operands = [x, None, net.constant(np.array(scales, np.float32))]
     else:
         sizes = [*x.shape[:2], *(net.integer(1, 12) for _ in range(axes))]
@@ -217,6 +218,44 @@ def masks(net: Net) -> None:
         net.like(kind, x, net.ints(*lengths), time_axis=0, batch_axis=1)
 
 
+def grid_sample(net: Net) -> None:
+    x = net.pick(lambda value: value.rank == 4)
+    shape = (x.shape[0], net.integer(1, 5), net.integer(1, 5), 2)
+    grid = net.constant(net.rng.uniform(-1.2, 1.2, shape).astype(np.float32))
+    bilinear = "linear" if net.opset >= 20 else "bilinear"
+    net.one(
+        "GridSample",
+        x,
+        grid,
+        mode=bilinear,
+        padding_mode=net.one_of(("zeros", "border", "reflection")),
+        align_corners=net.integer(0, 1),
+    )
+
+
+def made(net: Net) -> None:
+    """Tensors that are made from shapes or numbers, as masks and positions are."""
+    x = _any(net)
+    kind = net.one_of(("OneHot", "Range", "ConstantOfShape", "CenterCropPad"))
+    if kind == "OneHot":
+        depth = net.integer(2, 6)
+        places = net.rng.integers(-depth, depth, net.integer(1, 5)).astype(np.int64)
+        pair = net.constant(np.array([-0.5, 1], np.float32))
+        width = net.constant(np.array(depth, np.int64))
+        net.one(kind, net.constant(places), width, pair, axis=net.integer(-1, 1), exact=True)
+    elif kind == "Range":
+        first, last, step = (net.constant(np.array(n, np.int64)) for n in (0, x.shape[-1], 1))
+        places = net.one("Cast", net.one(kind, first, last, step, exact=True), to=1, exact=True)
+        net.one("Add", x, net.one("Mul", places, net.constant(np.float32(1 / 16))))
+    elif kind == "ConstantOfShape":
+        shape = net.one("Shape", x, exact=True)
+        net.one("Add", x, net.one(kind, shape, exact=True))
+    else:
+        net.require(net.opset >= 18)
+        shape = net.ints(*(max(1, extent + net.integer(-2, 2)) for extent in x.shape))
+        net.one(kind, x, shape, exact=x.exact)
+
+
 MOVES: Mapping[Callable[[Net], None], int] = {
     concat: 4,
     split: 2,
@@ -232,5 +271,7 @@ MOVES: Mapping[Callable[[Net], None], int] = {
     resize: 2,
     depth_to_space: 1,
     masks: 1,
+    grid_sample: 1,
+    made: 1,
 }
 """By how often they are drawn."""

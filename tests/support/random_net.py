@@ -23,7 +23,6 @@ __all__ = ["Array", "Net", "Unsuitable", "Value", "on_grid"]
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
-MAX_ELEMENTS = 4096
 EXACT_SUM = 2.0**24
 """Float32 has all integers below."""
 
@@ -76,10 +75,11 @@ class Net:
     ----------
     rng : for every choice.
     opset : version of the standard operator set.
+    max_elements : of a tensor.
     """
 
-    def __init__(self, rng: np.random.Generator, opset: int) -> None:
-        self.rng, self.opset = rng, opset
+    def __init__(self, rng: np.random.Generator, opset: int, max_elements: int = 4096) -> None:
+        self.rng, self.opset, self.max_elements = rng, opset, max_elements
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, Array] = {}
         self.feeds: dict[str, Array] = {}
@@ -173,7 +173,7 @@ class Net:
         node = helper.make_node(op_type, given, names, name=f"n{self._number}", **attributes)
         arrays = self._evaluated(node, [item for item in operands if item is not None])
         for array in arrays:
-            self.require(0 < array.size <= MAX_ELEMENTS and array.ndim <= 6)
+            self.require(0 < array.size <= self.max_elements and array.ndim <= 6)
             self.require(array.dtype.kind != "f" or bool(np.isfinite(array).all()))
         self.nodes.append(node)
         found = [
@@ -233,22 +233,26 @@ class Net:
             return None
         return min(steps) if sum(v.largest for v in values) < EXACT_SUM * min(steps) else None
 
-    def model(self) -> onnx.ModelProto:
-        """All that was built; tensors that nothing reads, and some others, are outputs."""
+    def model(self, *, open_shapes: bool = False) -> onnx.ModelProto:
+        """All that was built; tensors that nothing reads, and some others, are outputs.
+
+        `open_shapes`: every dimension of inputs and outputs is symbolic.
+        """
         read = {name for node in self.nodes for name in node.input}
         results = [value for value in self.values if value.name not in self.feeds]
         outputs = [v for v in results if v.name not in read or self.chance(0.08)]
         graph = helper.make_graph(
             self.nodes,
             "random",
-            [_info(name, array) for name, array in self.feeds.items()],
-            [_info(value.name, value.array) for value in outputs],
+            [_info(name, array, open_shapes) for name, array in self.feeds.items()],
+            [_info(value.name, value.array, open_shapes) for value in outputs],
             [numpy_helper.from_array(array, name) for name, array in self.constants.items()],
         )
         opsets = [helper.make_opsetid("", self.opset)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
-def _info(name: str, array: Array) -> onnx.ValueInfoProto:
+def _info(name: str, array: Array, open_shape: bool = False) -> onnx.ValueInfoProto:
     kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-    return helper.make_tensor_value_info(name, kind, array.shape)
+    shape = [f"{name}_{axis}" for axis in range(array.ndim)] if open_shape else array.shape
+    return helper.make_tensor_value_info(name, kind, shape)

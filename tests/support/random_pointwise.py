@@ -73,9 +73,7 @@ def _other(net: Net, x: Value) -> Value:
     """A tensor to combine with `x`: a residual one, or a constant of a shape that broadcasts."""
     if net.chance(0.6):
         found = [
-            value
-            for value in net.values
-            if value.is_float and value is not x and _broadcasts(value.shape, x.shape)
+            value for value in net.values if value.is_float and _broadcasts(value.shape, x.shape)
         ]
         if found:
             return net.one_of(found)
@@ -183,6 +181,18 @@ def searching(net: Net) -> None:
             net.one("Cast", found, to=1, step=1.0)
 
 
+def _integer_division(net: Net, y: Value) -> Value:
+    """Division of what is not negative, or a remainder with either operand's sign."""
+    kind = net.one_of(("", "Div", "Mod", "fmod"))
+    if not kind:
+        return y
+    divisor = net.constant(np.array(net.one_of((2, 3, 7)), y.array.dtype))
+    if kind == "Div":
+        y = net.one("Abs", y, exact=True)
+        return net.one("Div", y, divisor, exact=True)
+    return net.one("Mod", y, divisor, fmod=int(kind == "fmod"), exact=True)
+
+
 def casts(net: Net) -> None:
     """To integers and back; the elements of exact tensors are rounded to zero."""
     x = net.pick(lambda value: value.exact)
@@ -190,6 +200,7 @@ def casts(net: Net) -> None:
     y = net.one("Cast", x, to=kind, exact=True)
     if kind in (6, 7):
         y = net.one(net.one_of(("Add", "Mul", "Sub")), y, y, exact=True)
+        y = _integer_division(net, y)
     net.one("Cast", y, to=1, exact=True, step=1.0 if kind != 11 else None)
 
 
