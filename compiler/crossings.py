@@ -1,13 +1,14 @@
 """The cost of transfers between host and accelerator, and operators not worth offloading."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import prod
 
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
+from daedal.isa.errors import UserError
 from daedal.isa.variant import Variant
 
 __all__ = ["DEFAULT_HOST", "HostRates", "costly_islands", "narrow_entries"]
@@ -19,8 +20,12 @@ _ELEMENTWISE = ("q_add", "q_leaky_relu", "q_mul", "q_requantize")
 class HostRates:
     """The host's throughput per cycle of the accelerator's clock.
 
-    The defaults are assumed, not measured: one core running numpy, with an accelerator at 100 MHz.
-    The order of magnitude is a gigabyte and a gigaoperation per second.
+    The defaults are assumed for compiled host code, and an accelerator at 100 MHz: 0.8 GB/s,
+    1.6 GMAC/s and 0.2 G elements/s. An embedded core has about these. A server's core has the same
+    for bytes and elements, and for products in small or depthwise layers, but ten times as much for
+    wide convolutions. The defaults never depend on the machine, so that artifacts do not either;
+    `daedal.host_rates` measures. A part that is interpreted, because a node of it is not
+    compiled, takes ten to a hundred times as long: it is reported, and not accounted for.
 
     Attributes
     ----------
@@ -28,12 +33,20 @@ class HostRates:
     bytes_per_cycle : bytes of a tensor quantized and packed, or unpacked and dequantized.
     macs_per_cycle : multiply-accumulates of a convolution.
     elements_per_cycle : elements of any other operator's result.
+
+    Raises UserError for a rate that is not positive.
     """
 
-    launch_cycles: int = 2000
-    bytes_per_cycle: int = 8
-    macs_per_cycle: int = 16
-    elements_per_cycle: int = 2
+    launch_cycles: float = 2000
+    bytes_per_cycle: float = 8
+    macs_per_cycle: float = 16
+    elements_per_cycle: float = 2
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not value > 0:
+                raise UserError(f"host rates must be positive, not {value} ({field.name})")
 
 
 DEFAULT_HOST = HostRates()
@@ -51,7 +64,8 @@ def costly_islands(
     An island is a connected set of operators within one launch. Its cost is the time of the array
     or the bus, whichever is longer, the host's time for all bytes transferred, and the launch
     itself if no other island shares it. It saves the time that its operators would take on the
-    host. The island that saves most always stays on the accelerator.
+    host. The island that saves most always stays on the accelerator; one that only prepares an
+    operand of another, and computes no tensor of the model, is not taken for it.
 
     Parameters
     ----------
@@ -66,7 +80,8 @@ def costly_islands(
         for nodes in islands
     ]
     saved = [_saved_cycles(*island, variant, host) for island in found]
-    best = max(range(len(found)), key=saved.__getitem__)
+    named = [any(_names(node, quantized, same) for node in nodes) for _, nodes, _ in found]
+    best = max(range(len(found)), key=lambda number: (named[number], saved[number]))
     costly: dict[str, str] = {}
     for number, (graph, nodes, _) in enumerate(found):
         if saved[number] >= 0 or number == best:
@@ -77,8 +92,7 @@ def costly_islands(
             f"{-saved[number]:,.0f} cycles"
         )
         for node in nodes:
-            names = [name for name in same.names(node.output) if name in quantized]
-            costly.update(dict.fromkeys(names, reason))
+            costly.update(dict.fromkeys(_names(node, quantized, same), reason))
     return costly
 
 
@@ -115,9 +129,13 @@ def narrow_entries(
                 f"the host computes it before it packs the tensor, in {here:,.0f} cycles instead "
                 f"of {there:,.0f}: {kinds[1].shape[1]} channels would fill few lanes"
             )
-            names = [name for name in same.names(node.output) if name in quantized]
-            found.update(dict.fromkeys(names, reason))
+            found.update(dict.fromkeys(_names(node, quantized, same), reason))
     return found
+
+
+def _names(node: Node, quantized: Collection[str], same: SameElements) -> list[str]:
+    """The tensors of the model that the host computes instead of `node`."""
+    return [name for name in same.names(node.output) if name in quantized]
 
 
 def _entry_of(graph: Graph, node: Node) -> str | None:

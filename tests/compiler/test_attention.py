@@ -111,3 +111,14 @@ def test_trained_transformers(shared: Path, file: str, products: int) -> None:
     if not path.exists():
         pytest.skip(f"needs {file}_qdq.onnx in ../shared/models, which is not there")
     check(onnx.load(path), shared_feeds(path.parent, path.stem.removesuffix("_qdq")), products)
+
+
+@pytest.mark.parametrize("tokens", [16, 50])
+def test_a_host_that_computes_everything_faster(tokens: int, rng: np.random.Generator) -> None:
+    """A product of the model stays on the accelerator, and not only what prepares its operand."""
+    model = attention_block(rng, tokens, "products")
+    fast = daedal.HostRates(macs_per_cycle=1e6, elements_per_cycle=1e6)
+    artifact = daedal.compile(model.SerializeToString(), "vta", host=fast, cpu_levels=())
+    (launch,) = artifact.launches
+    places = [x.where for x in artifact.placements if x.op == "MatMul"]
+    assert places.count("accelerator") == 1, launch.layers
