@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from daedal.api import compile, simulate
     from daedal.checking import check_layers
     from daedal.compiler.crossings import HostRates
+    from daedal.host_rates import load_host_rates
     from daedal.inspection import inspect
     from daedal.isa.variant import Variant, load_variant
     from daedal.operator import build_operator
@@ -23,6 +24,7 @@ __all__ = [
     "check_layers",
     "compile",
     "inspect",
+    "load_host_rates",
     "load_variant",
     "profile",
     "quantize",
@@ -36,6 +38,7 @@ _HOMES = {
     "check_layers": "daedal.checking",
     "compile": "daedal.api",
     "inspect": "daedal.inspection",
+    "load_host_rates": "daedal.host_rates",
     "load_variant": "daedal.isa.variant",
     "profile": "daedal.profiling",
     "quantize": "daedal.quantization",

@@ -102,7 +102,8 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     `from_tensors` and `to_tensors` select the part between quantized tensors. Without `fuse`, every
     operator is a separate layer, to measure the benefit of fusion. `host` has the rates that decide
     when a few operators between host operators are not worth the transfer to the accelerator and
-    back; with None, everything that can run on the accelerator does. `configs` are schedules of
+    back, as `daedal.load_host_rates` gives them; with None, everything that can run on the
+    accelerator does. `configs` are schedules of
     layers by the keys of their workloads, as `daedal.tuning` finds them. With `cache`, the code of
     layers is kept in the user's cache for the next compilation. The intermediate forms are written
     to `dump_dir` after each step; `report` is called with a sentence before each long one.

@@ -57,6 +57,14 @@ def compile_command(
             help="Move no operator to the host because its transfer takes too long.",
         ),
     ] = False,
+    host_rates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="default|measured|FILE",
+            help="The host's throughput, which decides whether transfers pay: fixed figures, those "
+            "of this machine (measured once and kept), or a JSON file.  [default: default]",
+        ),
+    ] = None,
     records: Annotated[
         Path | None, typer.Option(help="Take schedules from this database of `daedal tune`.")
     ] = None,
@@ -75,7 +83,7 @@ def compile_command(
     from daedal.api import compile as compile_model
     from daedal.api import target_variant
     from daedal.compiler.artifact.host_code import saved_levels
-    from daedal.compiler.crossings import DEFAULT_HOST
+    from daedal.host_rates import DEFAULT, load_host_rates
     from daedal.reports.artifact import artifact_json, program_tables, summary_lines
     from daedal.reports.costs import cost_lines
     from daedal.reports.host_code import code_lines
@@ -84,10 +92,17 @@ def compile_command(
     if target is None and variant is None:
         variant = "vta"
     chosen = target_variant(variant, target)
-    if chosen is None and (all_on_accelerator or records is not None):
+    if chosen is None and (all_on_accelerator or host_rates or records is not None):
         raise UserError(
-            "--all-on-accelerator and --records need an accelerator, and target 'cpu' has none"
+            "--all-on-accelerator, --host-rates and --records need an accelerator, and target "
+            "'cpu' has none"
         )
+    if all_on_accelerator and host_rates:
+        raise UserError(
+            "--all-on-accelerator moves no operator to the host, whatever the --host-rates; give "
+            "one of both"
+        )
+    rates = load_host_rates(host_rates or DEFAULT)
     configs = None
     if records is not None:
         assert chosen is not None, "it was just checked"
@@ -101,7 +116,7 @@ def compile_command(
             target="cpu" if chosen is None else None,
             from_tensors=from_tensors or (),
             to_tensors=to_tensors or (),
-            host=None if all_on_accelerator else DEFAULT_HOST,
+            host=None if all_on_accelerator else rates,
             configs=configs,
             cache=cache,
             cpu_levels=cpu_level or saved_levels(),
