@@ -1,6 +1,5 @@
 """Reads models: ONNX (opset 7 and up) in, a graph of float and quantize/dequantize nodes out."""
 
 from daedal.compiler.frontend.importer import load_onnx
-from daedal.compiler.frontend.supported import supported_operators
 
-__all__ = ["load_onnx", "supported_operators"]
+__all__ = ["load_onnx"]

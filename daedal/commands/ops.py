@@ -10,7 +10,7 @@ __all__ = ["ops_command"]
 
 def ops_command(as_json: Json = False) -> None:
     """List the operators that models may have: opsets, where they run, under which limits."""
-    from daedal.compiler.frontend.supported import supported_operators
+    from daedal.compiler.supported import supported_operators
     from daedal.reports.operators import operators_table
 
     if as_json:

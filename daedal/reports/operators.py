@@ -5,34 +5,49 @@
 
 from pathlib import Path
 
+import onnx
 from rich.table import Table
 
-from daedal.compiler.frontend.supported import SupportedOperator, supported_operators
+from daedal.compiler.frontend.reader import MIN_OPSET
+from daedal.compiler.supported import SupportedOperator, supported_operators
 from daedal.isa.files import write_atomically
 from daedal.reports.tables import plain_table
 
 __all__ = ["operators_page", "operators_table"]
 
-_HEADS = ("operator", "opsets", "where", "limits")
+_HEADS = ("operator", "opsets", "quantized", "processor", "limits")
 
 _INTRODUCTION = """\
 # Operators
 
 <!-- Written by `python -m daedal.reports.operators`; do not edit. -->
 
-`daedal ops` prints this table. *Where* says where a node runs if it is quantized (its operands
-come from DequantizeLinear, its result goes to QuantizeLinear) and meets the limits: on the
+`daedal ops` prints this table. Models may use opset {first} and up; the operators are those of
+ONNX's opsets up to {last}.
+
+*Quantized* says where a node runs if a variant is the target, it is quantized (its operands come
+from DequantizeLinear, its result goes to QuantizeLinear) and it meets the limits: on the
 accelerator, on the host, or nowhere (*folded*), because it needs no work at run time. All other
-nodes run on the host: those beyond the limits, and operators that are not in the table; only Loop,
-which may never end, is refused. `daedal compile` says which nodes, and why.
+nodes run on the host: those that are not quantized, and those beyond the limits.
+
+*Processor* says what becomes of a node on the host, and of every node if `cpu` is the target. It
+is *compiled* to machine code; or *expanded* into the operators by which ONNX defines it, and these
+are compiled; or *folded*, because it is a constant; or *interpreted* by ONNX's reference
+evaluator; two that this lacks are *not run*. A node whose operands are all constants is evaluated
+when the model is compiled, and an If whose condition is known then becomes its branch. A node is
+also interpreted if a type or a shape is not known before it runs, or if it is beyond what its
+tensor expression covers. All Loops of a run may have a million iterations together; beyond that,
+the run ends with an error.
+
+`daedal compile` says which nodes run where, which are interpreted, and why.
 
 Operators on quantized tensors (QOperator format; `com.microsoft` is onnxruntime's domain) are
 treated as the float operators that they stand for, between DequantizeLinear and QuantizeLinear.
 MaxPool, Reshape, Transpose and other operators that ONNX defines on 8-bit integers may also take
 these directly.
 
-| operator | opsets | where | limits |
-|---|---|---|---|
+| operator | opsets | quantized | processor | limits |
+|---|---|---|---|---|
 """
 
 
@@ -41,17 +56,18 @@ def operators_table() -> Table:
     table = plain_table("Operators", _HEADS, len(_HEADS))
     table.columns[-1].no_wrap = False
     for item in supported_operators():
-        table.add_row(item.name, _opsets(item), item.where, item.limits)
+        table.add_row(item.name, _opsets(item), item.where, item.processor, item.limits)
     return table
 
 
 def operators_page() -> str:
     """The text of docs/operators.md."""
     rows = (
-        f"| {item.name} | {_opsets(item)} | {item.where} | {item.limits} |\n"
+        f"| {item.name} | {_opsets(item)} | {item.where} | {item.processor} | {item.limits} |\n"
         for item in supported_operators()
     )
-    return _INTRODUCTION + "".join(rows)
+    introduction = _INTRODUCTION.format(first=MIN_OPSET, last=onnx.defs.onnx_opset_version())
+    return introduction + "".join(rows)
 
 
 def _opsets(item: SupportedOperator) -> str:

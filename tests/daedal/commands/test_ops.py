@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from daedal.compiler.frontend import supported_operators
+from daedal.compiler.supported import supported_operators
 from daedal.reports.operators import operators_page
 from tests.support.command_line import Run
 
@@ -24,6 +24,7 @@ def test_ops_as_json(run: Run) -> None:
         "first_opset": 7,
         "last_opset": None,
         "where": "accelerator",
+        "processor": "compiled",
         "limits": "one or two spatial dimensions; constant quantized weights",
     }
     assert len(records) == len(supported_operators())

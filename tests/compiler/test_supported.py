@@ -7,11 +7,14 @@ import onnx
 import pytest
 from onnx import helper
 
-from daedal.compiler.frontend import load_onnx, supported_operators
+from daedal.compiler.cpu.build import build_host_code
+from daedal.compiler.frontend import load_onnx
 from daedal.compiler.frontend.operators.table import OPERATORS
 from daedal.compiler.frontend.qoperators import EXPANSIONS
 from daedal.compiler.graph.ops.registry import runs_on
+from daedal.compiler.ops.onnx.table import LOWERINGS
 from daedal.compiler.pipeline import graph_passes
+from daedal.compiler.supported import supported_operators
 from daedal.compiler.target import ACCELERATOR
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import Array, QdqModel
@@ -149,3 +152,40 @@ def test_every_operator_is_listed_once() -> None:
     assert (by_name["Gelu"].first_opset, by_name["Gelu"].last_opset) == (20, None)
     assert by_name["QLinearConv"].where == by_name["com.microsoft.QGemm"].where == "accelerator"
     assert by_name["com.microsoft.QLinearWhere"].where == "host"
+
+
+PROCESSOR = {
+    "Add": "compiled",
+    "BlackmanWindow": "expanded",
+    "Constant": "folded",
+    "Loop": "interpreted",
+    "MaxRoiPool": "not run",
+    "NonZero": "interpreted",
+    "QLinearConv": "compiled",
+    "com.microsoft.QGemm": "compiled",
+}
+
+
+def test_what_becomes_of_operators_on_a_processor() -> None:
+    found = {row.name: row.processor for row in supported_operators()}
+    assert {name: found[name] for name in PROCESSOR} == PROCESSOR
+    assert {name for name in LOWERINGS if found[name] != "compiled"} == set()
+
+
+def test_every_operator_of_onnx_is_listed() -> None:
+    newest = {
+        schema.name for schema in onnx.defs.get_all_schemas() if schema.domain in ("", "ai.onnx")
+    }
+    assert newest - {row.name for row in supported_operators()} == set()
+
+
+@pytest.mark.parametrize("op_type", ["BlackmanWindow", "HammingWindow", "HannWindow"])
+def test_expanded_operators_are_compiled(op_type: str) -> None:
+    """What the table calls expanded leaves nothing to interpret."""
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [8])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [8])
+    size = onnx.numpy_helper.from_array(np.array(8, np.int64), "size")
+    nodes = [helper.make_node(op_type, ["size"], ["w"]), helper.make_node("Mul", ["x", "w"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [x], [y], [size])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    assert build_host_code(model).interpreted == ()
