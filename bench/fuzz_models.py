@@ -4,7 +4,8 @@ Each model (`tests/support/random_graphs.py`) is compiled by `daedal.backend.pre
 and must give what onnxruntime gives: floats within 1e-4 of the largest element, everything else
 equal; tensors that are quantized from sums of floats may differ by one unit. Models run in child
 processes, so a crash or a hang is known by its seed. A failing model is shown with as few nodes as
-fail alike. `--checked` has compiled code check its indices; `--json F` writes all results.
+fail alike. `--checked` has compiled code check its indices, `--level` compiles for another level of
+the processor, `--split` splits every kernel among threads; `--json F` writes all results.
 
 Exit status 1 when a model fails; 2 for a mistake on the command line.
 """
@@ -20,8 +21,10 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +37,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import daedal.backend
 from daedal.compiler.cpu.build import build_host_code
 from daedal.isa.host_code import HostCode
-from daedal.runtime.host_code import HostProgram
+from daedal.native.levels import LEVELS
+from daedal.runtime import host_code
 from tests.support.random_graphs import RandomGraph, random_graph
 
-__all__ = ["TOLERANCE", "differences", "main", "minimized", "results_of"]
+__all__ = ["TOLERANCE", "How", "differences", "main", "minimized", "results_of"]
 
 Array = npt.NDArray[Any]
 
@@ -49,15 +53,28 @@ HANG_S = 180
 """Seconds after which a model counts as hanging."""
 
 
+@dataclass(frozen=True)
+class How:
+    """How models are compiled and run: as `daedal.backend.prepare` does where nothing is set."""
+
+    checked: bool = False
+    level: str = ""
+    split: bool = False
+
+
 def results_of(
-    model: onnx.ModelProto, feeds: Mapping[str, Array], *, checked: bool = False
+    model: onnx.ModelProto, feeds: Mapping[str, Array], how: How | None = None
 ) -> tuple[dict[str, Array], HostCode]:
     """Outputs of compiled code by name; its second run must give the bits of the first."""
+    how = how or How()
     names = [item.name for item in model.graph.output]
-    if checked:
+    if how != How():
         shapes = {name: array.shape for name, array in feeds.items()}
-        code = build_host_code(model, shapes=shapes, checked=True)
-        program = HostProgram(code)
+        levels = [how.level] if how.level else []
+        code = build_host_code(model, shapes=shapes, levels=levels, checked=how.checked)
+        work = 1 if how.split else host_code.PARALLEL_WORK
+        with patch.object(host_code, "PARALLEL_WORK", work):
+            program = host_code.HostProgram(code)
         return dict(program.run(feeds)), code
     prepared = daedal.backend.prepare(model)
     runs = [prepared.run(feeds) for _ in range(2)]
@@ -92,23 +109,25 @@ def differences(graph: RandomGraph, found: Mapping[str, Array]) -> list[str]:
     return wrong
 
 
-def _failure(graph: RandomGraph, model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
+def _failure(graph: RandomGraph, model: onnx.ModelProto, how: How) -> str:
     """Why a model fails; empty if it does not."""
+    feeds = {item.name: graph.values[item.name] for item in model.graph.input}
     try:
-        wrong = differences(graph, results_of(model, feeds)[0])
+        wrong = differences(graph, results_of(model, feeds, how)[0])
     except Exception as error:  # compiler and runtime may raise anything: that is the finding
         return f"{type(error).__name__}: {error}"
     return "; ".join(wrong)
 
 
-def minimized(graph: RandomGraph) -> onnx.ModelProto:
+def minimized(graph: RandomGraph, how: How | None = None) -> onnx.ModelProto:
     """A model with as few nodes as possible that still fails: tensors become inputs and outputs."""
+    how = how or How()
     model = graph.model
     for name in (name for node in model.graph.node for name in node.output):
         if name not in graph.values:  # of a node Constant
             continue
         cut = _cut(graph, set(), name)
-        if _failure(graph, cut, _feeds(graph, cut)):
+        if _failure(graph, cut, how):
             model = cut
             break
     else:
@@ -121,13 +140,9 @@ def minimized(graph: RandomGraph) -> onnx.ModelProto:
         more = inputs | set(node.output)
         cut = _cut(graph, more, output)
         smaller = len(cut.graph.node) < len(model.graph.node)
-        if smaller and _failure(graph, cut, _feeds(graph, cut)):
+        if smaller and _failure(graph, cut, how):
             model, inputs = cut, more
     return model
-
-
-def _feeds(graph: RandomGraph, model: onnx.ModelProto) -> dict[str, Array]:
-    return {item.name: graph.values[item.name] for item in model.graph.input}
 
 
 def _cut(graph: RandomGraph, inputs: set[str], output: str) -> onnx.ModelProto:
@@ -157,7 +172,7 @@ def _info(name: str, array: Array) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, kind, array.shape)
 
 
-def _result(seed: int, checked: bool) -> dict[str, Any]:
+def _result(seed: int, how: How) -> dict[str, Any]:
     """What came of one model."""
     started = time.perf_counter()
     result: dict[str, Any] = {"seed": seed, "failure": "", "interpreted": []}
@@ -168,7 +183,7 @@ def _result(seed: int, checked: bool) -> dict[str, Any]:
         return result | {"failure": f"no model: {traceback.format_exc(limit=-2)}"}
     result["operators"] = [node.op_type for node in graph.model.graph.node]
     try:
-        found, code = results_of(graph.model, graph.feeds, checked=checked)
+        found, code = results_of(graph.model, graph.feeds, how)
         result["interpreted"] = [f"{step.op}: {step.reason}" for step in code.interpreted]
         result["calls"] = len(code.calls)
         result["failure"] = "; ".join(differences(graph, found))
@@ -176,22 +191,24 @@ def _result(seed: int, checked: bool) -> dict[str, Any]:
         result["failure"] = f"{type(error).__name__}: {error}"
     result["seconds"] = round(time.perf_counter() - started, 3)
     if result["failure"]:
-        result["model"] = onnx.printer.to_text(minimized(graph))
+        result["model"] = onnx.printer.to_text(minimized(graph, how))
     return result
 
 
-def _child(first: int, count: int, checked: bool) -> None:
+def _child(first: int, count: int, how: How) -> None:
     """Lines of JSON: a seed when it starts, its result when it ends."""
     for seed in range(first, first + count):
         print(json.dumps({"started": seed}), flush=True)
-        print(json.dumps(_result(seed, checked)), flush=True)
+        print(json.dumps(_result(seed, how)), flush=True)
 
 
-def _chunk(first: int, count: int, checked: bool, cache: str) -> Iterator[dict[str, Any]]:
+def _chunk(first: int, count: int, how: How, cache: str) -> Iterator[dict[str, Any]]:
     """Results of a child process, up to one that ends it."""
     command = [sys.executable, __file__, "--child", "--seed", str(first), "--count", str(count)]
+    command += ["--checked"] * how.checked + ["--split"] * how.split
+    command += ["--level", how.level] if how.level else []
     child = subprocess.Popen(
-        command + ["--checked"] * checked,
+        command,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "XDG_CACHE_HOME": cache},
@@ -216,12 +233,12 @@ def _chunk(first: int, count: int, checked: bool, cache: str) -> Iterator[dict[s
         raise SystemExit(f"a child process of seeds from {first} ended with {status}")
 
 
-def run(first: int, count: int, checked: bool) -> Iterator[dict[str, Any]]:
+def run(first: int, count: int, how: How) -> Iterator[dict[str, Any]]:
     """Results of models by seed."""
     seed, end = first, first + count
     with tempfile.TemporaryDirectory() as cache:
         while seed < end:
-            for result in _chunk(seed, min(CHUNK, end - seed), checked, cache):
+            for result in _chunk(seed, min(CHUNK, end - seed), how, cache):
                 yield result
                 seed = result["seed"] + 1
 
@@ -248,16 +265,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1000, help="models")
     parser.add_argument("--seed", type=int, default=0, help="of the first model")
     parser.add_argument("--checked", action="store_true", help="check indices at run time")
+    parser.add_argument("--level", choices=sorted(LEVELS), default="", help="of the processor")
+    parser.add_argument("--split", action="store_true", help="split every kernel among threads")
     parser.add_argument("--json", type=Path, metavar="F", help="write all results")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.count < 1 or options.seed < 0:
         parser.error("--count must be at least 1, and --seed at least 0")
+    how = How(options.checked, options.level, options.split)
     if options.child:
-        _child(options.seed, options.count, options.checked)
+        _child(options.seed, options.count, how)
         return 0
     results = []
-    for result in run(options.seed, options.count, options.checked):
+    for result in run(options.seed, options.count, how):
         results.append(result)
         if result["failure"]:
             print(

@@ -7,19 +7,20 @@ import numpy as np
 import onnx
 import pytest
 
-from bench.fuzz_models import differences, minimized, results_of
+from bench.fuzz_models import How, differences, minimized, results_of
 from tests.support.random_graphs import RandomGraph, random_graph
 
 pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime's")
 
 FEW = 30
-CHECKED = 10
-"""Of these, also with indices checked at run time."""
+CHECKED = 6
+"""Of these, also with indices checked at run time, and with every kernel split among threads."""
+HOW = (How(), How(checked=True, split=True))
 
 
-def _check(seed: int, *, checked: bool = False) -> None:
+def _check(seed: int, how: How = HOW[0]) -> None:
     graph = random_graph(seed)
-    found, code = results_of(graph.model, graph.feeds, checked=checked)
+    found, code = results_of(graph.model, graph.feeds, how)
     assert not differences(graph, found), f"seed {seed}"
     assert not code.interpreted, f"seed {seed}"
 
@@ -31,14 +32,14 @@ def test_random_graph(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(CHECKED))
 def test_random_graph_with_checked_indices(seed: int) -> None:
-    _check(seed, checked=True)
+    _check(seed, HOW[1])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(10_000, 10_300, 50))
 def test_many_random_graphs(first: int) -> None:
     for seed in range(first, first + 50):
-        _check(seed, checked=seed % 3 == 0)
+        _check(seed, HOW[seed % 2])
 
 
 def test_graphs_are_valid_and_repeat() -> None:
@@ -53,8 +54,8 @@ def test_a_wrong_result_is_found_and_minimized(monkeypatch: pytest.MonkeyPatch) 
     """Relu is made wrong: the smallest model that fails is one Relu."""
     graph = next(graph for graph in map(random_graph, range(50)) if _has_relu(graph))
 
-    def broken(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> object:
-        found, code = results_of(model, feeds)
+    def broken(model: onnx.ModelProto, feeds: dict[str, np.ndarray], how: How) -> object:
+        found, code = results_of(model, feeds, how)
         relu = {node.output[0] for node in model.graph.node if node.op_type == "Relu"}
         return {name: array + (name in relu) for name, array in found.items()}, code
 
