@@ -43,7 +43,7 @@ class _Floats:
         self.text, self.lanes = text, lanes
 
     def number(self, value: float) -> Value:
-        return splat(self.text, constant(value, "float32"), self.lanes)
+        return splat(constant(value, "float32"), self.lanes)
 
     def apply(self, op: str, a: Value, b: Value | float) -> Value:
         return arithmetic(self.text, op, a, b if isinstance(b, Value) else self.number(b))
@@ -77,8 +77,8 @@ class _Floats:
     def power_of_two(self, exponent: Value) -> Value:
         """2 to an int32 from -126 to 127, by its bits."""
         kind = exponent.type
-        bias = splat(self.text, constant(127, "int32"), self.lanes).text
-        places = splat(self.text, constant(23, "int32"), self.lanes).text
+        bias = splat(constant(127, "int32"), self.lanes).text
+        places = splat(constant(23, "int32"), self.lanes).text
         biased = self.text.value(f"add {kind} {exponent.text}, {bias}")
         bits = self.text.value(f"shl {kind} {biased}, {places}")
         target = llvm_type("float32", self.lanes)
@@ -95,7 +95,7 @@ def exp(text: FunctionText, x: Value) -> Value:
     p = f.multiply_add(f.polynomial(r, _EXP), f.apply("*", r, r), r)
     p = f.apply("+", p, 1.0)
     whole = converted(text, n, "int32")
-    one = splat(text, constant(1, "int32"), x.lanes).text
+    one = splat(constant(1, "int32"), x.lanes).text
     # In two steps, as 2^n itself may be no float where the result is.
     half = Value(text.value(f"ashr {whole}, {one}"), "int32", x.lanes)
     rest = Value(text.value(f"sub {whole}, {half.text}"), "int32", x.lanes)

@@ -93,11 +93,6 @@ class Expressions:
         assert not value.lanes, expr
         return value
 
-    def vector(self, expr: Expr) -> Value:
-        """The value of an expression, one per lane."""
-        assert self.lane is not None
-        return broadcast(self.text, self.value(expr), self.lane.count)
-
     def varies(self, expr: Expr) -> bool:
         """Whether the value differs from lane to lane."""
         return self.lane is not None and self.lane.var in free_vars(expr)

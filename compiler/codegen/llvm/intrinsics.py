@@ -113,7 +113,7 @@ def _abs(text: FunctionText, arguments: list[Value]) -> Value:
 
 def _bit_not(text: FunctionText, arguments: list[Value]) -> Value:
     value = arguments[0]
-    ones = splat(text, constant(-1, value.dtype), value.lanes)
+    ones = splat(constant(-1, value.dtype), value.lanes)
     return Value(text.value(f"xor {value}, {ones.text}"), value.dtype, value.lanes)
 
 
@@ -127,7 +127,7 @@ def _round(text: FunctionText, arguments: list[Value]) -> Value:
 
 def _rsqrt(text: FunctionText, arguments: list[Value]) -> Value:
     value = arguments[0]
-    one = splat(text, constant(1.0, value.dtype), value.lanes)
+    one = splat(constant(1.0, value.dtype), value.lanes)
     return arithmetic(text, "/", one, called(text, "sqrt", [value], value.dtype))
 
 
@@ -137,10 +137,10 @@ def _sigmoid(text: FunctionText, arguments: list[Value]) -> Value:
     if value.dtype == "float16":
         wide = _sigmoid(text, [converted(text, value, "float32")])
         return converted(text, wide, "float16")
-    one = splat(text, constant(1.0, value.dtype), value.lanes)
-    zero = splat(text, constant(0.0, value.dtype), value.lanes)
+    one = splat(constant(1.0, value.dtype), value.lanes)
+    zero = splat(constant(0.0, value.dtype), value.lanes)
     size = _abs(text, [value])
-    negative = arithmetic(text, "-", splat(text, constant(-0.0, value.dtype), value.lanes), size)
+    negative = arithmetic(text, "-", splat(constant(-0.0, value.dtype), value.lanes), size)
     small = called(text, "exp", [negative], value.dtype)
     positive = compared(text, ">=", value, zero)
     above = Value(text.value(f"select {positive}, {one}, {small}"), value.dtype, value.lanes)

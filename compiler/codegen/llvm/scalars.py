@@ -3,6 +3,7 @@
 A value has a dtype of the loop IR and lanes: 0 for a scalar, else the length of a vector.
 """
 
+import struct
 from dataclasses import dataclass
 
 from daedal.compiler.tir.dtype import is_float, limits
@@ -80,8 +81,6 @@ def constant(value: int | float, dtype: str) -> Value:
     """A scalar literal."""
     if not is_float(dtype):
         return Value(str(int(value)), dtype)
-    import struct
-
     bits = 16 if dtype == "float16" else 64
     form = {"float16": "<e", "float32": "<f", "float64": "<d"}[dtype]
     try:
@@ -139,9 +138,9 @@ def _shifted(text: FunctionText, op: str, a: Value, b: Value, signed: bool) -> s
     """A shift by the width or more gives 0, or the sign."""
     bits = limits(a.dtype)[1].bit_length() + signed
     name = "shl" if op == "<<" else "ashr" if signed else "lshr"
-    width = splat(text, constant(bits, a.dtype), a.lanes)
+    width = splat(constant(bits, a.dtype), a.lanes)
     wide = text.value(f"icmp uge {b}, {width.text}")
-    most = splat(text, constant(bits - 1, a.dtype), a.lanes)
+    most = splat(constant(bits - 1, a.dtype), a.lanes)
     mask = Value(wide, "bool", a.lanes)
     amount = text.value(f"select {mask}, {most}, {b}")
     result = text.value(f"{name} {a}, {amount}")
@@ -153,15 +152,15 @@ def _shifted(text: FunctionText, op: str, a: Value, b: Value, signed: bool) -> s
 
 def _divided(text: FunctionText, op: str, a: Value, b: Value, signed: bool) -> str:
     """Rounded to minus infinity; 0 where `b` is 0; the smallest number by -1 wraps."""
-    one = splat(text, constant(1, a.dtype), a.lanes)
-    zero = splat(text, constant(0, a.dtype), a.lanes)
+    one = splat(constant(1, a.dtype), a.lanes)
+    zero = splat(constant(0, a.dtype), a.lanes)
     empty = Value(text.value(f"icmp eq {b}, {zero.text}"), "bool", a.lanes)
     safe = text.value(f"select {empty}, {one}, {b}")
     if not signed:
         name = "udiv" if op == "//" else "urem"
         result = text.value(f"{name} {a}, {safe}")
         return text.value(f"select {empty}, {zero}, {a.type} {result}")
-    minus = splat(text, constant(-1, a.dtype), a.lanes)
+    minus = splat(constant(-1, a.dtype), a.lanes)
     flips = Value(text.value(f"icmp eq {b}, {minus.text}"), "bool", a.lanes)
     safe = text.value(f"select {flips}, {one}, {a.type} {safe}")
     quotient = text.value(f"sdiv {a}, {safe}")
@@ -184,7 +183,7 @@ def _divided(text: FunctionText, op: str, a: Value, b: Value, signed: bool) -> s
     return text.value(f"select {empty}, {zero}, {a.type} {floored}")
 
 
-def splat(text: FunctionText, value: Value, lanes: int) -> Value:
+def splat(value: Value, lanes: int) -> Value:
     """A scalar literal, in every lane if there are lanes."""
     if not lanes:
         return value
@@ -218,7 +217,7 @@ def converted(text: FunctionText, value: Value, dtype: str) -> Value:
 def _converted(text: FunctionText, value: Value, dtype: str, kind: str) -> str:
     source = value.dtype
     if dtype == "bool":
-        zero = splat(text, constant(0, source), value.lanes)
+        zero = splat(constant(0, source), value.lanes)
         how = "fcmp une" if is_float(source) else "icmp ne"
         return text.value(f"{how} {value}, {zero.text}")
     unsigned = source.startswith("u") or source == "bool"
