@@ -163,11 +163,15 @@ def matmul(net: Net) -> None:
 
 
 def products(net: Net) -> None:
-    """A product of two computed tensors, as attention has."""
+    """Products of computed tensors, as attention has; sometimes places behind are masked."""
     x = net.pick(lambda value: value.rank >= 2)
     order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
-    y = net.one("Softmax", net.one("MatMul", x, net.like("Transpose", x, perm=order)[0]))
-    net.one("MatMul", y, x)
+    y = net.one("MatMul", x, net.like("Transpose", x, perm=order)[0])
+    if net.chance(0.4):
+        low = net.one_of((-1e4, float(np.finfo(np.float32).min)))
+        mask = np.triu(np.full(y.shape[-2:], low, np.float32), 1)
+        y = net.one("Add", y, net.constant(mask))
+    net.one("MatMul", net.one("Softmax", y, axis=-1), x)
 
 
 def gemm(net: Net) -> None:

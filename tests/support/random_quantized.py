@@ -68,8 +68,13 @@ def quantized_conv(net: Net) -> None:
     net.require(step is not None)
     pads = [(kernel[n % 2] - 1) // 2 for n in range(4)]
     strides = [net.integer(1, 2)] * 2
+    operands = [x, weight]
+    if net.chance(0.6):
+        bias = net.constant(net.rng.integers(-60, 60, outs).astype(np.int32))
+        size = net.constant(np.float32(step))
+        operands.append(net.one("DequantizeLinear", bias, size, step=step))
     y = net.one(
-        "Conv", x, weight, group=groups, kernel_shape=kernel, pads=pads, strides=strides, step=step
+        "Conv", *operands, group=groups, kernel_shape=kernel, pads=pads, strides=strides, step=step
     )
     if net.chance():
         y = net.like("Relu", y)[0]
