@@ -207,26 +207,26 @@ def _chunk(first: int, count: int, how: How, cache: str) -> Iterator[dict[str, A
     command = [sys.executable, __file__, "--child", "--seed", str(first), "--count", str(count)]
     command += ["--checked"] * how.checked + ["--split"] * how.split
     command += ["--level", how.level] if how.level else []
-    child = subprocess.Popen(
+    running: int | None = None
+    with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "XDG_CACHE_HOME": cache},
-    )
-    running: int | None = None
-    assert child.stdout is not None
-    while True:
-        timer = threading.Timer(HANG_S, child.kill)
-        timer.start()
-        line = child.stdout.readline()
-        timer.cancel()
-        if not line:
-            break
-        message = json.loads(line)
-        running = message.get("started")
-        if running is None:
-            yield message
-    status = child.wait()
+    ) as child:
+        assert child.stdout is not None
+        while True:
+            timer = threading.Timer(HANG_S, child.kill)
+            timer.start()
+            line = child.stdout.readline()
+            timer.cancel()
+            if not line:
+                break
+            message = json.loads(line)
+            running = message.get("started")
+            if running is None:
+                yield message
+    status = child.returncode
     if running is not None:
         yield {"seed": running, "failure": f"the process ended with {status}", "interpreted": []}
     elif status:
