@@ -14,6 +14,7 @@ from daedal.compiler.collection import without_collection
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.reader import read_model
+from daedal.compiler.frontend.shapes import bind_shapes
 from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.pipeline import compile_graph
 from daedal.compiler.segment_store import SegmentStore
@@ -31,6 +32,7 @@ def compile_model(
     model: str | Path | bytes,
     variant: Variant,
     *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
     from_tensors: Sequence[str] = (),
     to_tensors: Sequence[str] = (),
     fuse: bool = True,
@@ -43,8 +45,9 @@ def compile_model(
 ) -> Artifact:
     """Compile an int8 QDQ model, or the part of it between quantized tensors.
 
-    `store` keeps the code of layers for the next compilation. The host's parts are compiled for
-    `cpu_levels` of processors; without any they are interpreted.
+    `shapes` are those of inputs that the model leaves open. `store` keeps the code of layers for
+    the next compilation. The host's parts are compiled for `cpu_levels` of processors; without any
+    they are interpreted.
 
     Raises VariantError if the machine's widths differ from those of the model's tensors, ModelError
     and ScheduleError as `daedal.compile` says.
@@ -53,6 +56,7 @@ def compile_model(
     say = report or (lambda _sentence: None)
     say("reading the model")
     checked = read_model(model if isinstance(model, bytes) else Path(model))
+    checked = bind_shapes(checked, shapes or {})
     graph = load_onnx(checked)
     compiled = compile_graph(
         graph,
@@ -76,13 +80,16 @@ def compile_model(
 def compile_for_cpu(
     model: str | Path | bytes,
     *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
     cpu_levels: Sequence[str],
     report: Callable[[str], None] | None = None,
 ) -> Artifact:
-    """Compile any model, float or quantized, for processors alone. Raises ModelError."""
+    """Compile any model, float or quantized, for processors alone; `shapes` are those of inputs
+    that it leaves open. Raises ModelError."""
     say = report or (lambda _sentence: None)
     say("reading the model")
     checked = read_model(model if isinstance(model, bytes) else Path(model))
+    checked = bind_shapes(checked, shapes or {})
     say("compiling for processors")
     return host_artifact(checked, cpu_levels, report)
 

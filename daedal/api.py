@@ -79,6 +79,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     variant: Variant | str | None = None,
     *,
     target: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
     from_tensors: Sequence[str] = (),
     to_tensors: Sequence[str] = (),
     fuse: bool = True,
@@ -98,6 +99,8 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     the same. `variant` is a variant; one of both must be given. `cpu_levels` are the processors
     that machine code is for, of `native.levels`: by default the best level of this one, which is
     enough where the artifact is not run elsewhere; without any, the host's parts are interpreted.
+
+    `shapes` are those of inputs that the model leaves open, by name; a batch is 1 by default.
 
     `from_tensors` and `to_tensors` select the part between quantized tensors. Without `fuse`, every
     operator is a separate layer, to measure the benefit of fusion. `host` has the rates that decide
@@ -120,10 +123,11 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
                 f"target {CPU!r} takes whole models, without schedules of an accelerator; leave "
                 "out parts, schedules, and the folder of intermediate forms"
             )
-        return compile_for_cpu(model, cpu_levels=levels, report=report)
+        return compile_for_cpu(model, shapes=shapes, cpu_levels=levels, report=report)
     return compile_model(
         model,
         chosen,
+        shapes=shapes,
         from_tensors=tuple(from_tensors),
         to_tensors=tuple(to_tensors),
         fuse=fuse,

@@ -121,8 +121,8 @@ class ModelCutter:
         value = self.types.get(name)
         if value is None or not is_static(value.type.tensor_type):
             raise ModelError(
-                f"a model must have static shapes where it is cut, and {name!r} has none; fix the "
-                "shapes at export"
+                f"a model must have static shapes where it is cut, and {name!r} has none; give "
+                "those of inputs with --shape, or fix them at export"
             )
         tensor = value.type.tensor_type
         shape = [int(dim.dim_value) for dim in tensor.shape.dim]

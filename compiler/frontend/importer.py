@@ -89,7 +89,7 @@ def _input_type(value: onnx.ValueInfoProto) -> TensorType:
             raise ModelError(
                 f"shapes must be static except for the batch, but dimension {axis} of input "
                 f"{value.name!r} is {dimension.dim_param or 'unknown'!r}; "
-                "fix it with onnx.tools.update_model_dims"
+                "give the shape with --shape NAME=1x3x224x224 (shapes= in Python)"
             )
     return TensorType(tuple(shape), _INPUT_DTYPES[tensor.elem_type])
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json, Memory, check_outputs
+from daedal.commands.options import Json, Memory, check_outputs, parse_shapes
 from daedal.isa.errors import TuningError, UserError
 from daedal.isa.files import check_output_folder
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
@@ -40,6 +40,13 @@ def compile_command(
         typer.Option(
             help="Compile the host's code for this level of processors; may be repeated. By "
             "default x86-64, x86-64-v3, and the best of this machine."
+        ),
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The shape of an input that the model leaves open, as NAME=1x3x224x224; may be "
+            "repeated."
         ),
     ] = None,
     from_tensors: Annotated[
@@ -89,6 +96,7 @@ def compile_command(
     from daedal.reports.host_code import code_lines
 
     check_outputs(output)
+    shapes = parse_shapes(shape or ())
     if target is None and variant is None:
         variant = "vta"
     chosen = target_variant(variant, target)
@@ -114,6 +122,7 @@ def compile_command(
             model,
             chosen,
             target="cpu" if chosen is None else None,
+            shapes=shapes,
             from_tensors=from_tensors or (),
             to_tensors=to_tensors or (),
             host=None if all_on_accelerator else rates,

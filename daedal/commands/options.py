@@ -1,6 +1,7 @@
 """What commands share: options that several take, and the check of where they write."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -22,7 +23,11 @@ __all__ = [
     "VariantName",
     "check_outputs",
     "needs_pool_packages",
+    "parse_shapes",
 ]
+
+_EXTENT = re.compile("[0-9]{1,10}")
+
 
 ArtifactFile = Annotated[Path, typer.Argument(help="What `daedal compile` wrote.")]
 Assertions = Annotated[
@@ -83,3 +88,20 @@ def check_outputs(*outputs: Path | None) -> None:
                     "choose another path"
                 )
             targets.add(target)
+
+
+def parse_shapes(options: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Shapes by input from ``NAME=1x3x224x224``; raises UserError for any other form."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for option in options:
+        name, equals, extents = option.rpartition("=")
+        parts = extents.split("x")
+        if not (name and equals and all(_EXTENT.fullmatch(part) for part in parts)):
+            raise UserError(
+                f"a shape must be NAME=1x3x224x224, the name of an input and numbers, not "
+                f"{option!r}"
+            )
+        if name in shapes:
+            raise UserError(f"an input must have one shape, and {name!r} is given two")
+        shapes[name] = tuple(map(int, parts))
+    return shapes

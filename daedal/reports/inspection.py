@@ -96,6 +96,9 @@ def print_inspection(console: Console, report: Inspection) -> None:
         console.print(f"variant {escape(variant.name)} ({variant.fingerprint})")
     else:
         console.print("for processors alone")
+    for kind, values in (("input", artifact.inputs), ("output", artifact.outputs)):
+        for item in values:
+            console.print(escape(f"{kind} {item.name}: {_extents(item.shape)}"))
     tables = [_parts_table(report), _layers_table(report), _nodes_table(report)]
     for table in tables if artifact.launches else (tables[0], tables[2]):
         print_wide(console, table)
@@ -108,6 +111,10 @@ def print_inspection(console: Console, report: Inspection) -> None:
     console.print(
         f"{cycles if artifact.launches else 'seconds: '}the host's as measured here, on zeros"
     )
+
+
+def _extents(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "one number, or a shape known only at run time"
 
 
 def _parts_table(report: Inspection) -> Table:

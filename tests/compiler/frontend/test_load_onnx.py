@@ -223,7 +223,7 @@ def test_refuses_a_dynamic_shape() -> None:
     maker.op("Relu", maker.input("x", (1, 3, "height")), output="y")
     assert refused(maker) == (
         "shapes must be static except for the batch, but dimension 2 of input 'x' is 'height'; "
-        "fix it with onnx.tools.update_model_dims"
+        "give the shape with --shape NAME=1x3x224x224 (shapes= in Python)"
     )
 
 
