@@ -88,7 +88,7 @@ def compile_for_cpu(
     that it leaves open. Raises ModelError."""
     say = report or (lambda _sentence: None)
     say("reading the model")
-    checked = read_model(model if isinstance(model, bytes) else Path(model))
+    checked = read_model(model if isinstance(model, bytes) else Path(model), loops=True)
     checked = bind_shapes(checked, shapes or {})
     say("compiling for processors")
     return host_artifact(checked, cpu_levels, report)
@@ -97,7 +97,7 @@ def compile_for_cpu(
 def compile_part(serialized: bytes) -> HostCode | None:
     """Compile a host's part of an artifact again, for this processor; None where it must be
     interpreted. Raises ModelError for a model that is none."""
-    return compile_host_model(read_model(serialized).SerializeToString(), best_levels())
+    return compile_host_model(read_model(serialized, loops=True).SerializeToString(), best_levels())
 
 
 def _check_widths(variant: Variant) -> None:

@@ -11,6 +11,7 @@ from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.reference import ReferenceEvaluator
 
 from daedal.isa.errors import ArtifactError, ModelError, first_line
+from daedal.runtime.bounded_loop import Loop, bounded_run
 
 __all__ = ["Arrays", "HostModel", "check_bounds", "converted"]
 
@@ -35,7 +36,7 @@ class HostModel:
                 check_bounds(model.graph)
                 if model.functions:
                     raise ValueError("functions of its own")
-                self._evaluator = ReferenceEvaluator(model)
+                self._evaluator = ReferenceEvaluator(model, new_ops=[Loop])
                 for item in model.graph.input:
                     self._add_input(item)
             except Exception as error:  # protobuf and the evaluator raise many exception types
@@ -73,7 +74,7 @@ class HostModel:
                 raise ModelError(f"input {name!r} must have shape {shape}, not {array.shape}")
             feeds[name] = converted(name, array, self._dtypes[name])
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), bounded_run():
                 # NaN, infinities and out-of-range values would be cast to the lowest integer,
                 # whatever their sign.
                 warnings.filterwarnings("error", "invalid value encountered in cast")
@@ -87,21 +88,18 @@ class HostModel:
         return {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
 
 
-def check_bounds(graph: GraphProto, *, loops: bool = False) -> None:
-    """Raise ValueError for constructs that may run for ever or read other files. The compiler emits
-    neither (`compiler.frontend.bounds`), but the file is untrusted. With `loops`, a Loop passes,
-    for an evaluator that bounds it."""
+def check_bounds(graph: GraphProto) -> None:
+    """Raise ValueError for what reads other files. The compiler emits none
+    (`compiler.frontend.bounds`), but the file is untrusted. Loops are bounded as they run."""
     tensors = list(graph.initializer)
     for node in graph.node:
-        if node.op_type == "Loop" and not loops:
-            raise ValueError("a Loop")
         for attribute in node.attribute:
             sparse = (attribute.sparse_tensor, *attribute.sparse_tensors)
             tensors += (attribute.t, *attribute.tensors)
             tensors += (part for item in sparse for part in (item.values, item.indices))
             for inner in (attribute.g, *attribute.graphs):
                 if inner.node:
-                    check_bounds(inner, loops=loops)
+                    check_bounds(inner)
     tensors += (part for item in graph.sparse_initializer for part in (item.values, item.indices))
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in tensors):
         raise ValueError("data in other files")

@@ -29,7 +29,7 @@ class InterpretedModel:
         self._what = what
         try:
             model = ModelProto.FromString(serialized)
-            check_bounds(model.graph, loops=True)
+            check_bounds(model.graph)
             self._evaluator = ReferenceEvaluator(model, new_ops=[Loop])
         except Exception as error:  # protobuf and the evaluator raise many exception types
             raise ArtifactError(

@@ -16,10 +16,10 @@ MAX_NAME_LENGTH = 1_000
 _SHOWN_LENGTH = 100
 
 
-def check_bounds(model: onnx.ModelProto) -> None:
+def check_bounds(model: onnx.ModelProto, *, loops: bool = False) -> None:
     """Refuse models that would make later steps read other files, run forever or grow unbounded.
 
-    A Loop may never end. Names appear in messages, tables and artifacts, so they must be short and
+    A Loop may never end; with `loops` it passes, for what bounds it (`runtime.bounded_loop`). Names appear in messages, tables and artifacts, so they must be short and
     printable. All data must be in the file. The bodies of the model's own functions are checked
     here, but their nodes are counted in `check_functions`.
 
@@ -40,19 +40,19 @@ def check_bounds(model: onnx.ModelProto) -> None:
         )
     for part in (graph, *map(_body, model.functions)):
         for inner in _graphs(part):
-            _check_graph(inner)
+            _check_graph(inner, loops)
 
 
 def _body(function: onnx.FunctionProto) -> onnx.GraphProto:
     return onnx.GraphProto(name=function.name, node=function.node)
 
 
-def _check_graph(graph: onnx.GraphProto) -> None:
+def _check_graph(graph: onnx.GraphProto, loops: bool) -> None:
     for name in _names(graph):
         _check_name(name)
     _check_data(graph)
     for node in graph.node:
-        _check_node(node)
+        _check_node(node, loops)
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
@@ -97,10 +97,11 @@ def _check_data(graph: onnx.GraphProto) -> None:
             )
 
 
-def _check_node(node: onnx.NodeProto) -> None:
-    if node.op_type == "Loop":
+def _check_node(node: onnx.NodeProto, loops: bool) -> None:
+    if node.op_type == "Loop" and not loops:
         raise ModelError(
-            f"a model must be sure to end, which a Loop is not (node {node.name!r}); unroll it"
+            "a model for an accelerator must be sure to end, which a Loop is not (node "
+            f"{node.name!r}); unroll it, or compile for target 'cpu'"
         )
     for item in node.attribute:
         sparse = [item.sparse_tensor, *item.sparse_tensors]

@@ -22,8 +22,8 @@ MAX_MODEL_BYTES = 1 << 30
 MIN_OPSET = 7
 
 
-def read_model(source: str | Path | bytes) -> onnx.ModelProto:
-    """Parse and check a model.
+def read_model(source: str | Path | bytes, *, loops: bool = False) -> onnx.ModelProto:
+    """Parse and check a model; with `loops`, it may have Loops, which only `runtime.host` bounds.
 
     Raises
     ------
@@ -48,16 +48,16 @@ def read_model(source: str | Path | bytes) -> onnx.ModelProto:
             f"a model must be a complete ONNX file, and these {len(data)} bytes are not one "
             "(damaged or truncated); export or download it again"
         ) from error
-    _check(model)
+    _check(model, loops)
     if model.functions:
         model = inline_functions(model)
-        _check(model)
+        _check(model, loops)
     expand_qoperators(model)
     return model
 
 
-def _check(model: onnx.ModelProto) -> None:
-    check_bounds(model)
+def _check(model: onnx.ModelProto, loops: bool) -> None:
+    check_bounds(model, loops=loops)
     check_functions(model)
     try:
         onnx.checker.check_model(model)

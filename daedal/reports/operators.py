@@ -36,8 +36,8 @@ are compiled; or *folded*, because it is a constant; or *interpreted* by ONNX's 
 evaluator; two that this lacks are *not run*. A node whose operands are all constants is evaluated
 when the model is compiled, and an If whose condition is known then becomes its branch. A node is
 also interpreted if a type or a shape is not known before it runs, or if it is beyond what its
-tensor expression covers. All Loops of a run may have a million iterations together; beyond that,
-the run ends with an error.
+tensor expression covers. A Loop may be in models for `cpu` alone: all Loops of a run may have a
+million iterations together; beyond that, the run ends with an error.
 
 `daedal compile` says which nodes run where, which are interpreted, and why.
 

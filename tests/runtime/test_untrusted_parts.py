@@ -46,11 +46,30 @@ def test_a_part_without_guile_runs() -> None:
     assert found["y"].tolist() == [0, 2]
 
 
-def test_loops_are_refused_however_deep() -> None:
-    loop = helper.make_node("Loop", ["", "go", "x"], ["y"])
-    refused(part(loop))
-    branch = helper.make_graph([loop], "branch", [], [])
-    refused(part(helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)))
+def endless() -> onnx.NodeProto:
+    """A Loop without a count whose condition stays true."""
+    value = helper.make_tensor_value_info
+    names = [("n", TensorProto.INT64, []), ("c", TensorProto.BOOL, []), ("v", 1, [2])]
+    body = helper.make_graph(
+        [helper.make_node("Identity", [a], [b]) for a, b in (("c", "d"), ("v", "w"))],
+        "body",
+        [value(*item) for item in names],
+        [value("d", TensorProto.BOOL, []), value("w", 1, [2])],
+    )
+    return helper.make_node("Loop", ["", "go", "x"], ["y"], body=body)
+
+
+def test_loops_end_however_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daedal.runtime.bounded_loop.MAX_ITERATIONS", 100)
+    go = numpy_helper.from_array(np.array(True), "go")
+    loop = endless()
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
+    branch = helper.make_graph([loop], "branch", [], [result])
+    condition = helper.make_node("If", ["go"], ["y"], then_branch=branch, else_branch=branch)
+    for node in (loop, condition):
+        model = HostModel(part(node, tensors=[go]).SerializeToString(), "part 0")
+        with pytest.raises(ModelError, match="must end within 100 iterations"):
+            model.run({"x": np.ones(2, np.float32)})
 
 
 def test_functions_are_refused() -> None:

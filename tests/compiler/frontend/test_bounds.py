@@ -90,7 +90,8 @@ def branch(*nodes: onnx.NodeProto) -> Change:
 def test_refuses_loops_however_deep() -> None:
     loop = helper.make_node("Loop", ["n", "go", "x"], ["b"], name="l")
     assert refusal(branch(loop)) == (
-        "a model must be sure to end, which a Loop is not (node 'l'); unroll it"
+        "a model for an accelerator must be sure to end, which a Loop is not (node 'l'); unroll "
+        "it, or compile for target 'cpu'"
     )
 
 
