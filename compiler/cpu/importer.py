@@ -19,7 +19,8 @@ from onnx import numpy_helper
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.support import check_code
 from daedal.compiler.cpu.expansion import expanded
-from daedal.compiler.cpu.types import Types, with_shapes
+from daedal.compiler.cpu.types import Types
+from daedal.compiler.frontend.shapes import bind_shapes
 from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
@@ -99,7 +100,7 @@ def import_model(
 
     Raises ModelError for a damaged model, and for shapes that contradict it.
     """
-    return _Importer(with_shapes(model, shapes or {})).program
+    return _Importer(bind_shapes(model, shapes or {}, empty=True)).program
 
 
 def _is_kept(node: onnx.NodeProto) -> bool:

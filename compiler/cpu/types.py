@@ -4,7 +4,7 @@ ONNX's shape inference over a whole model stops where a shape is computed. Here 
 inferred when the values that it reads are known, so constants that were folded give shapes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,8 @@ from onnx import helper, numpy_helper
 
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.ops.onnx.operation import ResultType
-from daedal.isa.errors import ModelError
 
-__all__ = ["Types", "with_shapes"]
+__all__ = ["Types"]
 
 MAX_SHAPE_ELEMENTS = 1 << 12
 """Larger constants are no shapes."""
@@ -83,30 +82,6 @@ class Types:
             if self.static(name) is None:
                 self._protos[name] = kind
                 self._static.pop(name, None)
-
-
-def with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
-    """`model` with the shapes of some inputs. Raises ModelError where they contradict it."""
-    if not shapes:
-        return model
-    bound = onnx.ModelProto()
-    bound.CopyFrom(model)
-    for item in bound.graph.input:
-        if item.name not in shapes or not item.type.HasField("tensor_type"):
-            continue
-        given, known = shapes[item.name], item.type.tensor_type.shape.dim
-        fits = not item.type.tensor_type.HasField("shape") or len(known) == len(given)
-        if not fits or any(
-            dim.HasField("dim_value") and dim.dim_value != size
-            for dim, size in zip(known, given, strict=False)
-        ):
-            raise ModelError(
-                f"the shape of an input must be one that the model allows, and {item.name!r} "
-                f"cannot be {list(given)}"
-            )
-        kind = item.type.tensor_type.elem_type
-        item.type.CopyFrom(helper.make_tensor_type_proto(kind, given))
-    return bound
 
 
 def _static(found: onnx.TypeProto | None) -> ResultType | None:

@@ -19,9 +19,10 @@ _SHOWN_LENGTH = 100
 def check_bounds(model: onnx.ModelProto, *, loops: bool = False) -> None:
     """Refuse models that would make later steps read other files, run forever or grow unbounded.
 
-    A Loop may never end; with `loops` it passes, for what bounds it (`runtime.bounded_loop`). Names appear in messages, tables and artifacts, so they must be short and
-    printable. All data must be in the file. The bodies of the model's own functions are checked
-    here, but their nodes are counted in `check_functions`.
+    A Loop may never end; with `loops` it passes, for what bounds it (`runtime.bounded_loop`). Names
+    appear in messages, tables and artifacts, so they must be short and printable. All data must be
+    in the file. The bodies of the model's own functions are checked here, but their nodes are
+    counted in `check_functions`.
 
     Raises
     ------

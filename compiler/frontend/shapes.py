@@ -15,8 +15,12 @@ __all__ = ["bind_shapes"]
 MAX_EXTENT = (1 << 31) - 1
 
 
-def bind_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
+def bind_shapes(
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], *, empty: bool = False
+) -> onnx.ModelProto:
     """`model` with the shapes of some inputs; a symbol means the same number in all of them.
+
+    With `empty`, a tensor may have no elements.
 
     Raises
     ------
@@ -37,7 +41,7 @@ def bind_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> 
                 f"a shape must be that of an input of the model, and {name!r} is none; its inputs "
                 f"are {', '.join(map(repr, inputs)) or 'none'}"
             )
-        _bind(inputs[name], shape, symbols)
+        _bind(inputs[name], shape, symbols, 0 if empty else 1)
     for item in inputs.values():
         for dim in item.type.tensor_type.shape.dim:
             if dim.dim_param in symbols:
@@ -45,14 +49,17 @@ def bind_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> 
     return bound
 
 
-def _bind(item: onnx.ValueInfoProto, shape: Sequence[int], symbols: dict[str, int]) -> None:
-    """Set the shape of an input, and note what its symbols are."""
+def _bind(
+    item: onnx.ValueInfoProto, shape: Sequence[int], symbols: dict[str, int], low: int
+) -> None:
+    """Set the shape of an input, of extents from `low`, and note what its symbols are."""
     name, sizes = item.name, "x".join(map(str, shape))
     if not item.type.HasField("tensor_type"):
         raise ModelError(f"a shape must be that of a tensor, and input {name!r} is none")
-    if not all(0 < size <= MAX_EXTENT for size in shape):
+    if not all(low <= size <= MAX_EXTENT for size in shape):
         raise ModelError(
-            f"the extents of a shape must be from 1 to {MAX_EXTENT}, not {sizes} (input {name!r})"
+            f"the extents of a shape must be from {low} to {MAX_EXTENT}, not {sizes} "
+            f"(input {name!r})"
         )
     tensor = item.type.tensor_type
     known = tensor.shape.dim
