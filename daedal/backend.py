@@ -40,7 +40,7 @@ def _is_static(kind: onnx.TypeProto) -> bool:
     return tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
 
 
-class Prepared(BackendRep):  # type: ignore[misc]
+class Prepared(BackendRep):
     """A compiled model; if it leaves shapes of inputs open, it is compiled for those of each run.
 
     Attributes
@@ -84,7 +84,7 @@ class Prepared(BackendRep):  # type: ignore[misc]
         return outputs
 
 
-class DaedalBackend(Backend):  # type: ignore[misc]
+class DaedalBackend(Backend):
     """What `onnx.backend.base.Backend` asks for."""
 
     @classmethod
