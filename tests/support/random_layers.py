@@ -113,6 +113,9 @@ def pool(net: Net) -> None:
     x = _map(net)
     kind = net.one_of(("MaxPool", "MaxPool", "AveragePool", "AveragePool", "LpPool"))
     window = _window(net, x)
+    first = {"MaxPool": 1, "AveragePool": 19, "LpPool": 18}[kind]
+    if net.opset < first or (kind != "MaxPool" and net.chance()):
+        window["dilations"] = [1] * (x.rank - 2)
     net.require(_reads_map(x, window))
     ceil = int(net.chance() and _starts_inside(x, window))
     if kind == "MaxPool":
@@ -121,7 +124,7 @@ def pool(net: Net) -> None:
         else:
             net.like("MaxPool", x, ceil_mode=ceil, **window)
         return
-    if net.opset < (18 if kind == "LpPool" else 19) or net.chance():
+    if net.opset < first:
         del window["dilations"]
     if kind == "LpPool":
         net.one("LpPool", x, p=net.integer(1, 3), **window)
