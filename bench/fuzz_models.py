@@ -5,7 +5,8 @@ and must give what onnxruntime gives: floats within 1e-4 of the largest element,
 equal; tensors that are quantized from sums of floats may differ by one unit. Models run in child
 processes, so a crash or a hang is known by its seed. A failing model is shown with as few nodes as
 fail alike. `--checked` has compiled code check its indices, `--level` compiles for another level of
-the processor, `--split` splits every kernel among threads; `--json F` writes all results.
+the processor, `--split` splits every kernel among threads; `--json F` writes all results. An
+interrupt shows those so far.
 
 Exit status 1 when a model fails; 2 for a mistake on the command line.
 """
@@ -277,12 +278,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _child(options.seed, options.count, how)
         return 0
     results = []
-    for result in run(options.seed, options.count, how):
-        results.append(result)
-        if result["failure"]:
-            print(
-                f"seed {result['seed']}: {result['failure']}\n{result.get('model', '')}", flush=True
-            )
+    try:
+        for result in run(options.seed, options.count, how):
+            results.append(result)
+            if result["failure"]:
+                text = f"seed {result['seed']}: {result['failure']}\n{result.get('model', '')}"
+                print(text, flush=True)
+    except KeyboardInterrupt:
+        print(f"interrupted after {len(results)} of {options.count} models")
     _show(results)
     if options.json is not None:
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
