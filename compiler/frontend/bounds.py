@@ -19,10 +19,10 @@ _SHOWN_LENGTH = 100
 def check_bounds(model: onnx.ModelProto, *, loops: bool = False) -> None:
     """Refuse models that would make later steps read other files, run forever or grow unbounded.
 
-    A Loop may never end; with `loops` it passes, for what bounds it (`runtime.bounded_loop`). Names
-    appear in messages, tables and artifacts, so they must be short and printable. All data must be
-    in the file. The bodies of the model's own functions are checked here, but their nodes are
-    counted in `check_functions`.
+    A Loop may never end; with `loops` it passes, for what bounds it (`runtime.bounded_loop`).
+    Names appear in messages, tables and artifacts, so they must be short and printable. All
+    data must be in the file. The bodies of the model's own functions are checked here, but
+    their nodes are counted in `check_functions`.
 
     Raises
     ------
@@ -93,8 +93,8 @@ def _check_data(graph: onnx.GraphProto) -> None:
     for tensor in graph.initializer:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise ModelError(
-                f"weights must lie inside the file, but {tensor.name!r} is external data; "
-                "save the model with onnx.save(..., save_as_external_data=False)"
+                f"weights must lie inside the file, but {tensor.name!r} is external data; give the "
+                "model's path, or save it with onnx.save(..., save_as_external_data=False)"
             )
 
 

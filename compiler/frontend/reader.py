@@ -1,8 +1,8 @@
 """Reads an ONNX file into a checked ModelProto. The file is untrusted.
 
 Input: a path or the bytes of a file. Output: a ModelProto that passed onnx's own checker, holds all
-its data itself and stays within our bounds, with its own functions inlined and operators on
-quantized tensors (`qoperators`) expanded.
+its data itself (a path may have files of data in its folder) and stays within our bounds, with its
+own functions inlined and operators on quantized tensors (`qoperators`) expanded.
 """
 
 from pathlib import Path
@@ -11,6 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from daedal.compiler.frontend.bounds import check_bounds
+from daedal.compiler.frontend.external import load_external_data
 from daedal.compiler.frontend.functions import check_functions, inline_functions
 from daedal.compiler.frontend.qoperators import expand_qoperators
 from daedal.isa.errors import ModelError, first_line
@@ -48,6 +49,8 @@ def read_model(source: str | Path | bytes, *, loops: bool = False) -> onnx.Model
             f"a model must be a complete ONNX file, and these {len(data)} bytes are not one "
             "(damaged or truncated); export or download it again"
         ) from error
+    if not isinstance(source, bytes):
+        load_external_data(model, Path(source).parent, MAX_MODEL_BYTES - len(data))
     _check(model, loops)
     if model.functions:
         model = inline_functions(model)
