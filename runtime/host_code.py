@@ -54,7 +54,13 @@ class HostProgram:
                 f"{', '.join(code.objects) or 'none'}; compile the model here"
             )
         self.code = code
-        block = np.zeros(code.memory_bytes + 64, np.uint8)
+        try:
+            block = np.zeros(code.memory_bytes + 64, np.uint8)
+        except MemoryError as error:
+            raise ArtifactError(
+                f"memory must hold the tensors of compiled code, {code.memory_bytes} bytes, and it "
+                "cannot; use smaller shapes"
+            ) from error
         start = -block.ctypes.data % 64
         self._memory = block[start : start + code.memory_bytes]
         self._memory[: len(code.constants)] = np.frombuffer(code.constants, np.uint8)
@@ -156,6 +162,7 @@ class _Interpreted:
     """One node that ONNX's reference evaluator runs."""
 
     def __init__(self, step: InterpretedNode, program: HostProgram) -> None:
+        self._op = step.op
         self._model = InterpretedModel(step.model, f"the operator {step.op}")
         self._program = program
 
@@ -167,6 +174,13 @@ class _Interpreted:
         }
         for name, result in self._model.run(feeds).items():
             if name in names:
-                program.array(names[name])[...] = result
+                array = program.array(names[name])
+                if not isinstance(result, np.ndarray | np.generic) or result.shape != array.shape:
+                    found = getattr(result, "shape", type(result).__name__)
+                    raise ModelError(
+                        f"an operator must give the shape that ONNX infers, {array.shape}, and "
+                        f"{self._op} gives {found} for {name!r}; export the model again"
+                    )
+                array[...] = result
             else:
                 values[name] = result

@@ -99,8 +99,11 @@ class CompiledPart:
         Raises ModelError for a missing input, one of another shape, and one of another type.
         """
         for name, limit in self._limits.items():
-            if name in values and not (np.abs(values[name]) < limit).all():
-                return HostModel(self._part.model, self._what).run(values)
+            if name in values:
+                with np.errstate(over="ignore"):  # the limit may exceed the type of the values
+                    within = (np.abs(values[name]) < limit).all()
+                if not within:
+                    return HostModel(self._part.model, self._what).run(values)
         return self._program.run(values)
 
     def zeros(self) -> Arrays:

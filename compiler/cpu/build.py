@@ -24,6 +24,7 @@ from daedal.compiler.cpu.memory import MemoryPlan
 from daedal.compiler.graph.ops.foreign import names_read
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import Buffer
+from daedal.isa.errors import ModelError
 from daedal.isa.host_code import CodeCall, HostCode, InterpretedNode, Step
 from daedal.native.cache import ObjectCache
 from daedal.native.levels import host_level
@@ -49,10 +50,21 @@ def build_host_code(
     shapes : of inputs, where the model leaves them open.
     levels : of `native.levels`; none: that of this processor.
     checked : whether indices are checked at run time, for tests: slow.
+
+    Raises
+    ------
+    ModelError
+        For a damaged model, for shapes that contradict it, and for formulas that nest too deeply.
     """
     chosen = tuple(levels) or (host_level(),)
     functions = Functions(chosen, cache or ObjectCache(), checked=checked)
-    return _Builder(import_model(model, shapes), functions).code(chosen)
+    try:
+        return _Builder(import_model(model, shapes), functions).code(chosen)
+    except RecursionError as error:
+        raise ModelError(
+            "formulas of compiled code must not nest too deeply, and a node of this model has one "
+            "that does; give it fewer operands"
+        ) from error
 
 
 class _Builder:
@@ -128,7 +140,7 @@ class _Builder:
 
     def _step(self, step: Computed | View | Interpreted, time: int) -> None:
         if isinstance(step, Computed):
-            for tensor in topological(step.tensors):
+            for tensor in topological(step.tensors, self.numbers):
                 if tensor in self.kernels and tensor not in self.numbers:
                     self._steps.append(self._call(tensor, self.kernels[tensor], time))
             for name, tensor in zip(step.names, step.tensors, strict=True):

@@ -25,12 +25,14 @@ from daedal.compiler.tir.expr import (
     Select,
     Var,
 )
-from daedal.compiler.tir.visit import loads, rewrite, substitute, walk
+from daedal.compiler.tir.visit import children, loads, rewrite, substitute, walk
 
 __all__ = ["fuse"]
 
 MAX_NODES = 400
 """Nodes of a formula: a larger one is split into kernels."""
+MAX_HEIGHT = 64
+"""Nested operations of a formula, as what lowers it recurses."""
 
 
 def fuse(needed: Sequence[te.Tensor], constants: Constants) -> dict[te.Tensor, Kernel]:
@@ -90,7 +92,7 @@ class _Fusion:
         readers = self._readers[tensor]
         if isinstance(formula, Reduce) or tensor in self._needed or tensor in self._padded:
             return False
-        if sum(1 for _ in walk(formula)) > MAX_NODES:
+        if sum(1 for _ in walk(formula)) > MAX_NODES or _height(formula) > MAX_HEIGHT:
             return False
         if _is_move(formula):
             return True
@@ -103,15 +105,18 @@ class _Fusion:
     def _joined(self, roots: Sequence[te.Tensor]) -> dict[te.Tensor, Kernel]:
         """Kernels of roots: each reduction with its epilogue where it has one."""
         readers: dict[Buffer, list[te.Tensor]] = {root: [] for root in roots}
+        sources: dict[te.Tensor, list[te.Tensor]] = {root: [] for root in roots}
+        numbers = {root: number for number, root in enumerate(roots)}
         for root in roots:
             for buffer in dict.fromkeys(load.buffer for load in loads(self._formulas[root])):
-                if buffer in readers:
+                if isinstance(buffer, te.Tensor) and buffer in readers:
                     readers[buffer].append(root)
+                    sources[root].append(buffer)
         epilogues: dict[te.Tensor, te.Tensor] = {}
         for root in roots:
             found = [
                 source
-                for source in roots
+                for source in sorted(sources[root], key=numbers.__getitem__)
                 if readers[source] == [root] and self._is_epilogue(root, source)
             ]
             if found:
@@ -183,6 +188,11 @@ class _Fusion:
             return None
 
         return rewrite(formula, visit), found
+
+
+def _height(formula: Expr) -> int:
+    """The longest path from the formula to a leaf."""
+    return 1 + max(map(_height, children(formula)), default=0)
 
 
 def _is_move(formula: Expr) -> bool:

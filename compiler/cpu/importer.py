@@ -22,6 +22,7 @@ from daedal.compiler.cpu.expansion import expanded
 from daedal.compiler.cpu.types import Types
 from daedal.compiler.frontend.shapes import bind_shapes
 from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
+from daedal.compiler.graph.types import MAX_ELEMENTS
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
 from daedal.compiler.te.lower import topological
@@ -115,6 +116,17 @@ def _is_kept(node: onnx.NodeProto) -> bool:
     )
 
 
+def _value(tensor: onnx.TensorProto) -> Array:
+    """An initializer's value. Raises ModelError for one that is damaged."""
+    try:
+        return np.asarray(numpy_helper.to_array(tensor))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(
+            "a tensor must have a type and as many values as its dimensions say, but "
+            f"{tensor.name!r} of {list(tensor.dims)} has not; export the model again"
+        ) from error
+
+
 class _Importer:
     def __init__(self, model: onnx.ModelProto) -> None:
         graph = model.graph
@@ -128,7 +140,7 @@ class _Importer:
         self._types = Types(model)
         self._numbers = 0
         for item in graph.initializer:
-            self._add_constant(item.name, numpy_helper.to_array(item))
+            self._add_constant(item.name, _value(item))
         for name in self.program.inputs:
             self._add_placeholder(name, self._types.static(name))
         for node in graph.node:
@@ -140,7 +152,7 @@ class _Importer:
             return
         try:
             self._compute(node)
-        except UserError as error:
+        except (UserError, RecursionError, MemoryError) as error:
             if not self._expand(node):
                 self._interpret(node, first_line(error))
 
@@ -213,7 +225,7 @@ class _Importer:
         if branch.sparse_initializer:
             return False
         for item in branch.initializer:
-            self._add_constant(item.name, numpy_helper.to_array(item))
+            self._add_constant(item.name, _value(item))
         for inner in branch.node:
             self._add(inner)
         for given, name in zip(branch.output, node.output, strict=True):
@@ -228,7 +240,8 @@ class _Importer:
         tables: dict[te.Tensor, Array] = {}
         prefix = f"t{self._next()}"
         tensors = lower_node(node, program.opset, operands, results, prefix, tables)
-        for tensor in topological(tensors):
+        known = {operand.tensor for operand in operands if operand is not None}
+        for tensor in topological(tensors, known):
             check_code(tensor)
         for tensor, value in tables.items():
             program.tensors[tensor.name] = tensor
@@ -258,6 +271,11 @@ class _Importer:
 
     def _needed_type(self, name: str) -> ResultType:
         kind = self._types.static(name)
+        if kind is not None and math.prod(kind.shape) > MAX_ELEMENTS:
+            raise ModelError(
+                f"tensors of compiled code must have at most {MAX_ELEMENTS} elements, and {name!r} "
+                f"has {math.prod(kind.shape)}; it is interpreted"
+            )
         if kind is None or 0 in kind.shape:
             raise ModelError(
                 f"tensors of compiled code must have a static shape and elements, and {name!r} "
@@ -271,7 +289,7 @@ class _Importer:
         self._add_placeholder(name, ResultType(value.shape, value.dtype.name))
 
     def _add_placeholder(self, name: str, kind: ResultType | None) -> bool:
-        if kind is None or kind.dtype not in DTYPES:
+        if kind is None or kind.dtype not in DTYPES or math.prod(kind.shape) > MAX_ELEMENTS:
             return False
         self.program.types[name] = kind
         if 0 in kind.shape:

@@ -1,6 +1,6 @@
 """From tensor expressions to the loop IR: one block per computation, in order of need."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from daedal.compiler.te.reduction import combine, identity
 from daedal.compiler.te.tensor import Tensor
@@ -24,18 +24,18 @@ from daedal.compiler.tir.visit import replace_buffers, substitute
 __all__ = ["create_prim_func", "tensor_block", "topological"]
 
 
-def topological(outputs: Sequence[Tensor]) -> list[Tensor]:
-    """Every tensor that `outputs` need, producers first."""
+def topological(outputs: Sequence[Tensor], known: Container[Tensor] = ()) -> list[Tensor]:
+    """Every tensor that `outputs` need, producers first; neither the `known` ones nor what only
+    they need."""
     order: dict[Tensor, None] = {}
-
-    def visit(tensor: Tensor) -> None:
-        if tensor not in order:
-            for source in tensor.inputs:
-                visit(source)
+    stack = [(tensor, False) for tensor in reversed(outputs)]
+    while stack:
+        tensor, ready = stack.pop()
+        if ready:
             order[tensor] = None
-
-    for tensor in outputs:
-        visit(tensor)
+        elif tensor not in order and tensor not in known:
+            stack.append((tensor, True))
+            stack += [(source, False) for source in reversed(tensor.inputs)]
     return list(order)
 
 
