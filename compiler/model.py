@@ -23,6 +23,7 @@ from daedal.isa.artifact import Artifact
 from daedal.isa.errors import VariantError
 from daedal.isa.host_code import HostCode
 from daedal.isa.variant import Variant
+from daedal.native.cache import ObjectCache
 
 __all__ = ["compile_for_cpu", "compile_model", "compile_part"]
 
@@ -40,6 +41,7 @@ def compile_model(
     configs: Mapping[str, Config] | None = None,
     store: SegmentStore | None = None,
     cpu_levels: Sequence[str] = (),
+    objects: ObjectCache | None = None,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Artifact:
@@ -47,7 +49,7 @@ def compile_model(
 
     `shapes` are those of inputs that the model leaves open. `store` keeps the code of layers for
     the next compilation. The host's parts are compiled for `cpu_levels` of processors; without any
-    they are interpreted.
+    they are interpreted. Their object code is kept in `objects`, by default in the user's cache.
 
     Raises VariantError if the machine's widths differ from those of the model's tensors, ModelError
     and ScheduleError as `daedal.compile` says.
@@ -73,7 +75,7 @@ def compile_model(
     )
     if cpu_levels:
         say("compiling the host's parts")
-    return build_artifact(checked, compiled, from_tensors, to_tensors, cpu_levels, report)
+    return build_artifact(checked, compiled, from_tensors, to_tensors, cpu_levels, report, objects)
 
 
 @without_collection
@@ -82,6 +84,7 @@ def compile_for_cpu(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     cpu_levels: Sequence[str],
+    objects: ObjectCache | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Artifact:
     """Compile any model, float or quantized, for processors alone; `shapes` are those of inputs
@@ -91,7 +94,7 @@ def compile_for_cpu(
     checked = read_model(model if isinstance(model, bytes) else Path(model), loops=True)
     checked = bind_shapes(checked, shapes or {})
     say("compiling for processors")
-    return host_artifact(checked, cpu_levels, report)
+    return host_artifact(checked, cpu_levels, report, objects)
 
 
 def compile_part(serialized: bytes) -> HostCode | None:

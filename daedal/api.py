@@ -29,6 +29,7 @@ from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant
 from daedal.items import split_items, stack_items
+from daedal.native.cache import NoCache
 from daedal.runtime.executor import Executor, RunResult
 from daedal.runtime.host_parts import CodeTrust
 from daedal.runtime.layers import LayerProfile, layer_profiles
@@ -108,7 +109,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     back, as `daedal.load_host_rates` gives them; with None, everything that can run on the
     accelerator does. `configs` are schedules of
     layers by the keys of their workloads, as `daedal.tuning` finds them. With `cache`, the code of
-    layers is kept in the user's cache for the next compilation. The intermediate forms are written
+    layers and of the host's parts is kept in the user's cache for the next compilation. The intermediate forms are written
     to `dump_dir` after each step; `report` is called with a sentence before each long one.
 
     Raises ModelError for a model that cannot be read or compiled, VariantError for an unknown
@@ -117,13 +118,16 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     """
     chosen = target_variant(variant, target)
     levels = best_levels() if cpu_levels is None else _checked_levels(cpu_levels)
+    objects = None if cache else NoCache()
     if chosen is None:
         if from_tensors or to_tensors or configs or not fuse or dump_dir is not None:
             raise UserError(
                 f"target {CPU!r} takes whole models, without schedules of an accelerator; leave "
                 "out parts, schedules, and the folder of intermediate forms"
             )
-        return compile_for_cpu(model, shapes=shapes, cpu_levels=levels, report=report)
+        return compile_for_cpu(
+            model, shapes=shapes, cpu_levels=levels, objects=objects, report=report
+        )
     return compile_model(
         model,
         chosen,
@@ -135,6 +139,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
         configs=configs,
         store=default_store() if cache else None,
         cpu_levels=levels,
+        objects=objects,
         dump_dir=Path(dump_dir) if dump_dir is not None else None,
         report=report,
     )

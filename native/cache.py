@@ -20,7 +20,7 @@ from daedal.isa.errors import UserError
 from daedal.isa.files import write_atomically
 from daedal.native.cpu import host_cpu
 
-__all__ = ["ObjectCache", "user_cache_dir"]
+__all__ = ["NoCache", "ObjectCache", "user_cache_dir"]
 
 _MAX_FILES = 4096
 _SWEPT = 8
@@ -83,6 +83,14 @@ class ObjectCache:
         files = sorted(self._folder.glob("*.o"), key=lambda file: file.stat().st_mtime)
         for file in files[: max(0, len(files) - _MAX_FILES + 1)]:
             file.unlink(missing_ok=True)
+
+
+class NoCache(ObjectCache):
+    """Builds anew each time, and keeps nothing."""
+
+    def get(self, sources: str, build: Callable[[], bytes]) -> bytes:
+        """What `build` gives."""
+        return build()
 
 
 def _read(path: Path) -> bytes | None:

@@ -30,6 +30,7 @@ from daedal.isa.artifact import (
 )
 from daedal.isa.errors import UnsupportedError
 from daedal.isa.tensor import TensorSpec
+from daedal.native.cache import ObjectCache
 
 __all__ = ["build_artifact"]
 
@@ -48,16 +49,18 @@ def build_artifact(
     to_tensors: Sequence[str] = (),
     cpu_levels: Sequence[str] = (),
     report: Callable[[str], None] | None = None,
+    objects: ObjectCache | None = None,
 ) -> Artifact:
     """The artifact of `model`, or of its part between tensors.
 
     The host's parts are compiled for `cpu_levels` of processors, and interpreted without any.
+    Object code is kept in `objects`, by default in the user's cache.
 
     Raises ModelError for a host part that cannot be cut out of the model.
     """
     artifact = _Build(model, compiled, from_tensors, to_tensors).artifact()
     parts = (
-        replace(part, code=compile_host_model(part.model, cpu_levels, report))
+        replace(part, code=compile_host_model(part.model, cpu_levels, report, objects))
         if isinstance(part, HostPart)
         else part
         for part in artifact.parts

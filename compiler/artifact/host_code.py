@@ -14,6 +14,7 @@ from daedal.isa.artifact_code import code_digest
 from daedal.isa.errors import UserError
 from daedal.isa.host_code import HostCode
 from daedal.isa.object_file import read_symbols
+from daedal.native.cache import ObjectCache
 from daedal.native.levels import LEVELS, level_to_run
 from daedal.native.own_code import OwnCode
 
@@ -42,16 +43,17 @@ def compile_host_model(
     serialized: bytes,
     levels: Sequence[str],
     report: Callable[[str], None] | None = None,
+    objects: ObjectCache | None = None,
 ) -> HostCode | None:
     """Compile a model, and record that this machine made the code (`OwnCode`).
 
-    A level that lacks what a kernel needs is left out, with a sentence to `report`. None without
+    Object code is kept in `objects`, by default in the user's cache. A level that lacks what a kernel needs is left out, with a sentence to `report`. None without
     a model or levels, and where every level is left out.
     """
     if not serialized or not levels:
         return None
     try:
-        code = build_host_code(onnx.ModelProto.FromString(serialized), levels=levels)
+        code = build_host_code(onnx.ModelProto.FromString(serialized), levels=levels, cache=objects)
     except UserError:
         return None
     missing = {level: _missing(files) for level, files in code.objects.items()}

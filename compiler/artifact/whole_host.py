@@ -11,6 +11,7 @@ from daedal.compiler.frontend.host_model import host_model
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.isa.artifact import Artifact, HostNode, HostPart, Value
 from daedal.isa.errors import ModelError
+from daedal.native.cache import ObjectCache
 
 __all__ = ["host_artifact"]
 
@@ -21,8 +22,11 @@ def host_artifact(
     model: onnx.ModelProto,
     cpu_levels: Sequence[str],
     report: Callable[[str], None] | None = None,
+    objects: ObjectCache | None = None,
 ) -> Artifact:
     """The artifact of a whole checked model, compiled for `cpu_levels`.
+
+    Object code is kept in `objects`, by default in the user's cache.
 
     Raises ModelError for a model whose inputs have no static shapes, apart from a batch, which is
     1.
@@ -34,7 +38,7 @@ def host_artifact(
     part = HostPart(
         serialized,
         tuple(_host_node(cutter.nodes[number]) for number in run),
-        compile_host_model(serialized, cpu_levels, report),
+        compile_host_model(serialized, cpu_levels, report, objects),
     )
     return Artifact(
         parts=(part,),

@@ -28,6 +28,7 @@ MAX_SENTENCE_LENGTH = 4_000
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN = (*sysconfig.get_paths().values(), *filter(None, sys.path), str(_ROOT), str(user_cache_dir()))
+_CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.symlink")
 _EVENTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
 
 
@@ -44,10 +45,19 @@ class _Watch:
             return path.endswith((".py", ".pyc")) or "__pycache__" in path
         return path.startswith(_OWN)
 
+    @staticmethod
+    def _is_cached(arguments: tuple[Any, ...]) -> bool:
+        """Whether a kernel is kept: the first case that needs it compiles it."""
+        paths = [str(item) for item in arguments if isinstance(item, str | Path)]
+        return bool(paths) and all(path.startswith(str(user_cache_dir())) for path in paths)
+
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open" and not self._is_own(str(arguments[0])):
+        # A file descriptor was opened by its path before.
+        if event == "open" and not isinstance(arguments[0], int):
+            if self._is_own(str(arguments[0])):
+                return
             self.events.append(f"open {arguments[0]!r}")
-        elif event in _EVENTS or event in ("os.rename", "os.remove", "os.mkdir", "os.symlink"):
+        elif event in _EVENTS or (event in _CHANGES and not self._is_cached(arguments)):
             self.events.append(f"{event} {arguments!r}")
 
 

@@ -58,6 +58,10 @@ def check_node(
             np.testing.assert_array_equal(one, other)
 
 
+def _type(array: npt.NDArray[Any]) -> ResultType:
+    return ResultType(array.shape, array.dtype.name)
+
+
 def lowered_results(
     proto: onnx.NodeProto,
     opset: int,
@@ -83,9 +87,11 @@ def lowered_results(
         tensor = te.placeholder(shape, array.dtype.name, name)
         arrays[name] = array.reshape(shape) if array.size else np.zeros(shape, array.dtype)
         operands.append(Operand(tensor, array.shape, array if name in constants else None))
-    types = [ResultType(array.shape, array.dtype.name) for array in like]
+    given = iter(like)
+    types = [_type(next(given)) if name else None for name in proto.output]
     tables: dict[te.Tensor, npt.NDArray[Any]] = {}
-    tensors = lower_node(proto, opset, operands, types, "node", tables)[: len(like)]
+    lowered = lower_node(proto, opset, operands, types, "node", tables)
+    tensors = [tensor for tensor, kind in zip(lowered, types, strict=False) if kind is not None]
     arrays.update({tensor.name: array for tensor, array in tables.items()})
     found = te.evaluate_tensors(tensors, arrays)
     if loops:
