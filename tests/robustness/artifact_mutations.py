@@ -21,7 +21,7 @@ from tests.robustness.nasty import nasty_integer, nasty_name, nasty_real, pick
 from tests.robustness.nesting_mutations import NESTING_MUTATIONS
 from tests.robustness.value_mutations import VALUE_MUTATIONS
 
-__all__ = ["ARTIFACT_MUTATIONS", "ArtifactMutation"]
+__all__ = ["ARTIFACT_MUTATIONS", "CPU_ARTIFACT_MUTATIONS", "ArtifactMutation"]
 
 Rng = np.random.Generator
 ArtifactMutation = Callable[[Rng, bytes], bytes]
@@ -247,6 +247,18 @@ def change_host_part(rng: Rng, data: bytes) -> bytes:
     return _sealed({**members, name: model.SerializeToString()})
 
 
+def change_code(rng: Rng, data: bytes) -> bytes:
+    """Object files and constants of compiled code with some other bytes, or fewer."""
+    members = _members(data)
+    names = [name for name in members if name != _MANIFEST and not name.endswith(".onnx")]
+    name = pick(rng, names)
+    content = bytearray(members[name])
+    for _ in range(int(rng.integers(1, 40)) if content else 0):
+        content[int(rng.integers(len(content)))] = int(rng.integers(256))
+    kept = pick(rng, (len(content), len(content), len(content) // 2, 0))
+    return _sealed({**members, name: bytes(content[:kept])})
+
+
 ARTIFACT_MUTATIONS: tuple[ArtifactMutation, ...] = (
     change_members,
     duplicate_member,
@@ -265,3 +277,19 @@ ARTIFACT_MUTATIONS: tuple[ArtifactMutation, ...] = (
     flip_instruction_bits,
     change_host_part,
 )
+
+CPU_ARTIFACT_MUTATIONS: tuple[ArtifactMutation, ...] = (
+    change_members,
+    duplicate_member,
+    link_member,
+    inflate_member,
+    change_directory,
+    change_manifest,
+    replace_manifest,
+    change_code,
+    change_host_part,
+    change_manifest,
+    change_code,
+    change_host_part,
+)
+"""Those of an artifact for processors alone."""

@@ -11,10 +11,10 @@ import pytest
 
 from tests.robustness.supervisor import run_cases
 
-SAMPLE = {"artifact": 75, "model": 120}
+SAMPLE = {"artifact": 75, "cpu-artifact": 50, "cpu-model": 100, "model": 120}
 """How many cases of each kind run in every test run, from the first."""
 
-ALL = {"artifact": 1_000, "model": 2_000}
+ALL = {"artifact": 1_000, "cpu-artifact": 500, "cpu-model": 1_500, "model": 2_000}
 
 
 def check(kind: str, numbers: Iterable[int]) -> None:

@@ -27,9 +27,11 @@ PROCESSOR_SECONDS = 60
 MAX_SENTENCE_LENGTH = 4_000
 
 _ROOT = Path(__file__).resolve().parents[2]
-_OWN = (*sysconfig.get_paths().values(), *filter(None, sys.path), str(_ROOT), str(user_cache_dir()))
-_CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.symlink")
+_CACHE = str(user_cache_dir().parent)
+"""Compiled code is kept there."""
+_OWN = (*sysconfig.get_paths().values(), *filter(None, sys.path), str(_ROOT), _CACHE)
 _EVENTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
+_CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.symlink")
 
 
 class _Watch:
@@ -52,12 +54,10 @@ class _Watch:
         return bool(paths) and all(path.startswith(str(user_cache_dir())) for path in paths)
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        # A file descriptor was opened by its path before.
-        if event == "open" and not isinstance(arguments[0], int):
-            if self._is_own(str(arguments[0])):
-                return
-            self.events.append(f"open {arguments[0]!r}")
-        elif event in _EVENTS or (event in _CHANGES and not self._is_cached(arguments)):
+        first = arguments[0] if arguments else ""
+        if event == "open" and not isinstance(first, int) and not self._is_own(str(first)):
+            self.events.append(f"open {first!r}")
+        elif event in _EVENTS or (event in _CHANGES and not str(first).startswith(_CACHE)):
             self.events.append(f"{event} {arguments!r}")
 
 
