@@ -109,8 +109,9 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     back, as `daedal.load_host_rates` gives them; with None, everything that can run on the
     accelerator does. `configs` are schedules of
     layers by the keys of their workloads, as `daedal.tuning` finds them. With `cache`, the code of
-    layers and of the host's parts is kept in the user's cache for the next compilation. The intermediate forms are written
-    to `dump_dir` after each step; `report` is called with a sentence before each long one.
+    layers and of the host's parts is kept in the user's cache for the next compilation. The
+    intermediate forms are written to `dump_dir` after each step; `report` is called with a sentence
+    before each long one.
 
     Raises ModelError for a model that cannot be read or compiled, VariantError for an unknown
     variant, ScheduleError for a layer that does not fit the scratchpads, UserError for options that

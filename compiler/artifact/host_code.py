@@ -43,17 +43,18 @@ def compile_host_model(
     serialized: bytes,
     levels: Sequence[str],
     report: Callable[[str], None] | None = None,
-    objects: ObjectCache | None = None,
+    cache: ObjectCache | None = None,
 ) -> HostCode | None:
     """Compile a model, and record that this machine made the code (`OwnCode`).
 
-    Object code is kept in `objects`, by default in the user's cache. A level that lacks what a kernel needs is left out, with a sentence to `report`. None without
-    a model or levels, and where every level is left out.
+    Object code is kept in `cache`, by default the user's. A level that lacks what a kernel needs is
+    left out, with a sentence to `report`. None without a model or levels, and where every level is
+    left out.
     """
     if not serialized or not levels:
         return None
     try:
-        code = build_host_code(onnx.ModelProto.FromString(serialized), levels=levels, cache=objects)
+        code = build_host_code(onnx.ModelProto.FromString(serialized), levels=levels, cache=cache)
     except UserError:
         return None
     missing = {level: _missing(files) for level, files in code.objects.items()}
