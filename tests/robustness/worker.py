@@ -47,12 +47,6 @@ class _Watch:
             return path.endswith((".py", ".pyc")) or "__pycache__" in path
         return path.startswith(_OWN)
 
-    @staticmethod
-    def _is_cached(arguments: tuple[Any, ...]) -> bool:
-        """Whether a kernel is kept: the first case that needs it compiles it."""
-        paths = [str(item) for item in arguments if isinstance(item, str | Path)]
-        return bool(paths) and all(path.startswith(str(user_cache_dir())) for path in paths)
-
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         first = arguments[0] if arguments else ""
         if event == "open" and not isinstance(first, int) and not self._is_own(str(first)):
