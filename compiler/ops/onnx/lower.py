@@ -46,6 +46,11 @@ def lower_node(
         raise node.refuse(
             f"there must be a tensor expression: {error}", "it is interpreted"
         ) from error
+    except (IndexError, ValueError) as error:
+        # A lowering reads the shapes that ONNX asks for, which a damaged model has not.
+        raise node.damaged(
+            "operands must have the ranks and shapes that the operator asks for"
+        ) from error
     node.finish()
     for number, wanted in enumerate(results):
         if wanted is None:

@@ -8,26 +8,12 @@ import pytest
 from onnx import helper
 
 from daedal.compiler import te
-from daedal.compiler.ops.onnx import (
-    activations,
-    casts,
-    elementwise,
-    gather,
-    generation,
-    grid,
-    masks,
-    movement,
-    padding,
-    quantization,
-    resize,
-)
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
+from daedal.compiler.ops.onnx.table import LOWERINGS
 from daedal.isa.errors import ModelError, UnsupportedError
 
-FAMILIES = [activations, casts, elementwise, gather, generation, grid]
-FAMILIES += [masks, movement, padding, quantization, resize]
-OPERATORS = sorted(op_type for family in FAMILIES for op_type in family.LOWERINGS)
+OPERATORS = sorted(LOWERINGS)
 
 OPSETS = [7, 9, 10, 11, 13, 18, 21]
 DTYPES = ["float32", "int64", "int32", "bool", "uint8", "float16"]
@@ -110,6 +96,7 @@ MESSAGES = [
     ("DepthToSpace", [(2, 3)], (2, 3), "blocks of 1 must divide the channels of four axes"),
     ("Concat", [(2, 3), (2,)], (2, 6), "all operands must have one rank"),
     ("ScatterElements", [(4,), (2,), (3,)], (4,), "updates [3] and indices [2] must match"),
+    ("LSTM", [(4,), (4,), ()], (4,), "operands must have the ranks and shapes that"),
     ("CenterCropPad", [(4,), (1,)], (4, 1), "[4, 1] must have the rank of [4]"),
 ]
 
