@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from rich.console import Console
 from rich.table import Table
 
@@ -32,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import daedal
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
+from daedal.compiler.onnxruntime_session import open_session
 from daedal.isa.artifact import Artifact, HostPart
 from daedal.runtime.host import HostModel
 from daedal.runtime.host_code import HostProgram
@@ -120,10 +120,11 @@ def float_row(name: str, model: bytes) -> FloatRow:
     assert isinstance(part, HostPart) and part.code is not None
     feeds = _feeds(onnx.ModelProto.FromString(model))
     program = HostProgram(part.code)
-    session = _session(model)
-    ours, theirs = _interleaved(lambda: program.run(feeds), lambda: session.run(None, feeds))
-    names = [item.name for item in session.get_outputs()]
-    wanted = dict(zip(names, session.run(names, feeds), strict=True))
+    proto = onnx.ModelProto.FromString(model)
+    session = open_session(proto, fast=True)
+    ours, theirs = _interleaved(lambda: program.run(feeds), lambda: session(feeds))
+    names = [item.name for item in proto.graph.output]
+    wanted = dict(zip(names, session(feeds), strict=True))
     return FloatRow(
         name,
         is_quantized(model),
@@ -162,17 +163,6 @@ def is_quantized(model: bytes) -> bool:
     """Whether a model has quantized tensors."""
     nodes = onnx.ModelProto.FromString(model).graph.node
     return any(node.op_type == "QuantizeLinear" for node in nodes)
-
-
-def _session(model: bytes) -> onnxruntime.InferenceSession:
-    """onnxruntime as fast as it comes; quantized models without optimization, which would use
-    kernels whose results depend on the processor (docs/architecture.md, "References")."""
-    options = onnxruntime.SessionOptions()
-    if is_quantized(model):
-        level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.graph_optimization_level = level
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def _feeds(model: onnx.ModelProto) -> Feeds:
