@@ -6,6 +6,7 @@ import onnx
 
 from daedal.compiler.artifact.host_code import compile_host_model
 from daedal.compiler.artifact.placements import place_nodes
+from daedal.compiler.cpu.support import check_runs
 from daedal.compiler.frontend.cut import ModelCutter, is_static
 from daedal.compiler.frontend.host_model import host_model
 from daedal.compiler.frontend.tensor_types import tensor_types
@@ -33,6 +34,7 @@ def host_artifact(
     """
     cutter = ModelCutter(model, tensor_types(model))
     numbers = sorted(cutter.needed(cutter.inputs, cutter.outputs))
+    check_runs(cutter.nodes[number] for number in numbers)
     run = [n for n in numbers if not cutter.constants.issuperset(cutter.nodes[n].output)]
     serialized = _serialized(cutter.part(numbers, cutter.inputs, cutter.outputs))
     part = HostPart(

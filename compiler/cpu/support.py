@@ -3,6 +3,7 @@
 Derived from what the importer asks: the table of tensor expressions, and ONNX's functions.
 """
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -13,8 +14,17 @@ from onnx.reference.ops._op_list import load_op
 from daedal.compiler.cpu.expansion import expanded
 from daedal.compiler.cpu.importer import STANDARD
 from daedal.compiler.ops.onnx.table import LOWERINGS
+from daedal.isa.errors import ModelError
 
-__all__ = ["COMPILED", "EXPANDED", "FOLDED", "INTERPRETED", "NOT_RUN", "processor_support"]
+__all__ = [
+    "COMPILED",
+    "EXPANDED",
+    "FOLDED",
+    "INTERPRETED",
+    "NOT_RUN",
+    "check_runs",
+    "processor_support",
+]
 
 COMPILED, EXPANDED, FOLDED = "compiled", "expanded", "folded"
 """It has a tensor expression; ONNX defines it by operators that have; it is a constant."""
@@ -38,11 +48,32 @@ def processor_support(name: str) -> str:
     return EXPANDED
 
 
-def _is_implemented(name: str) -> bool:
+def check_runs(nodes: Iterable[onnx.NodeProto]) -> None:
+    """Raise ModelError for the first node whose operator neither is compiled nor interpreted."""
+    for node in nodes:
+        own = node.domain in STANDARD
+        runs = (
+            processor_support(str(node.op_type)) != NOT_RUN
+            if own
+            else _is_implemented(str(node.op_type), str(node.domain))
+        )
+        if not runs:
+            name = node.op_type if own else f"{node.domain}.{node.op_type}"
+            raise ModelError(
+                f"operators must be compiled, or run by ONNX's reference evaluator, and {name} is "
+                f"neither (node {node.name!r}); replace it in the model"
+            )
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                check_runs(graph.node)
+
+
+@cache
+def _is_implemented(name: str, domain: str = "") -> bool:
     """Whether the reference evaluator has the operator."""
     try:
-        load_op("", name, onnx.defs.onnx_opset_version())
-    except RuntimeImplementationError:
+        load_op(domain, name, None if domain else onnx.defs.onnx_opset_version())
+    except (RuntimeImplementationError, ValueError):
         return False
     return True
 

@@ -172,3 +172,23 @@ def test_models_run(name: str, opset: int, levels: tuple[str, ...] | None) -> No
 def test_an_accelerator_refuses_loops() -> None:
     with pytest.raises(ModelError, match="or compile for target 'cpu'"):
         daedal.compile(loop_model(21), "vta")
+
+
+@pytest.mark.parametrize(
+    ("op_type", "domain"), [("Gelu", "com.example"), ("FusedGelu", "com.microsoft")]
+)
+def test_operators_that_nothing_runs(op_type: str, domain: str) -> None:
+    graph = onnx.helper.make_graph(
+        [helper.make_node(op_type, ["x"], ["y"], domain=domain, name="n")],
+        "g",
+        [info("x")],
+        [info("y")],
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(domain, 1)]
+    given = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    with pytest.raises(ModelError) as caught:
+        daedal.compile(given.SerializeToString(), target="cpu")
+    assert str(caught.value) == (
+        "operators must be compiled, or run by ONNX's reference evaluator, and "
+        f"{domain}.{op_type} is neither (node 'n'); replace it in the model"
+    )

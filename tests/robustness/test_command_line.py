@@ -11,7 +11,7 @@ import pytest
 
 from daedal import cli
 from daedal.isa.artifact import Artifact
-from tests.robustness.cases import artifact_case, model_case
+from tests.robustness.cases import artifact_case, cpu_model_case, model_case
 from tests.robustness.models import MODEL_NAMES, small_model
 
 Run = Callable[..., tuple[int, str]]
@@ -62,6 +62,19 @@ def test_mutated_models(run: Run, tmp_path: Path, number: int) -> None:
     status, _ = run("compile", "model.onnx", "-v", "tiny", "-o", "x.daedal", "--dump-dir", "dump")
     made = {name for name in files(tmp_path) - before if not name.startswith("outer/inner/dump/")}
     assert (status, made) in ((0, {"outer/inner/x.daedal"}), (2, set()))
+
+
+@pytest.mark.parametrize("number", range(0, 300, 37))
+def test_mutated_models_for_processors(run: Run, tmp_path: Path, number: int) -> None:
+    case = cpu_model_case(number)
+    print(case.description)
+    Path("model.onnx").write_bytes(case.data)
+    before = files(tmp_path)
+    status, _ = run("compile", "model.onnx", "--target", "cpu", "-o", "x.daedal")
+    made = files(tmp_path) - before
+    assert (status, made) in ((0, {"outer/inner/x.daedal"}), (2, set()))
+    if status == 0:
+        assert run("inspect", "x.daedal")[0] == 0
 
 
 @pytest.mark.parametrize("number", range(0, 120, 7))
