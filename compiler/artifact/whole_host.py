@@ -30,7 +30,7 @@ def host_artifact(
     Object code is kept in `objects`, by default in the user's cache.
 
     Raises ModelError for a model whose inputs have no static shapes, apart from a batch, which is
-    1.
+    1, and for one with an operator that nothing runs.
     """
     cutter = ModelCutter(model, tensor_types(model))
     numbers = sorted(cutter.needed(cutter.inputs, cutter.outputs))
