@@ -1,0 +1,115 @@
+"""Random models split over accelerator and processor: ``python bench/fuzz_split.py [--count N]``.
+
+Each float model (`tests/support/random_graphs.py`) is quantized, compiled for a variant with
+machine code for the host's parts, and runs on the functional simulator. Every layer must be what
+the integer reference computes, and every tensor that the processor passes to the accelerator within
+one unit (`daedal.check_layers`); final outputs are finite. Models that the quantizer refuses, or
+that have no layer for the accelerator, are counted with the reason and do not count as models.
+
+`--variant NAME`, `--seed S` of the first model, `--json F`. Exit status 1 when a model fails.
+"""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# Run as a script, Python looks for modules in the script's folder, not in the repository's.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import daedal
+from daedal.isa.artifact import Artifact, HostPart
+from daedal.isa.errors import ModelError, UserError
+from tests.support.random_graphs import RandomGraph, random_graph
+
+__all__ = ["main", "split_model"]
+
+DEVIATES = frozenset(
+    ("AveragePool", "ConvTranspose", "GlobalLpPool", "LRN", "LpNormalization", "LpPool", "Resize")
+)
+"""Operators of which `onnx.reference` computes some cases otherwise than ONNX says (the tests of
+`compiler.ops.onnx` name them). The integer reference asks it for what the accelerator does not
+run."""
+
+
+def split_model(graph: RandomGraph, variant: str) -> tuple[Artifact, str]:
+    """The artifact of a quantized random model, and what is wrong with its run, empty if nothing.
+
+    Raises UserError where there is nothing to split, or nothing to compare with.
+    """
+    for node in graph.model.graph.node:
+        if node.op_type in DEVIATES:
+            raise ModelError(f"the reference must be right, which it may not be for {node.op_type}")
+    feeds = {item.name: graph.values[item.name] for item in graph.model.graph.input}
+    model = daedal.quantize(graph.model.SerializeToString(), feeds)
+    artifact = daedal.compile(model, variant, host=None)
+    check = daedal.check_layers(artifact, model, feeds, device="functional")
+    first = check.first_difference
+    if first is not None:
+        return artifact, f"{first.tensor!r} differs: {first.difference}"
+    wrong = [
+        name
+        for name, array in check.result.outputs.items()
+        if array.dtype.kind == "f" and not np.isfinite(array).all()
+    ]
+    return artifact, f"outputs are not finite: {wrong}" if wrong else ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run models until enough were split; print what failed and what was refused."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--variant", default="tiny")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    refused: Counter[str] = Counter()
+    results: list[dict[str, Any]] = []
+    seed = options.seed
+    while len(results) < options.count:
+        graph = random_graph(seed)
+        try:
+            artifact, failure = split_model(graph, options.variant)
+        except UserError as error:
+            refused[str(error).split("(")[0][:100]] += 1
+        except Exception as error:  # anything else is a finding
+            results.append({"seed": seed, "failure": f"{type(error).__name__}: {error}"})
+        else:
+            parts = [part for part in artifact.parts if isinstance(part, HostPart) and part.model]
+            results.append(
+                {
+                    "seed": seed,
+                    "failure": failure,
+                    "launches": len(artifact.launches),
+                    "compiled": sum(len(part.code.calls) for part in parts if part.code),
+                    "interpreted": sum(
+                        len(part.code.interpreted) if part.code else len(part.nodes)
+                        for part in parts
+                    ),
+                }
+            )
+        if results and results[-1]["seed"] == seed and results[-1]["failure"]:
+            print(f"seed {seed}: {results[-1]['failure']}", flush=True)
+        seed += 1
+    failed = [item["seed"] for item in results if item["failure"]]
+    for reason, count in refused.most_common():
+        print(f"{count:6} refused: {reason}")
+    print(
+        f"{len(results)} split models, "
+        f"{sum(item.get('launches', 0) for item in results)} launches, "
+        f"{sum(item.get('compiled', 0) for item in results)} calls of compiled code, "
+        f"{sum(item.get('interpreted', 0) for item in results)} interpreted nodes; "
+        f"{len(failed)} fail: {failed}"
+    )
+    if options.json is not None:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
