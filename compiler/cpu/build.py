@@ -91,6 +91,7 @@ class _Builder:
         self.constants.update(known.added)
         self.numbers: dict[te.Tensor, int] = {}
         self.names: dict[str, int] = {}
+        self._asked = {*program.inputs, *program.outputs}
         self._moved_constants: dict[tuple[Buffer, int], int] = {}
         self._steps: list[Step] = []
 
@@ -117,7 +118,7 @@ class _Builder:
         buffers, constants, size = self.plan.placed()
         return HostCode(
             buffers,
-            dict(self.names),
+            {name: number for name, number in self.names.items() if name in self._asked},
             program.inputs,
             program.outputs,
             tuple(self._steps),
@@ -154,6 +155,7 @@ class _Builder:
             self.numbers[program.tensors[step.name]] = number
             self._name(step.name, number, first=time)
         else:
+            self._asked.update((*names_read(step.node), *step.node.output))
             for name in names_read(step.node):
                 if name in self.program.tensors and name not in self.program.constants:
                     self._name(name, self._number(self.program.tensors[name], time), first=time)

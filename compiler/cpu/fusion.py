@@ -62,7 +62,6 @@ class _Fusion:
                 if load.pad_value is not None:
                     self._padded.add(load.buffer)
         self._formulas: dict[Buffer, Expr] = {}
-        self._written: dict[Buffer, te.Tensor] = {}
         inlined: set[Buffer] = set()
         for tensor in order:
             self._formulas[tensor] = self._formula(tensor, inlined)

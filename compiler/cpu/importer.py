@@ -36,6 +36,8 @@ Array = npt.NDArray[Any]
 MAX_FOLDED_ELEMENTS = 1 << 24
 STANDARD = ("", "ai.onnx")
 """Names of ONNX's standard domain."""
+OWN = "\0"
+"""Begins the names of tensors that the model does not have, and no model can."""
 _PARTS = ("steps", "tensors", "types", "constants")
 """What an import adds to."""
 _VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
@@ -160,7 +162,7 @@ class _Importer:
         """Compile the operators that define this one; nothing is done where one is interpreted."""
         program = self.program
         types = [self._types.proto(name) if name else onnx.TypeProto() for name in node.input]
-        nodes = expanded(node, program.opset, types, f"{node.output[0]}.{self._next()}")
+        nodes = expanded(node, program.opset, types, f"{OWN}{self._next()}")
         if nodes is None:
             return False
         before = copy(program)
@@ -244,8 +246,8 @@ class _Importer:
         for tensor in topological(tensors, known):
             check_code(tensor)
         for tensor, value in tables.items():
-            program.tensors[tensor.name] = tensor
-            program.constants[tensor.name] = value
+            program.tensors[f"{OWN}{tensor.name}"] = tensor
+            program.constants[f"{OWN}{tensor.name}"] = value
         names = tuple(name for name in node.output if name)
         kept = tuple(tensors[number] for number, name in enumerate(node.output) if name)
         for name, tensor, kind in zip(names, kept, filter(None, results), strict=True):
