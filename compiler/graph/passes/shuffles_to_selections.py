@@ -60,5 +60,7 @@ def _permutation(graph: Graph, name: str) -> tuple[str, Array] | None:
         return None
     pixels = int(np.prod(extents))
     channels = places[0].reshape(count, pixels)[:, 0] // pixels
+    if channels.max() >= count:
+        return None  # The first image takes from others.
     start = np.arange(places.size, dtype=places.dtype).reshape(places.shape)
     return (root, channels) if np.array_equal(places, start[:, channels]) else None

@@ -117,6 +117,17 @@ def test_other_moves_stay(order: tuple[int, ...], rng: np.random.Generator) -> N
     assert ops(shuffles_to_selections(graph)) == ops(graph)
 
 
+def test_images_that_change_places_with_channels_stay(rng: np.random.Generator) -> None:
+    maps = Maps(rng)
+    builder = maps.builder
+    x = maps.conv(builder.input("x", TensorType((3, 3, 1, 1), "int8")), 3, "a")
+    flat = builder.add("reshape", [x], {"shape": (3, 3)}, output="flat")
+    turned = builder.add("transpose", [flat], {"order": (1, 0)}, output="turned")
+    y = builder.add("reshape", [turned], {"shape": (3, 3, 1, 1)}, output="y")
+    graph = maps.finish(maps.conv(y, 4, "z"))
+    assert ops(shuffles_to_selections(graph)) == ops(graph)
+
+
 @pytest.mark.parametrize("groups", [1, 4, 24], ids=["dense", "grouped", "depthwise"])
 def test_the_convolution_before_takes_the_order(groups: int, rng: np.random.Generator) -> None:
     maps = Maps(rng)
