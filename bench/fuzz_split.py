@@ -38,6 +38,7 @@ DEVIATES = frozenset(
         "LRN",
         "LpNormalization",
         "LpPool",
+        "Mean",
         "Resize",
     ]
 )
