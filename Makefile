@@ -55,7 +55,7 @@ docs: $(STAMP) ## regenerate the documents derived from the code
 	$(BIN)/python -m daedal.reports.operators
 	$(BIN)/python -m daedal.reports.profiling_page
 
-# Hours: make N=100. An interrupted run goes on; `daedal/codesign/data` changes.
+# Hours: make N=100. An interrupted run goes on; `daedal/codesign/hardware/data` changes.
 N ?= 20
 area-data: $(STAMP) ## synthesize N more parts, N/4 machines, and route N/8: tables of the estimates
 	$(BIN)/python bench/area_data.py --best $(N)

@@ -9,10 +9,10 @@ hold; the draw of a number never changes. `--best N` synthesizes the N parts, ea
 model knows least about for the time they take, and learns from each before it chooses the next.
 With `--whole`, it synthesizes N machines as one design each, which shows what the sum of the parts
 is off by: the first numbers that take at most `--most` LUTs. `--numbers` makes the parts, or the
-whole, of these variants, `--variant` those of any other. Results go to ``daedal/codesign/data/``,
-each with a hash of its Verilog; an interrupted run goes on. `--check` emits the Verilog of every
-row again and marks those whose Verilog has changed as stale; `AreaModel` leaves them out. It exits
-with status 1 if there are any.
+whole, of these variants, `--variant` those of any other. Results go to the folder of tables,
+``daedal/codesign/hardware/data/``, each with a hash of its Verilog; an interrupted run goes on.
+`--check` emits the Verilog of every row again and marks those whose Verilog has changed as stale;
+`AreaModel` leaves them out. It exits with status 1 if there are any.
 """
 
 import argparse
@@ -33,9 +33,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
-from daedal.codesign.area import LEARNED, AreaModel, PartModel, area_model, read_rows
-from daedal.codesign.parts import Geometry, built_parts, sizes_of
-from daedal.codesign.variant_space import DEFAULT_PARAMETERS, VariantSpace
+from daedal.codesign.hardware.area import LEARNED, AreaModel, PartModel, area_model, read_rows
+from daedal.codesign.hardware.parts import Geometry, built_parts, sizes_of
+from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, VariantSpace
 from daedal.hw.emit import TOP_MODULE, emit_component, emit_verilog
 from daedal.hw.machine import machine_parts
 from daedal.hw.synth.cache import AreaCache, yosys_version
@@ -45,7 +45,7 @@ from daedal.isa.variant import MultiplierStyle, Variant, load_variant
 from daedal.sim.rtl.device import default_cache_dir
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "daedal" / "codesign" / "data"
+FOLDER = ROOT / "daedal" / "codesign" / "hardware" / "data"
 BYTES_OF_BLOCK = {Family.ECP5: 2048, Family.XC7: 4096, Family.XCUP: 4096}
 CANDIDATES = range(100)
 """Numbers whose parts `--best` chooses from."""

@@ -1,4 +1,4 @@
-"""The clocks that variants reach: the table that `daedal.codesign.clock` learns from.
+"""The clocks that variants reach: the table that `daedal.codesign.hardware.clock` learns from.
 
     python bench/clock_data.py [--count N] [--most LUT] [--seeds K] [--variant NAME_OR_FILE]
     python bench/clock_data.py --check
@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.area_data import FOLDER, WHOLES, digest_of, drawn, emitted
 from bench.synth_record import TARGET_MHZ
-from daedal.codesign.area import area_model
+from daedal.codesign.hardware.area import area_model
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.families import Family
 from daedal.hw.synth.flow import implement

@@ -4,11 +4,11 @@
     python bench/codesign.py --enumerated | --joint | --rates [...]
 
 ResNet-18 and MobileNet v1 of the zoo on an ECP5-85F, objectives latency and area. Methods: ours
-(`daedal.codesign.search`), NSGA-II of pymoo with the best of `SETTINGS` (found with other seeds, of
-equal evaluations each), and random draws. An evaluation is a variant compiled and counted, or with
-`--step estimated` one whose layers' cycles are estimated; then ours has only rooflines to choose
-by. The hypervolume is in logarithms of the objectives, up to `MARGIN` times those of the default
-variant `ecp5`; all methods know these limits. Gains are over the default.
+(`daedal.codesign.search.front_search`), NSGA-II of pymoo with the best of `SETTINGS` (found with
+other seeds, of equal evaluations each), and random draws. An evaluation is a variant compiled and
+counted, or with `--step estimated` one whose layers' cycles are estimated; then ours has only
+rooflines to choose by. The hypervolume is in logarithms of the objectives, up to `MARGIN` times
+those of the default variant `ecp5`; all methods know these limits. Gains are over the default.
 
 `--enumerated` compares with the whole front of a sub-space, by the analytic step. `--joint`
 compares a search by the least estimates of each layer's schedules with one by the compiler's
@@ -37,16 +37,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
-from daedal.codesign.analytic import AnalyticCycles
-from daedal.codesign.area import area_model
-from daedal.codesign.clock import clock_model
-from daedal.codesign.counting import Network, count_network, counters
-from daedal.codesign.evaluation import Evaluation, Step
-from daedal.codesign.objectives import Limit, Objective
-from daedal.codesign.pareto import front, hypervolume
-from daedal.codesign.roofline import RooflineCycles
-from daedal.codesign.search import FrontSearch, Goal
-from daedal.codesign.variant_space import DEFAULT_PARAMETERS, Point, VariantSpace
+from daedal.codesign.cycles.analytic import AnalyticCycles
+from daedal.codesign.cycles.counting import Network, count_network, counters
+from daedal.codesign.cycles.roofline import RooflineCycles
+from daedal.codesign.hardware.area import area_model
+from daedal.codesign.hardware.clock import clock_model
+from daedal.codesign.search.evaluation import Evaluation, Step
+from daedal.codesign.search.front_search import FrontSearch, Goal
+from daedal.codesign.search.objectives import Limit, Objective
+from daedal.codesign.search.pareto import front, hypervolume
+from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, Point, VariantSpace
 from daedal.compiler.version import compiler_version
 from daedal.hw.synth.families import Family
 from daedal.isa.files import make_folder

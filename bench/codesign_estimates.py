@@ -32,8 +32,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.area_data import Table, drawn
 from bench.clock_data import Routes
-from daedal.codesign.area import area_model
-from daedal.codesign.clock import clock_model
+from daedal.codesign.hardware.area import area_model
+from daedal.codesign.hardware.clock import clock_model
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.families import DEVICES, RESOURCES, Family
 from daedal.isa.variant import Variant

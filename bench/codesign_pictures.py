@@ -9,7 +9,7 @@ import argparse
 import json
 from pathlib import Path
 
-from daedal.codesign.directory import SearchDirectory
+from daedal.codesign.results.directory import SearchDirectory
 from daedal.isa.files import write_atomically
 from daedal.reports.exploration_charts import front_chart, parts_chart
 from daedal.runtime.profiler.layer_charts import cycles_chart

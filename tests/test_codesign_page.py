@@ -11,7 +11,7 @@ import typer.main
 
 from bench.codesign_pictures import NAMES, pictures
 from daedal.cli import app
-from daedal.codesign.objectives import Objective
+from daedal.codesign.search.objectives import Objective
 from tests.support.pages import blocks, commands, make_checkout, run_line
 from tests.support.small_netlist import needs_nextpnr
 

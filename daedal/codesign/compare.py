@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daedal.api import compile as compile_network
-from daedal.codesign.area import area_model
-from daedal.codesign.clock import Clock, clock_model
-from daedal.codesign.counting import profile_artifact
-from daedal.codesign.energy import Energy, switched_energy
-from daedal.codesign.verify import implemented, require_implementation
-from daedal.codesign.work import Work
+from daedal.codesign.cycles.counting import profile_artifact
+from daedal.codesign.cycles.energy import Energy, switched_energy
+from daedal.codesign.cycles.work import Work
+from daedal.codesign.hardware.area import area_model
+from daedal.codesign.hardware.clock import Clock, clock_model
+from daedal.codesign.results.verify import implemented, require_implementation
 from daedal.hw.synth.families import DEVICES, Family
 from daedal.hw.synth.figures import frames_per_second
 from daedal.hw.synth.flow import PLACED, Implementation

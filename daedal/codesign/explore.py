@@ -9,16 +9,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daedal.codesign.area import area_model
-from daedal.codesign.clock import clock_model
-from daedal.codesign.counting import Counter, Network, counters
-from daedal.codesign.directory import SearchDirectory
-from daedal.codesign.evaluation import Evaluation
-from daedal.codesign.evaluator import Evaluator
-from daedal.codesign.objectives import Limit, Objective
-from daedal.codesign.search import FrontSearch, Goal
-from daedal.codesign.search_loop import Budget, SearchLoop
-from daedal.codesign.variant_space import DEFAULT_PARAMETERS, VariantSpace
+from daedal.codesign.cycles.counting import Counter, Network, counters
+from daedal.codesign.hardware.area import area_model
+from daedal.codesign.hardware.clock import clock_model
+from daedal.codesign.results.directory import SearchDirectory
+from daedal.codesign.search.evaluation import Evaluation
+from daedal.codesign.search.evaluator import Evaluator
+from daedal.codesign.search.front_search import FrontSearch, Goal
+from daedal.codesign.search.objectives import Limit, Objective
+from daedal.codesign.search.search_loop import Budget, SearchLoop
+from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, VariantSpace
 from daedal.compiler.version import compiler_version
 from daedal.hw.synth.families import Target
 from daedal.isa.errors import ExploreError, ModelError, ScheduleError, UnsupportedError, first_line
@@ -160,7 +160,7 @@ def _counting(
         with counters(networks, memory, workers) as counter:
             yield counter, lambda: workers
         return
-    from daedal.codesign.pool_counting import pool_counter
+    from daedal.codesign.cycles.pool_counting import pool_counter
 
     yield pool_counter(pool, networks, memory), lambda: max(1, pool.num_counting)
 

@@ -22,8 +22,8 @@ from daedal.isa.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:
-    from daedal.codesign.point_folder import PointFolder
-    from daedal.codesign.verify import Verified
+    from daedal.codesign.results.point_folder import PointFolder
+    from daedal.codesign.results.verify import Verified
     from daedal.tuning.pool import Pool
 
 __all__ = ["explore_command"]
@@ -80,11 +80,11 @@ def explore_command(
     result. With --verify,
     exit status 1 where cycles of the RTL differ or a point does not fit the device.
     """
-    from daedal.codesign.directory import SearchDirectory
     from daedal.codesign.explore import explore
-    from daedal.codesign.objectives import USABLE, parse_limits, parse_objectives
-    from daedal.codesign.search import Goal
-    from daedal.codesign.verify import require_verification, spread
+    from daedal.codesign.results.directory import SearchDirectory
+    from daedal.codesign.results.verify import require_verification, spread
+    from daedal.codesign.search.front_search import Goal
+    from daedal.codesign.search.objectives import USABLE, parse_limits, parse_objectives
     from daedal.compiler.frontend.reader import read_model
     from daedal.isa.variant import load_variant
     from daedal.reports.exploration import exploration_lines, exploration_table
@@ -176,7 +176,7 @@ def _verified(
     points: Sequence["PointFolder"], report: Callable[[str], None]
 ) -> tuple[list["Verified"], bool]:
     """What was verified, and whether that was interrupted."""
-    from daedal.codesign.verify import verify
+    from daedal.codesign.results.verify import verify
 
     verified: list[Verified] = []
     try:

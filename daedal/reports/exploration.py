@@ -5,10 +5,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from daedal.codesign.evaluation import Evaluation
 from daedal.codesign.explore import Exploration
-from daedal.codesign.objectives import Objective
-from daedal.codesign.search import Goal
+from daedal.codesign.search.evaluation import Evaluation
+from daedal.codesign.search.front_search import Goal
+from daedal.codesign.search.objectives import Objective
 
 __all__ = ["array_text", "exploration_lines", "exploration_table"]
 

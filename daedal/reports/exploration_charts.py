@@ -6,10 +6,10 @@ Input: counted variants, the prediction of one. Output: a `Drawing` that tells i
 import math
 from collections.abc import Sequence
 
-from daedal.codesign.evaluation import Evaluation
-from daedal.codesign.objectives import Objective, latency_ms
-from daedal.codesign.prediction import Prediction
-from daedal.codesign.verify import Verified
+from daedal.codesign.results.prediction import Prediction
+from daedal.codesign.results.verify import Verified
+from daedal.codesign.search.evaluation import Evaluation
+from daedal.codesign.search.objectives import Objective, latency_ms
 from daedal.hw.synth.families import DEVICES, RESOURCES
 from daedal.reports.exploration import array_text
 from daedal.reports.synthesis_charts import units_chart

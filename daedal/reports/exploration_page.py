@@ -6,13 +6,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from daedal.codesign.evaluation import Evaluation
 from daedal.codesign.explore import Exploration
-from daedal.codesign.objectives import Objective
-from daedal.codesign.point_folder import PointFolder
-from daedal.codesign.prediction import ParameterStep, Prediction
-from daedal.codesign.search import Goal
-from daedal.codesign.verify import Verified
+from daedal.codesign.results.point_folder import PointFolder
+from daedal.codesign.results.prediction import ParameterStep, Prediction
+from daedal.codesign.results.verify import Verified
+from daedal.codesign.search.evaluation import Evaluation
+from daedal.codesign.search.front_search import Goal
+from daedal.codesign.search.objectives import Objective
 from daedal.hw.synth.families import DEVICES, RESOURCES
 from daedal.reports.exploration import array_text
 from daedal.reports.exploration_charts import front_chart, parts_chart

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from daedal.codesign.verify import Verified
+from daedal.codesign.results.verify import Verified
 from daedal.hw.synth.families import RESOURCES
 
 __all__ = ["verification_lines", "verification_rows", "verification_table"]

@@ -12,9 +12,9 @@ import bench.codesign_estimates
 from bench.area_data import CANDIDATES, WHOLES, Table, digest_of, drawn, least_known
 from bench.clock_data import Routes
 from bench.codesign_estimates import AREA_BARS, Errors, area_errors, held_out, relative
-from daedal.codesign.area import area_model, read_rows
-from daedal.codesign.clock import clock_model, read_routes
-from daedal.codesign.parts import built_parts
+from daedal.codesign.hardware.area import area_model, read_rows
+from daedal.codesign.hardware.clock import clock_model, read_routes
+from daedal.codesign.hardware.parts import built_parts
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.families import RESOURCES, Family
 from daedal.isa.variant import load_variant

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from daedal.codesign.area import area_model
 from daedal.codesign.compare import compare
-from daedal.codesign.counting import Network, count_network, count_networks
-from daedal.codesign.energy import switched_energy
+from daedal.codesign.cycles.counting import Network, count_network, count_networks
+from daedal.codesign.cycles.energy import switched_energy
+from daedal.codesign.hardware.area import area_model
 from daedal.hw.synth.families import Family
 from daedal.isa.errors import ExploreError
 from daedal.isa.variant import load_variant

@@ -20,13 +20,14 @@ from unittest import mock
 import pytest
 
 from bench.codesign_pictures import NAMES, pictures
-from daedal.codesign import evaluator, search, verify
 from daedal.codesign import explore as explore_module
-from daedal.codesign.counting import Counter, Network, count_network, count_networks
-from daedal.codesign.evaluation import Evaluation, Step
-from daedal.codesign.objectives import USABLE, Objective, parse_limits
-from daedal.codesign.search import Goal
-from daedal.codesign.work import Counts
+from daedal.codesign.cycles.counting import Counter, Network, count_network, count_networks
+from daedal.codesign.cycles.work import Counts
+from daedal.codesign.results import verify
+from daedal.codesign.search import evaluator, front_search
+from daedal.codesign.search.evaluation import Evaluation, Step
+from daedal.codesign.search.front_search import Goal
+from daedal.codesign.search.objectives import USABLE, Objective, parse_limits
 from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.flow import Implementation
 from daedal.isa.artifact import Artifact
@@ -45,9 +46,9 @@ TWO = ("--workers", 2, "--evaluations", 8)
 MAIN = """
 import signal
 from daedal.cli import main
-from daedal.codesign import search
+from daedal.codesign.search import front_search
 
-search._BREEDING = 8
+front_search._BREEDING = 8
 # Tests may run in the background of a script, where it is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if __name__ == "__main__":
@@ -112,7 +113,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
     found = Counting()
     monkeypatch.setattr(explore_module, "counters", found.counters)
     monkeypatch.setattr(evaluator, "AnalyticCycles", CheapCycles)
-    monkeypatch.setattr(search, "_BREEDING", 8)
+    monkeypatch.setattr(front_search, "_BREEDING", 8)
     monkeypatch.setattr(verilog, "kept_verilog", lambda *_given, **_named: "module daedal_top;")
     return found
 
@@ -247,7 +248,7 @@ def test_an_interruption_while_it_replays_loses_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
-        context.setattr(search.FrontSearch, "propose", interrupt)
+        context.setattr(front_search.FrontSearch, "propose", interrupt)
         assert explored(run, done, "--evaluations", COUNT + 1)[0] == 130
     assert contents(done) == before
     assert explored(run, done)[0] == 0

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from daedal.codesign import evaluator, search
 from daedal.codesign import explore as explore_module
-from daedal.codesign.area import area_model
-from daedal.codesign.counting import Counter, Network, count_networks, profile_network
-from daedal.codesign.energy import switched_energy
-from daedal.codesign.evaluation import from_json
-from daedal.codesign.objectives import Objective
-from daedal.codesign.work import Counts, Work
+from daedal.codesign.cycles.counting import Counter, Network, count_networks, profile_network
+from daedal.codesign.cycles.energy import switched_energy
+from daedal.codesign.cycles.work import Counts, Work
+from daedal.codesign.hardware.area import area_model
+from daedal.codesign.search import evaluator, front_search
+from daedal.codesign.search.evaluation import from_json
+from daedal.codesign.search.objectives import Objective
 from daedal.isa.variant import Variant
 from daedal.sim.rtl import verilog
 from tests.support.command_line import Answer, Run, refuses
@@ -84,7 +84,7 @@ def _scaled_down(monkeypatch: pytest.MonkeyPatch, count_one: Count) -> list[str]
     monkeypatch.setattr(explore_module, "counters", counters)
     monkeypatch.setattr(evaluator, "AnalyticCycles", CheapCycles)
     monkeypatch.setattr(evaluator, "EstimatedWork", CheapWork)
-    monkeypatch.setattr(search, "_BREEDING", 4)
+    monkeypatch.setattr(front_search, "_BREEDING", 4)
     monkeypatch.setattr(verilog, "kept_verilog", lambda *_given, **_named: "module daedal_top;")
     return found
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from daedal.codesign.compare import compare
-from daedal.codesign.counting import Network, count_network, count_networks
-from daedal.codesign.evaluator import Evaluator
-from daedal.codesign.variant_space import DEFAULT_PARAMETERS, VariantSpace
+from daedal.codesign.cycles.counting import Network, count_network, count_networks
+from daedal.codesign.search.evaluator import Evaluator
+from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, VariantSpace
 from daedal.hw.synth.families import Family
 from daedal.isa.errors import ExploreError
 from daedal.isa.variant import load_variant

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from daedal.codesign import compare, verify
+from daedal.codesign import compare
+from daedal.codesign.results import verify
 from daedal.hw.synth import routes, tools
 from daedal.hw.synth.cache import AreaCache
 from daedal.hw.synth.families import CellReport, Family

@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 import pytest
 
 import daedal
-from daedal.codesign.clock import Clock
-from daedal.codesign.evaluation import Evaluation, Step
 from daedal.codesign.explore import Exploration
-from daedal.codesign.objectives import Limit, Objective
-from daedal.codesign.prediction import ParameterStep, Prediction
-from daedal.codesign.search import Goal
-from daedal.codesign.verify import Verified
+from daedal.codesign.hardware.clock import Clock
+from daedal.codesign.results.prediction import ParameterStep, Prediction
+from daedal.codesign.results.verify import Verified
+from daedal.codesign.search.evaluation import Evaluation, Step
+from daedal.codesign.search.front_search import Goal
+from daedal.codesign.search.objectives import Limit, Objective
 from daedal.hw.synth.families import DEVICES, Family
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import load_variant

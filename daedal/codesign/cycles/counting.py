@@ -1,0 +1,180 @@
+"""`count_network`: a network compiled for a variant with default schedules, and its cycles."""
+
+import dataclasses
+import os
+import signal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+from daedal.api import compile as compile_network
+from daedal.codesign.cycles.work import Counts, Work
+from daedal.isa.artifact import Artifact
+from daedal.isa.errors import ExploreError, ToolError, UserError
+from daedal.isa.memory_model import PRESETS
+from daedal.isa.profile import Profile
+from daedal.isa.program import variant_from_json
+from daedal.isa.variant import Variant
+from daedal.runtime.profiler.measure import measure
+from daedal.runtime.profiler.network_profile import NetworkProfile
+from daedal.sim.timing.device import TimingDevice
+
+if TYPE_CHECKING:
+    from daedal.tuning.whole_network import WholeNetwork
+
+__all__ = [
+    "Counter",
+    "Network",
+    "count_network",
+    "count_networks",
+    "counters",
+    "profile_artifact",
+    "profile_network",
+]
+
+Counter = Callable[[Sequence[Variant]], Iterator[tuple[int, Counts | None]]]
+"""Counts variants: yields the number of each and its counts as soon as they are known, None where a
+network does not compile for it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A network to count.
+
+    Attributes
+    ----------
+    model : serialized.
+    on_host : the quantized tensors that the host may compute.
+    """
+
+    model: bytes
+    on_host: frozenset[str] = frozenset()
+
+    @classmethod
+    def on(cls, model: bytes, variant: Variant) -> "Network":
+        """The host may compute what it computes where `variant` runs the rest.
+
+        Raises UserError where the model does not compile for it.
+        """
+        return cls(model, frozenset(_whole(model, variant).host_reasons))
+
+
+def count_network(
+    model: bytes, variant: Variant, memory: str, on_host: Collection[str] = ()
+) -> int:
+    """Cycles of all launches for one image, on the cycle model.
+
+    A layer on the host costs none, so that a variant that cannot run a layer would look fast:
+    the host may compute the quantized tensors `on_host` only.
+
+    Raises
+    ------
+    UserError
+        It does not compile for this variant, or leaves other layers to the host.
+    """
+    cycles = _counted(model, variant, memory, on_host).cycles
+    assert cycles is not None, "the cycle model counts cycles"
+    return cycles
+
+
+def _counted(model: bytes, variant: Variant, memory: str, on_host: Collection[str]) -> Profile:
+    """Of all launches. Raises as `count_network`."""
+    network = _whole(model, variant, memory)
+    others = [name for name in network.host_reasons if name not in on_host]
+    if others:
+        reason = network.host_reasons[others[0]].partition("\n")[0]
+        raise ExploreError(
+            f"a variant must run the layers of a network, and {variant.name!r} leaves "
+            f"{len(others)} to the host, such as that of tensor {others[0]!r}: {reason}"
+        )
+    return network.profile({})
+
+
+def _whole(model: bytes, variant: Variant, memory: str = "ddr") -> "WholeNetwork":
+    from daedal.tuning.whole_network import WholeNetwork
+
+    return WholeNetwork(model, variant, memory)
+
+
+def profile_network(
+    model: bytes, variant: Variant, memory: str, *, name: str = ""
+) -> NetworkProfile:
+    """Where the cycles of a network go; `name` is for titles.
+
+    Raises
+    ------
+    UserError
+        It does not compile for this variant.
+    """
+    return profile_artifact(compile_network(model, variant, cpu_levels=()), memory, name=name)
+
+
+def profile_artifact(artifact: Artifact, memory: str, *, name: str = "") -> NetworkProfile:
+    """As `profile_network`, of a network that is compiled."""
+    device = TimingDevice(artifact.variant, timing=PRESETS[memory])
+    return measure(artifact, device, memory=memory, name=name)
+
+
+@contextmanager
+def counters(networks: Mapping[str, Network], memory: str, workers: int = 0) -> Iterator[Counter]:
+    """What counts `networks` on so many processes; 0: as many as there are processors.
+
+    It raises ToolError where one of the processes is killed.
+    """
+    context = get_context("spawn")  # the parent may have threads
+    with ProcessPoolExecutor(
+        workers or os.cpu_count() or 1,
+        mp_context=context,
+        initializer=_begin,
+        initargs=(dict(networks), memory),
+    ) as pool:
+
+        def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Counts | None]]:
+            tasks: dict[Future[Counts | None], int] = {
+                pool.submit(_count, dataclasses.asdict(variant)): number
+                for number, variant in enumerate(variants)
+            }
+            for task in as_completed(tasks):
+                try:
+                    counts = task.result()
+                except BrokenProcessPool as error:
+                    raise ToolError(
+                        "a process that compiles was killed, perhaps for want of memory; take "
+                        "fewer --workers; the same command continues"
+                    ) from error
+                yield tasks[task], counts
+
+        yield count
+
+
+_INTERRUPTED = 130
+_NETWORKS: dict[str, Network] = {}
+_MEMORY = ["ddr"]
+
+
+def _begin(networks: dict[str, Network], memory: str) -> None:
+    """In a worker: keep what all tasks need."""
+    # A terminal interrupts all processes; the parent alone tells of it.
+    signal.signal(signal.SIGINT, lambda *_given: os._exit(_INTERRUPTED))
+    _NETWORKS.update(networks)
+    _MEMORY[0] = memory
+
+
+def _count(data: dict[str, object]) -> Counts | None:
+    return count_networks(_NETWORKS, variant_from_json(data), _MEMORY[0])
+
+
+def count_networks(networks: Mapping[str, Network], variant: Variant, memory: str) -> Counts | None:
+    """Cycles and work of each network; None where one of them does not run on the variant."""
+    try:
+        found = {
+            name: _counted(network.model, variant, memory, network.on_host)
+            for name, network in networks.items()
+        }
+    except UserError:
+        return None
+    cycles = {name: float(profile.cycles or 0) for name, profile in found.items()}
+    return Counts(cycles, {name: Work.of(profile) for name, profile in found.items()})

@@ -1,0 +1,100 @@
+"""`EstimatedWork`: what the units do for one image of a network, without compiling it.
+
+Of each layer the compiler's default schedule, by the cost model of its space. That schedule decides
+what is loaded again, so that it takes longer to find than the least cycles alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from daedal.codesign.cycles.work import Work
+from daedal.compiler.frontend.importer import load_onnx
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.ops.accelerator.lowering import multiplications, space_of
+from daedal.compiler.ops.accelerator.traffic import bytes_once
+from daedal.compiler.pipeline import accelerator_graphs
+from daedal.compiler.space import Space
+from daedal.compiler.workload import layer_kinds
+from daedal.isa.errors import UserError
+from daedal.isa.variant import Variant
+
+__all__ = ["EstimatedWork"]
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """How often the network has it, and its space on some variant; None of one schedule."""
+
+    count: int
+    graph: Graph
+    node: Node
+    space: Space | None
+
+    def work(self, variant: Variant) -> Work:
+        """Of all its occurrences. Raises UserError where no schedule fits."""
+        moved = None if self.space is None else self.space.on(variant)
+        space = moved or space_of(self.graph, self.node, variant)
+        found = self._once(variant) if space is None else _of_default(space)
+        bits = self.graph.types[self.node.output].size_bytes * 8
+        written = min(bits / variant.bus.data_bits, found["beats"])
+        return Work(
+            self.count * found.get("product_cycles", 0.0),
+            self.count * found["vector_cycles"],
+            self.count * (found["beats"] - written),
+            self.count * written,
+        )
+
+    def _once(self, variant: Variant) -> dict[str, float]:
+        """By the shapes, as if nothing were loaded twice."""
+        elements = self.graph.types[self.node.output].num_elements
+        return {
+            "product_cycles": multiplications(self.graph, self.node) / variant.macs_per_cycle,
+            "vector_cycles": elements / variant.units.requantize_lanes,
+            "beats": bytes_once(self.graph, self.node, variant) / variant.bus_bytes,
+        }
+
+
+class EstimatedWork:
+    """Estimates for one network, without the instructions' bytes.
+
+    Parameters
+    ----------
+    model : the serialized ONNX model.
+    on_host : the quantized tensors that the host computes in any case.
+    """
+
+    def __init__(self, model: bytes, on_host: frozenset[str] = frozenset()) -> None:
+        self._graph = load_onnx(model)
+        self._on_host = on_host
+        self._layers: dict[tuple[object, ...], list[_Layer]] = {}
+
+    def __call__(self, variant: Variant) -> Work | None:
+        """The work on a variant; None where a layer does not fit."""
+        # The style of multipliers changes no schedule.
+        array = replace(variant.array, multiplier_style="dsp")
+        key = (array, variant.bus.data_bits, variant.units.multiplier_bits)
+        try:
+            if key not in self._layers:
+                self._layers[key] = self._kinds(variant)
+            found = [layer.work(variant) for layer in self._layers[key]]
+        except UserError:
+            return None
+        return Work(
+            sum(item.products for item in found),
+            sum(item.vectors for item in found),
+            sum(item.read for item in found),
+            sum(item.written for item in found),
+        )
+
+    def _kinds(self, variant: Variant) -> list[_Layer]:
+        graphs = accelerator_graphs(self._graph, variant, on_host=self._on_host)
+        return [
+            _Layer(kind.count, kind.graph, kind.node, space_of(kind.graph, kind.node, variant))
+            for kind in layer_kinds(graphs)
+        ]
+
+
+def _of_default(space: Space) -> Mapping[str, float]:
+    """Features of the default schedule."""
+    table = space.table([space.default])
+    return {name: float(column[0]) for name, column in space.features(table).items()}

@@ -1,0 +1,1 @@
+"""The folder of a search: its front, its points, and what verification measured."""

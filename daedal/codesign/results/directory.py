@@ -1,0 +1,253 @@
+"""`SearchDirectory`: a search on disk: its settings, what it estimated and counted, and the front.
+
+``search.json`` says what is searched; a directory of another search or another compiler is refused.
+``evaluations.jsonl`` grows by a line with every counted variant, and ``estimates.jsonl`` with every
+estimated one, so that an interrupted search goes on as if it had not been interrupted.
+``front.json``, ``front.csv`` and ``points/`` are written at the end.
+"""
+
+import csv
+import fcntl
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from daedal.codesign.cycles.work import Counts
+from daedal.codesign.results.point_folder import PointFolder, damaged, read_record, remove_bare
+from daedal.codesign.search.evaluation import Evaluation, from_json
+from daedal.codesign.search.objectives import Objective
+from daedal.codesign.search.variant_space import Point
+from daedal.isa.errors import ExploreError, UserError
+from daedal.isa.files import check_output_folder, make_folder, write_atomically
+
+__all__ = ["Estimates", "Round", "SearchDirectory"]
+
+Estimates = dict[Point, Counts | None]
+"""What was estimated of points; None where a network does not fit."""
+
+_SETTINGS, _PROGRESS, _POINTS = "search.json", "progress.json", "points"
+_EVALUATIONS, _ESTIMATES = "evaluations.jsonl", "estimates.jsonl"
+
+
+@dataclass
+class Round:
+    """Points that were proposed together.
+
+    Attributes
+    ----------
+    asked : how many were asked for.
+    found : those that were counted, in the order in which they ended.
+    """
+
+    asked: int
+    found: dict[Point, Evaluation | None] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all were counted."""
+        return len(self.found) == self.asked
+
+
+@dataclass(frozen=True)
+class SearchDirectory:
+    """A folder, which is made if missing."""
+
+    folder: Path
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep other processes out of the folder; makes it.
+
+        Raises
+        ------
+        ExploreError
+            Another process is in it.
+        UserError
+            It cannot be written.
+        """
+        check_output_folder(self.folder, [_SETTINGS, _EVALUATIONS, _ESTIMATES, _PROGRESS])
+        make_folder(self.folder)
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ExploreError(
+                    f"one search at a time can use a result folder, and another one is in "
+                    f"{str(self.folder)!r}; wait until it ends, or choose another folder"
+                ) from error
+            yield
+        finally:
+            os.close(descriptor)
+
+    def open(self, settings: Mapping[str, Any]) -> dict[int, Round]:
+        """What an earlier run with the same settings counted, by the numbers of the rounds.
+
+        Raises
+        ------
+        ExploreError
+            It holds another search, or something else.
+        UserError
+            It cannot be written.
+        """
+        check_output_folder(self.folder, [_SETTINGS, _EVALUATIONS, _ESTIMATES, _PROGRESS])
+        make_folder(self.folder)
+        path, wanted = self.folder / _SETTINGS, json.loads(json.dumps(settings))
+        if not path.is_file():
+            if any(self.folder.iterdir()):
+                raise ExploreError(
+                    f"a result folder must be new, empty, or that of the same search; "
+                    f"{str(self.folder)!r} holds something else; choose another one"
+                )
+            write_atomically(path, json.dumps(wanted, indent=1) + "\n")
+            return {}
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or found != wanted:
+            differing = sorted(
+                key
+                for key in wanted
+                if not isinstance(found, dict) or found.get(key) != wanted[key]
+            )
+            raise ExploreError(
+                f"a result folder must be that of the same search; {str(self.folder)!r} holds one "
+                f"with another {', '.join(differing) or 'form'}; choose another folder"
+            )
+        return self._rounds()
+
+    def _rounds(self) -> dict[int, Round]:
+        rounds: dict[int, Round] = {}
+        for number, line in enumerate(self._lines(_EVALUATIONS), 1):
+            try:
+                data = json.loads(line)
+                made = data["evaluation"]
+                found = None if made is None else from_json(made)
+                step = rounds.setdefault(int(data["round"]), Round(int(data["asked"])))
+                step.found[tuple(data["point"])] = found
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise self._damaged(_EVALUATIONS, number) from error
+        return rounds
+
+    def add(self, number: int, asked: int, point: Point, evaluation: Evaluation | None) -> None:
+        """Keep what was counted in a round. Raises UserError where it cannot be written."""
+        data = {
+            "round": number,
+            "asked": asked,
+            "point": list(point),
+            "evaluation": None if evaluation is None else evaluation.to_json(),
+        }
+        self._append(_EVALUATIONS, [data])
+
+    def estimates(self, version: str) -> Estimates:
+        """What code of this `version` estimated; that of other code is dropped.
+
+        Raises ExploreError where the file is damaged.
+        """
+        found: Estimates = {}
+        lines = list(self._lines(_ESTIMATES))
+        header = json.dumps({"version": version})
+        if lines[:1] != [header]:
+            write_atomically(self.folder / _ESTIMATES, f"{header}\n")
+            return {}
+        for number, line in enumerate(lines[1:], 2):
+            try:
+                point, counts = json.loads(line)
+                found[tuple(point)] = None if counts is None else Counts.from_json(counts)
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise self._damaged(_ESTIMATES, number) from error
+        return found
+
+    def add_estimates(self, found: Estimates) -> None:
+        """Keep estimates. Raises as `add`."""
+        self._append(
+            _ESTIMATES,
+            [
+                [list(point), None if counts is None else counts.to_json()]
+                for point, counts in found.items()
+            ],
+        )
+
+    def seconds(self) -> float:
+        """How long all runs have searched. Raises ExploreError where the file is damaged."""
+        path = self.folder / _PROGRESS
+        if not path.is_file():
+            return 0.0
+        try:
+            return float(read_record(path)["seconds"])
+        except (ValueError, LookupError, TypeError) as error:
+            raise damaged(path) from error
+
+    def write_seconds(self, seconds: float) -> None:
+        """Keep how long all runs have searched. Raises UserError where it cannot be written."""
+        write_atomically(self.folder / _PROGRESS, json.dumps({"seconds": seconds}) + "\n")
+
+    def _lines(self, name: str) -> list[str]:
+        """The whole lines of a file; what a run that was killed wrote in part is removed."""
+        path = self.folder / name
+        if not path.is_file():
+            return []
+        *whole, rest = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        if rest:
+            write_atomically(path, "".join(f"{line}\n" for line in whole))
+        return whole
+
+    def _append(self, name: str, lines: Iterable[Any]) -> None:
+        path = self.folder / name
+        text = "".join(json.dumps(data, separators=(",", ":")) + "\n" for data in lines)
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise UserError(
+                f"a result folder must be writable; {str(path)!r} is not: {error.strerror}; make "
+                "room, and the same command continues"
+            ) from error
+
+    def _damaged(self, name: str, number: int) -> ExploreError:
+        return ExploreError(
+            f"{str(self.folder / name)!r} must hold what a search wrote, and line {number} is "
+            "damaged; delete that line, or the folder"
+        )
+
+    def write_front(self, front: Sequence[Evaluation], objectives: Sequence[Objective]) -> None:
+        """``front.json``, ``front.csv``, and a folder with the TOML of each point.
+
+        Folders of an earlier front that have nothing more are removed.
+        """
+        rows = [
+            {
+                "name": item.variant.name,
+                **{objective.value: item.value(objective) for objective in objectives},
+                **{f"cycles {name}": count for name, count in item.cycles.items()},
+                "mhz": item.mhz,
+                **item.resources,
+            }
+            for item in front
+        ]
+        write_atomically(
+            self.folder / "front.json",
+            json.dumps([item.to_json() for item in front], indent=1) + "\n",
+        )
+        text = io.StringIO()
+        if rows:
+            table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+            table.writeheader()
+            table.writerows(rows)
+        write_atomically(self.folder / "front.csv", text.getvalue())
+        points = {item.variant.name: self.point(item) for item in front}
+        for path in sorted((self.folder / _POINTS).glob("*")):
+            if path.name not in points:
+                remove_bare(path)
+        for point in points.values():
+            point.write_variant()
+
+    def point(self, item: Evaluation) -> PointFolder:
+        """The folder of a point of the front."""
+        return PointFolder(self.folder / _POINTS / item.variant.name, item)

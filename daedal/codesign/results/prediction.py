@@ -1,0 +1,91 @@
+"""`Prediction`: what is estimated of a point: its clock, its units' area, what parameters buy.
+
+What a parameter buys is the change of the estimates from the point to each of its neighbours in the
+space: the variants with the next smaller or larger value of one parameter.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from daedal.codesign.hardware.clock import Clock
+from daedal.codesign.search.evaluation import Evaluation
+from daedal.codesign.search.objectives import Objective
+from daedal.codesign.search.variant_space import Point, Value, VariantSpace
+
+__all__ = ["ParameterStep", "Prediction", "parameter_steps", "prediction_from_json"]
+
+
+@dataclass(frozen=True)
+class ParameterStep:
+    """One parameter changed to the next value.
+
+    Attributes
+    ----------
+    latency : relative change, -0.1 for a tenth less; None where a network does not fit.
+    area : change in percent of the device; None with `latency`.
+    energy : relative change; None where the search does not estimate energies, too.
+    """
+
+    parameter: str
+    before: Value
+    after: Value
+    latency: float | None
+    area: float | None
+    energy: float | None = None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The estimates of one point.
+
+    Attributes
+    ----------
+    units : resources by part of the machine, as `AreaModel` composes them.
+    """
+
+    clock: Clock
+    units: Mapping[str, Mapping[str, float]]
+    steps: tuple[ParameterStep, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "clock": asdict(self.clock),
+            "units": {unit: dict(used) for unit, used in self.units.items()},
+            "steps": [asdict(step) for step in self.steps],
+        }
+
+
+def prediction_from_json(data: Mapping[str, Any]) -> Prediction:
+    """What `Prediction.to_json` wrote. Raises LookupError or TypeError for anything else."""
+    return Prediction(
+        Clock(**data["clock"]),
+        {unit: dict(used) for unit, used in data["units"].items()},
+        tuple(ParameterStep(**step) for step in data["steps"]),
+    )
+
+
+def parameter_steps(
+    space: VariantSpace,
+    estimate: Callable[[Sequence[Point]], list[Evaluation | None]],
+    point: Point,
+) -> list[ParameterStep]:
+    """The neighbours of `point` in the order of the parameters; none where it does not fit."""
+    neighbours = space.neighbours(point)
+    here, *others = estimate([point, *neighbours])
+    if here is None:
+        return []
+    before, found = space.values(point), []
+    for other, made in zip(neighbours, others, strict=True):
+        ((name, value),) = (
+            (name, value) for name, value in space.values(other).items() if value != before[name]
+        )
+        latency = area = energy = None
+        if made is not None:
+            latency = made.value(Objective.latency) / here.value(Objective.latency) - 1
+            area = made.value(Objective.area) - here.value(Objective.area)
+            if made.energy and here.energy:
+                energy = made.value(Objective.energy) / here.value(Objective.energy) - 1
+        found.append(ParameterStep(name, before[name], value, latency, area, energy))
+    return found

@@ -1,0 +1,187 @@
+"""Composed areas against whole machines that were synthesized, and against the parts' own table."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from daedal.codesign.hardware.area import AreaModel, area_model, read_rows
+from daedal.codesign.hardware.parts import built_parts, is_tables, known_amounts
+from daedal.hw.emit import TOP_MODULE
+from daedal.hw.machine import machine_parts
+from daedal.hw.synth.families import RESOURCES, CellReport, Family
+from daedal.isa.errors import ExploreError
+from daedal.isa.variant import Variant, load_variant
+
+ROOT = Path(__file__).parents[4]
+ROWS = read_rows("parts", Family.ECP5)
+
+
+def synthesized() -> list[tuple[Variant, CellReport]]:
+    """Shipped variants with numbers of 8 bits, as docs/synthesis.json has them."""
+    record = json.loads((ROOT / "docs" / "synthesis.json").read_text())
+    found = []
+    for row in record["variants"]:
+        variant = load_variant(row["variant"])
+        if row["target"] == "ecp5-85f" and variant.array.input_bits == 8:
+            found.append(
+                (
+                    variant.replace(multiplier_style=row["multipliers"]),
+                    CellReport.of(Family.ECP5, row["cells"]),
+                )
+            )
+    assert len(found) >= 5
+    return found
+
+
+def test_multipliers_and_blocks_of_whole_machines() -> None:
+    """None of these machines is in the table."""
+    for variant, report in synthesized():
+        (found,) = area_model(Family.ECP5)([variant])
+        assert found["dsp"] == pytest.approx(report.dsp, rel=0.01), variant.name
+        assert found["block_ram"] == pytest.approx(report.block_ram, rel=0.01), variant.name
+
+
+def test_logic_of_whole_machines_of_a_size_that_the_table_has() -> None:
+    for variant, report in synthesized():
+        if variant.macs_per_cycle <= 256:
+            (found,) = area_model(Family.ECP5)([variant])
+            assert found["lut"] == pytest.approx(report.lut, rel=0.3), variant.name
+            assert found["ff"] == pytest.approx(report.ff, rel=0.3), variant.name
+
+
+def test_known_amounts_are_those_of_the_table() -> None:
+    for variant, parts in ROWS:
+        for name, used in parts.items():
+            for resource, amount in known_amounts(name, variant).items():
+                if resource == "block_ram" and name in ("gemm", "alu"):
+                    # Words of micro-ops are rounded up to whole columns.
+                    assert abs(used[resource] - amount) <= 1, (name, variant.name)
+                else:
+                    assert used[resource] == amount, (name, resource, variant.name)
+
+
+@pytest.mark.parametrize("name", ["tiny", "ecp5", "wide"])
+def test_parts_are_those_of_the_machine(name: str) -> None:
+    for counters in (True, False):
+        variant = load_variant(name).replace(counters=counters)
+        assert set(built_parts(variant)) == set(machine_parts(variant))
+
+
+def test_parts_sum_to_the_variant() -> None:
+    model, variant = area_model(Family.ECP5), load_variant("ecp5")
+    (total,) = model([variant])
+    parts = model.by_part(variant)
+    for resource, amount in total.items():
+        assert sum(used[resource] for used in parts.values()) == pytest.approx(amount)
+
+
+def test_rows_of_the_table_are_given_back() -> None:
+    """Where a part was measured alone, the model says what was measured, nearly."""
+    model = AreaModel.fit(Family.ECP5, ROWS)
+    for variant, parts in ROWS:
+        predicted = model.by_part(variant)
+        for name in ("wgt", "inp", "control"):
+            if name in parts and not is_tables(name, variant):
+                assert predicted[name]["ff"] == pytest.approx(parts[name]["ff"], rel=0.05, abs=8)
+
+
+def test_more_depthwise_taps_take_no_less() -> None:
+    for style in ("packed", "dsp", "lut"):
+        for block in (8, 16):
+            least = 0.0
+            for taps in (0, 1, 3):
+                variant = load_variant("ecp5").replace(
+                    block_in=block, block_out=block, multiplier_style=style, depthwise_taps=taps
+                )
+                (found,) = area_model(Family.ECP5)([variant])
+                assert found["lut"] >= least, (style, block, taps)
+                least = found["lut"]
+
+
+def test_wholes_correct_the_sum() -> None:
+    plain = AreaModel.fit(Family.ECP5, ROWS)
+    variants = [variant for variant, _ in ROWS[:4]]
+    sums = plain(variants)
+    wholes = [
+        (variant, {TOP_MODULE: {name: 0.9 * amount for name, amount in total.items()}})
+        for variant, total in zip(variants, sums, strict=True)
+    ]
+    (corrected,) = AreaModel.fit(Family.ECP5, ROWS, wholes)([load_variant("ecp5")])
+    (before,) = plain([load_variant("ecp5")])
+    for resource, amount in corrected.items():
+        assert amount == pytest.approx(0.9 * before[resource])
+
+
+def test_datapath_and_control_have_ratios_of_their_own() -> None:
+    """Made of the parts' sums, each group times a factor: the factors are found."""
+    plain = AreaModel.fit(Family.ECP5, ROWS)
+    factors = {True: 0.9, False: 0.7}
+    wholes = []
+    for variant, _ in ROWS[:7]:  # two of them have counters
+        parts = plain.by_part(variant)
+        control = factors[variant.units.counters]
+        units = {
+            name: {
+                key: amount * (1.1 if name in ("gemm", "alu", "accumulators", "inp") else control)
+                for key, amount in used.items()
+            }
+            for name, used in parts.items()
+        }
+        total = {key: sum(used[key] for used in units.values()) for key in RESOURCES}
+        wholes.append((variant, {**units, TOP_MODULE: total}))
+    assert {variant.units.counters for variant, _ in wholes} == {True, False}
+    model = AreaModel.fit(Family.ECP5, ROWS, wholes)
+    assert model.ratios["lut"] == pytest.approx((1.1, 0.7, 0.9))
+    assert model.deviation["lut"] == pytest.approx(0, abs=1e-6)
+    # One machine says how far off the others are where they differ.
+    mixed = [*wholes[:6], (wholes[6][0], {TOP_MODULE: dict.fromkeys(RESOURCES, 1e5)})]
+    assert AreaModel.fit(Family.ECP5, ROWS, mixed).deviation["lut"] > 0.05
+
+
+def test_stale_rows_are_left_out_while_enough_remain(tmp_path, monkeypatch) -> None:
+    table = json.loads((ROOT / "daedal/codesign/hardware/data/parts_ecp5.json").read_text())
+    monkeypatch.setattr(
+        "daedal.codesign.hardware.area.package_data",
+        SimpleNamespace(files=lambda _package: tmp_path),
+    )
+    (tmp_path / "data").mkdir()
+
+    def stale_after(fresh: int) -> int:
+        """The number of rows of `tokens` that are read when so many are not stale."""
+        holders = [row["parts"]["tokens"] for row in table.values() if "tokens" in row["parts"]]
+        for place, used in enumerate(holders):
+            used["stale"] = place >= fresh
+        (tmp_path / "data" / "parts_ecp5.json").write_text(json.dumps(table))
+        return sum("tokens" in parts for _, parts in read_rows("parts", Family.ECP5))
+
+    every = sum("tokens" in row["parts"] for row in table.values())
+    assert every > 5
+    assert stale_after(5) == 5
+    assert stale_after(2) == every
+
+
+def test_other_families_need_nothing_but_rows() -> None:
+    """Of half as many blocks and a third more multipliers, as an example."""
+    rows = [
+        (
+            variant,
+            {
+                name: {**used, "block_ram": used["block_ram"] / 2, "dsp": used["dsp"] * 4 / 3}
+                for name, used in parts.items()
+            },
+        )
+        for variant, parts in ROWS
+    ]
+    model, plain = AreaModel.fit(Family.XC7, rows), AreaModel.fit(Family.ECP5, ROWS)
+    for variant in (load_variant("ecp5"), load_variant("tiny")):
+        (found,), (before,) = model([variant]), plain([variant])
+        assert found["lut"] == pytest.approx(before["lut"])
+        assert found["block_ram"] == pytest.approx(before["block_ram"] / 2, rel=0.05)
+        assert found["dsp"] == pytest.approx(before["dsp"] * 4 / 3, rel=0.05)
+
+
+def test_a_family_without_a_table_is_refused() -> None:
+    with pytest.raises(ExploreError, match="areas are known of family ecp5, not of xcup"):
+        area_model(Family.XCUP)
