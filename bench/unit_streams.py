@@ -170,7 +170,7 @@ def alu_streams(variant: Variant) -> list[UnitStream]:
     one = vector // lanes
     far, near = rows // 2 + 1, rows // 4
     for operation in AluOp:
-        if operation is AluOp.REQUANTIZE:
+        if operation.requantizes:
             continue
         name, code = operation.name, int(operation)
         add(f"{name} immediate", one, far, operation=code, use_immediate=1, immediate=3,
@@ -180,9 +180,11 @@ def alu_streams(variant: Variant) -> list[UnitStream]:
         add(f"{name} two banks", one, far, operation=code, destination=int(OutMemory.ACC))
         add(f"{name} one bank", max(one, 2), near, operation=code,
             destination=int(OutMemory.ACC))  # fmt: skip
-    for target in OutMemory:
-        add(f"REQUANTIZE to {target.name}", vector // requantize_lanes, far if target else 0,
-            operation=int(AluOp.REQUANTIZE), destination=int(target), low=-8, high=7)  # fmt: skip
+    for operation in (op for op in AluOp.of(variant) if op.requantizes):
+        for target in OutMemory:
+            add(f"{operation.name} to {target.name}", vector // requantize_lanes,
+                far if target else 0, operation=int(operation), destination=int(target),
+                low=-8, high=7)  # fmt: skip
     return streams
 
 

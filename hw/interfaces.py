@@ -20,7 +20,7 @@ from daedal.hw.layouts import (
     row_bits,
     word_address_bits,
 )
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import Memory, scratchpad, scratchpads
 from daedal.isa.table import Opcode
 from daedal.isa.variant import Variant
 
@@ -83,7 +83,7 @@ def fill_signature(variant: Variant) -> stream.Signature:
     the accumulators are padded like this; rows of INP use `pad_signature`. Only the accumulators
     may stall a fill: `into_acc` says that `memory` is ACC or ACC_NARROW.
     """
-    pads = [scratchpad(variant, memory) for memory in Memory if memory is not Memory.OUT]
+    pads = [pad for memory, pad in scratchpads(variant).items() if memory is not Memory.OUT]
     return stream.Signature(
         data.StructLayout(
             {

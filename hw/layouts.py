@@ -90,7 +90,7 @@ def word_address_bits(variant: Variant) -> int:
 def request_beats_bits(variant: Variant) -> int:
     """Width of the length of a request: that of the longest row of a LOAD or STORE, in words."""
     longest = MAX_BURST_BEATS  # of FETCH
-    for opcode, kinds in ((Opcode.LOAD, LoadMemory), (Opcode.STORE, OutMemory)):
+    for opcode, kinds in ((Opcode.LOAD, LoadMemory.of(variant)), (Opcode.STORE, OutMemory)):
         cols = (1 << instruction_layout(variant, opcode)["cols"].width) - 1
         longest = max(longest, *(cols * memory_beats(variant, kind) for kind in kinds))
     return longest.bit_length()

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from daedal.isa.lane import Lane, Recorder
+from daedal.isa.variant import Variant
 
 __all__ = ["AluOp"]
 
@@ -27,8 +28,10 @@ class AluOp(enum.IntEnum):
 
     Register form: ``ACC[dst] = op(ACC[dst], ACC[src])``; immediate form:
     ``dst = op(ACC[src], immediate)``. MOV takes y alone; REQUANTIZE takes ``ACC[src]`` and the
-    parameters ``PAR[par]``, rounds half to even and has no immediate form. MUL keeps the low 18
-    bits of each operand.
+    parameters ``PAR[par]``, rounds half to even and has no immediate form. LOOKUP does the same and
+    replaces the result by an entry of a table: entry e of table t is ``TAB[t * 256 + e]``, and e is
+    the result's low 8 bits as an unsigned number. ACC takes the entry's 16 bits, signed, OUT its
+    low bits; only variants with tables have it. MUL keeps the low 18 bits of each operand.
     Shift amounts are the low 7 bits of y, signed; a negative amount shifts the other way.
     """
 
@@ -54,6 +57,12 @@ class AluOp(enum.IntEnum):
     SHR_EVEN = 7, "x shifted right by y, rounded half to even", lambda lane: lane.right_even()
     MOV = 8, "y", lambda lane: lane.y
     REQUANTIZE = 9, "clamp(round((x + bias) * multiplier / 2^shift) + immediate, low, high)", None
+    LOOKUP = 10, "the entry of `table` at the result of REQUANTIZE", None
+
+    @staticmethod
+    def of(variant: Variant) -> "tuple[AluOp, ...]":
+        """The operations that `variant` has."""
+        return tuple(op for op in AluOp if op is not AluOp.LOOKUP or variant.memory.tables)
 
     @cached_property
     def parts(self) -> frozenset[str]:
@@ -62,6 +71,11 @@ class AluOp(enum.IntEnum):
         if self.formula is not None:
             self.formula(recorder)
         return frozenset(recorder.used)
+
+    @property
+    def requantizes(self) -> bool:
+        """Whether it is REQUANTIZE or begins with it: it has parameters and no formula."""
+        return self.formula is None
 
     @property
     def takes_x(self) -> bool:

@@ -17,8 +17,15 @@ from daedal.isa.registers import (
     ErrorCode,
     counter_offset,
 )
-from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.scratchpad import (
+    TABLE_ENTRIES,
+    TABLE_ENTRY_BITS,
+    TABLE_ROWS,
+    Memory,
+    scratchpads,
+)
 from daedal.isa.table import (
+    HEADER,
     INSTRUCTIONS,
     LOOPS,
     MICRO_OPS,
@@ -47,6 +54,7 @@ _HOLDS = {
     Memory.PAR: "parameters of REQUANTIZE, per channel",
     Memory.UOP_GEMM: "micro-ops of GEMM",
     Memory.UOP_ALU: "micro-ops of ALU",
+    Memory.TAB: "tables of LOOKUP",
 }
 
 
@@ -65,6 +73,29 @@ def _fields(layout: dict[str, BitField], skip: int = 0) -> str:
         kind = "signed" if item.field.signed else ""
         rows.append((f"`{item.name}`", _bits(item), item.width, kind, meaning))
     return markdown_table(("field", "bits", "width", "", "meaning"), rows)
+
+
+def _absent_parts(variant: Variant) -> list[str]:
+    """What other variants have in addition to `variant`: scratchpads and fields of instructions."""
+    if variant.memory.tables:
+        return []
+    entries = TABLE_ENTRIES // TABLE_ROWS
+    fields = (
+        (opcode.name, f"`{item.name}`", item.doc)
+        for opcode, form in INSTRUCTIONS.items()
+        for item in form.fields
+        if item.name not in instruction_layout(variant, opcode)
+    )
+    return [
+        "## Tables\n",
+        f"Variant `{variant.name}` has no tables. Variants with `memory.tables` of 1, 2, 4 or 8 "
+        f"have one more scratchpad, `{Memory.TAB.value}`: {_HOLDS[Memory.TAB]}, in rows of "
+        f"{entries} entries of {TABLE_ENTRY_BITS} bits ({entries * TABLE_ENTRY_BITS // 8} bytes in "
+        f"memory), {TABLE_ROWS} rows to a table. They also have operation LOOKUP, destination TAB "
+        "of LOAD, and one more field at the end of an instruction, of as many bits as the number "
+        "of a table needs:\n",
+        markdown_table(("instruction", "field", "meaning"), fields),
+    ]
 
 
 def isa_page(variant: Variant) -> str:
@@ -105,7 +136,7 @@ def isa_page(variant: Variant) -> str:
     ]
     for number, (opcode, form) in enumerate(INSTRUCTIONS.items()):
         layout = instruction_layout(variant, opcode)
-        header = len(layout) - len(form.fields)
+        header = len(HEADER)
         if number == 0:
             first = {name: layout[name] for name in list(layout)[:header]}
             parts += [_fields(first), "A unit's own bit in `pop` and `push` must be 0.\n"]
@@ -121,6 +152,7 @@ def isa_page(variant: Variant) -> str:
     for unit in MICRO_OPS:
         parts += [f"### {unit.name}\n", _fields(micro_op_layout(variant, unit))]
     parts += [
+        *_absent_parts(variant),
         "## Modes and operations\n",
         *(_prose(kind) for kind in (LoadMemory, GemmMode, AluOp)),
         markdown_table(

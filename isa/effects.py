@@ -10,7 +10,7 @@ import numpy as np
 from daedal.isa.instruction import Instruction, reads_destination
 from daedal.isa.microcode import UopArray, expand
 from daedal.isa.numerics import IntArray
-from daedal.isa.scratchpad import Memory
+from daedal.isa.scratchpad import TABLE_ROWS, Memory
 from daedal.isa.table import AluOp, GemmMode, Opcode, OutMemory, Unit
 from daedal.isa.transfer import transfer
 from daedal.isa.variant import Variant
@@ -65,13 +65,16 @@ def effects(variant: Variant, instruction: Instruction, uops: UopArray | None) -
         ]
     result = [Access(Memory.UOP_ALU, slots, False)]
     operation = AluOp(instruction.operation)
-    requantizes = operation is AluOp.REQUANTIZE
+    requantizes = operation.requantizes
     if operation.takes_x or requantizes or not instruction.use_immediate:
         result.append(Access(Memory.ACC, rows_of["src"], False))
     if reads_destination(instruction):
         result.append(Access(Memory.ACC, rows_of["dst"], False))
     if requantizes:
         result.append(Access(Memory.PAR, rows_of["par"], False))
+    if operation is AluOp.LOOKUP:
+        table = np.arange(TABLE_ROWS, dtype=np.int64) + instruction.table * TABLE_ROWS
+        result.append(Access(Memory.TAB, table, False))
     result.append(Access(OutMemory(instruction.destination).memory, rows_of["dst"], True))
     return result
 

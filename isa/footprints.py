@@ -19,7 +19,7 @@ from daedal.isa.loop_rows import LoopRows, Nest, Places, weight_rows
 from daedal.isa.microcode import UopArray
 from daedal.isa.numerics import IntArray
 from daedal.isa.program import Program
-from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.scratchpad import TABLE_ENTRIES, Memory, scratchpads
 from daedal.isa.table import BASES, LOOPS, AluOp, GemmMode, LoadMemory, Opcode, OutMemory, Unit
 from daedal.isa.transfer import PADDABLE
 
@@ -197,7 +197,7 @@ class Footprints:
         rows = self._loop_rows.rows
         operation = AluOp(values.get("operation", 0))
         target = OutMemory(values.get("destination", 0)).memory
-        requantizes, immediate = operation is AluOp.REQUANTIZE, bool(values.get("use_immediate"))
+        requantizes, immediate = operation.requantizes, bool(values.get("use_immediate"))
         reads_target = operation.takes_x and not immediate
         depth = self._depth_rows
         dst_limit = min(depth[target], depth[Memory.ACC]) if reads_target else depth[target]
@@ -212,7 +212,15 @@ class Footprints:
             result.append(Touch("acc", dst, False))
         if requantizes:
             result.append(Touch("par", par, False))
+        if operation is AluOp.LOOKUP:
+            result.append(Touch("tab", self._table_rows(values.get("table", 0)), False))
         return [*result, Touch(target.value, dst, True)]
+
+    def _table_rows(self, table: int) -> slice:
+        """Rows that hold a table: any of its entries may be looked up."""
+        per_row = self._pads[Memory.TAB].elements
+        begin, end = table * TABLE_ENTRIES, (table + 1) * TABLE_ENTRIES
+        return slice(begin // per_row, -(-end // per_row))
 
     def _nest(self, unit: Unit, values: Mapping[str, int]) -> Nest | None:
         """Micro-ops and loops of an instruction, or None if it has no steps."""

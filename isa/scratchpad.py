@@ -11,10 +11,31 @@ from functools import lru_cache
 from daedal.isa.errors import VariantError
 from daedal.isa.variant import Variant
 
-__all__ = ["Memory", "Scratchpad", "check_scratchpads", "scratchpad", "scratchpads"]
+__all__ = [
+    "TABLE_ENTRIES",
+    "TABLE_ENTRY_BITS",
+    "TABLE_ROWS",
+    "Memory",
+    "Scratchpad",
+    "check_scratchpads",
+    "scratchpad",
+    "scratchpads",
+]
 
 UOP_BYTES = 8
 """Size of a micro-op in external memory; on chip only the bits used by its fields are stored."""
+
+TABLE_ENTRIES = 256
+"""Entries of a table: one for each 8-bit result."""
+
+TABLE_ENTRY_BITS = 16
+"""Bits of a table's entry, signed."""
+
+_TABLE_ROW_ENTRIES = 32
+"""Entries of a row of tables: a whole number of bus words at every width of the bus."""
+
+TABLE_ROWS = TABLE_ENTRIES // _TABLE_ROW_ENTRIES
+"""Rows of one table."""
 
 
 class Memory(enum.Enum):
@@ -27,6 +48,7 @@ class Memory(enum.Enum):
     PAR = "par"
     UOP_GEMM = "uop_gemm"
     UOP_ALU = "uop_alu"
+    TAB = "tab"
 
     # By identity: tables by scratchpad are read for every row of a program, and the hash of an
     # enumeration is computed in Python.
@@ -39,7 +61,8 @@ class Scratchpad:
 
     `shape` is one row as an array of elements; `element_bits` is an element on chip and
     `memory_bits` the same in external memory. A parameter element is a packed entry
-    (bias, multiplier, shift), a micro-op row holds `shape[0]` micro-ops.
+    (bias, multiplier, shift), a micro-op row holds `shape[0]` micro-ops. Entry e of table t is
+    entry t * `TABLE_ENTRIES` + e of the tables; e is a result's low 8 bits as an unsigned number.
     """
 
     memory: Memory
@@ -83,7 +106,7 @@ def parameter_bits(variant: Variant) -> int:
 
 
 def scratchpads(variant: Variant) -> dict[Memory, Scratchpad]:
-    """All scratchpads of `variant`."""
+    """All scratchpads of `variant`; `Memory.TAB` is there only if it has tables."""
     array, memory = variant.array, variant.memory
     acc_memory_bits = 1 << (array.accumulator_bits - 1).bit_length()
     par_bits = parameter_bits(variant)
@@ -101,6 +124,17 @@ def scratchpads(variant: Variant) -> dict[Memory, Scratchpad]:
         (Memory.UOP_GEMM, (uops,), 8 * UOP_BYTES, 8 * UOP_BYTES, memory.gemm_uop_bytes),
         (Memory.UOP_ALU, (uops,), 8 * UOP_BYTES, 8 * UOP_BYTES, memory.alu_uop_bytes),
     ]  # fmt: skip
+    if memory.tables:
+        table_bytes = memory.tables * TABLE_ENTRIES * TABLE_ENTRY_BITS // 8
+        forms.append(
+            (
+                Memory.TAB,
+                (_TABLE_ROW_ENTRIES,),
+                TABLE_ENTRY_BITS,
+                TABLE_ENTRY_BITS,
+                table_bytes,
+            )
+        )
     result = {}
     for name, shape, bits, memory_bits, capacity in forms:
         row = Scratchpad(name, shape, bits, memory_bits, 1)

@@ -18,7 +18,7 @@ from daedal.isa.instruction import Instruction, reads_destination
 from daedal.isa.lane import NumpyLane
 from daedal.isa.microcode import Expansion, UopArray, expand
 from daedal.isa.numerics import IntArray, requantize, saturate, wrap
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import TABLE_ENTRIES, Memory, scratchpad, scratchpads
 from daedal.isa.table import AluOp, GemmMode, LoadMemory, Opcode, OutMemory, Unit
 from daedal.isa.transfer import Transfer, check_region, transfer
 from daedal.isa.variant import Variant
@@ -42,7 +42,7 @@ class State:
     """Scratchpad contents of one machine, all zero at first.
 
     Shapes: `inp` (rows, batch, block_in), `wgt` (rows, block_out, block_in), `acc` and `out`
-    (rows, batch, block_out), micro-ops (count,).
+    (rows, batch, block_out), micro-ops (count,), `tab` (rows, entries); without tables 0 rows.
     """
 
     variant: Variant
@@ -51,16 +51,20 @@ class State:
     acc: IntArray = field(init=False)
     out: IntArray = field(init=False)
     par: Parameters = field(init=False)
+    tab: IntArray = field(init=False)
     uops: dict[Unit, UopArray] = field(init=False)
 
     def __post_init__(self) -> None:
+        pads = scratchpads(self.variant)
+
         def zeros(memory: Memory) -> IntArray:
-            pad = scratchpad(self.variant, memory)
+            pad = pads[memory]
             return np.zeros((pad.depth_rows, *pad.shape), dtype=np.int64)
 
         self.inp, self.wgt = zeros(Memory.INP), zeros(Memory.WGT)
         self.acc, self.out = zeros(Memory.ACC), zeros(Memory.OUT)
         self.par = Parameters(zeros(Memory.PAR), zeros(Memory.PAR), zeros(Memory.PAR))
+        self.tab = zeros(Memory.TAB) if Memory.TAB in pads else np.zeros((0, 0), dtype=np.int64)
         self.uops = {
             Unit.GEMM: zeros(Memory.UOP_GEMM).astype(np.uint64).reshape(-1),
             Unit.ALU: zeros(Memory.UOP_ALU).astype(np.uint64).reshape(-1),
@@ -218,10 +222,14 @@ def _independent_runs(instruction: Instruction, steps: Expansion) -> list[tuple[
 
 def _alu_result(state: State, instruction: Instruction, rows: dict[str, IntArray]) -> IntArray:
     operation = AluOp(instruction.operation)
+    if operation not in AluOp.of(state.variant):
+        raise ProgramError(
+            f"ALU must compute what variant {state.variant.name!r} has, not {operation.name}"
+        )
     source = state.acc[rows["src"]]
-    if operation is AluOp.REQUANTIZE:
+    if operation.requantizes:
         par = state.par
-        return requantize(
+        requantized = requantize(
             source,
             par.bias[rows["par"]][:, None, :],
             par.multiplier[rows["par"]][:, None, :],
@@ -230,13 +238,18 @@ def _alu_result(state: State, instruction: Instruction, rows: dict[str, IntArray
             instruction.low,
             instruction.high,
         )
+        if operation is AluOp.REQUANTIZE:
+            return requantized
+        entries: IntArray = state.tab.reshape(-1, TABLE_ENTRIES)[instruction.table]
+        looked_up: IntArray = entries[requantized & (TABLE_ENTRIES - 1)]
+        return looked_up
     if instruction.use_immediate:
         x, y = source, np.broadcast_to(np.int64(instruction.immediate), source.shape)
     elif not operation.takes_x:
         x, y = source, source
     else:
         x, y = state.acc[rows["dst"]], source
-    assert operation.formula is not None, "only REQUANTIZE has none"
+    assert operation.formula is not None, "all others have one"
     lane = NumpyLane(x, y, state.variant.array.accumulator_bits)
     result: IntArray = operation.formula(lane)
     return saturate(result, state.variant.array.output_bits) if instruction.saturate else result

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from daedal.isa.alu_operations import AluOp
 from daedal.isa.errors import VariantError
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import Memory, scratchpad, scratchpads
 from daedal.isa.variant import Variant
 
 __all__ = [
@@ -66,7 +66,10 @@ class Opcode(enum.IntEnum):
 
 
 class LoadMemory(enum.IntEnum):
-    """Destination of a LOAD; ACC_NARROW reads elements of input width and sign-extends them."""
+    """Destination of a LOAD; ACC_NARROW reads elements of input width and sign-extends them.
+
+    Only variants with tables have TAB.
+    """
 
     INP = 0
     WGT = 1
@@ -75,11 +78,19 @@ class LoadMemory(enum.IntEnum):
     PAR = 4
     UOP_GEMM = 5
     UOP_ALU = 6
+    TAB = 7
 
     @property
     def memory(self) -> Memory:
         """The scratchpad that is written."""
         return Memory.ACC if self is LoadMemory.ACC_NARROW else Memory[self.name]
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def of(variant: Variant) -> "tuple[LoadMemory, ...]":
+        """The destinations that `variant` has."""
+        pads = scratchpads(variant)
+        return tuple(target for target in LoadMemory if target.memory in pads)
 
 
 class OutMemory(enum.IntEnum):
@@ -124,6 +135,7 @@ class Field:
     """One field: `width` as a function of the variant, and its meaning.
 
     `offered` gives the subset of `choices` that a variant has; without it, it has all of them.
+    `present` says whether a variant has the field at all; without it, every variant does.
     """
 
     name: str
@@ -132,6 +144,7 @@ class Field:
     signed: bool = False
     choices: type[enum.IntEnum] | None = None
     offered: Callable[[Variant], tuple[enum.IntEnum, ...]] | None = None
+    present: Callable[[Variant], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -167,13 +180,21 @@ def _fixed(bits: int) -> Callable[[Variant], int]:
 
 
 def _index(*memories: Memory) -> Callable[[Variant], int]:
-    return lambda variant: max(scratchpad(variant, m).index_bits for m in memories)
+    def width(variant: Variant) -> int:
+        pads = scratchpads(variant)
+        return max(pads[memory].index_bits for memory in memories if memory in pads)
+
+    return width
 
 
 def _weight_index(variant: Variant) -> int:
     """Rows, or vectors inside rows where depthwise mode addresses them."""
     vectors = variant.array.block_out if variant.array.depthwise_taps else 1
     return scratchpad(variant, Memory.WGT).index_bits + (vectors - 1).bit_length()
+
+
+def _table_bits(variant: Variant) -> int:
+    return max(0, variant.memory.tables - 1).bit_length()
 
 
 def _uop_index(memory: Memory) -> Callable[[Variant], int]:
@@ -252,7 +273,13 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
             Opcode.LOAD,
             Unit.LOAD,
             (
-                Field("memory", _fixed(3), "destination", choices=LoadMemory),
+                Field(
+                    "memory",
+                    _fixed(3),
+                    "destination",
+                    choices=LoadMemory,
+                    offered=LoadMemory.of,
+                ),
                 *_transfer(_LOADABLE),
                 Field("pad_top", _fixed(6), "lines of pad above each plane"),
                 Field("pad_bottom", _fixed(6), "lines of pad below each plane"),
@@ -293,7 +320,13 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
             Opcode.ALU,
             Unit.ALU,
             (
-                Field("operation", _fixed(5), "what is computed", choices=AluOp),
+                Field(
+                    "operation",
+                    _fixed(5),
+                    "what is computed",
+                    choices=AluOp,
+                    offered=AluOp.of,
+                ),
                 Field("use_immediate", _fixed(1), "y is the immediate instead of a second row"),
                 Field(
                     "immediate",
@@ -317,6 +350,12 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
                         ("src", _index(Memory.ACC), "source row"),
                         ("par", _index(Memory.PAR), "parameter row"),
                     ),
+                ),
+                Field(
+                    "table",
+                    _table_bits,
+                    "LOOKUP: which table",
+                    present=lambda variant: variant.memory.tables > 0,
                 ),
             ),
             "Vector operation on accumulator rows: for each loop iteration and micro-op, one row.",
@@ -359,6 +398,8 @@ def _place(fields: tuple[Field, ...], variant: Variant) -> dict[str, BitField]:
     placed: dict[str, BitField] = {}
     offset = 0
     for item in fields:
+        if item.present is not None and not item.present(variant):
+            continue
         width = item.width(variant)
         choices = None if item.choices is None else tuple(item.choices)
         if item.offered is not None:

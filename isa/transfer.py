@@ -52,6 +52,10 @@ def transfer(variant: Variant, instruction: Instruction) -> Transfer:
     """Expand a LOAD or STORE; ProgramError if it exceeds its scratchpad or has wrong padding."""
     if instruction.opcode is Opcode.LOAD:
         target = LoadMemory(instruction.memory)
+        if target not in LoadMemory.of(variant):
+            raise ProgramError(
+                f"LOAD must fill a scratchpad of variant {variant.name!r}, not {target.name}"
+            )
         memory, narrow = target.memory, target is LoadMemory.ACC_NARROW
         pads = [instruction.pad_top, instruction.pad_bottom]
         pads += [instruction.pad_left, instruction.pad_right]

@@ -36,6 +36,9 @@ MAX_SCRATCHPAD_BYTES = 1 << 26
 about 100 MB on chip in total. Simulators and the verifier allocate memory for every scratchpad row.
 """
 
+_COUNTS = frozenset({"acc_banks", "tables"})
+"""Fields of `MemoryConfig` that are no capacities."""
+
 MAX_TOML_BYTES = 64 * 1024
 _MAX_NUMBER = (1 << 63) - 1
 """Largest integer in TOML 1.0; Python reads larger ones, and cannot print very large ones."""
@@ -157,9 +160,10 @@ class ArrayConfig:
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """Capacities of the scratchpads in bytes, and the number of accumulator banks.
+    """Capacities of the scratchpads in bytes, and the numbers of accumulator banks and of tables.
 
-    A micro-op takes 8 bytes in memory; `gemm_uop_bytes` and `alu_uop_bytes` count those.
+    A micro-op takes 8 bytes in memory; `gemm_uop_bytes` and `alu_uop_bytes` count those. `tables`
+    is the number of tables that LOOKUP selects from; 0 omits LOOKUP and its scratchpad.
     """
 
     inp_bytes: int = 32 * 1024
@@ -170,10 +174,13 @@ class MemoryConfig:
     gemm_uop_bytes: int = 16 * 1024
     alu_uop_bytes: int = 16 * 1024
     acc_banks: int = 4
+    tables: int = 0
 
     def check(self) -> None:
         """Raise VariantError for capacities that are not powers of two, or exceed any chip."""
         for spec in dataclasses.fields(self):
+            if spec.name in _COUNTS:
+                continue
             value = getattr(self, spec.name)
             _require(
                 _is_power_of_two(value) and value <= MAX_SCRATCHPAD_BYTES,
@@ -182,6 +189,10 @@ class MemoryConfig:
             )
         _require(
             self.acc_banks in (2, 4, 8), f"memory.acc_banks must be 2, 4 or 8, not {self.acc_banks}"
+        )
+        _require(
+            self.tables in (0, 1, 2, 4, 8),
+            f"memory.tables must be 0, 1, 2, 4 or 8, not {self.tables}",
         )
 
 
@@ -273,6 +284,11 @@ class Variant:
                 f"units.{name} must be a power of two up to batch x block_out = {vector}, "
                 f"not {lanes}",
             )
+        _require(
+            self.memory.tables == 0 or self.array.output_bits == 8,
+            "memory.tables needs array.output_bits of 8, because a table has an entry for each "
+            f"8-bit result, not {self.array.output_bits}; set tables = 0",
+        )
         # Imported here: both modules import Variant, and an impossible variant must not exist.
         from daedal.isa.scratchpad import check_scratchpads
         from daedal.isa.table import check_instructions
@@ -282,11 +298,16 @@ class Variant:
 
     @property
     def fingerprint(self) -> str:
-        """First 16 hexadecimal digits of the SHA-256 over all parameters except the name."""
+        """First 16 hexadecimal digits of the SHA-256 over all parameters except the name.
+
+        Parameters of a part that the machine does not have are not hashed (`tables` = 0), so that
+        an option that is added later leaves the fingerprints of earlier machines as they are.
+        """
         lines = [
             f"{section}.{spec.name}={getattr(getattr(self, section), spec.name)!r}"
             for section in ("array", "memory", "bus", "units")
             for spec in dataclasses.fields(getattr(self, section))
+            if spec.name != "tables" or self.memory.tables
         ]
         text = "\n".join(["daedal machine 1", *lines])
         return hashlib.sha256(text.encode()).hexdigest()[:16]

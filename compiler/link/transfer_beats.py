@@ -20,7 +20,7 @@ class TransferBeats:
         self._row_beats = {
             **{
                 (Opcode.LOAD, target.value): pads[target.memory].row_beats(variant)
-                for target in LoadMemory
+                for target in LoadMemory.of(variant)
             },
             **{
                 (Opcode.STORE, target.value): pads[target.memory].row_beats(variant)

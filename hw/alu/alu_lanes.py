@@ -3,10 +3,12 @@
 Input: operands x and y and the operation. Output: results of accumulator width.
 """
 
+import enum
 from functools import reduce
 from operator import or_
+from typing import Any, cast
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed
+from amaranth.hdl import Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -45,7 +47,7 @@ class AluLanes(wiring.Component):
             {
                 "x": In(width),
                 "y": In(width),
-                "operation": In(AluOp),
+                "operation": In(_names(AluOp.of(variant))),
                 "saturate": In(1),
                 "result": Out(width),
             }
@@ -61,14 +63,15 @@ class AluLanes(wiring.Component):
         bits = self._variant.array.accumulator_bits
         code = Value.cast(self.operation)
         saturates = delay(m, self.saturate, LATE_STAGE + 1, name="saturate")
-        early = _Choice(m, delay(m, code, EARLY_STAGE, name="before_early"), "early")
-        late = _Choice(m, delay(m, code, LATE_STAGE, name="before_late"), "late")
+        operations = AluOp.of(self._variant)
+        early = _Choice(m, operations, delay(m, code, EARLY_STAGE, name="before_early"), "early")
+        late = _Choice(m, operations, delay(m, code, LATE_STAGE, name="before_late"), "late")
         for number in range(self._variant.units.alu_lanes):
             name = f"lane{number}"
             x = self.x.word_select(number, bits).as_signed()
             y = self.y.word_select(number, bits).as_signed()
-            lane = HardwareLane(m, platform, name, x, y, code)
-            results = {op: op.formula(lane) for op in AluOp if op.formula is not None}
+            lane = HardwareLane(self._variant, m, platform, name, x, y, code)
+            results = {op: op.formula(lane) for op in operations if op.formula is not None}
             first = early.of(bits, results, EARLY_STAGE)
             first = register(m, first, name=f"{name}_arithmetic")
             first = delay(m, first, LATE_STAGE - EARLY_STAGE - 1, name=f"{name}_value")
@@ -81,14 +84,20 @@ class AluLanes(wiring.Component):
         return m
 
 
+def _names(operations: tuple[AluOp, ...]) -> ShapeLike:
+    """Names for waveforms; a machine does not name operations that it does not have."""
+    names: Any = enum.IntEnum(AluOp.__name__, {op.name: int(op) for op in operations})
+    return cast(ShapeLike, names)
+
+
 class _Choice:
     """One-hot select of a stage's result by the operation, in registers for all lanes.
 
     `before` is the operation one cycle before that stage.
     """
 
-    def __init__(self, m: Module, before: Value, name: str) -> None:
-        self._m, self._before, self._name = m, before, name
+    def __init__(self, m: Module, operations: tuple[AluOp, ...], before: Value, name: str) -> None:
+        self._m, self._operations, self._before, self._name = m, operations, before, name
         self._flags: list[Signal] = []
 
     def of(
@@ -100,7 +109,7 @@ class _Choice:
         """
         groups: dict[int, tuple[Value, list[int]]] = {}
         others = []
-        for op in AluOp:
+        for op in self._operations:
             result = results.get(op)
             if result is not None and result.stage == stage:
                 groups.setdefault(id(result.value), (result.value, []))[1].append(int(op))

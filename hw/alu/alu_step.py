@@ -14,7 +14,7 @@ from daedal.hw.alu.interlock import Interlock
 from daedal.hw.layouts import retire_layout
 from daedal.hw.memory.accumulators import bank_of
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import AluOp, OutMemory
+from daedal.isa.table import OutMemory
 from daedal.isa.variant import Variant
 
 __all__ = ["decode"]
@@ -31,8 +31,8 @@ def decode(
     comes = Signal()
     taken = Signal(steps.p.shape(), name="summed", reset_less=True)
     coming = steps.p.control
-    unary_comes = matches(coming.operation, lambda op: not op.takes_x)
-    requantize_comes = coming.operation == AluOp.REQUANTIZE
+    unary_comes = matches(variant, coming.operation, lambda op: not op.takes_x)
+    requantize_comes = matches(variant, coming.operation, lambda op: op.requantizes)
     # How the operation uses its rows, if it is legal.
     requantize, reads_src, reads_dst, to_acc = (
         Signal(name=name, reset_less=True)
@@ -68,7 +68,7 @@ def decode(
         step.requantize.eq(requantize),
         step.reads_src.eq(step.work & reads_src),
         step.reads_dst.eq(step.work & reads_dst),
-        step.illegal.eq(~taken.skip & ~matches(control.operation, lambda op: True)),
+        step.illegal.eq(~taken.skip & ~matches(variant, control.operation, lambda op: True)),
         step.beyond.eq(
             taken.out_of_range
             | (

@@ -16,6 +16,7 @@ from daedal.hw.primitives.multiplier import registered_product
 from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.alu_operations import AluOp
 from daedal.isa.lane import AMOUNT_BITS, FACTOR_BITS
+from daedal.isa.variant import Variant
 
 __all__ = ["EARLY_STAGE", "LATE_STAGE", "HardwareLane", "Staged", "matches"]
 
@@ -26,9 +27,9 @@ LATE_STAGE = 5
 """Stage of the register of the shifter's result."""
 
 
-def matches(operation: Value, wanted: Callable[[AluOp], bool]) -> Value:
-    """Whether the operation's code is one of those that `wanted` selects."""
-    codes = [int(op) for op in AluOp if wanted(op)]
+def matches(variant: Variant, operation: Value, wanted: Callable[[AluOp], bool]) -> Value:
+    """Whether the operation's code is one of those of `variant` that `wanted` selects."""
+    codes = [int(op) for op in AluOp.of(variant) if wanted(op)]
     return operation.matches(*codes)
 
 
@@ -50,14 +51,23 @@ class HardwareLane:
 
     Parameters
     ----------
+    variant : the machine.
     m : where the lane is built. platform : None or a `Family`. name : prefix of its signals.
     x, y : operands.
     operation : code, one cycle before the operands.
     """
 
     def __init__(
-        self, m: Module, platform: Platform, name: str, x: Value, y: Value, operation: Value
+        self,
+        variant: Variant,
+        m: Module,
+        platform: Platform,
+        name: str,
+        x: Value,
+        y: Value,
+        operation: Value,
     ) -> None:
+        self._variant = variant
         self._m, self._platform, self._name = m, platform, name
         self._x, self._y, self._operation = x, y, operation
         self._built: dict[str, Staged] = {}
@@ -71,7 +81,7 @@ class HardwareLane:
     def _decoded(self, name: str, wanted: Callable[[AluOp], bool]) -> Value:
         """A property of the operation, in the operands' cycle; each lane has its own register."""
         name = f"{self._name}_{name}_decoded"
-        flag = matches(self._operation, wanted)
+        flag = matches(self._variant, self._operation, wanted)
         return Replicated(self._m, self._platform, flag, name=name).copy_for("lane")
 
     @property

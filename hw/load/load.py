@@ -181,7 +181,7 @@ class Load(wiring.Component):
         """Whether an instruction has a memory or pads that the table does not allow."""
         result = Signal(name="is_illegal")
         with m.Switch(fields.memory):
-            for memory in LoadMemory:
+            for memory in LoadMemory.of(self._variant):
                 with m.Case(memory):
                     m.d.comb += result.eq(0 if memory in PADDABLE else _pads(fields).any())
             with m.Default():
@@ -192,7 +192,7 @@ class Load(wiring.Component):
         """Bus words of one row of memory: a shift, because all row sizes are powers of two."""
         beats = Signal.like(self.request.payload.beats, name="row_beats")
         with m.Switch(fields.memory):
-            for memory in LoadMemory:
+            for memory in LoadMemory.of(self._variant):
                 with m.Case(memory):
                     shift = (memory_beats(self._variant, memory) - 1).bit_length()
                     m.d.comb += beats.eq(fields.cols << shift)

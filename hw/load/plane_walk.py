@@ -205,7 +205,7 @@ class _Walk(wiring.Component):
         """Whether the row ahead lies past the end of its scratchpad."""
         outside = Signal(name="row_outside")
         with m.Switch(self._held.memory):
-            for memory in LoadMemory:
+            for memory in LoadMemory.of(self._variant):
                 depth = scratchpad(self._variant, memory.memory).depth_rows
                 with m.Case(memory):
                     m.d.comb += outside.eq(self._row[depth.bit_length() - 1 :].any())
@@ -221,7 +221,7 @@ class DataWalk(_Walk):
     """
 
     def __init__(self, *, variant: Variant) -> None:
-        most = max(memory_beats(variant, memory) for memory in LoadMemory)
+        most = max(memory_beats(variant, memory) for memory in LoadMemory.of(variant))
         super().__init__(variant, data_walk_layout(variant), beat=max(1, (most - 1).bit_length()))
 
     def elaborate(self, platform: Platform) -> Module:
@@ -257,7 +257,7 @@ class DataWalk(_Walk):
     def _load_words(self, m: Module, words: Countdown, memory: Value) -> None:
         """Start counting the words of a row of `memory`."""
         with m.Switch(memory):
-            for kind in LoadMemory:
+            for kind in LoadMemory.of(self._variant):
                 with m.Case(kind):
                     words.load(m, Const(memory_beats(self._variant, kind), len(self.beat) + 1))
 

@@ -10,6 +10,7 @@ from daedal.sim.functional.columns import AluColumn
 from daedal.sim.functional.lane_text import operation_text, requantize_text
 from daedal.sim.functional.machine import Machine
 from daedal.sim.functional.shape import Shape
+from daedal.sim.functional.transfers import wrapped
 
 __all__ = ["alu"]
 
@@ -29,7 +30,7 @@ def operation_part(
 ) -> None:
     """``dst[k] = op(acc[x + k], acc[y + k] or the immediate)`` for `Shape.lanes` elements."""
     formula = AluOp(operation).formula
-    assert formula is not None, "REQUANTIZE has a function of its own"
+    assert formula is not None, "those without have a function of their own"
     target, bits = (acc, Shape.acc_bits) if to_acc else (out, Shape.out_bits)
     for k in range(Shape.lanes):
         x = wrap(acc[x_at + k], 64)
@@ -60,6 +61,16 @@ def requantize_part(
         p = par_at + k
         result = requantize(acc[src_at + k], bias[p], multiplier[p], shift[p], zero, low, high)
         target[dst_at + k] = int(wrap(result, bits))
+
+
+@kernel
+def look_up(m: Machine, table: i64, to_acc: bool, to: i64) -> None:
+    """Replace a row of results by their entries of the table that begins at `table`."""
+    for k in range(to, to + Shape.acc_row):
+        if to_acc:
+            m.acc[k] = m.tab[table + (m.acc[k] & Shape.table_entries - 1)]
+        else:
+            m.out[k] = wrapped(m.tab[table + (m.out[k] & Shape.table_entries - 1)], Shape.out_bits)
 
 
 @kernel
@@ -111,6 +122,10 @@ def alu(m: Machine, at: i64) -> bool:
         return False
     if most_par + par_base + last0 * par0 + last1 * par1 + last2 * par2 >= Shape.par_depth:
         return False
+    requantizes = (Shape.requantizes >> operation & 1) != 0
+    table = t[at + AluColumn.table] * Shape.table_entries
+    if operation == AluOp.LOOKUP and table >= len(m.tab):
+        return False
     immediate = t[at + AluColumn.immediate]
     saturates = t[at + AluColumn.saturate] != 0
     low = t[at + AluColumn.low]
@@ -128,7 +143,7 @@ def alu(m: Machine, at: i64) -> bool:
                     x = to if reads_dst else y
                     parameters = par + (word >> Shape.par_shift & Shape.par_mask)
                     for k in range(0, Shape.acc_row, Shape.lanes):
-                        if operation == AluOp.REQUANTIZE:
+                        if requantizes:
                             requantize_part(
                                 m.acc,
                                 y + k,
@@ -156,4 +171,6 @@ def alu(m: Machine, at: i64) -> bool:
                                 m.out,
                                 to + k,
                             )
+                    if operation == AluOp.LOOKUP:
+                        look_up(m, table, to_acc, to)
     return True

@@ -97,6 +97,7 @@ class Engine:
             bias=state.par.bias.reshape(-1),
             multiplier=state.par.multiplier.reshape(-1),
             shift=state.par.shift.reshape(-1),
+            tab=state.tab.reshape(-1),
             gemm_uops=state.uops[Unit.GEMM],
             alu_uops=state.uops[Unit.ALU],
             inp_pairs=self._inp_pairs,

@@ -10,11 +10,11 @@ __all__ = ["Machine"]
 class Machine:
     """Views of an `isa.semantics.State` and of external memory, and the position of the run.
 
-    `inp`, `wgt`, `acc`, `out`, `bias`, `multiplier`, `shift` and the micro-ops are the state's own
-    arrays. `inp_pairs` (rows, batch, pairs, 2) and `wgt_pairs` (rows, parts, pairs, lanes, 2) are
-    16-bit copies that LOAD keeps up to date: a part is `Shape.lanes` outputs. `memory8` to
-    `memory64` view the same memory with elements of different widths. `table` is the program from
-    `columns.columns`. `tokens` are counters indexed by ``source * 5 + target``.
+    `inp`, `wgt`, `acc`, `out`, `bias`, `multiplier`, `shift`, `tab` and the micro-ops are the
+    state's own arrays. `inp_pairs` (rows, batch, pairs, 2) and `wgt_pairs` (rows, parts, pairs,
+    lanes, 2) are 16-bit copies that LOAD keeps up to date: a part is `Shape.lanes` outputs.
+    `memory8` to `memory64` view the same memory with elements of different widths. `table` is the
+    program from `columns.columns`. `tokens` are counters indexed by ``source * 5 + target``.
     """
 
     position: i64
@@ -26,6 +26,7 @@ class Machine:
     bias: Array[i64]
     multiplier: Array[i64]
     shift: Array[i64]
+    tab: Array[i64]
     gemm_uops: Array[u64]
     alu_uops: Array[u64]
     inp_pairs: Array[i16]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from daedal.isa.alu_operations import AluOp
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import TABLE_ENTRIES, TABLE_ENTRY_BITS, TABLE_ROWS, Memory, scratchpads
 from daedal.isa.table import Unit, micro_op_layout
 from daedal.isa.variant import Variant
 
@@ -21,8 +21,8 @@ class Shape:
     """Parameters of a machine for the kernels; `shape_of` returns a subclass with the values.
 
     Row sizes are in elements; ``inp_pairs`` and ``wgt_pairs`` are those of the copies of INP and
-    WGT that hold pairs of 16-bit elements, the operands of one multiply instruction. `operations`
-    and `takes_x` have a bit per `AluOp`: whether it exists, and its property `takes_x`.
+    WGT that hold pairs of 16-bit elements, the operands of one multiply instruction. `operations`,
+    `takes_x` and `requantizes` have a bit per `AluOp`: whether it exists, and its properties.
     """
 
     batch: int
@@ -52,8 +52,13 @@ class Shape:
     alu_uop_depth: int
     uops_per_row: int
     bus_bytes: int
+    tab_row: int
+    tab_bits: int
+    tab_depth: int
+    table_entries: int
     operations: int
     takes_x: int
+    requantizes: int
     acc_shift: int
     acc_mask: int
     inp_shift: int
@@ -81,7 +86,7 @@ def _micro_op_fields(variant: Variant) -> dict[str, int]:
 
 def shape_of(variant: Variant) -> type[Shape]:
     """The constants of `variant`."""
-    array, pads = variant.array, {memory: scratchpad(variant, memory) for memory in Memory}
+    array, pads = variant.array, scratchpads(variant)
     pairs = -(-array.block_in // 2)
     values: dict[str, Any] = {
         "batch": array.batch,
@@ -111,8 +116,13 @@ def shape_of(variant: Variant) -> type[Shape]:
         "alu_uop_depth": pads[Memory.UOP_ALU].depth_rows,
         "uops_per_row": pads[Memory.UOP_GEMM].elements,
         "bus_bytes": variant.bus_bytes,
-        "operations": sum(1 << operation for operation in AluOp),
+        "tab_row": TABLE_ENTRIES // TABLE_ROWS,
+        "tab_bits": TABLE_ENTRY_BITS,
+        "tab_depth": variant.memory.tables * TABLE_ROWS,
+        "table_entries": TABLE_ENTRIES,
+        "operations": sum(1 << operation for operation in AluOp.of(variant)),
         "takes_x": sum(1 << operation for operation in AluOp if operation.takes_x),
+        "requantizes": sum(1 << operation for operation in AluOp if operation.requantizes),
         **_micro_op_fields(variant),
     }
     assert set(values) == set(Shape.__annotations__), "every constant has a value"

@@ -135,6 +135,9 @@ def load_rows(m: Machine, memory: i64, first: i64, count: i64, at: i64) -> None:
     elif memory == LoadMemory.UOP_GEMM:
         for k in range(count * Shape.uops_per_row):
             m.gemm_uops[first * Shape.uops_per_row + k] = m.memory64[(at >> 3) + k]
+    elif memory == LoadMemory.TAB:
+        for k in range(count * Shape.tab_row):
+            m.tab[first * Shape.tab_row + k] = element(m, at, k, Shape.tab_bits)
     else:
         for k in range(count * Shape.uops_per_row):
             m.alu_uops[first * Shape.uops_per_row + k] = m.memory64[(at >> 3) + k]
@@ -166,6 +169,8 @@ def loaded_depth(memory: i64) -> i64:
         return Shape.par_depth
     if memory == LoadMemory.UOP_GEMM:
         return Shape.gemm_uop_depth
+    if memory == LoadMemory.TAB:
+        return Shape.tab_depth
     return Shape.alu_uop_depth if memory == LoadMemory.UOP_ALU else 0
 
 
@@ -182,6 +187,8 @@ def loaded_bytes(memory: i64) -> i64:
         return Shape.acc_row * Shape.inp_bits // 8
     if memory == LoadMemory.PAR:
         return Shape.block_out * Shape.par_memory_bits // 8
+    if memory == LoadMemory.TAB:
+        return Shape.tab_row * Shape.tab_bits // 8
     return Shape.uops_per_row * WORD_BYTES
 
 
@@ -193,6 +200,8 @@ def load(m: Machine, at: i64) -> bool:
     """
     t = m.table
     memory = t[at + LoadColumn.memory]
+    if loaded_depth(memory) == 0:
+        return False
     blocks = t[at + LoadColumn.blocks]
     rows = t[at + LoadColumn.rows]
     cols = t[at + LoadColumn.cols]

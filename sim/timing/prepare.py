@@ -193,7 +193,7 @@ def _moves(columns: _Columns, bases: Sequence[int]) -> dict[str, Any]:
     both = (Opcode.LOAD, Opcode.STORE)
     memory = columns.get("memory", *both)
     words, target = np.zeros_like(memory), np.zeros_like(memory)
-    for code, kinds in ((Opcode.LOAD, LoadMemory), (Opcode.STORE, OutMemory)):
+    for code, kinds in ((Opcode.LOAD, LoadMemory.of(variant)), (Opcode.STORE, OutMemory)):
         for kind in kinds:
             chosen = (columns.opcode == code) & (memory == kind)
             words[chosen] = memory_beats(variant, kind)
@@ -259,7 +259,7 @@ def _alu(columns: _Columns) -> tuple[Ints, Ints]:
     elements = scratchpad(columns.variant, Memory.ACC).elements
     operation = columns.get("operation", Opcode.ALU)
     immediate = columns.get("use_immediate", Opcode.ALU) > 0
-    requantizes = operation == AluOp.REQUANTIZE
+    requantizes = np.isin(operation, [op for op in AluOp if op.requantizes])
     takes_x = np.isin(operation, [op for op in AluOp if op.takes_x])
     reads_source = takes_x | requantizes | ~immediate
     reads_target = takes_x & ~immediate & ~requantizes

@@ -26,7 +26,7 @@ __all__ = ["NO_WRITER", "Expected", "FunctionalRun", "Source"]
 
 NO_WRITER = -1
 
-_RAW = (Memory.PAR, Memory.UOP_GEMM, Memory.UOP_ALU)
+_RAW = (Memory.PAR, Memory.UOP_GEMM, Memory.UOP_ALU, Memory.TAB)
 """Memories that hold words unchanged from external memory."""
 
 

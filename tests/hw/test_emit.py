@@ -11,7 +11,7 @@ import pytest
 from daedal.hw.emit import TOP_MODULE, emit_verilog
 from daedal.hw.observe import observation_layout
 from daedal.hw.synth.families import Family
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import scratchpads
 from daedal.isa.variant import load_variant
 
 # One worker emits the text that these tests share.
@@ -98,7 +98,7 @@ def test_memories_start_from_zero_in_a_loop(verilog: str) -> None:
     depths = [int(depth) for depth in re.findall(r"initial for \(\w+ = 0; \w+ < (\d+);", verilog)]
     # A scratchpad in banks or columns is several RAMs, with its rows or more in all.
     tiny = load_variant("tiny")
-    assert sum(depths) >= sum(scratchpad(tiny, memory).depth_rows for memory in Memory)
+    assert sum(depths) >= sum(pad.depth_rows for pad in scratchpads(tiny).values())
     assert len(re.findall(r"^    \S+ ?\[\d+\] = \d+'h0+;$", verilog, re.M)) < 20
 
 

@@ -31,7 +31,7 @@ VARIANTS = {
 def test_a_request_holds_the_longest_row_of_every_transfer(variant: Variant) -> None:
     beats = len(read_request(variant).create().p.beats)
     assert beats >= (32).bit_length(), "FETCH asks for 32 words"
-    for opcode, kinds in ((Opcode.LOAD, LoadMemory), (Opcode.STORE, OutMemory)):
+    for opcode, kinds in ((Opcode.LOAD, LoadMemory.of(variant)), (Opcode.STORE, OutMemory)):
         cols = (1 << instruction_layout(variant, opcode)["cols"].width) - 1
         for kind in kinds:
             assert cols * memory_beats(variant, kind) < 1 << beats

@@ -16,7 +16,7 @@ from daedal.sim.rtl.toolchain import find_icarus
 ROOT = Path(__file__).resolve().parents[2]
 LAST = "    REQUANTIZE = 9,"
 ADDED = (
-    '    ABSDIFF = 10, "the distance of x and y", lambda lane: lane.choose(\n'
+    '    ABSDIFF = 11, "the distance of x and y", lambda lane: lane.choose(\n'
     "        lane.less(), lane.negate(lane.difference()), lane.difference()\n"
     "    )\n"
 )

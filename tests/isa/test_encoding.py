@@ -20,7 +20,8 @@ from daedal.isa.tensor import TensorSpec, pack_tensor, unpack_tensor
 from daedal.isa.variant import load_variant
 from tests.support.random_programs import random_program
 
-VARIANTS = [load_variant("vta"), load_variant("tiny")]
+TABLES = load_variant("tiny").replace("tables", tables=4)
+VARIANTS = [load_variant("vta"), load_variant("tiny"), TABLES]
 
 
 @st.composite

@@ -4,20 +4,21 @@ import pytest
 
 from daedal.isa.assembly import assemble
 from daedal.isa.program import Program
-from daedal.isa.variant import load_variant
+from daedal.isa.variant import Variant, load_variant
 from tests.support.coverage import Coverage, goals
 from tests.support.random_programs import random_program
 from tests.support.random_runs import every_variant
 
 TINY = load_variant("tiny")
+TABLES = TINY.replace("tables", tables=4)
 FIRST = "LOAD memory=UOP_ALU blocks=1 rows=1 cols=2\n"
 ONCE = "extent0=1 extent1=1 extent2=1"
 
 
-def met(text: str, constants: bytes = bytes(4096)) -> set[str]:
-    """Goals that a program on `tiny` meets; its regions have a page each."""
-    program = Program(TINY, tuple(assemble(text)), constants, (4096, 4096, 4096, 4096))
-    coverage = Coverage(TINY)
+def met(text: str, constants: bytes = bytes(4096), variant: Variant = TINY) -> set[str]:
+    """Goals that a program on `variant` meets; its regions have a page each."""
+    program = Program(variant, tuple(assemble(text)), constants, (4096, 4096, 4096, 4096))
+    coverage = Coverage(variant)
     coverage.add(program)
     return {goal for goal, count in coverage.counts.items() if count}
 
@@ -92,6 +93,38 @@ def test_tokens_order_what_shares_a_bank() -> None:
     assert {"tokens: LOAD to STORE", "tokens: 1 taken at once"} <= ordered
 
 
+LOAD_TABLE = "LOAD memory=TAB blocks=1 rows=1 cols={} row={}\n"
+LOOKUP = f"ALU operation=LOOKUP destination=OUT uop_end=1 {ONCE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        (f"{LOOKUP}\n", {"in table 0"}),
+        (
+            LOAD_TABLE.format(8, 8) + f"{LOOKUP} table=1\n",
+            {"in table 1", "in table 1 of which every entry was loaded"},
+        ),
+        (
+            LOAD_TABLE.format(7, 8) + f"{LOOKUP} table=1\n{LOOKUP} table=0\n",
+            {
+                *("in table 0", "in table 1", "in another table than the one before"),
+                "beside a LOAD of another table",
+            },
+        ),
+        (
+            f"{LOOKUP} push=LOAD\n"
+            f"LOAD memory=TAB blocks=1 rows=1 cols=1 row=7 pop=ALU push=ALU\n{LOOKUP} pop=LOAD\n",
+            {"in table 0", "in a table that was loaded after an earlier LOOKUP in it"},
+        ),
+    ],
+)
+def test_what_lookups_meet(text: str, ends: set[str]) -> None:
+    found = met(FIRST + text, variant=TABLES)
+    tables = {goal for goal in found if goal.startswith("ALU: LOOKUP ") and "register" not in goal}
+    assert tables == {f"ALU: LOOKUP {end}" for end in ends}
+
+
 def test_pads_and_empty_transfers() -> None:
     found = met(
         "LOAD memory=INP blocks=1 rows=0 cols=1 pad_top=1 pad_value=-3\n"
@@ -103,8 +136,8 @@ def test_pads_and_empty_transfers() -> None:
     assert "LOAD: INP" not in found
 
 
-@pytest.mark.parametrize("name", ["tiny", "wide", "deep", "large"])
+@pytest.mark.parametrize("name", ["tiny", "wide", "deep", "large", "tables"])
 def test_two_hundred_programs_meet_every_goal(name: str) -> None:
-    variant = every_variant()[name]
+    variant = TABLES if name == "tables" else every_variant()[name]
     programs = (random_program(variant, seed).program for seed in range(200))
     assert Coverage(variant).add_all(programs).missing() == []

@@ -5,10 +5,10 @@ import pytest
 
 from daedal.isa.errors import ProgramError
 from daedal.isa.instruction import Instruction
-from daedal.isa.microcode import decode_uops
+from daedal.isa.microcode import decode_uops, encode_uops
 from daedal.isa.numerics import requantize
 from daedal.isa.semantics import State, execute
-from daedal.isa.table import AluOp, GemmMode, Opcode, Unit
+from daedal.isa.table import AluOp, GemmMode, LoadMemory, Opcode, OutMemory, Unit
 from daedal.isa.variant import Variant, load_variant
 from tests.support.random_programs import random_program
 
@@ -17,6 +17,7 @@ VARIANTS = [
     TINY,
     TINY.replace(name="skewed", block_in=16, depthwise_taps=0, inp_bytes=8192, wgt_bytes=32768),
     TINY.replace(name="pair", batch=2, acc_bytes=16384, out_bytes=8192),
+    TINY.replace(name="tables", batch=2, tables=4),
 ]
 
 
@@ -109,7 +110,7 @@ def naive_alu(state: State, instruction: Instruction) -> None:
         for b in range(array.batch):
             for c in range(array.block_out):
                 source = int(state.acc[step["src"], b, c])
-                if operation is AluOp.REQUANTIZE:
+                if operation in (AluOp.REQUANTIZE, AluOp.LOOKUP):
                     par = state.par
                     value = int(
                         requantize(
@@ -122,6 +123,9 @@ def naive_alu(state: State, instruction: Instruction) -> None:
                             instruction.high,
                         )
                     )
+                    if operation is AluOp.LOOKUP:
+                        place = instruction.table * 256 + value % 256
+                        value = int(state.tab[place // 32, place % 32])
                 else:
                     if instruction.use_immediate:
                         value = naive_operation(operation, source, instruction.immediate)
@@ -153,12 +157,72 @@ def fill(state: State, rng: np.random.Generator) -> None:
         0, 1 << state.variant.units.multiplier_bits, state.par.bias.shape
     )
     state.par.shift[...] = rng.integers(0, 64, state.par.bias.shape)
+    state.tab[...] = rng.integers(-(1 << 15), 1 << 15, state.tab.shape)
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
 def test_compute_instructions_match_plain_loops(variant: Variant) -> None:
     modes = set().union(*(modes_that_match_plain_loops(variant, seed) for seed in range(4)))
     assert modes == {int(mode) for mode in GemmMode.of(variant)}
+
+
+def lookup(destination: OutMemory, table: int) -> State:
+    """A state after LOOKUP of the accumulators 0 to 255, in rows of 8."""
+    state = State(VARIANTS[-1].replace("one", batch=1))
+    state.tab[...] = np.arange(-200, 4 * 256 - 200).reshape(state.tab.shape)
+    state.acc[:32] = np.arange(-128, 128).reshape(32, 1, 8)
+    state.par.multiplier[...] = 1
+    state.uops[Unit.ALU][:32] = encode_uops(
+        state.variant, Unit.ALU, {"dst": range(32), "src": range(32), "par": [0] * 32}
+    )
+    instruction = Instruction.of(
+        Opcode.ALU, operation=AluOp.LOOKUP, destination=destination, low=-100, high=127,
+        uop_end=32, extent0=1, extent1=1, extent2=1, table=table,
+    )  # fmt: skip
+    execute(state, instruction, np.zeros(0, np.uint8), [0] * 4, [0] * 4)
+    return state
+
+
+@pytest.mark.parametrize("table", range(4))
+def test_a_table_has_the_entries_of_results_0_to_127_first(table: int) -> None:
+    """Bounds hold before the table: results below -100 take the entry of -100."""
+    results = np.maximum(np.arange(-128, 128), -100)
+    wanted = table * 256 - 200 + np.where(results < 0, results + 256, results)
+    found = lookup(OutMemory.ACC, table).acc[:32].reshape(-1)
+    np.testing.assert_array_equal(found, wanted)
+    narrow = lookup(OutMemory.OUT, table).out[:32].reshape(-1)
+    np.testing.assert_array_equal(narrow, (wanted + 128) % 256 - 128)
+
+
+def test_tables_are_loaded_in_memory_order() -> None:
+    state = State(VARIANTS[-1])
+    memory = np.arange(-500, 12, dtype="<i2").view(np.uint8)
+    load = Instruction.of(
+        Opcode.LOAD, memory=LoadMemory.TAB, base=1, row=8, blocks=1, rows=1, cols=16
+    )
+    execute(state, load, memory, [0] * 4, [0, 128, 0, 0])
+    np.testing.assert_array_equal(state.tab[8:24].reshape(-1), np.arange(-500, 12))
+    assert not state.tab[:8].any() and not state.tab[24:].any()
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        (
+            Instruction.of(
+                Opcode.ALU, operation=AluOp.LOOKUP, uop_end=1, extent0=1, extent1=1, extent2=1
+            ),
+            r"^ALU must compute what variant 'tiny' has, not LOOKUP$",
+        ),
+        (
+            Instruction.of(Opcode.LOAD, memory=LoadMemory.TAB),
+            r"^LOAD must fill a scratchpad of variant 'tiny', not TAB$",
+        ),
+    ],
+)
+def test_a_machine_without_tables_refuses_them(instruction: Instruction, message: str) -> None:
+    with pytest.raises(ProgramError, match=message):
+        execute(State(TINY), instruction, np.zeros(8, np.uint8), [0] * 4, [1] * 4)
 
 
 def modes_that_match_plain_loops(variant: Variant, seed: int) -> set[int]:
@@ -172,13 +236,13 @@ def modes_that_match_plain_loops(variant: Variant, seed: int) -> set[int]:
     bases = np.cumsum([0, *case.program.region_bytes[:3]]).tolist()
     kinds, modes = set(), set()
     for instruction in case.program.instructions:
-        if instruction.opcode is Opcode.LOAD and instruction.memory >= 5:
+        if instruction.opcode is Opcode.LOAD and instruction.memory in (5, 6):
             for state in (ours, naive):
                 execute(state, instruction, memory, bases, case.program.region_words)
         if instruction.opcode not in (Opcode.GEMM, Opcode.ALU):
             continue
         fill(ours, rng)
-        for name in ("inp", "wgt", "acc", "out"):
+        for name in ("inp", "wgt", "acc", "out", "tab"):
             getattr(naive, name)[...] = getattr(ours, name)
         for name in ("bias", "multiplier", "shift"):
             getattr(naive.par, name)[...] = getattr(ours.par, name)

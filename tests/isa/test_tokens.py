@@ -3,7 +3,7 @@
 import pytest
 
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import ProgramError
+from daedal.isa.errors import ProgramError, VerificationError
 from daedal.isa.hazards import NO_INSTRUCTION, conflicts
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
@@ -14,12 +14,13 @@ from daedal.isa.verifier import verify
 from tests.support.random_programs import random_program
 
 TINY = load_variant("tiny")
+TABLES = TINY.replace("tables", tables=4)
 WIDE_BUS = load_variant("vta").replace(name="wide_bus", data_bits=128)
 """Its micro-op rows hold two micro-ops."""
 
 
 def program(text: str, variant: Variant = TINY) -> Program:
-    return Program(variant, tuple(assemble(text)), bytes(256), (256, 256, 256, 256))
+    return Program(variant, tuple(assemble(text)), bytes(512), (512, 512, 512, 512))
 
 
 def masks(result: Program) -> list[tuple[int, int]]:
@@ -46,6 +47,26 @@ def test_a_chain_of_units_needs_a_token_per_step() -> None:
 def test_tokens_that_were_there_are_replaced() -> None:
     text = "LOAD blocks=1 rows=1 cols=1 push=GEMM\nGEMM pop=LOAD\nFINISH"
     assert masks(with_tokens(program(text))) == [(0, 0)] * 3
+
+
+def test_a_table_is_ordered_with_the_lookups_in_it_alone() -> None:
+    """Both ways: a LOOKUP waits for the LOAD of its table, a LOAD for the LOOKUPs before it."""
+    text = (
+        "LOAD memory=UOP_ALU blocks=1 rows=1 cols=1\n"
+        "LOAD memory=TAB blocks=1 rows=1 cols=8 row=8\n"
+        "ALU operation=LOOKUP table=1 uop_end=1 extent0=1 extent1=1 extent2=1\n"
+        "LOAD memory=TAB blocks=1 rows=1 cols=1 row={}\nFINISH"
+    )
+    load, alu = (1 << unit for unit in (Unit.LOAD, Unit.ALU))
+    again = with_tokens(program(text.format(15), TABLES))
+    assert masks(again) == [(0, 0), (0, alu), (load, load), (alu, 0), (0, 0)]
+    other = with_tokens(program(text.format(16), TABLES))
+    assert masks(other) == [(0, 0), (0, alu), (load, 0), (0, 0), (0, 0)]
+    verify(again)
+    unordered = list(again.instructions)
+    unordered[2], unordered[3] = unordered[2].replace(push=0), unordered[3].replace(pop=0)
+    with pytest.raises(VerificationError, match="tab"):
+        verify(Program(TABLES, tuple(unordered), bytes(512), (512, 512, 512, 512)))
 
 
 def test_memory_is_ordered_too() -> None:
@@ -109,7 +130,7 @@ def test_counters_do_not_overflow() -> None:
     [
         ("LOAD base=inputs blocks=1 rows=1 cols=99\nFINISH", "must stay within inputs"),
         ("LOAD memory=UOP_ALU base=inputs blocks=1 rows=1 cols=1\nFINISH", "within the constants"),
-        ("LOAD memory=UOP_ALU blocks=1 rows=1 cols=33\nFINISH", "within the constants"),
+        ("LOAD memory=UOP_ALU blocks=1 rows=1 cols=65\nFINISH", "within the constants"),
         ("LOAD row=511 blocks=1 rows=1 cols=2\nFINISH", "must stay below 512 rows"),
     ],
 )

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from daedal.isa.errors import VariantError
-from daedal.isa.scratchpad import scratchpads
-from daedal.isa.table import instruction_bits
+from daedal.isa.scratchpad import TABLE_ENTRIES, TABLE_ENTRY_BITS, Memory, scratchpads
+from daedal.isa.table import AluOp, LoadMemory, Opcode, instruction_bits, instruction_layout
 from daedal.isa.variant import Variant, load_variant, shipped_variants
 
 VTA = load_variant("vta")
@@ -36,6 +36,41 @@ def test_fingerprint_depends_on_parameters_and_not_on_the_name() -> None:
     assert VTA.replace(queue_depth=8).fingerprint != VTA.fingerprint
 
 
+def test_a_machine_without_tables_is_the_one_before_there_were_any() -> None:
+    """Its fingerprint is in programs that exist; with tables it is another machine."""
+    assert VTA.replace(tables=0).fingerprint == "e3090198028baad1"
+    prints = {VTA.replace(tables=count).fingerprint for count in (0, 1, 2, 4, 8)}
+    assert len(prints) == 5
+
+
+@pytest.mark.parametrize("tables", [1, 2, 4, 8])
+def test_tables_are_a_scratchpad_an_operation_and_a_field(tables: int) -> None:
+    variant = VTA.replace("tables", tables=tables)
+    pad = scratchpads(variant)[Memory.TAB]
+    assert pad.depth_rows * pad.elements == tables * TABLE_ENTRIES
+    assert pad.row_bytes * 8 == pad.elements * TABLE_ENTRY_BITS
+    assert AluOp.LOOKUP in AluOp.of(variant) and LoadMemory.TAB in LoadMemory.of(variant)
+    fields, before = (instruction_layout(v, Opcode.ALU) for v in (variant, VTA))
+    assert fields.pop("table").width == {1: 0, 2: 1, 4: 2, 8: 3}[tables]
+    assert {name: item.offset for name, item in fields.items()} == {
+        name: item.offset for name, item in before.items()
+    }
+
+
+@pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
+def test_rows_of_tables_fit_every_bus(data_bits: int) -> None:
+    variant = VTA.replace(
+        "wide", tables=1, data_bits=data_bits, block_in=64, block_out=64, out_bytes=1 << 16
+    )
+    assert scratchpads(variant)[Memory.TAB].row_beats(variant) == 512 // data_bits
+
+
+def test_a_variant_without_tables_has_nothing_of_them() -> None:
+    assert Memory.TAB not in scratchpads(VTA)
+    assert AluOp.LOOKUP not in AluOp.of(VTA) and LoadMemory.TAB not in LoadMemory.of(VTA)
+    assert "table" not in instruction_layout(VTA, Opcode.ALU)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -53,6 +88,12 @@ def test_fingerprint_depends_on_parameters_and_not_on_the_name() -> None:
             | {"block_in": 4, "batch": 2, "alu_lanes": 4, "requantize_lanes": 4}
             | {"depthwise_taps": 1},
             "a micro-op must fit 64 bits, not 69",
+        ),
+        ({"tables": 3}, "memory.tables must be 0, 1, 2, 4 or 8, not 3"),
+        (
+            {"tables": 4, "input_bits": 4, "output_bits": 4},
+            "memory.tables needs array.output_bits of 8, because a table has an entry for each "
+            "8-bit result, not 4; set tables = 0",
         ),
         ({"multiplier_bits": 40}, "units.multiplier_bits must be 8 to 26, not 40"),
         ({"multiplier_style": "dadda"}, "multiplier_style must be one of dsp, packed, lut, not"),

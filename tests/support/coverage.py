@@ -17,7 +17,7 @@ from daedal.isa.lane import AMOUNT_BITS
 from daedal.isa.microcode import expand
 from daedal.isa.numerics import wrap
 from daedal.isa.program import Program
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import Memory, scratchpad, scratchpads
 from daedal.isa.table import (
     BASES,
     LOOPS,
@@ -39,6 +39,11 @@ DISTANCES = range(9)
 UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
 SIDES = ("top", "bottom", "left", "right")
 AMOUNTS = ("negative", "zero", "inside", "beyond")
+_LOOKUPS = (
+    "in another table than the one before",
+    "in a table that was loaded after an earlier LOOKUP in it",
+    "beside a LOAD of another table",
+)
 _SHIFTS = frozenset({"left", "right", "right_even"})
 _SLIDING = (
     *(f"from row {k} of 4" for k in range(4)),
@@ -58,12 +63,12 @@ def goals(variant: Variant) -> list[str]:
         *_hazard_goals(),
         *_bank_goals(variant),
         *(f"mark: {unit.name}" for unit in UNITS),
-        *_range_goals(),
+        *_range_goals(variant),
     ]
 
 
 def _instruction_goals(variant: Variant) -> Iterator[str]:
-    for memory in LoadMemory:
+    for memory in LoadMemory.of(variant):
         yield f"LOAD: {memory.name}"
     for memory in PADDABLE:
         yield from (f"LOAD: {memory.name} pad {side}" for side in SIDES)
@@ -77,13 +82,18 @@ def _instruction_goals(variant: Variant) -> Iterator[str]:
         yield from (f"GEMM: {mode.name} {text}" for text in ("accumulates", "overwrites"))
         if mode.taps > 1:
             yield from (f"GEMM: {mode.name} {text}" for text in _SLIDING)
-    for op in AluOp:
+    for op in AluOp.of(variant):
         for target in OutMemory:
             for form in ("register", "immediate") if op.formula is not None else ("register",):
                 for end in ("truncates", "saturates"):
                     yield f"ALU: {op.name} {form} {target.name} {end}"
         if op.parts & _SHIFTS:
             yield from (f"ALU: {op.name} amount {kind}" for kind in AMOUNTS)
+    for table in range(variant.memory.tables):
+        yield f"ALU: LOOKUP in table {table}"
+        yield f"ALU: LOOKUP in table {table} of which every entry was loaded"
+    if variant.memory.tables > 1:
+        yield from (f"ALU: LOOKUP {text}" for text in _LOOKUPS)
     for memory in OutMemory:
         yield from (f"STORE: {memory.name} to {BASES[base]}" for base in (2, 3))
     for unit in MICRO_OPS:
@@ -118,8 +128,8 @@ def _bank_goals(variant: Variant) -> Iterator[str]:
             yield f"bank: {a.name} beside {b.name}"
 
 
-def _range_goals() -> Iterator[str]:
-    for memory in Memory:
+def _range_goals(variant: Variant) -> Iterator[str]:
+    for memory in scratchpads(variant):
         yield from (f"range: {end} row of {memory.value}" for end in ("first", "last"))
     for unit in (Unit.LOAD, Unit.STORE):
         yield f"range: {unit.name} of one row"
@@ -179,6 +189,10 @@ class _Reader:
         self.last: dict[str, dict[int, int]] = {"acc": {}, "dst": {}}
         self.steps = {"acc": 0, "dst": 0}
         self.banks: list[tuple[int, Unit, np.ndarray, set[int]]] = []
+        # Per row of the tables, the last LOAD; per table, the last LOOKUP; the last of all.
+        self.table_loads: dict[int, int] = {}
+        self.lookups: dict[int, int] = {}
+        self.last_lookup: int | None = None
 
     def names(self) -> set[str]:
         """Goals that the program meets."""
@@ -197,6 +211,7 @@ class _Reader:
             else:
                 found.update(self._loops(instruction))
                 found.update(self._alu(instruction))
+            found.update(self._tables(index, instruction))
             found.update(self._ranges(index, instruction))
         found.update(self._conflicts())
         return found
@@ -337,6 +352,30 @@ class _Reader:
         if immediate and operation.parts & _SHIFTS:
             yield f"ALU: {operation.name} amount {self._amount(instruction.immediate)}"
         yield from self._alu_hazards(instruction, operation, target, steps.rows)
+
+    def _tables(self, index: int, instruction: Instruction) -> Iterator[str]:
+        """LOADs of tables, and LOOKUPs in them."""
+        accesses = effects(self.variant, instruction, self.uops.get(instruction.unit))
+        rows = [row for a in accesses if a.memory is Memory.TAB for row in a.rows.tolist()]
+        if instruction.unit is Unit.LOAD:
+            self.table_loads.update(dict.fromkeys(rows, index))
+        if instruction.unit is not Unit.ALU or not rows:
+            return
+        table = instruction.table
+        yield f"ALU: LOOKUP in table {table}"
+        if all(row in self.table_loads for row in rows):
+            yield f"ALU: LOOKUP in table {table} of which every entry was loaded"
+        if self.last_lookup not in (None, table):
+            yield f"ALU: LOOKUP {_LOOKUPS[0]}"
+        if table in self.lookups and any(
+            self.table_loads.get(row, -1) > self.lookups[table] for row in rows
+        ):
+            yield f"ALU: LOOKUP {_LOOKUPS[1]}"
+        loads = (load for row, load in self.table_loads.items() if row not in rows)
+        if any(load > self.done[Unit.ALU][Unit.LOAD] for load in loads):
+            yield f"ALU: LOOKUP {_LOOKUPS[2]}"
+        self.lookups[table] = index
+        self.last_lookup = table
 
     def _amount(self, immediate: int) -> str:
         amount = int(wrap(immediate, AMOUNT_BITS))

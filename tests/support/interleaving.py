@@ -15,6 +15,7 @@ from daedal.isa.errors import DeviceError
 from daedal.isa.instruction import units_of
 from daedal.isa.numerics import integer_range
 from daedal.isa.program import Program
+from daedal.isa.scratchpad import TABLE_ENTRY_BITS
 from daedal.isa.semantics import State
 from daedal.isa.table import Opcode, Unit
 from daedal.sim.functional.device import FunctionalDevice
@@ -206,6 +207,7 @@ def _arrays(state: State) -> list[tuple[np.ndarray, int]]:
         (state.par.bias, array.accumulator_bits),
         (state.par.multiplier, -units.multiplier_bits),
         (state.par.shift, -6),
+        (state.tab, TABLE_ENTRY_BITS),
         *((uops, -63) for uops in state.uops.values()),
     ]
 

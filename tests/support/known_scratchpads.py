@@ -16,23 +16,24 @@ from tests.support.random_programs import WINDOW_ROWS, RandomProgram
 
 __all__ = ["known_scratchpads"]
 
-_LOADED = (LoadMemory.INP, LoadMemory.WGT, LoadMemory.PAR, LoadMemory.ACC)
+_LOADED = (LoadMemory.INP, LoadMemory.WGT, LoadMemory.PAR, LoadMemory.ACC, LoadMemory.TAB)
 
 
 def known_scratchpads(variant: Variant, seed: int) -> RandomProgram:
     """Load random rows, and one number into OUT, at both ends of every scratchpad."""
     rng = np.random.default_rng(seed)
     uops = scratchpad(variant, Memory.UOP_ALU).elements
+    loaded = [memory for memory in LoadMemory.of(variant) if memory in _LOADED]
     zeros = encode_uops(variant, Unit.ALU, {name: [0] * uops for name in ("dst", "src", "par")})
     beats = [
         (end - begin) * scratchpad(variant, memory.memory).row_beats(variant)
-        for memory in _LOADED
+        for memory in loaded
         for begin, end in _ends(variant, memory.memory)
     ]
     data = rng.integers(0, 256, max(beats) * variant.bus_bytes, dtype=np.uint8)
     loads = [
         _load(memory, begin, end - begin)
-        for memory in _LOADED
+        for memory in loaded
         for begin, end in _ends(variant, memory.memory)
     ]
     loads.append(_load(LoadMemory.UOP_ALU, 0, 1, offset_beats=max(beats)))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from daedal.isa.numerics import integer_range
+from daedal.isa.scratchpad import TABLE_ENTRY_BITS
 from daedal.isa.semantics import State
 
 __all__ = ["arrays", "fill"]
@@ -11,7 +12,7 @@ __all__ = ["arrays", "fill"]
 def arrays(state: State) -> dict[str, np.ndarray]:
     """Everything that a state holds."""
     return {
-        **{name: getattr(state, name) for name in ("inp", "wgt", "acc", "out")},
+        **{name: getattr(state, name) for name in ("inp", "wgt", "acc", "out", "tab")},
         **vars(state.par),
         **{unit.name: words for unit, words in state.uops.items()},
     }
@@ -25,6 +26,7 @@ def fill(state: State, rng: np.random.Generator) -> None:
         "wgt": array.weight_bits,
         "acc": array.accumulator_bits,
         "out": array.output_bits,
+        "tab": TABLE_ENTRY_BITS,
     }
     for name, bits in widths.items():
         low, high = integer_range(bits)

@@ -99,6 +99,8 @@ def random_program(variant: Variant, seed: int, *, length: int = 24) -> RandomPr
         _draw_uops(draft, unit, constants)
     for memory in (LoadMemory.INP, LoadMemory.WGT, LoadMemory.PAR, LoadMemory.ACC):
         draft.instructions.append(_load(draft, memory))
+    if variant.memory.tables:
+        draft.instructions.append(_load(draft, LoadMemory.TAB))
     draw = {Unit.LOAD: _load, Unit.GEMM: _gemm, Unit.ALU: _alu, Unit.STORE: _store}
     while len(draft.instructions) < length:
         unit = Unit(int(rng.choice(4, p=(0.25, 0.2, 0.4, 0.15))))
@@ -165,7 +167,8 @@ def _draw_uops(draft: _Draft, unit: Unit, constants: np.ndarray) -> None:
 
 def _load(draft: _Draft, memory: LoadMemory | None = None) -> Instruction:
     rng = draft.rng
-    data = [m for m in LoadMemory if m not in (LoadMemory.UOP_GEMM, LoadMemory.UOP_ALU)]
+    uops = (LoadMemory.UOP_GEMM, LoadMemory.UOP_ALU)
+    data = [m for m in LoadMemory.of(draft.variant) if m not in uops]
     target = memory if memory is not None else data[int(rng.integers(len(data)))]
     for _ in range(100):
         values = _draw_transfer(draft, target.memory)
@@ -317,12 +320,18 @@ def _in_weight_rows(draft: _Draft, instruction: Instruction) -> bool:
 
 def _alu(draft: _Draft) -> Instruction:
     variant, rng = draft.variant, draft.rng
-    operation = list(AluOp)[int(rng.integers(len(AluOp)))]
+    operations = AluOp.of(variant)
+    operation = operations[int(rng.integers(len(operations)))]
     destination = OutMemory(draft.pick(0, 1))
     chains = 0.4
     if draft.chance(0.1):
         # Its rate is another than that of the others: results must meet sources in every phase.
         operation, destination, chains = AluOp.REQUANTIZE, OutMemory.ACC, 0.8
+    table = 0
+    if variant.memory.tables:
+        # Tables are loaded often: several vectors must read what one LOAD has written.
+        operation = AluOp.LOOKUP if draft.chance(0.2) else operation
+        table = int(rng.integers(variant.memory.tables)) if operation is AluOp.LOOKUP else 0
     immediate = 0 if operation.formula is None else draft.pick(0, 1)
     dst = draft.windows(destination.memory)
     if operation.takes_x and not immediate and destination is OutMemory.OUT:
@@ -349,6 +358,7 @@ def _alu(draft: _Draft) -> Instruction:
             saturate=draft.pick(0, 1),
             low=bounds[0] if draft.chance(0.5) else low,
             high=bounds[1] if draft.chance(0.5) else high,
+            table=table,
             **values,
         )
         return _chained(draft, instruction) if draft.chance(chains) else instruction

@@ -159,10 +159,10 @@ def random_program(variant: Variant, state: State, rng: np.random.Generator) -> 
     table[:count] = alu_uops(variant, acc_dst, acc_src, par)
     table[count : 2 * count] = alu_uops(variant, out_dst, acc_src, par)
     program = []
-    for operation in AluOp:
+    for operation in AluOp.of(variant):
         for destination in OutMemory:
             for immediate in (0, 1):
-                if operation is AluOp.REQUANTIZE and immediate:
+                if operation.requantizes and immediate:
                     continue
                 shifts = operation in (AluOp.SHL, AluOp.SHR, AluOp.SHR_EVEN)
                 span = 40 if shifts else 1 << 17

@@ -19,7 +19,7 @@ VARIANTS = {
         input_bits=16, weight_bits=16, output_bits=16, accumulator_bits=48, acc_bytes=16384
     ),
 }
-OPERATIONS = [operation for operation in AluOp if operation is not AluOp.REQUANTIZE]
+OPERATIONS = [operation for operation in AluOp if not operation.requantizes]
 PAIRS = 100
 
 

@@ -161,7 +161,8 @@ def words_written(variant: Variant, fills: list[dict[str, int]]) -> int:
 
 def random_load(variant: Variant, rng: np.random.Generator) -> Instruction:
     """A legal LOAD of any memory; empty ones and ones that are all pad among them."""
-    target = LoadMemory(int(rng.integers(len(LoadMemory))))
+    targets = LoadMemory.of(variant)
+    target = targets[int(rng.integers(len(targets)))]
     depth = scratchpad(variant, target.memory).depth_rows
     pads = [0, 0, 0, 0]
     if target in PADDABLE and rng.random() < 0.7:
@@ -221,7 +222,7 @@ def apply_fills(state: State, fills: list[dict[str, int]]) -> None:
             line[start : start + len(bytes_)] = np.frombuffer(bytes_, dtype=np.uint8)
         else:
             line[fill["beat"] * size : (fill["beat"] + 1) * size] = word
-    for memory in (Memory.INP, Memory.WGT, Memory.ACC):
+    for memory in raw.keys() & {Memory.INP, Memory.WGT, Memory.ACC, Memory.TAB}:
         pad = scratchpad(variant, memory)
         values = from_memory(raw[memory], pad.memory_bits, signed=True)
         array = getattr(state, memory.value)
@@ -241,7 +242,7 @@ def apply_fills(state: State, fills: list[dict[str, int]]) -> None:
 
 
 def assert_same(state: State, wanted: State) -> None:
-    for name in ("inp", "wgt", "acc"):
+    for name in ("inp", "wgt", "acc", "tab"):
         np.testing.assert_array_equal(getattr(state, name), getattr(wanted, name), err_msg=name)
     for unit in (Unit.GEMM, Unit.ALU):
         np.testing.assert_array_equal(state.uops[unit], wanted.uops[unit], err_msg=unit.name)

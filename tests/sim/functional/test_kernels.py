@@ -28,6 +28,8 @@ VARIANTS = {
     "one_input": TINY.replace("one_input", batch=8, block_in=1, depthwise_taps=0),
     "three_taps": TINY.replace("three_taps", depthwise_taps=3),
     "mixed": TINY.replace("mixed", batch=2, block_in=16, block_out=16, weight_bits=4),
+    "tables": TINY.replace("tables", tables=4, requantize_lanes=4),
+    "one_table": TINY.replace("one_table", batch=2, tables=1, data_bits=128, acc_bytes=16384),
 }
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daedal.hw.observe import WritePort, write_ports
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import Memory, scratchpad, scratchpads
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant, shipped_variants
 from daedal.sim.trace.compare import Found, compare_beats, compare_writes
@@ -177,7 +177,7 @@ def test_ports_cover_every_scratchpad(name: str) -> None:
     variant = load_variant(name)
     ports = write_ports(variant)
     assert len({port.name for port in ports}) == len(ports)
-    assert {port.memory for port in ports} == set(Memory)
+    assert {port.memory for port in ports} == set(scratchpads(variant))
     for port in ports:
         pad = scratchpad(variant, port.memory)
         assert port.depth * port.columns * port.column_bits == pad.depth_rows * pad.row_bits
