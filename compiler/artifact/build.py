@@ -228,7 +228,12 @@ class _Build:
         for place, numbers in zip(places, self._host.numbers, strict=True):
             for node in numbers:
                 found.setdefault(node, place)
-        names = {node.name: number for number, node in enumerate(self._cutter.nodes) if node.name}
+        # A pass may name a transpose of its own after any node of the model.
+        names = {
+            node.name: number
+            for number, node in enumerate(self._cutter.nodes)
+            if node.name and node.op_type == "Transpose"
+        }
         for place, part in zip(places, self._compiled.host_parts, strict=False):
             for step in part.nodes:
                 if step.op == "transpose" and step.name in names:

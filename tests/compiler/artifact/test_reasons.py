@@ -118,3 +118,20 @@ def test_tensors_that_stay_on_the_host_are_no_borders(rng: np.random.Generator) 
     reasons = [item.why for item in nodes if item.where == "host" and "Linear" in item.op]
     meet, around = "host and accelerator meet here", "the host computes what is around it"
     assert reasons == [meet, meet, around, around, around, around]
+
+
+def test_a_product_whose_result_is_transposed_for_the_host(rng: np.random.Generator) -> None:
+    """The driver swaps rows and columns. The nodes have the names of their tensors, as the
+    transpose that the compiler adds has."""
+    maker = QdqModel()
+    a = maker.requantized(maker.input("a", (2, 9, 16)), 0.05, 3, output="a_q")
+    b = maker.requantized(maker.input("b", (2, 16, 10)), 0.05, -2, output="b_q")
+    product = maker.requantized(maker.op("MatMul", a, b), 0.1, 4, output="product_q")
+    model = maker.model(maker.op("Erf", product))
+    for node in model.graph.node:
+        node.name = node.output[0]
+    data = model.SerializeToString()
+    artifact = daedal.compile(data, "tiny", host=None, cpu_levels=())
+    assert artifact.host_quantized == {"a_q", "b_q"}
+    inputs = {item.name: rng.normal(size=item.shape).astype("f") for item in artifact.inputs}
+    assert daedal.check_layers(artifact, data, inputs).passed
