@@ -37,6 +37,8 @@ _CHUNK = 1024
 """Points that are predicted at once."""
 _LEAST = 1e-6
 """Of a measure that is zero, such as multipliers of a machine that makes them of look-up tables."""
+_GROWTH = 1.25
+"""Of the rows since length and noise of a regression were chosen; then they are chosen again."""
 _FAR = 3.0
 """Standard deviations between the first and the last value of a parameter."""
 _CAUTION = 3.0
@@ -204,11 +206,11 @@ class FrontSearch:
                 points.append(point)
                 latency = item.value(Objective.latency)
                 ratios.append(math.log(latency / estimated.value(Objective.latency)))
-        self._correction = _Learned.of(points, ratios, 0.0)
+        self._correction = _Learned.of(points, ratios, 0.0, self._correction)
         compiles = [float(item is not None) for item in self.counted.values()]
         counted = list(self.counted)
         if any(compiles) or not counted:
-            self._chance = _Learned.of(counted, compiles, 1.0)
+            self._chance = _Learned.of(counted, compiles, 1.0, self._chance)
         else:
             self._chance = _Learned(1.0, _Unlike(_features(counted), self.space.lengths))
 
@@ -299,19 +301,35 @@ class _Learned:
     Parameters
     ----------
     mean : of all points without a `model`.
+    rows : from which length and noise of a regression were chosen.
     """
 
-    def __init__(self, mean: float, model: "Regression | _Unlike | None" = None) -> None:
+    def __init__(
+        self, mean: float, model: "Regression | _Unlike | None" = None, rows: int = 0
+    ) -> None:
         self._mean = mean
         self._model = model
+        self._rows = rows
         self._known = np.zeros(0)
 
     @classmethod
-    def of(cls, points: Sequence[Point], numbers: Sequence[float], otherwise: float) -> "_Learned":
-        """From points with known numbers; `otherwise` where there are none."""
+    def of(
+        cls,
+        points: Sequence[Point],
+        numbers: Sequence[float],
+        otherwise: float,
+        before: "_Learned",
+    ) -> "_Learned":
+        """From points with known numbers; `otherwise` where there are none.
+
+        `before` was learned from the first of them.
+        """
         if len(points) < _LEAST_ROWS or np.ptp(numbers) == 0:
             return cls(float(np.mean(numbers)) if len(numbers) else otherwise)
-        return cls(0.0, Regression.fit(_features(points), np.array(numbers)))
+        features, targets = _features(points), np.array(numbers)
+        if isinstance(before._model, Regression) and len(points) < _GROWTH * before._rows:
+            return cls(0.0, Regression.fit(features, targets, before._model), before._rows)
+        return cls(0.0, Regression.fit(features, targets), len(points))
 
     def __call__(self, points: Sequence[Point]) -> npt.NDArray[np.float64]:
         """The numbers of points; the first ones are those of the last call."""

@@ -66,3 +66,16 @@ def test_uncertainty_is_that_of_the_joint_normal_distribution() -> None:
     found = model.uncertainty(features[10:])
     assert np.allclose(found, np.sqrt(np.diag(left)), rtol=1e-3)
     assert (model.uncertainty(features[:10]) < found.max()).all()
+
+
+def test_length_and_noise_of_another() -> None:
+    """They are kept, not chosen: the least loss over these rows is with others."""
+    features, targets = sampled(2, 40)
+    first = Regression.fit(features[:8], targets[:8])
+    chosen = Regression.fit(features, targets)
+    kept = Regression.fit(features, targets, first)
+    assert (kept.length, kept.noise / kept.scale**2) == (first.length, first.noise / first.scale**2)
+    assert (kept.length, kept.noise) != (chosen.length, chosen.noise)
+    assert kept.deviation > chosen.deviation
+    again = Regression.fit(features, targets, chosen)
+    assert np.allclose(again.predict(features + 0.5), chosen.predict(features + 0.5))
