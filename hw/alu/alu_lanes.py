@@ -86,8 +86,8 @@ class AluLanes(wiring.Component):
 
 def _names(operations: tuple[AluOp, ...]) -> ShapeLike:
     """Names for waveforms; a machine does not name operations that it does not have."""
-    names: Any = enum.IntEnum(AluOp.__name__, {op.name: int(op) for op in operations})
-    return cast(ShapeLike, names)
+    make: Any = enum.IntEnum
+    return cast(ShapeLike, make(AluOp.__name__, {op.name: int(op) for op in operations}))
 
 
 class _Choice:
