@@ -14,6 +14,11 @@ from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.fused import CONV_PREFIX, FUSED
 from daedal.compiler.graph.ops.integer_convolution import Q_CONV2D
 from daedal.compiler.graph.ops.integer_elementwise import Q_ADD, Q_REQUANTIZE
+from daedal.compiler.graph.ops.looked_up import (
+    Q_ADD_LOOKUP,
+    Q_CONV2D_LOOKUP,
+    Q_REQUANTIZE_LOOKUP,
+)
 from daedal.isa.instruction import Instruction
 from daedal.isa.table import IMMEDIATE_BITS, Opcode
 
@@ -38,9 +43,16 @@ assert len(set(_PLACEHOLDERS.values())) == len(_PLACEHOLDERS), "a placeholder st
 _STRUCTURAL = {"multiplier_a": (1,), "multiplier_b": (1,)}
 """Values for which there are other instructions: a product with 1 is left out."""
 
+_HEADS = (Q_CONV2D.name, Q_CONV2D_LOOKUP.name)
+_TAILS = (Q_ADD.name, Q_ADD_LOOKUP.name, Q_REQUANTIZE.name)
+
 _OPERATORS = frozenset(
-    operator.name
-    for operator in (Q_CONV2D, Q_ADD, Q_REQUANTIZE, FUSED[Q_ADD.name], FUSED[Q_REQUANTIZE.name])
+    {
+        *_HEADS,
+        *_TAILS,
+        Q_REQUANTIZE_LOOKUP.name,
+        *(fused.name for (head, tail), fused in FUSED.items() if tail in _TAILS),
+    }
 )
 """Operators whose integer attributes are all among `_PLACEHOLDERS`, so that none of their ALU
 instructions has a placeholder's value for another reason."""

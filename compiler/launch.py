@@ -18,10 +18,11 @@ from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes import moves_to_views
 from daedal.compiler.graph.stream_layout import RowStreamLayout
+from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.link import Alias, LinkedCode, LinkedProgram, LinkReport
-from daedal.compiler.link.constants import map_bytes, parameter_bytes, weight_bytes
+from daedal.compiler.link.constants import map_bytes, parameter_bytes, table_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.padding_macs import padding_macs
 from daedal.compiler.ops.accelerator.traffic import bytes_once
@@ -178,6 +179,8 @@ def _constants(graph: Graph, variant: Variant) -> dict[str, bytes]:
 def _constant_bytes(kind: TensorType, array: Array, variant: Variant) -> bytes:
     if kind.dtype == PARAMETER_DTYPE:
         return parameter_bytes(variant, array)
+    if isinstance(kind.layout, TableLayout):
+        return table_bytes(array)
     if isinstance(kind.layout, ActivationLayout):
         return map_bytes(variant, array)
     return weight_bytes(variant, array)

@@ -19,6 +19,7 @@ from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.passes import (
     align_channels,
     align_matmul,
+    compose_tables,
     eliminate_common_subexpressions,
     eliminate_dead_code,
     feed_matmul_maps,
@@ -28,6 +29,7 @@ from daedal.compiler.graph.passes import (
     fold_constants,
     fold_padding,
     fold_selections,
+    fuse_lookups,
     fuse_operators,
     lower_qdq,
     partition,
@@ -126,6 +128,7 @@ def graph_passes(
             multiplier_bits=variant.units.multiplier_bits,
             accumulator_bits=array.accumulator_bits,
             on_host=on_host,
+            tables=variant.memory.tables > 0,
         )),
         ("flatten_dense_to_conv", flatten_dense_to_conv),
         ("simplify_transposes", simplify_transposes),
@@ -153,7 +156,8 @@ def graph_passes(
         ("rescale_before_concat", rescale_before_concat),
         ("fold_padding", lambda graph: fold_padding(graph, variant)),
         ("eliminate_common_subexpressions", eliminate_common_subexpressions),
-        *([("fuse_operators", fuse_operators)] if fuse else []),
+        ("compose_tables", compose_tables),
+        *([("fuse_lookups", fuse_lookups), ("fuse_operators", fuse_operators)] if fuse else []),
     ]  # fmt: skip
 
 

@@ -30,7 +30,7 @@ __all__ = [
     "window_interiors",
 ]
 
-IN_PLACE = (*IMMEDIATE, "requantize_widen")
+IN_PLACE = (*IMMEDIATE, "lookup_widen", "requantize_widen")
 """Operations with one operand that may write over it."""
 
 

@@ -31,6 +31,7 @@ MEMORIES = {
     "acc": Memory.ACC,
     "out": Memory.OUT,
     "par": Memory.PAR,
+    "tab": Memory.TAB,
 }
 """Scratchpad by memory scope."""
 
@@ -41,6 +42,8 @@ ROW_DIMS = 2
 def row_shape(variant: Variant, memory: Memory) -> tuple[int, ...]:
     """The required trailing dimensions of a buffer in `memory`."""
     shape = scratchpad(variant, memory).shape
+    if memory is Memory.TAB:
+        return (1, *shape)
     return (*shape, 3) if memory is Memory.PAR else shape
 
 

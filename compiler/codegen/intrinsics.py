@@ -11,8 +11,10 @@ from types import MappingProxyType
 
 from daedal.compiler import te
 from daedal.compiler.te.pattern import pattern, scalar
+from daedal.compiler.te.table import entry_of
 from daedal.compiler.tir.expr import Binary, Expr
 from daedal.compiler.tir.intrin import CopyIntrin, TensorIntrin
+from daedal.isa.scratchpad import TABLE_ENTRIES, TABLE_ROWS
 from daedal.isa.table import AluOp, GemmMode, OutMemory
 from daedal.isa.variant import Variant
 
@@ -20,6 +22,7 @@ __all__ = [
     "ACCUMULATING",
     "GEMM",
     "IMMEDIATE",
+    "LOOKUP",
     "MOVE",
     "REGISTER",
     "REQUANTIZE",
@@ -39,6 +42,9 @@ GEMM = {
 
 REQUANTIZE = {"requantize": OutMemory.OUT, "requantize_widen": OutMemory.ACC}
 """Accumulators to results, and where these go."""
+
+LOOKUP = {"lookup": OutMemory.OUT, "lookup_widen": OutMemory.ACC}
+"""The same, and the entries of a table at these results; only of variants with tables."""
 
 MOVE = "move"
 """Accumulators to results of the same value."""
@@ -93,7 +99,7 @@ def accelerator_intrinsics(variant: Variant) -> Mapping[str, TensorIntrin | Copy
         _requantize(variant, "requantize", "out"),
         _requantize(variant, "requantize_widen", "acc"),
         _move(variant),
-        CopyIntrin("load", ("global",), ("inp", "wgt", "acc", "par")),
+        CopyIntrin("load", ("global",), ("inp", "wgt", "acc", "par", "tab")),
         CopyIntrin("load_widen", ("global",), ("acc",), widening=True),
         CopyIntrin("store", ("out", "acc"), ("global",)),
     ]
@@ -102,6 +108,11 @@ def accelerator_intrinsics(variant: Variant) -> Mapping[str, TensorIntrin | Copy
         for name, mode in GEMM.items()
         if mode.taps and mode in GemmMode.of(variant)
     ]
+    if variant.memory.tables:
+        found += [
+            _requantize(variant, name, "out" if memory is OutMemory.OUT else "acc", looked_up=True)
+            for name, memory in LOOKUP.items()
+        ]
     found += [_register(variant, name, op) for name, op in REGISTER.items()]
     found += [_register(variant, name, op, result=True) for name, op in RESULT.items()]
     found += [_immediate(variant, name, op) for name, op in IMMEDIATE.items()]
@@ -138,22 +149,30 @@ def _gemm_depthwise(variant: Variant, name: str, mode: GemmMode) -> TensorIntrin
     return TensorIntrin(name, pattern(c), scopes, sliding=frozenset({"a"}))
 
 
-def _requantize(variant: Variant, name: str, scope: str) -> TensorIntrin:
-    """Writes results to OUT, or to accumulators for further operations."""
+def _requantize(
+    variant: Variant, name: str, scope: str, *, looked_up: bool = False
+) -> TensorIntrin:
+    """Writes results, or with `looked_up` their entries of a table, to OUT, or to accumulators for
+    further operations."""
     array = variant.array
     wide = accumulator_dtype(variant)
     x = te.placeholder((array.batch, array.block_out), wide, "x")
     par = te.placeholder((array.block_out, 3), "int64", "par")
+    rows = TABLE_ROWS, 1, TABLE_ENTRIES // TABLE_ROWS
+    table = te.placeholder(rows, element_dtype(array.output_bits), "table")
     zero_point, low, high = (scalar(item, "int64") for item in ("zero_point", "low", "high"))
 
     def element(b: Expr, o: Expr) -> Expr:
         bias, multiplier, shift = (par[o, part] for part in range(3))
         dtype = element_dtype(array.output_bits)
         value = te.requantize(x[b, o], bias, multiplier, shift, zero_point, low, high, dtype)
+        if looked_up:
+            value = entry_of(table, value)
         return value if scope == "out" else value.astype(wide)
 
     c = te.compute((array.batch, array.block_out), element, "c")
-    return TensorIntrin(name, pattern(c), {"x": ("acc",), "par": ("par",), "c": (scope,)})
+    scopes = {"x": ("acc",), "par": ("par",), "table": ("tab",), "c": (scope,)}
+    return TensorIntrin(name, pattern(c), scopes)
 
 
 def _move(variant: Variant) -> TensorIntrin:

@@ -16,6 +16,7 @@ from daedal.compiler.codegen.intrinsics import (
     ACCUMULATING,
     GEMM,
     IMMEDIATE,
+    LOOKUP,
     MOVE,
     REGISTER,
     REQUANTIZE,
@@ -71,6 +72,11 @@ class OperationBuilder:
             yield from self._gemm(form, env, live, GEMM[name])
         elif name in REQUANTIZE:
             yield from self._requantize(form, env, live, REQUANTIZE[name])
+        elif name in LOOKUP:
+            table = live[form.read("table").region.buffer].instance
+            for item in self._requantize(form, env, live, LOOKUP[name], AluOp.LOOKUP):
+                access = RowAccess(table, "table", 0, table.rows, reads=True)
+                yield item._replace(rows=(*item.rows, access))
         elif name in IMMEDIATE:
             yield from self._immediate(form, env, live, IMMEDIATE[name])
         elif name in REGISTER:
@@ -141,12 +147,17 @@ class OperationBuilder:
                 yield SegmentInstruction(template, rows, uops=uops)
 
     def _requantize(
-        self, form: BlockForm, env: Env, live: Live, destination: OutMemory
+        self,
+        form: BlockForm,
+        env: Env,
+        live: Live,
+        destination: OutMemory,
+        operation: AluOp = AluOp.REQUANTIZE,
     ) -> Iterator[SegmentInstruction]:
         operands = {"dst": form.writes[0], "src": form.read("x"), "par": form.read("par")}
         notes = form.annotations
         fields = {
-            "operation": AluOp.REQUANTIZE,
+            "operation": operation,
             "destination": destination,
             "saturate": 1,
             "immediate": int(notes["zero_point"]),

@@ -24,6 +24,7 @@ from daedal.compiler.graph.layout import (
 from daedal.compiler.graph.ops.sub_kernels import SubAxis
 from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
+from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.graph.verifier import verify
 from daedal.isa.errors import ModelError
@@ -40,6 +41,7 @@ LAYOUTS: tuple[type, ...] = (
     RowStreamLayout,
     RowStreamWeightLayout,
     SubKernelLayout,
+    TableLayout,
 )
 """Every layout that a tensor can have."""
 

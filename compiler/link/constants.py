@@ -5,16 +5,21 @@ import numpy.typing as npt
 
 from daedal.compiler.codegen.vectors import group_pitch, num_rows
 from daedal.isa.elements import to_memory
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import TABLE_ENTRY_BITS, Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["map_bytes", "parameter_bytes", "weight_bytes"]
+__all__ = ["map_bytes", "parameter_bytes", "table_bytes", "weight_bytes"]
 
 
 def map_bytes(variant: Variant, blocked: npt.NDArray[np.integer]) -> bytes:
     """A map (..., batch, block) of integers of `input_bits`, as rows of the scratchpad."""
     rows = blocked.astype(np.int64).reshape(-1, blocked.shape[-2] * blocked.shape[-1])
     return to_memory(rows, variant.array.input_bits).tobytes()
+
+
+def table_bytes(entries: npt.NDArray[np.integer]) -> bytes:
+    """A table, its entries in the order of the machine."""
+    return to_memory(entries.astype(np.int64).reshape(1, -1), TABLE_ENTRY_BITS).tobytes()
 
 
 def weight_bytes(variant: Variant, weights: npt.NDArray[np.integer]) -> bytes:

@@ -9,13 +9,18 @@ from daedal.compiler.link.placed import PlacedInstruction, RowRange
 from daedal.compiler.link.row_relations import RowRelations
 from daedal.compiler.link.rows import DeclaredRows, RowAllocator
 from daedal.isa.instruction import Instruction
-from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.scratchpad import TABLE_ROWS, Memory, scratchpads
 from daedal.isa.table import LoadMemory, Opcode, Unit
 from daedal.isa.variant import Variant
 
 __all__ = ["Placement", "table_name"]
 
 _UOP_UNITS = (Unit.GEMM, Unit.ALU)
+_PLACED = (Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT, Memory.PAR, Memory.TAB)
+
+_ROWS_COUNTED = {"table": TABLE_ROWS}
+"""Rows that one of a field counts, where there are several. Tables are all of the same size, so
+that each begins at a multiple of it."""
 
 
 class Placement:
@@ -33,7 +38,8 @@ class Placement:
         allocator = RowAllocator if renaming else DeclaredRows
         self.allocators = {
             memory: allocator(self._pads[memory], halves=memory is Memory.ACC)
-            for memory in (Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT, Memory.PAR)
+            for memory in _PLACED
+            if memory in self._pads
         }
         self._rows: dict[Instance, int] = {}
 
@@ -102,7 +108,7 @@ class Placement:
             first = self._rows[instance]
             if field not in moved:
                 moved.add(field)
-                row = values.get(field, 0) + scale * first
+                row = values.get(field, 0) + scale * first // _ROWS_COUNTED.get(field, 1)
                 # As in `Instruction.of`, fields of value 0 are left out.
                 if row:
                     values[field] = row

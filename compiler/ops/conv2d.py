@@ -45,6 +45,7 @@ def conv2d(
     accumulator: str = "int32",
     gather: Gather | None = None,
     name: str = "y",
+    table: te.Tensor | None = None,
 ) -> te.Tensor:
     """Convolution and requantization, as tensor `name`.
 
@@ -58,6 +59,7 @@ def conv2d(
     pads : top, left, bottom, right; filled with `pad_value`.
     classes : (OH, OW) the class of each output, if there are several.
     gather : None for `Gather.of`.
+    table : where the results are looked up (`daedal.compiler.te.table`), if anywhere.
 
     Returns
     -------
@@ -119,4 +121,5 @@ def conv2d(
         row=lambda n, c, h, w, u: out_row(n, c, u),
         classes=classes,
         name=name,
+        table=table,
     )

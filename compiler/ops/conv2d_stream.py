@@ -43,6 +43,7 @@ def conv2d_stream(
     bounds: Bounds,
     accumulator: str = "int32",
     name: str = "y",
+    table: te.Tensor | None = None,
 ) -> te.Tensor:
     """Convolution and requantization, as tensor `name`.
 
@@ -81,4 +82,4 @@ def conv2d_stream(
         ),
         "acc",
     )
-    return requantized(acc, params, bounds, x.dtype, name=name)
+    return requantized(acc, params, bounds, x.dtype, name=name, table=table)

@@ -25,6 +25,7 @@ def depthwise_conv2d(
     bounds: Bounds,
     accumulator: str = "int32",
     name: str = "y",
+    table: te.Tensor | None = None,
 ) -> te.Tensor:
     """Depthwise convolution and requantization, as tensor `name`.
 
@@ -65,4 +66,4 @@ def depthwise_conv2d(
         ),
         "acc",
     )
-    return requantized(acc, params, bounds, x.dtype, name=name)
+    return requantized(acc, params, bounds, x.dtype, name=name, table=table)

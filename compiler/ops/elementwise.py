@@ -19,6 +19,7 @@ def add(
     multiplier_b: int,
     bounds: Bounds,
     accumulator: str = "int32",
+    table: te.Tensor | None = None,
 ) -> te.Tensor:
     """``requantize(a * multiplier_a + b * multiplier_b)``; a negative multiplier subtracts.
 
@@ -27,6 +28,7 @@ def add(
     a : (NB, CB, H, W, U, batch, lanes).
     b : the same, or with H or W of 1: then it is repeated along that dimension.
     params : (1, lanes, 3) int64; its multiplier is 1, as the two multipliers hold the scales.
+    table : where the sum is looked up (`daedal.compiler.te.table`), if anywhere.
 
     Returns
     -------
@@ -39,7 +41,7 @@ def add(
         lambda n, c, h, w, u, b, o: left[n, c, h, w, u, b, o] + _at(right, n, c, h, w, u, b, o),
         "total",
     )
-    return requantized(total, params, bounds, a.dtype)
+    return requantized(total, params, bounds, a.dtype, table=table)
 
 
 def mul(
@@ -51,6 +53,7 @@ def mul(
     zero_point_b: int,
     bounds: Bounds,
     accumulator: str = "int32",
+    table: te.Tensor | None = None,
 ) -> te.Tensor:
     """``requantize((a - zero_point_a) * (b - zero_point_b))``.
 
@@ -59,6 +62,7 @@ def mul(
     a : (NB, CB, H, W, U, batch, lanes).
     b : the same, or with H or W of 1: then it is repeated along that dimension.
     params : (1, lanes, 3) int64.
+    table : where the product is looked up, if anywhere.
 
     Returns
     -------
@@ -71,7 +75,7 @@ def mul(
         lambda n, c, h, w, u, b, o: left[n, c, h, w, u, b, o] * _at(right, n, c, h, w, u, b, o),
         "product",
     )
-    return requantized(total, params, bounds, a.dtype)
+    return requantized(total, params, bounds, a.dtype, table=table)
 
 
 def leaky_relu(

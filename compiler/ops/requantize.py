@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from daedal.compiler import te
 from daedal.compiler.ops.piecewise import piecewise
+from daedal.compiler.te.table import entry_of
 from daedal.compiler.tir.expr import Expr, IntImm
 
 __all__ = ["Bounds", "requantize", "requantized", "requantized_at"]
@@ -25,6 +26,7 @@ def requantized(
     bounds: Bounds,
     dtype: str,
     name: str = "y",
+    table: te.Tensor | None = None,
 ) -> te.Tensor:
     """Tensor `name`: `acc` (NB, CB, H, W, U, batch, lanes) by `params` (CB * U or 1, lanes, 3)."""
     parts = acc.shape[4]
@@ -37,6 +39,7 @@ def requantized(
         dtype,
         row=lambda n, c, h, w, u: c * parts + u if per_channel else IntImm(0),
         name=name,
+        table=table,
     )
 
 
@@ -50,6 +53,7 @@ def requantized_at(
     row: Callable[..., Expr] = lambda n, c, h, w, u: IntImm(0),
     classes: Sequence[Sequence[int]] = (),
     name: str = "y",
+    table: te.Tensor | None = None,
 ) -> te.Tensor:
     """Tensor `name` of `shape` (NB, CB, H, W, U, batch, lanes).
 
@@ -58,6 +62,7 @@ def requantized_at(
     value : the accumulator of the element at (n, c, h, w, u, b, o).
     row : the row of `params` (rows, lanes, 3) for the vector at (n, c, h, w, u).
     classes : (H, W), the class of each pixel, if `params` are (rows, classes, lanes, 3).
+    table : where the results are looked up (`daedal.compiler.te.table`), if anywhere.
     """
     kinds = {tuple(line): [IntImm(number) for number in line] for line in classes}
 
@@ -66,7 +71,7 @@ def requantized_at(
         if kinds:
             lines = {line: piecewise(w, numbers) for line, numbers in kinds.items()}
             at.append(piecewise(h, [lines[tuple(line)] for line in classes]))
-        return te.requantize(
+        result = te.requantize(
             value(n, c, h, w, u, b, o),
             params[*at, o, 0],
             params[*at, o, 1],
@@ -76,15 +81,22 @@ def requantized_at(
             bounds.high,
             dtype,
         )
+        return result if table is None else entry_of(table, result)
 
     return te.compute(shape, element, name)
 
 
 def requantize(
-    x: te.Tensor, params: te.Tensor, *, bounds: Bounds, accumulator: str = "int32"
+    x: te.Tensor,
+    params: te.Tensor,
+    *,
+    bounds: Bounds,
+    accumulator: str = "int32",
+    table: te.Tensor | None = None,
 ) -> te.Tensor:
-    """Change of scale, zero point and bounds, with the one parameter row (1, lanes, 3)."""
+    """Change of scale, zero point and bounds, with the one parameter row (1, lanes, 3); maybe with
+    a `table` (`daedal.compiler.te.table`)."""
     wide = te.compute(
         x.shape, lambda n, c, h, w, u, b, o: x[n, c, h, w, u, b, o].astype(accumulator), "wide"
     )
-    return requantized(wide, params, bounds, x.dtype)
+    return requantized(wide, params, bounds, x.dtype, table=table)

@@ -259,7 +259,7 @@ class Buffer:
     Parameters
     ----------
     scope
-        "global" (DRAM), or a scratchpad: "inp", "wgt", "acc", "par", "out".
+        "global" (DRAM), or a scratchpad: "inp", "wgt", "acc", "par", "tab", "out".
     """
 
     name: str

@@ -32,7 +32,7 @@ from daedal.compiler.tir.expr import (
 )
 from daedal.compiler.tir.linear import linear, simplify
 from daedal.compiler.tir.stmt import Block, BlockRealize, BufferStore, Value
-from daedal.compiler.tir.visit import children, free_vars, substitute, walk
+from daedal.compiler.tir.visit import children, free_vars, loads, substitute, walk
 
 __all__ = ["CopyIntrin", "Match", "Mismatch", "Scalar", "TensorIntrin"]
 
@@ -301,6 +301,9 @@ class _Matcher:
                 if self.extents.get(var, 1) > 1:
                     raise Mismatch(f"loop {var.name!r} moves between rows of {mine.name!r}")
         for dim, (index, own) in enumerate(zip(wanted[-rank:], here[-rank:], strict=True)):
+            if loads(index):
+                self.unify(index, own)
+                continue
             self.index(index, simplify(substitute(own, self.bound), self.extents), mine, dim - rank)
 
     def slide(self, wanted: Expr, outer: list[Expr], mine: Buffer) -> None:

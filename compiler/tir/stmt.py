@@ -35,7 +35,7 @@ __all__ = [
     "Value",
 ]
 
-SCOPES = frozenset({"global", "inp", "wgt", "acc", "par", "out"})
+SCOPES = frozenset({"global", "inp", "wgt", "acc", "par", "tab", "out"})
 """The accelerator's memory scopes; other back ends pass their own set where scopes are checked."""
 
 GPU_AXES = frozenset(f"{level}.{dim}" for level in ("block", "thread") for dim in "xyz")

@@ -22,6 +22,8 @@ VARIANTS: dict[str, Variant] = {
     "wide": load_variant("wide"),
     # Scratchpads so small that these maps take several tiles.
     "micro": micro_variant(inp_bytes=1024),
+    "one_table": micro_variant(inp_bytes=1024, tables=1),
+    "tables": load_variant("vta").replace("tables", tables=4),
     "wide_in": micro_variant(block_in=16, wgt_bytes=8192, inp_bytes=2048, depthwise_taps=0),
     "wide_out": micro_variant(
         block_out=16,

@@ -22,7 +22,7 @@ from tests.support.levels import Compiled
 from tests.support.operator_graphs import OPERATORS
 from tests.support.pick import Pick
 
-MICRO = micro_variant(inp_bytes=1024)
+MICRO = micro_variant(inp_bytes=1024, tables=2)
 LIMIT = 1 << (IMMEDIATE_BITS - 1)
 DRAWN = {
     "zero_point": (0, 1, 7, 11, -128, 127, 20011),
@@ -31,7 +31,17 @@ DRAWN = {
     "multiplier": (0, 1, 2, -1, -300, 7, 11, 20011, 20021, LIMIT - 1, -LIMIT),
 }
 """By the beginning or end of an attribute's name: placeholders, limits and special values."""
-SHARED = {"q_conv2d", "q_add", "q_requantize", "q_conv2d_add", "q_conv2d_requantize"}
+SHARED = {
+    "q_add",
+    "q_add_lookup",
+    "q_conv2d",
+    "q_conv2d_add",
+    "q_conv2d_lookup",
+    "q_conv2d_lookup_add",
+    "q_conv2d_requantize",
+    "q_requantize",
+    "q_requantize_lookup",
+}
 
 
 def plain(segment: Segment) -> object:

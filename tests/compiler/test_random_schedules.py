@@ -17,7 +17,10 @@ from tests.support.operator_graphs import OPERATORS, inputs_of
 from tests.support.pick import Pick
 from tests.support.random_schedule import random_schedule
 
-VARIANTS = [load_variant(name) for name in ("tiny", "vta", "batch4", "wide")]
+VARIANTS = [
+    *(load_variant(name) for name in ("tiny", "vta", "batch4", "wide")),
+    load_variant("vta").replace("tables", tables=2),
+]
 
 NUM_QUICK, NUM_SLOW = 3, 500
 

@@ -14,9 +14,11 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
+from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.ops.sub_kernels import transposed_extents
 from daedal.compiler.graph.types import TensorType
+from daedal.isa.scratchpad import TABLE_ENTRIES
 from daedal.isa.variant import Variant
 from tests.support.pick import Pick
 
@@ -226,6 +228,66 @@ def requantize(pick: Pick, variant: Variant) -> Graph:
     return layer.finish("q_requantize", pick.params(variant, 1, (15, 18)), pick.bounds())
 
 
+def lookup(pick: Pick, variant: Variant) -> Graph:
+    """Any table of any requantization."""
+    layer = _Layer(pick.map_shape(variant))
+    layer.constant("table", pick.int8((TABLE_ENTRIES,)))
+    params = pick.params(variant, 1, (15, 18))
+    return layer.finish("q_requantize_lookup", params, pick.bounds())
+
+
+def _looked_up(graph: Graph, pick: Pick, output: str = "looked") -> tuple[_Layer, str]:
+    """The graph's result, and behind it a table that the compiler joins with what computes it."""
+    layer = _Layer()
+    builder = layer.builder = GraphBuilder("layer", graph)
+    builder.copy_inputs()
+    for node in graph.nodes:
+        builder.copy_node(node)
+    operands = [
+        *graph.outputs,
+        builder.constant("table", pick.int8((TABLE_ENTRIES,))),
+        builder.constant("identity", IDENTITY),
+    ]
+    return layer, builder.add("q_requantize_lookup", operands, UNCHANGED, output=output)
+
+
+def _with_table(graph: Graph, pick: Pick) -> Graph:
+    layer, looked = _looked_up(graph, pick)
+    return layer.builder.finish([looked])
+
+
+def add_lookup(pick: Pick, variant: Variant) -> Graph:
+    return _with_table(add(pick, variant), pick)
+
+
+def mul_lookup(pick: Pick, variant: Variant) -> Graph:
+    return _with_table(mul(pick, variant), pick)
+
+
+def conv2d_lookup(pick: Pick, variant: Variant) -> Graph:
+    kinds = (conv2d, grouped_conv2d, depthwise_conv2d)
+    return _with_table(pick.one_of(kinds)(pick, variant), pick)
+
+
+def conv2d_add_lookup(pick: Pick, variant: Variant) -> Graph:
+    return _with_table(conv2d_add(pick, variant), pick)
+
+
+def conv2d_mul_lookup(pick: Pick, variant: Variant) -> Graph:
+    return _with_table(conv2d_mul(pick, variant), pick)
+
+
+def conv2d_lookup_add(pick: Pick, variant: Variant) -> Graph:
+    kinds = (conv2d, grouped_conv2d, depthwise_conv2d)
+    layer, looked = _looked_up(pick.one_of(kinds)(pick, variant), pick)
+    layer.operands = [looked, _skip(layer, looked, pick)]
+    first, second = pick.pair(-32767, 32767)
+    attrs = {"multiplier_a": first, "multiplier_b": second, **pick.bounds()}
+    params = pick.params(variant, 1, (8, 20), multiplier=1)
+    layer.operands.append(layer.builder.constant("sum.params", params))
+    return layer.builder.finish([layer.builder.add("q_add", layer.operands, attrs, output="z")])
+
+
 def max_pool(pick: Pick, variant: Variant) -> Graph:
     extents, attrs = pick.window(dilated=False)
     layer = _Layer((pick.integer(1, 2), pick.channels(variant), *extents))
@@ -308,6 +370,10 @@ def _is_any(variant: Variant) -> bool:
     return True
 
 
+def _has_tables(variant: Variant) -> bool:
+    return variant.memory.tables > 0
+
+
 @dataclass(frozen=True)
 class Operator:
     """One kind of layer.
@@ -338,6 +404,13 @@ OPERATORS: dict[str, Operator] = {
     "leaky_relu": Operator(leaky_relu),
     "max_requantized": Operator(max_requantized),
     "requantize": Operator(requantize),
+    "lookup": Operator(lookup, _has_tables),
+    "add_lookup": Operator(add_lookup, _has_tables),
+    "mul_lookup": Operator(mul_lookup, _has_tables),
+    "conv2d_lookup": Operator(conv2d_lookup, _has_tables),
+    "conv2d_lookup_add": Operator(conv2d_lookup_add, _has_tables),
+    "conv2d_add_lookup": Operator(conv2d_add_lookup, _has_tables),
+    "conv2d_mul_lookup": Operator(conv2d_mul_lookup, _has_tables),
     "max_pool": Operator(max_pool),
     "avg_pool": Operator(avg_pool),
     "slice": Operator(slice_map),

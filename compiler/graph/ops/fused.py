@@ -1,4 +1,5 @@
-"""Fused operators: an integer convolution, and an injective operator on its result.
+"""Fused operators: an integer convolution, maybe with a table behind it, and an injective operator
+on its result.
 
 There is one operator for each pair. It is defined as its two parts applied in sequence.
 """
@@ -14,19 +15,31 @@ from daedal.compiler.graph.ops.integer_elementwise import (
     Q_MUL,
     Q_REQUANTIZE,
 )
+from daedal.compiler.graph.ops.looked_up import (
+    Q_ADD_LOOKUP,
+    Q_CONV2D_LOOKUP,
+    Q_MUL_LOOKUP,
+    TABLE,
+)
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, register
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.target import ACCELERATOR
 
-__all__ = ["CONVOLUTIONS", "CONV_PREFIX", "FUSED", "fused_attrs", "fused_operator", "tail_of"]
+__all__ = [
+    "CONVOLUTIONS",
+    "CONV_PREFIX",
+    "FUSED",
+    "fused_attrs",
+    "fused_operator",
+    "head_of",
+    "tail_of",
+]
 
 CONV_PREFIX = "conv_"
-"""Before the attributes that finish the convolution; those of the second part bear their own
-names."""
+"""Before the attributes that finish the convolution, and its parameters and table; those of the
+second part bear their own names."""
 
 _OWN_ATTRS = tuple(name for name in Q_CONV2D.attrs if name not in REQUANTIZE_ATTRS)
-_CONV_OPERANDS = ("x", "w", "conv_params")
-_NUM_CONV = len(_CONV_OPERANDS)
 
 
 def fused_attrs(conv: Attrs, tail: Attrs) -> dict[str, int | float | str | tuple[int, ...]]:
@@ -43,30 +56,31 @@ def _conv_attrs(attrs: Attrs) -> Attrs:
     return {**{name: attrs[name] for name in _OWN_ATTRS}, **finish}
 
 
-def _fuse(tail: OpDef) -> OpDef:
+def _fuse(head: OpDef, tail: OpDef) -> OpDef:
     """The fused operator of a convolution and `tail`, which reads its result as first operand."""
+    count = len(head.operands)
 
     def tail_attrs(attrs: Attrs) -> Attrs:
         return {name: attrs[name] for name in tail.attrs}
 
     def infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
-        conv = Q_CONV2D.infer(operands[:_NUM_CONV], _conv_attrs(attrs))
-        return tail.infer([conv, *operands[_NUM_CONV:]], tail_attrs(attrs))
+        conv = head.infer(operands[:count], _conv_attrs(attrs))
+        return tail.infer([conv, *operands[count:]], tail_attrs(attrs))
 
     def evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
         conv_attrs = _conv_attrs(attrs)
-        conv = Q_CONV2D.evaluate(arrays[:_NUM_CONV], types[:_NUM_CONV], conv_attrs)
-        kind = Q_CONV2D.infer(types[:_NUM_CONV], conv_attrs)
-        return tail.evaluate(
-            [conv, *arrays[_NUM_CONV:]], [kind, *types[_NUM_CONV:]], tail_attrs(attrs)
-        )
+        conv = head.evaluate(arrays[:count], types[:count], conv_attrs)
+        kind = head.infer(types[:count], conv_attrs)
+        return tail.evaluate([conv, *arrays[count:]], [kind, *types[count:]], tail_attrs(attrs))
 
-    others = tuple("skip" if name == "b" else name for name in tail.operands[1:])
+    shared = (TABLE, "params")
+    own = (CONV_PREFIX + name if name in shared else name for name in head.operands)
+    others = ("skip" if name == "b" else name for name in tail.operands[1:])
     return OpDef(
-        f"{Q_CONV2D.name}_{tail.name.removeprefix('q_')}",
-        (*_CONV_OPERANDS, *others),
+        f"{head.name}_{tail.name.removeprefix('q_')}",
+        (*own, *others),
         {
-            **{name: Q_CONV2D.attrs[name] for name in _OWN_ATTRS},
+            **{name: head.attrs[name] for name in _OWN_ATTRS},
             **{CONV_PREFIX + name: kind for name, kind in REQUANTIZE_ATTRS.items()},
             **tail.attrs,
         },
@@ -74,26 +88,35 @@ def _fuse(tail: OpDef) -> OpDef:
         evaluate,
         op_class=OpClass.COMPLEX,
         targets=(ACCELERATOR,),
-        doc=f"{tail.name} of a {Q_CONV2D.name}, whose result stays on chip",
+        doc=f"{tail.name} of a {head.name}, whose result stays on chip",
     )
 
 
-FUSED: Mapping[str, OpDef] = {
-    tail.name: register(_fuse(tail))
-    for tail in (Q_ADD, Q_MUL, Q_LEAKY_RELU, Q_MAX_REQUANTIZED, Q_REQUANTIZE)
+_HEADS = (Q_CONV2D, Q_CONV2D_LOOKUP)
+_TAILS = (Q_ADD, Q_MUL, Q_LEAKY_RELU, Q_MAX_REQUANTIZED, Q_REQUANTIZE)
+_LOOKED_UP_TAILS = (Q_ADD_LOOKUP, Q_MUL_LOOKUP)
+
+FUSED: Mapping[tuple[str, str], OpDef] = {
+    (head.name, tail.name): register(_fuse(head, tail))
+    for head, tails in ((Q_CONV2D, (*_TAILS, *_LOOKED_UP_TAILS)), (Q_CONV2D_LOOKUP, _TAILS))
+    for tail in tails
 }
-"""By the name of the second part."""
+"""By the names of the two parts, of which only one has a table: a variant may hold a single one."""
 
-
-CONVOLUTIONS = (Q_CONV2D.name, *(operator.name for operator in FUSED.values()))
+CONVOLUTIONS = (*(head.name for head in _HEADS), *(operator.name for operator in FUSED.values()))
 """The operators that begin as a convolution."""
 
-_TAILS = {operator.name: tail for tail, operator in FUSED.items()}
+_PARTS = {operator.name: parts for parts, operator in FUSED.items()}
 
 
 def tail_of(op: str) -> str | None:
     """The second part of a fused operator, or None for any other."""
-    return _TAILS.get(op)
+    return _PARTS[op][1] if op in _PARTS else None
+
+
+def head_of(op: str) -> str:
+    """The convolution that one of `CONVOLUTIONS` begins as."""
+    return _PARTS[op][0] if op in _PARTS else op
 
 
 def fused_operator(producer: OpDef, consumer: OpDef) -> OpDef | None:
@@ -102,7 +125,6 @@ def fused_operator(producer: OpDef, consumer: OpDef) -> OpDef | None:
     The consumer must be injective. The producer must be complex, so that its products continue
     while the consumer works.
     """
-    classes = (producer.op_class, consumer.op_class)
-    if classes != (OpClass.COMPLEX, OpClass.INJECTIVE) or producer is not Q_CONV2D:
+    if (producer.op_class, consumer.op_class) != (OpClass.COMPLEX, OpClass.INJECTIVE):
         return None
-    return FUSED.get(consumer.name)
+    return FUSED.get((producer.name, consumer.name))

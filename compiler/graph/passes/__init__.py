@@ -2,6 +2,7 @@
 
 from daedal.compiler.graph.passes.align_channels import align_channels
 from daedal.compiler.graph.passes.align_matmul import align_matmul
+from daedal.compiler.graph.passes.compose_tables import compose_tables
 from daedal.compiler.graph.passes.eliminate_common_subexpressions import (
     eliminate_common_subexpressions,
 )
@@ -13,6 +14,7 @@ from daedal.compiler.graph.passes.fold_bias import fold_bias
 from daedal.compiler.graph.passes.fold_constants import fold_constants
 from daedal.compiler.graph.passes.fold_padding import fold_padding
 from daedal.compiler.graph.passes.fold_selections import fold_selections
+from daedal.compiler.graph.passes.fuse_lookups import fuse_lookups
 from daedal.compiler.graph.passes.fuse_operators import fuse_operators
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.moves_to_views import moves_to_views
@@ -30,6 +32,7 @@ __all__ = [
     "Part",
     "align_channels",
     "align_matmul",
+    "compose_tables",
     "eliminate_common_subexpressions",
     "eliminate_dead_code",
     "feed_matmul_maps",
@@ -39,6 +42,7 @@ __all__ = [
     "fold_constants",
     "fold_padding",
     "fold_selections",
+    "fuse_lookups",
     "fuse_operators",
     "lower_qdq",
     "moves_to_views",

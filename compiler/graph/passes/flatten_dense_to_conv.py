@@ -5,11 +5,19 @@ import math
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
+from daedal.compiler.graph.ops.looked_up import table_of
 from daedal.compiler.graph.selection import PIXELWISE
 
 __all__ = ["flatten_dense_to_conv"]
 
-_ELEMENTWISE = ("q_add", "q_leaky_relu", "q_max_requantized", "q_mul", "q_requantize")
+_ELEMENTWISE = (
+    "q_add",
+    "q_leaky_relu",
+    "q_max_requantized",
+    "q_mul",
+    "q_requantize",
+    "q_requantize_lookup",
+)
 
 
 def flatten_dense_to_conv(graph: Graph) -> Graph:
@@ -49,9 +57,9 @@ class _Rewrite:
             if node.op == "q_dense":
                 self._rewrite_dense(node)
             elif node.op in _ELEMENTWISE and self._is_liftable(node):
-                *data, params = node.inputs
+                data, constants = _split(node)
                 is_row = any(self._is_row(name) for name in data)
-                operands = [*(self._as_map(name, is_row=is_row) for name in data), params]
+                operands = [*(self._as_map(name, is_row=is_row) for name in data), *constants]
                 self._define_map(node, node.op, operands, dict(node.attrs))
             else:
                 self._builder.copy_node(node, [self._as_old(name) for name in node.inputs])
@@ -59,7 +67,7 @@ class _Rewrite:
 
     def _is_liftable(self, node: Node) -> bool:
         """Whether the operands of an elementwise operator can become maps."""
-        shapes = {self._graph.types[name].shape for name in node.inputs[:-1]}
+        shapes = {self._graph.types[name].shape for name in _split(node)[0]}
         rank = self._graph.types[node.output].rank
         return rank in (1, 2, 3) or (rank > MAP_RANK and len(shapes) == 1)
 
@@ -141,6 +149,12 @@ class _Rewrite:
                 "reshape", [self._computed[name]], {"shape": shape}, output=output
             )
         return self._flattened[name]
+
+
+def _split(node: Node) -> tuple[list[str], list[str]]:
+    """The operands of an elementwise operator: its data, and its parameters and table."""
+    count = len(node.inputs) - (1 if table_of(node.op, node.inputs) is None else 2)
+    return list(node.inputs[:count]), list(node.inputs[count:])
 
 
 def _row_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

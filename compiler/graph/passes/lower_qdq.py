@@ -10,6 +10,7 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.passes.function_rule import lower_function
 from daedal.compiler.graph.passes.integer_rules import RULES
 from daedal.compiler.graph.passes.lowering_context import LoweringContext
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
@@ -24,6 +25,7 @@ def lower_qdq(
     multiplier_bits: int,
     accumulator_bits: int = 32,
     on_host: Collection[str] = (),
+    tables: bool = False,
 ) -> Graph:
     """Replace float operators between `dequantize` and `quantize` by integer operators.
 
@@ -39,6 +41,7 @@ def lower_qdq(
     multiplier_bits : bits of the unsigned multipliers of REQUANTIZE in the variant.
     accumulator_bits : bits of its accumulators.
     on_host : quantized tensors that are still computed by float operators and a quantize.
+    tables : whether the variant has tables; then they compute functions of one quantized tensor.
 
     Before::
 
@@ -67,7 +70,7 @@ def lower_qdq(
             "--target cpu"
         )
     try:
-        return _Lowering(graph, multiplier_bits, accumulator_bits, on_host).run()
+        return _Lowering(graph, multiplier_bits, accumulator_bits, on_host, tables).run()
     except RecursionError as error:
         # The rules follow chains of reshapes and pools recursively; real chains are short.
         raise ModelError(
@@ -85,13 +88,20 @@ class _Lowering:
         multiplier_bits: int,
         accumulator_bits: int,
         on_host: Collection[str],
+        tables: bool,
     ) -> None:
         self._graph = graph
         self._on_host = on_host
         self._builder = GraphBuilder(graph.name, graph)
         self._integer_names: dict[str, str] = {}
         self._context = LoweringContext(
-            graph, self._builder, multiplier_bits, accumulator_bits, self._view, RULES
+            graph,
+            self._builder,
+            multiplier_bits,
+            accumulator_bits,
+            self._view,
+            RULES,
+            lower_function if tables else None,
         )
 
     def run(self) -> Graph:

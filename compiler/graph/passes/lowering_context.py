@@ -18,9 +18,9 @@ from daedal.compiler.graph.passes.requantization import (
     make_params,
 )
 
-__all__ = ["LoweringContext", "Rule"]
+__all__ = ["ON_GRID", "FunctionRule", "LoweringContext", "Rule"]
 
-_ON_GRID = ("max_pool", "pad", "relu", "reshape", "resize", "slice", "transpose")
+ON_GRID = ("max_pool", "pad", "relu", "reshape", "resize", "slice", "transpose")
 """Operators whose result holds only values of their operand, or a real 0, which every quantization
 has: pads of another value are not among them."""
 
@@ -36,6 +36,8 @@ class LoweringContext:
     multiplier_bits, accumulator_bits : widths of the variant.
     view : the int8 tensor that a float tensor is directly dequantized from, else None.
     rules : the rule of each float operator.
+    function_rule : computes functions of one quantized tensor, before any other rule; None if the
+        variant has no tables.
     resolved : int8 tensors found for float tensors so far.
     """
 
@@ -45,6 +47,7 @@ class LoweringContext:
     accumulator_bits: int
     view: Callable[[str], QuantizedTensor | None]
     rules: Mapping[str, "Rule"]
+    function_rule: "FunctionRule | None" = None
     resolved: dict[str, QuantizedTensor | None] = field(default_factory=dict)
 
     def params(self, node: Node, output: str, biases: Array, ratios: Array) -> str:
@@ -74,6 +77,9 @@ class LoweringContext:
         ReLU and Clip become bounds. Reordering elements and max pooling commute with quantization,
         which is monotone and elementwise, so they are applied to the quantized tensor.
         """
+        lowered = self.function_rule(self, tensor, q, output) if self.function_rule else None
+        if lowered is not None:
+            return lowered
         node = self.graph.producers.get(tensor)
         while node is not None and node.op in ("relu", "clip"):
             low, high = _bounds(node)
@@ -87,7 +93,7 @@ class LoweringContext:
     def resolve(self, tensor: str) -> QuantizedTensor | None:
         """The int8 tensor whose dequantization is `tensor`.
 
-        Operators of `_ON_GRID` keep a dequantized tensor on its grid, so they can be computed
+        Operators of `ON_GRID` keep a dequantized tensor on its grid, so they can be computed
         exactly on the integers. A product with a positive number changes only the scale.
         """
         if tensor not in self.resolved:
@@ -132,7 +138,7 @@ class LoweringContext:
 
     def _resolve_on_grid(self, tensor: str) -> QuantizedTensor | None:
         node = self.graph.producers.get(tensor)
-        if node is None or node.op not in _ON_GRID:
+        if node is None or node.op not in ON_GRID:
             return None
         if node.op == "pad" and len(node.inputs) == 2 and self.number(node.inputs[1]) != 0:
             return None
@@ -145,6 +151,7 @@ class LoweringContext:
 
 
 Rule = Callable[[LoweringContext, Node, Quantization, str], str | None]
+FunctionRule = Callable[[LoweringContext, str, Quantization, str], str | None]
 
 
 def _bounds(node: Node) -> tuple[float, float]:

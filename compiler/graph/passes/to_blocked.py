@@ -15,6 +15,7 @@ from daedal.compiler.graph.layout import (
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.ops.registry import ints, runs_on, whole
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
+from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.target import ACCELERATOR
 from daedal.isa.errors import UnsupportedError
@@ -107,6 +108,8 @@ class _Blocking:
             operands = [self._as_blocked(data[0]), self._block_sub_kernels(node)]
         elif node.op == "q_matmul":
             operands = self._block_matmul(node)
+        elif node.op == "q_requantize_lookup":
+            operands = [self._as_blocked(data[0]), self._block_table(data[1])]
         else:
             operands = [self._as_blocked(name) for name in data]
         operands.append(self._block_params(node, params))
@@ -201,6 +204,11 @@ class _Blocking:
         together = kernel[1] > 1 and ints(attrs, "dilations")[1] == 1
         taps = self._depthwise_taps if together else 1
         return DepthwiseLayout(kernel, self._activations.block, taps)
+
+    def _block_table(self, name: str) -> str:
+        layout = TableLayout()
+        type_ = self._graph.types[name].with_layout(layout)
+        return self._define(name, layout.pack(self._graph.constant(name)), type_)
 
     def _block_sub_kernels(self, node: Node) -> str:
         name = node.inputs[1]

@@ -4,11 +4,25 @@ import numpy as np
 
 from daedal.compiler.graph.graph import Array, Attrs, Graph
 from daedal.compiler.graph.ops.integer import requantize
+from daedal.compiler.graph.ops.looked_up import look_up, table_of
 from daedal.compiler.graph.ops.registry import whole
 
 __all__ = ["changes_nothing"]
 
 _INT8 = (-128, 127)
+
+
+def _values(graph: Graph, name: str) -> Array:
+    """What elements of the tensor `name` can be."""
+    producer = graph.producers.get(name)
+    low, high = _INT8
+    if producer is not None and "low" in producer.attrs:
+        low, high = (whole(producer.attrs, bound) for bound in ("low", "high"))
+    values = np.arange(low, high + 1, dtype=np.int64)
+    table = None if producer is None else table_of(producer.op, producer.inputs)
+    if table is None:
+        return values
+    return np.unique(look_up(values, graph.constant(table), graph.types[table])).astype(np.int64)
 
 
 def changes_nothing(graph: Graph, name: str, params: Array, attrs: Attrs) -> bool:
@@ -19,9 +33,5 @@ def changes_nothing(graph: Graph, name: str, params: Array, attrs: Attrs) -> boo
     params : (..., 3), all lanes alike.
     attrs : with zero_point, low and high.
     """
-    producer = graph.producers.get(name)
-    low, high = _INT8
-    if producer is not None and "low" in producer.attrs:
-        low, high = (whole(producer.attrs, bound) for bound in ("low", "high"))
-    values = np.arange(low, high + 1, dtype=np.int64)
+    values = _values(graph, name)
     return bool(np.array_equal(requantize(values, params.reshape(-1, 3)[0], attrs), values))

@@ -7,9 +7,13 @@ GEMM computes the next tile.
 
 from dataclasses import dataclass
 
+from daedal.compiler.graph.ops.fused import CONV_PREFIX
+from daedal.compiler.graph.ops.looked_up import TABLE
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     MAP_RANK,
     OWN_ROWS,
+    has_input,
+    load_table,
     params_reader,
     stages_of,
     tensorize_result,
@@ -23,6 +27,7 @@ from daedal.isa.variant import Variant
 
 __all__ = [
     "CONV",
+    "CONV_TABLE",
     "NO_TAIL",
     "FusedTail",
     "cache_params",
@@ -33,6 +38,9 @@ __all__ = [
 
 CONV = "conv"
 """Name of the convolution's result, where that is not the function's."""
+
+CONV_TABLE = CONV_PREFIX + TABLE
+"""Operand that the convolution's result is looked up in, where that is not the function's."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +126,12 @@ def tensorize_tail(sch: Schedule) -> None:
     tensorize_result(sch)
     stages = stages_of(sch.bare)
     if stages:
-        tensorize_stages(sch, {**stages, _requantizing(stages): "requantize_widen"})
+        requantizing = _requantizing(stages)
+        looked_up = has_input(sch, CONV_TABLE)
+        if looked_up:
+            load_table(sch, sch.get_block(requantizing), CONV_TABLE)
+        intrin = "lookup_widen" if looked_up else "requantize_widen"
+        tensorize_stages(sch, {**stages, requantizing: intrin})
 
 
 def _requantizing(stages: dict[str, str]) -> str:

@@ -105,7 +105,7 @@ class QdqModel:
         return f"{base}{self._count}"
 
 
-def passes(graph: Graph, multiplier_bits: int = MULTIPLIER_BITS) -> Graph:
+def passes(graph: Graph, multiplier_bits: int = MULTIPLIER_BITS, tables: bool = False) -> Graph:
     """Every pass up to the plain integer graph, verified after each."""
     for transform in (
         fold_constants,
@@ -113,7 +113,7 @@ def passes(graph: Graph, multiplier_bits: int = MULTIPLIER_BITS) -> Graph:
         eliminate_dead_code,
         fold_bias,
         fold_batch_norm,
-        lambda g: lower_qdq(g, multiplier_bits=multiplier_bits),
+        lambda g: lower_qdq(g, multiplier_bits=multiplier_bits, tables=tables),
         eliminate_dead_code,
         flatten_dense_to_conv,
         simplify_reshapes,
@@ -124,11 +124,13 @@ def passes(graph: Graph, multiplier_bits: int = MULTIPLIER_BITS) -> Graph:
     return graph
 
 
-def lower(model: onnx.ModelProto, multiplier_bits: int = MULTIPLIER_BITS) -> Graph:
+def lower(
+    model: onnx.ModelProto, multiplier_bits: int = MULTIPLIER_BITS, tables: bool = False
+) -> Graph:
     """Import a model and lower it to a plain integer graph."""
     graph = load_onnx(model.SerializeToString())
     verify(graph)
-    return passes(graph, multiplier_bits)
+    return passes(graph, multiplier_bits, tables)
 
 
 def random_inputs(graph: Graph, rng: np.random.Generator) -> dict[str, Array]:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
 from daedal.compiler.graph.graph import Node
-from daedal.compiler.graph.ops.fused import CONV_PREFIX, tail_of
+from daedal.compiler.graph.ops.fused import CONV_PREFIX, head_of, tail_of
 from daedal.compiler.graph.ops.padding_classes import PaddingClasses
-from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.ops.registry import get_op, ints, whole
 from daedal.compiler.graph.ops.windows import output_extents
 from daedal.compiler.ops.accelerator.builders import bounds_of, pair
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
@@ -26,10 +26,7 @@ from daedal.compiler.space import Config
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.variant import Variant
 
-__all__ = ["conv2d_template", "depthwise_template", "result_of", "with_tail"]
-
-_NUM_OPERANDS = 3
-"""Map, weights and parameters; what follows is the tail's."""
+__all__ = ["conv2d_template", "depthwise_template", "operands_of", "result_of", "with_tail"]
 
 _CLASS_RANK = 4
 """Of parameters for classes of outputs: (OB, classes, block_out, 3)."""
@@ -50,7 +47,20 @@ def with_tail(
     tail = tail_of(node.op)
     if tail is None:
         return result
-    return ELEMENTWISE[tail]([result, *operands[_NUM_OPERANDS:]], node, variant)
+    return ELEMENTWISE[tail]([result, *operands[_num_operands(node) :]], node, variant)
+
+
+def operands_of(
+    operands: list[te.Tensor], node: Node
+) -> tuple[te.Tensor, te.Tensor, te.Tensor, te.Tensor | None]:
+    """Map, weights, parameters and, where it has one, table of a convolution; the other operands
+    are the tail's."""
+    x, w, *tables, params = operands[: _num_operands(node)]
+    return x, w, params, tables[0] if tables else None
+
+
+def _num_operands(node: Node) -> int:
+    return len(get_op(head_of(node.op)).operands)
 
 
 def _count(params: te.Tensor) -> int:
@@ -73,7 +83,7 @@ def conv2d_template(
     operands: list[te.Tensor], node: Node, variant: Variant, *, groups: int = 1
 ) -> ConvTemplate:
     """The schedules of one dense convolution, or of several independent ones."""
-    x, w, params = operands[:_NUM_OPERANDS]
+    x, w, params, table = operands_of(operands, node)
     strides, dilations = pair(node, "strides"), pair(node, "dilations")
     pads, pad_value = ints(node.attrs, "pads"), whole(node.attrs, "pad_value")
     name, bounds = result_of(node)
@@ -94,6 +104,7 @@ def conv2d_template(
             accumulator=accumulator_dtype(variant),
             gather=gather,
             name=name,
+            table=table,
         )
         y = with_tail(conv, operands, node, variant)
         func = te.create_prim_func(operands, [y], node.output)
@@ -107,7 +118,7 @@ def depthwise_template(
     operands: list[te.Tensor], node: Node, variant: Variant, *, kernel_width: int
 ) -> TileTemplate:
     """The schedules of a depthwise convolution."""
-    x, w, params = operands[:_NUM_OPERANDS]
+    x, w, params, table = operands_of(operands, node)
     strides, dilations = pair(node, "strides"), pair(node, "dilations")
     top, left, *_ = pads = ints(node.attrs, "pads")
     pad_value = whole(node.attrs, "pad_value")
@@ -124,6 +135,7 @@ def depthwise_template(
         bounds=bounds,
         accumulator=accumulator_dtype(variant),
         name=name,
+        table=table,
     )
     y = with_tail(conv, operands, node, variant)
     func = te.create_prim_func(operands, [y], node.output)

@@ -6,7 +6,7 @@ from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
-from daedal.compiler.ops.accelerator.conv.builders import result_of, with_tail
+from daedal.compiler.ops.accelerator.conv.builders import operands_of, result_of, with_tail
 from daedal.compiler.ops.accelerator.conv.stream import stream_template
 from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
 from daedal.compiler.ops.accelerator.fused_tail import FusedTail
@@ -43,14 +43,18 @@ def stream_conv2d_template(
         extent=(height, width),
     )
     name, bounds = result_of(node)
+    x, w, params, table = operands_of(operands, node)
     conv = conv2d_stream(
-        *operands[:3],
+        x,
+        w,
+        params,
         window=window,
         parts=layout.block // layout.block_out,
         pad_value=whole(node.attrs, "pad_value"),
         bounds=bounds,
         accumulator=accumulator_dtype(variant),
         name=name,
+        table=table,
     )
     y = with_tail(conv, operands, node, variant)
     func = te.create_prim_func(operands, [y], node.output)

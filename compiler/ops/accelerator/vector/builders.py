@@ -189,14 +189,17 @@ def _concat(operands: list[te.Tensor], node: Node, variant: Variant) -> Template
 
 VECTOR_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
     "q_add": (("a", "b", "params"), _elementwise),
+    "q_add_lookup": (("a", "b", "table", "params"), _elementwise),
     "q_avg_pool": (("x", "params"), _avg_pool),
     "q_concat": (("x", "params"), _concat),
     "q_leaky_relu": (("x", "params"), _elementwise),
     "q_max_pool": (("x", "params"), build_max_pool),
     "q_max_requantized": (("x", "params"), _elementwise),
     "q_mul": (("a", "b", "params"), _elementwise),
+    "q_mul_lookup": (("a", "b", "table", "params"), _elementwise),
     "q_pad": (("x", "params"), _pad),
     "q_requantize": (("x", "params"), _requantize),
+    "q_requantize_lookup": (("x", "table", "params"), _requantize),
     "q_resize": (("x", "params"), _resize),
     "q_slice": (("x", "params"), _slice),
 }

@@ -1,5 +1,6 @@
 """The stages of elementwise operators (`daedal.compiler.ops.elementwise`), and their intrinsics."""
 
+from daedal.compiler.graph.ops.looked_up import TABLE
 from daedal.compiler.schedule.handles import BlockRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.sites import collect
@@ -8,6 +9,8 @@ from daedal.compiler.tir.stmt import PrimFunc
 __all__ = [
     "MAP_RANK",
     "OWN_ROWS",
+    "has_input",
+    "load_table",
     "params_reader",
     "stages_of",
     "tensorize_result",
@@ -63,9 +66,26 @@ def params_reader(sch: Schedule) -> BlockRef:
 
 
 def tensorize_result(sch: Schedule) -> None:
-    """Tensorize ``y``: a requantization, or the larger of two values that need no other one."""
+    """Tensorize ``y``: a requantization, maybe with a table, or the larger of two values that need
+    no other one."""
+    y = sch.get_block("y")
+    if has_input(sch, TABLE):
+        load_table(sch, y, TABLE)
+        tensorize_rows(sch, y, "lookup")
+        return
     intrin = "alu_max_result" if "rescaled" in stages_of(sch.bare) else "requantize"
-    tensorize_rows(sch, sch.get_block("y"), intrin)
+    tensorize_rows(sch, y, intrin)
+
+
+def has_input(sch: Schedule, name: str) -> bool:
+    """Whether the function has an operand `name`."""
+    return any(buffer.name == name for buffer in sch.bare.inputs)
+
+
+def load_table(sch: Schedule, reader: BlockRef, name: str) -> None:
+    """Load the table `name`, which `reader` reads, once for the whole layer."""
+    table = sch.cache_read(reader, name, "tab")
+    sch.tensorize(sch.get_loops(table)[0], "load")
 
 
 def tensorize_rows(sch: Schedule, block: BlockRef, intrin: str) -> None:
