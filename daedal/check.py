@@ -150,10 +150,11 @@ def _compare(
 
 
 def _as_model_has_it(value: Array, item: onnx.ValueInfoProto) -> Array:
-    """An int8 tensor of the graph in the model's shape; uint8 values in the model are 128 more."""
+    """A tensor of the graph in the model's shape; uint8 values in the model are 128 more than int8
+    ones in the graph, which has inputs as they are."""
     tensor = item.type.tensor_type
     shaped = value.reshape([dim.dim_value for dim in tensor.shape.dim])
-    if tensor.elem_type == onnx.TensorProto.UINT8:
+    if tensor.elem_type == onnx.TensorProto.UINT8 and value.dtype != np.uint8:
         return (shaped.astype(np.int16) + 128).astype(np.uint8)
     return shaped
 

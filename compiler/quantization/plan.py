@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import onnx
 
+from daedal.compiler.quantization.functions import find_functions
 from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.operators import (
     BOUNDS,
@@ -39,7 +40,8 @@ def make_plan(network: Network) -> Plan:
     A light operator is computed on integers if its operands are integers anyway. So is a move, and
     also a move whose result must be quantized; its operands are then quantized, too. Operands and
     results of a move share one scale, so that moving costs nothing. A ReLU or Clip after another
-    operator is treated as part of it.
+    operator is treated as part of it. Of a function of one activation (`functions`), only operand
+    and result are quantized.
 
     Raises
     ------
@@ -65,6 +67,7 @@ class _Planner:
         self._network = network
         self._types: Types = network.types()
         self._users = network.users()
+        self._functions = find_functions(network, self._types)
         self._computed: set[str] = set()
         self.groups: dict[str, str] = {}
 
@@ -99,6 +102,12 @@ class _Planner:
 
     def _spread_forward(self, node: onnx.NodeProto) -> None:
         if node.output[0] in self._computed:
+            return
+        function = self._functions.get(node.output[0])
+        if function is not None:
+            if function.source in self.groups:
+                self._want(function.result)
+                self._computed.update(function.nodes)
             return
         light = light_operands(self._network, self._types, node)
         if light and self._are_wanted(light):

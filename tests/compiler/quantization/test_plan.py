@@ -72,7 +72,7 @@ def test_an_operator_waits_for_all_of_its_operands(rng: np.random.Generator) -> 
     net = FloatNetwork(rng)
     x = net.input("x", SHAPE)
     y = net.conv(x, 4, 4)
-    net.op("Add", y, net.op("Abs", x), output="y")
+    net.op("Add", y, net.op("LRN", x, size=3), output="y")
     net.op("Mul", y, net.op("GlobalAveragePool", y), output="z")
     groups = planned(net, "y", "z").groups
     assert "y" not in groups and "z" in groups
@@ -113,3 +113,34 @@ def test_products_of_other_forms_are_none(rng: np.random.Generator, kind: str) -
         net.op("Gemm", x, net.normal(4, 4), transA=1, output="y")
     with pytest.raises(ModelError, match="Conv or ConvTranspose, a Gemm or a MatMul over float32"):
         planned(net, "y")
+
+
+def test_a_function_is_quantized_around_only(rng: np.random.Generator) -> None:
+    """However it is written: SiLU, GELU by erf. What something else reads is quantized, too."""
+    net = FloatNetwork(rng)
+    half, one = (net.constant(np.float32(value)) for value in (0.5, 1))
+    x = net.conv(net.input("x", SHAPE), 4, 4)
+    silu = net.op("Mul", x, net.op("Sigmoid", x))
+    y = net.conv(silu, 4, 4)
+    gelu = net.op("Mul", net.op("Mul", y, half), net.op("Add", net.op("Erf", y), one))
+    z = net.conv(gelu, 4, 4)
+    gate = net.op("Sigmoid", z)
+    product = net.op("Mul", z, gate)
+    first, second = net.conv(product, 4, 4), net.conv(gate, 4, 4)
+    net.op("Add", first, second, output="sum")
+    plan = planned(net, "sum")
+    around = {"x", x, silu, y, gelu, z, gate, product, first, second, "sum"}
+    assert set(plan.groups) == around
+    assert {node.output[0] for node in net.nodes} == plan.computed
+
+
+def test_no_function_of_two_tensors_or_of_channels(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.input("x", SHAPE)
+    a, b = net.conv(x, 4, 4), net.conv(x, 4, 4)
+    gate = net.op("Sigmoid", b)
+    y = net.op("Mul", a, gate)
+    powers = net.op("Pow", net.conv(y, 4, 4), net.positive(4, 1, 1))
+    net.conv(powers, 4, 4)
+    plan = planned(net, net.nodes[-1].output[0])
+    assert {a, b, gate, y, powers} <= set(plan.groups) and powers not in plan.computed
