@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.family import Platform
+from daedal.hw.parts.pipeline import register
 from daedal.hw.primitives.block_ram import BlockRam
 
 __all__ = ["BANK_WORDS", "READ_LATENCY_CYCLES", "BlockMemory"]
@@ -12,8 +13,8 @@ __all__ = ["BANK_WORDS", "READ_LATENCY_CYCLES", "BlockMemory"]
 BANK_WORDS = 2048
 """Words of a bank: one byte of each fills one DP16KD (2,048 x 9). Source: Lattice FPGA-TN-02204."""
 
-READ_LATENCY_CYCLES = 4
-"""Latency from a read to its word: request register, RAM, RAM output register, bank mux."""
+READ_LATENCY_CYCLES = 5
+"""Latency from a read to its word: two request registers, RAM, RAM output register, bank mux."""
 
 
 class BlockMemory(wiring.Component):
@@ -64,24 +65,36 @@ class BlockMemory(wiring.Component):
     def elaborate(self, platform: Platform) -> Module:
         m = Module()
         bank_bits = (BANK_WORDS - 1).bit_length()
-        read_row = Signal(bank_bits, reset_less=True)
-        write_row = Signal(bank_bits, reset_less=True)
-        write_data = Signal.like(self.write.data, reset_less=True)
-        m.d.sync += [
-            read_row.eq(self.read.address),
-            write_row.eq(self.write.address),
-            write_data.eq(self.write.data),
-        ]
+        # The first register of a request is near what chooses it, the second near the banks, which
+        # may be anywhere on the chip.
+        read_address, read_enable = (
+            register(m, value, name=name)
+            for name, value in (
+                ("read_address", self.read.address),
+                ("read_enable", self.read.enable),
+            )
+        )
+        write_address, write_enable, word = (
+            register(m, value, name=name)
+            for name, value in (
+                ("write_address", self.write.address),
+                ("write_enable", self.write.enable),
+                ("word", self.write.data),
+            )
+        )
+        read_row = register(m, read_address[:bank_bits], name="read_row")
+        write_row = register(m, write_address[:bank_bits], name="write_row")
+        write_data = register(m, word, name="write_data")
         words = []
         for number in range(self._num_banks):
             reading = Signal(name=f"reading{number}", reset_less=True)
             writing = Signal(self._word_bytes, name=f"writing{number}", reset_less=True)
-            here = self.read.address[bank_bits:] == number
-            with m.If(self.write.address[bank_bits:] == number):
-                m.d.sync += writing.eq(self.write.enable)
+            here = read_address[bank_bits:] == number
+            with m.If(write_address[bank_bits:] == number):
+                m.d.sync += writing.eq(write_enable)
             with m.Else():
                 m.d.sync += writing.eq(0)
-            m.d.sync += reading.eq(self.read.enable & here)
+            m.d.sync += reading.eq(read_enable & here)
             parts = []
             for lane in range(self._word_bytes):
                 ram = BlockRam(depth=BANK_WORDS, width=8)

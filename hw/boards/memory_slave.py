@@ -54,7 +54,7 @@ class MemorySlave(wiring.Component):
     per cycle without a gap between them; reads and writes do not wait for each other. The host has
     priority: its access takes the slot of one word of the machine.
 
-    Latency: 10 cycles from AR to the first R, 3 from the last W to B, 5 from a read of the host to
+    Latency: 11 cycles from AR to the first R, 3 from the last W to B, 6 from a read of the host to
     its word.
 
     Parameters

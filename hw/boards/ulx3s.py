@@ -15,6 +15,7 @@ from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.boards.shell import Shell
 from daedal.hw.emit import emit_component
 from daedal.hw.family import Family, Platform
+from daedal.hw.parts.pipeline import register
 
 __all__ = ["OSCILLATOR_HZ", "PACKAGE", "SPEED_GRADE", "TOP_MODULE", "Ulx3s", "constraints", "emit"]
 
@@ -79,11 +80,13 @@ class Ulx3s(wiring.Component):
             divisor=settings.divisor,
             silence_cycles=settings.silence_cycles,
         )
+        lights = Cat(~domain.rst, shell.busy, shell.interrupt)
         m.d.comb += [
             shell.rx.eq(self.ftdi_txd),
             self.ftdi_rxd.eq(shell.tx),
             self.wifi_gpio0.eq(1),
-            self.led.eq(Cat(~domain.rst, shell.busy, shell.interrupt)),
+            # In registers: the pins are far from what they show.
+            self.led.eq(register(m, lights, name="lights")),
         ]
         return m
 

@@ -176,7 +176,7 @@ def test_words_move_every_cycle_in_both_directions(rng: np.random.Generator) -> 
     assert seen["r"][-1] - seen["r"][0] == 511
     # Two words are taken before their burst is known.
     assert seen["w"][-1] - seen["w"][2] == 509
-    assert seen["r"][0] - seen["ar"][0] == 10
+    assert seen["r"][0] - seen["ar"][0] == 11
     assert seen["b"][-1] - seen["w"][-1] == 3
 
 
