@@ -8,7 +8,7 @@ Rules that hold for all of them:
    `isa.registers.CycleClass` per cycle, which the counters count.
 """
 
-from amaranth.hdl import ShapeLike
+from amaranth.hdl import ShapeLike, signed
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -20,7 +20,7 @@ from daedal.hw.layouts import (
     row_bits,
     word_address_bits,
 )
-from daedal.isa.scratchpad import Memory, scratchpad, scratchpads
+from daedal.isa.scratchpad import TABLE_ENTRY_BITS, Memory, scratchpad, scratchpads
 from daedal.isa.table import Opcode
 from daedal.isa.variant import Variant
 
@@ -29,6 +29,7 @@ __all__ = [
     "accumulator_ports",
     "error_signature",
     "fill_signature",
+    "lookup_signature",
     "out_write_signature",
     "pad_signature",
     "pulse",
@@ -120,6 +121,23 @@ def scratchpad_read_signature(row_width: int, data_width: int) -> wiring.Signatu
     The latency is two cycles; for OUT and the accumulators, `accumulators.ACC_READ_CYCLES`.
     """
     return wiring.Signature({"enable": Out(1), "row": Out(row_width), "data": In(data_width)})
+
+
+def lookup_signature(variant: Variant) -> wiring.Signature:
+    """A group of REQUANTIZE's lanes at the tables: `values` follows with a fixed latency.
+
+    With `enable`, `values` are the entries of `table` at `results`; otherwise they are `results`.
+    The latency is `table_memory.LOOKUP_CYCLES`.
+    """
+    lanes = variant.units.requantize_lanes
+    return wiring.Signature(
+        {
+            "enable": Out(1),
+            "table": Out((variant.memory.tables - 1).bit_length()),
+            "results": Out(data.ArrayLayout(signed(variant.array.output_bits), lanes)),
+            "values": In(data.ArrayLayout(signed(TABLE_ENTRY_BITS), lanes)),
+        }
+    )
 
 
 def row_mask_write(variant: Variant) -> data.StructLayout:

@@ -27,6 +27,7 @@ from daedal.hw.machine_contracts import check_machine
 from daedal.hw.machine_latencies import check_latencies
 from daedal.hw.memory.accumulators import Accumulators
 from daedal.hw.memory.scratchpad import OutScratchpad, Scratchpad
+from daedal.hw.memory.table_memory import TableMemory
 from daedal.hw.observe import connect_observation, observation_layout
 from daedal.hw.primitives.replicated import Replicated
 from daedal.hw.store.store import Store
@@ -121,6 +122,7 @@ def machine_parts(variant: Variant) -> dict[str, wiring.Component]:
         "inp": Scratchpad(variant=variant, memory=Memory.INP),
         "wgt": Scratchpad(variant=variant, memory=Memory.WGT),
         "par": Scratchpad(variant=variant, memory=Memory.PAR),
+        **({"tab": TableMemory(variant=variant)} if variant.memory.tables else {}),
         "out": OutScratchpad(variant=variant),
         "accumulators": Accumulators(variant=variant),
     }
@@ -153,6 +155,7 @@ class _Blocks:
         )
         self.inp, self.wgt, self.par = parts["inp"], parts["wgt"], parts["par"]
         self.out, self.accumulators = parts["out"], parts["accumulators"]
+        self.tab = parts.get("tab")
 
     def connect_resets(self, m: Module, top: Machine, platform: Platform) -> None:
         """Give every block a reset register of its own; only the pin resets those in `kept`.
@@ -196,7 +199,11 @@ class _Blocks:
 
     def connect_data(self, m: Module) -> None:
         """LOAD -> scratchpads -> GEMM, ALU, STORE, and the accumulators that they share."""
-        for target in (self.inp, self.wgt, self.par, self.gemm, self.alu, self.accumulators):
+        targets = [self.inp, self.wgt, self.par, self.gemm, self.alu, self.accumulators]
+        if self.tab is not None:
+            targets.append(self.tab)
+            connect(m, self.alu.lookup, self.tab.lookup)
+        for target in targets:
             m.d.comb += [
                 target.fill.payload.eq(self.load.fill.payload),
                 target.fill.valid.eq(self.load.fill.valid),

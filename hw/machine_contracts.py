@@ -46,6 +46,8 @@ def _check_collisions(m: Module, platform: Platform, blocks: Any) -> None:
         "OUT": blocks.out.collides(),
         "ACC": _meet_in_accumulators(m, blocks.accumulators),
     }
+    if blocks.tab is not None:
+        meets["TAB"] = blocks.alu.needs_tab & blocks.tab.collides()
     for name, meet in meets.items():
         rule = f"a row of {name} must not be read while it is written: a token is missing"
         contract(m, platform, ~meet, rule)

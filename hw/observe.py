@@ -63,7 +63,10 @@ class WritePort:
 
 
 def write_ports(variant: Variant) -> tuple[WritePort, ...]:
-    """All write ports. Those of INP, WGT, PAR, OUT and ACC are the RAMs' write ports."""
+    """All write ports. Those of INP, WGT, PAR, TAB, OUT and ACC are the RAMs' write ports.
+
+    TAB has a RAM for each lane, which are all written alike.
+    """
     bus_bits = variant.bus.data_bits
     ports = []
     for memory in (Memory.INP, Memory.WGT, Memory.PAR):
@@ -77,6 +80,10 @@ def write_ports(variant: Variant) -> tuple[WritePort, ...]:
     for memory in (Memory.UOP_GEMM, Memory.UOP_ALU):
         pad = scratchpad(variant, memory)
         ports.append(WritePort(memory, Unit.LOAD, pad.depth_rows, 1, pad.row_bits))
+    if variant.memory.tables:
+        pad = scratchpad(variant, Memory.TAB)
+        beats = pad.row_beats(variant)
+        ports.append(WritePort(Memory.TAB, Unit.LOAD, pad.depth_rows * beats, 1, bus_bits, beats))
     for memory, units, grain in (
         (Memory.ACC, (Unit.LOAD, Unit.GEMM, Unit.ALU), acc_grain(variant)),
         (Memory.OUT, (Unit.ALU,), out_group(variant)),
@@ -128,12 +135,9 @@ def connect_observation(m: Module, variant: Variant, blocks: Any, observe: data.
             write = Cat(taken, fill.p.row[: port.row_bits], fill.p.data)
             m.d.comb += seen.as_value().eq(late(write, port.name))
         else:
-            write = {
-                Memory.INP: blocks.inp,
-                Memory.WGT: blocks.wgt,
-                Memory.PAR: blocks.par,
-                Memory.OUT: blocks.out,
-            }[port.memory].rows.write
+            part = getattr(blocks, port.memory.value)
+            rows = part.lanes[0] if port.memory is Memory.TAB else part.rows
+            write = rows.write
             m.d.comb += [
                 seen.enable.eq(write.enable),
                 seen.row.eq(write.row),

@@ -89,6 +89,7 @@ _GEMM_AHEAD_CYCLES = 1
 _ALU_OPERAND_CYCLES = 6
 _ALU_LANE_CYCLES = 7
 _REQUANTIZE_CYCLES = 6
+_LOOKUP_CYCLES = 3
 _LIMB_BITS = 17
 
 
@@ -123,11 +124,15 @@ def multiply_latency_cycles(a_bits: int, b_bits: int) -> int:
 
 
 def alu_latency_cycles(variant: Variant) -> int:
-    """From the start of a group of lanes to its result at the write queue, for any operation."""
+    """From the start of a group of lanes to its result at the write queue, for any operation.
+
+    Tables lie behind REQUANTIZE's lanes, whether an operation looks up or not.
+    """
     multiply = multiply_latency_cycles(
         variant.array.accumulator_bits + 1, variant.units.multiplier_bits
     )
-    return _ALU_OPERAND_CYCLES + max(_ALU_LANE_CYCLES, _REQUANTIZE_CYCLES + multiply)
+    look_up = _LOOKUP_CYCLES if variant.memory.tables else 0
+    return _ALU_OPERAND_CYCLES + max(_ALU_LANE_CYCLES, _REQUANTIZE_CYCLES + multiply + look_up)
 
 
 def fifo_depth_words(variant: Variant, instruction_words: int) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from daedal.hw.interfaces import (
     Activity,
     accumulator_ports,
     fill_signature,
+    lookup_signature,
     out_write_signature,
     scratchpad_read_signature,
     unit_signature,
@@ -29,15 +30,16 @@ from daedal.hw.interfaces import (
 from daedal.hw.issue.sequencer import Sequencer
 from daedal.hw.memory.accumulators import ACC_READ_CYCLES, bank_of
 from daedal.hw.memory.scratchpad import read_shape
+from daedal.hw.memory.table_memory import LOOKUP_CYCLES
 from daedal.hw.parts.pipeline import delay, register
 from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.registers import ErrorCode
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import TABLE_ENTRY_BITS, Memory, scratchpad
 from daedal.isa.table import Opcode, OutMemory
 from daedal.isa.variant import Variant
 
-__all__ = ["Alu"]
+__all__ = ["Alu", "requantize_latency"]
 
 _ACC_PORTS = (
     *("alu_read", "alu_data", "alu_read2", "alu_data2", "alu_write"),
@@ -52,6 +54,9 @@ _CONTROLS = (
     "low",
     "high",
 )
+_TABLE_CONTROLS = ("table",)
+"""More controls where there are several tables."""
+
 _TO_OPERANDS = ACC_READ_CYCLES + 2
 """Latency from the start of a group to its operands: the read, row register, lane register."""
 _PAR_LATE = ACC_READ_CYCLES - 2
@@ -72,9 +77,10 @@ class Alu(wiring.Component):
     Members
     -------
     fill : micro-ops. par_read : slices of parameter rows. alu_* : the accumulators' ports of the
-    same names. out_write : elements of output rows. The rest is `unit_signature`.
+    same names. out_write : elements of output rows. lookup : (only with tables) results of
+    REQUANTIZE to the tables, and what comes back. The rest is `unit_signature`.
 
-    `needs_par`, for contracts only: the row that `par_read` reads will be used.
+    `needs_par`, `needs_tab`, for contracts only: what `par_read` or `lookup` reads will be used.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -87,9 +93,10 @@ class Alu(wiring.Component):
                 "par_read": Out(scratchpad_read_signature(*read_shape(variant, Memory.PAR))),
                 **{name: ports[name].flip() for name in _ACC_PORTS},
                 "out_write": Out(out_write_signature(variant)),
+                **({"lookup": Out(lookup_signature(variant))} if variant.memory.tables else {}),
             }
         )
-        self.needs_par = Signal()
+        self.needs_par, self.needs_tab = Signal(), Signal()
 
     @property
     def _vector(self) -> int:
@@ -98,12 +105,13 @@ class Alu(wiring.Component):
     def elaborate(self, platform: Platform) -> Module:
         m = Module()
         variant = self._variant
+        controls = _CONTROLS + (_TABLE_CONTROLS if variant.memory.tables > 1 else ())
         m.submodules.sequencer = sequencer = Sequencer(
-            variant=variant, opcode=Opcode.ALU, controls=_CONTROLS
+            variant=variant, opcode=Opcode.ALU, controls=controls
         )
         wiring.connect(m, wiring.flipped(self.issue), sequencer.issue)
         wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
-        latency = _TO_OPERANDS + max(AluLanes.latency(), Requantizer.latency(variant))
+        latency = _TO_OPERANDS + max(AluLanes.latency(), requantize_latency(variant))
         # One place for every group between issue and write sustains one group per cycle.
         depth = latency + QUEUE_CYCLES + _RING_SPARE
         _check_latencies(latency, depth)
@@ -114,6 +122,11 @@ class Alu(wiring.Component):
             needed = start.fire & step.work & step.requantize
             late = delay(m, needed, _PAR_LATE, name="needs_par", reset_less=False)
             m.d.comb += self.needs_par.eq(late)
+            if variant.memory.tables:
+                looks = start.fire & step.work & step.lookup
+                to_tables = _TO_OPERANDS + Requantizer.latency(variant)
+                late = delay(m, looks, to_tables, name="needs_tab", reset_less=False)
+                m.d.comb += self.needs_tab.eq(late)
 
         lanes = self._lanes(m, platform, start, group, step, latency)
         m.submodules.results = results = ResultWriter(
@@ -324,10 +337,10 @@ class Alu(wiring.Component):
 
         common = latency - _TO_OPERANDS
         ordinary = delay(m, lanes.result, common - AluLanes.latency(), name="ordinary")
-        out_bits = variant.array.output_bits
-        outputs = delay(
-            m, requantizer.result, common - Requantizer.latency(variant), name="requantized"
-        )
+        finished, out_bits = requantizer.result, variant.array.output_bits
+        if variant.memory.tables:
+            finished, out_bits = self._look_up(m, requantizer.result, step), TABLE_ENTRY_BITS
+        outputs = delay(m, finished, common - requantize_latency(variant), name="requantized")
         requantized = Signal(units.requantize_lanes * bits)
         for lane in range(units.requantize_lanes):
             value = outputs.word_select(lane, out_bits).as_signed()
@@ -339,6 +352,18 @@ class Alu(wiring.Component):
             requantized.replicate(widest // units.requantize_lanes),
             ordinary.replicate(widest // units.alu_lanes),
         )
+
+    def _look_up(self, m: Module, results: Value, step: Any) -> Value:
+        """Pass a group's results to the tables; return what comes back, for any operation."""
+        late = _TO_OPERANDS + Requantizer.latency(self._variant)
+        port = self.lookup
+        m.d.comb += [
+            port.enable.eq(delay(m, step.lookup, late, name="lookup")),
+            port.results.as_value().eq(results),
+        ]
+        if len(port.table):
+            m.d.comb += port.table.eq(delay(m, step.control.table, late, name="table"))
+        return port.values.as_value()
 
     def _parameters(
         self,
@@ -370,6 +395,12 @@ class Alu(wiring.Component):
         repeat = variant.units.requantize_lanes // lanes
         picked = register(m, chosen.replicate(repeat), name="parameters")
         m.d.comb += requantizer.parameters.as_value().eq(picked)
+
+
+def requantize_latency(variant: Variant) -> int:
+    """Latency in cycles from REQUANTIZE's operands to its result, or to LOOKUP's."""
+    tables = LOOKUP_CYCLES if variant.memory.tables else 0
+    return Requantizer.latency(variant) + tables
 
 
 def _check_latencies(latency: int, depth: int) -> None:

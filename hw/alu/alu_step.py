@@ -14,7 +14,7 @@ from daedal.hw.alu.interlock import Interlock
 from daedal.hw.layouts import retire_layout
 from daedal.hw.memory.accumulators import bank_of
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import OutMemory
+from daedal.isa.table import AluOp, OutMemory
 from daedal.isa.variant import Variant
 
 __all__ = ["decode"]
@@ -25,7 +25,8 @@ def decode(
 ) -> tuple[Signal, Signal, Any]:
     """Decode a step while `advance` is set.
 
-    Return (a step is being decoded, one waits before the issue point, that step).
+    Return (a step is being decoded, one waits before the issue point, that step). A step has a flag
+    `lookup` only where the variant has tables.
     """
     # The path from the sums of row numbers to the interlock needs a register.
     comes = Signal()
@@ -38,8 +39,11 @@ def decode(
         Signal(name=name, reset_less=True)
         for name in ("requantize", "form_reads_src", "form_reads_dst", "to_acc")
     )
+    lookup = Signal(reset_less=True)
+    flags = {"lookup": lookup} if variant.memory.tables else {}
     with m.If(advance):
         m.d.sync += [
+            *(flag.eq(coming.operation == AluOp[name.upper()]) for name, flag in flags.items()),
             comes.eq(steps.valid),
             taken.eq(steps.p),
             requantize.eq(requantize_comes),
@@ -58,6 +62,7 @@ def decode(
                 "par": len(taken.index.par),
                 **dict.fromkeys(("work", "requantize", "reads_src", "reads_dst"), 1),
                 **dict.fromkeys(("illegal", "beyond", "last", "same_bank"), 1),
+                **dict.fromkeys(flags, 1),
                 "control": control.shape(),
                 "retire": retire_layout(),
             }
@@ -65,6 +70,7 @@ def decode(
         name="decoded",
     )
     m.d.comb += [
+        *(step[name].eq(flag) for name, flag in flags.items()),
         step.requantize.eq(requantize),
         step.reads_src.eq(step.work & reads_src),
         step.reads_dst.eq(step.work & reads_dst),

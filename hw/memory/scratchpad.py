@@ -36,9 +36,11 @@ __all__ = [
     "MicroOpMemory",
     "OutScratchpad",
     "Scratchpad",
+    "collides_with",
     "out_group",
     "read_shape",
     "read_signature",
+    "register_write",
 ]
 
 WRITE_CYCLES = BANK_CYCLES
@@ -155,24 +157,24 @@ class Scratchpad(wiring.Component):
                         write.row[number].eq(pad_row),
                         write.data.word_select(number, len(fill.data)).eq(value),
                     ]
-        _register_write(m, write, rows.write)
+        register_write(m, write, rows.write)
         return m
 
     def collides(self) -> Value:
         """Whether the row being read at the RAM is written in this cycle."""
-        return _collides(self.rows)
+        return collides_with(self.rows)
 
 
-def _register_write(m: Module, write: Any, port: Any) -> None:
-    """Drive the RAMs' write port through a register."""
-    m.d.comb += [
-        port.enable.eq(register(m, write.enable, name="write_enable", reset_less=False)),
-        port.row.eq(register(m, write.row, name="write_row")),
-        port.data.eq(register(m, write.data, name="write_data")),
-    ]
+def register_write(m: Module, write: Any, *ports: Any) -> None:
+    """Drive write ports of RAMs, all alike, through a register."""
+    enable = register(m, write.enable, name="write_enable", reset_less=False)
+    row = register(m, write.row, name="write_row")
+    data = register(m, write.data, name="write_data")
+    for port in ports:
+        m.d.comb += [port.enable.eq(enable), port.row.eq(row), port.data.eq(data)]
 
 
-def _collides(rows: Any) -> Value:
+def collides_with(rows: Any) -> Value:
     """Whether a row is read in the cycle in which one of its columns is written."""
     write = rows.write
     meets = [on & (write.row[k] == rows.read.row) for k, on in enumerate(write.enable)]
@@ -229,7 +231,7 @@ class OutScratchpad(wiring.Component):
 
     def collides(self) -> Value:
         """Whether the row being read at the RAM is written in this cycle."""
-        return _collides(self.rows)
+        return collides_with(self.rows)
 
 
 class MicroOpMemory(wiring.Component):

@@ -50,6 +50,8 @@ def ram_count(variant: Variant, name: str) -> int:
         return 1
     pad = scratchpad(variant, Memory(name))
     depth, width = ram_form(variant, name)
+    if pad.memory is Memory.TAB:
+        return variant.units.requantize_lanes
     return pad.depth_rows * pad.row_bits // (depth * width)
 
 
@@ -61,6 +63,8 @@ def ram_form(variant: Variant, name: str) -> tuple[int, int]:
         return pad.depth_rows // variant.memory.acc_banks, acc_grain(variant) * pad.element_bits
     if memory is Memory.OUT:
         return pad.depth_rows, out_group(variant) * pad.element_bits
+    if memory is Memory.TAB:
+        return pad.depth_rows * pad.row_beats(variant), variant.bus.data_bits
     if memory in _UNITS:
         return pad.depth_rows, micro_op_struct(variant, _UNITS[memory]).size * pad.elements
     slices = pad.row_bits // read_shape(variant, memory)[1]

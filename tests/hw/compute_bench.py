@@ -17,10 +17,11 @@ from daedal.hw.interfaces import accumulator_ports, fill_signature, scratchpad_r
 from daedal.hw.interfaces import unit_signature as unit_ports
 from daedal.hw.memory.accumulators import Accumulators
 from daedal.hw.memory.scratchpad import OutScratchpad, Scratchpad, read_shape
+from daedal.hw.memory.table_memory import TableMemory
 from daedal.isa.elements import to_memory
 from daedal.isa.instruction import Instruction, encode
 from daedal.isa.numerics import integer_range
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import TABLE_ENTRY_BITS, Memory, scratchpad
 from daedal.isa.semantics import State
 from daedal.isa.table import LoadMemory, Opcode, Unit, instruction_bits
 from daedal.isa.variant import Variant
@@ -76,6 +77,10 @@ class ComputeSide(wiring.Component):
             for name in _ALU_FLAGS:
                 _connect_flag(m, getattr(unit, name), getattr(accumulators, name), name)
             reads = {Memory.PAR: unit.par_read}
+            if variant.memory.tables:
+                m.submodules.tab = tab = TableMemory(variant=variant)
+                wiring.connect(m, unit.lookup, tab.lookup)
+                fills.append(tab.fill)
             m.submodules.out = out = OutScratchpad(variant=variant)
             wiring.connect(m, unit.out_write, out.write)
             wiring.connect(m, wiring.flipped(self.out_read), out.read)
@@ -156,6 +161,7 @@ def random_state(variant: Variant, rng: np.random.Generator) -> State:
     state.par.bias[:] = values(shape, array.accumulator_bits)
     state.par.multiplier[:] = rng.integers(0, 1 << variant.units.multiplier_bits, shape)
     state.par.shift[:] = rng.integers(0, 64, shape)
+    state.tab[:] = values(state.tab.shape, TABLE_ENTRY_BITS)
     return state
 
 

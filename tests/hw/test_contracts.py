@@ -216,8 +216,8 @@ def test_shipped_text_is_as_without_contracts(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_machine_watches_every_scratchpad_for_missing_tokens() -> None:
     gathered = GatheredContracts()
-    Fragment.get(Machine(variant=TINY), gathered)
+    Fragment.get(Machine(variant=TINY.replace(tables=1)), gathered)
     rules = [rule for rule, _ in gathered.found]
-    for name in ("INP", "WGT", "PAR", "OUT", "ACC"):
+    for name in ("INP", "WGT", "PAR", "TAB", "OUT", "ACC"):
         rule = f"a row of {name} must not be read while it is written: a token is missing"
         assert rules.count(rule) == 1

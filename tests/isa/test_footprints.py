@@ -17,7 +17,6 @@ from tests.support.random_runs import every_variant
 from tests.support.touched_places import Place, touched_places
 
 TINY = load_variant("tiny")
-VARIANTS = every_variant() | {"eight_tables": TINY.replace("eight_tables", tables=8)}
 
 
 def flat(touches: Iterable[Touch], sizes: dict[str, int]) -> tuple[set[Place], set[Place]]:
@@ -29,10 +28,10 @@ def flat(touches: Iterable[Touch], sizes: dict[str, int]) -> tuple[set[Place], s
     return found
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", every_variant())
 def test_random_programs_touch_what_their_expansion_touches(name: str) -> None:
     for seed in range(6):
-        program = random_program(VARIANTS[name], seed, length=60).program
+        program = random_program(every_variant()[name], seed, length=60).program
         footprints = Footprints(program)
         for number, expected in enumerate(touched_places(program)):
             found = flat(footprints.of(program.instructions[number]), footprints.sizes)
@@ -41,7 +40,7 @@ def test_random_programs_touch_what_their_expansion_touches(name: str) -> None:
 
 @pytest.mark.parametrize("table", range(8))
 def test_a_lookup_touches_its_table_alone(table: int) -> None:
-    footprints = Footprints(Program(VARIANTS["eight_tables"], (), bytes(256), (256, 0, 0, 0)))
+    footprints = Footprints(Program(every_variant()["tables"], (), bytes(256), (256, 0, 0, 0)))
     load, lookup = assemble(
         "LOAD memory=UOP_ALU blocks=1 rows=1 cols=1\n"
         f"ALU operation=LOOKUP table={table} uop_end=1 extent0=1 extent1=1 extent2=1"

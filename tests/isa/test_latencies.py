@@ -12,6 +12,7 @@ from daedal.hw.control import marks, supervisor
 from daedal.hw.gemm import forwarding, gemm
 from daedal.hw.gemm.product import DotProducts
 from daedal.hw.memory import accumulators
+from daedal.hw.memory.table_memory import LOOKUP_CYCLES
 from daedal.hw.parts import block_fifo
 from daedal.hw.store import acknowledgements, row_reader
 from daedal.hw.store import store as hw_store
@@ -53,14 +54,22 @@ def test_products_of_every_style(style: MultiplierStyle, block_in: int, weight_b
     assert latencies._dot_cycles(array) == DotProducts.latency(array)
 
 
+def test_tables_lengthen_the_alu_of_variants_that_have_them() -> None:
+    vta = load_variant("vta")
+    before, after = (latencies.alu_latency_cycles(vta.replace(tables=n)) for n in (0, 4))
+    assert (before, after) == (14, 17)
+
+
 @pytest.mark.parametrize("name", sorted(every_variant()))
 def test_numbers_of_a_variant(name: str) -> None:
     variant = every_variant()[name]
     latency = gemm._OPERANDS + DotProducts.latency(variant.array)
     lead = max(forwarding.AHEAD_CYCLES, latency - forwarding.READ_TO_SUM_CYCLES)
     assert latencies.gemm_lead_cycles(variant) == lead
-    slower = max(AluLanes.latency(), Requantizer.latency(variant))
+    slower = max(AluLanes.latency(), alu.requantize_latency(variant))
     assert latencies.alu_latency_cycles(variant) == alu._TO_OPERANDS + slower
+    lookup = LOOKUP_CYCLES if variant.memory.tables else 0
+    assert alu.requantize_latency(variant) == Requantizer.latency(variant) + lookup
     words = instruction_bits(variant) // variant.bus.data_bits
     assert latencies.fifo_depth_words(variant, words) == (
         read_master.fifo_depth_words(variant, 0),

@@ -10,7 +10,7 @@ from tests.support.random_programs import random_program
 from tests.support.random_runs import every_variant
 
 TINY = load_variant("tiny")
-TABLES = TINY.replace("tables", tables=4)
+TABLES = every_variant()["tables"]
 FIRST = "LOAD memory=UOP_ALU blocks=1 rows=1 cols=2\n"
 ONCE = "extent0=1 extent1=1 extent2=1"
 
@@ -138,6 +138,6 @@ def test_pads_and_empty_transfers() -> None:
 
 @pytest.mark.parametrize("name", ["tiny", "wide", "deep", "large", "tables"])
 def test_two_hundred_programs_meet_every_goal(name: str) -> None:
-    variant = TABLES if name == "tables" else every_variant()[name]
+    variant = every_variant()[name]
     programs = (random_program(variant, seed).program for seed in range(200))
     assert Coverage(variant).add_all(programs).missing() == []

@@ -15,7 +15,7 @@ from daedal.isa.instruction import Instruction, unit_mask
 from daedal.isa.microcode import encode_uops, expand
 from daedal.isa.numerics import integer_range
 from daedal.isa.program import Program
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import TABLE_ROWS, Memory, scratchpad
 from daedal.isa.table import (
     LOOPS,
     MICRO_OPS,
@@ -181,8 +181,17 @@ def _load(draft: _Draft, memory: LoadMemory | None = None) -> Instruction:
             values["pad_value"] = draft.pick(0, -1, 7, -128, 127, 32767, -32768)
         instruction = _placed(draft, Instruction.of(Opcode.LOAD, **values), target.memory)
         if instruction is not None:
-            return instruction
+            return _whole_table(draft, instruction) if target is LoadMemory.TAB else instruction
     return Instruction.of(Opcode.LOAD, memory=int(target), blocks=1, rows=1, cols=1)
+
+
+def _whole_table(draft: _Draft, instruction: Instruction) -> Instruction:
+    """The same LOAD, or one of a whole table, as a compiler would write it."""
+    table = int(draft.rng.integers(draft.variant.memory.tables))
+    whole = instruction.replace(row=table * TABLE_ROWS, blocks=1, rows=1, cols=TABLE_ROWS)
+    touched = external(draft.variant, whole)
+    fits = touched is not None and touched.beats[-1] < REGION_BEATS
+    return whole if fits and draft.chance(0.5) else instruction
 
 
 def _store(draft: _Draft) -> Instruction:

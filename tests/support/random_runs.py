@@ -52,12 +52,23 @@ EXTRA_VARIANTS = {
             alu_lanes=8,
             requantize_lanes=8,
             multiplier_bits=24,
+            tables=4,
         ),
+        # As many tables as there can be, on a bus of 64 bits; with one, `table` has no bits.
+        _TINY.replace("tables", requantize_lanes=4, tables=8),
         # More inputs than outputs, and the other way round: depthwise mode is not there.
         _TINY.replace("deep", block_in=16, block_out=8, depthwise_taps=0, wgt_bytes=16384),
         _TINY.replace("broad", block_in=8, block_out=16, depthwise_taps=0, wgt_bytes=16384),
-        # No marks are written.
-        _TINY.replace("bare", batch=2, block_in=4, block_out=4, depthwise_taps=0, counters=False),
+        # No marks are written; one table.
+        _TINY.replace(
+            "bare",
+            batch=2,
+            block_in=4,
+            block_out=4,
+            depthwise_taps=0,
+            counters=False,
+            tables=1,
+        ),
         # Buffers far beyond VTA's: instructions of 512 bits.
         _TINY.replace(
             "large",

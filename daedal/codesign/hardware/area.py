@@ -19,7 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.codesign.hardware.nonnegative import NonnegativeFit
-from daedal.codesign.hardware.parts import Geometry, built_parts, known_amounts, lanes_of, sizes_of
+from daedal.codesign.hardware.parts import (
+    TABLE_PART,
+    Geometry,
+    built_parts,
+    known_amounts,
+    lanes_of,
+    sizes_of,
+    table_amounts,
+)
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.families import RESOURCES, Family
 from daedal.isa.errors import ExploreError
@@ -194,6 +202,8 @@ class AreaModel:
         for row, variant in enumerate(variants):
             for name in built_parts(variant):
                 groups.setdefault(name, []).append(row)
+        for row in groups.pop(TABLE_PART, []):
+            found[row][TABLE_PART] = table_amounts(variants[row], self.family)
         for name, rows in groups.items():
             chosen = [variants[row] for row in rows], [geometries[row] for row in rows]
             groups_of = [_group(variant, name) for variant in chosen[0]]

@@ -29,6 +29,10 @@ VARIANTS = {
         batch=2, block_in=8, data_bits=128, acc_banks=8, accumulator_bits=48, alu_lanes=4,
         requantize_lanes=16, inp_bytes=8192, acc_bytes=16384,
     ),
+    "tables": TINY.replace(alu_lanes=2, requantize_lanes=4, tables=4),
+    "one_table": TINY.replace(
+        batch=2, data_bits=128, accumulator_bits=48, requantize_lanes=8, tables=1, acc_bytes=16384
+    ),
 }  # fmt: skip
 OUT_ROWS = range(12)
 PAR_ROWS = range(3)
@@ -54,6 +58,7 @@ class Bench:
             *fill_words(state, LoadMemory.UOP_ALU, range(scratchpad_rows(variant, state))),
             *fill_words(state, LoadMemory.PAR, PAR_ROWS),
             *fill_words(state, LoadMemory.ACC, self.acc_rows),
+            *fill_words(state, LoadMemory.TAB, range(len(state.tab))),
         ]
         self.filled = self.stopped = False
         self.retired: list[int] = []
@@ -141,6 +146,12 @@ def alu_uops(variant: Variant, dst: list[int], src: list[int], par: list[int]):
     return encode_uops(variant, Unit.ALU, {"dst": dst, "src": src, "par": par})
 
 
+def _which_table(variant: Variant, operation: AluOp, rng: np.random.Generator) -> dict[str, int]:
+    """The field of LOOKUP, of which other operations make nothing."""
+    tables = variant.memory.tables if operation is AluOp.LOOKUP else 0
+    return {"table": int(rng.integers(tables))} if tables else {}
+
+
 def random_program(variant: Variant, state: State, rng: np.random.Generator) -> list[Instruction]:
     """Every operation in every form over hazards at every distance from 0 to 12."""
     rows = banked_rows(variant)[:-1]
@@ -176,13 +187,14 @@ def random_program(variant: Variant, state: State, rng: np.random.Generator) -> 
                         use_immediate=immediate, immediate=int(rng.integers(-span, span)),
                         saturate=int(rng.integers(2)), low=low, high=high,
                         uop_begin=offset + begin, uop_end=offset + begin + 6,
-                        tag=len(program), push=2,
+                        tag=len(program), push=2, **_which_table(variant, operation, rng),
                         **{f"extent{k}": int(n) for k, n in enumerate(extents)},
                     )
                 )  # fmt: skip
     # The whole list of hazards for an operation with one row and for two with both; sums, which
     # forget nothing, come last.
-    for operation in (AluOp.REQUANTIZE, AluOp.SUB, AluOp.ADD):
+    requantizing = [operation for operation in AluOp.of(variant) if operation.requantizes]
+    for operation in (*requantizing, AluOp.SUB, AluOp.ADD):
         program.append(
             Instruction.of(
                 Opcode.ALU, operation=operation, destination=OutMemory.ACC, uop_end=count,
@@ -198,6 +210,8 @@ def random_program(variant: Variant, state: State, rng: np.random.Generator) -> 
         ("full_rate", 0.0, 0.0),
         ("tiny", 0.3, 0.8),
         ("wide_bus", 0.3, 0.8),
+        ("tables", 0.0, 0.8),
+        ("one_table", 0.3, 0.0),
         pytest.param("full_rate", 0.3, 0.8, marks=pytest.mark.slow),
         *(pytest.param(name, 0.0, 0.0, marks=pytest.mark.slow) for name in ("tiny", "wide_bus")),
     ],
@@ -231,11 +245,16 @@ def test_every_operation(name: str, gaps: float, traffic: float) -> None:
         ({"operation": AluOp.ADD}, [0, 2, 4, 6], [128, 130, 132, 134], 1),
         ({"operation": AluOp.ADD}, [0, 1, 2, 3], [4, 5, 6, 7], 2),
         ({"operation": AluOp.REQUANTIZE, "destination": OutMemory.OUT}, [0, 1], [1, 0], 2),
+        (
+            {"operation": AluOp.LOOKUP, "destination": OutMemory.OUT, "table": 1},
+            *([0, 1], [1, 0], 2),
+        ),
     ],
 )
 def test_rates(fields: dict, dst: list[int], src: list[int], cycles_per_vector: int) -> None:
     """One vector per cycle, two where both rows lie in one bank; REQUANTIZE at its lanes' rate."""
-    variant = TINY.replace(alu_lanes=8, requantize_lanes=4)
+    tables = 2 if fields["operation"] is AluOp.LOOKUP else 0
+    variant = TINY.replace(alu_lanes=8, requantize_lanes=4, tables=tables)
     state = random_state(variant, np.random.default_rng(3))
     state.uops[Unit.ALU][: len(dst)] = alu_uops(variant, dst, src, [1] * len(dst))
     bench = Bench(variant, state)
@@ -243,13 +262,13 @@ def test_rates(fields: dict, dst: list[int], src: list[int], cycles_per_vector: 
         Opcode.ALU, uop_end=len(dst), extent0=1, extent1=1, extent2=1,
         **{"destination": OutMemory.ACC, **fields},
     )  # fmt: skip
-    program = [instruction] * (6 if fields["operation"] is AluOp.REQUANTIZE else 1)
+    program = [instruction] * (6 if fields["operation"].requantizes else 1)
     bench.run([issue_word(variant, item, k) for k, item in enumerate(program)])
     vectors = len(dst) * len(program)
     assert bench.vectors == vectors
     busy = [k for k, kind in enumerate(bench.activity) if kind is Activity.BUSY]
     spread = busy[-1] - busy[0] + 1
-    groups = 2 if fields["operation"] is AluOp.REQUANTIZE else 1
+    groups = 2 if fields["operation"].requantizes else 1
     assert len(busy) == vectors * groups
     assert spread == cycles_per_vector * vectors - (cycles_per_vector - groups)
 
@@ -262,6 +281,8 @@ def test_rates(fields: dict, dst: list[int], src: list[int], cycles_per_vector: 
         ({"par_base": 15, "par_factor1": 1, "extent1": 2}, ErrorCode.ROW_RANGE),
         ({"uop_begin": 256 - 4, "uop_end": 257}, ErrorCode.ROW_RANGE),
         ({"operation": 17}, ErrorCode.ILLEGAL_INSTRUCTION),
+        # Only machines with tables have it.
+        ({"operation": AluOp.LOOKUP}, ErrorCode.ILLEGAL_INSTRUCTION),
     ],
 )
 def test_errors_name_the_instruction(fields: dict[str, int], code: ErrorCode) -> None:

@@ -39,6 +39,7 @@ VARIANTS = {
     # Rows of INP of four bus words; "int16" has two, the others one.
     "batch": TINY.replace("batch", batch=4, depthwise_taps=0),
     "wide": VTA.replace("wide", data_bits=128, block_out=32, depthwise_taps=0, wgt_bytes=32768),
+    "tables": TINY.replace("tables", tables=2),
 }
 
 
@@ -326,7 +327,7 @@ GOOD = Instruction.of(Opcode.LOAD, blocks=1, rows=1, cols=4)
 @pytest.mark.parametrize(
     ("bad", "code"),
     [
-        ({"memory": 7, "blocks": 1}, ErrorCode.ILLEGAL_INSTRUCTION),
+        ({"memory": LoadMemory.TAB, "blocks": 1}, ErrorCode.ILLEGAL_INSTRUCTION),
         ({"memory": LoadMemory.WGT, "blocks": 1, "pad_left": 1}, ErrorCode.ILLEGAL_INSTRUCTION),
         ({"row": 500, "blocks": 2, "rows": 1, "cols": 7}, ErrorCode.ROW_RANGE),
         ({"memory": LoadMemory.PAR, "row": 20, "blocks": 1, "rows": 1, "cols": 1},

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from daedal.codesign.hardware.area import AreaModel, area_model, read_rows
-from daedal.codesign.hardware.parts import built_parts, is_tables, known_amounts
+from daedal.codesign.hardware.parts import built_parts, is_tables, known_amounts, table_amounts
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.machine import machine_parts
 from daedal.hw.synth.families import RESOURCES, CellReport, Family
@@ -65,8 +65,31 @@ def test_known_amounts_are_those_of_the_table() -> None:
 @pytest.mark.parametrize("name", ["tiny", "ecp5", "wide"])
 def test_parts_are_those_of_the_machine(name: str) -> None:
     for counters in (True, False):
-        variant = load_variant(name).replace(counters=counters)
-        assert set(built_parts(variant)) == set(machine_parts(variant))
+        for tables in (0, 2):
+            variant = load_variant(name).replace(counters=counters, tables=tables)
+            assert set(built_parts(variant)) == set(machine_parts(variant))
+
+
+def test_tables_are_added_to_the_rest() -> None:
+    vta, tables = load_variant("vta"), load_variant("vta").replace("tables", tables=4)
+    before, after = area_model(Family.ECP5)([vta, tables])
+    assert after["block_ram"] - before["block_ram"] == 16
+    # The learned parts may grow a little with the instruction.
+    assert 384 <= after["lut"] - before["lut"] < 500
+    assert after["dsp"] == before["dsp"]
+
+
+@pytest.mark.parametrize(
+    ("family", "lut", "ff", "blocks"), [(Family.ECP5, 387, 411, 16), (Family.XC7, 369, 916, 8)]
+)
+def test_tables_are_counted_as_synthesis_finds_them(
+    family: Family, lut: int, ff: int, blocks: int
+) -> None:
+    """The four tables of `vta`'s eight lanes, synthesized alone."""
+    found = table_amounts(load_variant("vta").replace("tables", tables=4), family)
+    assert found["lut"] == pytest.approx(lut, rel=0.05)
+    assert found["ff"] == pytest.approx(ff, rel=0.02)
+    assert found["block_ram"] == blocks
 
 
 def test_parts_sum_to_the_variant() -> None:
