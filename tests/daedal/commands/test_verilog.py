@@ -27,4 +27,4 @@ def test_variant_file_that_is_none(run: Run, tmp_path: Path, text: str, part: st
 
 
 def test_unknown_variant(run: Run) -> None:
-    refuses(run("verilog", "huge"), "a variant is one of batch4, ecp5", "'huge'")
+    refuses(run("verilog", "huge"), "a variant is one of attention, batch4, ecp5", "'huge'")
