@@ -8,9 +8,10 @@ from functools import cache
 import onnx
 
 from daedal.compiler.cpu.support import processor_support
-from daedal.compiler.frontend.operators.table import OPERATORS
+from daedal.compiler.frontend.operators.table import BY_TABLE, OPERATORS
 from daedal.compiler.frontend.qoperators import EXPANSIONS
 from daedal.compiler.frontend.reader import MIN_OPSET
+from daedal.compiler.graph.passes.function_rule import ELEMENTWISE
 
 __all__ = ["SupportedOperator", "supported_operators"]
 
@@ -51,7 +52,8 @@ def _standard() -> Iterator[SupportedOperator]:
         if last is not None and last < MIN_OPSET:
             continue
         entry = OPERATORS.get(name)
-        where, limits = ("host", "") if entry is None else (entry.where, entry.limits)
+        limits = BY_TABLE if name in ELEMENTWISE else ""
+        where, limits = ("host", limits) if entry is None else (entry.where, entry.limits)
         yield SupportedOperator(name, first, last, where, processor_support(name), limits)
 
 

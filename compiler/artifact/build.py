@@ -151,6 +151,7 @@ class _Build:
             self._graph,
             {item.name for item in bound},
             self._compiled.reasons,
+            tables=any(part.program.variant.memory.tables for part in launches),
         )
 
     def _launch(self, part: CompiledLaunch) -> Launch:

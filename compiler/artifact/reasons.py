@@ -8,6 +8,7 @@ from daedal.compiler.frontend.cut import ModelCutter
 from daedal.compiler.frontend.operators.table import OPERATORS
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.foreign import names_read
+from daedal.compiler.graph.passes.function_rule import function_nodes
 
 __all__ = ["HostReasons"]
 
@@ -21,7 +22,7 @@ _CONSTANT = "it is constant"
 _DYNAMIC = "its shape or type is known only when it runs"
 _FOREIGN = "the accelerator has no such operator"
 _UNQUANTIZED = "it does not stand between DequantizeLinear and QuantizeLinear"
-_TABLE = "the accelerator has no lookup tables"
+_TABLE = "the variant has no tables (memory.tables), which would compute it"
 _SHAPES = "both operands must be quantized, and one must have the shape of the result"
 _MOVES = "only channels, rows and columns move, of tensors of up to four dimensions"
 _BY_OPERATOR = {
@@ -76,6 +77,7 @@ class HostReasons:
     imported, graph : before and after all passes; `onnx` nodes say why they are foreign.
     exchanged : names of the tensors that host and accelerator exchange.
     reasons : by quantized tensor, why its computation was moved to the host.
+    tables : whether the variant has tables.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class HostReasons:
         graph: Graph,
         exchanged: Collection[str],
         reasons: Mapping[str, str],
+        tables: bool = False,
     ) -> None:
         self._cutter = cutter
         self._imported, self._graph = imported, graph
@@ -101,6 +104,11 @@ class HostReasons:
             and graph.types[node.output].dtype == "int8"
         }
         self._by_tensor = self._before({**integers, **reasons})
+        self._tables = tables
+        quantized = [node.output for node in imported.nodes if node.op == "quantize"]
+        self._functions = frozenset[str]().union(
+            *(function_nodes(imported, name) for name in quantized if not tables)
+        )
 
     def of(self, node: onnx.NodeProto) -> str:
         """Why the host runs `node`."""
@@ -112,6 +120,8 @@ class HostReasons:
             return _BORDER if tensor in self._exchanged else _INNER
         if output in self._by_tensor:
             return self._by_tensor[output]
+        if output in self._functions:
+            return _TABLE
         if output not in self._imported.types:
             return _DYNAMIC
         made = self._graph.producers.get(output, self._imported.producers.get(output))
@@ -125,7 +135,9 @@ class HostReasons:
         if entry is None:
             return _FOREIGN
         if entry.where == "host":
-            return _TABLE if made is not None and made.op == "activation" else _FOREIGN
+            if made is None or made.op != "activation":
+                return _FOREIGN
+            return _UNQUANTIZED if self._tables else _TABLE
         operands = all(self._is_quantized(name, backwards=True) for name in names_read(node))
         if operands and made is not None and made.op in _ORDER:
             return _BY_OPERATOR[made.op]

@@ -1,7 +1,7 @@
 """Activations by a table with an entry for every value.
 
-Sigmoid, tanh, GELU and the like of 8-bit values. They run on the host: no variant's ALU has a
-table, and the integer graph marks them so (`daedal.compiler.graph.ops.lookup`).
+Sigmoid, tanh, GELU and the like of 8-bit values. They run on the host of variants without
+tables (`daedal.compiler.graph.ops.lookup`).
 """
 
 from daedal.compiler import te

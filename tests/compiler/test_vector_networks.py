@@ -212,7 +212,10 @@ def test_a_table_at_the_end_runs_on_the_host(rng: np.random.Generator) -> None:
 
 def test_a_table_between_layers_runs_on_the_host(rng: np.random.Generator) -> None:
     model = gated(rng, inside=True)
-    assert reasons(model)["Sigmoid"] == "the accelerator has no lookup tables"
+    assert (
+        reasons(model)["Sigmoid"]
+        == "the variant has no tables (memory.tables), which would compute it"
+    )
     check_islands(model, rng, 2)
 
 

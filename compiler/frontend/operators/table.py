@@ -18,7 +18,7 @@ from daedal.compiler.frontend.operators import (
 )
 from daedal.isa.artifact_parts import PLACES
 
-__all__ = ["OPERATORS", "ImportedOperator", "Importer"]
+__all__ = ["BY_TABLE", "OPERATORS", "ImportedOperator", "Importer"]
 
 Importer = Callable[[ImportContext, OnnxNode], None]
 
@@ -50,7 +50,7 @@ _REDUCED = (
     "over height, width or both, or over the length of a sequence; if channels come last, over "
     "height and width together"
 )
-_TABLE = "the accelerator has no lookup tables"
+BY_TABLE = "on the accelerator if the variant has tables: as a function of one tensor"
 _FLOAT = "in floating point"
 _VIEW = "if the order of the elements stays the same in memory"
 _BOUND = "of a tensor and one constant number"
@@ -79,7 +79,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "Div": ImportedOperator(elementwise.import_div, _ACCELERATOR, "by one positive number"),
     "Dropout": ImportedOperator(shape.import_dropout, _FOLDED, "output mask unused"),
     "Flatten": ImportedOperator(shape.import_flatten, _FOLDED, _VIEW),
-    "Gelu": ImportedOperator(elementwise.import_activation, _HOST, _TABLE),
+    "Gelu": ImportedOperator(elementwise.import_activation, _HOST, BY_TABLE),
     "Gemm": ImportedOperator(
         convolution.import_gemm,
         _ACCELERATOR,
@@ -124,7 +124,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "Resize": ImportedOperator(
         resize.import_resize, _ACCELERATOR, "nearest, height and width by whole factors"
     ),
-    "Sigmoid": ImportedOperator(elementwise.import_activation, _HOST, _TABLE),
+    "Sigmoid": ImportedOperator(elementwise.import_activation, _HOST, BY_TABLE),
     "Slice": ImportedOperator(
         movement.import_slice,
         _ACCELERATOR,
@@ -135,7 +135,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "Squeeze": ImportedOperator(shape.import_squeeze, _FOLDED, _VIEW),
     "Sub": ImportedOperator(elementwise.import_sub, _ACCELERATOR, _PAIR),
     "Sum": ImportedOperator(elementwise.import_sum, _ACCELERATOR, "of two operands, as Add"),
-    "Tanh": ImportedOperator(elementwise.import_activation, _HOST, _TABLE),
+    "Tanh": ImportedOperator(elementwise.import_activation, _HOST, BY_TABLE),
     "Transpose": ImportedOperator(
         shape.import_transpose,
         _ACCELERATOR,

@@ -1,6 +1,6 @@
 """Unary activations: the float ones use their formula, the integer ones a lookup table.
 
-The machine has no lookup tables, so they run on the host.
+On variants without tables these lookups run on the host; `looked_up` has those of the machine.
 """
 
 import math

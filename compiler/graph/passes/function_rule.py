@@ -22,7 +22,7 @@ from daedal.compiler.graph.types import TensorType
 from daedal.isa import numerics
 from daedal.isa.scratchpad import TABLE_ENTRIES
 
-__all__ = ["ELEMENTWISE", "lower_function"]
+__all__ = ["ELEMENTWISE", "function_nodes", "lower_function"]
 
 _OPERATORS = frozenset({"activation", "add", "clip", "leaky_relu", "mul", "relu", "sub"})
 """Elementwise operators of the graph, besides quantize and dequantize."""
@@ -84,6 +84,17 @@ def lower_function(
             Q_REQUANTIZE_LOOKUP.name, [x.name, name, params], UNCHANGED, output=output
         )
     return None
+
+
+def function_nodes(graph: Graph, tensor: str) -> frozenset[str]:
+    """Results of the nodes that a table would compute for the quantized `tensor`, if any."""
+    quantize = graph.producers[tensor]
+    if not _is_scalar(graph, quantize):
+        return frozenset()
+    for group in reversed(list(_groups(graph, quantize.inputs[0]))):
+        if group.integers and not group.is_requantization(graph):
+            return frozenset(group.nodes)
+    return frozenset()
 
 
 @dataclass

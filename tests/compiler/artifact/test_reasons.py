@@ -11,6 +11,7 @@ from tests.compiler.graph.qdq_models import QdqModel
 
 Maker = Callable[[QdqModel, str], str]
 
+TABLE = "the variant has no tables (memory.tables), which would compute it"
 UNQUANTIZED = "it does not stand between DequantizeLinear and QuantizeLinear"
 
 
@@ -74,19 +75,31 @@ def test_another_order_of_quantized_elements(
 
 
 def test_results_that_are_quantized_of_operands_that_are_not(rng: np.random.Generator) -> None:
-    nodes = placed(rng, lambda m, x: m.op("Relu", m.op("Neg", x)), quantized=True)
+    nodes = placed(rng, lambda m, x: m.op("Relu", m.op("LRN", x, size=3)), quantized=True)
     (relu,) = (item for item in nodes if item.op == "Relu")
     assert (relu.where, relu.why) == ("host", UNQUANTIZED)
-    (neg,) = (item for item in nodes if item.op == "Neg")
-    assert neg.why == "the compiler has no such operator"
+    (norm,) = (item for item in nodes if item.op == "LRN")
+    assert norm.why == "the compiler has no such operator"
+
+
+def test_every_operator_of_a_function_has_the_reason(rng: np.random.Generator) -> None:
+    """A table would compute all of them; with one, none is left on the host."""
+
+    def gelu(maker: QdqModel, x: str) -> str:
+        one = maker.constant(np.array(1, dtype=np.float32))
+        return maker.op("Mul", x, maker.op("Add", maker.op("Erf", x), one))
+
+    *nodes, _last = placed(rng, gelu, quantized=True)
+    found = [(item.op, item.where, item.why) for item in nodes if item.op in ("Add", "Erf", "Mul")]
+    assert sorted(found) == [(op, "host", TABLE) for op in ("Add", "Erf", "Mul")]
 
 
 @pytest.mark.parametrize("quantized", [False, True])
 @pytest.mark.parametrize(
     ("op", "reason"),
     [
-        ("Sigmoid", "the accelerator has no lookup tables"),
-        ("Tanh", "the accelerator has no lookup tables"),
+        ("Sigmoid", TABLE),
+        ("Tanh", TABLE),
         ("Softmax", "the accelerator has no such operator"),
     ],
 )

@@ -1,0 +1,175 @@
+"""Modern networks on the accelerator: ``python bench/transformers.py [--json F]``.
+
+The row of activations: a network of three stages (`bench.activation_network`) with SiLU and with
+GELU, quantized by the kit, on `vta` without and with tables, beside the same network with ReLU.
+Cycles are those of the cycle model with memory preset `ddr`. Every layer is compared twice:
+functional simulator with integer reference, which must be equal, and integer reference with
+onnxruntime, which may differ by one unit of the layer's result.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import onnx
+from rich.console import Console
+from rich.table import Table
+
+# Run as a script, Python looks for modules in the script's folder, not in the repository's.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import daedal
+from bench.activation_network import activation_network, samples_for
+from daedal.check import OperatorDifference, compare_operators, integer_graph
+from daedal.checking import check_layers
+from daedal.isa.artifact import Artifact
+from daedal.isa.variant import Variant, load_variant
+
+__all__ = ["ActivationRow", "main", "measure"]
+
+TABLES = 4
+BASELINE = "ReLU"
+ACTIVATIONS = ("SiLU", "GELU")
+CALIBRATION_SEED, IMAGE_SEED = 1, 2
+NUM_SAMPLES = 32
+
+CYCLE_BAR = 0.03
+"""More cycles than with ReLU, as a share of these."""
+
+
+@dataclass(frozen=True)
+class ActivationRow:
+    """What was measured of one activation.
+
+    Attributes
+    ----------
+    launches_before, launches : without and with tables.
+    cycles_before, cycles : of all launches; without tables, those of the host are not among them.
+    baseline_cycles : of the network with ReLU on the variant without tables.
+    layers : layers of the accelerator, with tables.
+    layers_compared, layers_wrong : functional simulator against the integer reference.
+    errors : of each operator against onnxruntime: operator, name, elements, how many differ, and
+        the largest difference in units of the last place.
+    """
+
+    activation: str
+    launches_before: int
+    launches: int
+    cycles_before: int
+    cycles: int
+    baseline_cycles: int
+    layers: int
+    layers_compared: int
+    layers_wrong: int
+    errors: tuple[OperatorDifference, ...]
+
+    @property
+    def more_cycles(self) -> float:
+        """Cycles that the activation costs, as a share of those with ReLU."""
+        return self.cycles / self.baseline_cycles - 1
+
+    @property
+    def largest_error(self) -> int:
+        """Of all operators, in units of the last place."""
+        return max(item.largest for item in self.errors)
+
+    @property
+    def passed(self) -> bool:
+        """One launch, in the cycles allowed, equal to the reference and near onnxruntime."""
+        equal = self.layers_compared > 0 and self.layers_wrong == 0
+        near = len(self.errors) > 0 and self.largest_error <= 1
+        return self.launches == 1 and self.more_cycles <= CYCLE_BAR and equal and near
+
+
+def measure(activation: str, plain: Variant, tables: Variant, baseline: int) -> ActivationRow:
+    """The row of one activation; `baseline` are the cycles of the network with ReLU."""
+    model = _quantized(activation)
+    before, after = (daedal.compile(model, variant) for variant in (plain, tables))
+    inputs = {"x": samples_for(IMAGE_SEED, 1)}
+    check = check_layers(after, model, inputs)
+    graph = integer_graph(model, tables)
+    return ActivationRow(
+        activation=activation,
+        launches_before=len(before.launches),
+        launches=len(after.launches),
+        cycles_before=_cycles(before),
+        cycles=_cycles(after),
+        baseline_cycles=baseline,
+        layers=sum(len(launch.layers) for launch in after.launches),
+        layers_compared=len(check.tensors),
+        layers_wrong=sum(item.differs for item in check.tensors) + len(check.overwritten),
+        errors=tuple(compare_operators(onnx.load_from_string(model), graph, inputs)),
+    )
+
+
+def _quantized(activation: str) -> bytes:
+    samples = samples_for(CALIBRATION_SEED, NUM_SAMPLES)
+    return daedal.quantize(activation_network(activation).SerializeToString(), samples)
+
+
+def _cycles(artifact: Artifact) -> int:
+    """Of all launches for one image."""
+    result = daedal.simulate(artifact, {"x": samples_for(IMAGE_SEED, 1)}, device="timing")
+    return sum(profile.cycles for profile in result.profiles)
+
+
+def show(console: Console, rows: Sequence[ActivationRow]) -> None:
+    """One line for each activation, and one for each layer with the largest error."""
+    heads = ("activation", "launches, no tables", "tables", "cycles, no tables", "tables")
+    table = Table(*heads, BASELINE, "more", "layers wrong", "largest error", "")
+    for row in rows:
+        table.add_row(
+            row.activation,
+            str(row.launches_before),
+            str(row.launches),
+            f"{row.cycles_before:,}",
+            f"{row.cycles:,}",
+            f"{row.baseline_cycles:,}",
+            f"{row.more_cycles:+.2%}",
+            f"{row.layers_wrong} of {row.layers_compared}",
+            str(row.largest_error),
+            "" if row.passed else "missed",
+        )
+    console.print(table)
+    table = Table("activation", "layer", "operator", "elements", "differ", "largest")
+    for row in rows:
+        for item in row.errors:
+            counts = (item.num_elements, item.num_different, item.largest)
+            table.add_row(row.activation, item.output, item.op, *(f"{n:,}" for n in counts))
+    console.print(table)
+
+
+def rows_of(report: Callable[[str], None]) -> list[ActivationRow]:
+    """Every row, on `vta`."""
+    plain = load_variant("vta")
+    tables = plain.replace(f"vta_{TABLES}_tables", tables=TABLES)
+    report(BASELINE)
+    baseline = _cycles(daedal.compile(_quantized(BASELINE), plain))
+    rows = []
+    for activation in ACTIVATIONS:
+        report(activation)
+        rows.append(measure(activation, plain, tables, baseline))
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, write; 1 where a bar is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
+    console = Console(stderr=True)
+    rows = rows_of(console.log)
+    show(console, rows)
+    if options.json is not None:
+        found = [
+            {**asdict(row), "more_cycles": row.more_cycles, "passed": row.passed} for row in rows
+        ]
+        options.json.write_text(json.dumps({"activations": found}, indent=1) + "\n", "utf-8")
+    return 0 if all(row.passed for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
