@@ -66,7 +66,7 @@ def load_onnx(source: str | Path | bytes | onnx.ModelProto) -> Graph:
     for proto in model.graph.node:
         _import_node(context, foreign, proto)
     known = [item.name for item in model.graph.output if not foreign.is_outside(item.name)]
-    outputs = [_finish_output(context, name) for name in known]
+    outputs = [_finish_output(context, name) for name in known if not _is_constant(context, name)]
     return builder.finish(tuple(dict.fromkeys([*outputs, *foreign.frontier])))
 
 
@@ -110,6 +110,14 @@ def _import_node(context: ImportContext, foreign: ForeignNodes, proto: onnx.Node
     except UnsupportedError as error:
         context.builder.rewind(mark)
         foreign.add(proto, str(error))
+
+
+def _is_constant(context: ImportContext, name: str) -> bool:
+    """Whether a tensor depends on no input; the host computes it, of the model."""
+    tensor = context.resolve(name)
+    if context.constant_value(tensor) is not None:
+        return True
+    return context.builder.is_defined(tensor) and not context.builder.is_computed(tensor)
 
 
 def _finish_output(context: ImportContext, name: str) -> str:

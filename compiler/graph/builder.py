@@ -7,7 +7,7 @@ import numpy as np
 from daedal.compiler.graph.graph import Array, Attrs, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.types import TensorType
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import ModelError, UnsupportedError
 
 __all__ = ["GraphBuilder"]
 
@@ -78,7 +78,8 @@ class GraphBuilder:
         Raises
         ------
         ModelError
-            If the operator refuses its operands; the message names node and operator.
+            If the operator refuses its operands; the message names node and operator. It is an
+            UnsupportedError where ONNX allows them.
         """
         definition = get_op(op)
         values: Mapping[str, AttrValue] = {} if attrs is None else attrs
@@ -89,6 +90,8 @@ class GraphBuilder:
         definition.check(operand_types, node.attrs)
         try:
             result = definition.infer(operand_types, node.attrs)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{error} ({node})", output) from error
         except ModelError as error:
             raise ModelError(f"{error} ({node})") from error
         self._define(output, result)

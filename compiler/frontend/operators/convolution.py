@@ -1,5 +1,7 @@
 """Conv, ConvTranspose, Gemm and MatMul."""
 
+import numpy as np
+
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.frontend.operators.maps import as_map, emit_on_map
@@ -76,24 +78,49 @@ def _kernel(node: OnnxNode, w: TensorType, num_axes: int) -> tuple[int, ...]:
 
 
 def import_gemm(context: ImportContext, node: OnnxNode) -> None:
-    """Gemm-7 to -13 with alpha = beta = 1 and A as it is."""
+    """Gemm-7 to -13 with alpha = beta = 1, A as it is, and a bias for each column."""
     node.expect(alpha=1.0, beta=1.0, transA=0)
     transposed = int(node.integer("transB", 0) != 0)
     operands = [context.operand(node, 0), context.operand(node, 1)]
     if node.input(2) is not None:
-        bias = context.operand(node, 2)
-        shape = context.builder.types[bias].shape
-        if len(shape) == 2 and shape[0] == 1:
-            flat = context.builder.fresh_name(f"{bias}.flat")
-            bias = context.builder.add("reshape", [bias], {"shape": shape[1:]}, output=flat)
-        operands.append(bias)
+        operands.append(_gemm_bias(context, node, transposed))
     context.emit(node, "dense", operands, transposed=transposed)
+
+
+def _gemm_bias(context: ImportContext, node: OnnxNode, transposed: int) -> str:
+    """The bias of a Gemm as (N,). One number is repeated if it is constant."""
+    a, b = context.operand_type(node, 0), context.operand_type(node, 1)
+    bias = context.operand(node, 2)
+    shape = context.builder.types[bias].shape
+    if a.rank != 2 or b.rank != 2:
+        raise node.damaged(f"operands of a Gemm must be matrices, not {a} and {b}")
+    columns = b.shape[0 if transposed else 1]
+    value = context.constant_value(node.input(2))
+    if value is not None and value.size == 1 and len(shape) <= 2:
+        return context.add_constant(f"{bias}.repeated", np.full(columns, value.reshape(())))
+    if shape == (1, columns):
+        flat = context.builder.fresh_name(f"{bias}.flat")
+        return context.builder.add("reshape", [bias], {"shape": shape[1:]}, output=flat)
+    if shape == (columns,):
+        return bias
+    rule = f"the bias must have one value per output channel ({columns}), not shape {list(shape)}"
+    if shape in ((), (1,), (1, 1), (a.shape[0], 1), (a.shape[0], columns)):
+        raise node.refuse(rule, "use Add")
+    raise node.damaged(rule)
 
 
 def import_matmul(context: ImportContext, node: OnnxNode) -> None:
     """MatMul-1 to -13: with constant weights a dense layer, else a product of two tensors."""
     operands = [context.operand(node, 0), context.operand(node, 1)]
-    if context.builder.is_computed(operands[1]):
+    a, b = context.operand_type(node, 0), context.operand_type(node, 1)
+    computed = context.builder.is_computed(operands[1])
+    if a.rank == 1 or b.rank == 1 or (not computed and b.rank > 2):
+        raise node.refuse(
+            f"a product must be of matrices, or of matrices with one matrix of weights, not of {a} "
+            f"with {b}",
+            "reshape them",
+        )
+    if computed:
         context.emit(node, "matmul", operands)
         return
     context.emit(node, "dense", operands, transposed=0)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.target import CPU, Target
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import ModelError, UnsupportedError
 
 __all__ = [
     "OpClass",
@@ -142,12 +142,12 @@ def require(condition: bool, message: str) -> None:
 
 
 def require_float(operands: Sequence[TensorType]) -> None:
-    """Raise ModelError unless every operand is float32."""
+    """Raise UnsupportedError unless every operand is float32."""
     for operand in operands:
-        require(
-            operand.dtype == "float32",
-            f"operands must be float32, not {operand}; insert a DequantizeLinear",
-        )
+        if operand.dtype != "float32":
+            raise UnsupportedError(
+                f"operands must be float32, not {operand}; insert a DequantizeLinear"
+            )
 
 
 def ints(attrs: Attrs, name: str) -> tuple[int, ...]:

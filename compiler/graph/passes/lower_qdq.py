@@ -175,9 +175,12 @@ class _Lowering:
         """The int8 form of an integer tensor of the old graph."""
         if tensor not in self._integer_names:
             if tensor in self._graph.inputs:
-                self._integer_names[tensor] = self._signed_input(tensor)
+                self._integer_names[tensor] = self._signed(tensor)
             elif self._graph.is_constant(tensor):
                 self._integer_names[tensor] = self._signed_constant(tensor)
+            elif self._is_foreign(tensor):
+                self._emit(tensor)
+                self._integer_names[tensor] = self._signed(tensor)
             else:
                 self._integer_names[tensor] = self._moved(self._graph.producers[tensor])
         return self._integer_names[tensor]
@@ -194,7 +197,13 @@ class _Lowering:
     def _is_unsigned(self, tensor: str) -> bool:
         return self._graph.types[tensor].dtype == "uint8"
 
-    def _signed_input(self, tensor: str) -> str:
+    def _is_foreign(self, tensor: str) -> bool:
+        """Whether an ONNX node that the host runs as it is computes a tensor."""
+        node = self._graph.producers.get(tensor)
+        return node is not None and node.op == "onnx"
+
+    def _signed(self, tensor: str) -> str:
+        """The int8 form of a tensor that the new graph has in its own type."""
         if not self._is_unsigned(tensor):
             return tensor
         output = self._builder.fresh_name(f"{tensor}.int8")
@@ -208,7 +217,8 @@ class _Lowering:
             if self._builder.is_defined(name) or self._graph.is_constant(name):
                 stack.pop()
                 continue
-            if self._graph.types[name].dtype in ("int8", "uint8"):
+            integer = self._graph.types[name].dtype in ("int8", "uint8")
+            if integer and not self._is_foreign(name):
                 self._emit_integer(name)
                 stack.pop()
                 continue
