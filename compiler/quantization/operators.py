@@ -7,6 +7,7 @@ is quantized. *Light* operators are worth quantizing only if their operands are 
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 import onnx
 
 from daedal.compiler.frontend.attributes import attribute
@@ -58,6 +59,9 @@ _LIGHT = (
     "Tanh",
 )
 
+_LARGEST_ADDEND = 4096.0
+"""Of constants that are added on integers. Masks of attention have -1e4 or less."""
+
 _POOLS = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMean")
 
 
@@ -83,6 +87,8 @@ def light_operands(network: Network, types: Types, node: onnx.NodeProto) -> tupl
     if node.op_type not in ("Add", "Mul", "Sub") or not _are_floats(types, node.input):
         return ()
     activations = tuple(name for name in node.input if name not in network.constants)
+    if node.op_type != "Mul" and any(_is_mask(network, name) for name in node.input):
+        return ()
     return activations if _broadcasts(network, types, node) else ()
 
 
@@ -106,6 +112,13 @@ def channel_axis(layer: onnx.NodeProto) -> int:
     if layer.op_type == "Conv" or (layer.op_type == "Gemm" and attribute(layer, "transB", 0)):
         return 0
     return 1
+
+
+def _is_mask(network: Network, name: str) -> bool:
+    """Whether a constant has addends so large that they are to replace what they are added to: in
+    8 bits their sums would leave no steps for the others."""
+    value = network.constants.get(name)
+    return value is not None and not bool(np.all(np.abs(value) <= _LARGEST_ADDEND))
 
 
 def _are_floats(types: Types, names: Iterable[str]) -> bool:

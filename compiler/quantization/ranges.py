@@ -21,6 +21,9 @@ _PERCENTILE = 99.99
 _SMALLEST_SCALE = 2.0**-40
 """Products of two such scales are still normal numbers of float32."""
 
+_LARGEST_SCALE = 2.0**119
+"""255 steps of it are still finite in float32. Values beyond are clipped."""
+
 
 class Method(StrEnum):
     """How a range is chosen from the observed values."""
@@ -49,7 +52,8 @@ class Range:
 
         Source: ONNX QuantizeLinear-13, ``q = saturate(round(x / scale) + zero_point)``.
         """
-        scale = np.float32(max((self.high - self.low) / _STEPS, _SMALLEST_SCALE))
+        step = (self.high - self.low) / _STEPS
+        scale = np.float32(min(max(step, _SMALLEST_SCALE), _LARGEST_SCALE))
         zero_point = np.clip(np.rint(-128 - self.low / float(scale)), -128, 127)
         return scale, np.int8(zero_point)
 

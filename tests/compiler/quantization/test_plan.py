@@ -58,6 +58,16 @@ def test_foreign_operators_stay_in_float(rng: np.random.Generator) -> None:
     assert normalized not in plan.computed and pooled in plan.computed
 
 
+@pytest.mark.parametrize(("value", "computed"), [(-4096.0, True), (-1e4, False), (-np.inf, False)])
+def test_a_mask_is_added_in_float(value: float, computed: bool, rng: np.random.Generator) -> None:
+    """A sum with it would leave no steps for the scores that it does not mask."""
+    net = FloatNetwork(rng)
+    scores = net.conv(net.input("x", SHAPE), 4, 4)
+    mask = net.constant(np.where(np.eye(SHAPE[-1]), 0, value).astype(np.float32))
+    net.op("Softmax", net.op("Add", scores, mask, output="masked"), output="y")
+    assert ("masked" in planned(net, "y").computed) is computed
+
+
 def test_light_operators_between_foreign_ones_stay_in_float(rng: np.random.Generator) -> None:
     """As in a layer norm written out: its differences are small, and no product reads them."""
     net = FloatNetwork(rng)

@@ -35,6 +35,15 @@ def test_zero_is_on_the_grid_and_the_ends_are_in_reach(below: float, above: floa
     assert low <= -below + slack and high >= above - slack
 
 
+def test_all_values_of_a_range_of_all_floats_are_finite() -> None:
+    """255 steps between the ends of float32 would be infinite after rounding."""
+    largest = float(np.finfo(np.float32).max)
+    for low, high in ((-largest, 0.0), (0.0, largest), (-largest, largest)):
+        scale, zero_point = Range(low, high).quantization()
+        steps = np.arange(-128, 128, dtype=np.float32) - np.float32(zero_point)
+        assert np.isfinite(steps * scale).all()
+
+
 def test_ranges_join_to_what_holds_both() -> None:
     assert Range(-1.0, 2.0).join(Range(-3.0, 1.0)) == Range(-3.0, 2.0)
 
