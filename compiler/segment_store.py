@@ -27,7 +27,7 @@ from daedal.native.cache import user_cache_dir
 
 __all__ = ["SegmentStore", "default_store"]
 
-FORMAT = "daedal segment 2"
+FORMAT = "daedal segment 3"
 LINKED_FORMAT = "daedal linked program 1"
 LIMIT_BYTES = 256 << 20
 _DIGEST_BYTES = hashlib.sha256().digest_size

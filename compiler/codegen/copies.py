@@ -160,8 +160,8 @@ def _moved(item: SegmentInstruction, instance: Instance, beats: int) -> SegmentI
     template, (access,) = item.template, item.rows
     if beats and "rows" in template.values:
         template = Instruction(template.opcode, _shifted(template.values, beats))
-    _, name, begin, end, reads, writes, scale = access
-    access = RowAccess(instance, name, begin, end, reads, writes, scale)
+    _, name, runs, reads, writes, scale = access
+    access = RowAccess(instance, name, runs, reads, writes, scale)
     return SegmentInstruction(template, (access,), item.tensor, None)
 
 

@@ -129,9 +129,9 @@ class OperationBuilder:
             _check_accumulation(form, nest, "acc")
             for folded in self._folded(Opcode.GEMM, nest):
                 rows = (
-                    *_accesses(folded, "acc", operands, live, reads=True, writes=True),
-                    *_accesses(folded, "inp", operands, live, reads=True, taps=mode.taps),
-                    *_accesses(folded, "wgt", operands, live, reads=True, taps=mode.taps),
+                    _access(folded, "acc", operands, live, reads=True, writes=True),
+                    _access(folded, "inp", operands, live, reads=True, taps=mode.taps),
+                    _access(folded, "wgt", operands, live, reads=True, taps=mode.taps),
                 )
                 template = Instruction.of(
                     Opcode.GEMM,
@@ -290,11 +290,11 @@ class OperationBuilder:
         updates: bool = False,
     ) -> SegmentInstruction:
         rows = [
-            *_accesses(folded, "dst", operands, live, reads=updates, writes=True),
-            *_accesses(folded, "src", operands, live, reads=True),
+            _access(folded, "dst", operands, live, reads=updates, writes=True),
+            _access(folded, "src", operands, live, reads=True),
         ]
         if "par" in operands:
-            rows += _accesses(folded, "par", operands, live, reads=True)
+            rows.append(_access(folded, "par", operands, live, reads=True))
             uops = folded.uops
         else:
             uops = tuple((*uop, 0) for uop in folded.uops)
@@ -330,7 +330,7 @@ def _loop_fields(folded: Folded) -> dict[str, int]:
     return fields
 
 
-def _accesses(
+def _access(
     folded: Folded,
     name: str,
     operands: Mapping[str, RegionForm],
@@ -338,7 +338,7 @@ def _accesses(
     reads: bool = False,
     writes: bool = False,
     taps: int = 1,
-) -> list[RowAccess]:
+) -> RowAccess:
     """The rows that an operand touches, `taps` rows from each position."""
     held = live[operands[name].region.buffer]
     scale = held.vectors or 1
@@ -347,10 +347,7 @@ def _accesses(
     )
     instance, field = held.instance, f"{name}_base"
     assert rows[0][0] >= 0 and rows[-1][1] <= instance.rows, f"{field} leaves {instance}"
-    return [
-        RowAccess(instance, field, begin, end, reads, writes, scale)
-        for begin, end in dict.fromkeys(rows)
-    ]
+    return RowAccess(instance, field, tuple(dict.fromkeys(rows)), reads, writes, scale)
 
 
 def _same_instance(a: RegionForm, b: RegionForm, live: Live) -> bool:

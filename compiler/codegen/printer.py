@@ -52,5 +52,6 @@ def _rows(item: SegmentInstruction, numbers: dict[Instance, int]) -> str:
     for access in item.rows:
         number = numbers.setdefault(access.instance, len(numbers))
         kind = ("r" if access.reads else "") + ("w" if access.writes else "")
-        parts.append(f"{access.instance.name}#{number}[{access.begin}:{access.end}] {kind}")
+        name = f"{access.instance.name}#{number}"
+        parts += [f"{name}[{begin}:{end}] {kind}" for begin, end in access.runs]
     return ", ".join(parts)

@@ -102,8 +102,7 @@ def _moved(
             RowAccess(
                 instances[access.instance],
                 access.field,
-                access.begin,
-                access.end,
+                access.runs,
                 access.reads,
                 access.writes,
                 access.scale,

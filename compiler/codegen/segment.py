@@ -19,15 +19,20 @@ from daedal.isa.table import Unit
 __all__ = [
     "Instance",
     "RowAccess",
+    "Runs",
     "Segment",
     "SegmentInstruction",
     "UopSequence",
     "joined",
+    "overlap",
     "relabeled",
 ]
 
 UopSequence = tuple[tuple[int, ...], ...]
 """Micro-ops of one sequence: (acc, inp, wgt, first) for GEMM, (dst, src, par) for the ALU."""
+
+Runs = tuple[tuple[int, int], ...]
+"""Ranges ``[begin, end)``, at least one, in ascending order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +54,29 @@ class Instance:
 
 
 class RowAccess(NamedTuple):
-    """Rows ``[begin, end)`` of an instance that an instruction touches (a hull).
+    """Rows of an instance that an instruction touches.
 
-    It is a named tuple for speed: a network has a hundred thousand of them. `field` is the
-    instruction field to which `scale` times the instance's first row is added.
+    It is a named tuple for speed: a network has two hundred thousand of them. Many have dozens of
+    runs of rows, which they share: those of a nest are the same whenever it is executed. `field` is
+    the instruction field to which `scale` times the instance's first row is added.
     """
 
     instance: Instance
     field: str
-    begin: int
-    end: int
+    runs: Runs
     reads: bool = False
     writes: bool = False
     scale: int = 1
+
+    @property
+    def begin(self) -> int:
+        """The first row."""
+        return self.runs[0][0]
+
+    @property
+    def end(self) -> int:
+        """One past the last row."""
+        return self.runs[-1][1]
 
 
 class SegmentInstruction(NamedTuple):
@@ -118,6 +133,17 @@ def joined(segments: Sequence[Segment], name: str) -> Segment:
             assert tensors.setdefault(tensor, size) == size, f"{tensor!r} has two sizes"
     instructions = tuple(item for segment in segments for item in segment.instructions)
     return Segment(name, instructions, tensors)
+
+
+def overlap(some: Runs, others: Runs, distance: int = 0) -> bool:
+    """Whether two accesses have a row in common; the second one's rows are `distance` further."""
+    if some[0][0] >= others[-1][1] + distance or others[0][0] + distance >= some[-1][1]:
+        return False
+    return any(
+        begin < stop + distance and start + distance < end
+        for begin, end in some
+        for start, stop in others
+    )
 
 
 def relabeled(segment: Segment, name: str, tensors: Mapping[str, str]) -> Segment:

@@ -2,7 +2,7 @@
 
 The file holds JSON (names, and how long each table is) and tables of 64-bit integers, compressed
 (`codegen.packed_file`). What is equal in many instructions is written once: the names of fields,
-micro-op sequences.
+micro-op sequences, runs of rows.
 """
 
 import itertools
@@ -15,6 +15,7 @@ from daedal.compiler.codegen.packed_file import damage_refused, packed, unpacked
 from daedal.compiler.codegen.segment import (
     Instance,
     RowAccess,
+    Runs,
     Segment,
     SegmentInstruction,
     UopSequence,
@@ -29,7 +30,7 @@ __all__ = ["segment_from", "segment_to_bytes"]
 _WHAT = "a segment"
 _NOTHING = -1
 _MEMORIES = tuple(Memory)
-_TABLES = ("shapes", "values", "counts", "accesses", "tensors", "uops", "sequences")
+_TABLES = ("shapes", "values", "counts", "accesses", "tensors", "uops", "sequences", "runs")
 
 T = TypeVar("T", bound=Hashable)
 
@@ -41,6 +42,7 @@ def segment_to_bytes(segment: Segment) -> bytes:
     fields: dict[str, int] = {}
     names: dict[str, int] = dict(zip(segment.tensors, itertools.count(), strict=False))
     uops: dict[UopSequence, int] = {}
+    runs: dict[Runs, int] = {}
     tables: dict[str, list[int]] = {name: [] for name in _TABLES}
     for item in segment.instructions:
         template = item.template
@@ -48,12 +50,11 @@ def segment_to_bytes(segment: Segment) -> bytes:
         tables["shapes"].append(_number(shapes, shape))
         tables["values"] += template.values.values()
         tables["counts"].append(len(item.rows))
-        for instance, field, begin, end, reads, writes, scale in item.rows:
+        for instance, field, touched, reads, writes, scale in item.rows:
             tables["accesses"] += (
                 _number(instances, instance),
                 _number(fields, field),
-                begin,
-                end,
+                _number(runs, touched),
                 reads,
                 writes,
                 scale,
@@ -62,6 +63,8 @@ def segment_to_bytes(segment: Segment) -> bytes:
         tables["uops"].append(_NOTHING if item.uops is None else _number(uops, item.uops))
     for sequence in uops:
         tables["sequences"] += itertools.chain.from_iterable(sequence)
+    for touched in runs:
+        tables["runs"] += itertools.chain.from_iterable(touched)
     head = {
         "name": segment.name,
         "tensors": dict(segment.tensors),
@@ -73,6 +76,7 @@ def segment_to_bytes(segment: Segment) -> bytes:
             for item in instances
         ],
         "sequences": [(len(item), len(item[0]) if item else 0) for item in uops],
+        "runs": [len(item) for item in runs],
         "lengths": [len(tables[name]) for name in _TABLES],
     }
     numbers = np.array(list(itertools.chain.from_iterable(tables.values())), dtype="<i8")
@@ -97,10 +101,13 @@ def segment_from(data: bytes) -> Segment:
         ]
         shapes = [(Opcode(opcode), tuple(names)) for opcode, names in head["shapes"]]
         uops = list(_sequences(tables["sequences"], head["sequences"]))
+        runs = list(_runs(tables["runs"], head["runs"]))
         tensors: dict[str, int] = head["tensors"]
         return Segment(
             head["name"],
-            tuple(_instructions(tables, shapes, instances, head["fields"], list(tensors), uops)),
+            tuple(
+                _instructions(tables, shapes, instances, head["fields"], runs, list(tensors), uops)
+            ),
             tensors,
             bool(head["is_by_need"]),
         )
@@ -120,16 +127,26 @@ def _sequences(numbers: Sequence[int], sizes: Sequence[Sequence[int]]) -> Iterat
         place += count * width
 
 
+def _runs(numbers: Sequence[int], sizes: Sequence[int]) -> Iterator[Runs]:
+    pairs = zip(*[iter(numbers)] * 2, strict=True)
+    for count in sizes:
+        touched = tuple(itertools.islice(pairs, count))
+        if not touched:
+            raise ValueError("an access touches a row")
+        yield touched
+
+
 def _instructions(
     tables: dict[str, list[int]],
     shapes: Sequence[tuple[Opcode, tuple[str, ...]]],
     instances: Sequence[Instance],
     fields: Sequence[str],
+    runs: Sequence[Runs],
     tensors: Sequence[str],
     uops: Sequence[UopSequence],
 ) -> Iterator[SegmentInstruction]:
     values = iter(tables["values"])
-    accesses = iter(zip(*[iter(tables["accesses"])] * 7, strict=True))
+    accesses = iter(zip(*[iter(tables["accesses"])] * 6, strict=True))
     columns = (tables[name] for name in ("shapes", "counts", "tensors", "uops"))
     for shape, count, tensor, sequence in zip(*columns, strict=True):
         opcode, names = shapes[shape]
@@ -137,9 +154,14 @@ def _instructions(
         rows = tuple(
             [
                 RowAccess(
-                    instances[instance], fields[field], begin, end, reads == 1, writes == 1, scale
+                    instances[instance],
+                    fields[field],
+                    runs[touched],
+                    reads == 1,
+                    writes == 1,
+                    scale,
                 )
-                for instance, field, begin, end, reads, writes, scale in itertools.islice(
+                for instance, field, touched, reads, writes, scale in itertools.islice(
                     accesses, count
                 )
             ]

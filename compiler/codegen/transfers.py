@@ -220,8 +220,7 @@ class TransferBuilder:
         access = RowAccess(
             live[copy.chip].instance,
             "row",
-            piece.chip_row,
-            piece.chip_row + count,
+            ((piece.chip_row, piece.chip_row + count),),
             reads=not loads,
             writes=loads,
         )

@@ -9,6 +9,7 @@ inserted.
 
 from collections.abc import Sequence
 
+from daedal.compiler.codegen.segment import overlap
 from daedal.compiler.link.placed import PlacedInstruction
 from daedal.isa.table import Unit
 
@@ -40,7 +41,7 @@ def early_loads(items: Sequence[PlacedInstruction], distance: int) -> list[Place
 def _depends(load: PlacedInstruction, earlier: PlacedInstruction) -> bool:
     """Whether `load` has to stay behind `earlier`."""
     rows = any(
-        mine.memory is other.memory and mine.begin < other.end and other.begin < mine.end
+        mine.memory is other.memory and overlap(mine.runs, other.runs, other.first - mine.first)
         for mine in load.rows
         for other in earlier.rows
     )

@@ -5,7 +5,7 @@ last writer of each unit. A kernel goes through the program once.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ __all__ = ["NUM_QUEUES", "hazards"]
 NUM_QUEUES = 4
 """LOAD, GEMM, ALU and STORE."""
 
-_ROW_FIELDS, _BEAT_FIELDS = 4, 6
+_ROW_FIELDS, _BEAT_FIELDS = 5, 6
 _NO_BEATS = (0,) * _BEAT_FIELDS
 _NONE = int(NO_INSTRUCTION)
 _LOAD, _STORE = int(Unit.LOAD), int(Unit.STORE)
@@ -47,14 +47,24 @@ def hazards(
     row_counts: list[int] = []
     rows: list[int] = []
     beats: list[int] = []
+    # By the identity of runs, which `items` keep alive: where they are in `ranges`.
+    known: dict[int, tuple[int, int]] = {}
+    ranges: list[int] = []
     for item in items:
         instruction, _, touched, _, moved = item
         units.append(instruction.unit)
         row_counts.append(len(touched))
-        for memory, begin, end, reads, writes in touched:
+        for memory, first, runs, reads, writes in touched:
             low, high = spans[memory]
-            assert 0 <= begin <= end <= high - low, f"{touched} leaves {memory}"
-            rows += (low + begin, low + end, reads, writes)
+            assert first + runs[0][0] >= 0 and first + runs[-1][1] <= high - low, (
+                f"{touched} leaves {memory}"
+            )
+            place = known.get(id(runs))
+            if place is None:
+                begin = len(ranges) // 2
+                place = known[id(runs)] = begin, begin + len(runs)
+                ranges += chain.from_iterable(runs)
+            rows += (low + first, *place, reads, writes)
         if moved is None:
             beats += _NO_BEATS
             continue
@@ -66,6 +76,7 @@ def hazards(
         np.array(units, dtype=np.int64),
         np.array(row_counts, dtype=np.int64),
         np.array(rows, dtype=np.int64),
+        np.array(ranges, dtype=np.int64),
         np.array(beats, dtype=np.int64),
         _table(2 * NUM_QUEUES * ends[-1]),
         ends[-1],
@@ -86,6 +97,7 @@ def _find(
     units: Array[i64],
     row_counts: Array[i64],
     rows: Array[i64],
+    ranges: Array[i64],
     beats: Array[i64],
     touched: Array[i32],
     depth: i64,
@@ -95,6 +107,9 @@ def _find(
 ) -> None:
     """Fill `found`.
 
+    Each of `rows` is the row that its runs count from, where they begin and end in `ranges`, and
+    whether it reads and writes.
+
     `touched` has `depth` rows per unit for its last writer, then as many for its last reader. Only
     STORE writes memory, and only LOAD reads what is ever written.
     """
@@ -103,20 +118,24 @@ def _find(
         unit = units[number]
         until = access + row_counts[number]
         for k in range(access, until):
-            begin, end = rows[k * _ROW_FIELDS], rows[k * _ROW_FIELDS + 1]
-            for table in range(2 * NUM_QUEUES if rows[k * _ROW_FIELDS + 3] != 0 else NUM_QUEUES):
+            first = rows[k * _ROW_FIELDS]
+            for table in range(2 * NUM_QUEUES if rows[k * _ROW_FIELDS + 4] != 0 else NUM_QUEUES):
                 other = table % NUM_QUEUES
-                if other != unit:
-                    latest = _last_row(touched, table * depth + begin, table * depth + end)
+                if other == unit:
+                    continue
+                at = table * depth + first
+                for run in range(rows[k * _ROW_FIELDS + 1], rows[k * _ROW_FIELDS + 2]):
+                    latest = _last_row(touched, at + ranges[2 * run], at + ranges[2 * run + 1])
                     if latest > found[number * NUM_QUEUES + other]:
                         found[number * NUM_QUEUES + other] = latest
         for k in range(access, until):
-            begin, end = rows[k * _ROW_FIELDS], rows[k * _ROW_FIELDS + 1]
+            first = rows[k * _ROW_FIELDS]
             for how in range(2):
-                if rows[k * _ROW_FIELDS + 3 - how] != 0:
-                    table = (how * NUM_QUEUES + unit) * depth
-                    for row in range(table + begin, table + end):
-                        touched[row] = number
+                if rows[k * _ROW_FIELDS + 4 - how] != 0:
+                    at = (how * NUM_QUEUES + unit) * depth + first
+                    for run in range(rows[k * _ROW_FIELDS + 1], rows[k * _ROW_FIELDS + 2]):
+                        for row in range(at + ranges[2 * run], at + ranges[2 * run + 1]):
+                            touched[row] = number
         access = until
         if unit == _LOAD:
             _move(beats, number, stored, loaded, found, _STORE)

@@ -7,7 +7,13 @@ instructions of a segment.
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction
+from daedal.compiler.codegen.segment import (
+    Instance,
+    Runs,
+    Segment,
+    SegmentInstruction,
+    overlap,
+)
 from daedal.isa.table import Unit
 
 __all__ = ["by_need", "constants_first", "loads_by_need", "ordered"]
@@ -36,8 +42,8 @@ def loads_by_need(items: Sequence[SegmentInstruction]) -> list[SegmentInstructio
     divide a layer leave empty ones at its end.
     """
     loads = [item.unit is Unit.LOAD for item in items]
-    # What later instructions touch: per instance and range of rows, the smallest `need`.
-    touched: dict[Instance, dict[tuple[int, int], int]] = {
+    # What later instructions touch: per instance and runs of rows, the smallest `need`.
+    touched: dict[Instance, dict[Runs, int]] = {
         access.instance: {}
         for item, is_load in zip(items, loads, strict=True)
         if is_load
@@ -52,8 +58,8 @@ def loads_by_need(items: Sequence[SegmentInstruction]) -> list[SegmentInstructio
             users = [
                 other
                 for access in item.rows
-                for (begin, end), other in touched[access.instance].items()
-                if begin < access.end and access.begin < end
+                for runs, other in touched[access.instance].items()
+                if overlap(access.runs, runs)
             ]
             if not users:
                 continue
@@ -64,11 +70,10 @@ def loads_by_need(items: Sequence[SegmentInstruction]) -> list[SegmentInstructio
         elif item.unit is Unit.STORE:
             stored[item.tensor] = number
         need[number] = place
-        for instance, _, begin, end, _, _, _ in item.rows:
+        for instance, _, runs, _, _, _ in item.rows:
             known = touched.get(instance)
             if known is not None:
-                rows = begin, end
-                known[rows] = min(place, known.get(rows, place))
+                known[runs] = min(place, known.get(runs, place))
     order = sorted(need, key=lambda n: (need[n], not loads[n], n))
     return [items[number] for number in order]
 

@@ -1,11 +1,18 @@
 """Turns segments into one stream of instructions with scratchpad rows and micro-ops assigned."""
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
-from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction, UopSequence
+from daedal.compiler.codegen.segment import (
+    Instance,
+    Runs,
+    Segment,
+    SegmentInstruction,
+    UopSequence,
+)
 from daedal.compiler.link.interleave import Stretch
 from daedal.compiler.link.micro_ops import MicroOpMemory, UopLoad, uop_memory
-from daedal.compiler.link.placed import PlacedInstruction, RowRange
+from daedal.compiler.link.placed import PlacedInstruction, PlacedRows
 from daedal.compiler.link.row_relations import RowRelations
 from daedal.compiler.link.rows import DeclaredRows, RowAllocator
 from daedal.isa.instruction import Instruction
@@ -104,7 +111,7 @@ class Placement:
         values = dict(template.values)
         rows = []
         moved = set()
-        for instance, field, begin, end, reads, writes, scale in accesses:
+        for instance, field, runs, reads, writes, scale in accesses:
             first = self._rows[instance]
             if field not in moved:
                 moved.add(field)
@@ -112,7 +119,7 @@ class Placement:
                 # As in `Instruction.of`, fields of value 0 are left out.
                 if row:
                     values[field] = row
-            rows.append(RowRange(instance.memory, first + begin, first + end, reads, writes))
+            rows.append(PlacedRows(instance.memory, first, runs, reads, writes))
         if uops is not None:
             unit = template.unit
             memory = self.micro_ops[unit]
@@ -122,8 +129,8 @@ class Placement:
             if begin:
                 values["uop_begin"] = begin
             values["uop_end"] = begin + len(uops)
-            end = place + memory.rows(uops)
-            rows.append(RowRange(uop_memory(unit), place, end, reads=True, writes=False))
+            runs = _first_rows(memory.rows(uops))
+            rows.append(PlacedRows(uop_memory(unit), place, runs, reads=True, writes=False))
         instruction = Instruction(template.opcode, values)
         return PlacedInstruction(instruction, layer, tuple(rows), tensor)
 
@@ -139,8 +146,15 @@ class Placement:
             rows=1,
             cols=load.count,
         )
-        rows = RowRange(target.memory, load.row, load.row + load.count, reads=False, writes=True)
+        runs = _first_rows(load.count)
+        rows = PlacedRows(target.memory, load.row, runs, reads=False, writes=True)
         return PlacedInstruction(instruction, layer, (rows,), table_name(unit))
+
+
+@cache
+def _first_rows(count: int) -> Runs:
+    """The first `count` rows, as one object."""
+    return ((0, count),)
 
 
 def table_name(unit: Unit) -> str:

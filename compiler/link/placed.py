@@ -5,19 +5,25 @@ They are named tuples for speed: a network has a hundred thousand of them.
 
 from typing import NamedTuple
 
+from daedal.compiler.codegen.segment import Runs
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Unit
 
-__all__ = ["BeatRange", "PlacedInstruction", "RowRange"]
+__all__ = ["BeatRange", "PlacedInstruction", "PlacedRows"]
 
 
-class RowRange(NamedTuple):
-    """Rows ``[begin, end)`` of a scratchpad that an instruction reads, writes, or both."""
+class PlacedRows(NamedTuple):
+    """Rows of a scratchpad that an instruction reads, writes, or both.
+
+    Parameters
+    ----------
+    first : the row from which `runs` count. These are the same objects in many instructions.
+    """
 
     memory: Memory
-    begin: int
-    end: int
+    first: int
+    runs: Runs
     reads: bool
     writes: bool
 
@@ -52,7 +58,7 @@ class PlacedInstruction(NamedTuple):
 
     instruction: Instruction
     layer: int
-    rows: tuple[RowRange, ...]
+    rows: tuple[PlacedRows, ...]
     tensor: str | None = None
     beats: BeatRange | None = None
 

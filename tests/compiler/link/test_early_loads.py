@@ -1,7 +1,7 @@
 """LOADs move ahead of instructions that they do not depend on."""
 
 from daedal.compiler.link.early_loads import early_loads
-from daedal.compiler.link.placed import BeatRange, PlacedInstruction, RowRange
+from daedal.compiler.link.placed import BeatRange, PlacedInstruction, PlacedRows
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Opcode
@@ -11,18 +11,18 @@ FAR = 4
 
 
 def _load(row: int, words: tuple[int, int] | None = None, base: int = 3) -> PlacedInstruction:
-    rows = (RowRange(Memory.INP, row, row + 4, reads=False, writes=True),)
+    rows = (PlacedRows(Memory.INP, row, ((0, 4),), reads=False, writes=True),)
     beats = None if words is None else BeatRange(base, words[0], 1, 1, words[1], 0, 0)
     return PlacedInstruction(Instruction.of(Opcode.LOAD, row=row), 0, rows, "x", beats)
 
 
 def _gemm(row: int) -> PlacedInstruction:
-    rows = (RowRange(Memory.INP, row, row + 4, reads=True, writes=False),)
+    rows = (PlacedRows(Memory.INP, row, ((0, 4),), reads=True, writes=False),)
     return PlacedInstruction(Instruction.of(Opcode.GEMM, inp_base=row), 0, rows)
 
 
 def _store(words: tuple[int, int], base: int = 3) -> PlacedInstruction:
-    rows = (RowRange(Memory.OUT, 0, 4, reads=True, writes=False),)
+    rows = (PlacedRows(Memory.OUT, 0, ((0, 4),), reads=True, writes=False),)
     beats = BeatRange(base, words[0], 1, 1, words[1], 0, 0)
     return PlacedInstruction(Instruction.of(Opcode.STORE), 0, rows, "y", beats)
 

@@ -1,11 +1,13 @@
 """Hazards of random streams: the kernel against the definition, place by place."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 
 from daedal.compiler.link import hazards as module
 from daedal.compiler.link.hazards import NUM_QUEUES, hazards
-from daedal.compiler.link.placed import BeatRange, PlacedInstruction, RowRange
+from daedal.compiler.link.placed import BeatRange, PlacedInstruction, PlacedRows
 from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
@@ -25,10 +27,14 @@ def stream(rng: np.random.Generator, count: int) -> list[PlacedInstruction]:
         opcode = OPCODES[rng.integers(len(OPCODES))]
         rows = []
         for _ in range(rng.integers(0, 4)):
-            begin = int(rng.integers(24))
+            first, begin = int(rng.integers(12)), int(rng.integers(12))
+            runs = [(begin, begin + int(rng.integers(1, 6)))]
+            for _ in range(rng.integers(3)):
+                begin = runs[-1][1] + int(rng.integers(3))
+                runs.append((begin, begin + int(rng.integers(1, 4))))
             reads, writes = ((True, False), (False, True), (True, True))[rng.integers(3)]
             memory = MEMORIES[rng.integers(len(MEMORIES))]
-            rows.append(RowRange(memory, begin, begin + int(rng.integers(1, 6)), reads, writes))
+            rows.append(PlacedRows(memory, first, tuple(runs), reads, writes))
         beats = None
         if opcode in (Opcode.LOAD, Opcode.STORE) and rng.random() < 0.8:
             blocks, many, cols = (int(part) for part in rng.integers(1, 4, size=3))
@@ -42,10 +48,12 @@ def stream(rng: np.random.Generator, count: int) -> list[PlacedInstruction]:
 def places(item: PlacedInstruction) -> list[tuple[object, bool]]:
     """Every row and bus word that an instruction touches, and whether it writes it."""
     found: list[tuple[object, bool]] = []
-    for memory, begin, end, reads, writes in item.rows:
-        for row in range(begin, end):
+    for memory, first, runs, reads, writes in item.rows:
+        for row in chain.from_iterable(range(begin, end) for begin, end in runs):
             found += [
-                ((memory, row), how) for how, does in ((False, reads), (True, writes)) if does
+                ((memory, first + row), how)
+                for how, does in ((False, reads), (True, writes))
+                if does
             ]
     if item.beats is not None:
         base, offset, blocks, rows, cols, row_stride, block_stride = item.beats

@@ -47,20 +47,20 @@ def _layer(
                 Instruction.of(
                     Opcode.LOAD, memory=LoadMemory.ACC_NARROW, offset_beats=load, **move
                 ),
-                (RowAccess(own, "row", 0, 1, writes=True),),
+                (RowAccess(own, "row", ((0, 1),), writes=True),),
                 source,
             ),
             SegmentInstruction(
                 Instruction.of(Opcode.GEMM if products else Opcode.ALU, extent0=steps),
                 (
-                    RowAccess(own, "acc_base" if products else "src_base", 0, 1, reads=True),
-                    RowAccess(out, "dst_base", 0, 1, writes=True),
+                    RowAccess(own, "acc_base" if products else "src_base", ((0, 1),), reads=True),
+                    RowAccess(out, "dst_base", ((0, 1),), writes=True),
                 ),
                 uops=((0, 0, 0, 1),) if products else ((0, 0, 0),),
             ),
             SegmentInstruction(
                 Instruction.of(Opcode.STORE, offset_beats=store, **move),
-                (RowAccess(out, "row", 0, 1, reads=True),),
+                (RowAccess(out, "row", ((0, 1),), reads=True),),
                 result,
             ),
         ]

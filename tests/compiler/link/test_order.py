@@ -2,13 +2,23 @@
 
 import numpy as np
 
-from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
+from daedal.compiler.codegen.segment import Instance, RowAccess, Runs, SegmentInstruction
 from daedal.compiler.link.order import loads_by_need
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Opcode, Unit
 
 OPCODES = (Opcode.LOAD, Opcode.LOAD, Opcode.GEMM, Opcode.ALU, Opcode.STORE)
+
+
+def _runs(rng: np.random.Generator, count: int) -> Runs:
+    """Up to `count` ranges of eight rows."""
+    runs: list[tuple[int, int]] = []
+    while len(runs) < count and (not runs or runs[-1][1] < 8):
+        first = runs[-1][1] if runs else 0
+        begin = int(rng.integers(first, 8))
+        runs.append((begin, begin + int(rng.integers(1, 9 - begin))))
+    return tuple(runs)
 
 
 def drawn(rng: np.random.Generator) -> list[SegmentInstruction]:
@@ -19,9 +29,8 @@ def drawn(rng: np.random.Generator) -> list[SegmentInstruction]:
         opcode = OPCODES[rng.integers(len(OPCODES))]
         rows = []
         for _ in range(1 if opcode is Opcode.LOAD else int(rng.integers(1, 3))):
-            begin = int(rng.integers(7))
-            end = begin + int(rng.integers(1, 9 - begin))
-            rows.append(RowAccess(instances[rng.integers(3)], "row", begin, end))
+            runs = _runs(rng, 1 if opcode is Opcode.LOAD else int(rng.integers(1, 3)))
+            rows.append(RowAccess(instances[rng.integers(3)], "row", runs))
         moves = opcode in (Opcode.LOAD, Opcode.STORE)
         tensor = f"tensor {rng.integers(3)}" if moves else None
         template = Instruction.of(opcode, row=number) if moves else Instruction.of(opcode)
@@ -29,9 +38,13 @@ def drawn(rng: np.random.Generator) -> list[SegmentInstruction]:
     return items
 
 
+def _touched(access: RowAccess) -> set[int]:
+    return {row for begin, end in access.runs for row in range(begin, end)}
+
+
 def meet(load: SegmentInstruction, other: SegmentInstruction) -> bool:
     return any(
-        a.instance is b.instance and a.begin < b.end and b.begin < a.end
+        a.instance is b.instance and _touched(a) & _touched(b)
         for a in load.rows
         for b in other.rows
     )

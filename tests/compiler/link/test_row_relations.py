@@ -22,11 +22,11 @@ def _operation(x: Instance, y: Instance, result: Instance | None = None) -> Segm
     fields = {"extent0": 1, "extent1": 1, "extent2": ROWS, "dst_factor2": 1, "src_factor2": 1}
     template = Instruction.of(Opcode.ALU, operation=AluOp.MAX, destination=destination, **fields)
     rows = [
-        RowAccess(x, "dst_base", 0, ROWS, reads=True, writes=result is None),
-        RowAccess(y, "src_base", 0, ROWS, reads=True),
+        RowAccess(x, "dst_base", ((0, ROWS),), reads=True, writes=result is None),
+        RowAccess(y, "src_base", ((0, ROWS),), reads=True),
     ]
     if result is not None:
-        rows.insert(0, RowAccess(result, "dst_base", 0, ROWS, writes=True))
+        rows.insert(0, RowAccess(result, "dst_base", ((0, ROWS),), writes=True))
     return SegmentInstruction(template, tuple(rows), uops=((0, 0, 0),))
 
 
@@ -35,7 +35,11 @@ def _placed(variant: Variant, *items: SegmentInstruction, renaming: bool = True)
     stretch = Stretch((0,), tuple((0, item) for item in items))
     found = Placement(variant, renaming).run([stretch], [Segment("layer", items)])
     return [
-        [part.begin for part in item.rows if part.memory in (Memory.ACC, Memory.OUT)]
+        [
+            part.first + part.runs[0][0]
+            for part in item.rows
+            if part.memory in (Memory.ACC, Memory.OUT)
+        ]
         for item in found
         if item.instruction.opcode is Opcode.ALU
     ]

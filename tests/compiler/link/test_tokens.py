@@ -1,6 +1,6 @@
 """Token insertion on hand-made streams: what waits for what, and what does not need to."""
 
-from daedal.compiler.link.placed import BeatRange, PlacedInstruction, RowRange
+from daedal.compiler.link.placed import BeatRange, PlacedInstruction, PlacedRows
 from daedal.compiler.link.tokens import insert_tokens
 from daedal.isa.instruction import Instruction, unit_mask
 from daedal.isa.scratchpad import Memory
@@ -11,8 +11,8 @@ TINY = load_variant("tiny")
 REGIONS = (0, 0, 0, 4096)
 
 
-def _rows(memory: Memory, begin: int, end: int, how: str) -> RowRange:
-    return RowRange(memory, begin, end, "r" in how, "w" in how)
+def _rows(memory: Memory, begin: int, end: int, how: str) -> PlacedRows:
+    return PlacedRows(memory, 0, ((begin, end),), "r" in how, "w" in how)
 
 
 def _load(begin: int, end: int, offset: int | None = None) -> PlacedInstruction:
