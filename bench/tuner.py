@@ -138,7 +138,10 @@ def guided(
 def needed(
     oracle: Oracle, make: Callable[[int], Search], *, batch: int, exact: bool, seeds: int = SEEDS
 ) -> dict[str, Any]:
-    """Measured candidates until one is near the optimum, the mean over seeds, and the curves."""
+    """Measured candidates until one is near the optimum, the mean over seeds, and the curves.
+
+    A run that finds none counts with all that it measured.
+    """
     curves = [
         oracle.trials(make(seed), batch=batch, most=MOST_TRIALS, exact=exact)
         for seed in range(seeds)
@@ -261,11 +264,7 @@ def judge(found: Mapping[str, Any]) -> dict[str, Any]:
     """The figures that have bars, and whether they hold."""
     above = [row["above"] for row in found["zero"].values()]
     ratios = {
-        other: [
-            row[other]["trials"] / row["ours"]["trials"]
-            for row in found["search"].values()
-            if row["ours"]["found"] == 1
-        ]
+        other: [row[other]["trials"] / row["ours"]["trials"] for row in found["search"].values()]
         for other in ("random", "cold")
     }
     speed_ups = {
@@ -277,6 +276,7 @@ def judge(found: Mapping[str, Any]) -> dict[str, Any]:
         "median_above": float(np.median(above)),
         "worst_above": max(above),
         "speed_up": speed_ups,
+        "found": {name: row["ours"]["found"] for name, row in found["search"].items()},
         "least_speed_up": {other: min(values, default=0.0) for other, values in ratios.items()},
         "worst_unseen": unseen,
         "prediction_seconds": found["prediction_seconds"],

@@ -115,6 +115,12 @@ def test_the_bars():
     assert all(judge(found(0.01, 2.0, 20.0, 0.02))["bars"].values())
     failing = judge(found(0.06, 2.0, 19.0, 0.03))["bars"]
     assert [name for name, holds in failing.items() if holds] == ["prediction"]
+    # A workload on which this kit's search found none counts, too.
+    some = found(0.01, 2.0, 20.0, 0.02)
+    some["search"]["b"] = {**some["search"]["a"], "ours": {"trials": 256.0, "found": 0.0}}
+    figures = judge(some)
+    assert figures["found"] == {"a": 1.0, "b": 0.0}
+    assert not any(holds for name, holds in figures["bars"].items() if name.startswith("Y12"))
 
 
 def test_the_workloads_cover_the_variants():
