@@ -6,6 +6,7 @@ instruction if the hardware loops and the micro-op memory allow.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 
 from daedal.compiler.codegen.concrete import Env, concrete_nests, loop_ranges
@@ -25,7 +26,7 @@ from daedal.compiler.codegen.intrinsics import (
 )
 from daedal.compiler.codegen.nest import Folded, Nest, accumulation_steps, fold
 from daedal.compiler.codegen.padding import KEEP_PADDING, Interior, conditions
-from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
+from daedal.compiler.codegen.segment import RowAccess, Runs, SegmentInstruction
 from daedal.compiler.codegen.window_nests import inside_loops, window_nests
 from daedal.compiler.tir.expr import Buffer
 from daedal.isa.errors import ScheduleError
@@ -347,7 +348,13 @@ def _access(
     )
     instance, field = held.instance, f"{name}_base"
     assert rows[0][0] >= 0 and rows[-1][1] <= instance.rows, f"{field} leaves {instance}"
-    return RowAccess(instance, field, tuple(dict.fromkeys(rows)), reads, writes, scale)
+    return RowAccess(instance, field, _shared(tuple(dict.fromkeys(rows))), reads, writes, scale)
+
+
+@lru_cache(maxsize=1 << 12)
+def _shared(runs: Runs) -> Runs:
+    """Equal runs as one object: the linker enters each object once."""
+    return runs
 
 
 def _same_instance(a: RegionForm, b: RegionForm, live: Live) -> bool:

@@ -33,4 +33,4 @@ class Resolver:
         moved = Instruction(instruction.opcode, values)
         # Constants are never stored to.
         beats = None if place.base == CONSTANTS else self._beats.of(moved, place.base)
-        return item._replace(instruction=moved, beats=beats)
+        return PlacedInstruction(moved, item.layer, item.rows, item.tensor, beats)
