@@ -20,13 +20,14 @@ from daedal.isa.semantics import State, execute
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.tensor import pack_tensor
 from daedal.isa.transfer import transfer
-from daedal.isa.variant import load_variant
+from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl.launch import Launch
 from daedal.sim.rtl.toolchain import find_icarus, require_tools
 from daedal.sim.trace.difference import Kind
 from daedal.sim.trace.trace import Trace, trace_launch
 from tests.support.mutants import MUTANTS, mutant_verilog
 from tests.support.random_programs import RandomProgram, random_program
+from tests.support.random_runs import every_variant
 from tests.support.rtl import CACHE, expected_memories, placed
 
 # One worker builds the machines that these tests share.
@@ -51,9 +52,9 @@ def simulator() -> str:
     return "icarus"
 
 
-def launched(seed: int, preset: str = "jitter") -> Launch:
-    """A random program of `tiny` and its memory."""
-    case = random_program(TINY, seed)
+def launched(seed: int, preset: str = "jitter", variant: Variant = TINY) -> Launch:
+    """A random program and its memory."""
+    case = random_program(variant, seed)
     return placed(case, memory_model(preset, seed), watchdog_cycles=WATCHDOG_CYCLES)
 
 
@@ -132,21 +133,24 @@ def first_overwrite(launch: Launch) -> int:
 # ---- tests ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("seed", "preset"), [(0, "ddr"), (1, "jitter")])
+@pytest.mark.parametrize(
+    ("name", "seed", "preset"), [("tiny", 0, "ddr"), ("tiny", 1, "jitter"), ("tables", 2, "ddr")]
+)
 def test_the_machine_does_what_the_programs_say(
-    seed: int, preset: str, tmp_path: Path, simulator: str
+    name: str, seed: int, preset: str, tmp_path: Path, simulator: str
 ) -> None:
-    launch = launched(seed, preset)
+    variant = every_variant()[name]
+    launch = launched(seed, preset, variant)
     found = traced(launch, tmp_path, simulator)
     assert found.difference is None
     assert found.num_instructions == len(launch.program.instructions)
     assert [found.memory] == expected_memories([launch])
     stored = sum(
-        transfer(TINY, item).rows.size * transfer(TINY, item).row_bytes
+        transfer(variant, item).rows.size * transfer(variant, item).row_bytes
         for item in launch.program.instructions
         if item.opcode is Opcode.STORE
     )
-    assert found.num_beats == stored // TINY.bus_bytes > 0
+    assert found.num_beats == stored // variant.bus_bytes > 0
     assert found.num_writes > 0
 
 
