@@ -14,6 +14,7 @@ from daedal.isa.table import AluOp, Opcode
 from daedal.isa.variant import Variant, load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.compiler.graph.test_function_rule import number, silu
+from tests.compiler.quantization.float_networks import FloatNetwork
 from tests.support.networks import check_compiled
 
 VTA = load_variant("vta")
@@ -88,3 +89,55 @@ def test_a_table_costs_no_operation() -> None:
     assert after.count(AluOp.LOOKUP) > 10
     plain = [AluOp.REQUANTIZE if item is AluOp.LOOKUP else item for item in after]
     assert plain == before
+
+
+def test_tokens(rng: np.random.Generator) -> None:
+    """Two layers over tokens with GELU between: the table follows the product, not the reshapes."""
+    net = FloatNetwork(rng, 20)
+
+    def layer(x: str, inner: int, outer: int) -> str:
+        product = net.op("MatMul", x, net.normal(inner, outer, scale=inner**-0.5))
+        return net.op("Add", product, net.normal(outer, scale=0.1))
+
+    x = layer(net.input("x", (1, 12, 16)), 16, 40)
+    erf = net.op("Erf", net.op("Div", x, number(net, 2**0.5)))
+    gelu = net.op("Mul", net.op("Mul", x, net.op("Add", erf, number(net, 1))), number(net, 0.5))
+    net.op("Identity", layer(gelu, 40, 16), output="y")
+    samples = rng.normal(size=(4, 12, 16)).astype(np.float32)
+    model = daedal.quantize(net.model("y").SerializeToString(), samples)
+    artifact = daedal.compile(model, TABLES)
+    (launch,) = artifact.launches
+    assert [layer.op for layer in launch.layers] == ["q_conv2d_lookup", "q_conv2d"]
+    assert check_layers(artifact, model, {"x": samples[:1]}).passed
+    graph = integer_graph(model, TABLES)
+    found = compare_operators(onnx.load_from_string(model), graph, {"x": samples[:1]})
+    assert max(item.largest for item in found) <= 1
+
+
+def test_what_follows_a_table_becomes_part_of_it(rng: np.random.Generator) -> None:
+    """A change of scale behind a table, and a bound with it; two readers keep what they read."""
+
+    def compiled(twice: bool) -> list[str]:
+        maker = QdqModel(20)
+        x = maker.dequantize(maker.input("x", (1, 16, 5, 5), "int8"), 0.05, 3)
+        gate = maker.requantized(maker.op("Tanh", x), 1 / 128, 0, output="gate")
+        y = maker.op("Relu", maker.requantized(gate, 0.01, 4))
+        maker.quantize(y, 0.02, -100, output="y")
+        model = maker.model(*(("gate", "y") if twice else ("y",)), dtype="int8")
+        result = compile_graph(load_onnx(model.SerializeToString()), TABLES, host=None)
+        check_compiled(result, rng)
+        return [layer.op for layer in result.launch.layers]
+
+    assert compiled(False) == ["q_requantize_lookup"]
+    assert compiled(True)[0] == "q_requantize_lookup" and len(compiled(True)) > 1
+
+
+def test_all_that_depends_on_one_tensor_is_one_table() -> None:
+    """Over a sum of two of its functions, each quantized."""
+    maker = QdqModel(20)
+    x = maker.dequantize(maker.input("x", (1, 16, 5, 5), "int8"), 0.05, 3)
+    gates = (maker.requantized(maker.op(name, x), 1 / 128, 0) for name in ("Tanh", "Sigmoid"))
+    maker.quantize(maker.op("Add", *gates), 0.02, -100, output="y")
+    graph = load_onnx(maker.model("y", dtype="int8").SerializeToString())
+    result = compile_graph(graph, TABLES, host=None)
+    assert [layer.op for layer in result.launch.layers] == ["q_requantize_lookup"]

@@ -16,6 +16,7 @@ from daedal.compiler.graph.passes.fold_padding import fold_padding
 from daedal.compiler.graph.passes.fold_selections import fold_selections
 from daedal.compiler.graph.passes.fuse_lookups import fuse_lookups
 from daedal.compiler.graph.passes.fuse_operators import fuse_operators
+from daedal.compiler.graph.passes.hoist_lookups import hoist_lookups
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.moves_to_views import moves_to_views
 from daedal.compiler.graph.passes.partition import Part, partition
@@ -44,6 +45,7 @@ __all__ = [
     "fold_selections",
     "fuse_lookups",
     "fuse_operators",
+    "hoist_lookups",
     "lower_qdq",
     "moves_to_views",
     "partition",

@@ -49,9 +49,10 @@ def lower_function(
 ) -> str | None:
     """`tensor` by a table, if it is a function of one quantized tensor.
 
-    Where a single requantization computes it, there is no table. A group begins at the latest
-    quantized tensor on which all of it depends, or earlier if nothing else reads that one. An input
-    at which the function is not defined gives 0.
+    Where a single requantization computes it, there is no table; if that follows a table, it
+    becomes part of it in `compose_tables`. A group begins at the latest quantized tensor on which
+    all of it depends, or earlier if nothing else reads that one. An input at which the function is
+    not defined gives 0.
 
     Before::
 
@@ -65,9 +66,7 @@ def lower_function(
         const y.table: int8[256]
         y = q_requantize_lookup(x, y.table, identity)
     """
-    for group in reversed(list(_groups(context.graph, tensor))):
-        if group.is_requantization(context.graph):
-            continue
+    for group in reversed(_function_groups(context.graph, tensor)):
         x = _source(context, group)
         if x is None:
             continue
@@ -91,8 +90,8 @@ def function_nodes(graph: Graph, tensor: str) -> frozenset[str]:
     quantize = graph.producers[tensor]
     if not _is_scalar(graph, quantize):
         return frozenset()
-    for group in reversed(list(_groups(graph, quantize.inputs[0]))):
-        if group.integers and not group.is_requantization(graph):
+    for group in reversed(_function_groups(graph, quantize.inputs[0])):
+        if group.integers:
             return frozenset(group.nodes)
     return frozenset()
 
@@ -186,6 +185,12 @@ class _Group:
                     return None
         result = known[tensor]
         return result.reshape(-1) if result.size == TABLE_ENTRIES else None
+
+
+def _function_groups(graph: Graph, tensor: str) -> list[_Group]:
+    """`_groups`, but none if the smallest is only a change of scale and bounds."""
+    found = list(_groups(graph, tensor))
+    return [] if not found or found[0].is_requantization(graph) else found
 
 
 def _groups(graph: Graph, tensor: str) -> Iterator[_Group]:
