@@ -52,7 +52,7 @@ def lower_function(
     Where a single requantization computes it, there is no table; if that follows a table, it
     becomes part of it in `compose_tables`. A group begins at the latest quantized tensor on which
     all of it depends, or earlier if nothing else reads that one. An input at which the function is
-    not defined gives 0.
+    not defined gives the lowest value, as in onnxruntime.
 
     Before::
 
@@ -73,8 +73,7 @@ def lower_function(
         reals = group.evaluate(context.graph, tensor, x)
         if reals is None:
             return None
-        values = np.nan_to_num(reals, nan=0.0, posinf=np.inf, neginf=-np.inf)
-        table = numerics.quantize(values, q.scale, q.zero_point, np.int8)
+        table = numerics.quantize(_defined(reals), q.scale, q.zero_point, np.int8)
         table = np.clip(table, q.low, q.high).astype(np.int8)
         builder = context.builder
         name = builder.constant(builder.fresh_name(f"{output}.table"), table)
@@ -252,8 +251,15 @@ def _is_positive(graph: Graph, name: str) -> bool:
     return value is not None and value.size == 1 and float(value.reshape(())) > 0
 
 
+def _defined(reals: Array) -> Array:
+    """What is quantized instead of `reals`: no NaN, which onnxruntime saturates to the lowest."""
+    return np.where(np.isnan(reals), np.float32(-np.inf), reals)
+
+
 def _evaluated(node: Node, arrays: list[Array], shape: tuple[int, ...]) -> Array:
     """The result of `node` for operands of 256 elements instead of the model's."""
+    if node.op == "quantize":
+        arrays = [_defined(arrays[0]), *arrays[1:]]
     types = [TensorType(array.shape, array.dtype.name) for array in arrays]
     attrs = dict(node.attrs)
     if node.op == FOREIGN.name:

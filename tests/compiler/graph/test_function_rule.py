@@ -86,6 +86,10 @@ FUNCTIONS: dict[str, Formula] = {
     "LeakyRelu": simple("LeakyRelu", alpha=0.1),
     "Reciprocal": reciprocal,
     "Sqrt": root,
+    "root of negative numbers, too": simple("Sqrt"),
+    "steps without a number": lambda m, x: m.op(
+        "Exp", m.requantized(m.op("Div", x, m.op("Relu", x)), 0.05, 3)
+    ),
     "branches": branches,
     "shifted": lambda m, x: m.op("Add", x, number(m, 0.3)),
     "negated": simple("Neg"),
