@@ -76,7 +76,8 @@ class OperationBuilder:
         elif name in LOOKUP:
             table = live[form.read("table").region.buffer].instance
             for item in self._requantize(form, env, live, LOOKUP[name], AluOp.LOOKUP):
-                access = RowAccess(table, "table", 0, table.rows, reads=True)
+                runs = _shared(((0, table.rows),))
+                access = RowAccess(table, "table", runs, reads=True)
                 yield item._replace(rows=(*item.rows, access))
         elif name in IMMEDIATE:
             yield from self._immediate(form, env, live, IMMEDIATE[name])
