@@ -11,6 +11,8 @@ ROW = ActivationRow(
     launches=1,
     cycles_before=1200,
     cycles=1029,
+    rtl_cycles=1029,
+    rtl_differs=0,
     baseline_cycles=1000,
     layers=13,
     layers_compared=14,
@@ -23,7 +25,9 @@ def test_every_bar_counts() -> None:
     assert ROW.passed and abs(ROW.more_cycles - 0.029) < 1e-9
     for change in (
         {"launches": 2},
-        {"cycles": 1031},
+        {"cycles": 1031, "rtl_cycles": 1031},
+        {"rtl_cycles": 1028},
+        {"rtl_differs": 1},
         {"layers_wrong": 1},
         {"layers_compared": 0},
         {"errors": ()},
