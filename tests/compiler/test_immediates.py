@@ -36,6 +36,7 @@ SHARED = {
     "q_add_lookup",
     "q_conv2d",
     "q_conv2d_add",
+    "q_conv2d_add_lookup",
     "q_conv2d_lookup",
     "q_conv2d_lookup_add",
     "q_conv2d_requantize",

@@ -108,7 +108,7 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
     (
         lambda s: s.cache_read(block(s, "c"), 0, "shared"),
         "cache_read would break the loop IR: a scope must be one of acc, global, inp, out, par, "
-        "wgt, not 'shared' (buffer 'a_shared')",
+        "tab, wgt, not 'shared' (buffer 'a_shared')",
     ),
     (
         lambda s: s.set_scope(block(s, "d"), 0, "acc"),
