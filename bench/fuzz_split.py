@@ -35,6 +35,7 @@ DEVIATES = frozenset(
         "ConvTranspose",
         "GatherElements",
         "GlobalLpPool",
+        "GridSample",
         "LRN",
         "LpNormalization",
         "LpPool",
