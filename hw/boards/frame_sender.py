@@ -11,6 +11,7 @@ from amaranth.lib.crc.catalog import CRC32_ISO_HDLC
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.family import Platform
+from daedal.hw.parts.pipeline import register
 from daedal.isa.bridge import ANSWER_FIELDS, ANSWER_HEADER_BYTES, ANSWER_SYNC, CRC_BYTES
 
 __all__ = ["FrameSender", "answer_layout"]
@@ -50,6 +51,8 @@ class FrameSender(wiring.Component):
         shifted = Signal(8 * ANSWER_HEADER_BYTES, reset_less=True)
         bytes_left = Signal(range(ANSWER_HEADER_BYTES + 1))
         payload_left = Signal.like(self.answer.payload["count"], reset_less=True)
+        # A state lies between a change of `payload_left` and the test: a register costs no time.
+        payload_sent = register(m, payload_left == 0, name="payload_sent")
         crc_bytes = Array(crc.crc.word_select(number, 8) for number in range(CRC_BYTES))
         m.d.comb += crc.data.eq(self.o.payload)
 
@@ -86,7 +89,7 @@ class FrameSender(wiring.Component):
                         m.next = "PAYLOAD"
             with m.State("PAYLOAD"):
                 m.d.sync += bytes_left.eq(0)
-                with m.If(payload_left == 0):
+                with m.If(payload_sent):
                     m.next = "CRC"
                 with m.Elif(self.payload.valid):
                     m.d.comb += self.payload.ready.eq(1)
