@@ -169,13 +169,13 @@ def alu_streams(variant: Variant) -> list[UnitStream]:
 
     one = vector // lanes
     far, near = rows // 2 + 1, rows // 4
-    for operation in AluOp:
-        if operation.requantizes:
-            continue
+    for operation in (op for op in AluOp.of(variant) if not op.requantizes):
         name, code = operation.name, int(operation)
         add(f"{name} immediate", one, far, operation=code, use_immediate=1, immediate=3,
             destination=int(OutMemory.ACC))  # fmt: skip
-        if operation is AluOp.MOV:
+        if operation.over_lanes:
+            add(name, one, far, operation=code, destination=int(OutMemory.ACC))
+        if not operation.takes_x:
             continue
         add(f"{name} two banks", one, far, operation=code, destination=int(OutMemory.ACC))
         add(f"{name} one bank", max(one, 2), near, operation=code,

@@ -32,19 +32,30 @@ class AluOp(enum.IntEnum):
     replaces the result by an entry of a table: entry e of table t is ``TAB[t * 256 + e]``, and e is
     the result's low 8 bits as an unsigned number. ACC takes the entry's 16 bits, signed, OUT its
     low bits; only variants with tables have it. MUL keeps the low 18 bits of each operand.
+    SUM_LANES and MAX_LANES take y alone, combine its elements of one batch row over all lanes, and
+    give every lane the result; only variants with lane reductions have them.
     Shift amounts are the low 7 bits of y, signed; a negative amount shifts the other way.
     """
 
     meaning: str
     formula: Formula | None
+    over_lanes: bool
+    """Whether the formula combines two lanes of y, then two results, until one is left."""
 
     # With the defaults, type checkers accept ``AluOp(code)`` as a member lookup.
-    def __new__(cls, code: int, meaning: str = "", formula: Formula | None = None) -> "AluOp":
+    def __new__(
+        cls,
+        code: int,
+        meaning: str = "",
+        formula: Formula | None = None,
+        over_lanes: bool = False,
+    ) -> "AluOp":
         """Make the member of value `code`."""
         member = int.__new__(cls, code)
         member._value_ = code
         member.meaning = meaning
         member.formula = formula
+        member.over_lanes = over_lanes
         return member
 
     ADD = 0, "x + y", lambda lane: lane.total()
@@ -58,11 +69,19 @@ class AluOp(enum.IntEnum):
     MOV = 8, "y", lambda lane: lane.y
     REQUANTIZE = 9, "clamp(round((x + bias) * multiplier / 2^shift) + immediate, low, high)", None
     LOOKUP = 10, "the entry of `table` at the result of REQUANTIZE", None
+    SUM_LANES = 11, "the sum of all lanes of y", lambda lane: lane.total(), True
+    MAX_LANES = (
+        *(12, "the largest of all lanes of y"),
+        *(lambda lane: lane.choose(lane.less(), lane.y, lane.x), True),
+    )
 
     @staticmethod
     def of(variant: Variant) -> "tuple[AluOp, ...]":
         """The operations that `variant` has."""
-        return tuple(op for op in AluOp if op is not AluOp.LOOKUP or variant.memory.tables)
+        absent = set() if variant.memory.tables else {AluOp.LOOKUP}
+        if not variant.units.lane_reductions:
+            absent |= {op for op in AluOp if op.over_lanes}
+        return tuple(op for op in AluOp if op not in absent)
 
     @cached_property
     def parts(self) -> frozenset[str]:
@@ -80,7 +99,7 @@ class AluOp(enum.IntEnum):
     @property
     def takes_x(self) -> bool:
         """Whether it has two operands x and y: the register form then reads ACC[dst]."""
-        return bool(self.parts - {"y"} - _PURE)
+        return not self.over_lanes and bool(self.parts - {"y"} - _PURE)
 
     def check(self) -> None:
         """Raise ValueError for a formula that uses a part of the lane more often than it exists."""

@@ -76,10 +76,31 @@ def _fields(layout: dict[str, BitField], skip: int = 0) -> str:
 
 
 def _absent_parts(variant: Variant) -> list[str]:
-    """What other variants have in addition to `variant`: scratchpads and fields of instructions."""
-    if variant.memory.tables:
-        return []
+    """What other variants have in addition to `variant`, by the option that gives it to them."""
     entries = TABLE_ENTRIES // TABLE_ROWS
+    options = (
+        (
+            variant.memory.tables,
+            "`memory.tables` of 1, 2, 4 or 8",
+            f"one more scratchpad, `{Memory.TAB.value}`: {_HOLDS[Memory.TAB]}, in rows of "
+            f"{entries} entries of {TABLE_ENTRY_BITS} bits ({entries * TABLE_ENTRY_BITS // 8} "
+            f"bytes in memory), {TABLE_ROWS} rows to a table; operation LOOKUP; destination TAB of "
+            "LOAD; field `table`, of as many bits as the number of a table needs",
+        ),
+        (
+            variant.units.lane_reductions,
+            "`units.lane_reductions`",
+            "operations SUM_LANES and MAX_LANES",
+        ),
+        (
+            variant.units.wide_requantize,
+            "`units.wide_requantize`",
+            "results of REQUANTIZE that have 16 bits, with field `wide`",
+        ),
+    )
+    absent = [(option, gives) for has, option, gives in options if not has]
+    if not absent:
+        return []
     fields = (
         (opcode.name, f"`{item.name}`", item.doc)
         for opcode, form in INSTRUCTIONS.items()
@@ -87,13 +108,10 @@ def _absent_parts(variant: Variant) -> list[str]:
         if item.name not in instruction_layout(variant, opcode)
     )
     return [
-        "## Tables\n",
-        f"Variant `{variant.name}` has no tables. Variants with `memory.tables` of 1, 2, 4 or 8 "
-        f"have one more scratchpad, `{Memory.TAB.value}`: {_HOLDS[Memory.TAB]}, in rows of "
-        f"{entries} entries of {TABLE_ENTRY_BITS} bits ({entries * TABLE_ENTRY_BITS // 8} bytes in "
-        f"memory), {TABLE_ROWS} rows to a table. They also have operation LOOKUP, destination TAB "
-        "of LOAD, and one more field at the end of an instruction, of as many bits as the number "
-        "of a table needs:\n",
+        "## Options\n",
+        f"Variant `{variant.name}` has none of these options:\n",
+        markdown_table(("option", "what it adds"), absent),
+        "Fields of options are at the end of an instruction:\n",
         markdown_table(("instruction", "field", "meaning"), fields),
     ]
 

@@ -5,6 +5,7 @@ is the operation's definition for the simulators; `hw.alu.alu_lanes` evaluates t
 gateware. `Recorder` records which parts of a lane an operation uses.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from daedal.isa.numerics import (
     wrap,
 )
 
-__all__ = ["AMOUNT_BITS", "FACTOR_BITS", "Lane", "NumpyLane", "Recorder"]
+__all__ = ["AMOUNT_BITS", "FACTOR_BITS", "Lane", "NumpyLane", "Recorder", "reduce_lanes"]
 
 FACTOR_BITS = 18
 """Low bits of x and y that are multiplied: the operand width of every supported FPGA's multiplier.
@@ -151,6 +152,19 @@ class NumpyLane:
     def differ(self, a: IntArray, b: IntArray) -> IntArray:
         """Bits set in one only."""
         return a ^ b
+
+
+def reduce_lanes(formula: Callable[[Lane[Any]], Any], values: IntArray, bits: int) -> IntArray:
+    """Combine all lanes by `formula`, and give every lane the result.
+
+    `values` has shape (..., lanes) and values of `bits` bits; lanes are a power of two. The two
+    halves are x and y; then the halves of their results are, until one lane is left.
+    """
+    result = values
+    while (lanes := result.shape[-1]) > 1:
+        x, y = result[..., : lanes // 2], result[..., lanes // 2 :]
+        result = formula(NumpyLane(x, y, bits))
+    return np.broadcast_to(result, values.shape)
 
 
 class Recorder:

@@ -90,6 +90,8 @@ _ALU_OPERAND_CYCLES = 6
 _ALU_LANE_CYCLES = 7
 _REQUANTIZE_CYCLES = 6
 _LOOKUP_CYCLES = 3
+_REDUCTION_LEVEL_CYCLES = 2
+_REDUCTION_SATURATE_CYCLES = 1
 _LIMB_BITS = 17
 
 
@@ -132,7 +134,13 @@ def alu_latency_cycles(variant: Variant) -> int:
         variant.array.accumulator_bits + 1, variant.units.multiplier_bits
     )
     look_up = _LOOKUP_CYCLES if variant.memory.tables else 0
-    return _ALU_OPERAND_CYCLES + max(_ALU_LANE_CYCLES, _REQUANTIZE_CYCLES + multiply + look_up)
+    reduce = 0
+    if variant.units.lane_reductions:
+        levels = _tree_cycles(variant.array.block_out)
+        reduce = levels * _REDUCTION_LEVEL_CYCLES + _REDUCTION_SATURATE_CYCLES
+    return _ALU_OPERAND_CYCLES + max(
+        _ALU_LANE_CYCLES, _REQUANTIZE_CYCLES + multiply + look_up, reduce
+    )
 
 
 def fifo_depth_words(variant: Variant, instruction_words: int) -> tuple[int, int]:

@@ -23,6 +23,7 @@ __all__ = [
     "shift_left",
     "shift_right_even",
     "shift_right_floor",
+    "wide_bounds",
     "wrap",
 ]
 
@@ -112,6 +113,15 @@ def requantize(
     return np.clip(
         shifted, np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
     ).astype(np.int64)
+
+
+def wide_bounds(low: int, high: int, bits: int) -> tuple[int, int]:
+    """Bounds of a result of twice `bits` bits, from bounds of `bits` bits.
+
+    They give the upper half of the result: the lower half is all zeros in the lowest result, all
+    ones in the highest.
+    """
+    return low << bits, (high << bits) | ((1 << bits) - 1)
 
 
 def _round_split(high_part: IntArray, low_part: IntArray, shift: IntArray) -> IntArray:

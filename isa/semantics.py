@@ -15,9 +15,9 @@ import numpy.typing as npt
 from daedal.isa.elements import from_memory, to_memory
 from daedal.isa.errors import ProgramError
 from daedal.isa.instruction import Instruction, reads_destination
-from daedal.isa.lane import NumpyLane
+from daedal.isa.lane import NumpyLane, reduce_lanes
 from daedal.isa.microcode import Expansion, UopArray, expand
-from daedal.isa.numerics import IntArray, requantize, saturate, wrap
+from daedal.isa.numerics import IntArray, requantize, saturate, wide_bounds, wrap
 from daedal.isa.scratchpad import TABLE_ENTRIES, Memory, scratchpad, scratchpads
 from daedal.isa.table import AluOp, GemmMode, LoadMemory, Opcode, OutMemory, Unit
 from daedal.isa.transfer import Transfer, check_region, transfer
@@ -229,14 +229,17 @@ def _alu_result(state: State, instruction: Instruction, rows: dict[str, IntArray
     source = state.acc[rows["src"]]
     if operation.requantizes:
         par = state.par
+        low, high = instruction.low, instruction.high
+        if instruction.wide:
+            low, high = wide_bounds(low, high, state.variant.array.output_bits)
         requantized = requantize(
             source,
             par.bias[rows["par"]][:, None, :],
             par.multiplier[rows["par"]][:, None, :],
             par.shift[rows["par"]][:, None, :],
             instruction.immediate,
-            instruction.low,
-            instruction.high,
+            low,
+            high,
         )
         if operation is AluOp.REQUANTIZE:
             return requantized
@@ -250,6 +253,10 @@ def _alu_result(state: State, instruction: Instruction, rows: dict[str, IntArray
     else:
         x, y = state.acc[rows["dst"]], source
     assert operation.formula is not None, "all others have one"
-    lane = NumpyLane(x, y, state.variant.array.accumulator_bits)
-    result: IntArray = operation.formula(lane)
+    bits = state.variant.array.accumulator_bits
+    result: IntArray = (
+        reduce_lanes(operation.formula, y, bits)
+        if operation.over_lanes
+        else operation.formula(NumpyLane(x, y, bits))
+    )
     return saturate(result, state.variant.array.output_bits) if instruction.saturate else result

@@ -357,6 +357,13 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
                     "LOOKUP: which table",
                     present=lambda variant: variant.memory.tables > 0,
                 ),
+                Field(
+                    "wide",
+                    _fixed(1),
+                    "REQUANTIZE: a result of 16 bits, from `low` * 256 to `high` * 256 + 255; "
+                    "LOOKUP takes its low 8 bits",
+                    present=lambda variant: variant.units.wide_requantize,
+                ),
             ),
             "Vector operation on accumulator rows: for each loop iteration and micro-op, one row.",
         ),

@@ -39,6 +39,9 @@ about 100 MB on chip in total. Simulators and the verifier allocate memory for e
 _COUNTS = frozenset({"acc_banks", "tables"})
 """Fields of `MemoryConfig` that are no capacities."""
 
+_OPTIONS = frozenset({"tables", "lane_reductions", "wide_requantize"})
+"""Parameters of parts that a machine has only if they are not 0 or false."""
+
 MAX_TOML_BYTES = 64 * 1024
 _MAX_NUMBER = (1 << 63) - 1
 """Largest integer in TOML 1.0; Python reads larger ones, and cannot print very large ones."""
@@ -229,7 +232,8 @@ class UnitsConfig:
 
     `requantize_lanes` elements are requantized per cycle, with multipliers of `multiplier_bits`
     unsigned bits; other ALU operations handle `alu_lanes` elements per cycle. `counters` builds
-    the performance counters and the marks that a profile needs.
+    the performance counters and the marks that a profile needs. `lane_reductions` builds SUM_LANES
+    and MAX_LANES, `wide_requantize` results of REQUANTIZE that have 16 bits.
     """
 
     queue_depth: int = 16
@@ -238,6 +242,8 @@ class UnitsConfig:
     requantize_lanes: int = 8
     multiplier_bits: int = 17
     counters: bool = True
+    lane_reductions: bool = False
+    wide_requantize: bool = False
 
     def check(self) -> None:
         """Raise VariantError for queues or lanes that cannot be built."""
@@ -289,6 +295,11 @@ class Variant:
             "memory.tables needs array.output_bits of 8, because a table has an entry for each "
             f"8-bit result, not {self.array.output_bits}; set tables = 0",
         )
+        _require(
+            not self.units.wide_requantize or self.array.output_bits == 8,
+            "units.wide_requantize needs array.output_bits of 8, because wide results have 16 "
+            f"bits, not {self.array.output_bits}; set wide_requantize = false",
+        )
         # Imported here: both modules import Variant, and an impossible variant must not exist.
         from daedal.isa.scratchpad import check_scratchpads
         from daedal.isa.table import check_instructions
@@ -300,14 +311,14 @@ class Variant:
     def fingerprint(self) -> str:
         """First 16 hexadecimal digits of the SHA-256 over all parameters except the name.
 
-        Parameters of a part that the machine does not have are not hashed (`tables` = 0), so that
-        an option that is added later leaves the fingerprints of earlier machines as they are.
+        Parameters of a part that the machine does not have are not hashed (`_OPTIONS`), so that an
+        option that is added later leaves the fingerprints of earlier machines as they are.
         """
         lines = [
             f"{section}.{spec.name}={getattr(getattr(self, section), spec.name)!r}"
             for section in ("array", "memory", "bus", "units")
             for spec in dataclasses.fields(getattr(self, section))
-            if spec.name != "tables" or self.memory.tables
+            if spec.name not in _OPTIONS or getattr(getattr(self, section), spec.name)
         ]
         text = "\n".join(["daedal machine 1", *lines])
         return hashlib.sha256(text.encode()).hexdigest()[:16]

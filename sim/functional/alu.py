@@ -1,13 +1,13 @@
 """The tensor ALU as kernels: hardware loops and micro-ops, one row at a time, in order."""
 
-from daedal.isa.lane import NumpyLane
+from daedal.isa.lane import NumpyLane, reduce_lanes
 from daedal.isa.numerics import requantize, saturate, wrap
 from daedal.isa.table import AluOp, OutMemory
 from daedal.native.intrinsic import intrinsic
 from daedal.native.kernel import kernel
 from daedal.native.types import Array, i64
 from daedal.sim.functional.columns import AluColumn
-from daedal.sim.functional.lane_text import operation_text, requantize_text
+from daedal.sim.functional.lane_text import operation_text, reduction_text, requantize_text
 from daedal.sim.functional.machine import Machine
 from daedal.sim.functional.shape import Shape
 from daedal.sim.functional.transfers import wrapped
@@ -38,6 +38,29 @@ def operation_part(
         result = formula(NumpyLane(x, y, Shape.acc_bits))
         limited = saturate(result, Shape.out_bits) if saturates else result
         target[dst_at + k] = int(wrap(limited, bits))
+
+
+@intrinsic(reduction_text)
+def reduce_row(
+    operation: i64,
+    acc: Array[i64],
+    y_at: i64,
+    use_immediate: bool,
+    immediate: i64,
+    saturates: bool,
+    to_acc: bool,
+    out: Array[i64],
+    dst_at: i64,
+) -> None:
+    """``dst[k] = op over all lanes of acc[y + l] or the immediate``, for one batch row."""
+    formula = AluOp(operation).formula
+    assert formula is not None, "it combines two lanes"
+    target, bits = (acc, Shape.acc_bits) if to_acc else (out, Shape.out_bits)
+    row = [immediate if use_immediate else acc[y_at + k] for k in range(Shape.block_out)]
+    result = reduce_lanes(formula, wrap(row, 64), Shape.acc_bits)
+    limited = wrap(saturate(result, Shape.out_bits) if saturates else result, bits)
+    for k in range(Shape.block_out):
+        target[dst_at + k] = int(limited[k])
 
 
 @intrinsic(requantize_text)
@@ -130,6 +153,10 @@ def alu(m: Machine, at: i64) -> bool:
     saturates = t[at + AluColumn.saturate] != 0
     low = t[at + AluColumn.low]
     high = t[at + AluColumn.high]
+    if t[at + AluColumn.wide] != 0:
+        low = low << Shape.out_bits
+        high = (high << Shape.out_bits) + (1 << Shape.out_bits) - 1
+    over_lanes = (Shape.over_lanes >> operation & 1) != 0
     for k0 in range(extent0):
         for k1 in range(extent1):
             for k2 in range(extent2):
@@ -142,6 +169,20 @@ def alu(m: Machine, at: i64) -> bool:
                     y = (src + (word >> Shape.src_shift & Shape.src_mask)) * Shape.acc_row
                     x = to if reads_dst else y
                     parameters = par + (word >> Shape.par_shift & Shape.par_mask)
+                    if over_lanes:
+                        for k in range(0, Shape.acc_row, Shape.block_out):
+                            reduce_row(
+                                operation,
+                                m.acc,
+                                y + k,
+                                use_immediate,
+                                immediate,
+                                saturates,
+                                to_acc,
+                                m.out,
+                                to + k,
+                            )
+                        continue
                     for k in range(0, Shape.acc_row, Shape.lanes):
                         if requantizes:
                             requantize_part(

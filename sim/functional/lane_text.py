@@ -4,6 +4,7 @@ A row of the ALU is processed in parts of `Shape.lanes` elements, each a vector 
 """
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 from daedal.isa.alu_operations import AluOp
@@ -11,7 +12,7 @@ from daedal.isa.lane import AMOUNT_BITS, FACTOR_BITS
 from daedal.isa.numerics import integer_range
 from daedal.sim.functional.shape import Shape
 
-__all__ = ["TextLane", "operation_text", "requantize_text"]
+__all__ = ["TextLane", "operation_text", "reduction_text", "requantize_text"]
 
 
 class TextLane:
@@ -142,8 +143,11 @@ class TextLane:
         return self.wrap(self._pick("sge", amount, "zeroinitializer", ahead, back), self._bits)
 
 
-def _stored(lane: TextLane, shape: type[Shape], result: str) -> list[str]:
-    """Lines that store `result` to the accumulators or to OUT, truncated to their width."""
+def _stored(lane: TextLane, shape: type[Shape], result: str, copies: int = 1) -> list[str]:
+    """Lines that store `result` to the accumulators or to OUT, truncated to their width.
+
+    There are `copies` of it, one behind the other.
+    """
     kind = f"<{shape.lanes} x i64>"
     begin = len(lane.lines)
     acc = lane.wrap(result, shape.acc_bits)
@@ -156,6 +160,14 @@ def _stored(lane: TextLane, shape: type[Shape], result: str) -> list[str]:
         "%target = select i1 %to.acc, ptr %acc, ptr %out",
         "%to = getelementptr inbounds i64, ptr %target, i64 %dst.at",
         f"store {kind} %kept, ptr %to, align 8",
+        *(
+            line
+            for copy in range(1, copies)
+            for line in (
+                f"%to.{copy} = getelementptr inbounds i64, ptr %to, i64 {copy * shape.lanes}",
+                f"store {kind} %kept, ptr %to.{copy}, align 8",
+            )
+        ),
         "ret void",
     ]
 
@@ -185,21 +197,87 @@ def operation_text(names: Mapping[str, Any]) -> str:
     """`alu.operation_part`: every operation that has a formula, selected by its code."""
     shape: type[Shape] = names["Shape"]
     kind = f"<{shape.lanes} x i64>"
-    operations = [item for item in AluOp if item.formula is not None]
-    cases = " ".join(f"i64 {int(item)}, label %op{int(item)}" for item in operations)
-    lines = [
-        *_load("x", "%acc", "%x.at", kind),
-        *_load("row", "%acc", "%y.at", kind),
-        *_splat("constant", "%immediate", shape.lanes),
-        f"%y = select i1 %use.immediate, {kind} %constant, {kind} %row",
-        f"switch i64 %operation, label %other [ {cases} ]",
-    ]
+    results = {}
+    for item in AluOp:
+        if item.formula is not None and not item.over_lanes:
+            lane = TextLane("%x", "%y", shape.lanes, shape.acc_bits, f"t{int(item)}.")
+            results[item] = item.formula(lane), lane.lines
+    return _definition(
+        "i64 %operation, ptr %acc, i64 %acc.size, i64 %x.at, i64 %y.at, i1 %use.immediate, "
+        "i64 %immediate, i1 %saturate, i1 %to.acc, ptr %out, i64 %out.size, i64 %dst.at",
+        [
+            *_load("x", "%acc", "%x.at", kind),
+            *_load("row", "%acc", "%y.at", kind),
+            *_splat("constant", "%immediate", shape.lanes),
+            f"%y = select i1 %use.immediate, {kind} %constant, {kind} %row",
+            *_selected(shape, results),
+        ],
+    )
+
+
+def reduction_text(names: Mapping[str, Any]) -> str:
+    """`alu.reduce_row`: operations over all lanes of one batch row.
+
+    Parts of the row are combined; then the rest with itself, rotated by half the lanes, a quarter
+    and so on, so that every lane has the result.
+    """
+    shape: type[Shape] = names["Shape"]
+    lanes, kind = shape.lanes, f"<{shape.lanes} x i64>"
+    parts = shape.block_out // lanes
+    lines = _splat("constant", "%immediate", lanes)
+    for part in range(parts):
+        lines += [
+            f"%at{part} = add i64 %y.at, {part * lanes}",
+            *_load(f"row{part}", "%acc", f"%at{part}", kind),
+            f"%y{part} = select i1 %use.immediate, {kind} %constant, {kind} %row{part}",
+        ]
+    results = {
+        item: _reduced(shape, item, [f"%y{part}" for part in range(parts)])
+        for item in AluOp
+        if item.over_lanes
+    }
+    return _definition(
+        "i64 %operation, ptr %acc, i64 %acc.size, i64 %y.at, i1 %use.immediate, "
+        "i64 %immediate, i1 %saturate, i1 %to.acc, ptr %out, i64 %out.size, i64 %dst.at",
+        [*lines, *_selected(shape, results, copies=parts)],
+    )
+
+
+def _reduced(shape: type[Shape], operation: AluOp, parts: list[str]) -> tuple[str, list[str]]:
+    """The result of an operation over all lanes of `parts`, in every lane; the lines before it."""
+    lanes, kind = shape.lanes, f"<{shape.lanes} x i64>"
+    lines: list[str] = []
+
+    def combined(x: str, y: str) -> str:
+        lane = TextLane(x, y, lanes, shape.acc_bits, f"t{int(operation)}.{len(lines)}.")
+        assert operation.formula is not None, "it combines two lanes"
+        result: str = operation.formula(lane)
+        lines.extend(lane.lines)
+        return result
+
+    value = reduce(combined, parts)
+    distance = lanes // 2
+    while distance:
+        rotated = f"%r{int(operation)}.{distance}"
+        places = ", ".join(f"i32 {(lane + distance) % lanes}" for lane in range(lanes))
+        lines.append(
+            f"{rotated} = shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{places}>"
+        )
+        value = combined(value, rotated)
+        distance //= 2
+    return value, lines
+
+
+def _selected(
+    shape: type[Shape], results: Mapping[AluOp, tuple[str, list[str]]], copies: int = 1
+) -> list[str]:
+    """Store the result of ``%operation``, saturated where it has to be; 0 for any other."""
+    kind = f"<{shape.lanes} x i64>"
+    cases = " ".join(f"i64 {int(item)}, label %op{int(item)}" for item in results)
+    lines = [f"switch i64 %operation, label %other [ {cases} ]"]
     arrivals = ["[ zeroinitializer, %other ]"]
-    for item in operations:
-        lane = TextLane("%x", "%y", shape.lanes, shape.acc_bits, f"t{int(item)}.")
-        assert item.formula is not None, "those without are left out above"
-        result = item.formula(lane)
-        lines += [f"op{int(item)}:", *lane.lines, "br label %done"]
+    for item, (result, before) in results.items():
+        lines += [f"op{int(item)}:", *before, "br label %done"]
         arrivals.append(f"[ {result}, %op{int(item)} ]")
     lines += ["other:", "br label %done", "done:"]
     lines.append(f"%result = phi {kind} {', '.join(arrivals)}")
@@ -207,11 +285,7 @@ def operation_text(names: Mapping[str, Any]) -> str:
     low, high = integer_range(shape.out_bits)
     clamped = end.clamp("%result", f"splat (i64 {low})", f"splat (i64 {high})")
     end.lines.append(f"%limited = select i1 %saturate, {kind} {clamped}, {kind} %result")
-    return _definition(
-        "i64 %operation, ptr %acc, i64 %acc.size, i64 %x.at, i64 %y.at, i1 %use.immediate, "
-        "i64 %immediate, i1 %saturate, i1 %to.acc, ptr %out, i64 %out.size, i64 %dst.at",
-        [*lines, *end.lines, *_stored(end, shape, "%limited")],
-    )
+    return [*lines, *end.lines, *_stored(end, shape, "%limited", copies)]
 
 
 def requantize_text(names: Mapping[str, Any]) -> str:

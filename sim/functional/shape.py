@@ -22,7 +22,8 @@ class Shape:
 
     Row sizes are in elements; ``inp_pairs`` and ``wgt_pairs`` are those of the copies of INP and
     WGT that hold pairs of 16-bit elements, the operands of one multiply instruction. `operations`,
-    `takes_x` and `requantizes` have a bit per `AluOp`: whether it exists, and its properties.
+    `takes_x`, `over_lanes` and `requantizes` have a bit per `AluOp`: whether it exists, and its
+    properties.
     """
 
     batch: int
@@ -58,6 +59,7 @@ class Shape:
     table_entries: int
     operations: int
     takes_x: int
+    over_lanes: int
     requantizes: int
     acc_shift: int
     acc_mask: int
@@ -122,6 +124,7 @@ def shape_of(variant: Variant) -> type[Shape]:
         "table_entries": TABLE_ENTRIES,
         "operations": sum(1 << operation for operation in AluOp.of(variant)),
         "takes_x": sum(1 << operation for operation in AluOp if operation.takes_x),
+        "over_lanes": sum(1 << operation for operation in AluOp if operation.over_lanes),
         "requantizes": sum(1 << operation for operation in AluOp if operation.requantizes),
         **_micro_op_fields(variant),
     }

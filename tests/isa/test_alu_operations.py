@@ -10,13 +10,14 @@ import pytest
 
 from daedal.isa.alu_operations import AluOp
 from daedal.isa.errors import ToolError
-from daedal.isa.lane import Lane, NumpyLane, Recorder
+from daedal.isa.lane import Lane, NumpyLane, Recorder, reduce_lanes
+from daedal.isa.variant import load_variant
 from daedal.sim.rtl.toolchain import find_icarus
 
 ROOT = Path(__file__).resolve().parents[2]
 LAST = "    REQUANTIZE = 9,"
 ADDED = (
-    '    ABSDIFF = 11, "the distance of x and y", lambda lane: lane.choose(\n'
+    '    ABSDIFF = 13, "the distance of x and y", lambda lane: lane.choose(\n'
     "        lane.less(), lane.negate(lane.difference()), lane.difference()\n"
     "    )\n"
 )
@@ -75,13 +76,39 @@ def test_codes_fit_and_meanings_are_told() -> None:
         op.check()
 
 
-@pytest.mark.parametrize("op", [op for op in AluOp if op.formula is not None])
+OF_ONE_LANE = [op for op in AluOp if op.formula is not None and not op.over_lanes]
+
+
+@pytest.mark.parametrize("op", OF_ONE_LANE)
 def test_takes_x_says_whether_the_result_depends_on_it(op: AluOp) -> None:
     rng = np.random.default_rng(4)
     x, other, y = rng.integers(-1000, 1000, (3, 50))
     assert op.formula is not None
     same = np.array_equal(op.formula(NumpyLane(x, y, 32)), op.formula(NumpyLane(other, y, 32)))
     assert op.takes_x is not same
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 8, 64])
+def test_reductions_give_every_lane_the_result(lanes: int) -> None:
+    """Sums wrap; neither operation takes x, the row that is written."""
+    rng = np.random.default_rng(8)
+    low, high = -(1 << 31), (1 << 31) - 1
+    y = rng.integers(low, high, (20, 3, lanes), endpoint=True)
+    y[0], y[1] = low, high
+    total = (y.sum(axis=-1, keepdims=True) + (1 << 31)) % (1 << 32) - (1 << 31)
+    for op, wanted in (
+        (AluOp.SUM_LANES, total),
+        (AluOp.MAX_LANES, y.max(axis=-1, keepdims=True)),
+    ):
+        assert op.formula is not None and op.over_lanes and not op.takes_x
+        found = reduce_lanes(op.formula, y, 32)
+        np.testing.assert_array_equal(found, np.broadcast_to(wanted, y.shape))
+
+
+def test_only_machines_with_lane_reductions_have_them() -> None:
+    tiny = load_variant("tiny")
+    with_them = set(AluOp.of(tiny.replace(lane_reductions=True)))
+    assert with_them - set(AluOp.of(tiny)) == {AluOp.SUM_LANES, AluOp.MAX_LANES}
 
 
 def test_parts_beside_the_shared_ones() -> None:

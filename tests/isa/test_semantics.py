@@ -18,6 +18,7 @@ VARIANTS = [
     TINY.replace(name="skewed", block_in=16, depthwise_taps=0, inp_bytes=8192, wgt_bytes=32768),
     TINY.replace(name="pair", batch=2, acc_bytes=16384, out_bytes=8192),
     TINY.replace(name="tables", batch=2, tables=4),
+    TINY.replace("options", batch=2, tables=1, lane_reductions=True, wide_requantize=True),
 ]
 
 
@@ -107,9 +108,10 @@ def naive_alu(state: State, instruction: Instruction) -> None:
     )
     limit = 1 << (array.output_bits - 1)
     for step in naive_steps(instruction, uops):
+        sources = state.acc[step["src"]].copy()
         for b in range(array.batch):
             for c in range(array.block_out):
-                source = int(state.acc[step["src"], b, c])
+                source = int(sources[b, c])
                 if operation in (AluOp.REQUANTIZE, AluOp.LOOKUP):
                     par = state.par
                     value = int(
@@ -119,15 +121,20 @@ def naive_alu(state: State, instruction: Instruction) -> None:
                             par.multiplier[step["par"], c],
                             par.shift[step["par"], c],
                             instruction.immediate,
-                            instruction.low,
-                            instruction.high,
+                            instruction.low * 256 if instruction.wide else instruction.low,
+                            instruction.high * 256 + 255 if instruction.wide else instruction.high,
                         )
                     )
                     if operation is AluOp.LOOKUP:
                         place = instruction.table * 256 + value % 256
                         value = int(state.tab[place // 32, place % 32])
                 else:
-                    if instruction.use_immediate:
+                    if operation in (AluOp.SUM_LANES, AluOp.MAX_LANES):
+                        lanes = sources[b].tolist()
+                        if instruction.use_immediate:
+                            lanes = [instruction.immediate] * len(lanes)
+                        value = sum(lanes) if operation is AluOp.SUM_LANES else max(lanes)
+                    elif instruction.use_immediate:
                         value = naive_operation(operation, source, instruction.immediate)
                     elif operation is AluOp.MOV:
                         value = source
@@ -168,7 +175,7 @@ def test_compute_instructions_match_plain_loops(variant: Variant) -> None:
 
 def lookup(destination: OutMemory, table: int) -> State:
     """A state after LOOKUP of the accumulators 0 to 255, in rows of 8."""
-    state = State(VARIANTS[-1].replace("one", batch=1))
+    state = State(VARIANTS[3].replace("one", batch=1))
     state.tab[...] = np.arange(-200, 4 * 256 - 200).reshape(state.tab.shape)
     state.acc[:32] = np.arange(-128, 128).reshape(32, 1, 8)
     state.par.multiplier[...] = 1
@@ -195,7 +202,7 @@ def test_a_table_has_the_entries_of_results_0_to_127_first(table: int) -> None:
 
 
 def test_tables_are_loaded_in_memory_order() -> None:
-    state = State(VARIANTS[-1])
+    state = State(VARIANTS[3])
     memory = np.arange(-500, 12, dtype="<i2").view(np.uint8)
     load = Instruction.of(
         Opcode.LOAD, memory=LoadMemory.TAB, base=1, row=8, blocks=1, rows=1, cols=16

@@ -57,6 +57,18 @@ def test_tables_are_a_scratchpad_an_operation_and_a_field(tables: int) -> None:
     }
 
 
+def test_options_of_the_alu_are_of_machines_that_have_them() -> None:
+    """Without them a machine is the one before there were any."""
+    options = ("lane_reductions", "wide_requantize")
+    assert VTA.replace(**dict.fromkeys(options, False)).fingerprint == "e3090198028baad1"
+    prints = {VTA.replace(**{name: True}).fingerprint for name in options}
+    assert len(prints | {VTA.fingerprint}) == 3
+    wide = instruction_layout(VTA.replace(wide_requantize=True), Opcode.ALU)
+    before = instruction_layout(VTA, Opcode.ALU)
+    assert wide.keys() - before.keys() == {"wide"}
+    assert all(wide[name].offset == item.offset for name, item in before.items())
+
+
 @pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
 def test_rows_of_tables_fit_every_bus(data_bits: int) -> None:
     variant = VTA.replace(
@@ -94,6 +106,11 @@ def test_a_variant_without_tables_has_nothing_of_them() -> None:
             {"tables": 4, "input_bits": 4, "output_bits": 4},
             "memory.tables needs array.output_bits of 8, because a table has an entry for each "
             "8-bit result, not 4; set tables = 0",
+        ),
+        (
+            {"wide_requantize": True, "input_bits": 4, "output_bits": 4},
+            "units.wide_requantize needs array.output_bits of 8, because wide results have 16 "
+            "bits, not 4; set wide_requantize = false",
         ),
         ({"multiplier_bits": 40}, "units.multiplier_bits must be 8 to 26, not 40"),
         ({"multiplier_style": "dadda"}, "multiplier_style must be one of dsp, packed, lut, not"),

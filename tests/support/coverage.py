@@ -89,6 +89,8 @@ def _instruction_goals(variant: Variant) -> Iterator[str]:
                     yield f"ALU: {op.name} {form} {target.name} {end}"
         if op.parts & _SHIFTS:
             yield from (f"ALU: {op.name} amount {kind}" for kind in AMOUNTS)
+        if op.requantizes and variant.units.wide_requantize:
+            yield from (f"ALU: {op.name} wide {target.name}" for target in OutMemory)
     for table in range(variant.memory.tables):
         yield f"ALU: LOOKUP in table {table}"
         yield f"ALU: LOOKUP in table {table} of which every entry was loaded"
@@ -349,6 +351,8 @@ class _Reader:
         form = "immediate" if immediate else "register"
         end = "saturates" if instruction.saturate else "truncates"
         yield f"ALU: {operation.name} {form} {target.name} {end}"
+        if instruction.wide:
+            yield f"ALU: {operation.name} wide {target.name}"
         if immediate and operation.parts & _SHIFTS:
             yield f"ALU: {operation.name} amount {self._amount(instruction.immediate)}"
         yield from self._alu_hazards(instruction, operation, target, steps.rows)

@@ -341,6 +341,7 @@ def _alu(draft: _Draft) -> Instruction:
         # Tables are loaded often: several vectors must read what one LOAD has written.
         operation = AluOp.LOOKUP if draft.chance(0.2) else operation
         table = int(rng.integers(variant.memory.tables)) if operation is AluOp.LOOKUP else 0
+    wide = draft.pick(0, 1) if operation.requantizes and variant.units.wide_requantize else 0
     immediate = 0 if operation.formula is None else draft.pick(0, 1)
     dst = draft.windows(destination.memory)
     if operation.takes_x and not immediate and destination is OutMemory.OUT:
@@ -368,6 +369,7 @@ def _alu(draft: _Draft) -> Instruction:
             low=bounds[0] if draft.chance(0.5) else low,
             high=bounds[1] if draft.chance(0.5) else high,
             table=table,
+            wide=wide,
             **values,
         )
         return _chained(draft, instruction) if draft.chance(chains) else instruction

@@ -19,7 +19,7 @@ VARIANTS = {
         input_bits=16, weight_bits=16, output_bits=16, accumulator_bits=48, acc_bytes=16384
     ),
 }
-OPERATIONS = [operation for operation in AluOp if not operation.requantizes]
+OPERATIONS = [op for op in AluOp if op.formula is not None and not op.over_lanes]
 PAIRS = 100
 
 

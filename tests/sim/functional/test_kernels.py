@@ -29,7 +29,12 @@ VARIANTS = {
     "three_taps": TINY.replace("three_taps", depthwise_taps=3),
     "mixed": TINY.replace("mixed", batch=2, block_in=16, block_out=16, weight_bits=4),
     "tables": TINY.replace("tables", tables=4, requantize_lanes=4),
+    "reductions": TINY.replace("reductions", block_out=32, depthwise_taps=0, lane_reductions=True),
+    "wide_results": TINY.replace("wide_results", tables=1, wide_requantize=True),
     "one_table": TINY.replace("one_table", batch=2, tables=1, data_bits=128, acc_bytes=16384),
+    "all_options": load_variant("attention").replace(
+        "all_options", lane_reductions=True, wide_requantize=True
+    ),
 }
 
 

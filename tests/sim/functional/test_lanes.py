@@ -6,15 +6,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daedal.isa.alu_operations import AluOp
-from daedal.isa.lane import NumpyLane
+from daedal.isa.lane import NumpyLane, reduce_lanes
 from daedal.isa.numerics import integer_range, requantize, saturate, wrap
 from daedal.isa.variant import load_variant
 from daedal.native.kernel import kernel
 from daedal.native.types import Array, i64
-from daedal.sim.functional.alu import operation_part, requantize_part
+from daedal.sim.functional.alu import operation_part, reduce_row, requantize_part
 from daedal.sim.functional.shape import shape_of
 
 LANES = {name: shape_of(load_variant(name)) for name in ("vta", "int16", "int4")}
+# A row of one lane, of several in one vector, and of several vectors.
+ROWS = {
+    lanes: shape_of(
+        load_variant("vta").replace(
+            "rows", block_out=lanes, alu_lanes=1, requantize_lanes=1, depthwise_taps=0,
+            lane_reductions=True,
+        )
+    )
+    for lanes in (8, 16, 64)
+}  # fmt: skip
 
 
 @kernel
@@ -59,6 +69,22 @@ def requantize_row(
     requantize_part(acc, 0, bias, multiplier, shift, 0, zero, low, high, to_acc, out, 0)
 
 
+@kernel
+def reduce(
+    operation: i64,
+    acc: Array[i64],
+    immediate: i64,
+    use_immediate: bool,
+    saturates: bool,
+    to_acc: bool,
+    out: Array[i64],
+) -> None:
+    """One batch row: y is the first half of `acc`, results go to the second."""
+    half = len(acc) // 2
+    reduce_row(operation, acc, 0, use_immediate, immediate, saturates, to_acc, out, half)
+
+
+REDUCTIONS = {lanes: reduce.specialized({"Shape": shape}) for lanes, shape in ROWS.items()}
 KERNELS = {
     name: (operate.specialized({"Shape": shape}), requantize_row.specialized({"Shape": shape}))
     for name, shape in LANES.items()
@@ -74,7 +100,7 @@ def numbers(rng: np.random.Generator, bits: int, size: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", LANES)
 @given(
-    operation=st.sampled_from([item for item in AluOp if item.formula is not None]),
+    operation=st.sampled_from([op for op in AluOp if op.formula and not op.over_lanes]),
     use_immediate=st.booleans(),
     saturates=st.booleans(),
     to_acc=st.booleans(),
@@ -107,6 +133,31 @@ def test_operations(
     expected = wrap(result, shape.acc_bits if to_acc else shape.out_bits)
     KERNELS[name][0](int(operation), acc, immediate, use_immediate, saturates, to_acc, out)
     np.testing.assert_array_equal((acc if to_acc else out)[2 * shape.lanes :], expected)
+
+
+@pytest.mark.parametrize("lanes", ROWS)
+@given(
+    operation=st.sampled_from([op for op in AluOp if op.over_lanes]),
+    use_immediate=st.booleans(),
+    saturates=st.booleans(),
+    to_acc=st.booleans(),
+    seed=st.integers(0, 1 << 32),
+)
+def test_reductions(
+    lanes: int, operation: AluOp, use_immediate: bool, saturates: bool, to_acc: bool, seed: int
+) -> None:
+    shape, rng = ROWS[lanes], np.random.default_rng(seed)
+    acc = numbers(rng, shape.acc_bits, 2 * lanes)
+    immediate = int(numbers(rng, 18, 1)[0])
+    out = np.zeros(2 * lanes, dtype=np.int64)
+    y = np.full(lanes, immediate) if use_immediate else acc[:lanes].copy()
+    assert operation.formula is not None
+    result = reduce_lanes(operation.formula, y, shape.acc_bits)
+    if saturates:
+        result = saturate(result, shape.out_bits)
+    expected = wrap(result, shape.acc_bits if to_acc else shape.out_bits)
+    REDUCTIONS[lanes](int(operation), acc, immediate, use_immediate, saturates, to_acc, out)
+    np.testing.assert_array_equal((acc if to_acc else out)[lanes:], expected)
 
 
 @pytest.mark.parametrize("name", LANES)
