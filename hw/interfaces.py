@@ -126,7 +126,8 @@ def scratchpad_read_signature(row_width: int, data_width: int) -> wiring.Signatu
 def lookup_signature(variant: Variant) -> wiring.Signature:
     """A group of REQUANTIZE's lanes at the tables: `values` follows with a fixed latency.
 
-    With `enable`, `values` are the entries of `table` at `results`; otherwise they are `results`.
+    With `enable`, `values` are the entries of `table` at the low 8 bits of `results`; otherwise
+    they are `results`.
     The latency is `table_memory.LOOKUP_CYCLES`.
     """
     lanes = variant.units.requantize_lanes
@@ -134,7 +135,7 @@ def lookup_signature(variant: Variant) -> wiring.Signature:
         {
             "enable": Out(1),
             "table": Out((variant.memory.tables - 1).bit_length()),
-            "results": Out(data.ArrayLayout(signed(variant.array.output_bits), lanes)),
+            "results": Out(data.ArrayLayout(signed(variant.result_bits), lanes)),
             "values": In(data.ArrayLayout(signed(TABLE_ENTRY_BITS), lanes)),
         }
     )

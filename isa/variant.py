@@ -329,6 +329,11 @@ class Variant:
         return max(self.array.block_in, self.array.block_out)
 
     @property
+    def result_bits(self) -> int:
+        """Bits of the widest result of REQUANTIZE."""
+        return self.array.output_bits * (2 if self.units.wide_requantize else 1)
+
+    @property
     def macs_per_cycle(self) -> int:
         """Multiplications of one product."""
         return self.array.batch * self.array.block_in * self.array.block_out

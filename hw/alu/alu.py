@@ -13,7 +13,9 @@ from amaranth.utils import ceil_log2
 
 from daedal.hw.alu.alu_lanes import AluLanes
 from daedal.hw.alu.alu_step import decode
+from daedal.hw.alu.hardware_lane import matches
 from daedal.hw.alu.interlock import Interlock
+from daedal.hw.alu.lane_reductions import LaneReductions
 from daedal.hw.alu.requantize import Requantizer
 from daedal.hw.alu.result_writer import QUEUE_CYCLES, ResultWriter, result_meta_layout
 from daedal.hw.contracts import checks_contracts, contract, require_at_elaboration
@@ -39,7 +41,7 @@ from daedal.isa.scratchpad import TABLE_ENTRY_BITS, Memory, scratchpad
 from daedal.isa.table import Opcode, OutMemory
 from daedal.isa.variant import Variant
 
-__all__ = ["Alu", "requantize_latency"]
+__all__ = ["Alu", "ordinary_latency", "requantize_latency"]
 
 _ACC_PORTS = (
     *("alu_read", "alu_data", "alu_read2", "alu_data2", "alu_write"),
@@ -54,9 +56,6 @@ _CONTROLS = (
     "low",
     "high",
 )
-_TABLE_CONTROLS = ("table",)
-"""More controls where there are several tables."""
-
 _TO_OPERANDS = ACC_READ_CYCLES + 2
 """Latency from the start of a group to its operands: the read, row register, lane register."""
 _PAR_LATE = ACC_READ_CYCLES - 2
@@ -105,13 +104,18 @@ class Alu(wiring.Component):
     def elaborate(self, platform: Platform) -> Module:
         m = Module()
         variant = self._variant
-        controls = _CONTROLS + (_TABLE_CONTROLS if variant.memory.tables > 1 else ())
+        several = variant.memory.tables > 1
+        controls = (
+            *_CONTROLS,
+            *(("table",) if several else ()),
+            *(("wide",) if variant.units.wide_requantize else ()),
+        )
         m.submodules.sequencer = sequencer = Sequencer(
             variant=variant, opcode=Opcode.ALU, controls=controls
         )
         wiring.connect(m, wiring.flipped(self.issue), sequencer.issue)
         wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
-        latency = _TO_OPERANDS + max(AluLanes.latency(), requantize_latency(variant))
+        latency = _TO_OPERANDS + max(ordinary_latency(variant), requantize_latency(variant))
         # One place for every group between issue and write sustains one group per cycle.
         depth = latency + QUEUE_CYCLES + _RING_SPARE
         _check_latencies(latency, depth)
@@ -325,6 +329,9 @@ class Alu(wiring.Component):
             lanes.operation.eq(control.operation),  # one cycle early
             lanes.saturate.eq(register(m, control.saturate, name="lanes_saturate")),
         ]
+        ordinary = lanes.result
+        if units.lane_reductions:
+            ordinary = self._reduced(m, lanes, control, src, number)
         m.submodules.requantizer = requantizer = Requantizer(variant=variant)
         acc = part(src, units.requantize_lanes, number.copy_for("acc"))
         m.d.comb += [
@@ -333,11 +340,13 @@ class Alu(wiring.Component):
             requantizer.low.eq(register(m, control.low, name="low")),
             requantizer.high.eq(register(m, control.high, name="high")),
         ]
+        if units.wide_requantize:
+            m.d.comb += requantizer.wide.eq(register(m, control.wide, name="wide"))
         self._parameters(m, requantizer, step, group, number.copy_for("parameters"))
 
         common = latency - _TO_OPERANDS
-        ordinary = delay(m, lanes.result, common - AluLanes.latency(), name="ordinary")
-        finished, out_bits = requantizer.result, variant.array.output_bits
+        ordinary = delay(m, ordinary, common - ordinary_latency(variant), name="ordinary")
+        finished, out_bits = requantizer.result, variant.result_bits
         if variant.memory.tables:
             finished, out_bits = self._look_up(m, requantizer.result, step), TABLE_ENTRY_BITS
         outputs = delay(m, finished, common - requantize_latency(variant), name="requantized")
@@ -351,6 +360,48 @@ class Alu(wiring.Component):
             is_requantize,
             requantized.replicate(widest // units.requantize_lanes),
             ordinary.replicate(widest // units.alu_lanes),
+        )
+
+    def _reduced(
+        self, m: Module, lanes: AluLanes, control: Any, src: Value, number: Replicated
+    ) -> Value:
+        """Results of the ordinary lanes, or of the operations over lanes: `ordinary_latency`.
+
+        `control` is one cycle ahead of the operands in `lanes`, as is `number`, the group's.
+        """
+        variant = self._variant
+        bits, block, count = (
+            variant.array.accumulator_bits,
+            variant.array.block_out,
+            variant.units.alu_lanes,
+        )
+        m.submodules.reductions = reductions = LaneReductions(variant=variant)
+        y = lanes.y
+        row_lanes = LaneReductions.row_lanes(variant)
+        if row_lanes > count:
+            # Each group takes the batch row that it is a part of.
+            place = number.copy_for("reductions")[ceil_log2(row_lanes // count) :]
+            row = src.word_select(place[: ceil_log2(self._vector // row_lanes)], row_lanes * bits)
+            immediate = Signal(bits)
+            m.d.comb += immediate.eq(control.immediate)
+            operand = Mux(control.use_immediate, immediate.replicate(row_lanes), row)
+            y = register(m, operand, name="reductions_y")
+        m.d.comb += [
+            reductions.y.eq(y),
+            reductions.operation.eq(control.operation),
+            reductions.saturate.eq(lanes.saturate),
+        ]
+        latency = ordinary_latency(variant)
+        found = delay(
+            m, reductions.result, latency - LaneReductions.latency(variant), name="reduced"
+        )
+        rows = max(1, count // block)
+        spread = Cat(found.word_select(row, bits).replicate(count // rows) for row in range(rows))
+        over_lanes = matches(variant, control.operation, lambda op: op.over_lanes)
+        return Mux(
+            delay(m, over_lanes, latency + 1, name="over_lanes"),
+            spread,
+            delay(m, lanes.result, latency - AluLanes.latency(), name="of_lanes"),
         )
 
     def _look_up(self, m: Module, results: Value, step: Any) -> Value:
@@ -395,6 +446,12 @@ class Alu(wiring.Component):
         repeat = variant.units.requantize_lanes // lanes
         picked = register(m, chosen.replicate(repeat), name="parameters")
         m.d.comb += requantizer.parameters.as_value().eq(picked)
+
+
+def ordinary_latency(variant: Variant) -> int:
+    """Latency in cycles from operands to results of all operations but REQUANTIZE."""
+    reductions = LaneReductions.latency(variant) if variant.units.lane_reductions else 0
+    return max(AluLanes.latency(), reductions)
 
 
 def requantize_latency(variant: Variant) -> int:

@@ -25,7 +25,7 @@ _LATENCY = LATE_STAGE + 2
 
 
 class AluLanes(wiring.Component):
-    """Every `AluOp` with a formula, in 7 stages.
+    """Every `AluOp` with a formula for one lane, in 7 stages.
 
     Stages 1 to 5 are the parts of `HardwareLane`. In parallel with its shifter, stage 2 selects
     among the other results; stage 6 selects between that result and the shifter's; stage 7
@@ -71,7 +71,11 @@ class AluLanes(wiring.Component):
             x = self.x.word_select(number, bits).as_signed()
             y = self.y.word_select(number, bits).as_signed()
             lane = HardwareLane(self._variant, m, platform, name, x, y, code)
-            results = {op: op.formula(lane) for op in operations if op.formula is not None}
+            results = {
+                op: op.formula(lane)
+                for op in operations
+                if op.formula is not None and not op.over_lanes
+            }
             first = early.of(bits, results, EARLY_STAGE)
             first = register(m, first, name=f"{name}_arithmetic")
             first = delay(m, first, LATE_STAGE - EARLY_STAGE - 1, name=f"{name}_value")

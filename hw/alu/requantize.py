@@ -5,7 +5,7 @@ Input: accumulators, their channels' parameters, zero point and bounds. Output: 
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -45,7 +45,8 @@ class Requantizer(wiring.Component):
     Members
     -------
     acc : requantize_lanes accumulators. parameters : as many entries (`parameter_layout`).
-    zero_point, low, high : of this group's instruction. result : outputs, signed.
+    zero_point, low, high, wide : of this group's instruction (`wide` : only with such results).
+    result : signed, of `Variant.result_bits` bits.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -59,7 +60,8 @@ class Requantizer(wiring.Component):
                 "zero_point": In(signed(IMMEDIATE_BITS)),
                 "low": In(signed(array.output_bits)),
                 "high": In(signed(array.output_bits)),
-                "result": Out(lanes * array.output_bits),
+                **({"wide": In(1)} if variant.units.wide_requantize else {}),
+                "result": Out(lanes * variant.result_bits),
             }
         )
 
@@ -83,18 +85,36 @@ class Requantizer(wiring.Component):
         )
         zero_point = delay(m, self.zero_point, late, name="zero_point")
         # If `low` exceeds `high`, `low` is set equal to `high`.
-        ordered = Mux(self.low > self.high, self.high, self.low)
-        low = delay(m, ordered, late + 1, name="low")
-        high = delay(m, self.high, late + 1, name="high")
+        crossed = self.low > self.high
+        ordered = Mux(crossed, self.high, self.low)
+        if self._variant.units.wide_requantize:
+            low, high = self._wide_bounds(m, crossed, ordered, late)
+        else:
+            low = delay(m, ordered, late + 1, name="low")
+            high = delay(m, self.high, late + 1, name="high")
         bits = self._variant.array.accumulator_bits
         for number in range(self._variant.units.requantize_lanes):
             acc = self.acc.word_select(number, bits).as_signed()
             result = self._lane(
                 m, platform, f"lane{number}", acc, self.parameters[number], zero_point, low, high
             )
-            width = self._variant.array.output_bits
+            width = self._variant.result_bits
             m.d.comb += self.result.word_select(number, width).eq(result)
         return m
+
+    def _wide_bounds(
+        self, m: Module, crossed: Value, ordered: Value, late: int
+    ) -> tuple[Value, Value]:
+        """`numerics.wide_bounds`, `late` + 1 cycles later; or the bounds as they are."""
+        bits = self._variant.array.output_bits
+        wide = delay(m, self.wide, late, name="wide")
+        fill = delay(m, crossed, late, name="crossed")
+        bounds = []
+        for name, bound, below in (("low", ordered, fill), ("high", self.high, Const(1, 1))):
+            narrow = delay(m, bound, late, name=f"{name}_narrow").as_signed()
+            extended = Mux(wide, Cat(below.replicate(bits), narrow).as_signed(), narrow)
+            bounds.append(register(m, extended.as_signed(), name=name))
+        return bounds[0], bounds[1]
 
     def _lane(
         self, m: Module, platform: Platform, name: str, acc: Value, parameters: Any,

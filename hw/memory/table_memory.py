@@ -87,11 +87,12 @@ class TableMemory(wiring.Component):
         read = self.lanes[number].read
         result = self.lookup.results[number]
         place = result.as_unsigned()
-        assert 1 << len(place) == TABLE_ENTRIES, "a result is the number of an entry"
+        number_bits = (TABLE_ENTRIES - 1).bit_length()
+        assert len(place) >= number_bits, "a result has the number of an entry"
         word_bits = (len(read.data) // TABLE_ENTRY_BITS - 1).bit_length()
         m.d.comb += [
             read.enable.eq(self.lookup.enable),
-            read.row.eq(Cat(place[word_bits:], self.lookup.table)),
+            read.row.eq(Cat(place[word_bits:number_bits], self.lookup.table)),
         ]
         late = delay(m, place, RAM_READ_CYCLES, name=f"lane{number}_place")
         entry = read.data.word_select(late[:word_bits], TABLE_ENTRY_BITS).as_signed()

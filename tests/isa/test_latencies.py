@@ -6,6 +6,7 @@ import pytest
 
 from daedal.hw.alu import alu, result_writer
 from daedal.hw.alu.alu_lanes import AluLanes
+from daedal.hw.alu.lane_reductions import LaneReductions
 from daedal.hw.alu.requantize import Requantizer
 from daedal.hw.bus import axi, read_master
 from daedal.hw.control import marks, supervisor
@@ -60,14 +61,26 @@ def test_tables_lengthen_the_alu_of_variants_that_have_them() -> None:
     assert (before, after) == (14, 17)
 
 
+@pytest.mark.parametrize(("block", "latency"), [(8, 14), (16, 15), (64, 19)])
+def test_reductions_lengthen_the_alu_where_their_tree_is_deep(block: int, latency: int) -> None:
+    variant = load_variant("vta").replace(
+        block_in=block, block_out=block, alu_lanes=8, lane_reductions=True, out_bytes=1 << 16
+    )
+    assert latencies.alu_latency_cycles(variant) == latency
+    slower = max(alu.ordinary_latency(variant), alu.requantize_latency(variant))
+    assert slower == latency - alu._TO_OPERANDS
+
+
 @pytest.mark.parametrize("name", sorted(every_variant()))
 def test_numbers_of_a_variant(name: str) -> None:
     variant = every_variant()[name]
     latency = gemm._OPERANDS + DotProducts.latency(variant.array)
     lead = max(forwarding.AHEAD_CYCLES, latency - forwarding.READ_TO_SUM_CYCLES)
     assert latencies.gemm_lead_cycles(variant) == lead
-    slower = max(AluLanes.latency(), alu.requantize_latency(variant))
+    slower = max(alu.ordinary_latency(variant), alu.requantize_latency(variant))
     assert latencies.alu_latency_cycles(variant) == alu._TO_OPERANDS + slower
+    reductions = LaneReductions.latency(variant) if variant.units.lane_reductions else 0
+    assert alu.ordinary_latency(variant) == max(AluLanes.latency(), reductions)
     lookup = LOOKUP_CYCLES if variant.memory.tables else 0
     assert alu.requantize_latency(variant) == Requantizer.latency(variant) + lookup
     words = instruction_bits(variant) // variant.bus.data_bits

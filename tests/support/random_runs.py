@@ -53,6 +53,8 @@ EXTRA_VARIANTS = {
             requantize_lanes=8,
             multiplier_bits=24,
             tables=4,
+            lane_reductions=True,
+            wide_requantize=True,
         ),
         # As many tables as there can be, on a bus of 64 bits; with one, `table` has no bits.
         _TINY.replace("tables", requantize_lanes=4, tables=8),

@@ -30,6 +30,18 @@ VARIANTS = {
         requantize_lanes=16, inp_bytes=8192, acc_bytes=16384,
     ),
     "tables": TINY.replace(alu_lanes=2, requantize_lanes=4, tables=4),
+    # A batch row is a group, part of a group, or several groups.
+    "reductions": TINY.replace(
+        batch=2, alu_lanes=8, requantize_lanes=4, acc_bytes=16384, lane_reductions=True,
+        wide_requantize=True,
+    ),
+    "two_rows": TINY.replace(
+        batch=2, alu_lanes=16, requantize_lanes=16, acc_bytes=16384, lane_reductions=True,
+        wide_requantize=True, tables=2,
+    ),
+    "parts_of_rows": TINY.replace(
+        batch=2, alu_lanes=2, requantize_lanes=2, acc_bytes=16384, lane_reductions=True,
+    ),
     "one_table": TINY.replace(
         batch=2, data_bits=128, accumulator_bits=48, requantize_lanes=8, tables=1, acc_bytes=16384
     ),
@@ -146,10 +158,14 @@ def alu_uops(variant: Variant, dst: list[int], src: list[int], par: list[int]):
     return encode_uops(variant, Unit.ALU, {"dst": dst, "src": src, "par": par})
 
 
-def _which_table(variant: Variant, operation: AluOp, rng: np.random.Generator) -> dict[str, int]:
-    """The field of LOOKUP, of which other operations make nothing."""
+def _of_options(variant: Variant, operation: AluOp, rng: np.random.Generator) -> dict[str, int]:
+    """The fields of LOOKUP and REQUANTIZE, of which other operations make nothing."""
     tables = variant.memory.tables if operation is AluOp.LOOKUP else 0
-    return {"table": int(rng.integers(tables))} if tables else {}
+    wide = operation.requantizes and variant.units.wide_requantize
+    return {
+        **({"table": int(rng.integers(tables))} if tables else {}),
+        **({"wide": int(rng.integers(2))} if wide else {}),
+    }
 
 
 def random_program(variant: Variant, state: State, rng: np.random.Generator) -> list[Instruction]:
@@ -187,14 +203,15 @@ def random_program(variant: Variant, state: State, rng: np.random.Generator) -> 
                         use_immediate=immediate, immediate=int(rng.integers(-span, span)),
                         saturate=int(rng.integers(2)), low=low, high=high,
                         uop_begin=offset + begin, uop_end=offset + begin + 6,
-                        tag=len(program), push=2, **_which_table(variant, operation, rng),
+                        tag=len(program), push=2, **_of_options(variant, operation, rng),
                         **{f"extent{k}": int(n) for k, n in enumerate(extents)},
                     )
                 )  # fmt: skip
     # The whole list of hazards for an operation with one row and for two with both; sums, which
     # forget nothing, come last.
     requantizing = [operation for operation in AluOp.of(variant) if operation.requantizes]
-    for operation in (*requantizing, AluOp.SUB, AluOp.ADD):
+    reducing = [operation for operation in AluOp.of(variant) if operation.over_lanes]
+    for operation in (*requantizing, *reducing, AluOp.SUB, AluOp.ADD):
         program.append(
             Instruction.of(
                 Opcode.ALU, operation=operation, destination=OutMemory.ACC, uop_end=count,
@@ -212,6 +229,9 @@ def random_program(variant: Variant, state: State, rng: np.random.Generator) -> 
         ("wide_bus", 0.3, 0.8),
         ("tables", 0.0, 0.8),
         ("one_table", 0.3, 0.0),
+        ("reductions", 0.0, 0.8),
+        ("two_rows", 0.3, 0.0),
+        ("parts_of_rows", 0.0, 0.8),
         pytest.param("full_rate", 0.3, 0.8, marks=pytest.mark.slow),
         *(pytest.param(name, 0.0, 0.0, marks=pytest.mark.slow) for name in ("tiny", "wide_bus")),
     ],
@@ -249,12 +269,23 @@ def test_every_operation(name: str, gaps: float, traffic: float) -> None:
             {"operation": AluOp.LOOKUP, "destination": OutMemory.OUT, "table": 1},
             *([0, 1], [1, 0], 2),
         ),
+        ({"operation": AluOp.SUM_LANES}, [0, 1, 2, 3], [4, 5, 6, 7], 1),
+        ({"operation": AluOp.MAX_LANES, "alu_lanes": 4}, [0, 1, 2, 3], [4, 5, 6, 7], 2),
+        (
+            {"operation": AluOp.REQUANTIZE, "destination": OutMemory.ACC, "wide": 1},
+            *([0, 1], [4, 5], 2),
+        ),
     ],
 )
 def test_rates(fields: dict, dst: list[int], src: list[int], cycles_per_vector: int) -> None:
     """One vector per cycle, two where both rows lie in one bank; REQUANTIZE at its lanes' rate."""
-    tables = 2 if fields["operation"] is AluOp.LOOKUP else 0
-    variant = TINY.replace(alu_lanes=8, requantize_lanes=4, tables=tables)
+    operation = fields["operation"]
+    lanes = fields.get("alu_lanes", 8)
+    variant = TINY.replace(
+        alu_lanes=lanes, requantize_lanes=4, tables=2 if operation is AluOp.LOOKUP else 0,
+        lane_reductions=operation.over_lanes, wide_requantize="wide" in fields,
+    )  # fmt: skip
+    fields = {name: value for name, value in fields.items() if name != "alu_lanes"}
     state = random_state(variant, np.random.default_rng(3))
     state.uops[Unit.ALU][: len(dst)] = alu_uops(variant, dst, src, [1] * len(dst))
     bench = Bench(variant, state)
@@ -262,13 +293,13 @@ def test_rates(fields: dict, dst: list[int], src: list[int], cycles_per_vector: 
         Opcode.ALU, uop_end=len(dst), extent0=1, extent1=1, extent2=1,
         **{"destination": OutMemory.ACC, **fields},
     )  # fmt: skip
-    program = [instruction] * (6 if fields["operation"].requantizes else 1)
+    program = [instruction] * (6 if operation.requantizes else 1)
     bench.run([issue_word(variant, item, k) for k, item in enumerate(program)])
     vectors = len(dst) * len(program)
     assert bench.vectors == vectors
     busy = [k for k, kind in enumerate(bench.activity) if kind is Activity.BUSY]
     spread = busy[-1] - busy[0] + 1
-    groups = 2 if fields["operation"].requantizes else 1
+    groups = 8 // (4 if operation.requantizes else lanes)
     assert len(busy) == vectors * groups
     assert spread == cycles_per_vector * vectors - (cycles_per_vector - groups)
 
@@ -283,6 +314,7 @@ def test_rates(fields: dict, dst: list[int], src: list[int], cycles_per_vector: 
         ({"operation": 17}, ErrorCode.ILLEGAL_INSTRUCTION),
         # Only machines with tables have it.
         ({"operation": AluOp.LOOKUP}, ErrorCode.ILLEGAL_INSTRUCTION),
+        ({"operation": AluOp.SUM_LANES}, ErrorCode.ILLEGAL_INSTRUCTION),
     ],
 )
 def test_errors_name_the_instruction(fields: dict[str, int], code: ErrorCode) -> None:

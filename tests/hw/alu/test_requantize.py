@@ -30,6 +30,7 @@ VARIANTS = {
         input_bits=16, weight_bits=16, output_bits=16, accumulator_bits=48, multiplier_bits=26
     ),
 }
+VARIANTS["wide"] = TINY.replace(wide_requantize=True)
 CASES = 600
 
 
@@ -56,7 +57,7 @@ def test_requantizer_is_numerics(name: str) -> None:
     shift = rng.integers(0, 64, shape)
     # Half of the cases land near the output range, where rounding shows.
     near = np.floor(np.log2(np.abs((acc + bias).astype(float) * multiplier) + 1))
-    near = np.clip(near - rng.integers(0, array.output_bits + 1, shape), 0, 63).astype(int)
+    near = np.clip(near - rng.integers(0, variant.result_bits + 1, shape), 0, 63).astype(int)
     shift = np.where(rng.random(shape) < 0.5, near, shift)
     zero_point = draw(rng, 18, is_signed=True, count=CASES)
     zero_point = np.where(rng.random(CASES) < 0.7, zero_point >> 11, zero_point)
@@ -64,8 +65,19 @@ def test_requantizer_is_numerics(name: str) -> None:
     wide = rng.random(CASES) < 0.6
     limits = numerics.integer_range(array.output_bits)
     low, high = np.where(wide, limits[0], low), np.where(wide, limits[1], high)
+    widens = np.zeros(CASES, dtype=bool)
+    bounds = [(int(a), int(b)) for a, b in zip(low, high, strict=True)]
+    if units.wide_requantize:
+        widens = rng.random(CASES) < 0.7
+        assert (low > high)[widens].any(), "crossed bounds must occur"
+        bounds = [
+            numerics.wide_bounds(a, b, array.output_bits) if widened else (a, b)
+            for (a, b), widened in zip(bounds, widens, strict=True)
+        ]
+        limits = numerics.integer_range(variant.result_bits)
+    least, most = np.array(bounds).T
     expected = numerics.requantize(
-        acc, bias, multiplier, shift, zero_point[:, None], low[:, None], high[:, None]
+        acc, bias, multiplier, shift, zero_point[:, None], least[:, None], most[:, None]
     )
     # The cases must reach the places where an implementation can go wrong.
     assert (expected == limits[0]).any() and (expected == limits[1]).any()
@@ -90,9 +102,11 @@ def test_requantizer_is_numerics(name: str) -> None:
                 ctx.set(dut.zero_point, int(zero_point[k]))
                 ctx.set(dut.low, int(low[k]))
                 ctx.set(dut.high, int(high[k]))
+                if units.wide_requantize:
+                    ctx.set(dut.wide, int(widens[k]))
             if k >= latency:
                 word = ctx.get(dut.result)
-                bits = array.output_bits
+                bits = variant.result_bits
                 values = [word >> (n * bits) & ((1 << bits) - 1) for n in range(lanes)]
                 seen[k - latency] = numerics.wrap(np.array(values), bits)
             await ctx.tick()

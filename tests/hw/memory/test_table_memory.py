@@ -5,7 +5,7 @@ import pytest
 
 from daedal.hw.memory.scratchpad import WRITE_CYCLES
 from daedal.hw.memory.table_memory import LOOKUP_CYCLES, TableMemory
-from daedal.isa.numerics import wrap
+from daedal.isa.numerics import integer_range, wrap
 from daedal.isa.scratchpad import TABLE_ENTRIES, Memory, scratchpad
 from daedal.isa.table import LoadMemory
 from daedal.isa.variant import Variant, load_variant
@@ -14,6 +14,7 @@ from tests.hw.compute_bench import simulate
 TINY = load_variant("tiny")
 VARIANTS = {
     "one": TINY.replace("one", tables=1),
+    "wide": TINY.replace("wide", tables=4, wide_requantize=True),
     "eight": TINY.replace("eight", tables=8, requantize_lanes=8),
     "bus128": TINY.replace("bus128", tables=2, data_bits=128, block_in=16, block_out=16),
     "bus512": load_variant("vta").replace(
@@ -50,7 +51,9 @@ def test_every_lane_reads_an_entry_of_its_own(name: str) -> None:
     rng = np.random.default_rng(9)
     tables = rng.integers(-(1 << 15), 1 << 15, (count, TABLE_ENTRIES))
     groups = 600
-    results = rng.integers(-128, 128, (groups, lanes))
+    bits = variant.result_bits
+    low, high = integer_range(bits)
+    results = rng.integers(low, high, (groups, lanes), endpoint=True)
     # Every entry of a table through one lane.
     results[:TABLE_ENTRIES, 0] = np.arange(-128, 128)
     table = np.where(np.arange(groups) < TABLE_ENTRIES, 0, rng.integers(0, count, groups))
@@ -66,7 +69,8 @@ def test_every_lane_reads_an_entry_of_its_own(name: str) -> None:
                 packed = ctx.get(dut.lookup.values.as_value())
                 found.append([packed >> 16 * lane & 0xFFFF for lane in range(lanes)])
             if number < groups:
-                word = sum(int(x) << 8 * lane for lane, x in enumerate(results[number] & 0xFF))
+                group = results[number] & ((1 << bits) - 1)
+                word = sum(int(x) << bits * lane for lane, x in enumerate(group))
                 ctx.set(dut.lookup.results.as_value(), word)
                 ctx.set(dut.lookup.enable, int(enable[number]))
                 if count > 1:
