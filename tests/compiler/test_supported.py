@@ -86,12 +86,14 @@ SAMPLES: dict[str, Maker] = {
     "ConvTranspose": with_weights("ConvTranspose", 8, 5, 2, 2),
     "Div": with_constants("Div", np.float32(3)),
     "Gemm": gemm,
+    "LayerNormalization": with_constants("LayerNormalization", real(1, 2, 3, 4), real(4, 3, 2, 1)),
     "MatMul": lambda maker, x: with_weights("MatMul", 96, 5)(maker, maker.op("Flatten", x)),
     "Max": with_constants("Max", np.float32(0)),
     "MaxPool": with_constants("MaxPool", kernel_shape=[2, 2]),
     "Min": with_constants("Min", np.float32(2)),
     "Mul": of_two("Mul"),
     "Pad": with_constants("Pad", whole(0, 0, 1, 1, 0, 0, 1, 1)),
+    "RMSNormalization": with_constants("RMSNormalization", real(1, 2, 3, 4)),
     "ReduceMax": with_constants("ReduceMax", axes=[2, 3]),
     "ReduceMean": with_constants("ReduceMean", axes=[2, 3]),
     "Reshape": with_constants("Reshape", whole(1, 4, 6, 4)),
@@ -107,7 +109,7 @@ SAMPLES: dict[str, Maker] = {
 """How operators are used that need more than one operand; DequantizeLinear and QuantizeLinear are
 in all of them."""
 
-OPSETS = {"Gelu": 20, "HardSwish": 14}
+OPSETS = {"Gelu": 20, "HardSwish": 14, "LayerNormalization": 17, "RMSNormalization": 23}
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATORS if name != "Upsample"])

@@ -1,10 +1,12 @@
-"""BatchNormalization."""
+"""BatchNormalization, LayerNormalization and RMSNormalization."""
+
+import onnx
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.frontend.operators.maps import SEQUENCE_RANK, as_map, emit_on_map
 
-__all__ = ["import_batch_norm"]
+__all__ = ["import_batch_norm", "import_layer_norm", "import_rms_norm"]
 
 
 def import_batch_norm(context: ImportContext, node: OnnxNode) -> None:
@@ -17,3 +19,27 @@ def import_batch_norm(context: ImportContext, node: OnnxNode) -> None:
         context.emit(node, "batch_norm", [x, *parameters], epsilon=epsilon)
         return
     emit_on_map(context, node, "batch_norm", [as_map(context, x), *parameters], epsilon=epsilon)
+
+
+def import_layer_norm(context: ImportContext, node: OnnxNode) -> None:
+    """LayerNormalization-17 over the last axis, without mean and deviation as results."""
+    _import_norm(context, node, "layer_norm", num_parameters=2)
+
+
+def import_rms_norm(context: ImportContext, node: OnnxNode) -> None:
+    """RMSNormalization-23 over the last axis."""
+    _import_norm(context, node, "rms_norm", num_parameters=1)
+
+
+def _import_norm(context: ImportContext, node: OnnxNode, op: str, *, num_parameters: int) -> None:
+    rank = context.operand_type(node, 0).rank
+    axis = node.integer("axis", -1)
+    if axis not in (-1, rank - 1):
+        raise node.refuse("a norm must be over the last axis alone", "transpose its operand")
+    node.expect(stash_type=onnx.TensorProto.FLOAT)
+    indices = range(1, 1 + num_parameters)
+    parameters = [context.operand(node, index) for index in indices if node.input(index)]
+    if any(context.builder.types[name].rank != 1 for name in parameters):
+        raise node.refuse("parameters of a norm must be vectors", "reshape them")
+    epsilon = node.real("epsilon", 1e-5)
+    context.emit(node, op, [context.operand(node, 0), *parameters], epsilon=epsilon)

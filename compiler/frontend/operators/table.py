@@ -96,6 +96,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
         "if 8 bits are enough for the factor HardSigmoid(x)",
     ),
     "Identity": ImportedOperator(shape.import_identity, _FOLDED),
+    "LayerNormalization": ImportedOperator(normalization.import_layer_norm, _HOST, _FLOAT),
     "LeakyRelu": ImportedOperator(elementwise.import_leaky_relu, _ACCELERATOR),
     "LogSoftmax": ImportedOperator(elementwise.import_log_softmax, _HOST, _FLOAT),
     "MatMul": ImportedOperator(
@@ -117,6 +118,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "QuantizeLinear": ImportedOperator(
         quantization.import_quantize, _FOLDED, "constant scales, per tensor or per channel"
     ),
+    "RMSNormalization": ImportedOperator(normalization.import_rms_norm, _HOST, _FLOAT),
     "ReduceMax": ImportedOperator(reduction.import_reduce_max, _ACCELERATOR, _REDUCED),
     "ReduceMean": ImportedOperator(reduction.import_reduce_mean, _ACCELERATOR, _REDUCED),
     "Relu": ImportedOperator(elementwise.import_relu, _ACCELERATOR),

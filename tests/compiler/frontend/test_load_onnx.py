@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 from daedal.check import run_onnxruntime
 from daedal.compiler.frontend import load_onnx
@@ -76,6 +77,36 @@ def test_float_operators_compute_what_onnxruntime_computes(
     maker: QdqModel, rng: np.random.Generator
 ) -> None:
     check_against_onnxruntime(maker, rng)
+
+
+@pytest.mark.parametrize("axis", [-1, 2])
+@pytest.mark.parametrize("num_parameters", [1, 2])
+def test_layer_norm(axis: int, num_parameters: int, rng: np.random.Generator) -> None:
+    maker = QdqModel(17)
+    x = maker.input("x", (2, 3, 5))
+    names = [maker.constant(rng.normal(size=5).astype(np.float32)) for _ in range(num_parameters)]
+    maker.op("LayerNormalization", x, *names, output="y", axis=axis, epsilon=0.01)
+    graph = check_against_onnxruntime(maker, rng)
+    assert [node.op for node in graph.nodes] == ["layer_norm"]
+
+
+def test_a_layer_norm_over_several_axes_runs_on_the_host(rng: np.random.Generator) -> None:
+    maker = QdqModel(17)
+    scale = maker.constant(rng.normal(size=(3, 5)).astype(np.float32))
+    maker.op("LayerNormalization", maker.input("x", (2, 3, 5)), scale, output="y", axis=1)
+    graph = check_against_onnxruntime(maker, rng)
+    assert [node.op for node in graph.nodes] == ["onnx"]
+
+
+def test_rms_norm(rng: np.random.Generator) -> None:
+    maker = QdqModel(23)
+    scale = maker.constant(rng.normal(size=5).astype(np.float32))
+    maker.op("RMSNormalization", maker.input("x", (2, 3, 5)), scale, output="y", epsilon=0.01)
+    graph = import_model(maker, "y")
+    assert [node.op for node in graph.nodes] == ["rms_norm"]
+    x = rng.normal(size=(2, 3, 5)).astype(np.float32)
+    (expected,) = ReferenceEvaluator(maker.model("y")).run(None, {"x": x})
+    np.testing.assert_allclose(run(graph, {"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_convolution_with_same_padding(rng: np.random.Generator) -> None:
