@@ -45,6 +45,11 @@ class ImportContext:
         """Value of a constant, or None if `name` is absent or computed."""
         return None if name is None else self._constants.get(self.resolve(name))
 
+    def float_shape(self, name: str) -> tuple[int, ...] | None:
+        """Shape of a float32 tensor of the graph, or None if there is no such tensor yet."""
+        kind = self.builder.types.get(self.resolve(name))
+        return None if kind is None or kind.dtype != "float32" else kind.shape
+
     def operand(self, node: OnnxNode, index: int) -> str:
         """Graph tensor for a required operand of `node`."""
         name = node.input(index)

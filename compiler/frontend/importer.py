@@ -12,7 +12,9 @@ import onnx
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.foreign import ForeignNodes
 from daedal.compiler.frontend.node import OnnxNode, element_type_name, tensor_value
+from daedal.compiler.frontend.norm_patterns import NormPatterns
 from daedal.compiler.frontend.operators import find_importer
+from daedal.compiler.frontend.operators.normalization import import_written_norm
 from daedal.compiler.frontend.reader import opset_of, read_model
 from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.graph.builder import GraphBuilder
@@ -54,6 +56,7 @@ def load_onnx(source: str | Path | bytes | onnx.ModelProto) -> Graph:
     builder = GraphBuilder(model.graph.name or "model", taken=tensor_names(model))
     context = ImportContext(builder, opset)
     foreign = ForeignNodes(context, model)
+    norms = NormPatterns(model.graph.node, context.constant_value, context.float_shape)
     for tensor in model.graph.initializer:
         try:
             context.define_constant(tensor.name, tensor_value(tensor))
@@ -64,7 +67,7 @@ def load_onnx(source: str | Path | bytes | onnx.ModelProto) -> Graph:
         if value.name not in initialized:
             builder.input(value.name, _input_type(value))
     for proto in model.graph.node:
-        _import_node(context, foreign, proto)
+        _import_node(context, foreign, norms, proto)
     known = [item.name for item in model.graph.output if not foreign.is_outside(item.name)]
     outputs = [_finish_output(context, name) for name in known if not _is_constant(context, name)]
     return builder.finish(tuple(dict.fromkeys([*outputs, *foreign.frontier])))
@@ -94,9 +97,18 @@ def _input_type(value: onnx.ValueInfoProto) -> TensorType:
     return TensorType(tuple(shape), _INPUT_DTYPES[tensor.elem_type])
 
 
-def _import_node(context: ImportContext, foreign: ForeignNodes, proto: onnx.NodeProto) -> None:
-    """Import a node; if it has no importer or its importer refuses it, it runs on the host."""
+def _import_node(
+    context: ImportContext, foreign: ForeignNodes, norms: NormPatterns, proto: onnx.NodeProto
+) -> None:
+    """Import a node; if it has no importer or its importer refuses it, it runs on the host.
+
+    The last operator of a norm written out becomes the norm; nothing reads the others any more.
+    """
     if foreign.reads_outside(proto):
+        return
+    norm = norms.match(proto)
+    if norm is not None:
+        import_written_norm(context, norm, OnnxNode(proto, context.opset))
         return
     importer = find_importer(proto.op_type) if proto.domain in ("", "ai.onnx") else None
     if proto.op_type not in _NEVER_FOLDED and foreign.fold(proto):

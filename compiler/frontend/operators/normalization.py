@@ -4,9 +4,10 @@ import onnx
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.frontend.norm_patterns import Norm
 from daedal.compiler.frontend.operators.maps import SEQUENCE_RANK, as_map, emit_on_map
 
-__all__ = ["import_batch_norm", "import_layer_norm", "import_rms_norm"]
+__all__ = ["import_batch_norm", "import_layer_norm", "import_rms_norm", "import_written_norm"]
 
 
 def import_batch_norm(context: ImportContext, node: OnnxNode) -> None:
@@ -43,3 +44,14 @@ def _import_norm(context: ImportContext, node: OnnxNode, op: str, *, num_paramet
         raise node.refuse("parameters of a norm must be vectors", "reshape them")
     epsilon = node.real("epsilon", 1e-5)
     context.emit(node, op, [context.operand(node, 0), *parameters], epsilon=epsilon)
+
+
+def import_written_norm(context: ImportContext, norm: Norm, last: OnnxNode) -> None:
+    """A norm written out, whose last operator is `last`."""
+    output = last.outputs[0]
+    names = [context.resolve(norm.x), context.add_constant(f"{output}.scale", norm.scale)]
+    if norm.bias is not None:
+        names.append(context.add_constant(f"{output}.bias", norm.bias))
+    op = "layer_norm" if norm.centered else "rms_norm"
+    attrs = {"epsilon": norm.epsilon}
+    context.builder.add(op, names, attrs, output=output, name=last.name)
