@@ -1,7 +1,7 @@
 """Observes the values of a network's tensors over samples, and picks the range of each."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -21,8 +21,9 @@ def calibrate(
     tensors: Sequence[str],
     samples: Sequence[Mapping[str, Array]],
     method: Method,
+    whole: Collection[str] = (),
 ) -> dict[str, Range]:
-    """The range of every tensor, each at least [0, 0].
+    """The range of every tensor, each at least [0, 0]; of those in `whole`, of all values.
 
     If the method needs histograms, there are two passes over the samples; the first finds their
     bounds. The bounds are rounded to `_BOUND_BITS` bits, because the last bits of a sum depend on
@@ -35,13 +36,15 @@ def calibrate(
     """
     runner = make_runner(network, tensors)
     bounds = _observe_bounds(runner, samples)
+    ranges = {name: Range(low, high) for name, (low, high) in bounds.items()}
     if method == Method.MINMAX:
-        return {name: Range(low, high) for name, (low, high) in bounds.items()}
-    histograms = {name: Histogram.empty(*bounds[name]) for name in tensors}
+        return ranges
+    histograms = {name: Histogram.empty(*bounds[name]) for name in tensors if name not in whole}
     for feeds in samples:
-        for name, value in runner(feeds).items():
-            histograms[name].add(value)
-    return {name: choose_range(item, method) for name, item in histograms.items()}
+        values = runner(feeds)
+        for name, histogram in histograms.items():
+            histogram.add(values[name])
+    return ranges | {name: choose_range(item, method) for name, item in histograms.items()}
 
 
 def _observe_bounds(

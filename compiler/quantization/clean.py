@@ -31,8 +31,8 @@ _GROWING = ("ConstantOfShape", "Expand", "OneHot", "Pad", "Range", "Resize", "Ti
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike")
 
 
-def clean(model: onnx.ModelProto) -> Network:
-    """The model as a network of opset 13 or newer.
+def clean(model: onnx.ModelProto, opset: int = _OPSET) -> Network:
+    """The model as a network of opset `opset` or newer.
 
     Nodes over constants are evaluated, and so is Shape if the shape is static. Identity, and
     Dropout at inference, are removed.
@@ -42,15 +42,15 @@ def clean(model: onnx.ModelProto) -> Network:
     ModelError
         For a model of an older opset that cannot be converted, and one with control flow.
     """
-    network = Network(_modern(model))
+    network = Network(_modern(model, opset))
     _fold_constants(network)
     _drop_identities(network)
     return network
 
 
-def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model in opset 13, or unchanged if it is newer."""
-    if opset_of(model) >= _OPSET:
+def _modern(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    """The model in opset `opset`, or unchanged if it is newer."""
+    if opset_of(model) >= opset:
         return model
     light = onnx.ModelProto()
     light.CopyFrom(model)
@@ -64,11 +64,11 @@ def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
             kind = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
             graph.input.append(kind)
     try:
-        converted = onnx.version_converter.convert_version(light, _OPSET)
+        converted = onnx.version_converter.convert_version(light, opset)
     except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
         reason = (str(error).strip() or "unknown reason").splitlines()[0]
         raise ModelError(
-            f"a model must convert to opset {_OPSET} to be quantized, and this one does not: "
+            f"a model must convert to opset {opset} to be quantized, and this one does not: "
             f"{reason}; export it in a newer opset"
         ) from error
     converted.graph.initializer.extend(large)

@@ -12,6 +12,7 @@ from daedal.compiler.quantization.operators import channel_axis
 from daedal.compiler.quantization.plan import Plan
 from daedal.compiler.quantization.ranges import Range
 from daedal.compiler.quantization.weights import quantize_layer
+from daedal.compiler.quantization.widths import reads_wide
 
 __all__ = ["insert_qdq"]
 
@@ -47,7 +48,8 @@ class _Insertion:
         self._ranges = ranges
         self._nodes: list[onnx.NodeProto] = []
         self._dequantized: dict[str, str] = {}
-        self._parameters: dict[str, tuple[str, str]] = {}
+        self._narrowed: dict[str, str] = {}
+        self._parameters: dict[tuple[str, bool], tuple[str, str]] = {}
 
     def run(self) -> None:
         for item in self._network.inputs:
@@ -72,11 +74,15 @@ class _Insertion:
 
     def _compute(self, node: onnx.NodeProto) -> None:
         first = node.op_type in _LAYERS and node.input[0]
+        takes_wide = reads_wide(self._network, node, self._plan.functions)
         for index, name in enumerate(node.input):
             if name in self._plan.groups:
-                node.input[index] = self._dequantized[name]
+                wide = self._plan.is_wide(name)
+                node.input[index] = (
+                    self._narrow(name) if wide and not takes_wide else self._dequantized[name]
+                )
             elif node.op_type in _ELEMENTWISE and name in self._network.constants:
-                node.input[index] = self._elementwise_constant(name)
+                node.input[index] = self._elementwise_constant(name, node.output[0])
         if first and node.input[1] in self._network.constants:
             self._quantize_layer(node, self._scale(first))
         self._nodes.append(node)
@@ -91,7 +97,8 @@ class _Insertion:
 
     def _quantize(self, name: str, raw: str) -> None:
         """Quantize the tensor `raw`, to be read under another name."""
-        scale, zero_point = self._activation_parameters(self._plan.groups[name])
+        group = self._plan.groups[name]
+        scale, zero_point = self._activation_parameters(group, group in self._plan.wide)
         quantized = self._network.fresh(f"{name}_q")
         dequantized = self._network.fresh(f"{name}_dq")
         # A float tensor that is an output keeps its name; else the dequantized one takes it.
@@ -100,24 +107,51 @@ class _Insertion:
         self._add("DequantizeLinear", [quantized, scale, zero_point], read, dequantized)
         self._dequantized[name] = read
 
-    def _activation_parameters(self, group: str) -> tuple[str, str]:
-        """Constants of scale and zero point, defined once per group."""
-        if group not in self._parameters:
-            scale, zero_point = self._ranges[group].quantization()
-            self._parameters[group] = (
+    def _narrow(self, name: str) -> str:
+        """The dequantized form in 8 bits of a tensor that has 16."""
+        if name not in self._narrowed:
+            parameters = self._activation_parameters(self._plan.groups[name], wide=False)
+            quantized = self._network.fresh(f"{name}_narrow_q")
+            dequantized = self._network.fresh(f"{name}_narrow_dq")
+            operands = [self._dequantized[name], *parameters]
+            self._add("QuantizeLinear", operands, quantized, quantized)
+            self._add("DequantizeLinear", [quantized, *parameters], dequantized, dequantized)
+            self._narrowed[name] = dequantized
+        return self._narrowed[name]
+
+    def _activation_parameters(self, group: str, wide: bool) -> tuple[str, str]:
+        """Constants of scale and zero point, defined once per group and width."""
+        if (group, wide) not in self._parameters:
+            chosen = self._ranges[group]
+            scale, zero_point = chosen.wide_quantization() if wide else chosen.quantization()
+            self._parameters[group, wide] = (
                 self._network.add_constant(f"{group}_scale", np.asarray(scale)),
                 self._network.add_constant(f"{group}_zero_point", np.asarray(zero_point)),
             )
-        return self._parameters[group]
+        return self._parameters[group, wide]
 
     def _scale(self, name: str) -> np.float32:
         return self._ranges[self._plan.groups[name]].quantization()[0]
 
-    def _elementwise_constant(self, name: str) -> str:
-        """Quantize a constant operand of an elementwise operator; a single number stays float."""
+    def _elementwise_constant(self, name: str, result: str) -> str:
+        """Quantize a constant operand of an elementwise operator; a single number stays float.
+
+        That of a sum in 16 bits has 16, too, and a mask has the scale of the masked scores, so
+        that what it masks saturates.
+        """
         value = self._network.constants[name]
         if value.size == 1:
             return name
+        if result in self._plan.groups and self._plan.is_wide(result):
+            masks = {item.result for item in self._plan.masked}
+            largest = float(np.abs(value).max())
+            chosen = Range(-largest, largest)
+            if result in masks:
+                chosen = self._ranges[self._plan.groups[result]]
+            scale, zero_point = chosen.wide_quantization()
+            steps = np.rint(value.astype(np.float64) / float(scale))
+            integers = np.clip(steps, -32767, 32767).astype(np.int16)
+            return self._dequantize(name, integers, np.asarray(scale), zero_point)
         low, high = float(value.min()), float(value.max())
         scale, zero_point = Range(min(low, 0.0), max(high, 0.0)).quantization()
         steps = np.rint(value.astype(np.float64) / float(scale)) + zero_point

@@ -23,7 +23,7 @@ _SMALL = 4096
 """Elements of a constant that shape inference may need to see: shapes, axes, pads."""
 
 _IR_VERSION = 8
-"""The last IR version that predates the oldest onnxruntime we support."""
+"""The last IR version that predates the oldest onnxruntime we support; newer opsets need more."""
 
 
 class Network:
@@ -92,6 +92,16 @@ class Network:
                     name = names[name]
                 node.input[index] = name
 
+    def drop_unread(self) -> None:
+        """Remove nodes whose results nothing reads."""
+        read = set(self.output_names)
+        kept = []
+        for node in reversed(self.nodes):
+            if any(name in read for name in node.output):
+                kept.append(node)
+                read.update(node.input)
+        self.nodes = kept[::-1]
+
     def types(self) -> dict[str, tuple[int, tuple[int, ...]]]:
         """Element type and static shape of all tensors for which both are known."""
         found = {
@@ -126,7 +136,7 @@ class Network:
         return helper.make_model(
             graph,
             opset_imports=self.opset_imports,
-            ir_version=_IR_VERSION,
+            ir_version=max(_IR_VERSION, helper.find_min_ir_version_for(self.opset_imports)),
             producer_name="daedal",
         )
 

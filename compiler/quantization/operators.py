@@ -1,8 +1,8 @@
 """The nodes that the compiler can compute on integers, and which of their operands are activations.
 
-There are three kinds. *Products* (of activations with weights or with each other) are why a network
+There are four kinds. *Products* (of activations with weights or with each other) are why a network
 is quantized. *Light* operators are worth quantizing only if their operands are integers anyway.
-*Moves* have results with the scale of their operands.
+*Moves* have results with the scale of their operands. *Norms*, softmax included, read 16 bits.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,11 +16,15 @@ from daedal.compiler.quantization.network import Network
 
 __all__ = [
     "BOUNDS",
+    "LARGEST_ADDEND",
+    "NORMS",
+    "VIEWS",
     "Types",
     "channel_axis",
     "light_operands",
     "move_operands",
     "moved_operands",
+    "norm_operand",
     "product_operands",
 ]
 
@@ -30,6 +34,11 @@ BOUNDS = ("Clip", "Relu")
 """Operators that become bounds of the one before."""
 
 _FLOAT = onnx.TensorProto.FLOAT
+
+NORMS = ("LayerNormalization", "RMSNormalization")
+
+VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+"""Moves that keep the order of the elements."""
 
 _FIRST_OPERAND_MOVES = (
     "Flatten",
@@ -59,7 +68,7 @@ _LIGHT = (
     "Tanh",
 )
 
-_LARGEST_ADDEND = 4096.0
+LARGEST_ADDEND = 4096.0
 """Of constants that are added on integers. Masks of attention have -1e4 or less."""
 
 _POOLS = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMean")
@@ -107,6 +116,19 @@ def moved_operands(node: onnx.NodeProto) -> tuple[int, ...]:
     return tuple(range(len(node.input))) if node.op_type == "Concat" else (0,)
 
 
+def norm_operand(network: Network, types: Types, node: onnx.NodeProto) -> str | None:
+    """What a softmax or a norm over the last axis reads; None if `node` is none that integers can
+    compute."""
+    if node.op_type not in (*NORMS, "Softmax") or not _are_floats(types, node.input):
+        return None
+    x, *parameters = node.input
+    last = (-1, len(types[x][1]) - 1)
+    if x in network.constants or any(node.output[1:]) or attribute(node, "axis", -1) not in last:
+        return None
+    vectors = (network.constants.get(name) for name in parameters if name)
+    return x if all(value is not None and value.ndim == 1 for value in vectors) else None
+
+
 def channel_axis(layer: onnx.NodeProto) -> int:
     """Axis of the output channels in the weights of a product."""
     if layer.op_type == "Conv" or (layer.op_type == "Gemm" and attribute(layer, "transB", 0)):
@@ -118,7 +140,7 @@ def _is_mask(network: Network, name: str) -> bool:
     """Whether a constant has addends so large that they are to replace what they are added to: in
     8 bits their sums would leave no steps for the others."""
     value = network.constants.get(name)
-    return value is not None and not bool(np.all(np.abs(value) <= _LARGEST_ADDEND))
+    return value is not None and not bool(np.all(np.abs(value) <= LARGEST_ADDEND))
 
 
 def _are_floats(types: Types, names: Iterable[str]) -> bool:

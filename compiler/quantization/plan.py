@@ -12,11 +12,25 @@ from daedal.compiler.quantization.operators import (
     Types,
     light_operands,
     move_operands,
+    norm_operand,
     product_operands,
 )
+from daedal.compiler.quantization.widths import wide_groups
 from daedal.isa.errors import ModelError
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["MaskedScores", "Plan", "make_plan"]
+
+
+@dataclass(frozen=True)
+class MaskedScores:
+    """A sum before a softmax: `result` of `scores`, which a product gives, and `mask`.
+
+    The mask has large negative numbers where a score does not count, and may be a constant.
+    """
+
+    result: str
+    scores: str
+    mask: str
 
 
 @dataclass(frozen=True)
@@ -28,13 +42,23 @@ class Plan:
     groups : the representative of every quantized activation, in the network's order. Activations
         with the same representative share scale and zero point.
     computed : first outputs of the nodes that are computed on integers.
+    functions : those of them that are part of a function, which a table computes.
+    wide : representatives of the activations that have 16 bits; the others have 8.
+    masked : sums of scores and masks.
     """
 
     groups: Mapping[str, str]
     computed: frozenset[str]
+    functions: frozenset[str] = frozenset()
+    wide: frozenset[str] = frozenset()
+    masked: tuple[MaskedScores, ...] = ()
+
+    def is_wide(self, name: str) -> bool:
+        """Whether a quantized activation has 16 bits."""
+        return self.groups[name] in self.wide
 
 
-def make_plan(network: Network) -> Plan:
+def make_plan(network: Network, *, wide: bool = False) -> Plan:
     """Choose the activations around all products and around the operators between them.
 
     A light operator is computed on integers if its operands are integers anyway. So is a move, and
@@ -43,12 +67,15 @@ def make_plan(network: Network) -> Plan:
     operator is treated as part of it. Of a function of one activation (`functions`), only operand
     and result are quantized.
 
+    With `wide`, softmax and norms are computed on integers, too, if products read their results,
+    and what they read has 16 bits (`widths`). So have sums of scores and masks.
+
     Raises
     ------
     ModelError
         For a network without a product that can be quantized.
     """
-    planner = _Planner(network)
+    planner = _Planner(network, wide=wide)
     planner.want_products()
     if not planner.groups:
         raise ModelError(
@@ -63,12 +90,14 @@ def make_plan(network: Network) -> Plan:
 class _Planner:
     """The tensors to quantize so far, as a union-find forest of those that share a scale."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, *, wide: bool) -> None:
         self._network = network
+        self._wide = wide
         self._types: Types = network.types()
-        self._users = network.users()
+        self._users, self._producers = network.users(), network.producers()
         self._functions = find_functions(network, self._types)
         self._computed: set[str] = set()
+        self._masked: dict[str, MaskedScores] = {}
         self.groups: dict[str, str] = {}
 
     def want_products(self) -> None:
@@ -88,9 +117,13 @@ class _Planner:
         for node in self._network.nodes:
             self._spread_forward(node)
         for node in reversed(self._network.nodes):
+            if node.output[0] not in self.groups or node.output[0] in self._computed:
+                continue
             moved = move_operands(self._network, self._types, node)
-            if moved and node.output[0] in self.groups and node.output[0] not in self._computed:
+            if moved:
                 self._move(node, moved)
+            elif self._wide:
+                self._spread_norm(node)
         return len(self._computed) > before
 
     def plan(self) -> Plan:
@@ -98,7 +131,41 @@ class _Planner:
         names = [item.name for item in self._network.inputs]
         names += [name for node in self._network.nodes for name in node.output]
         groups = {name: self._find(name) for name in names if name in self.groups}
-        return Plan(groups, frozenset(self._computed))
+        computed = frozenset(self._computed)
+        if not self._wide:
+            return Plan(groups, computed)
+        functions = computed & self._functions.keys()
+        wide = wide_groups(self._network, groups, computed, functions)
+        return Plan(groups, computed, functions, wide, tuple(self._masked.values()))
+
+    def _spread_norm(self, node: onnx.NodeProto) -> None:
+        """Add a softmax or norm whose result is quantized."""
+        x = norm_operand(self._network, self._types, node)
+        if x is None:
+            return
+        self._want(x)
+        self._computed.add(node.output[0])
+        masked = self._masked_scores(x) if node.op_type == "Softmax" else None
+        if masked is not None:
+            self._masked[x] = masked
+            self._computed.add(x)
+            if masked.mask not in self._network.constants:
+                self._want(masked.mask)
+
+    def _masked_scores(self, name: str) -> MaskedScores | None:
+        """The sum of scores and a mask that only a softmax reads."""
+        node = self._producers.get(name)
+        if (
+            node is None
+            or node.op_type != "Add"
+            or not self._network.has_one_user(name, self._users)
+        ):
+            return None
+        for scores, mask in (tuple(node.input), tuple(reversed(node.input))):
+            product = self._producers.get(scores)
+            if scores in self.groups and product is not None and product.op_type == "MatMul":
+                return MaskedScores(name, scores, mask)
+        return None
 
     def _spread_forward(self, node: onnx.NodeProto) -> None:
         if node.output[0] in self._computed:

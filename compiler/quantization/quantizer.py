@@ -1,6 +1,7 @@
 """Quantization on one page: a float ONNX model and samples become an int8 QDQ model.
 
 model -> clean -> normalize -> fold_affine -> hoist_bounds -> plan -> calibrate -> insert -> model.
+A transformer's norms are recognized after clean; its tokens and its attention are normalized, too.
 """
 
 from collections.abc import Callable
@@ -10,15 +11,19 @@ import numpy as np
 import onnx
 
 from daedal.compiler.frontend.reader import read_model
+from daedal.compiler.quantization.attention import normalize_attention
 from daedal.compiler.quantization.calibrate import calibrate
 from daedal.compiler.quantization.clean import clean
 from daedal.compiler.quantization.fold_affine import fold_affine
 from daedal.compiler.quantization.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.insert import insert_qdq
+from daedal.compiler.quantization.masks import bound_masks
 from daedal.compiler.quantization.normalize import normalize
 from daedal.compiler.quantization.plan import Plan, make_plan
 from daedal.compiler.quantization.ranges import Method, Range
 from daedal.compiler.quantization.samples import Samples, split_samples
+from daedal.compiler.quantization.tokens import normalize_tokens
+from daedal.compiler.quantization.transformer import as_transformer
 from daedal.isa.errors import ModelError
 
 __all__ = ["quantize_model"]
@@ -34,7 +39,8 @@ def quantize_model(
     """Quantize a float32 model to int8, QDQ.
 
     Activations are asymmetric per tensor, weights symmetric per output channel, biases int32 in
-    steps of their accumulator. A symbolic batch becomes 1; older opsets become 13.
+    steps of their accumulator. Of a transformer, residual streams, scores and outputs have 16 bits,
+    symmetric. A symbolic batch becomes 1; older opsets become 13, a transformer's 21.
 
     Parameters
     ----------
@@ -54,15 +60,22 @@ def quantize_model(
     model = read_model(source if isinstance(source, bytes) else Path(source))
     _check_float(model)
     network = clean(model)
+    transformer = as_transformer(network)
+    network, wide = transformer or network, transformer is not None
     feeds = split_samples(network, samples)
     say("simplifying the model")
     with np.errstate(over="ignore"):  # the calibration refuses tensors that become infinite
         normalize(network)
+        if wide:
+            normalize_tokens(network)
+            normalize_attention(network)
         fold_affine(network)
     hoist_bounds(network)
-    plan = make_plan(network)
+    plan = make_plan(network, wide=wide)
     say(f"calibrating {len(plan.groups)} tensors with {len(feeds)} samples")
-    ranges = calibrate(network, tuple(plan.groups), feeds, chosen)
+    whole = [name for name in plan.groups if plan.is_wide(name)]
+    ranges = calibrate(network, tuple(plan.groups), feeds, chosen, whole)
+    bound_masks(network, plan, ranges)
     say("quantizing")
     insert_qdq(network, plan, _joined(plan, ranges))
     return network.to_model()

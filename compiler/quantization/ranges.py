@@ -24,6 +24,13 @@ _SMALLEST_SCALE = 2.0**-40
 _LARGEST_SCALE = 2.0**119
 """255 steps of it are still finite in float32. Values beyond are clipped."""
 
+_WIDE_STEPS = 32767
+"""Steps between zero and the largest of 16 bits."""
+
+_WIDE_HEADROOM = 2.0
+"""Of 16 bits: values may exceed those of the samples. Clipped residual streams are lost, and one
+of 16 bits is not missed."""
+
 
 class Method(StrEnum):
     """How a range is chosen from the observed values."""
@@ -56,6 +63,14 @@ class Range:
         scale = np.float32(min(max(step, _SMALLEST_SCALE), _LARGEST_SCALE))
         zero_point = np.clip(np.rint(-128 - self.low / float(scale)), -128, 127)
         return scale, np.int8(zero_point)
+
+    def wide_quantization(self) -> tuple[np.float32, np.int16]:
+        """Scale and zero point in 16 bits, symmetric, with room for larger values.
+
+        Source: ONNX QuantizeLinear-21.
+        """
+        step = max(-self.low, self.high) * _WIDE_HEADROOM / _WIDE_STEPS
+        return np.float32(min(max(step, _SMALLEST_SCALE), _LARGEST_SCALE)), np.int16(0)
 
 
 @dataclass

@@ -1,0 +1,164 @@
+"""Rewrites attention in the form that quantizes best, exactly.
+
+Every projection is a product of its own, with scales of its own; scores are scaled in the
+projection of the queries; and a rotation of halves (rotary embedding) is a second projection.
+"""
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from daedal.compiler.frontend.attributes import attribute
+from daedal.compiler.quantization.edges import Edges
+from daedal.compiler.quantization.network import Array, Network
+
+__all__ = ["normalize_attention"]
+
+_LAYER = "Gemm"
+
+
+def normalize_attention(network: Network) -> None:
+    """Rewrite what is around the products of attention.
+
+    Before -> after::
+
+        Slice(Reshape(Gemm(x, W, b)))             ->  Reshape(Gemm(x, W[part], b[part]))
+        Concat(Neg(Slice(q)), Slice(q))           ->  q of Gemm(x, W[turned], b[turned])
+        Mul(MatMul(q, k), c)                      ->  MatMul(q of Gemm(x, c * W, c * b), k)
+    """
+    for rewrite in (_split_projections, _turn_halves, _scale_queries):
+        rewrite(Edges.of(network))
+        network.drop_unread()
+
+
+def _split_projections(edges: Edges) -> None:
+    """Slices of the outputs of one projection become projections."""
+    nodes: list[onnx.NodeProto] = []
+    for node in edges.network.nodes:
+        part = edges.slice_of(node)
+        layer = None if part is None else edges.projection(node.input[0])
+        if part is None or layer is None or not _is_cut(edges, node.input[0]):
+            nodes.append(node)
+            continue
+        _, begin, end = part
+        parameters = [item[..., begin:end] for item in edges.parameters(layer)]
+        output = node.output[0]
+        nodes += edges.add_projection(layer, parameters, edges.shapes[output], output)
+    edges.network.nodes = nodes
+
+
+def _is_cut(edges: Edges, name: str) -> bool:
+    """Whether all that reads a tensor are slices of its last axis that do not overlap."""
+    parts = [edges.slice_of(user) for user in edges.users[name]]
+    last = len(edges.shapes[name]) - 1
+    if name in edges.network.output_names or any(item is None or item[0] != last for item in parts):
+        return False
+    ends = sorted((item[1], item[2]) for item in parts if item is not None)
+    return all(ends[index][1] <= ends[index + 1][0] for index in range(len(ends) - 1))
+
+
+def _turn_halves(edges: Edges) -> None:
+    """Rotations of halves of heads become projections by weights that are rotated."""
+    nodes: list[onnx.NodeProto] = []
+    for node in edges.network.nodes:
+        found = _turned_halves(edges, node)
+        nodes += [node] if found is None else found
+    edges.network.nodes = nodes
+
+
+def _turned_halves(edges: Edges, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    """The projection that gives ``Concat(Neg(second half), first half)`` of heads, or None."""
+    if node.op_type != "Concat" or len(node.input) != 2:
+        return None
+    negated = edges.producer(node.input[0], "Neg")
+    halves = [None if negated is None else negated.input[0], node.input[1]]
+    slices = [edges.producers.get(name) if name else None for name in halves]
+    parts = [None if item is None else edges.slice_of(item) for item in slices]
+    if slices[0] is None or slices[1] is None or slices[0].input[0] != slices[1].input[0]:
+        return None
+    heads = slices[0].input[0]
+    turned = edges.producer(heads, "Transpose")
+    view = None if turned is None else edges.producer(turned.input[0], "Reshape")
+    layer = None if view is None else edges.projection(view.input[0])
+    shape = edges.shapes.get(heads, ())
+    if turned is None or view is None or layer is None or len(shape) != 4 or shape[-1] % 2:
+        return None
+    half, order = shape[-1] // 2, attribute(turned, "perm")
+    if parts != [(3, half, 2 * half), (3, 0, half)] or list(order or ()) != [0, 2, 1, 3]:
+        return None
+    if attribute(node, "axis", 0) not in (-1, 3):
+        return None
+    if edges.shapes[view.output[0]][-2:] != (shape[1], shape[3]):
+        return None
+    parameters = [_rotated(item, 2 * half) for item in edges.parameters(layer)]
+    output = node.output[0]
+    flat = edges.network.fresh(f"{output}_flat")
+    split = edges.network.fresh(f"{output}_heads")
+    return [
+        *edges.add_projection(layer, parameters, edges.shapes[view.input[0]], flat),
+        helper.make_node("Reshape", [flat, view.input[1]], [split], name=split),
+        helper.make_node("Transpose", [split], [output], name=node.name, perm=order),
+    ]
+
+
+def _rotated(values: Array, width: int) -> Array:
+    """Columns of heads of `width` with their halves exchanged, and the first of these negated."""
+    heads = values.reshape(*values.shape[:-1], -1, 2, width // 2)
+    return np.stack([-heads[..., 1, :], heads[..., 0, :]], axis=-2).reshape(values.shape)
+
+
+def _scale_queries(edges: Edges) -> None:
+    """A number by which scores are multiplied goes into the weights of the queries."""
+    names: dict[str, str] = {}
+    removed = set()
+    for node in edges.network.nodes:
+        if node.op_type != "Mul":
+            continue
+        for scores, number in (tuple(node.input), tuple(reversed(node.input))):
+            product = edges.producer(scores, "MatMul")
+            value = edges.network.constants.get(number)
+            if product is None or value is None or value.size != 1:
+                continue
+            if not edges.network.has_one_user(scores, edges.users):
+                continue
+            factor = np.float32(value.reshape(()))
+            if node.output[0] not in edges.network.output_names and _scale(
+                edges, product.input[0], factor
+            ):
+                names[node.output[0]] = scores
+                removed.add(node.output[0])
+    edges.network.nodes = [node for node in edges.network.nodes if node.output[0] not in removed]
+    edges.network.rename_operands(names)
+
+
+def _scale(edges: Edges, name: str, factor: np.float32) -> bool:
+    """Multiply a tensor through the constants that it is computed from; False if that is not
+    possible without a change to others."""
+    operands = _scalable(edges, name)
+    if operands is None:
+        return False
+    for node, index in operands:
+        value = edges.network.constants[node.input[index]]
+        scaled = np.asarray(value * factor)
+        node.input[index] = edges.network.add_constant(f"{node.input[index]}_scaled", scaled)
+    return True
+
+
+def _scalable(edges: Edges, name: str) -> list[tuple[onnx.NodeProto, int]] | None:
+    """Nodes and operands whose product with a factor is that of the tensor with it."""
+    node = edges.producers.get(name)
+    if node is None or not edges.network.has_one_user(name, edges.users):
+        return None
+    constants = edges.network.constants
+    if node.op_type == _LAYER:
+        if not all(operand in constants for operand in node.input[1:] if operand):
+            return None
+        return [(node, index) for index in range(1, len(node.input)) if node.input[index]]
+    if node.op_type in ("Reshape", "Transpose"):
+        return _scalable(edges, node.input[0])
+    if node.op_type == "Mul":
+        return next(([(node, i)] for i in (0, 1) if node.input[i] in constants), None)
+    if node.op_type == "Add":
+        parts = [_scalable(edges, operand) for operand in node.input]
+        return None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
+    return None

@@ -1,0 +1,38 @@
+"""Bounds the ranges of masked scores: a mask of -10000 would leave the scores no steps."""
+
+from daedal.compiler.quantization.network import Network
+from daedal.compiler.quantization.plan import MaskedScores, Plan
+from daedal.compiler.quantization.ranges import Range
+
+__all__ = ["bound_masks"]
+
+_NEGLIGIBLE = 16.0
+"""A score that is less than the largest of its row by this much has a probability of 1e-7, which
+is 0 in 8 bits."""
+
+
+def bound_masks(network: Network, plan: Plan, ranges: dict[str, Range]) -> None:
+    """Replace the ranges of masked scores and of masks that are computed.
+
+    A score counts if its mask is 0. It is at least the lowest score of the samples, and a masked
+    one at most the highest score, plus the mask. So a mask needs to be no lower than the difference
+    and `_NEGLIGIBLE` more: lower ones saturate.
+    """
+    lowest = {}
+    for item in plan.masked:
+        scores = ranges[item.scores]
+        limit = scores.low - scores.high - _NEGLIGIBLE
+        mask = _range_of(network, item, ranges)
+        bounded = Range(max(mask.low, limit), mask.high)
+        ranges[item.result] = Range(scores.low + bounded.low, scores.high + bounded.high)
+        if item.mask in ranges:
+            lowest[item.mask] = min(bounded.low, lowest.get(item.mask, 0.0))
+    for name, low in lowest.items():
+        ranges[name] = Range(low, ranges[name].high)
+
+
+def _range_of(network: Network, item: MaskedScores, ranges: dict[str, Range]) -> Range:
+    if item.mask in ranges:
+        return ranges[item.mask]
+    value = network.constants[item.mask]
+    return Range(min(float(value.min()), 0.0), max(float(value.max()), 0.0))

@@ -1,0 +1,143 @@
+"""Transformers through the quantizer: exact rewrites, 16 bits where 8 lose the model, masks."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from daedal.check import run_onnxruntime
+from daedal.compiler.quantization import quantize_model
+from daedal.compiler.quantization.attention import normalize_attention
+from daedal.compiler.quantization.clean import clean
+from daedal.compiler.quantization.network import Array
+from daedal.compiler.quantization.normalize import normalize
+from daedal.compiler.quantization.ranges import Range
+from daedal.compiler.quantization.tokens import normalize_tokens
+from daedal.compiler.quantization.transformer import as_transformer
+from tests.compiler.quantization.float_networks import FloatNetwork, evaluate, signal_to_noise_db
+from tests.compiler.quantization.float_transformers import DEPTH, TOKENS, FloatTransformer
+
+MIN_SNR_DB = 25
+
+
+def feeds_of(model: onnx.ModelProto, rng: np.random.Generator, count: int) -> dict[str, Array]:
+    """`count` inputs of a model along axis 0."""
+    (item,) = model.graph.input
+    if item.name == "ids":
+        return {"ids": rng.integers(0, 20, (count, TOKENS))}
+    return {"x": rng.normal(size=(count, 5, DEPTH)).astype(np.float32)}
+
+
+def built(kind: str, rng: np.random.Generator) -> onnx.ModelProto:
+    net = FloatTransformer(rng)
+    return net.vision() if kind == "vision" else net.language()
+
+
+def quantized(kind: str, rng: np.random.Generator) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """The float model and the quantized one."""
+    model = built(kind, rng)
+    result = quantize_model(model.SerializeToString(), feeds_of(model, rng, 32))
+    onnx.checker.check_model(result)
+    return model, result
+
+
+def dtypes(model: onnx.ModelProto) -> Mapping[str, set[str]]:
+    """Integer types as which each tensor is quantized."""
+    constants = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
+    found: dict[str, set[str]] = {}
+    for node in model.graph.node:
+        if node.op_type == "QuantizeLinear":
+            found.setdefault(node.input[0], set()).add(constants[node.input[2]].dtype.name)
+    return found
+
+
+def of_type(model: onnx.ModelProto, *op_types: str) -> list[onnx.NodeProto]:
+    return [node for node in model.graph.node if node.op_type in op_types]
+
+
+@pytest.mark.parametrize("kind", ["vision", "language"])
+def test_rewrites_are_exact(kind: str, rng: np.random.Generator) -> None:
+    model = built(kind, rng)
+    network = as_transformer(clean(model))
+    assert network is not None
+    normalize(network)
+    normalize_tokens(network)
+    normalize_attention(network)
+    after = network.to_model()
+    onnx.checker.check_model(after)
+    feeds = feeds_of(model, rng, 1)
+    expected, found = evaluate(model, feeds)["y"], evaluate(after, feeds)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    ops = [node.op_type for node in network.nodes]
+    assert not {"Concat", "Neg", "Split", "Sqrt", "ReduceMean"} & set(ops)
+    # Of projections: query, key and value, in a language model two of them also turned.
+    assert ops.count("Gemm") == {"vision": 7, "language": 10}[kind]
+    assert ops.count("Gather") == {"vision": 0, "language": 1}[kind]
+    norms = {"vision": "LayerNormalization", "language": "RMSNormalization"}
+    assert ops.count(norms[kind]) == 3
+
+
+@pytest.mark.parametrize("kind", ["vision", "language"])
+def test_close_to_float(kind: str, rng: np.random.Generator) -> None:
+    model, result = quantized(kind, rng)
+    inputs = feeds_of(model, rng, 8)
+    name, values = next(iter(inputs.items()))
+    expected, found = (
+        np.concatenate(
+            [run_onnxruntime(item.SerializeToString(), {name: value[None]})[0] for value in values]
+        )
+        for item in (model, result)
+    )
+    assert signal_to_noise_db(expected, found) > MIN_SNR_DB
+
+
+@pytest.mark.parametrize("kind", ["vision", "language"])
+def test_streams_and_scores_have_16_bits(kind: str, rng: np.random.Generator) -> None:
+    _, result = quantized(kind, rng)
+    found = dtypes(result)
+    assert found["attended"] == found["stream"] == {"int16"}
+    operands = {node.output[0]: node for node in of_type(result, "DequantizeLinear")}
+    constants = {item.name: numpy_helper.to_array(item) for item in result.graph.initializer}
+
+    def dtype_of(name: str) -> str:
+        """Of what a node reads."""
+        return constants[operands[name].input[2]].dtype.name
+
+    norms = of_type(result, "Softmax", "LayerNormalization", "RMSNormalization")
+    for node in norms:
+        assert dtype_of(node.input[0]) == "int16" and found[node.output[0]] == {"int8"}
+    for node in of_type(result, "MatMul", "Gemm"):
+        assert {dtype_of(name) for name in node.input[:2]} == {"int8"}
+    assert found["y_raw"] == {"int16"}
+
+
+def test_what_a_mask_hides_has_no_weight(rng: np.random.Generator) -> None:
+    """And the scores keep fine steps: a mask of -10000 does not set their scale."""
+    model, result = quantized("language", rng)
+    (softmax,) = of_type(result, "Softmax")
+    result.graph.output.append(onnx.ValueInfoProto(name=softmax.output[0]))
+    _, weights = run_onnxruntime(result.SerializeToString(), feeds_of(model, rng, 1))
+    hidden = np.triu(np.ones((TOKENS, TOKENS), dtype=bool), 1)
+    assert weights[..., hidden].max() < 1 / 512
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-3)
+    constants = {item.name: numpy_helper.to_array(item) for item in result.graph.initializer}
+    producers = {name: node for node in result.graph.node for name in node.output}
+    assert float(constants[producers[softmax.input[0]].input[1]]) < 0.01
+
+
+def test_other_networks_have_8_bits_and_their_opset(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.op("Softmax", net.conv(net.input("x", (1, 3, 8, 8)), 3, 4), axis=1)
+    net.op("Softmax", net.conv(x, 4, 4), axis=1, output="y")
+    samples = rng.normal(size=(4, 3, 8, 8)).astype(np.float32)
+    result = quantize_model(net.model("y").SerializeToString(), samples)
+    assert result.opset_import[0].version == net.opset
+    assert set().union(*dtypes(result).values()) == {"int8"}
+
+
+def test_16_bits_leave_room_for_values_beyond_the_samples() -> None:
+    scale, zero_point = Range(-3.0, 1.0).wide_quantization()
+    assert zero_point == 0 and zero_point.dtype == np.int16
+    assert float(scale) * 32767 == pytest.approx(2 * 3.0)
