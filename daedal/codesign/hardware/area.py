@@ -22,6 +22,7 @@ from daedal.codesign.hardware.nonnegative import NonnegativeFit
 from daedal.codesign.hardware.parts import (
     TABLE_PART,
     Geometry,
+    alu_option_amounts,
     built_parts,
     known_amounts,
     lanes_of,
@@ -213,6 +214,9 @@ class AreaModel:
             }
             for place, row in enumerate(rows):
                 found[row][name] = {resource: each[place] for resource, each in amounts.items()}
+        for variant, each_part in zip(variants, found, strict=True):
+            for resource, amount in alu_option_amounts(variant, self.family).items():
+                each_part["alu"][resource] += amount
         return found
 
 

@@ -24,6 +24,7 @@ from daedal.isa.variant import MultiplierStyle, Variant
 __all__ = [
     "TABLE_PART",
     "Geometry",
+    "alu_option_amounts",
     "built_parts",
     "is_tables",
     "known_amounts",
@@ -269,6 +270,12 @@ _SIZES: Mapping[str, Callable[[Geometry], tuple[Sizes, Sizes]]] = {
 TABLE_PART = "tab"
 """The part with the tables of LOOKUP, which has sizes of its own (`table_amounts`)."""
 
+_TREE_CONTROL = 24
+"""Registers of a tree's operation and of its flag to saturate."""
+
+_WIDE_LANE_CELLS = 12
+"""LUTs, and FFs, of 8 more bits in the bounds of a lane of REQUANTIZE: 98 and 92 for 8 lanes."""
+
 _NAMES: Sequence[str] = tuple(name for name in _SIZES if name != "mark_recorder")
 
 
@@ -288,7 +295,7 @@ def table_amounts(variant: Variant, family: Family) -> dict[str, float]:
     lanes, entries = ram_count(variant, TABLE_PART), width // TABLE_ENTRY_BITS
     writes = 2 * (width + (depth - 1).bit_length() + 1)
     # A result, twice delayed, and its value; on ECP5 the RAM's output register is its own.
-    lane = 2 * variant.array.output_bits + TABLE_ENTRY_BITS + 1
+    lane = 2 * variant.result_bits + TABLE_ENTRY_BITS + 1
     output = 0 if family is Family.ECP5 else width
     blocks = lanes * block_count(depth, width)
     return {
@@ -298,6 +305,31 @@ def table_amounts(variant: Variant, family: Family) -> dict[str, float]:
         # Blocks of 18 Kbit on ECP5, of 36 Kbit on the others.
         "block_ram": float(blocks if family is Family.ECP5 else -(-blocks // 2)),
     }
+
+
+def alu_option_amounts(variant: Variant, family: Family) -> dict[str, float]:
+    """Resources of lane reductions and wide results in part ``alu``, counted instead of learned.
+
+    A node of a tree has an adder, a selector and four registers; a row's result is saturated.
+    Yosys finds 2,033 LUTs and 2,022 FFs for the tree of 16 lanes on ECP5, where this says 2,016 and
+    2,021; 1,017 and 2,003 on an xc7z020, where it says 1,024 and 2,021. A selector of results
+    behind the tree is counted in addition, and the tree's own row where it is wider than a group.
+    """
+    units, array = variant.units, variant.array
+    bits, lut, ff = array.accumulator_bits, 0, 0
+    if units.lane_reductions:
+        row = max(units.alu_lanes, array.block_out)
+        trees = row // array.block_out
+        nodes = trees * (array.block_out - 1)
+        select, saturate = (4, 3) if family is Family.ECP5 else (2, 2)
+        lut += bits * (select * nodes + saturate * trees + units.alu_lanes)
+        ff += nodes * (4 * bits + 3) + bits * trees + _TREE_CONTROL
+        if row > units.alu_lanes:
+            lut, ff = lut + row * bits, ff + row * bits
+    if units.wide_requantize:
+        lut += _WIDE_LANE_CELLS * units.requantize_lanes
+        ff += _WIDE_LANE_CELLS * units.requantize_lanes
+    return {"lut": float(lut), "ff": float(ff)}
 
 
 def sizes_of(part: str, geometry: Geometry) -> tuple[Sizes, Sizes]:

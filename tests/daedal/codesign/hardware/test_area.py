@@ -7,7 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from daedal.codesign.hardware.area import AreaModel, area_model, read_rows
-from daedal.codesign.hardware.parts import built_parts, is_tables, known_amounts, table_amounts
+from daedal.codesign.hardware.parts import (
+    alu_option_amounts,
+    built_parts,
+    is_tables,
+    known_amounts,
+    table_amounts,
+)
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.machine import machine_parts
 from daedal.hw.synth.families import RESOURCES, CellReport, Family
@@ -90,6 +96,37 @@ def test_tables_are_counted_as_synthesis_finds_them(
     assert found["lut"] == pytest.approx(lut, rel=0.05)
     assert found["ff"] == pytest.approx(ff, rel=0.02)
     assert found["block_ram"] == blocks
+
+
+@pytest.mark.parametrize(
+    ("family", "block", "lut", "ff"),
+    [
+        (Family.ECP5, 16, 2033, 2022),
+        (Family.ECP5, 8, 998, 971),
+        (Family.XC7, 16, 1017, 2003),
+        (Family.XC7, 8, 503, 961),
+    ],
+)
+def test_reductions_are_counted_as_synthesis_finds_them(
+    family: Family, block: int, lut: int, ff: int
+) -> None:
+    """The tree of a row of one group, synthesized alone; behind it lies a selector per lane."""
+    variant = load_variant("tiny").replace(
+        block_in=block, block_out=block, alu_lanes=block, lane_reductions=True
+    )
+    found = alu_option_amounts(variant, family)
+    assert found["lut"] - 32 * block == pytest.approx(lut, rel=0.03)
+    assert found["ff"] == pytest.approx(ff, rel=0.03)
+
+
+def test_options_of_the_alu_are_added_to_the_rest() -> None:
+    vta = load_variant("vta")
+    options = vta.replace("options", lane_reductions=True, wide_requantize=True)
+    before, after = (area_model(Family.ECP5).by_part(variant) for variant in (vta, options))
+    added = alu_option_amounts(options, Family.ECP5)
+    for resource in ("lut", "ff"):
+        assert 0 < added[resource] <= after["alu"][resource] - before["alu"][resource]
+    assert after["alu"]["dsp"] == before["alu"]["dsp"]
 
 
 def test_parts_sum_to_the_variant() -> None:
