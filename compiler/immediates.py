@@ -12,6 +12,7 @@ from dataclasses import replace
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.fused import CONV_PREFIX, FUSED
+from daedal.compiler.graph.ops.integer import has_wide_result
 from daedal.compiler.graph.ops.integer_convolution import Q_CONV2D
 from daedal.compiler.graph.ops.integer_elementwise import Q_ADD, Q_REQUANTIZE
 from daedal.compiler.graph.ops.looked_up import (
@@ -20,6 +21,7 @@ from daedal.compiler.graph.ops.looked_up import (
     Q_REQUANTIZE_LOOKUP,
 )
 from daedal.isa.instruction import Instruction
+from daedal.isa.numerics import wide_bounds
 from daedal.isa.table import IMMEDIATE_BITS, Opcode
 
 __all__ = ["Patches", "patched", "with_placeholders"]
@@ -71,11 +73,22 @@ def with_placeholders(node: Node) -> tuple[Node, Patches]:
         return node, {}
     attrs = dict(node.attrs)
     values: dict[tuple[str, int], int] = {}
+    wide = {
+        prefix
+        for prefix in ("", CONV_PREFIX)
+        if prefix + "low" in attrs and has_wide_result(attrs, prefix)
+    }
     for name, place in _PLACEHOLDERS.items():
         value = attrs.get(name)
         if not isinstance(value, int) or value in _STRUCTURAL.get(name, ()):
             continue
-        if -_LIMIT <= value < _LIMIT:
+        prefix = CONV_PREFIX if name.startswith(CONV_PREFIX) else ""
+        bound = name.removeprefix(prefix)
+        if prefix in wide and bound in ("low", "high"):
+            # The instruction has the upper byte.
+            values[place] = value >> 8
+            attrs[name] = wide_bounds(place[1], place[1], 8)[bound == "high"]
+        elif -_LIMIT <= value < _LIMIT:
             values[place] = value
             attrs[name] = place[1]
     return replace(node, attrs=attrs), values

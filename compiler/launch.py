@@ -14,7 +14,7 @@ from daedal.compiler.fallback import UnfitLayers
 from daedal.compiler.graph.aliases import aliases_of
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
-from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
+from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, element_bits
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes import moves_to_views
 from daedal.compiler.graph.stream_layout import RowStreamLayout
@@ -100,7 +100,7 @@ def _link(
     inputs = [_spec(graph, name, variant) for name in graph.inputs]
     outputs = [_spec(graph, name, variant) for name in graph.outputs]
     aliases = {
-        name: Alias(group, begin * variant.array.input_bits // 8)
+        name: Alias(group, begin * element_bits(graph.types[name], variant) // 8)
         for name, (group, begin) in aliases_of(graph).items()
     }
     constants: dict[str, bytes] = {}
@@ -182,7 +182,7 @@ def _constant_bytes(kind: TensorType, array: Array, variant: Variant) -> bytes:
     if isinstance(kind.layout, TableLayout):
         return table_bytes(array)
     if isinstance(kind.layout, ActivationLayout):
-        return map_bytes(variant, array)
+        return map_bytes(array, element_bits(kind, variant))
     return weight_bytes(variant, array)
 
 
@@ -190,7 +190,7 @@ def _spec(graph: Graph, name: str, variant: Variant) -> TensorSpec:
     """The tensor as the driver sees it; the linker sets its address."""
     kind = graph.types[name]
     n, c, h, w = kind.shape
-    bits = variant.array.input_bits
+    bits = element_bits(kind, variant)
     if isinstance(kind.layout, RowStreamLayout):
         stream = kind.layout.stream
         return TensorSpec(name, 0, 0, (n, c, h, w), bits, stream.batch, stream.lanes, stream)

@@ -130,6 +130,7 @@ def graph_passes(
             accumulator_bits=array.accumulator_bits,
             on_host=on_host,
             tables=variant.memory.tables > 0,
+            wide=variant.units.wide_requantize and array.accumulator_bits == 32,
         )),
         ("hoist_lookups", hoist_lookups),
         ("flatten_dense_to_conv", flatten_dense_to_conv),

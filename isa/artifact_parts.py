@@ -73,6 +73,7 @@ class Binding:
         the program that computes it.
     tensor : its name in the program.
     flip_sign : whether the model has uint8, and the program int8 values that are 128 less.
+    wide : whether the model has int16, and the program 32 bits.
     moves : reorderings applied in turn when the tensor is passed in or out; then it is reshaped to
         its shape on that side.
     """
@@ -81,6 +82,7 @@ class Binding:
     tensor: str
     shape: tuple[int, ...]
     flip_sign: bool
+    wide: bool = False
     moves: tuple[Move, ...] = ()
 
 
@@ -275,6 +277,7 @@ def _binding(item: dict[str, Any]) -> Binding:
         tensor=text(item["tensor"]),
         shape=wholes(item["shape"]),
         flip_sign=flag(item["flip_sign"]),
+        wide=flag(item["wide"]),
         moves=tuple(Move(wholes(move["shape"]), wholes(move["order"])) for move in item["moves"]),
     )
 

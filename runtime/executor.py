@@ -153,7 +153,7 @@ def _to_program(binding: Binding, values: Arrays) -> npt.NDArray[np.int64]:
             f"{', '.join(map(repr, values)) or 'nothing'}"
         )
     array = values[binding.name]
-    kind = np.dtype(np.uint8 if binding.flip_sign else np.int8)
+    kind = _dtype(binding)
     if array.shape != binding.shape or array.dtype != kind:
         raise ModelError(
             f"tensor {binding.name!r} must be {kind} of shape {binding.shape}, "
@@ -164,7 +164,14 @@ def _to_program(binding: Binding, values: Arrays) -> npt.NDArray[np.int64]:
 
 def _to_model(binding: Binding, array: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     shaped = _moved(binding, array).reshape(binding.shape)
-    return (shaped + 128).astype(np.uint8) if binding.flip_sign else shaped.astype(np.int8)
+    return (shaped + (128 if binding.flip_sign else 0)).astype(_dtype(binding))
+
+
+def _dtype(binding: Binding) -> np.dtype[Any]:
+    """Element type of the model's tensor."""
+    if binding.flip_sign:
+        return np.dtype(np.uint8)
+    return np.dtype(np.int16 if binding.wide else np.int8)
 
 
 def _moved(binding: Binding, array: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

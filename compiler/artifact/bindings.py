@@ -6,6 +6,7 @@ import onnx
 
 from daedal.compiler.frontend.cut import ModelCutter
 from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.same_elements import SameElements, is_host_view
 from daedal.isa.artifact import Binding
 
@@ -57,16 +58,17 @@ class Bindings:
         return self._bound(part, name, tensor, tensor, name)
 
     def _bound(self, part: Graph, name: str, tensor: str, source: str, target: str) -> Binding:
-        moves = self._same.moves(source, target)
+        moves, wide = self._same.moves(source, target), is_wide(part.types[tensor])
         if name not in self._types:
             types = part.types if name in part.types else self._graph.types
-            return Binding(name, tensor, types[name].shape, flip_sign=False, moves=moves)
+            return Binding(name, tensor, types[name].shape, flip_sign=False, wide=wide, moves=moves)
         kind = self._types[name].type.tensor_type
         return Binding(
             name=name,
             tensor=tensor,
             shape=tuple(int(dim.dim_value) for dim in kind.shape.dim),
             flip_sign=kind.elem_type == onnx.TensorProto.UINT8,
+            wide=wide,
             moves=moves,
         )
 

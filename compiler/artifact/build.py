@@ -152,6 +152,7 @@ class _Build:
             {item.name for item in bound},
             self._compiled.reasons,
             tables=any(part.program.variant.memory.tables for part in launches),
+            wide=any(part.program.variant.units.wide_requantize for part in launches),
         )
 
     def _launch(self, part: CompiledLaunch) -> Launch:

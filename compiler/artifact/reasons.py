@@ -14,6 +14,7 @@ __all__ = ["HostReasons"]
 
 _QUANTIZATION = ("DequantizeLinear", "QuantizeLinear")
 _QUANTIZED = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
+_INT16 = onnx.TensorProto.INT16
 _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
 
 _BORDER = "host and accelerator meet here"
@@ -23,6 +24,8 @@ _DYNAMIC = "its shape or type is known only when it runs"
 _FOREIGN = "the accelerator has no such operator"
 _UNQUANTIZED = "it does not stand between DequantizeLinear and QuantizeLinear"
 _TABLE = "the variant has no tables (memory.tables), which would compute it"
+_WIDE = "it has 16 bits, and the variant has no results of 16 bits (units.wide_requantize)"
+_WIDE_OPERAND = "it reads 16 bits, and only sums and changes of scale do on the accelerator"
 _SHAPES = "both operands must be quantized, and one must have the shape of the result"
 _MOVES = "only channels, rows and columns move, of tensors of up to four dimensions"
 _BY_OPERATOR = {
@@ -77,7 +80,7 @@ class HostReasons:
     imported, graph : before and after all passes; `onnx` nodes say why they are foreign.
     exchanged : names of the tensors that host and accelerator exchange.
     reasons : by quantized tensor, why its computation was moved to the host.
-    tables : whether the variant has tables.
+    tables, wide : whether the variant has tables, and results of 16 bits.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class HostReasons:
         exchanged: Collection[str],
         reasons: Mapping[str, str],
         tables: bool = False,
+        wide: bool = False,
     ) -> None:
         self._cutter = cutter
         self._imported, self._graph = imported, graph
@@ -104,7 +108,7 @@ class HostReasons:
             and graph.types[node.output].dtype == "int8"
         }
         self._by_tensor = self._before({**integers, **reasons})
-        self._tables = tables
+        self._tables, self._wide = tables, wide
         quantized = [node.output for node in imported.nodes if node.op == "quantize"]
         self._functions = frozenset[str]().union(
             *(function_nodes(imported, name) for name in quantized if not tables)
@@ -122,6 +126,8 @@ class HostReasons:
             return self._by_tensor[output]
         if output in self._functions:
             return _TABLE
+        if self._has_16_bits(node, output):
+            return _WIDE_OPERAND if self._wide else _WIDE
         if output not in self._imported.types:
             return _DYNAMIC
         made = self._graph.producers.get(output, self._imported.producers.get(output))
@@ -146,6 +152,21 @@ class HostReasons:
         if made is not None and made.op in _BY_OPERATOR:
             return _BY_OPERATOR[made.op]
         return f"the accelerator runs it only {entry.limits}" if entry.limits else _UNQUANTIZED
+
+    def _has_16_bits(self, node: onnx.NodeProto, output: str) -> bool:
+        """Whether an operand of `node` has 16 bits or, if that is not possible, its result."""
+        operands = {
+            before.input[0]
+            for name in names_read(node)
+            if (number := self._cutter.producers.get(name)) is not None
+            and (before := self._cutter.nodes[number]).op_type == "DequantizeLinear"
+        }
+        results = {
+            user.output[0]
+            for user in self._users.get(output, ())
+            if user.op_type == "QuantizeLinear" and not self._wide
+        }
+        return any(self._element_type(name) == _INT16 for name in operands | results)
 
     def _is_quantized(self, tensor: str, *, backwards: bool) -> bool:
         """Backwards: whether every path to `tensor` begins at quantized tensors or constants.

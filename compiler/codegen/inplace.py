@@ -11,7 +11,7 @@ has fewer elements, which lie in rows of their own windows: an `Embedding`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from daedal.compiler.codegen.intrinsics import IMMEDIATE, REGISTER, SLIDING
+from daedal.compiler.codegen.intrinsics import IMMEDIATE, REGISTER, REQUANTIZE_WIDE, SLIDING
 from daedal.compiler.codegen.padding import Interior
 from daedal.compiler.codegen.windows import Windows
 from daedal.compiler.tir.expr import Buffer, Var
@@ -30,7 +30,7 @@ __all__ = [
     "window_interiors",
 ]
 
-IN_PLACE = (*IMMEDIATE, "lookup_widen", "requantize_widen")
+IN_PLACE = (*IMMEDIATE, "lookup_widen", "requantize_widen", REQUANTIZE_WIDE)
 """Operations with one operand that may write over it."""
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "MOVE",
     "REGISTER",
     "REQUANTIZE",
+    "REQUANTIZE_WIDE",
     "RESULT",
     "SLIDING",
     "accelerator_intrinsics",
@@ -40,7 +41,14 @@ GEMM = {
 }
 """Products of the multiplier array: with rows of weights, or with channel vectors."""
 
-REQUANTIZE = {"requantize": OutMemory.OUT, "requantize_widen": OutMemory.ACC}
+REQUANTIZE_WIDE = "requantize_wide"
+"""Accumulators to results of 16 bits; only of variants that have these."""
+
+REQUANTIZE = {
+    "requantize": OutMemory.OUT,
+    "requantize_widen": OutMemory.ACC,
+    REQUANTIZE_WIDE: OutMemory.ACC,
+}
 """Accumulators to results, and where these go."""
 
 LOOKUP = {"lookup": OutMemory.OUT, "lookup_widen": OutMemory.ACC}
@@ -108,6 +116,8 @@ def accelerator_intrinsics(variant: Variant) -> Mapping[str, TensorIntrin | Copy
         for name, mode in GEMM.items()
         if mode.taps and mode in GemmMode.of(variant)
     ]
+    if variant.units.wide_requantize:
+        found.append(_requantize(variant, REQUANTIZE_WIDE, "acc", wide_result=True))
     if variant.memory.tables:
         found += [
             _requantize(variant, name, "out" if memory is OutMemory.OUT else "acc", looked_up=True)
@@ -150,10 +160,10 @@ def _gemm_depthwise(variant: Variant, name: str, mode: GemmMode) -> TensorIntrin
 
 
 def _requantize(
-    variant: Variant, name: str, scope: str, *, looked_up: bool = False
+    variant: Variant, name: str, scope: str, *, looked_up: bool = False, wide_result: bool = False
 ) -> TensorIntrin:
     """Writes results, or with `looked_up` their entries of a table, to OUT, or to accumulators for
-    further operations."""
+    further operations. With `wide_result` the result has the accumulators' type."""
     array = variant.array
     wide = accumulator_dtype(variant)
     x = te.placeholder((array.batch, array.block_out), wide, "x")
@@ -164,11 +174,11 @@ def _requantize(
 
     def element(b: Expr, o: Expr) -> Expr:
         bias, multiplier, shift = (par[o, part] for part in range(3))
-        dtype = element_dtype(array.output_bits)
+        dtype = wide if wide_result else element_dtype(array.output_bits)
         value = te.requantize(x[b, o], bias, multiplier, shift, zero_point, low, high, dtype)
         if looked_up:
             value = entry_of(table, value)
-        return value if scope == "out" else value.astype(wide)
+        return value if scope == "out" or wide_result else value.astype(wide)
 
     c = te.compute((array.batch, array.block_out), element, "c")
     scopes = {"x": ("acc",), "par": ("par",), "table": ("tab",), "c": (scope,)}

@@ -21,6 +21,7 @@ from daedal.compiler.codegen.intrinsics import (
     MOVE,
     REGISTER,
     REQUANTIZE,
+    REQUANTIZE_WIDE,
     RESULT,
     SLIDING,
 )
@@ -31,6 +32,7 @@ from daedal.compiler.codegen.window_nests import inside_loops, window_nests
 from daedal.compiler.tir.expr import Buffer
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
+from daedal.isa.numerics import wide_bounds
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import IMMEDIATE_BITS, AluOp, GemmMode, Opcode, OutMemory, instruction_layout
 from daedal.isa.variant import Variant
@@ -166,9 +168,18 @@ class OperationBuilder:
             "low": int(notes["low"]),
             "high": int(notes["high"]),
         }
+        if notes["intrin"] == REQUANTIZE_WIDE:
+            fields |= self._wide_bounds(fields["low"], fields["high"])
         for nest in concrete_nests(form, env, live, operands):
             for folded in self._folded(Opcode.ALU, nest):
                 yield self._alu(folded, fields, operands, live)
+
+    def _wide_bounds(self, low: int, high: int) -> dict[str, int]:
+        """Fields of a REQUANTIZE with results of twice the bits, between `low` and `high`."""
+        bits = self._variant.array.output_bits
+        fields = {"low": low >> bits, "high": high >> bits, "wide": 1}
+        assert wide_bounds(fields["low"], fields["high"], bits) == (low, high), f"{low} to {high}"
+        return fields
 
     def _immediate(
         self, form: BlockForm, env: Env, live: Live, operation: AluOp

@@ -28,6 +28,7 @@ _INPUT_DTYPES: dict[int, str] = {
     onnx.TensorProto.FLOAT: "float32",
     onnx.TensorProto.INT8: "int8",
     onnx.TensorProto.UINT8: "uint8",
+    onnx.TensorProto.INT16: "int16",
     onnx.TensorProto.INT32: "int32",
     onnx.TensorProto.INT64: "int64",
     onnx.TensorProto.BOOL: "bool",

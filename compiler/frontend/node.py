@@ -119,6 +119,7 @@ _KINDS: Mapping[int, str] = {
     onnx.TensorProto.FLOAT: "float32",
     onnx.TensorProto.INT8: "int8",
     onnx.TensorProto.UINT8: "uint8",
+    onnx.TensorProto.INT16: "int16",
     onnx.TensorProto.INT32: "int32",
     onnx.TensorProto.INT64: "int64",
     onnx.TensorProto.BOOL: "bool",
@@ -149,7 +150,7 @@ def tensor_value(tensor: onnx.TensorProto) -> Array:
             )
     if tensor.data_type not in _KINDS:
         raise UnsupportedError(
-            "tensors must be float32 or 8-, 32- or 64-bit integers, not "
+            "tensors must be float32, uint8 or signed integers, not "
             f"{element_type_name(tensor.data_type)} ({name!r}); "
             "export the model in float32 and quantize it to int8"
         )

@@ -11,10 +11,10 @@ from daedal.isa.variant import Variant
 __all__ = ["map_bytes", "parameter_bytes", "table_bytes", "weight_bytes"]
 
 
-def map_bytes(variant: Variant, blocked: npt.NDArray[np.integer]) -> bytes:
-    """A map (..., batch, block) of integers of `input_bits`, as rows of the scratchpad."""
+def map_bytes(blocked: npt.NDArray[np.integer], bits: int) -> bytes:
+    """A map (..., batch, block) of integers of `bits`, as rows of the scratchpad."""
     rows = blocked.astype(np.int64).reshape(-1, blocked.shape[-2] * blocked.shape[-1])
-    return to_memory(rows, variant.array.input_bits).tobytes()
+    return to_memory(rows, bits).tobytes()
 
 
 def table_bytes(entries: npt.NDArray[np.integer]) -> bytes:

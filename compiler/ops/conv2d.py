@@ -117,7 +117,7 @@ def conv2d(
         lambda n, c, h, w, u, b, o: acc[n, c, h, w, u, b, o],
         params,
         bounds,
-        x.dtype,
+        bounds.dtype(x.dtype),
         row=lambda n, c, h, w, u: out_row(n, c, u),
         classes=classes,
         name=name,

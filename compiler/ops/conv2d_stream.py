@@ -82,4 +82,4 @@ def conv2d_stream(
         ),
         "acc",
     )
-    return requantized(acc, params, bounds, x.dtype, name=name, table=table)
+    return requantized(acc, params, bounds, bounds.dtype(x.dtype), name=name, table=table)

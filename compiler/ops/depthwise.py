@@ -66,4 +66,4 @@ def depthwise_conv2d(
         ),
         "acc",
     )
-    return requantized(acc, params, bounds, x.dtype, name=name, table=table)
+    return requantized(acc, params, bounds, bounds.dtype(x.dtype), name=name, table=table)

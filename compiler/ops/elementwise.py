@@ -27,7 +27,8 @@ def add(
     ----------
     a : (NB, CB, H, W, U, batch, lanes).
     b : the same, or with H or W of 1: then it is repeated along that dimension.
-    params : (1, lanes, 3) int64; its multiplier is 1, as the two multipliers hold the scales.
+    params : (1, lanes, 3) int64; its multiplier is 1, as the two multipliers hold the scales,
+        unless an operand or the result is wide.
     table : where the sum is looked up (`daedal.compiler.te.table`), if anywhere.
 
     Returns
@@ -41,7 +42,7 @@ def add(
         lambda n, c, h, w, u, b, o: left[n, c, h, w, u, b, o] + _at(right, n, c, h, w, u, b, o),
         "total",
     )
-    return requantized(total, params, bounds, a.dtype, table=table)
+    return requantized(total, params, bounds, bounds.dtype(a.dtype), table=table)
 
 
 def mul(

@@ -65,7 +65,7 @@ def matmul(
         added.append(_columns(a, right, num_blocks, column, accumulator))
     for number, term in enumerate(added):
         total = _sum(total, term, f"total{number}")
-    return requantized(total, params, bounds, a.dtype)
+    return requantized(total, params, bounds, bounds.dtype(a.dtype))
 
 
 def _rows(left: te.Tensor, factor: te.Tensor, times: int, accumulator: str) -> te.Tensor:

@@ -13,11 +13,26 @@ __all__ = ["Bounds", "requantize", "requantized", "requantized_at"]
 
 @dataclass(frozen=True)
 class Bounds:
-    """Zero point and bounds of a result: ``clip(rounded + zero_point, low, high)``."""
+    """Zero point and bounds of a result: ``clip(rounded + zero_point, low, high)``.
+
+    A `wide` result has 16 bits and stays in the accumulators, on variants whose other results have
+    8 bits.
+    """
 
     zero_point: int = 0
     low: int = -128
     high: int = 127
+    wide: bool = False
+
+    def dtype(self, operand: str) -> str:
+        """Element type of the result, from that of an operand."""
+        if self.wide:
+            return _WIDE
+        return "int8" if operand == _WIDE else operand
+
+
+_WIDE = "int32"
+"""Element type of wide tensors: that of accumulators."""
 
 
 def requantized(
@@ -99,4 +114,4 @@ def requantize(
     wide = te.compute(
         x.shape, lambda n, c, h, w, u, b, o: x[n, c, h, w, u, b, o].astype(accumulator), "wide"
     )
-    return requantized(wide, params, bounds, x.dtype, table=table)
+    return requantized(wide, params, bounds, bounds.dtype(x.dtype), table=table)

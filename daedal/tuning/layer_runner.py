@@ -13,7 +13,6 @@ from daedal.compiler.fallback import UnfitLayers
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.launch import compile_launch
 from daedal.compiler.layer_code import LayerCode
-from daedal.compiler.link.constants import map_bytes
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.space import Config
 from daedal.devices import open_device
@@ -123,7 +122,7 @@ def launch(task: LayerTask, program: Program) -> tuple[Profile, str]:
     device = open_device(task.device, task.variant, timing=PRESETS[task.memory])
     loaded = LoadedProgram.place(program, device)
     for spec in program.inputs:
-        data = map_bytes(task.variant, task.operands[spec.name])
+        data = task.bytes_of(spec.name, task.operands[spec.name])
         loaded.write_region(spec.base, data, spec.offset_bytes)
     profile = device.launch(program, loaded.bases)
     (spec,) = program.outputs

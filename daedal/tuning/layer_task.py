@@ -16,6 +16,7 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.interpreter import run
+from daedal.compiler.graph.ops.integer import element_bits, is_wide
 from daedal.compiler.graph.portable import graph_from_json, graph_to_json
 from daedal.compiler.link.constants import map_bytes
 from daedal.compiler.tune.workload import Workload
@@ -84,10 +85,10 @@ class LayerTask:
     def operands(self) -> dict[str, Array]:
         """Random values of the layer's maps, in their layouts."""
         rng = np.random.default_rng(self.seed)
-        limit = 1 << (self.variant.array.input_bits - 1)
         found = {}
         for name in self.graph.inputs:
             kind = self.graph.types[name]
+            limit = 1 << (15 if is_wide(kind) else self.variant.array.input_bits - 1)
             found[name] = kind.layout.pack(
                 rng.integers(-limit, limit, kind.shape).astype(kind.dtype)
             )
@@ -97,7 +98,12 @@ class LayerTask:
     def expected(self) -> bytes:
         """What the layer must store, by the graph's interpreter."""
         (result,) = run(self.graph, self.operands).values()
-        return map_bytes(self.variant, result)
+        (output,) = self.graph.outputs
+        return self.bytes_of(output, result)
+
+    def bytes_of(self, name: str, values: Array) -> bytes:
+        """A map of the layer in memory."""
+        return map_bytes(values, element_bits(self.graph.types[name], self.variant))
 
     @cached_property
     def expected_digest(self) -> str:

@@ -110,7 +110,7 @@ def _infer_q_conv_transpose(operands: Sequence[TensorType], attrs: Attrs) -> Ten
     assert w.dtype == "int8" and w.is_plain == x.is_plain, f"{x} meets weights {w}"
     parts = len(sub_kernels_of(w.shape[2:], shape[2:], attrs))
     check_params(params, parts * shape[1], x, channels=True)
-    return result_type(shape, x)
+    return result_type(shape, x, attrs)
 
 
 def _evaluate_q_conv_transpose(

@@ -5,6 +5,10 @@ Every integer operator ends in the machine's REQUANTIZE: its last operand `param
 `high` finish the result: ``clip(rhe((acc + bias) * multiplier * 2**-shift) + zero_point, low,
 high)``. On a blocked tensor the operator computes the padded channels too, so every byte matches
 the machine's, even in unused lanes.
+
+Tensors have 8 bits or are *wide*: they hold 16-bit values without zero point, as int16 where they
+are plain and as int32 where they are blocked, which is a row of accumulators in memory. The bounds
+of a result say which it is.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +16,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from daedal.compiler.graph.graph import AttrValue
-from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.layout import ActivationLayout, Layout
 from daedal.compiler.graph.ops.registry import Array, Attrs, require, whole
 from daedal.compiler.graph.types import TensorType
 from daedal.isa import numerics
+from daedal.isa.variant import Variant
 
 __all__ = [
     "IDENTITY",
@@ -24,6 +29,10 @@ __all__ = [
     "UNCHANGED",
     "check_activation",
     "check_params",
+    "dtype_in",
+    "element_bits",
+    "has_wide_result",
+    "is_wide",
     "on_padded_maps",
     "requantize",
     "result_type",
@@ -41,12 +50,36 @@ UNCHANGED: dict[str, AttrValue] = {"zero_point": 0, "low": -128, "high": 127}
 """Attributes of a REQUANTIZE that, with the parameters `IDENTITY`, changes no int8 value."""
 
 _DTYPE = "int8"
+_WIDE, _WIDE_BLOCKED = "int16", "int32"
 
 
-def check_activation(x: TensorType) -> None:
-    """Raise ModelError unless `x` can be an activation of the accelerator."""
+def dtype_in(layout: Layout, *, wide: bool) -> str:
+    """The element type of an activation in `layout`."""
+    if not wide:
+        return _DTYPE
+    return _WIDE_BLOCKED if isinstance(layout, ActivationLayout) else _WIDE
+
+
+def is_wide(x: TensorType) -> bool:
+    """Whether the activation `x` has 16-bit values."""
+    return x.dtype == dtype_in(x.layout, wide=True)
+
+
+def element_bits(x: TensorType, variant: Variant) -> int:
+    """Bits in memory of an element of the blocked activation `x`."""
+    return variant.array.accumulator_bits if is_wide(x) else variant.array.input_bits
+
+
+def has_wide_result(attrs: Attrs, prefix: str = "") -> bool:
+    """Whether the bounds among `attrs` are those of a wide result: they exceed 8 bits."""
+    low, high = (whole(attrs, prefix + bound) for bound in ("low", "high"))
+    return low < -128 or high > 127
+
+
+def check_activation(x: TensorType, *, wide: bool = False) -> None:
+    """Raise ModelError unless `x` can be an activation of an operator, which may take wide ones."""
     require(
-        x.dtype == _DTYPE,
+        x.dtype == _DTYPE or (wide and is_wide(x)),
         f"activations on the accelerator must be {_DTYPE}, not {x.dtype}; quantize the model to "
         "8 bits",
     )
@@ -66,9 +99,9 @@ def check_params(params: TensorType, rows: int, x: TensorType, channels: bool) -
         assert params.rank in (3, 4) and params.shape[0] * params.shape[-2] >= rows, f"{params}"
 
 
-def result_type(shape: tuple[int, ...], x: TensorType) -> TensorType:
-    """Type of a result of logical `shape` in the layout of the operand `x`."""
-    return TensorType(shape, _DTYPE, x.layout)
+def result_type(shape: tuple[int, ...], x: TensorType, attrs: Attrs) -> TensorType:
+    """Type of a result of logical `shape` in the layout of the operand `x`, by its bounds."""
+    return TensorType(shape, dtype_in(x.layout, wide=has_wide_result(attrs)), x.layout)
 
 
 def requantize(acc: Array, params: Array, attrs: Attrs) -> Array:
@@ -81,7 +114,7 @@ def requantize(acc: Array, params: Array, attrs: Attrs) -> Array:
         whole(attrs, "zero_point"),
         whole(attrs, "low"),
         whole(attrs, "high"),
-    ).astype(_DTYPE)
+    ).astype(_WIDE if has_wide_result(attrs) else _DTYPE)
 
 
 def on_padded_maps(

@@ -10,6 +10,8 @@ from daedal.compiler.graph.ops.integer import (
     REQUANTIZE_ATTRS,
     check_activation,
     check_params,
+    dtype_in,
+    has_wide_result,
     on_padded_maps,
     requantize,
     result_type,
@@ -34,8 +36,9 @@ def _infer_q_conv2d(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     assert w.dtype in _WEIGHTS and w.is_plain == x.is_plain, f"{x} meets weights {w}"
     check_params(params, shape[1], x, channels=True)
     if isinstance(w.layout, RowStreamWeightLayout):
-        return TensorType(shape, x.dtype, _result_layout(x, w))
-    return result_type(shape, x)
+        layout = _result_layout(x, w)
+        return TensorType(shape, dtype_in(layout, wide=has_wide_result(attrs)), layout)
+    return result_type(shape, x, attrs)
 
 
 def _result_layout(x: TensorType, w: TensorType) -> ActivationLayout:
@@ -99,7 +102,7 @@ def _infer_q_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     shape = infer_dense_shape(x, *w.shape)
     assert w.dtype in _WEIGHTS and x.is_plain and x.rank == 2, f"{x} meets weights {w}"
     check_params(params, shape[1], x, channels=True)
-    return result_type(shape, x)
+    return result_type(shape, x, attrs)
 
 
 def _evaluate_q_dense(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:

@@ -33,10 +33,18 @@ def _scalar_params(params: Array) -> Array:
     return np.asarray(params.reshape(-1, 3)[0])
 
 
-def _infer_broadcast(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_add(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    return _infer_broadcast(operands, attrs, wide=True)
+
+
+def _infer_q_mul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    return _infer_broadcast(operands, attrs, wide=False)
+
+
+def _infer_broadcast(operands: Sequence[TensorType], attrs: Attrs, *, wide: bool) -> TensorType:
     a, b, params = operands
-    check_activation(a)
-    check_activation(b)
+    check_activation(a, wide=wide)
+    check_activation(b, wide=wide)
     require(
         a.layout == b.layout
         and a.rank == b.rank
@@ -46,7 +54,7 @@ def _infer_broadcast(operands: Sequence[TensorType], attrs: Attrs) -> TensorType
         f"in height and width, not {a} and {b}; broadcast it in the model",
     )
     check_params(params, 1, a, channels=False)
-    return result_type(a.shape, a)
+    return result_type(a.shape, a, attrs)
 
 
 def _evaluate_q_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
@@ -75,10 +83,18 @@ def _evaluate_q_leaky_relu(
 
 
 def _infer_q_requantize(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    return _infer_by_element(operands, attrs, wide=True)
+
+
+def _infer_narrow(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    return _infer_by_element(operands, attrs, wide=False)
+
+
+def _infer_by_element(operands: Sequence[TensorType], attrs: Attrs, *, wide: bool) -> TensorType:
     x, params = operands
-    check_activation(x)
+    check_activation(x, wide=wide)
     check_params(params, 1, x, channels=False)
-    return result_type(x.shape, x)
+    return result_type(x.shape, x, attrs)
 
 
 def _evaluate_q_requantize(
@@ -104,11 +120,12 @@ Q_ADD = register(
         "q_add",
         ("a", "b", "params"),
         {"multiplier_a": "int", "multiplier_b": "int", **REQUANTIZE_ATTRS},
-        _infer_broadcast,
+        _infer_q_add,
         _evaluate_q_add,
         targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,
-        doc="integer sum of multiplier_a * a and multiplier_b * b; params multiply by 1",
+        doc="integer sum of multiplier_a * a and multiplier_b * b; params multiply by 1, unless an "
+        "operand or the result is wide",
     )
 )
 Q_MUL = register(
@@ -116,7 +133,7 @@ Q_MUL = register(
         "q_mul",
         ("a", "b", "params"),
         {"zero_point_a": "int", "zero_point_b": "int", **REQUANTIZE_ATTRS},
-        _infer_broadcast,
+        _infer_q_mul,
         _evaluate_q_mul,
         targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,
@@ -133,7 +150,7 @@ Q_LEAKY_RELU = register(
             "multiplier_negative": "int",
             **REQUANTIZE_ATTRS,
         },
-        _infer_q_requantize,
+        _infer_narrow,
         _evaluate_q_leaky_relu,
         targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,
@@ -145,7 +162,7 @@ Q_MAX_REQUANTIZED = register(
         "q_max_requantized",
         ("x", "params"),
         dict(REQUANTIZE_ATTRS),
-        _infer_q_requantize,
+        _infer_narrow,
         _evaluate_q_max_requantized,
         targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,

@@ -53,7 +53,7 @@ def _infer_q_slice(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     begins, ends, steps = (ints(attrs, name) for name in ("begins", "ends", "steps"))
     assert (begins[0], ends[0], steps[0]) == (0, x.shape[0], 1), "images stay"
     assert _block(x) == 1 or (begins[1] % _block(x) == 0 and steps[1] == 1), "blocks move whole"
-    return result_type(infer_slice_shape(x, attrs), x)
+    return result_type(infer_slice_shape(x, attrs), x, attrs)
 
 
 def _evaluate_q_slice(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
@@ -72,7 +72,7 @@ def _infer_q_pad(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     assert margins[0] == (0, 0), "images stay"
     assert margins[1][0] % block == 0, "blocks move whole"
     assert margins[1][1] == 0 or x.shape[1] % block == 0, "blocks move whole"
-    return result_type(infer_pad_shape(x, attrs), x)
+    return result_type(infer_pad_shape(x, attrs), x, attrs)
 
 
 def _evaluate_q_pad(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
@@ -93,7 +93,7 @@ def _infer_q_concat(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
         assert x.shape[1] <= channels, f"{x} takes {channels} channels"
         assert last or channels % _block(x) == 0, "blocks move whole"
     n, _, h, w = infer_concat_shape(maps, 1)
-    return result_type((n, sum(taken), h, w), maps[0])
+    return result_type((n, sum(taken), h, w), maps[0], attrs)
 
 
 def _evaluate_q_concat(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
@@ -111,7 +111,7 @@ def _evaluate_q_concat(arrays: Sequence[Array], types: Sequence[TensorType], att
 def _infer_q_resize(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     _check(operands, 1)
     assert ints(attrs, "factors")[:2] == (1, 1), "images and channels stay"
-    return result_type(infer_resize_shape(operands[0], attrs), operands[0])
+    return result_type(infer_resize_shape(operands[0], attrs), operands[0], attrs)
 
 
 def _evaluate_q_resize(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:

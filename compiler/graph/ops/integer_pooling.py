@@ -32,7 +32,7 @@ def _infer_q_max_pool(operands: Sequence[TensorType], attrs: Attrs) -> TensorTyp
     x, params = operands
     check_activation(x)
     check_params(params, 1, x, channels=False)
-    return result_type(infer_pool_shape(x, attrs), x)
+    return result_type(infer_pool_shape(x, attrs), x, attrs)
 
 
 def _infer_q_avg_pool(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -42,7 +42,7 @@ def _infer_q_avg_pool(operands: Sequence[TensorType], attrs: Attrs) -> TensorTyp
     check_params(params, len(ints(attrs, "divisors")), x, channels=False)
     counts = (len(ints(attrs, "counts_h")), len(ints(attrs, "counts_w")))
     assert counts == shape[2:], f"counts of {counts} windows for {shape}"
-    return result_type(shape, x)
+    return result_type(shape, x, attrs)
 
 
 def _windows(x: Array, attrs: Attrs) -> Array:

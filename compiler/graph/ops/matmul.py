@@ -75,7 +75,7 @@ def _infer_q_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     check_params(params, 1, a, channels=False)
     columns = whole(attrs, "columns")
     assert 1 <= columns <= b.shape[2] * b.shape[3], f"{columns} columns of {b}"
-    return result_type((a.shape[0], columns, *a.shape[2:]), a)
+    return result_type((a.shape[0], columns, *a.shape[2:]), a, attrs)
 
 
 def _evaluate_q_matmul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:

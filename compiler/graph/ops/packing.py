@@ -5,7 +5,8 @@ from dataclasses import fields
 
 import numpy as np
 
-from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.layout import PLAIN, ActivationLayout
+from daedal.compiler.graph.ops.integer import dtype_in, is_wide
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
@@ -29,13 +30,14 @@ def _infer_pack(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
         f"only a plain map (N, C, H, W) can be packed into blocks, not {x}; "
         "reshape it to four dimensions",
     )
-    return x.with_layout(ActivationLayout(whole(attrs, "batch"), whole(attrs, "block")))
+    layout = ActivationLayout(whole(attrs, "batch"), whole(attrs, "block"))
+    return TensorType(x.shape, dtype_in(layout, wide=True) if is_wide(x) else x.dtype, layout)
 
 
 def _infer_unpack(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     x = operands[0]
     assert isinstance(x.layout, ActivationLayout), f"{x} is not blocked"
-    return TensorType(x.shape, x.dtype)
+    return TensorType(x.shape, dtype_in(PLAIN, wide=True) if is_wide(x) else x.dtype)
 
 
 def _evaluate_pack(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:

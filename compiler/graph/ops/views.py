@@ -6,11 +6,12 @@ They take no instruction.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from daedal.compiler.graph.layout import ActivationLayout
-from daedal.compiler.graph.ops.integer import check_activation, result_type
+from daedal.compiler.graph.ops.integer import check_activation
 from daedal.compiler.graph.ops.movement import infer_concat_shape
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, register
 from daedal.compiler.graph.types import TensorType
@@ -45,17 +46,22 @@ def run_of_blocks(
     return begin * batch * block, count * batch * block
 
 
+def _like(x: TensorType, shape: tuple[int, ...]) -> TensorType:
+    """The type of a view of `x` with logical `shape`."""
+    return replace(x, shape=shape)
+
+
 def _infer_concat_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     taken = ints(attrs, "channels")
     assert len(taken) == len(operands), f"{len(operands)} maps take {taken}"
     n, _, h, w = infer_concat_shape(operands, 1)
     layout = operands[0].layout
     for x, channels in zip(operands, taken, strict=True):
-        check_activation(x)
+        check_activation(x, wide=True)
         assert x.layout == layout and x.physical_shape[0] == 1, f"{x} cannot lie within another"
         held = TensorType((n, channels, h, w), x.dtype, layout)
         assert held.physical_shape == x.physical_shape, f"{x} does not fill {channels} channels"
-    result = result_type((n, sum(taken), h, w), operands[0])
+    result = _like(operands[0], (n, sum(taken), h, w))
     blocks = sum(x.physical_shape[1] for x in operands)
     assert result.physical_shape[1] == blocks, "blocks stay whole"
     return result
@@ -69,14 +75,14 @@ def _evaluate_concat_view(
 
 def _infer_slice_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     x = operands[0]
-    check_activation(x)
+    check_activation(x, wide=True)
     begins, ends = ints(attrs, "begins"), ints(attrs, "ends")
     assert all(
         0 <= begin < end <= extent for begin, end, extent in zip(begins, ends, x.shape, strict=True)
     ), f"{begins} to {ends} leaves {x}"
     assert run_of_blocks(x, begins, ends) is not None, f"{begins} to {ends} is no run of {x}"
     shape = tuple(end - begin for begin, end in zip(begins, ends, strict=True))
-    return result_type(shape, x)
+    return _like(x, shape)
 
 
 def _evaluate_slice_view(
@@ -91,12 +97,12 @@ def _evaluate_slice_view(
 
 def _infer_reshape_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     x, shape = operands[0], ints(attrs, "shape")
-    check_activation(x)
+    check_activation(x, wide=True)
     assert isinstance(x.layout, ActivationLayout), f"{x} is not blocked"
     assert shape[:2] == x.shape[:2] and math.prod(shape[2:]) == math.prod(x.shape[2:]), (
         f"{x} cannot lie as {shape}"
     )
-    return result_type(shape, x)
+    return _like(x, shape)
 
 
 def _evaluate_reshape_view(

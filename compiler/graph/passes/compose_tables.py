@@ -2,6 +2,7 @@
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.ops.integer import has_wide_result
 from daedal.compiler.graph.ops.looked_up import Q_REQUANTIZE_LOOKUP
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
@@ -12,7 +13,8 @@ __all__ = ["compose_tables"]
 _LOOKUP = Q_REQUANTIZE_LOOKUP.name
 
 _FUNCTIONS = ("q_leaky_relu", "q_max_requantized", "q_requantize", _LOOKUP)
-"""Operators that are a function of each element of their first operand; the others are constant."""
+"""Operators that are a function of each element of their first operand; the others are constant.
+Tables have no wide results."""
 
 
 def compose_tables(graph: Graph) -> Graph:
@@ -32,7 +34,8 @@ def compose_tables(graph: Graph) -> Graph:
     builder.copy_inputs()
     lookups: dict[str, Node] = {}
     for node in graph.nodes:
-        first = lookups.get(node.inputs[0]) if node.op in _FUNCTIONS else None
+        composes = node.op in _FUNCTIONS and not has_wide_result(node.attrs)
+        first = lookups.get(node.inputs[0]) if composes else None
         if first is None or not _is_only_reader(graph, node):
             builder.copy_node(node)
             if node.op == _LOOKUP:

@@ -10,6 +10,7 @@ from daedal.compiler.graph.passes.requantization import (
     Quantization,
     QuantizedTensor,
     shared_factors,
+    wide_factors,
 )
 
 __all__ = [
@@ -38,8 +39,8 @@ def _requantize(
     context: LoweringContext, node: Node, x: QuantizedTensor, q: Quantization, output: str
 ) -> str:
     """`x` requantized to the scale of `q`, or `x` itself if that changes nothing."""
-    same = (x.scale, x.zero_point) == (q.scale, q.zero_point)
-    if same and (q.low, q.high) == (-128, 127):
+    same = (x.scale, x.zero_point, x.wide) == (q.scale, q.zero_point, q.wide)
+    if same and q == q.unbounded:
         return x.name
     params, finish = context.rescale(node, output, x, q)
     return context.builder.add("q_requantize", [x.name, params], finish.attrs, output=output)
@@ -59,17 +60,24 @@ def _lower_sum(
     context: LoweringContext, node: Node, q: Quantization, output: str, signs: tuple[int, int]
 ) -> str | None:
     """The larger factor keeps all its bits, and the other uses the same shift. Zero points are
-    folded into the bias.
+    folded into the bias. Where an operand or the result is wide, a multiplier follows the sum.
     """
-    found = _operands(context, node)
+    found = _operands(context, node, wide=True)
     if found is None:
         return None
     a, b, swapped = found
     sign_a, sign_b = reversed(signs) if swapped else signs
-    (factor_a, factor_b), shift = shared_factors(node, (a.scale / q.scale, b.scale / q.scale))
+    if a.wide or b.wide or q.wide:
+        (factor_a, factor_b), multiplier, shift = wide_factors(
+            node, (a, b), q.scale, context.multiplier_bits, context.accumulator_bits
+        )
+    else:
+        ratios = (a.scale / q.scale, b.scale / q.scale)
+        (factor_a, factor_b), shift = shared_factors(node, ratios)
+        multiplier = 1
     factor_a, factor_b = sign_a * factor_a, sign_b * factor_b
     bias = -(factor_a * a.zero_point + factor_b * b.zero_point)
-    params = context.define_params(output, np.array([[bias, 1, shift]], dtype=np.int64))
+    params = context.define_params(output, np.array([[bias, multiplier, shift]], dtype=np.int64))
     attrs = {"multiplier_a": factor_a, "multiplier_b": factor_b, **q.attrs}
     return context.builder.add(
         "q_add", [a.name, b.name, params], attrs, output=output, name=node.name
@@ -84,7 +92,7 @@ def lower_mul(context: LoweringContext, node: Node, q: Quantization, output: str
     scaled = context.scaled(node.output)
     if scaled is not None:
         return _requantize(context, node, scaled, q, output)
-    found = _operands(context, node)
+    found = None if q.wide else _operands(context, node)
     if found is None:
         return None
     a, b, _ = found
@@ -159,14 +167,14 @@ def lower_activation(
 
 
 def _operands(
-    context: LoweringContext, node: Node
+    context: LoweringContext, node: Node, *, wide: bool = False
 ) -> tuple[QuantizedTensor, QuantizedTensor, bool] | None:
     """Both operands of `node`, the one with the result's shape first; whether they were swapped.
 
-    None if one is not quantized, or if neither has the result's shape.
+    None if one is not quantized, or wide without `wide`, or if neither has the result's shape.
     """
     shape = context.graph.types[node.output].shape
-    first, second = (_operand(context, name, shape) for name in node.inputs)
+    first, second = (_operand(context, name, shape, wide=wide) for name in node.inputs)
     if first is None or second is None:
         return None
     swapped = context.builder.types[first.name].shape != shape
@@ -189,24 +197,25 @@ def _broadcasts(
 
 
 def _operand(
-    context: LoweringContext, tensor: str, shape: tuple[int, ...]
+    context: LoweringContext, tensor: str, shape: tuple[int, ...], *, wide: bool
 ) -> QuantizedTensor | None:
-    """The int8 tensor behind an operand; a constant is repeated over images and channels."""
-    x = context.resolve(tensor)
+    """The integer tensor behind an operand; a constant is repeated over images and channels."""
+    x = context.resolve(tensor, wide=wide)
     if x is not None:
         return x
     found = _constant(context, tensor)
-    if found is None:
+    if found is None or (found[1].wide and not wide):
         return None
     values, q = found
     values = values.reshape((1,) * (len(shape) - values.ndim) + values.shape)
     values = np.broadcast_to(values, shape[:2] + values.shape[2:])
-    name = context.builder.constant(context.builder.fresh_name(f"{tensor}.int8"), values)
-    return QuantizedTensor(name, q.scale, q.zero_point)
+    name = context.builder.fresh_name(f"{tensor}.{values.dtype.name}")
+    context.builder.constant(name, values)
+    return QuantizedTensor(name, q.scale, q.zero_point, q.wide)
 
 
 def _constant(context: LoweringContext, tensor: str) -> tuple[Array, Quantization] | None:
-    """A constant as int8 values and their quantization: one that was quantized, or one number."""
+    """A constant's integers and their quantization: one that was quantized, or one number."""
     graph = context.graph
     if graph.is_constant(tensor) and graph.constant(tensor).size == 1:
         # A single number is exactly its sign times a scale.
@@ -217,8 +226,11 @@ def _constant(context: LoweringContext, tensor: str) -> tuple[Array, Quantizatio
     if producer is None or producer.op != "dequantize" or not graph.is_constant(producer.inputs[0]):
         return None
     values, scale_array, zero_point = (graph.constant(name) for name in producer.inputs)
-    if scale_array.size != 1 or values.dtype.name not in ("int8", "uint8"):
+    if scale_array.size != 1 or values.dtype.name not in ("int8", "uint8", "int16"):
         return None
+    if values.dtype.name == "int16":
+        wide = Quantization(float(scale_array.reshape(())), 0, wide=True).unbounded
+        return None if zero_point.any() else (values, wide)
     offset = 128 if values.dtype.name == "uint8" else 0
     integers = (values.astype(np.int16) - offset).astype(np.int8)
     zero = int(zero_point.reshape(())) - offset

@@ -26,11 +26,13 @@ def lower_qdq(
     accumulator_bits: int = 32,
     on_host: Collection[str] = (),
     tables: bool = False,
+    wide: bool = False,
 ) -> Graph:
     """Replace float operators between `dequantize` and `quantize` by integer operators.
 
     Each keeps the name of the quantized tensor it computes. Activations become int8; for uint8
-    ones, 128 is subtracted from values and zero point. Zero points are folded into biases and pad
+    ones, 128 is subtracted from values and zero point. int16 ones without zero point stay if the
+    variant has wide results. Zero points are folded into biases and pad
     values, ReLU and Clip into bounds. A quantize of a dequantize with the same scale and zero point
     is removed. Float operators without a rule stay, with the dequantize and quantize nodes they
     need.
@@ -42,6 +44,8 @@ def lower_qdq(
     accumulator_bits : bits of its accumulators.
     on_host : quantized tensors that are still computed by float operators and a quantize.
     tables : whether the variant has tables; then they compute functions of one quantized tensor.
+    wide : whether the variant has results of 16 bits; without them, the host computes such tensors
+        and what reads them.
 
     Before::
 
@@ -70,7 +74,7 @@ def lower_qdq(
             "--target cpu"
         )
     try:
-        return _Lowering(graph, multiplier_bits, accumulator_bits, on_host, tables).run()
+        return _Lowering(graph, multiplier_bits, accumulator_bits, on_host, tables, wide).run()
     except RecursionError as error:
         # The rules follow chains of reshapes and pools recursively; real chains are short.
         raise ModelError(
@@ -89,9 +93,12 @@ class _Lowering:
         accumulator_bits: int,
         on_host: Collection[str],
         tables: bool,
+        wide: bool,
     ) -> None:
         self._graph = graph
+        self._wide = wide
         self._on_host = on_host
+        self._integers = ("int8", "uint8", "int16") if wide else ("int8", "uint8")
         self._builder = GraphBuilder(graph.name, graph)
         self._integer_names: dict[str, str] = {}
         self._context = LoweringContext(
@@ -140,10 +147,15 @@ class _Lowering:
 
     def _quantization(self, node: Node) -> Quantization | None:
         """Scale and zero point of a quantize or dequantize node. None if it cannot be lowered: it
-        has parameters per channel, or integers of more than 8 bits."""
+        has parameters per channel, or integers of other types than those of `lower_qdq`."""
         scale, zero_point = (self._graph.constants.get(name) for name in node.inputs[1:])
         assert scale is not None and zero_point is not None
-        if scale.size != 1 or zero_point.dtype.name not in ("int8", "uint8"):
+        kind = zero_point.dtype.name
+        if scale.size != 1:
+            return None
+        if self._wide and kind == "int16" and not zero_point.any():
+            return Quantization(float(scale.reshape(())), 0, wide=True).unbounded
+        if kind not in ("int8", "uint8"):
             return None
         offset = 128 if zero_point.dtype.name == "uint8" else 0
         return Quantization(float(scale.reshape(())), int(zero_point.reshape(())) - offset)
@@ -161,7 +173,7 @@ class _Lowering:
         return self._builder.constant(self._builder.fresh_name(f"{name}.int8"), signed)
 
     def _view(self, tensor: str) -> QuantizedTensor | None:
-        """The int8 tensor that a float tensor is directly dequantized from, else None."""
+        """The integer tensor that a float tensor is directly dequantized from, else None."""
         node = self._graph.producers.get(tensor)
         if node is None or node.op != "dequantize" or self._graph.is_constant(node.inputs[0]):
             return None
@@ -169,7 +181,7 @@ class _Lowering:
         if quantization is None:
             return None
         name = self._integer(node.inputs[0])
-        return QuantizedTensor(name, quantization.scale, quantization.zero_point)
+        return QuantizedTensor(name, quantization.scale, quantization.zero_point, quantization.wide)
 
     def _integer(self, tensor: str) -> str:
         """The int8 form of an integer tensor of the old graph."""
@@ -217,7 +229,7 @@ class _Lowering:
             if self._builder.is_defined(name) or self._graph.is_constant(name):
                 stack.pop()
                 continue
-            integer = self._graph.types[name].dtype in ("int8", "uint8")
+            integer = self._graph.types[name].dtype in self._integers
             if integer and not self._is_foreign(name):
                 self._emit_integer(name)
                 stack.pop()

@@ -5,7 +5,7 @@ of the result. None means that the tensor cannot be computed from integers.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,6 +19,12 @@ from daedal.compiler.graph.passes.requantization import (
 )
 
 __all__ = ["ON_GRID", "FunctionRule", "LoweringContext", "Rule"]
+
+_WIDE_RESULTS = frozenset(
+    {"add", "conv2d", "dense", "dequantize", "matmul", "mul", "reshape", "sub", "transpose"}
+)
+"""Operators that can have wide results; of products of two tensors that are not constant, only
+those of matrices."""
 
 ON_GRID = ("max_pool", "pad", "relu", "reshape", "resize", "slice", "transpose")
 """Operators whose result holds only values of their operand, or a real 0, which every quantization
@@ -34,11 +40,11 @@ class LoweringContext:
     graph : the graph that is lowered.
     builder : the one that is built.
     multiplier_bits, accumulator_bits : widths of the variant.
-    view : the int8 tensor that a float tensor is directly dequantized from, else None.
+    view : the integer tensor that a float tensor is directly dequantized from, else None.
     rules : the rule of each float operator.
     function_rule : computes functions of one quantized tensor, before any other rule; None if the
         variant has no tables.
-    resolved : int8 tensors found for float tensors so far.
+    resolved : integer tensors found for float tensors so far.
     """
 
     graph: Graph
@@ -67,31 +73,32 @@ class LoweringContext:
         If scale and zero point stay, only the bounds of `q` are applied.
         """
         if (x.scale, x.zero_point) == (q.scale, q.zero_point):
-            return self.define_params(output, IDENTITY), Quantization(q.scale, 0, q.low, q.high)
+            return self.define_params(output, IDENTITY), replace(q, zero_point=0)
         biases, ratios = np.array([-x.zero_point]), np.array([x.scale / q.scale])
         return self.params(node, output, biases, ratios), q
 
     def lower(self, tensor: str, q: Quantization, output: str) -> str | None:
-        """Compute the float `tensor`, quantized as `q`, as the int8 tensor `output`.
+        """Compute the float `tensor`, quantized as `q`, as the integer tensor `output`.
 
         ReLU and Clip become bounds. Reordering elements and max pooling commute with quantization,
         which is monotone and elementwise, so they are applied to the quantized tensor.
         """
-        lowered = self.function_rule(self, tensor, q, output) if self.function_rule else None
-        if lowered is not None:
-            return lowered
+        if self.function_rule is not None and not q.wide:
+            lowered = self.function_rule(self, tensor, q, output)
+            if lowered is not None:
+                return lowered
         node = self.graph.producers.get(tensor)
         while node is not None and node.op in ("relu", "clip"):
             low, high = _bounds(node)
             q = q.bounded(low, high)
             tensor = node.inputs[0]
             node = self.graph.producers.get(tensor)
-        if node is None or node.op not in self.rules:
+        if node is None or node.op not in self.rules or (q.wide and node.op not in _WIDE_RESULTS):
             return None
         return self.rules[node.op](self, node, q, output)
 
-    def resolve(self, tensor: str) -> QuantizedTensor | None:
-        """The int8 tensor whose dequantization is `tensor`.
+    def resolve(self, tensor: str, *, wide: bool = False) -> QuantizedTensor | None:
+        """The int8 tensor, or with `wide` also the wide one, whose dequantization is `tensor`.
 
         Operators of `ON_GRID` keep a dequantized tensor on its grid, so they can be computed
         exactly on the integers. A product with a positive number changes only the scale.
@@ -99,11 +106,12 @@ class LoweringContext:
         if tensor not in self.resolved:
             found = self.view(tensor) or self.scaled(tensor) or self._resolve_on_grid(tensor)
             self.resolved[tensor] = found
-        return self.resolved[tensor]
+        x = self.resolved[tensor]
+        return None if x is None or (x.wide and not wide) else x
 
     def scaled(self, tensor: str) -> QuantizedTensor | None:
-        """The int8 tensor behind a product with one positive number, its scale multiplied by that;
-        else None."""
+        """The integer tensor behind a product with one positive number, its scale multiplied by
+        that; else None."""
         node = self.graph.producers.get(tensor)
         if node is None or node.op != "mul":
             return None
@@ -111,9 +119,9 @@ class LoweringContext:
             factor = self.number(other)
             if factor is None or factor <= 0 or self.graph.types[name].shape != self._shape(tensor):
                 continue
-            x = self.resolve(name)
+            x = self.resolve(name, wide=True)
             if x is not None:
-                return QuantizedTensor(x.name, x.scale * factor, x.zero_point)
+                return replace(x, scale=x.scale * factor)
         return None
 
     def number(self, tensor: str) -> float | None:
@@ -132,8 +140,7 @@ class LoweringContext:
         x = self.resolve(tensor)
         if x is not None:
             return x
-        unbounded = Quantization(q.scale, q.zero_point)
-        name = self.lower(tensor, unbounded, self.builder.fresh_name(f"{tensor}.int8"))
+        name = self.lower(tensor, q.unbounded, self.builder.fresh_name(f"{tensor}.int8"))
         return None if name is None else QuantizedTensor(name, q.scale, q.zero_point)
 
     def _resolve_on_grid(self, tensor: str) -> QuantizedTensor | None:
@@ -142,12 +149,12 @@ class LoweringContext:
             return None
         if node.op == "pad" and len(node.inputs) == 2 and self.number(node.inputs[1]) != 0:
             return None
-        x = self.resolve(node.inputs[0])
+        x = self.resolve(node.inputs[0], wide=True)
         if x is None:
             return None
-        output = self.builder.fresh_name(f"{tensor}.int8")
-        name = self.lower(tensor, Quantization(x.scale, x.zero_point), output)
-        return None if name is None else QuantizedTensor(name, x.scale, x.zero_point)
+        output = self.builder.fresh_name(f"{tensor}.int{16 if x.wide else 8}")
+        name = self.lower(tensor, x.quantization, output)
+        return None if name is None else replace(x, name=name)
 
 
 Rule = Callable[[LoweringContext, Node, Quantization, str], str | None]

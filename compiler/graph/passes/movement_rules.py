@@ -19,7 +19,7 @@ __all__ = ["lower_concat", "lower_moved", "lower_pad", "lower_resize", "lower_sl
 
 def lower_moved(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
     """Reshape and transpose: quantize first, then move."""
-    inner = context.builder.fresh_name(f"{node.inputs[0]}.int8")
+    inner = context.builder.fresh_name(f"{node.inputs[0]}.int{16 if q.wide else 8}")
     name = context.lower(node.inputs[0], q, inner)
     if name is None:
         return None
@@ -61,7 +61,7 @@ def lower_pad(context: LoweringContext, node: Node, q: Quantization, output: str
         steps = value / x.scale
         if abs(steps - round(steps)) > _GRID or not -128 <= round(steps) + x.zero_point <= 127:
             inner = context.builder.fresh_name(f"{node.inputs[0]}.int8")
-            name = context.lower(node.inputs[0], Quantization(q.scale, q.zero_point), inner)
+            name = context.lower(node.inputs[0], q.unbounded, inner)
             x = None if name is None else QuantizedTensor(name, q.scale, q.zero_point)
     if x is None:
         return None
@@ -124,7 +124,7 @@ def _lower_concat_in_map(
     shape = context.graph.types[node.output].shape
     axis = node.attrs["axis"]
     assert isinstance(axis, int)
-    open_end = Quantization(q.scale, q.zero_point)
+    open_end = q.unbounded
     place = MAP_RANK - 1 if len(shape) == MAP_RANK - 1 else axis
     begin, total = 0, ""
     for number, x in enumerate(operands):

@@ -1,7 +1,8 @@
 """Converts real scale ratios into the integer parameters of REQUANTIZE, for the lowering rules."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -16,42 +17,48 @@ __all__ = [
     "check_sums",
     "make_params",
     "shared_factors",
+    "wide_factors",
 ]
 
 FACTOR_BITS = 15
 """Magnitude bits of the factors of an addition: signed 16-bit immediates of the ALU's multiply."""
 
 
-@dataclass(frozen=True)
-class QuantizedTensor:
-    """An int8 tensor of the graph with its meaning: ``real = scale * (q - zero_point)``."""
-
-    name: str
-    scale: float
-    zero_point: int
+_WIDE_BOUNDS = (-(1 << 15), (1 << 15) - 1)
 
 
 @dataclass(frozen=True)
 class Quantization:
-    """The quantization of a result: scale, zero point and bounds of the int8 value."""
+    """The quantization of a result: scale, zero point and bounds of the integer, which has 8 bits
+    or is wide (`daedal.compiler.graph.ops.integer`)."""
 
     scale: float
     zero_point: int
     low: int = -128
     high: int = 127
+    wide: bool = False
+
+    @property
+    def unbounded(self) -> "Quantization":
+        """The same with the bounds of the integer's type."""
+        low, high = _WIDE_BOUNDS if self.wide else (-128, 127)
+        return replace(self, low=low, high=high)
 
     def bounded(self, low: float, high: float) -> "Quantization":
         """The quantization that first clips the real value to [low, high].
 
         Quantization is monotone, so clipping the integer to the quantized bounds is equivalent.
+
+        Raises UnsupportedError for bounds of a wide integer that REQUANTIZE cannot hold.
         """
         first, last = (self._quantize(bound) for bound in (low, high))
-        return Quantization(
-            self.scale,
-            self.zero_point,
-            min(max(self.low, first), self.high),
-            max(min(self.high, last), self.low),
-        )
+        first, last = min(max(self.low, first), self.high), max(min(self.high, last), self.low)
+        if self.wide and (first % 256 or last % 256 != 255):
+            raise UnsupportedError(
+                "bounds of a 16-bit result must be a multiple of 256 and one less than another "
+                f"one, not {first} and {last}; clip the tensor where it has 8 bits"
+            )
+        return replace(self, low=first, high=last)
 
     @property
     def attrs(self) -> dict[str, AttrValue]:
@@ -59,7 +66,28 @@ class Quantization:
         return {"zero_point": self.zero_point, "low": self.low, "high": self.high}
 
     def _quantize(self, real: float) -> int:
-        return int(numerics.quantize(real, self.scale, self.zero_point, np.int8))
+        dtype = np.int16 if self.wide else np.int8
+        return int(numerics.quantize(real, self.scale, self.zero_point, dtype))
+
+
+@dataclass(frozen=True)
+class QuantizedTensor:
+    """An integer tensor of the graph with its meaning: ``real = scale * (q - zero_point)``."""
+
+    name: str
+    scale: float
+    zero_point: int
+    wide: bool = False
+
+    @property
+    def quantization(self) -> Quantization:
+        """Its quantization, as that of a result with any value."""
+        return Quantization(self.scale, self.zero_point, wide=self.wide).unbounded
+
+    @property
+    def largest(self) -> int:
+        """The largest magnitude of its integers."""
+        return 1 << (15 if self.wide else 7)
 
 
 def check_sums(node: Node, largest: int, accumulator_bits: int) -> None:
@@ -119,3 +147,44 @@ def shared_factors(node: Node, ratios: Sequence[float]) -> tuple[tuple[int, ...]
     except ValueError as error:
         raise UnsupportedError(f"{error} ({node}); quantize the model again") from error
     return tuple(round(float(np.ldexp(ratio, shift))) for ratio in ratios), shift
+
+
+def wide_factors(
+    node: Node,
+    operands: Sequence[QuantizedTensor],
+    scale: float,
+    multiplier_bits: int,
+    accumulator_bits: int,
+) -> tuple[tuple[int, int], int, int]:
+    """Factors of two operands, a multiplier and a shift, for a sum of 16 bits at `scale`.
+
+    ``operand.scale / scale ~ factor * multiplier * 2**-shift``. The quotient of the factors is the
+    best of those with `FACTOR_BITS`, so that each operand is off by half a step of the result at
+    most; `shared_factors` would be off by more where values have 16 bits.
+
+    Raises
+    ------
+    UnsupportedError
+        The scales are too far apart, or the sum could leave the accumulators.
+    """
+    ratios = [item.scale / scale for item in operands]
+    large, small = sorted((0, 1), key=lambda number: -ratios[number])
+    quotient = ratios[small] / ratios[large]
+    best = Fraction(quotient).limit_denominator((1 << FACTOR_BITS) - 1)
+    error = abs(quotient - float(best)) * ratios[large] * operands[small].largest
+    if error > 1:
+        raise UnsupportedError(
+            "operands of a 16-bit sum must have comparable scales, not "
+            f"{operands[0].scale:.4g} and {operands[1].scale:.4g} for a result of {scale:.4g} "
+            f"({node}); quantize the model again"
+        )
+    factors = {large: best.denominator, small: best.numerator}
+    largest = sum(factors[number] * item.largest for number, item in enumerate(operands))
+    check_sums(node, largest, accumulator_bits)
+    try:
+        multiplier, shift = numerics.quantize_multiplier(
+            ratios[large] / best.denominator, multiplier_bits
+        )
+    except ValueError as error_of:
+        raise UnsupportedError(f"{error_of} ({node}); quantize the model again") from error_of
+    return (factors[0], factors[1]), multiplier, shift

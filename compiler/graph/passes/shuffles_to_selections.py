@@ -4,6 +4,7 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph
+from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import add_selection
@@ -52,7 +53,7 @@ def shuffles_to_selections(graph: Graph) -> Graph:
 def _permutation(graph: Graph, name: str) -> tuple[str, Array] | None:
     """The map whose channels `name` permutes, and their order; None otherwise."""
     found = view_source(graph, name)
-    if found is None:
+    if found is None or is_wide(graph.types[name]):
         return None
     root, places = found
     images, count, *extents = graph.types[root].shape

@@ -13,6 +13,7 @@ from daedal.compiler.graph.layout import (
     WeightLayout,
 )
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
+from daedal.compiler.graph.ops.integer import dtype_in, is_wide
 from daedal.compiler.graph.ops.registry import ints, runs_on, whole
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
 from daedal.compiler.graph.table_layout import TableLayout
@@ -157,8 +158,10 @@ class _Blocking:
 
     def _as_blocked(self, name: str) -> str:
         if name not in self._blocked and self._graph.is_constant(name):
-            type_ = self._graph.types[name].with_layout(self._activations)
-            packed = self._activations.pack(self._graph.constant(name))
+            plain = self._graph.types[name]
+            dtype = dtype_in(self._activations, wide=is_wide(plain))
+            packed = self._activations.pack(self._graph.constant(name)).astype(dtype)
+            type_ = TensorType(plain.shape, dtype, self._activations)
             self._blocked[name] = self._define(name, packed, type_)
         elif name not in self._blocked:
             output = self._builder.fresh_name(f"{name}.blocked")

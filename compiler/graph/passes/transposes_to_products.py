@@ -4,7 +4,7 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph
-from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
+from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, is_wide
 from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.views import view_source
@@ -48,9 +48,10 @@ def transposes_to_products(graph: Graph) -> Graph:
 
 
 def _exchanged(graph: Graph, name: str) -> str | None:
-    """The integer operator's map that `name` is with channels and pixels swapped, or None."""
+    """The integer operator's map that `name` is with channels and pixels swapped, or None. Products
+    have no wide operands."""
     found = view_source(graph, name)
-    if found is None:
+    if found is None or is_wide(graph.types[name]):
         return None
     root, places = found
     images, channels, height, width = graph.types[root].shape

@@ -3,19 +3,20 @@
 import numpy as np
 
 from daedal.compiler.graph.graph import Array, Attrs, Graph
-from daedal.compiler.graph.ops.integer import requantize
+from daedal.compiler.graph.ops.integer import has_wide_result, is_wide, requantize
 from daedal.compiler.graph.ops.looked_up import look_up, table_of
 from daedal.compiler.graph.ops.registry import whole
 
 __all__ = ["changes_nothing"]
 
-_INT8 = (-128, 127)
+_BOUNDS = {False: (-128, 127), True: (-(1 << 15), (1 << 15) - 1)}
+"""By whether the tensor is wide."""
 
 
 def _values(graph: Graph, name: str) -> Array:
     """What elements of the tensor `name` can be."""
     producer = graph.producers.get(name)
-    low, high = _INT8
+    low, high = _BOUNDS[is_wide(graph.types[name])]
     if producer is not None and "low" in producer.attrs:
         low, high = (whole(producer.attrs, bound) for bound in ("low", "high"))
     values = np.arange(low, high + 1, dtype=np.int64)
@@ -26,12 +27,14 @@ def _values(graph: Graph, name: str) -> Array:
 
 
 def changes_nothing(graph: Graph, name: str, params: Array, attrs: Attrs) -> bool:
-    """Whether a REQUANTIZE leaves every possible value of the tensor `name` unchanged.
+    """Whether a REQUANTIZE leaves the type and every possible value of the tensor `name` unchanged.
 
     Parameters
     ----------
     params : (..., 3), all lanes alike.
     attrs : with zero_point, low and high.
     """
+    if is_wide(graph.types[name]) != has_wide_result(attrs):
+        return False
     values = _values(graph, name)
     return bool(np.array_equal(requantize(values, params.reshape(-1, 3)[0], attrs), values))

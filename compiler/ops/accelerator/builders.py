@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.integer import has_wide_result
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.requantize import Bounds
@@ -17,7 +18,10 @@ Builder = Callable[[list[te.Tensor], Node, Variant], Template]
 
 def bounds_of(node: Node, prefix: str = "") -> Bounds:
     """Zero point and bounds of the node's result or, with `prefix`, of an intermediate result."""
-    return Bounds(*(whole(node.attrs, prefix + name) for name in ("zero_point", "low", "high")))
+    zero_point, low, high = (
+        whole(node.attrs, prefix + name) for name in ("zero_point", "low", "high")
+    )
+    return Bounds(zero_point, low, high, wide=has_wide_result(node.attrs, prefix))
 
 
 def pair(node: Node, name: str) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     tensorize_result,
     tensorize_stages,
 )
+from daedal.compiler.ops.accelerator.wide_results import stage_intrin
 from daedal.compiler.schedule.edit import find_site
 from daedal.compiler.schedule.handles import BlockRef, LoopRef
 from daedal.compiler.schedule.schedule import Schedule
@@ -130,7 +131,7 @@ def tensorize_tail(sch: Schedule) -> None:
         looked_up = has_input(sch, CONV_TABLE)
         if looked_up:
             load_table(sch, sch.get_block(requantizing), CONV_TABLE)
-        intrin = "lookup_widen" if looked_up else "requantize_widen"
+        intrin = "lookup_widen" if looked_up else stage_intrin(sch, requantizing)
         tensorize_stages(sch, {**stages, requantizing: intrin})
 
 

@@ -9,7 +9,7 @@ from math import prod
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
-from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
+from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, element_bits
 from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.isa.variant import Variant
@@ -42,7 +42,7 @@ def bytes_once(graph: Graph, node: Node, variant: Variant) -> int:
     array = variant.array
     output = graph.types[node.output].shape
     kernel_rows = _kernel_rows(graph, node)
-    bits = prod(output) * array.output_bits
+    bits = prod(output) * element_bits(graph.types[node.output], variant)
     for name in node.inputs[:-1]:
         kind = graph.types[name]
         if kind.dtype == PARAMETER_DTYPE:
@@ -58,7 +58,7 @@ def bytes_once(graph: Graph, node: Node, variant: Variant) -> int:
             dilation = ints(node.attrs, "dilations")[0] if "dilations" in node.attrs else 1
             stride, pad = ints(node.attrs, "strides")[0], ints(node.attrs, "pads")[0]
             h = rows_touched(h, output[2], kernel_rows, stride, pad, dilation)
-        bits += n * c * h * w * array.input_bits
+        bits += n * c * h * w * element_bits(kind, variant)
     return -(-bits // 8) + PARAMETER_BYTES * output[1]
 
 

@@ -293,8 +293,8 @@ def test_refuses_other_element_types() -> None:
     maker.op("Relu", maker.input("x", (2, 3), "float64"), output="y")
     model = maker.model("y", dtype="float64")
     assert refusal(model.SerializeToString()) == (
-        "model inputs must be one of float32, int8, uint8, int32, int64, bool, not DOUBLE (input "
-        "'x'); convert the input in the model's export"
+        "model inputs must be one of float32, int8, uint8, int16, int32, int64, bool, not DOUBLE "
+        "(input 'x'); convert the input in the model's export"
     )
 
 

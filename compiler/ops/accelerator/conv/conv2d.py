@@ -16,6 +16,7 @@ from daedal.compiler.ops.accelerator.fused_tail import (
     place_tail,
     tensorize_tail,
 )
+from daedal.compiler.ops.accelerator.wide_results import result_scope
 from daedal.compiler.schedule.handles import BlockRef, LoopRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
@@ -40,7 +41,7 @@ def schedule_conv2d(
         _, tile = best_tile([shape], variant)
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     acc, y = sch.get_block("acc"), sch.get_block("y")
-    store = sch.cache_write(y, 0, "out")
+    store = sch.cache_write(y, 0, result_scope(func, variant))
     sch.set_scope(acc, 0, "acc")
     n, oc, h, w, u, b, o = sch.get_loops(store)
     turns = max(tile.group // (tile.out_blocks * tile.threads), 1)

@@ -10,6 +10,7 @@ from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
 from daedal.compiler.ops.accelerator.conv.stream_space import StreamSpace
 from daedal.compiler.ops.accelerator.fused_tail import cache_params, place_tail, tensorize_tail
 from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
+from daedal.compiler.ops.accelerator.wide_results import result_scope
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.space import Config
 from daedal.compiler.tir.stmt import PrimFunc
@@ -30,7 +31,7 @@ def stream_template(func: PrimFunc, shape: StreamShape, variant: Variant) -> Til
 def _schedule(func: PrimFunc, shape: StreamShape, variant: Variant, config: Config) -> Schedule:
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     acc, y = sch.get_block("acc"), sch.get_block("y")
-    store = sch.cache_write(y, 0, "out")
+    store = sch.cache_write(y, 0, result_scope(func, variant))
     sch.set_scope(acc, 0, "acc")
     n, oc, h, w, u, b, o = sch.get_loops(store)
     oc_0, oc_1 = sch.split(oc, [None, config["out_blocks"]])

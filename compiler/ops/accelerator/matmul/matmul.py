@@ -8,6 +8,7 @@ operand; the ALU adds them while GEMM multiplies the next tile.
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.ops.accelerator.matmul.space import MatmulSpace
 from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
+from daedal.compiler.ops.accelerator.wide_results import result_intrin, result_scope
 from daedal.compiler.schedule.handles import BlockRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.space import Config
@@ -25,7 +26,7 @@ def matmul_template(func: PrimFunc, variant: Variant) -> TileTemplate:
 def _schedule(func: PrimFunc, variant: Variant, config: Config) -> Schedule:
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     y = sch.get_block("y")
-    store = sch.cache_write(y, 0, "out")
+    store = sch.cache_write(y, 0, result_scope(func, variant))
     n, oc, h, w, u, b, o = sch.get_loops(store)
     oc_0, oc_1 = sch.split(oc, [None, config["out_blocks"]])
     h_0, h_1 = sch.split(h, [None, config["height"]])
@@ -45,7 +46,7 @@ def _schedule(func: PrimFunc, variant: Variant, config: Config) -> Schedule:
     sch.compute_at(params, n)
     sch.tensorize(sch.get_loops(params)[-3], "load")
     sch.tensorize(sch.get_loops(store)[-6], "store")
-    sch.tensorize(sch.get_loops(y)[-2], "requantize")
+    sch.tensorize(sch.get_loops(y)[-2], result_intrin(sch))
     return sch
 
 

@@ -1,6 +1,7 @@
 """The stages of elementwise operators (`daedal.compiler.ops.elementwise`), and their intrinsics."""
 
 from daedal.compiler.graph.ops.looked_up import TABLE
+from daedal.compiler.ops.accelerator.wide_results import result_intrin
 from daedal.compiler.schedule.handles import BlockRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.sites import collect
@@ -73,8 +74,8 @@ def tensorize_result(sch: Schedule) -> None:
         load_table(sch, y, TABLE)
         tensorize_rows(sch, y, "lookup")
         return
-    intrin = "alu_max_result" if "rescaled" in stages_of(sch.bare) else "requantize"
-    tensorize_rows(sch, y, intrin)
+    chosen = "rescaled" in stages_of(sch.bare)
+    tensorize_rows(sch, y, "alu_max_result" if chosen else result_intrin(sch))
 
 
 def has_input(sch: Schedule, name: str) -> bool:

@@ -22,6 +22,7 @@ from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
 from daedal.compiler.ops.accelerator.vector.pool_cost import PoolCost
 from daedal.compiler.ops.accelerator.vector.space import VectorSpace
 from daedal.compiler.ops.accelerator.vector.tile import Tile, TileWork
+from daedal.compiler.ops.accelerator.wide_results import result_scope
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.space import Column, Config, Table
 from daedal.compiler.tir.sites import collect
@@ -139,7 +140,7 @@ def tiled(
     """
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     y = sch.get_block("y")
-    store = sch.cache_write(y, 0, "out")
+    store = sch.cache_write(y, 0, result_scope(func, variant))
     n, c, h, w, u, b, o = sch.get_loops(store)
     c_0, c_1 = sch.split(c, [None, tile[0]])
     h_0, h_1 = sch.split(h, [None, tile[1]])
