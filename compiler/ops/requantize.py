@@ -8,7 +8,10 @@ from daedal.compiler.ops.piecewise import piecewise
 from daedal.compiler.te.table import entry_of
 from daedal.compiler.tir.expr import Expr, IntImm
 
-__all__ = ["Bounds", "requantize", "requantized", "requantized_at"]
+__all__ = ["WIDE_DTYPE", "Bounds", "requantize", "requantized", "requantized_at"]
+
+WIDE_DTYPE = "int32"
+"""Element type of wide tensors: that of accumulators of 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,8 @@ class Bounds:
     def dtype(self, operand: str) -> str:
         """Element type of the result, from that of an operand."""
         if self.wide:
-            return _WIDE
-        return "int8" if operand == _WIDE else operand
-
-
-_WIDE = "int32"
-"""Element type of wide tensors: that of accumulators."""
+            return WIDE_DTYPE
+        return "int8" if operand == WIDE_DTYPE else operand
 
 
 def requantized(

@@ -19,7 +19,7 @@ from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     tensorize_result,
     tensorize_stages,
 )
-from daedal.compiler.ops.accelerator.wide_results import stage_intrin
+from daedal.compiler.ops.accelerator.wide_results import narrow_vectors, stage_intrin
 from daedal.compiler.schedule.edit import find_site
 from daedal.compiler.schedule.handles import BlockRef, LoopRef
 from daedal.compiler.schedule.schedule import Schedule
@@ -46,7 +46,7 @@ CONV_TABLE = CONV_PREFIX + TABLE
 
 @dataclass(frozen=True)
 class FusedTail:
-    """The operator's cost for each output vector; zero if there is no operator.
+    """The operator's cost for each output vector; zero if there is no operator, but for `stored`.
 
     Parameters
     ----------
@@ -54,6 +54,7 @@ class FusedTail:
         with the operator's own parameter row.
     operations : ALU operations between the two requantizations.
     loads : vectors loaded from another map.
+    loaded, stored : vectors of 8 bits that take as many bytes as those loaded, and as the result.
     rows : accumulator rows in addition to that of the product.
     """
 
@@ -61,19 +62,28 @@ class FusedTail:
     operations: int = 0
     loads: int = 0
     rows: int = 0
+    loaded: int = 0
+    stored: int = 1
 
     @classmethod
     def of(cls, func: PrimFunc) -> "FusedTail":
         """From the function of a convolution, with or without a fused operator."""
-        stages = stages_of(func)
+        stages, stored = stages_of(func), narrow_vectors(func.outputs[0])
         if not stages:
-            return cls()
+            return cls(stored=stored)
         skips = [buf for buf in func.inputs if len(buf.shape) == MAP_RANK and buf.name == "skip"]
         # Maps of one pixel approximately stay on chip.
-        loads = sum(skip.shape == func.outputs[0].shape for skip in skips)
+        moved = [skip for skip in skips if skip.shape == func.outputs[0].shape]
         own = sum(name in OWN_ROWS for name in stages)
         operations = len(stages) - 1 - len(skips)
-        return cls(requantizes=1, operations=operations, loads=loads, rows=len(skips) + own)
+        return cls(
+            requantizes=1,
+            operations=operations,
+            loads=len(moved),
+            rows=len(skips) + own,
+            loaded=sum(narrow_vectors(skip) for skip in moved),
+            stored=stored,
+        )
 
     @property
     def instructions(self) -> int:

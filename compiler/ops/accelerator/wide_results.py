@@ -4,48 +4,38 @@ Results of 8 bits are in OUT. Wide ones (`daedal.compiler.ops.requantize.Bounds`
 accumulators, and have the rows of these in memory, as wide operands have.
 """
 
-from daedal.compiler.codegen.intrinsics import REQUANTIZE_WIDE, accumulator_dtype
+import numpy as np
+
+from daedal.compiler.codegen.intrinsics import REQUANTIZE_WIDE
+from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
+from daedal.compiler.ops.requantize import WIDE_DTYPE
 from daedal.compiler.schedule.edit import find_site
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.expr import Buffer, Cast
 from daedal.compiler.tir.stmt import BufferStore, PrimFunc
-from daedal.isa.scratchpad import Memory, Scratchpad, scratchpad
-from daedal.isa.variant import Variant
+from daedal.compiler.windows import Extent
 
-__all__ = [
-    "is_wide",
-    "result_intrin",
-    "result_pad",
-    "result_scope",
-    "row_beats",
-    "row_bytes",
-    "stage_intrin",
-]
+__all__ = ["narrow_vectors", "result_intrin", "result_rows", "result_scope", "stage_intrin"]
+
+_WIDE_VECTORS = np.dtype(WIDE_DTYPE).itemsize
 
 
-def is_wide(buffer: Buffer, variant: Variant) -> bool:
-    """Whether the elements of a map are those of accumulators."""
-    return buffer.dtype == accumulator_dtype(variant)
+def narrow_vectors(buffer: Buffer) -> int:
+    """Vectors of 8 bits that take as many bytes in memory as one of this map."""
+    return _WIDE_VECTORS if buffer.dtype == WIDE_DTYPE else 1
 
 
-def result_scope(func: PrimFunc, variant: Variant) -> str:
+def result_scope(func: PrimFunc) -> str:
     """The scratchpad of the function's result."""
-    return "acc" if is_wide(func.outputs[0], variant) else "out"
+    return "acc" if func.outputs[0].dtype == WIDE_DTYPE else "out"
 
 
-def result_pad(func: PrimFunc, variant: Variant) -> Scratchpad:
-    """The same, with its rows."""
-    return scratchpad(variant, Memory.ACC if is_wide(func.outputs[0], variant) else Memory.OUT)
+def result_rows(capacity: Capacity, stored: Extent) -> Extent:
+    """Rows for results, of which each takes `stored` vectors of 8 bits in memory.
 
-
-def row_bytes(buffer: Buffer, variant: Variant) -> int:
-    """Bytes in memory of a vector of a map."""
-    return scratchpad(variant, Memory.ACC if is_wide(buffer, variant) else Memory.OUT).row_bytes
-
-
-def row_beats(buffer: Buffer, variant: Variant) -> int:
-    """Bus words of a vector of a map."""
-    return row_bytes(buffer, variant) // variant.bus_bytes
+    Wide results replace the accumulators that they are requantized from.
+    """
+    return np.where(np.greater(stored, 1), capacity.acc, capacity.out)
 
 
 def result_intrin(sch: Schedule) -> str:

@@ -29,6 +29,7 @@ class ConvBound:
         self._inp, self._wgt, self._out, self._par = (
             pads[memory].row_bytes for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
         )
+        self._out *= shape.tail.stored
         self._vector_cycles = shape.tail.vector_cycles(variant)
         self._rows, self._columns = (
             WindowAxis(
@@ -67,7 +68,7 @@ class ConvBound:
             inputs * rows * columns
             + pairs * np.where(keeps, kept, used)
             + params
-            + vectors * shape.tail.loads * self._inp
+            + vectors * shape.tail.loaded * self._inp
         )
         last = last_size(shape.height, height) * last_size(shape.width, width)
         last = last * last_size(shape.out_blocks, out_blocks) * shape.out_parts

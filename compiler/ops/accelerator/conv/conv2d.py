@@ -41,7 +41,7 @@ def schedule_conv2d(
         _, tile = best_tile([shape], variant)
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     acc, y = sch.get_block("acc"), sch.get_block("y")
-    store = sch.cache_write(y, 0, result_scope(func, variant))
+    store = sch.cache_write(y, 0, result_scope(func))
     sch.set_scope(acc, 0, "acc")
     n, oc, h, w, u, b, o = sch.get_loops(store)
     turns = max(tile.group // (tile.out_blocks * tile.threads), 1)

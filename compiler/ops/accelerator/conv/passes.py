@@ -54,7 +54,8 @@ class PassUnits:
             pads[memory].row_beats(variant)
             for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
         )
-        """Beats of a row of each memory."""
+        """Beats of a row of each memory; of OUT, of a result."""
+        self.out = self.out * shape.tail.stored
         self.vector_cycles = shape.tail.vector_cycles(variant)
         """ALU cycles for an output vector."""
         self.instruction_beats = instruction_bytes(variant) // variant.bus_bytes
@@ -151,7 +152,7 @@ class ConvPasses:
         ]
         weight_rows = shape.in_blocks * shape.weight_rows()
         streamed = np.where(keeps, 0, tiles["out_blocks"] * (weight_rows * units.wgt))
-        moved = units.out + shape.tail.loads * units.inp
+        moved = units.out + shape.tail.loaded * units.inp
         row_params = shape.out_parts * shape.classes * units.par
         per_tile = self.joined_steps + 3 + shape.tail.instructions
         found = []

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
+from daedal.compiler.ops.accelerator.wide_results import result_rows
 from daedal.compiler.space import Column, Table
 from daedal.compiler.windows import Extent
 
@@ -94,7 +95,8 @@ class ConvRules:
         vectors = table["out_blocks"] * shape.out_parts
         rows = vectors * table["height"] * table["width"] * self._copies
         params = (vectors * shape.classes + shape.tail.requantizes) * self._copies
-        most = np.minimum(capacity.acc // shape.accumulators, capacity.out)
+        results = result_rows(capacity, shape.tail.stored)
+        most = np.minimum(capacity.acc // shape.accumulators, results)
         holds: _Mask = (rows <= most) & (params <= capacity.par)
         return holds
 

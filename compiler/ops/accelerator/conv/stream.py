@@ -31,7 +31,7 @@ def stream_template(func: PrimFunc, shape: StreamShape, variant: Variant) -> Til
 def _schedule(func: PrimFunc, shape: StreamShape, variant: Variant, config: Config) -> Schedule:
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     acc, y = sch.get_block("acc"), sch.get_block("y")
-    store = sch.cache_write(y, 0, result_scope(func, variant))
+    store = sch.cache_write(y, 0, result_scope(func))
     sch.set_scope(acc, 0, "acc")
     n, oc, h, w, u, b, o = sch.get_loops(store)
     oc_0, oc_1 = sch.split(oc, [None, config["out_blocks"]])

@@ -19,6 +19,7 @@ from daedal.compiler.ops.accelerator.tiles.tile_space import (
     chosen,
     whole_rows_first,
 )
+from daedal.compiler.ops.accelerator.wide_results import result_rows
 from daedal.compiler.space import Column, Table
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import instruction_bytes
@@ -40,6 +41,7 @@ class StreamSpace(TileSpace):
         self._inp, self._wgt, self._out = (
             pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
         )
+        self._out *= shape.tail.stored
 
     def on(self, variant: Variant) -> "StreamSpace":
         return StreamSpace(self._shape, variant)
@@ -59,7 +61,8 @@ class StreamSpace(TileSpace):
         shape, capacity = self._shape, Capacity(self._variant, share)
         height, width = table["height"], table["width"]
         vectors = table["out_blocks"] * shape.out_parts
-        most = min(capacity.acc // (1 + shape.tail.rows), capacity.out)
+        results = result_rows(capacity, shape.tail.stored)
+        most = np.minimum(capacity.acc // (1 + shape.tail.rows), results)
         held: Mask = vectors + shape.tail.requantizes <= capacity.par
         held &= vectors * shape.weight_rows <= capacity.wgt
         held &= vectors * height * width <= most
@@ -142,7 +145,7 @@ class StreamSpace(TileSpace):
         """Bus words of all tiles: maps, weights and instructions."""
         shape = self._shape
         weights = shape.out_blocks * shape.out_parts * shape.weight_rows * self._wgt
-        moved = self._vectors * (self._out + shape.tail.loads * self._inp)
+        moved = self._vectors * (self._out + shape.tail.loaded * self._inp)
         size = instruction_bytes(self._variant)
         instructions = self._instructions(table) * size // self._variant.bus_bytes
         return self._tiles(table) * self._tile_input(table) + (weights + moved) + instructions

@@ -32,6 +32,7 @@ class DepthwiseBound:
         self._inp, self._wgt, self._out, self._par = (
             pads[memory].row_bytes for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
         )
+        self._out *= shape.tail.stored
         self._vector_cycles = shape.tail.vector_cycles(variant)
         # Products with padding, computed and left out.
         self._axes = [
@@ -74,7 +75,7 @@ class DepthwiseBound:
             vectors=vectors * self._vector_cycles,
             read=shape.batches * shape.blocks * loaded * self._inp
             + constants
-            + vectors * shape.tail.loads * self._inp,
+            + vectors * shape.tail.loaded * self._inp,
             written=vectors * self._out,
             instructions=maps * ceil_div(shape.blocks, blocks) * _INSTRUCTIONS,
             first_read=blocks * first * self._inp

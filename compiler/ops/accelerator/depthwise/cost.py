@@ -48,7 +48,7 @@ class DepthwiseCost:
         load = self._constant_beats(tiles) + self._input_rows(tiles) * beats[Memory.INP]
         outputs = tiles["blocks"] * tiles["height"] * tiles["width"]
         multiply, finish = outputs * shape.products, outputs * self._vector_cycles
-        store = outputs * beats[Memory.OUT]
+        store = outputs * (beats[Memory.OUT] * shape.tail.stored)
         if not self._overlaps:
             alone = count * (load + multiply + finish + store + LATENCY_CYCLES)
             return np.asarray(alone, np.float64)
@@ -90,7 +90,9 @@ class DepthwiseCost:
         loads = -(-self._channels(tiles) // tiles["groups"])
         pixels = self._passed(0, tiles["height"]) * self._passed(1, tiles["width"])
         words = shape.batches * shape.blocks * pixels * beats[Memory.INP]
-        words += self._vectors * (beats[Memory.OUT] + shape.tail.loads * beats[Memory.INP])
+        words += self._vectors * (
+            beats[Memory.OUT] * shape.tail.stored + shape.tail.loaded * beats[Memory.INP]
+        )
         words += loads * self._constant_beats(tiles)
         count = self._channels(tiles) * self._maps(tiles)
         instructions = count * self._instructions(tiles) + 2 * loads

@@ -34,7 +34,7 @@ def schedule_depthwise(
         tile = DepthwiseSpace.tile(DepthwiseSpace(shape, variant).default)
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     acc, y = sch.get_block("acc"), sch.get_block("y")
-    store = sch.cache_write(y, 0, result_scope(func, variant))
+    store = sch.cache_write(y, 0, result_scope(func))
     sch.set_scope(acc, 0, "acc")
     n, c, h, w, u, b, o = sch.get_loops(store)
     c_0, c_1, c_2 = sch.split(c, [None, tile.groups, tile.blocks])

@@ -14,6 +14,7 @@ from daedal.compiler.ops.accelerator.depthwise.cost import DepthwiseCost
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape, DepthwiseTile
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, TileSpace, chosen
+from daedal.compiler.ops.accelerator.wide_results import result_rows
 from daedal.compiler.space import Config, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -62,7 +63,8 @@ class DepthwiseSpace(TileSpace):
         shape, blocks = self.shape, table["blocks"]
         rows, columns = shape.input_size(table["height"], table["width"])
         vectors = blocks * table["height"] * table["width"]
-        most = min(capacity.acc // (1 + shape.tail.rows), capacity.out)
+        results = result_rows(capacity, shape.tail.stored)
+        most = np.minimum(capacity.acc // (1 + shape.tail.rows), results)
         held: Mask = (blocks * rows * columns <= capacity.inp) & (vectors <= most)
         return held
 

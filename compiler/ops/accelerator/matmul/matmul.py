@@ -26,7 +26,7 @@ def matmul_template(func: PrimFunc, variant: Variant) -> TileTemplate:
 def _schedule(func: PrimFunc, variant: Variant, config: Config) -> Schedule:
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     y = sch.get_block("y")
-    store = sch.cache_write(y, 0, result_scope(func, variant))
+    store = sch.cache_write(y, 0, result_scope(func))
     n, oc, h, w, u, b, o = sch.get_loops(store)
     oc_0, oc_1 = sch.split(oc, [None, config["out_blocks"]])
     h_0, h_1 = sch.split(h, [None, config["height"]])

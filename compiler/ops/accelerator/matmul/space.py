@@ -19,6 +19,7 @@ from daedal.compiler.ops.accelerator.tiles.tile_space import (
     last_size,
     whole_rows_first,
 )
+from daedal.compiler.ops.accelerator.wide_results import narrow_vectors, result_rows
 from daedal.compiler.space import Column, Table
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.memory_model import MemoryModel
@@ -45,6 +46,8 @@ class MatmulSpace(TileSpace):
         self._inp, self._wgt, self._out = (
             pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
         )
+        self._stored = narrow_vectors(func.outputs[0])
+        self._out *= self._stored
         self._images, self._blocks, *self._map, _, _, lanes = func.outputs[0].shape
         self._depth = func.params[0].shape[1]
         self._vector_cycles = 2 + lanes // variant.units.requantize_lanes
@@ -62,7 +65,7 @@ class MatmulSpace(TileSpace):
         blocks, pixels = table["out_blocks"], self._pixels(table)
         held: Mask = self._depth * blocks + 1 <= capacity.wgt
         held &= self._accumulators(table) <= capacity.acc
-        held &= blocks * pixels <= capacity.out
+        held &= blocks * pixels <= result_rows(capacity, self._stored)
         held &= self._depth * pixels + 1 <= capacity.inp
         return held
 
@@ -92,7 +95,8 @@ class MatmulSpace(TileSpace):
     def bound(self, table: Table, memory: MemoryModel) -> Floats:
         """The corrections' work is not counted."""
         row_bytes = {name: pad.row_bytes for name, pad in scratchpads(self._variant).items()}
-        out, blocks, pixels = row_bytes[Memory.OUT], table["out_blocks"], self._pixels(table)
+        out = row_bytes[Memory.OUT] * self._stored
+        blocks, pixels = table["out_blocks"], self._pixels(table)
         requantize = self._vector_cycles - 2
         last = last_size(self._map[0], table["height"]) * last_size(self._map[1], table["width"])
         last = last * last_size(self._blocks, blocks)

@@ -20,6 +20,7 @@ from daedal.compiler.ops.accelerator.tiles.tile_space import (
     whole_rows_first,
 )
 from daedal.compiler.ops.accelerator.vector.tile import TILE_CYCLES, Tile, TileWork
+from daedal.compiler.ops.accelerator.wide_results import narrow_vectors, result_rows
 from daedal.compiler.space import Column, Config, Table
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.errors import ScheduleError
@@ -65,6 +66,7 @@ class VectorSpace(TileSpace):
         self._func = func
         self._name = func.name
         self._batches, self._channels, *self._map, self._parts, _, _ = func.outputs[0].shape
+        self._stored = narrow_vectors(func.outputs[0])
         self._work = work
         self._alu_cycles = alu_cycles
         self._grain = grain
@@ -102,7 +104,7 @@ class VectorSpace(TileSpace):
         return self._holds_results(table, Capacity(self._variant, 1))
 
     def _holds_results(self, table: Table, capacity: Capacity) -> Mask:
-        held: Mask = self._vectors(table) <= capacity.out
+        held: Mask = self._vectors(table) <= result_rows(capacity, self._stored)
         return held
 
     def holds(self, table: Table, share: int) -> Mask:
@@ -167,7 +169,7 @@ class VectorSpace(TileSpace):
             products=0,
             vectors=vectors * self._result_cycles,
             read=0,
-            written=vectors * scratchpad(self._variant, Memory.OUT).row_bytes,
+            written=vectors * self._stored * scratchpad(self._variant, Memory.OUT).row_bytes,
             instructions=self._count(table),
             first_read=0,
             first_products=0,
@@ -207,7 +209,8 @@ class VectorSpace(TileSpace):
     def _bus(self, table: Table) -> Column:
         """Bus words of a tile."""
         beats = scratchpad(self._variant, Memory.OUT).row_beats(self._variant)
-        return (self._parts * self._work(table).loaded + self._vectors(table)) * beats
+        loaded = self._parts * self._work(table).loaded
+        return (loaded + self._vectors(table) * self._stored) * beats
 
     def _alu(self, table: Table) -> Column:
         """The ALU's cycles for a tile."""

@@ -24,7 +24,8 @@ class TileWork:
 
     Parameters
     ----------
-    loaded : vectors loaded into the accumulators.
+    loaded : vectors loaded into the accumulators; wide ones count as many times as 8-bit ones take
+        their bytes.
     held : rows of each accumulator buffer in use at once.
     operations : vectors that go through the ALU, as if each took one cycle.
     """

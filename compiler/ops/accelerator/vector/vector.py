@@ -22,7 +22,7 @@ from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
 from daedal.compiler.ops.accelerator.vector.pool_cost import PoolCost
 from daedal.compiler.ops.accelerator.vector.space import VectorSpace
 from daedal.compiler.ops.accelerator.vector.tile import Tile, TileWork
-from daedal.compiler.ops.accelerator.wide_results import result_scope
+from daedal.compiler.ops.accelerator.wide_results import narrow_vectors, result_scope
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.space import Column, Config, Table
 from daedal.compiler.tir.sites import collect
@@ -35,14 +35,16 @@ __all__ = ["elementwise_template", "move_template", "pool_template", "tiled"]
 def elementwise_template(func: PrimFunc, variant: Variant) -> TileTemplate:
     """The schedules of a function of `daedal.compiler.ops.elementwise`: stages work in place."""
     stages = stages_of(func)
-    operands = [buf.shape[2:4] for buf in func.inputs if len(buf.shape) == MAP_RANK]
+    maps = [buf for buf in func.inputs if len(buf.shape) == MAP_RANK]
+    operands = [buf.shape[2:4] for buf in maps]
     copies = sum(name in OWN_ROWS for name in stages)
 
     def work(tiles: Table) -> TileWork:
         c, h, w = (tiles[name] for name in ("blocks", "height", "width"))
         loaded = [c * np.minimum(h, height) * np.minimum(w, width) for height, width in operands]
         computed = c * h * w * (len(stages) - len(operands))
-        total: Column = np.sum(loaded, axis=0)
+        moved = [count * narrow_vectors(buf) for buf, count in zip(maps, loaded, strict=True)]
+        total: Column = np.sum(moved, axis=0)
         return TileWork(total, (*loaded, *[c * h * w] * copies), computed)
 
     def build(config: Config) -> Schedule:
@@ -74,7 +76,7 @@ def move_template(
     def work(tiles: Table) -> TileWork:
         columns = (tiles["width"] // factors[1] - 1) * column_step + 1
         rows = tiles["blocks"] * (tiles["height"] // factors[0]) * columns
-        return TileWork(rows, (rows,))
+        return TileWork(rows * narrow_vectors(func.inputs[0]), (rows,))
 
     def build(config: Config) -> Schedule:
         sch = tiled(func, variant, VectorSpace.tile(config), ("wide",), factors)
@@ -140,7 +142,7 @@ def tiled(
     """
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     y = sch.get_block("y")
-    store = sch.cache_write(y, 0, result_scope(func, variant))
+    store = sch.cache_write(y, 0, result_scope(func))
     n, c, h, w, u, b, o = sch.get_loops(store)
     c_0, c_1 = sch.split(c, [None, tile[0]])
     h_0, h_1 = sch.split(h, [None, tile[1]])
